@@ -1,0 +1,60 @@
+"""One pipeline request taken apart, and its reply put together; both stacks share it."""
+
+from collections.abc import Iterator, Sequence
+
+from kvstore.measure.codes import CREATE, INVALID_ARGUMENT, UPDATE
+from kvstore.measure.stations import StationTimes
+from kvstore.server.store import DETAILS
+from kvstore.v1 import kvstore_pb2 as pb
+
+CARRY_VALUE = (CREATE, UPDATE)
+"""The kinds of operation that bring a value with them."""
+
+
+def problem_of(request: pb.PipelineRequest) -> str | None:
+    """What is wrong with the columns of a request, in words; None when they fit together."""
+    kinds = request.kinds
+    if not kinds:
+        return "kinds is empty: a request carries at least one operation"
+    if len(request.keys) != len(kinds):
+        return f"{len(kinds)} kinds but {len(request.keys)} keys: one key for each operation"
+    carried = sum(kinds.count(kind) for kind in CARRY_VALUE)
+    if len(request.values) != carried:
+        return (
+            f"{carried} creates and updates but {len(request.values)} values:"
+            " one value for each of them"
+        )
+    return None
+
+
+def operations_of(request: pb.PipelineRequest) -> Iterator[tuple[int, bytes, bytes]]:
+    """Kind, key and value of each operation, in order; the value is b"" where there is none."""
+    values = iter(request.values)
+    for kind, key in zip(request.kinds, request.keys, strict=True):
+        yield kind, key, next(values) if kind in CARRY_VALUE else b""
+
+
+def refused(request: pb.PipelineRequest, problem: str) -> pb.PipelineResponse:
+    """The reply to columns that do not fit: every operation INVALID_ARGUMENT, none applied."""
+    count = max(1, len(request.kinds), len(request.keys))
+    return pb.PipelineResponse(
+        id=request.id, statuses=bytes([INVALID_ARGUMENT]) * count, detail=problem
+    )
+
+
+def reply_to(
+    request: pb.PipelineRequest,
+    statuses: bytes,
+    values: Sequence[bytes],
+    times: StationTimes | None,
+) -> pb.PipelineResponse:
+    """The reply that carries one status for each operation and one value for each good read."""
+    reply = pb.PipelineResponse(id=request.id, statuses=statuses, values=values)
+    if any(statuses):
+        reply.detail = DETAILS[next(filter(None, statuses))]
+    if times is not None:
+        reply.station_times.pool_s = times.pool_s
+        reply.station_times.lock_s = times.lock_s
+        reply.station_times.disk_s = times.disk_s
+        reply.station_times.rest_s = times.rest_s
+    return reply

@@ -1,0 +1,40 @@
+"""The simulated disk: it makes whoever asks wait, and costs no processor time."""
+
+import asyncio
+import time
+
+from kvstore.measure.codes import RETRIEVE
+from kvstore.server.settings import ServerSettings
+
+
+class Disk:
+    """Waits `read_delay_s` for a retrieve and `write_delay_s` for anything else.
+
+    It has no queue: any number of operations can be on the disk at once. Where they
+    queue is decided by the lock they hold meanwhile.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._read_s = settings.read_delay_s
+        self._write_s = settings.write_delay_s
+
+    @property
+    def instant(self) -> bool:
+        """Whether no operation waits at all."""
+        return self._read_s == 0 and self._write_s == 0
+
+    def delay_s(self, kind: int) -> float:
+        """Seconds that an operation of this kind spends here."""
+        return self._read_s if kind == RETRIEVE else self._write_s
+
+    def work(self, kind: int) -> None:
+        """Hold the calling thread for the operation's time."""
+        delay_s = self.delay_s(kind)
+        if delay_s:
+            time.sleep(delay_s)
+
+    async def work_async(self, kind: int) -> None:
+        """Hold the calling task for the operation's time."""
+        delay_s = self.delay_s(kind)
+        if delay_s:
+            await asyncio.sleep(delay_s)

@@ -1,0 +1,23 @@
+"""What a server accepts: settings of gRPC that decide whether a call is ever seen.
+
+Each is here because its default bites without a word.
+"""
+
+from kvstore.server.settings import ServerSettings
+
+STREAM_REQUESTS = 16_384
+"""Requests of one stream that may be in the server's hands; it reads no more until one is
+answered, and HTTP/2 flow control makes the client wait."""
+
+MANY = 2**31 - 1
+
+
+def channel_options(settings: ServerSettings) -> list[tuple[str, int]]:
+    """Options for `grpc.server` and `grpc.aio.server`."""
+    return [
+        # Two servers may share a port by default, and calls go to either of them.
+        ("grpc.so_reuseport", 0),
+        # A default server cancels thousands of the calls of a burst of 10,000.
+        ("grpc.server.max_pending_requests", MANY),
+        ("grpc.server.max_pending_requests_hard_limit", MANY),
+    ]

@@ -1,0 +1,92 @@
+"""`serving`: a server in a process of its own, for as long as a block lasts."""
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from kvstore.lifeline import Child, child
+from kvstore.server.settings import ServerSettings
+
+START_S = 20.0
+"""Seconds a server gets to come up; a cold import on a slow laptop takes several."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server: where it is, who it is, how it was set."""
+
+    address: str
+    """Host and port, as gRPC clients want it."""
+    identity: str
+    """The word it must answer to, so that no other server is measured by mistake."""
+    settings: ServerSettings
+    child: Child = field(repr=False)
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self.child.pid
+
+    def alive(self) -> bool:
+        """Whether the process still runs."""
+        return self.child.alive()
+
+
+class ServerDidNotStart(RuntimeError):
+    """The server's process ended, or said nothing, before it listened."""
+
+
+@contextmanager
+def serving(**settings: Any) -> Iterator[Server]:
+    """Serve from a process of its own while the block lasts; yield where to reach it.
+
+    The settings are those of `ServerSettings`. The process ends with the block, and
+    with this process however that one ends.
+
+    Raises:
+        ValueError: a setting makes no sense.
+        ServerDidNotStart: with the server's own words when it could not come up.
+    """
+    chosen = _settings(settings)
+    identity = secrets.token_hex(8)
+    with child("kvstore.server", [*_arguments(chosen), "--identity", identity]) as process:
+        address = process.first_line(START_S)
+        if not address:
+            raise ServerDidNotStart(_why(process))
+        yield Server(address, identity, chosen, process)
+
+
+def _settings(settings: dict[str, Any]) -> ServerSettings:
+    try:
+        return ServerSettings(**settings)
+    except TypeError:
+        known = ServerSettings.__dataclass_fields__
+        unknown = ", ".join(sorted(set(settings) - set(known)))
+        raise ValueError(
+            f"serving() knows no setting {unknown}; it knows {', '.join(known)}"
+        ) from None
+
+
+def _arguments(settings: ServerSettings) -> list[str]:
+    arguments = [
+        f"--read-delay-s={settings.read_delay_s}",
+        f"--write-delay-s={settings.write_delay_s}",
+        f"--locking={settings.locking}",
+        f"--port={settings.port}",
+        "--asyncio" if settings.use_asyncio else f"--threads={settings.threads}",
+    ]
+    if settings.max_concurrent_rpcs is not None:
+        arguments.append(f"--max-concurrent-rpcs={settings.max_concurrent_rpcs}")
+    if settings.station_times:
+        arguments.append("--station-times")
+    return arguments
+
+
+def _why(process: Child) -> str:
+    status = process.ended(within_s=1.0)  # end of file comes a moment before the end itself
+    if status is None:
+        return f"the server printed no address within {START_S:g} s; its process was ended"
+    said = process.error_text() or "it said nothing"
+    return f"the server ended before it listened (exit status {status}): {said}"

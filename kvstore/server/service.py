@@ -1,0 +1,134 @@
+"""The key-value service on a thread pool: a call holds its thread until it is answered."""
+
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+
+import grpc
+
+from kvstore.measure.codes import CREATE, DELETE, OK, RETRIEVE, UPDATE
+from kvstore.measure.stations import METADATA_KEY, StationClock, to_header
+from kvstore.server.batch import operations_of, problem_of, refused, reply_to
+from kvstore.server.disk import Disk
+from kvstore.server.limits import STREAM_REQUESTS
+from kvstore.server.locking import LOCKS
+from kvstore.server.pool import MeasuredPool
+from kvstore.server.settings import ServerSettings
+from kvstore.server.status import STATUS_CODE, Counts
+from kvstore.server.store import DETAILS, Store
+from kvstore.v1 import kvstore_pb2 as pb
+from kvstore.v1 import kvstore_pb2_grpc
+
+
+class KeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
+    """Answers calls in the threads that gRPC's pool lends."""
+
+    def __init__(self, settings: ServerSettings, pool: MeasuredPool, counts: Counts) -> None:
+        self._store = Store()
+        self._disk = Disk(settings)
+        self._locks = LOCKS[settings.locking]()
+        self._tell_times = settings.station_times
+        self._pool = pool
+        self._counts = counts
+        # A stream keeps its own thread of gRPC's pool while it is open. Its operations
+        # go to a second pool of the same size: in the same one, as many streams as
+        # threads would wait for one another for ever.
+        self._stream_pool = MeasuredPool(settings.threads, "stream")
+
+    def Create(self, request: pb.CreateRequest, context: grpc.ServicerContext) -> pb.CreateResponse:
+        """Store a value under a new key."""
+        self._answer(CREATE, request.key, request.value, context)
+        return pb.CreateResponse()
+
+    def Retrieve(
+        self, request: pb.RetrieveRequest, context: grpc.ServicerContext
+    ) -> pb.RetrieveResponse:
+        """Answer the value of a key."""
+        return pb.RetrieveResponse(value=self._answer(RETRIEVE, request.key, b"", context))
+
+    def Update(self, request: pb.UpdateRequest, context: grpc.ServicerContext) -> pb.UpdateResponse:
+        """Replace the value of a key."""
+        self._answer(UPDATE, request.key, request.value, context)
+        return pb.UpdateResponse()
+
+    def Delete(self, request: pb.DeleteRequest, context: grpc.ServicerContext) -> pb.DeleteResponse:
+        """Forget a key."""
+        self._answer(DELETE, request.key, b"", context)
+        return pb.DeleteResponse()
+
+    def Pipeline(
+        self, request_iterator: Iterable[pb.PipelineRequest], context: grpc.ServicerContext
+    ) -> Iterator[pb.PipelineResponse]:
+        """Answer each request of the stream as its operations finish."""
+        replies: SimpleQueue[pb.PipelineResponse | None] = SimpleQueue()
+        threading.Thread(
+            target=self._read_stream, args=(request_iterator, replies), daemon=True
+        ).start()
+        while (reply := replies.get()) is not None:
+            yield reply
+
+    def _read_stream(
+        self,
+        requests: Iterable[pb.PipelineRequest],
+        replies: "SimpleQueue[pb.PipelineResponse | None]",
+    ) -> None:
+        """Hand requests to the stream pool, at most `STREAM_REQUESTS` at once; None ends."""
+        free = threading.Semaphore(STREAM_REQUESTS)
+
+        def answer(request: pb.PipelineRequest) -> None:
+            try:
+                replies.put(self._answer_request(request))
+            finally:
+                free.release()
+
+        try:
+            for request in requests:
+                free.acquire()
+                self._stream_pool.submit(answer, request)
+        except (grpc.RpcError, RuntimeError):
+            pass  # the caller has gone, or the server stops: what was begun is finished
+        finally:
+            for _ in range(STREAM_REQUESTS):  # all free again: all answered
+                free.acquire()
+            replies.put(None)
+
+    def _answer(self, kind: int, key: bytes, value: bytes, context: grpc.ServicerContext) -> bytes:
+        """One unary operation; a refusal becomes the status of the call."""
+        clock = StationClock(self._pool.waited_s())
+        status, found = self._apply(kind, key, value, clock)
+        self._counts.add(kind, status)
+        if self._tell_times:
+            context.set_trailing_metadata(((METADATA_KEY, to_header(clock.times())),))
+        if status != OK:
+            context.set_code(STATUS_CODE[status])
+            context.set_details(DETAILS[status])
+        return found
+
+    def _answer_request(self, request: pb.PipelineRequest) -> pb.PipelineResponse:
+        """The operations of one stream request, one after the other."""
+        clock = StationClock(self._stream_pool.waited_s())
+        if problem := problem_of(request):
+            return refused(request, problem)
+        statuses = bytearray()
+        values = []
+        for kind, key, value in operations_of(request):
+            clock.begin()
+            status, found = self._apply(kind, key, value, clock)
+            statuses.append(status)
+            if kind == RETRIEVE and status == OK:
+                values.append(found)
+        self._counts.add_columns(request.kinds, statuses)
+        return reply_to(
+            request, bytes(statuses), values, clock.times() if self._tell_times else None
+        )
+
+    def _apply(
+        self, kind: int, key: bytes, value: bytes, clock: StationClock
+    ) -> tuple[int, bytes]:
+        """Wait for the lock, use the disk, touch the store, with the lock held throughout."""
+        with self._locks.holding(kind, key):
+            clock.locked()
+            self._disk.work(kind)
+            clock.worked()
+            return self._store.apply(kind, key, value)

@@ -1,0 +1,127 @@
+"""The key-value service on one event loop: a call holds a task, not a thread."""
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator
+from typing import Any
+
+from kvstore.measure.codes import CREATE, DELETE, OK, RETRIEVE, UPDATE
+from kvstore.measure.stations import METADATA_KEY, StationClock, to_header
+from kvstore.server.batch import operations_of, problem_of, refused, reply_to
+from kvstore.server.disk import Disk
+from kvstore.server.limits import STREAM_REQUESTS
+from kvstore.server.locking import ASYNC_LOCKS
+from kvstore.server.settings import ServerSettings
+from kvstore.server.status import STATUS_CODE, Counts
+from kvstore.server.store import DETAILS, Store
+from kvstore.v1 import kvstore_pb2 as pb
+from kvstore.v1 import kvstore_pb2_grpc
+
+Context = Any  # grpc.aio.ServicerContext, generic in messages that protoc leaves untyped
+
+
+class AsyncKeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
+    """Answers calls in tasks of the running loop."""
+
+    def __init__(self, settings: ServerSettings, counts: Counts) -> None:
+        self._store = Store()
+        self._disk = Disk(settings)
+        self._locks = ASYNC_LOCKS[settings.locking]()
+        self._tell_times = settings.station_times
+        self._counts = counts
+
+    async def Create(self, request: pb.CreateRequest, context: Context) -> pb.CreateResponse:
+        """Store a value under a new key."""
+        await self._answer(CREATE, request.key, request.value, context)
+        return pb.CreateResponse()
+
+    async def Retrieve(self, request: pb.RetrieveRequest, context: Context) -> pb.RetrieveResponse:
+        """Answer the value of a key."""
+        return pb.RetrieveResponse(value=await self._answer(RETRIEVE, request.key, b"", context))
+
+    async def Update(self, request: pb.UpdateRequest, context: Context) -> pb.UpdateResponse:
+        """Replace the value of a key."""
+        await self._answer(UPDATE, request.key, request.value, context)
+        return pb.UpdateResponse()
+
+    async def Delete(self, request: pb.DeleteRequest, context: Context) -> pb.DeleteResponse:
+        """Forget a key."""
+        await self._answer(DELETE, request.key, b"", context)
+        return pb.DeleteResponse()
+
+    async def Pipeline(
+        self, request_iterator: AsyncIterable[pb.PipelineRequest], context: Context
+    ) -> AsyncIterator[pb.PipelineResponse]:
+        """Answer each request of the stream as its operations finish."""
+        if self._disk.instant:  # nothing waits, so the order of asking is that of finishing
+            async for request in request_iterator:
+                yield await self._answer_request(request)
+            return
+        replies: asyncio.Queue[pb.PipelineResponse | None] = asyncio.Queue()
+        reader = asyncio.create_task(self._read_stream(request_iterator, replies))
+        try:
+            while (reply := await replies.get()) is not None:
+                yield reply
+        finally:
+            reader.cancel()  # the caller has gone; a finished reader does not mind
+            await asyncio.wait([reader])
+
+    async def _read_stream(
+        self,
+        requests: AsyncIterable[pb.PipelineRequest],
+        replies: "asyncio.Queue[pb.PipelineResponse | None]",
+    ) -> None:
+        """Start a task for each request, at most `STREAM_REQUESTS` at once; None ends."""
+        free = asyncio.Semaphore(STREAM_REQUESTS)
+
+        async def answer(request: pb.PipelineRequest) -> None:
+            replies.put_nowait(await self._answer_request(request))
+            free.release()
+
+        async with asyncio.TaskGroup() as group:
+            async for request in requests:
+                await free.acquire()
+                group.create_task(answer(request))
+        replies.put_nowait(None)
+
+    async def _answer(self, kind: int, key: bytes, value: bytes, context: Context) -> bytes:
+        """One unary operation; a refusal becomes the status of the call."""
+        clock = StationClock()
+        status, found = await self._apply(kind, key, value, clock)
+        self._counts.add(kind, status)
+        if self._tell_times:
+            context.set_trailing_metadata(((METADATA_KEY, to_header(clock.times())),))
+        if status != OK:
+            context.set_code(STATUS_CODE[status])
+            context.set_details(DETAILS[status])
+        return found
+
+    async def _answer_request(self, request: pb.PipelineRequest) -> pb.PipelineResponse:
+        """The operations of one stream request, one after the other."""
+        clock = StationClock()
+        if problem := problem_of(request):
+            return refused(request, problem)
+        statuses = bytearray()
+        values = []
+        for kind, key, value in operations_of(request):
+            if self._disk.instant:  # then no lock is ever held while another task runs
+                status, found = self._store.apply(kind, key, value)
+            else:
+                clock.begin()
+                status, found = await self._apply(kind, key, value, clock)
+            statuses.append(status)
+            if kind == RETRIEVE and status == OK:
+                values.append(found)
+        self._counts.add_columns(request.kinds, statuses)
+        return reply_to(
+            request, bytes(statuses), values, clock.times() if self._tell_times else None
+        )
+
+    async def _apply(
+        self, kind: int, key: bytes, value: bytes, clock: StationClock
+    ) -> tuple[int, bytes]:
+        """Wait for the lock, use the disk, touch the store, with the lock held throughout."""
+        async with self._locks.holding(kind, key):
+            clock.locked()
+            await self._disk.work_async(kind)
+            clock.worked()
+            return self._store.apply(kind, key, value)

@@ -1,0 +1,60 @@
+"""What can be set on a server, checked in one place."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+LOCKINGS = ("global", "per_key")
+"""`global`: one lock, held by every operation through its disk time.
+`per_key`: writers of one key wait for one another; readers wait for nobody."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """How a server behaves.
+
+    Raises `ValueError` naming the setting when one makes no sense.
+    """
+
+    read_delay_s: float = 0.010
+    """Seconds of simulated disk for a retrieve."""
+    write_delay_s: float = 0.050
+    """Seconds of simulated disk for a create, update or delete."""
+    locking: str = "global"
+    """One of `LOCKINGS`."""
+    threads: int = 128
+    """Size of the thread pool; not used with `use_asyncio`."""
+    use_asyncio: bool = False
+    """Serve from one event loop instead of a thread pool."""
+    port: int = 0
+    """Port on the loopback interface; 0 lets the operating system choose a free one."""
+    max_concurrent_rpcs: int | None = None
+    """Calls beyond this many are refused with RESOURCE_EXHAUSTED; None accepts all."""
+    station_times: bool = False
+    """Tell each caller, in trailing metadata, where the server spent its time."""
+
+    def __post_init__(self) -> None:
+        for name in ("read_delay_s", "write_delay_s"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 60:
+                raise ValueError(
+                    f"{name} must be a number of seconds from 0 to 60, got {value!r}"
+                    " (10 ms is 0.010)"
+                )
+        if self.locking not in LOCKINGS:
+            raise ValueError(f"locking must be one of {', '.join(LOCKINGS)}, got {self.locking!r}")
+        _whole_number("threads", self.threads, 1, 10_000)
+        _whole_number("port", self.port, 0, 65_535)
+        if self.max_concurrent_rpcs is not None:
+            _whole_number("max_concurrent_rpcs", self.max_concurrent_rpcs, 1, 10_000_000)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The settings by name, ready for JSON."""
+        return asdict(self)
+
+
+def _whole_number(name: str, value: object, lowest: int, highest: int) -> None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not whole or not lowest <= value <= highest:  # type: ignore[operator]
+        raise ValueError(
+            f"{name} must be a whole number from {lowest} to {highest}, got {value!r}"
+        )

@@ -1,0 +1,56 @@
+"""The data: a dictionary of bytes, and what each operation does to it."""
+
+from kvstore.measure.codes import (
+    ALREADY_EXISTS,
+    CREATE,
+    DELETE,
+    INVALID_ARGUMENT,
+    NOT_FOUND,
+    OK,
+    RETRIEVE,
+    UPDATE,
+)
+
+DETAILS = {
+    ALREADY_EXISTS: "the key is known already: update replaces its value",
+    NOT_FOUND: "the key is not known: create it first",
+    INVALID_ARGUMENT: "every operation needs a known kind and a key of at least one byte",
+}
+"""What a refusal says, by its gRPC status code."""
+
+
+class Store:
+    """Keys and values in memory.
+
+    Whoever writes holds the lock of the key (`locking.py`), so that two writers of one
+    key never meet in here; a reader needs no lock, because it takes one look.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[bytes, bytes] = {}
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def apply(self, kind: int, key: bytes, value: bytes) -> tuple[int, bytes]:
+        """Do one operation; return its gRPC status code and the value it read, or b""."""
+        values = self._values
+        if not key:
+            return INVALID_ARGUMENT, b""
+        if kind == RETRIEVE:
+            found = values.get(key)
+            return (NOT_FOUND, b"") if found is None else (OK, found)
+        if kind == CREATE:
+            if key in values:
+                return ALREADY_EXISTS, b""
+            values[key] = value
+            return OK, b""
+        if kind == UPDATE:
+            if key not in values:
+                return NOT_FOUND, b""
+            values[key] = value
+            return OK, b""
+        if kind == DELETE:
+            values.pop(key, None)
+            return OK, b""
+        return INVALID_ARGUMENT, b""
