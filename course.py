@@ -1,0 +1,354 @@
+#!/usr/bin/env python3
+"""Set up the course and open, run, test or check it: `python3 course.py` lists the commands.
+
+Only the standard library is used here, because this file runs before anything is installed.
+It makes `.venv` once and again only when `pyproject.toml` or `constraints.txt` changed. Inside an
+activated conda or virtual environment that has all the course needs, it uses that one instead.
+"""
+
+from __future__ import annotations  # so that an old Python gets as far as the message below
+
+import argparse
+import contextlib
+import hashlib
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+LOCK = ROOT / ".venv.lock"
+STAMP = VENV / "course-stamp.txt"  # written last: without it, the install was not finished
+REQUIREMENTS = ("pyproject.toml", "constraints.txt")
+OLDEST_PYTHON = (3, 11)
+FIRST_PAGE = "00_start_here.ipynb"
+
+
+class CannotGoOn(Exception):
+    """The learner has to do something first; the message says what."""
+
+
+def say(text: str) -> None:
+    """Print where progress belongs, so that standard output holds results only."""
+    print(f"course.py: {text}", file=sys.stderr, flush=True)
+
+
+# ---- which environment ---------------------------------------------------------------------
+
+
+def course_python() -> Path:
+    """The Python of an environment that has all the course needs; made here if need be."""
+    for prefix in active_prefixes():
+        python = python_of(prefix)
+        missing = what_is_missing(python)
+        if not missing:
+            say(f"using the active environment {prefix}")
+            return python
+        say(f"not using the active environment {prefix}: {summed_up(missing)}")
+    if not venv_is_current():
+        with one_at_a_time():
+            refresh_venv()
+    return python_of(VENV)
+
+
+def active_prefixes() -> list[Path]:
+    """The environments that are active now, most deliberate choice first; never `.venv`."""
+    named = [os.environ.get(name) for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
+    running = sys.prefix != sys.base_prefix or Path(sys.prefix, "conda-meta").is_dir()
+    given = [sys.prefix if running else None, *named]
+    prefixes = dict.fromkeys(Path(prefix).resolve() for prefix in given if prefix)
+    return [prefix for prefix in prefixes if prefix != VENV]
+
+
+def python_of(prefix: Path) -> Path:
+    """The interpreter of an environment, which may not exist."""
+    if sys.platform == "win32":
+        in_venv, in_conda = prefix / "Scripts" / "python.exe", prefix / "python.exe"
+        return in_venv if in_venv.exists() else in_conda
+    return prefix / "bin" / "python"
+
+
+def what_is_missing(python: Path) -> list[str]:
+    """What this interpreter lacks to run the course; empty if it has everything."""
+    try:
+        probe = subprocess.run(
+            [python, ROOT / "tools" / "satisfied.py"], capture_output=True, text=True, timeout=60
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return [f"its Python does not start ({error})"]
+    if probe.returncode != 0:
+        return [(probe.stderr.strip().splitlines() or ["its Python ended early"])[-1]]
+    return probe.stdout.splitlines()
+
+
+def summed_up(missing: Sequence[str]) -> str:
+    """The first few things missing, in one line."""
+    more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+    return "; ".join(missing[:3]) + more
+
+
+# ---- making .venv --------------------------------------------------------------------------
+
+
+def fingerprint() -> str:
+    """What `.venv` was made from: the requirements, then the Python and the place."""
+    digest = hashlib.sha256()
+    for name in REQUIREMENTS:
+        digest.update(hashlib.sha256((ROOT / name).read_bytes()).digest())
+    return f"{digest.hexdigest()}\n{sys.implementation.cache_tag} {ROOT}\n"
+
+
+def stamp() -> str:
+    """What the finished `.venv` was made from; empty if there is none."""
+    try:
+        return STAMP.read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
+def venv_is_current() -> bool:
+    """Whether `.venv` can be used as it is, with no install and no internet."""
+    return stamp() == fingerprint() and python_of(VENV).exists()
+
+
+def refresh_venv() -> None:
+    """Bring `.venv` up to date; when interrupted, the next call starts afresh."""
+    if venv_is_current():  # another course.py made it while this one waited
+        return
+    wanted = fingerprint()
+    same_python = stamp().splitlines()[1:] == wanted.splitlines()[1:]
+    STAMP.unlink(missing_ok=True)
+    if not (same_python and python_of(VENV).exists()):
+        make_venv()
+    install()
+    unfinished = STAMP.with_suffix(".new")
+    unfinished.write_text(wanted, encoding="utf-8")
+    os.replace(unfinished, STAMP)
+
+
+def make_venv() -> None:
+    """Make an empty `.venv`, in place of one that cannot be kept."""
+    require_venv_module()
+    if VENV.exists() and not (VENV / "pyvenv.cfg").exists():
+        raise CannotGoOn(f"{VENV} is not a virtual environment; please move it away")
+    say(f"making {VENV} with Python {sys.version.split()[0]}")
+    if VENV.exists():
+        shutil.rmtree(VENV)
+    if subprocess.call([sys.executable, "-m", "venv", str(VENV)]):
+        raise CannotGoOn(f"could not make a virtual environment. {how_to_get_venv()}")
+
+
+def require_venv_module() -> None:
+    """Refuse a Python that cannot make environments, before anything is changed."""
+    missing = [name for name in ("venv", "ensurepip") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise CannotGoOn(f"this Python has no module {missing[0]}. {how_to_get_venv()}")
+
+
+def how_to_get_venv() -> str:
+    """What to install so that `python3 -m venv` works."""
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    return (
+        f"On Debian or Ubuntu: sudo apt install python3-venv (or python{version}-venv). "
+        "Elsewhere: install Python from python.org, or use conda as README.md says."
+    )
+
+
+def install() -> None:
+    """Install the course and what it needs into `.venv`, in the versions that were tested."""
+    say("installing what the course needs (a minute or two; only now is the internet needed)")
+    command = [str(python_of(VENV)), "-m", "pip", "install", "--no-input"]
+    command += ["--disable-pip-version-check", "-c", "constraints.txt", "-e", ".[dev]"]
+    settings = {**os.environ, "PIP_USER": "0"}  # a user's pip.conf may say otherwise
+    if subprocess.call(command, cwd=ROOT, env=settings):
+        raise CannotGoOn(
+            "pip could not install everything, see above. If it could not reach the package "
+            "index: connect to the internet and give the same command again."
+        )
+
+
+@contextlib.contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Hold the lock on `.venv`; the system lets go of it however this process ends."""
+    with LOCK.open("w") as handle:
+        if not locked(handle):
+            say("another course.py is setting up .venv; waiting for it")
+            while not locked(handle):
+                time.sleep(0.2)
+        yield
+
+
+def locked(handle: IO[str]) -> bool:
+    """Try to lock an open file; False when another process has it."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(handle.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    except OSError:
+        return True  # a file system without locks: better to go on than to wait for ever
+    return True
+
+
+# ---- the commands --------------------------------------------------------------------------
+
+
+def lab(arguments: Sequence[str]) -> int:
+    """open the course in JupyterLab [--no-browser] [--port N]"""
+    parser = argparse.ArgumentParser(prog="course.py lab")
+    parser.add_argument("--no-browser", action="store_true", help="only print the address")
+    parser.add_argument("--port", type=int, help="listen here, or fail (default: a free port)")
+    options = parser.parse_args(arguments)
+    command = ["-m", "jupyterlab", *lab_settings()]
+    if options.no_browser:
+        command += ["--no-browser"]
+    if options.port is not None:
+        command += [f"--ServerApp.port={options.port}", "--ServerApp.port_retries=0"]
+    hand_over(course_python(), command, {"JUPYTER_PREFER_ENV_PATH": "1"})  # our kernel first
+
+
+def lab_settings() -> list[str]:
+    """Start at the first page, stop at one Ctrl-C, and ask the internet for nothing."""
+    is_root = hasattr(os, "geteuid") and os.geteuid() == 0
+    return [
+        f"--ServerApp.root_dir={ROOT / 'notebooks'}",
+        f"--LabApp.default_url=/lab/tree/{FIRST_PAGE}",
+        "--ServerApp.answer_yes=True",
+        "--LabApp.news_url=None",
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+        "--LabApp.extension_manager=readonly",
+        *(["--allow-root"] if is_root else []),
+    ]
+
+
+def test(arguments: Sequence[str]) -> int:
+    """run every test, notebooks included [arguments of pytest]"""
+    every = ["-m", ""]  # pyproject.toml leaves slow tests out of a bare `pytest`
+    hand_over(course_python(), ["-m", "pytest", *every, *arguments], {"COURSE_MODE": "fast"})
+
+
+def run(arguments: Sequence[str]) -> int:
+    """execute the notebooks without a browser [--fast | --full] [names]"""
+    hand_over(course_python(), ["-m", "kvstore.course.execute", *arguments])
+
+
+def bench(arguments: Sequence[str]) -> int:
+    """measure the course itself, side by side with what is installed"""
+    hand_over(course_python(), ["-m", "benchmarks", *arguments])
+
+
+def check(arguments: Sequence[str]) -> int:
+    """format, lint, types, generated code, notebooks [--fix]"""
+    parser = argparse.ArgumentParser(prog="course.py check")
+    parser.add_argument("--fix", action="store_true", help="put right what a tool can")
+    fix = parser.parse_args(arguments).fix
+    python = course_python()
+    failed = [name for name, command in check_steps(fix) if step_fails(python, name, command)]
+    say(f"failed: {', '.join(failed)}" if failed else "all checks passed")
+    return 1 if failed else 0
+
+
+def check_steps(fix: bool) -> list[tuple[str, list[str]]]:
+    """What `check` runs, in an order in which a later fix spoils no earlier one."""
+    lint, layout = ["-m", "ruff", "check"], ["-m", "ruff", "format"]
+    return [
+        ("notebooks", ["tools/notebooks.py", *(["--fix"] if fix else [])]),
+        ("lint", [*lint, "--fix"] if fix else lint),
+        ("format", layout if fix else [*layout, "--check"]),
+        ("types", ["-m", "mypy"]),
+        ("generated code", ["tools/generated.py", "--check"]),
+    ]
+
+
+def step_fails(python: Path, name: str, command: Sequence[str]) -> bool:
+    """Run one step of `check` with its output shown."""
+    say(f"checking: {name}")
+    return subprocess.call([str(python), *command], cwd=ROOT, env=settings_for(python)) != 0
+
+
+def generate(arguments: Sequence[str]) -> int:
+    """write kvstore/v1 anew from proto/"""
+    argparse.ArgumentParser(prog="course.py generate").parse_args(arguments)
+    hand_over(course_python(), ["tools/generated.py"])
+
+
+COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
+    command.__name__: command for command in (lab, test, run, check, bench, generate)
+}
+
+
+def settings_for(python: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment variables under which a command of the course runs."""
+    path = os.pathsep.join([str(python.parent), os.environ.get("PATH", os.defpath)])
+    return {**os.environ, "PATH": path, **(extra or {})}
+
+
+def hand_over(
+    python: Path, command: Sequence[str], extra: Mapping[str, str] | None = None
+) -> NoReturn:
+    """Become this command, so that Ctrl-C reaches it alone and its exit status is ours."""
+    os.chdir(ROOT)
+    arguments, settings = [str(python), *command], settings_for(python, extra)
+    sys.stdout.flush()
+    if sys.platform != "win32":
+        os.execve(arguments[0], arguments, settings)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Windows has no exec: the child decides
+    sys.exit(subprocess.call(arguments, env=settings))
+
+
+def usage() -> str:
+    """What a learner sees who typed no command."""
+    lines = [f"  python3 course.py {name:9} {do.__doc__}" for name, do in COMMANDS.items()]
+    return "\n".join(["An interactive course on RPC throughput.", "", *lines, "", "Begin with: lab"])
+
+
+def too_old(version: Sequence[int]) -> str:
+    """Why this Python will not do; empty if it will."""
+    if tuple(version[:2]) >= OLDEST_PYTHON:
+        return ""
+    return (
+        f"this is Python {version[0]}.{version[1]}; the course needs Python 3.11 or newer. "
+        "Install it from python.org (or your system's packages), then for example: "
+        "python3.13 course.py lab"
+    )
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Do one command; the exit status is 0, 1 (failed), 2 (not understood) or 130 (Ctrl-C)."""
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(usage())
+        return 0
+    name, *rest = arguments
+    if name not in COMMANDS:
+        say(f"there is no command {name!r}")
+        print(usage(), file=sys.stderr)
+        return 2
+    try:
+        if too_old(sys.version_info):
+            raise CannotGoOn(too_old(sys.version_info))
+        return COMMANDS[name](rest)
+    except CannotGoOn as reason:
+        say(str(reason))
+        return 1
+    except KeyboardInterrupt:
+        say("stopped")
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,63 @@
+"""Say what this interpreter's environment lacks for the course, one thing a line.
+
+`course.py` runs this with the Python of an environment it did not make; no line means that it will
+do. Versions come from the installed metadata, so nothing is imported and the answer takes a
+fraction of a second.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, distribution, version
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def missing() -> Iterator[str]:
+    """Every requirement of pyproject.toml that this environment does not meet."""
+    if sys.version_info < (3, 11):  # noqa: UP036 - it is the active environment that may be old
+        yield f"Python 3.11 or newer (it has {sys.version.split()[0]})"
+        return
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    yield from unmet([*project["dependencies"], *project["optional-dependencies"]["dev"]])
+    if not installed_from_here(project["name"]):
+        yield f"this checkout is not installed in it (pip install -e {ROOT})"
+
+
+def unmet(requirements: list[str]) -> Iterator[str]:
+    """The requirements that are absent here or too old."""
+    try:
+        from packaging.requirements import Requirement
+    except ImportError:  # JupyterLab brings it: without it, nothing is installed yet
+        yield "the packages of the course are not installed in it"
+        return
+    for requirement in map(Requirement, requirements):
+        if requirement.marker and not requirement.marker.evaluate():
+            continue
+        try:
+            found = version(requirement.name)
+        except PackageNotFoundError:
+            yield f"{requirement.name} is not installed"
+            continue
+        if not requirement.specifier.contains(found, prereleases=True):
+            yield f"{requirement.name} is {found}, needed is {requirement.specifier}"
+
+
+def installed_from_here(name: str) -> bool:
+    """Whether the course is installed editable from this very checkout."""
+    try:
+        origin = json.loads(distribution(name).read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:
+        return False
+    place = Path(url2pathname(urlsplit(origin.get("url", "")).path))
+    return bool(origin.get("dir_info", {}).get("editable")) and place.resolve() == ROOT
+
+
+if __name__ == "__main__":
+    for lacking in missing():
+        print(lacking)
