@@ -209,7 +209,7 @@ def locked(handle: IO[str]) -> bool:
 
 
 def lab(arguments: Sequence[str]) -> int:
-    """open the course in JupyterLab [--no-browser] [--port N]"""
+    """Open the course in JupyterLab: [--no-browser] [--port N]."""
     parser = argparse.ArgumentParser(prog="course.py lab")
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
     parser.add_argument("--port", type=int, help="listen here, or fail (default: a free port)")
@@ -237,23 +237,23 @@ def lab_settings() -> list[str]:
 
 
 def test(arguments: Sequence[str]) -> int:
-    """run every test, notebooks included [arguments of pytest]"""
+    """Run every test, notebooks included: [arguments for pytest]."""
     every = ["-m", ""]  # pyproject.toml leaves slow tests out of a bare `pytest`
     hand_over(course_python(), ["-m", "pytest", *every, *arguments], {"COURSE_MODE": "fast"})
 
 
 def run(arguments: Sequence[str]) -> int:
-    """execute the notebooks without a browser [--fast | --full] [names]"""
+    """Execute the notebooks without a browser: [--fast | --full] [names]."""
     hand_over(course_python(), ["-m", "kvstore.course.execute", *arguments])
 
 
 def bench(arguments: Sequence[str]) -> int:
-    """measure the course itself, side by side with what is installed"""
+    """Measure the course itself, side by side with what is installed."""
     hand_over(course_python(), ["-m", "benchmarks", *arguments])
 
 
 def check(arguments: Sequence[str]) -> int:
-    """format, lint, types, generated code, notebooks [--fix]"""
+    """Check format, lint, types, generated code and notebooks: [--fix]."""
     parser = argparse.ArgumentParser(prog="course.py check")
     parser.add_argument("--fix", action="store_true", help="put right what a tool can")
     fix = parser.parse_args(arguments).fix
@@ -282,7 +282,7 @@ def step_fails(python: Path, name: str, command: Sequence[str]) -> bool:
 
 
 def generate(arguments: Sequence[str]) -> int:
-    """write kvstore/v1 anew from proto/"""
+    """Write kvstore/v1 anew from proto/ (needs the internet)."""
     argparse.ArgumentParser(prog="course.py generate").parse_args(arguments)
     hand_over(course_python(), ["tools/generated.py"])
 
@@ -314,12 +314,14 @@ def hand_over(
 def usage() -> str:
     """What a learner sees who typed no command."""
     lines = [f"  python3 course.py {name:9} {do.__doc__}" for name, do in COMMANDS.items()]
-    return "\n".join(["An interactive course on RPC throughput.", "", *lines, "", "Begin with: lab"])
+    return "\n".join(
+        ["An interactive course on RPC throughput.", "", *lines, "", "Begin with: lab"]
+    )
 
 
-def too_old(version: Sequence[int]) -> str:
+def too_old(version: tuple[int, ...]) -> str:
     """Why this Python will not do; empty if it will."""
-    if tuple(version[:2]) >= OLDEST_PYTHON:
+    if version >= OLDEST_PYTHON:
         return ""
     return (
         f"this is Python {version[0]}.{version[1]}; the course needs Python 3.11 or newer. "
@@ -339,11 +341,11 @@ def main(arguments: Sequence[str]) -> int:
         print(usage(), file=sys.stderr)
         return 2
     try:
-        if too_old(sys.version_info):
-            raise CannotGoOn(too_old(sys.version_info))
+        if reason := too_old(sys.version_info[:2]):
+            raise CannotGoOn(reason)
         return COMMANDS[name](rest)
-    except CannotGoOn as reason:
-        say(str(reason))
+    except CannotGoOn as obstacle:
+        say(str(obstacle))
         return 1
     except KeyboardInterrupt:
         say("stopped")
