@@ -67,19 +67,22 @@ class Child:
         reader.join(timeout_s)
         return lines[0].strip() if lines else ""
 
-    def stop(self, grace_s: float) -> None:
-        """Ask the child to finish, wait `grace_s`, then end it whether it likes it or not."""
-        stdin = self.popen.stdin
-        assert stdin is not None
+    def ask_to_stop(self) -> None:
+        """Ask the child to finish; return at once."""
+        assert self.popen.stdin is not None
         try:
-            stdin.write("stop\n")
-            stdin.flush()
+            self.popen.stdin.write("stop\n")
+            self.popen.stdin.flush()
         except (OSError, ValueError):
             pass  # it is gone already
+
+    def stop(self, grace_s: float) -> None:
+        """Ask the child to finish, wait `grace_s`, then end it whether it likes it or not."""
+        self.ask_to_stop()
         if self.ended(grace_s) is None:
             self.popen.kill()
             self.popen.wait()
-        for pipe in (stdin, self.popen.stdout):
+        for pipe in (self.popen.stdin, self.popen.stdout):
             if pipe is not None:
                 try:
                     pipe.close()
@@ -164,6 +167,11 @@ def _parent_lives(parent_pid: int) -> bool:
     if sys.platform == "win32":  # a Windows process keeps the parent id of a dead parent
         return psutil.pid_exists(parent_pid)
     return os.getppid() == parent_pid
+
+
+def interrupt_main() -> None:
+    """Raise `KeyboardInterrupt` in this process's main thread, as Ctrl-C would."""
+    signal.raise_signal(signal.SIGINT)
 
 
 def on_signals(action: Callable[[], object]) -> None:

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from kvstore.lifeline import end_with_parent
 from kvstore.server.serve import serve
@@ -20,26 +21,31 @@ def parser() -> argparse.ArgumentParser:
         prog="python -m kvstore.server",
         description="A gRPC key-value server to measure. The first line it prints is its address.",
     )
-    add = parse.add_argument
-    add("--read-delay-s", type=float, default=DEFAULT.read_delay_s, metavar="S",
-        help="simulated disk of a retrieve, in seconds (default %(default)s)")  # fmt: skip
-    add("--write-delay-s", type=float, default=DEFAULT.write_delay_s, metavar="S",
-        help="simulated disk of a create, update or delete, in seconds (default %(default)s)")  # fmt: skip
-    add("--locking", choices=LOCKINGS, default=DEFAULT.locking,
-        help="one lock for all operations, or one for each key written (default %(default)s)")  # fmt: skip
-    how = parse.add_mutually_exclusive_group()
-    how.add_argument("--threads", type=int, default=DEFAULT.threads, metavar="N",
-                     help="size of the thread pool (default %(default)s)")  # fmt: skip
-    how.add_argument("--asyncio", action="store_true", help="serve from one event loop instead")
-    add("--port", type=int, default=DEFAULT.port, metavar="N",
-        help="port on 127.0.0.1; 0 takes a free one (default %(default)s)")  # fmt: skip
-    add("--max-concurrent-rpcs", type=int, default=None, metavar="N",
-        help="refuse calls beyond this many with RESOURCE_EXHAUSTED (default: accept all)")  # fmt: skip
-    add("--station-times", action="store_true",
-        help="tell callers in trailing metadata where the server spent its time")  # fmt: skip
-    add("--identity", default="", help="a word that clients can check; GetServerStatus tells it")
-    add("--end-with-parent", type=int, default=None, metavar="PID",
-        help="end as soon as standard input closes or this parent process is gone")  # fmt: skip
+
+    def add(name: str, says: str, **how: Any) -> None:
+        parse.add_argument(name, help=says, **how)
+
+    seconds = {"type": float, "metavar": "S"}
+    number = {"type": int, "metavar": "N"}
+    add("--read-delay-s", "simulated disk of a retrieve (default %(default)s)",
+        default=DEFAULT.read_delay_s, **seconds)  # fmt: skip
+    add("--write-delay-s", "simulated disk of a create, update or delete (default %(default)s)",
+        default=DEFAULT.write_delay_s, **seconds)  # fmt: skip
+    add("--locking", "one lock for all operations, one for each key while its entry changes, or"
+        " one for each key through the disk time (default %(default)s)",
+        choices=LOCKINGS, default=DEFAULT.locking)  # fmt: skip
+    add("--threads", f"size of the thread pool (default {DEFAULT.threads})",
+        default=None, **number)  # fmt: skip
+    add("--asyncio", "serve from one event loop instead of a pool", action="store_true")
+    add("--port", "port on 127.0.0.1; 0 takes a free one (default %(default)s)",
+        default=DEFAULT.port, **number)  # fmt: skip
+    add("--max-concurrent-rpcs", "refuse calls beyond this many (default: accept all)",
+        default=None, **number)  # fmt: skip
+    add("--station-times", "tell callers in trailing metadata where the server spent its time",
+        action="store_true")  # fmt: skip
+    add("--identity", "a word that clients can check; GetServerStatus tells it", default="")
+    add("--end-with-parent", "end when standard input closes or this process is gone",
+        type=int, metavar="PID", default=None)  # fmt: skip
     return parse
 
 
@@ -48,12 +54,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parse = parser()
     options = parse.parse_args(arguments)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(message)s")
+    if options.asyncio and options.threads is not None:
+        parse.error("--threads sizes a pool, and --asyncio serves without one: give one of them")
     try:
         settings = ServerSettings(
             read_delay_s=options.read_delay_s,
             write_delay_s=options.write_delay_s,
             locking=options.locking,
-            threads=options.threads,
+            threads=DEFAULT.threads if options.threads is None else options.threads,
             use_asyncio=options.asyncio,
             port=options.port,
             max_concurrent_rpcs=options.max_concurrent_rpcs,

@@ -1,12 +1,13 @@
 """Who waits for whom: one lock for everything, or one for each key that is written.
 
-Each policy comes for threads and for asyncio, with one method: `holding(kind, key)`
-returns the lock to hold during the operation. `LOCKS` is the list of policies.
+Each policy comes for threads and for asyncio. `holding(kind, key)` is the lock of an
+operation; `through_disk` says whether it is held during the disk time as well, or only
+for the step in which the dictionary changes. `LOCKS` and `ASYNC_LOCKS` list them.
 """
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -14,6 +15,7 @@ from contextlib import (
     contextmanager,
     nullcontext,
 )
+from functools import partial
 from typing import Protocol
 
 from kvstore.measure.codes import RETRIEVE
@@ -24,21 +26,29 @@ _FREE: nullcontext[None] = nullcontext()
 class Locks(Protocol):
     """Locks for operations that run in threads."""
 
+    through_disk: bool
+    """Whether the lock is taken before the disk time, or after it."""
+
     def holding(self, kind: int, key: bytes) -> AbstractContextManager[object]:
-        """The lock this operation holds from before its disk time until it is done."""
+        """The lock of this operation."""
         ...
 
 
 class AsyncLocks(Protocol):
     """Locks for operations that run as asyncio tasks."""
 
+    through_disk: bool
+    """Whether the lock is taken before the disk time, or after it."""
+
     def holding(self, kind: int, key: bytes) -> AbstractAsyncContextManager[object]:
-        """The lock this operation holds from before its disk time until it is done."""
+        """The lock of this operation."""
         ...
 
 
 class GlobalLock:
     """One lock for all: operations go through one by one, reads too."""
+
+    through_disk = True
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -48,14 +58,15 @@ class GlobalLock:
         return self._lock
 
 
-class PerKeyLocks:
+class KeyLocks:
     """A lock for each key that is being written; readers hold none.
 
     The table holds a key only while somebody writes it or waits to, so it stays as
     small as the number of calls in flight.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, through_disk: bool) -> None:
+        self.through_disk = through_disk
         self._guard = threading.Lock()
         self._writers: dict[bytes, tuple[threading.Lock, int]] = {}
 
@@ -83,6 +94,8 @@ class PerKeyLocks:
 class AsyncGlobalLock:
     """`GlobalLock` for tasks of one event loop."""
 
+    through_disk = True
+
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
 
@@ -91,15 +104,20 @@ class AsyncGlobalLock:
         return self._lock
 
 
-class AsyncPerKeyLocks:
-    """`PerKeyLocks` for tasks of one event loop, which needs no guard around its table."""
+class AsyncKeyLocks:
+    """`KeyLocks` for tasks of one event loop, which needs no guard around its table."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, through_disk: bool) -> None:
+        self.through_disk = through_disk
         self._writers: dict[bytes, tuple[asyncio.Lock, int]] = {}
 
     def holding(self, kind: int, key: bytes) -> AbstractAsyncContextManager[object]:
         """Nothing for a retrieve; the key's own lock for the rest."""
-        return _FREE if kind == RETRIEVE else self._writing(key)
+        # A step without `await` is never interrupted by another task: only a lock that
+        # is held through the disk time has anything to protect here.
+        if kind == RETRIEVE or not self.through_disk:
+            return _FREE
+        return self._writing(key)
 
     @asynccontextmanager
     async def _writing(self, key: bytes) -> AsyncIterator[None]:
@@ -116,5 +134,13 @@ class AsyncPerKeyLocks:
                 self._writers[key] = (lock, users - 1)
 
 
-LOCKS: dict[str, type[Locks]] = {"global": GlobalLock, "per_key": PerKeyLocks}
-ASYNC_LOCKS: dict[str, type[AsyncLocks]] = {"global": AsyncGlobalLock, "per_key": AsyncPerKeyLocks}
+LOCKS: dict[str, Callable[[], Locks]] = {
+    "global": GlobalLock,
+    "per_key": partial(KeyLocks, through_disk=False),
+    "per_key_held": partial(KeyLocks, through_disk=True),
+}
+ASYNC_LOCKS: dict[str, Callable[[], AsyncLocks]] = {
+    "global": AsyncGlobalLock,
+    "per_key": partial(AsyncKeyLocks, through_disk=False),
+    "per_key_held": partial(AsyncKeyLocks, through_disk=True),
+}

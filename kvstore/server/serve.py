@@ -1,7 +1,6 @@
 """Serve from this process until told to stop, from a thread pool or from one event loop."""
 
 import asyncio
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +9,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from kvstore.event_loop import event_loop_factory
 from kvstore.lifeline import on_signals
 from kvstore.server.limits import channel_options
 from kvstore.server.pool import MeasuredPool
@@ -42,7 +42,7 @@ def serve(settings: ServerSettings, identity: str, on_ready: Ready) -> None:
     Raises `OSError` naming the port when it cannot be had.
     """
     if settings.use_asyncio:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
             runner.run(_serve_async(settings, identity, on_ready))
     else:
         _serve_threads(settings, identity, on_ready)
@@ -133,12 +133,3 @@ def _listen(server: Any, port: int) -> int:
             " reserved. Port 0 takes any that is free."
         )
     return bound
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop where it exists (not on Windows), at about half the processor time per call."""
-    if sys.platform == "win32":
-        return None
-    import uvloop
-
-    return uvloop.new_event_loop

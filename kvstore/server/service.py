@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 
 import grpc
@@ -123,12 +122,16 @@ class KeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
             request, bytes(statuses), values, clock.times() if self._tell_times else None
         )
 
-    def _apply(
-        self, kind: int, key: bytes, value: bytes, clock: StationClock
-    ) -> tuple[int, bytes]:
-        """Wait for the lock, use the disk, touch the store, with the lock held throughout."""
+    def _apply(self, kind: int, key: bytes, value: bytes, clock: StationClock) -> tuple[int, bytes]:
+        """Take the lock, use the disk and touch the store, in the order that the locking says."""
+        if self._locks.through_disk:
+            with self._locks.holding(kind, key):
+                clock.locked()
+                self._disk.work(kind)
+                clock.worked()
+                return self._store.apply(kind, key, value)
+        self._disk.work(kind)
+        clock.worked()
         with self._locks.holding(kind, key):
             clock.locked()
-            self._disk.work(kind)
-            clock.worked()
             return self._store.apply(kind, key, value)

@@ -119,9 +119,15 @@ class AsyncKeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
     async def _apply(
         self, kind: int, key: bytes, value: bytes, clock: StationClock
     ) -> tuple[int, bytes]:
-        """Wait for the lock, use the disk, touch the store, with the lock held throughout."""
+        """Take the lock, use the disk and touch the store, in the order that the locking says."""
+        if self._locks.through_disk:
+            async with self._locks.holding(kind, key):
+                clock.locked()
+                await self._disk.work_async(kind)
+                clock.worked()
+                return self._store.apply(kind, key, value)
+        await self._disk.work_async(kind)
+        clock.worked()
         async with self._locks.holding(kind, key):
             clock.locked()
-            await self._disk.work_async(kind)
-            clock.worked()
             return self._store.apply(kind, key, value)

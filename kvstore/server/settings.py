@@ -3,9 +3,10 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-LOCKINGS = ("global", "per_key")
+LOCKINGS = ("global", "per_key", "per_key_held")
 """`global`: one lock, held by every operation through its disk time.
-`per_key`: writers of one key wait for one another; readers wait for nobody."""
+`per_key`: a lock for each key, held only while its entry changes, as in a concurrent map.
+`per_key_held`: the same, held through the disk time: writers of one key queue up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,4 @@ class ServerSettings:
 def _whole_number(name: str, value: object, lowest: int, highest: int) -> None:
     whole = isinstance(value, int) and not isinstance(value, bool)
     if not whole or not lowest <= value <= highest:  # type: ignore[operator]
-        raise ValueError(
-            f"{name} must be a whole number from {lowest} to {highest}, got {value!r}"
-        )
+        raise ValueError(f"{name} must be a whole number from {lowest} to {highest}, got {value!r}")

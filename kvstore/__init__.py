@@ -1,0 +1,13 @@
+"""A key-value service over gRPC, made to be measured.
+
+    v1        messages and stubs, written by protoc
+    client    how calls are made
+    server    what is measured
+    measure   what happened
+    model     what should happen
+    course    what the learner sees
+
+Beside them: `lifeline` (child processes that end with their parent) and `event_loop`.
+"""
+
+__version__ = "0.1.0"

@@ -1,0 +1,26 @@
+"""The room of how calls are made.
+
+workload    what to ask: operations, drawn from a seed
+schedule    when to ask, and until when; pacing: due times
+strategies  how many at once: the six functions the course is about
+client      call, start, acall, stream: one record for each call
+stream, requests, channel   one open pipeline, messages, reaching the right server
+load        run(): all of it together, from this process
+process     run_in_process(): the same from a process of its own
+"""
+
+from kvstore.client import load, pacing, strategies, workload
+from kvstore.client.load import RunFailed, RunInterrupted, ServerGone
+from kvstore.client.process import NotEnoughMemory, run_in_process
+
+__all__ = [
+    "NotEnoughMemory",
+    "RunFailed",
+    "RunInterrupted",
+    "ServerGone",
+    "load",
+    "pacing",
+    "run_in_process",
+    "strategies",
+    "workload",
+]

@@ -1,0 +1,115 @@
+"""`python -m kvstore.client`: one run from a process of its own, by hand or for a notebook."""
+
+import argparse
+import json
+import math
+import os
+import sys
+from collections.abc import Sequence
+
+from kvstore.client import load, pacing, strategies
+from kvstore.client.channel import Target
+from kvstore.client.workload import Workload
+from kvstore.lifeline import end_with_parent, interrupt_main
+from kvstore.measure.audit import audit
+from kvstore.measure.run import Run
+from kvstore.measure.sampler import Sample
+from kvstore.measure.summary import summary
+
+BY_NAME = {strategy.__name__: strategy for strategy in strategies.STRATEGIES}
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parse = argparse.ArgumentParser(
+        prog="python -m kvstore.client",
+        description="Make calls to a key-value server with one strategy, and say what happened.",
+    )
+    add = parse.add_argument
+    add("strategy", choices=BY_NAME)
+    add("address", help="the server, such as 127.0.0.1:40123")
+    add(
+        "--in-flight", type=int, default=1, metavar="N", help="limit of calls in flight (default 1)"
+    )
+    add("--duration-s", type=float, default=None, metavar="S", help="seconds (default 10)")
+    add("--calls", type=int, default=None, metavar="N", help="end after so many calls")
+    add("--rate-per-s", type=float, default=None, metavar="R",
+        help="send at a constant rate instead of as fast as the strategy can")  # fmt: skip
+    add("--deadline-s", type=float, default=30.0, metavar="S", help="for each call (default 30)")
+    add("--memory-ceiling-mb", type=float, default=math.inf, metavar="MB",
+        help="end when client or server use this much")  # fmt: skip
+    add("--workload", type=json.loads, default={}, metavar="JSON",
+        help='settings of the workload, such as {"seed": 1, "value_bytes_mean": 1024}')  # fmt: skip
+    add("--options", type=json.loads, default={}, metavar="JSON",
+        help='settings of the strategy, such as {"batch": 8}')  # fmt: skip
+    add("--save", default=None, metavar="FILE", help="write the run to this file")
+    add("--identity", default=None, help="what the server must say it is")
+    add("--sample-interval-s", type=float, default=0.25, help=argparse.SUPPRESS)
+    add("--end-with-parent", type=int, default=None, metavar="PID",
+        help="end with this parent, and print samples as JSON lines for it")  # fmt: skip
+    return parse
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit status."""
+    options = parser().parse_args(arguments)
+    for_parent = options.end_with_parent is not None
+    if for_parent:
+        end_with_parent(options.end_with_parent, interrupt_main)
+    if options.duration_s is None and options.calls is None:
+        options.duration_s = 10.0
+    rate = options.rate_per_s
+    try:
+        run = load.run(
+            BY_NAME[options.strategy],
+            Target(options.address, options.identity),
+            Workload(**options.workload),
+            in_flight=options.in_flight,
+            duration_s=options.duration_s,
+            calls=options.calls,
+            due_times=None if rate is None else pacing.constant_rate(rate),
+            deadline_s=options.deadline_s,
+            memory_ceiling_bytes=options.memory_ceiling_mb * 1e6,
+            on_sample=_tell_parent if for_parent else _show,
+            sample_interval_s=options.sample_interval_s,
+            **options.options,
+        )
+    except (load.RunInterrupted, load.RunFailed) as ended:
+        _finish(ended.run, options.save, for_parent)
+        if not isinstance(ended, load.RunInterrupted):
+            print(f"error: {ended}", file=sys.stderr)
+        return 130 if isinstance(ended, load.RunInterrupted) else 1
+    except (ValueError, TypeError, OSError, RuntimeError) as wrong:
+        print(f"error: {wrong}", file=sys.stderr)
+        return 2
+    _finish(run, options.save, for_parent)
+    return 0
+
+
+def _finish(run: Run, path: str | None, for_parent: bool) -> None:
+    if path:
+        run.save(path)
+    if not for_parent:
+        print(f"\r{'':70}\r{summary(run).to_string()}\n{audit(run)}")
+
+
+def _show(sample: Sample) -> None:
+    rate = sample.answered / sample.elapsed_s if sample.elapsed_s else 0.0
+    print(
+        f"\r{sample.elapsed_s:6.1f} s  {sample.answered:12,.0f} answered  {rate:10,.1f} calls/s"
+        f"  {sample.in_flight:8,.0f} in flight",
+        end="",
+        flush=True,
+        file=sys.stderr,
+    )
+
+
+def _tell_parent(sample: Sample) -> None:
+    print(json.dumps(sample), flush=True)
+
+
+if __name__ == "__main__":
+    status = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)  # threads of cancelled calls must not hold the process back

@@ -1,0 +1,237 @@
+"""The client: four ways to make a call, and one place where every call is recorded.
+
+`call` waits, `start` calls back, `acall` is awaited, `stream` keeps many requests in
+flight on one call. Strategies are written in these verbs and never count anything.
+"""
+
+import asyncio
+import itertools
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+import grpc
+
+from kvstore.client.channel import OPTIONS
+from kvstore.client.requests import METHODS, payload_bytes, unary_request
+from kvstore.client.stream import Stream
+from kvstore.client.workload import Operation, Operations
+from kvstore.event_loop import event_loop_factory
+from kvstore.measure.codes import CANCELLED, CREATE, OK, STATUSES
+from kvstore.measure.recorder import Recorder
+from kvstore.measure.stations import UNKNOWN_STATIONS, StationTimes, from_metadata
+from kvstore.v1 import kvstore_pb2_grpc
+
+
+class Answer(NamedTuple):
+    """How a call ended."""
+
+    status: str
+    """"OK", or the name of a gRPC status."""
+    value: bytes = b""
+    """What a retrieve read."""
+
+
+class Client:
+    """Makes calls to one server and records the end of each."""
+
+    def __init__(
+        self,
+        channel: grpc.Channel,
+        address: str,
+        *,
+        deadline_s: float = 30.0,
+        operations: Operations | None = None,
+        tells_times: bool = False,
+    ) -> None:
+        self.recorder = Recorder()
+        self.deadline_s = deadline_s
+        self._channel = channel
+        self._address = address
+        self._operations = operations
+        self._tells_times = tells_times
+        self._calls = _methods(channel)
+        self._acalls: dict[int, Any] = {}
+        self._aio_stub: Any = None
+        self._aio: tuple[asyncio.AbstractEventLoop, asyncio.Task[object]] | None = None
+        self._issued = itertools.count(1)
+        self.issued = 0
+        self._origin_s = time.perf_counter()
+        self._idle = threading.Event()
+        self._draining = False
+        self._error: BaseException | None = None
+
+    # The clock and the counts
+
+    def now_s(self) -> float:
+        """Seconds since this client was made."""
+        return time.perf_counter() - self._origin_s
+
+    @property
+    def in_flight(self) -> int:
+        """Calls sent and not yet answered."""
+        return self.issued - len(self.recorder)
+
+    def sending(self) -> float:
+        """Count one call as sent; return the time."""
+        self.issued = next(self._issued)  # one step of the interpreter: threads may race here
+        return self.now_s()
+
+    # Waiting for the answer
+
+    def call(self, operation: Operation) -> Answer:
+        """Send one operation and wait for its answer."""
+        delay_s = operation.due_s - self.now_s()  # NaN, so never above 0, in a closed loop
+        if delay_s > 0:
+            time.sleep(delay_s)
+        request = unary_request(operation)
+        sent_s = self.sending()
+        try:
+            reply, call = self._calls[operation.kind].with_call(request, timeout=self.deadline_s)
+            status = OK
+        except grpc.RpcError as error:
+            reply, call, status = None, error, _code(error)
+        except BaseException:
+            self._ended(operation, sent_s, CANCELLED, 0, UNKNOWN_STATIONS)
+            raise
+        value: bytes = getattr(reply, "value", b"")
+        times = from_metadata(call.trailing_metadata()) if self._tells_times else UNKNOWN_STATIONS
+        self._ended(operation, sent_s, status, len(value), times)
+        return Answer(STATUSES[status], value)
+
+    # Calling back
+
+    def start(self, operation: Operation, on_reply: Callable[[], object] | None = None) -> None:
+        """Send one operation and return; `on_reply` is called once its answer is recorded."""
+        delay_s = operation.due_s - self.now_s()
+        if delay_s > 0:
+            time.sleep(delay_s)
+        request = unary_request(operation)
+
+        def ended(future: Any) -> None:
+            try:
+                code = future.code()
+                status = code.value[0]
+                size = len(getattr(future.result(), "value", b"")) if status == OK else 0
+                times = (
+                    from_metadata(future.trailing_metadata())
+                    if self._tells_times
+                    else UNKNOWN_STATIONS
+                )
+                self._ended(operation, sent_s, status, size, times)
+            except BaseException as error:  # gRPC would log it and go on; we raise it later
+                self._error = error
+                self._idle.set()
+            finally:
+                if on_reply is not None:
+                    on_reply()
+
+        sent_s = self.sending()
+        try:
+            future = self._calls[operation.kind].future(request, timeout=self.deadline_s)
+        except BaseException:  # the channel is closed: it was counted, so it gets an end
+            self._ended(operation, sent_s, CANCELLED, 0, UNKNOWN_STATIONS)
+            raise
+        future.add_done_callback(ended)
+
+    def wait_until_idle(self) -> None:
+        """Return when every call that `start` sent has ended; raise what went wrong in one."""
+        self._draining = True
+        while self.in_flight and self._error is None:
+            self._idle.wait(1.0)
+            self._idle.clear()
+        if self._error is not None:
+            raise self._error
+
+    # On an event loop
+
+    def run_async(self, work: Callable[[], Awaitable[object]]) -> None:
+        """Run a coroutine on an event loop of its own, with a channel that lives as long.
+
+        A channel belongs to the loop it was made on, and a notebook has a loop already,
+        so strategies run in a thread and bring their own.
+        """
+
+        async def with_channel() -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            async with grpc.aio.insecure_channel(self._address, options=OPTIONS) as channel:
+                self._acalls = _methods(channel)
+                self._aio_stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+                self._aio = (asyncio.get_running_loop(), task)
+                try:
+                    await work()
+                finally:
+                    self._aio = None
+
+        with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
+            runner.run(with_channel())
+
+    async def acall(self, operation: Operation) -> Answer:
+        """Send one operation and wait for its answer, letting other tasks run."""
+        await self.until_due(operation)
+        request = unary_request(operation)
+        call = self._acalls[operation.kind](request, timeout=self.deadline_s)
+        sent_s = self.sending()
+        size, status, times, value = 0, CANCELLED, UNKNOWN_STATIONS, b""
+        try:
+            reply = await call
+            status = OK
+            value = getattr(reply, "value", b"")
+            size = len(value)
+        except grpc.aio.AioRpcError as error:
+            status = _code(error)
+        finally:
+            if self._tells_times and status != CANCELLED:
+                times = from_metadata(await call.trailing_metadata())
+            self._ended(operation, sent_s, status, size, times)
+        return Answer(STATUSES[status], value)
+
+    async def until_due(self, operation: Operation) -> None:
+        """Sleep until the operation is due; not at all in a closed loop."""
+        delay_s = operation.due_s - self.now_s()
+        if delay_s > 0:
+            await asyncio.sleep(delay_s)
+
+    def stream(self, on_reply: Callable[[], object]) -> Stream:
+        """A stream to send requests on, as an async context manager; see `Stream`."""
+        return Stream(self, self._aio_stub, on_reply)
+
+    # The end
+
+    def cancel(self) -> None:
+        """End every call in flight; each is recorded as CANCELLED, or NO_ANSWER on a stream."""
+        if self._aio is not None:
+            loop, task = self._aio
+            try:
+                loop.call_soon_threadsafe(task.cancel)
+            except RuntimeError:
+                pass  # the loop closed meanwhile: nothing is in flight on it
+        self._channel.close()
+
+    def created(self, operation: Operation) -> None:
+        """Tell the workload that a create was answered OK."""
+        if self._operations is not None:
+            self._operations.created(operation.key)
+
+    def _ended(
+        self, operation: Operation, sent_s: float, status: int, size: int, times: StationTimes
+    ) -> None:
+        self.recorder.record(
+            operation.due_s, sent_s, self.now_s(), operation.kind, status,
+            payload_bytes(operation), size, times,
+        )  # fmt: skip
+        if status == OK and operation.kind == CREATE:
+            self.created(operation)
+        if self._draining and not self.in_flight:
+            self._idle.set()
+
+
+def _methods(channel: Any) -> dict[int, Any]:
+    stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+    return {kind: getattr(stub, method) for kind, method in METHODS.items()}
+
+
+def _code(error: Any) -> int:
+    return int(error.code().value[0])

@@ -1,0 +1,341 @@
+"""`run`: one strategy against one server, for some seconds or some calls."""
+
+import json
+import math
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any
+
+import grpc
+
+from kvstore.client.channel import (
+    ServerNotReached,
+    Target,
+    connected,
+    local_pid,
+    server_status,
+    target_of,
+)
+from kvstore.client.client import Client
+from kvstore.client.schedule import Schedule
+from kvstore.client.strategies import Strategy, futures
+from kvstore.client.workload import Operations, Workload
+from kvstore.measure.host import describe_host
+from kvstore.measure.run import Run
+from kvstore.measure.sampler import Sample, Sampler
+from kvstore.v1 import server_status_pb2 as pb
+
+DRAIN_S = 5.0
+"""Seconds that calls in flight get to finish after Ctrl-C, before they are cancelled."""
+SETTLE_S = 10.0
+"""Seconds to wait for the last records once all calls were cancelled."""
+
+OnSample = Callable[[Sample], object]
+
+
+class RunInterrupted(KeyboardInterrupt):
+    """Ctrl-C came during a run; `run` holds all that happened until then."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(f"interrupted, with every call accounted for: {run!r}")
+        self.run = run
+
+
+class RunFailed(RuntimeError):
+    """A run ended before its time; `run` holds all that happened until then."""
+
+    def __init__(self, message: str, run: Run) -> None:
+        super().__init__(message)
+        self.run = run
+
+
+class ServerGone(RunFailed):
+    """The server's process ended during the run."""
+
+
+def run(
+    strategy: Strategy,
+    server: object,
+    workload: Workload,
+    *,
+    in_flight: int = 1,
+    duration_s: float | None = None,
+    calls: int | None = None,
+    due_times: Iterator[float] | None = None,
+    deadline_s: float = 30.0,
+    memory_ceiling_bytes: float = math.inf,
+    on_sample: OnSample | None = None,
+    sample_interval_s: float = 0.1,
+    **options: Any,
+) -> Run:
+    """Make calls until the duration or the count is up; return once every one has ended.
+
+    The strategy runs in a thread of its own; this thread looks on, calls `on_sample` every
+    `sample_interval_s`, and turns Ctrl-C into an orderly end. `server` is what `serving()`
+    gives, or an address. When either process outgrows `memory_ceiling_bytes` the calls in
+    flight are cancelled and the run returns with the outcome "memory ceiling".
+
+    Raises:
+        ValueError: a setting makes no sense.
+        ServerNotReached, WrongServer: see `channel.connected`.
+        RunInterrupted: after Ctrl-C. ServerGone, RunFailed: the run could not go on.
+            All three carry the run so far in `.run`.
+    """
+    limits = _checked(strategy, in_flight, duration_s, calls, deadline_s, options)
+    operations = Operations(workload, salt=secrets.token_hex(4))
+    target = target_of(server)
+    with connected(target) as (channel, before):
+        tells_times = bool(json.loads(before.settings_json or "{}").get("station_times"))
+        _preload(channel, target, operations)
+        if workload.preload:
+            before = server_status(channel, target, 5.0)
+        client = Client(
+            channel,
+            target.address,
+            deadline_s=deadline_s,
+            operations=operations,
+            tells_times=tells_times,
+        )
+        watch = _Watch(client, Sampler(local_pid(before)), memory_ceiling_bytes)
+        schedule = Schedule(
+            operations, clock=client.now_s, due_times=due_times, guard=watch.guard, **limits
+        )
+        started_at = datetime.now().astimezone().isoformat(timespec="seconds")
+        watch.run(strategy, schedule, in_flight, options, on_sample, sample_interval_s)
+        records = client.recorder.array()
+        client_cpu, server_cpu = watch.sampler.cpu()
+        finished = Run(
+            strategy=getattr(strategy, "__name__", "strategy"),
+            in_flight=0 if strategy is futures else in_flight,
+            settings={
+                "workload": workload.as_dict(),
+                "duration_s": duration_s,
+                "calls": calls,
+                "deadline_s": deadline_s,
+                "paced": due_times is not None,
+                **options,
+            },
+            server=_told(before, _status_after(channel, target, watch.outcome)),
+            host=describe_host(),
+            started_at=started_at,
+            window_s=float(records["done_s"].max()) if len(records) else watch.elapsed_s,
+            issued=client.issued,
+            outcome=watch.outcome,
+            records=records,
+            samples=watch.sampler.frame(),
+            client_cpu=client_cpu,
+            server_cpu=server_cpu,
+        )
+    return _returned_or_raised(finished, watch, target)
+
+
+def _checked(
+    strategy: Strategy,
+    in_flight: int,
+    duration_s: float | None,
+    calls: int | None,
+    deadline_s: float,
+    options: dict[str, Any],
+) -> dict[str, float]:
+    """Refuse what makes no sense; return the limits for the schedule."""
+    if not callable(strategy):
+        raise ValueError(f"strategy must be a function of kvstore.client.strategies: {strategy!r}")
+    for name, value in {"in_flight": in_flight, **options}.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ValueError(
+                f"{name} must be a whole number of 1 or more, got {value!r}:"
+                " with none, nothing would ever be sent"
+            )
+    if options.get("streams", 1) > in_flight:
+        raise ValueError(
+            f"{options['streams']} streams need at least as many requests in flight,"
+            f" got in_flight={in_flight}"
+        )
+    if duration_s is None and calls is None:
+        raise ValueError("say how long: duration_s=10 for seconds, or calls=1000 for a count")
+    for name, value in {"duration_s": duration_s, "calls": calls, "deadline_s": deadline_s}.items():
+        if value is not None and not value > 0:
+            raise ValueError(f"{name} must be above 0, got {value!r}")
+    return {
+        "duration_s": math.inf if duration_s is None else duration_s,
+        "calls": math.inf if calls is None else calls,
+    }
+
+
+def _preload(channel: grpc.Channel, target: Target, operations: Operations) -> None:
+    """Create the keys that a workload asks for from its first call on."""
+    client = Client(channel, target.address, operations=operations)
+    wanted = operations.preloads()
+    for operation in wanted:
+        client.start(operation)
+    client.wait_until_idle()
+    if len(operations.known) < 1 <= len(wanted):
+        raise ServerNotReached(
+            f"none of {len(wanted)} keys could be created at {target.address} before the run:"
+            " start a fresh server, or another seed if it holds these keys already"
+        )
+
+
+class _Watch:
+    """Looks on while a strategy runs: samples, guards memory, and ends it in order."""
+
+    def __init__(self, client: Client, sampler: Sampler, ceiling_bytes: float) -> None:
+        self.client = client
+        self.sampler = sampler
+        self.outcome = "complete"
+        self.error: BaseException | None = None
+        self.elapsed_s = 0.0
+        self._ceiling_bytes = ceiling_bytes
+
+    def guard(self) -> None:
+        """Called by the schedule every few hundred calls: memory can grow fast."""
+        if self.outcome == "complete" and self._over_the_ceiling():
+            self.outcome = "memory ceiling"
+
+    def _over_the_ceiling(self) -> bool:
+        ceiling = self._ceiling_bytes
+        return not math.isinf(ceiling) and self.sampler.largest_rss_bytes() >= ceiling
+
+    def run(
+        self,
+        strategy: Strategy,
+        schedule: Schedule,
+        in_flight: int,
+        options: dict[str, Any],
+        on_sample: OnSample | None,
+        interval_s: float,
+    ) -> None:
+        """Run the strategy in a thread; return when it has ended, one way or another."""
+
+        def work() -> None:
+            try:
+                strategy(self.client, schedule, in_flight, **options)
+            except BaseException as error:  # raised again by the thread that started us
+                self.error = error
+
+        worker = threading.Thread(target=work, name="strategy", daemon=True)
+        worker.start()
+        try:
+            self._look_on(worker, schedule, on_sample, interval_s)
+        except KeyboardInterrupt:
+            self.outcome = "interrupted"
+        except BaseException:  # on_sample failed: end the calls before anyone hears of it
+            schedule.stop()
+            self._cancel(worker)
+            raise
+        schedule.stop()
+        self._end(worker)
+        self.elapsed_s = self.client.now_s()
+        self._sample(None)
+
+    def _look_on(
+        self,
+        worker: threading.Thread,
+        schedule: Schedule,
+        on_sample: OnSample | None,
+        interval_s: float,
+    ) -> None:
+        # Memory is looked at more often than samples are shown: an unlimited client
+        # can take hundreds of megabytes in a second.
+        step_s = interval_s if math.isinf(self._ceiling_bytes) else min(interval_s, 0.02)
+        shown_s = -math.inf
+        while worker.is_alive() and self.outcome == "complete":
+            now_s = self.client.now_s()
+            if now_s - shown_s >= interval_s:
+                shown_s = now_s
+                self._sample(on_sample)
+            self.guard()
+            if self.sampler.server_gone():
+                self.outcome = "server gone"
+            if self.outcome == "complete":
+                worker.join(step_s)
+        schedule.stop()
+        if not worker.is_alive():
+            self._sample(on_sample)
+
+    def _sample(self, on_sample: OnSample | None) -> None:
+        answered = len(self.client.recorder)
+        sample = self.sampler.look(self.client.now_s(), self.client.issued, answered)
+        if on_sample is not None:
+            on_sample(sample)
+
+    def _end(self, worker: threading.Thread) -> None:
+        """Let calls in flight finish after Ctrl-C; cancel them at a ceiling or a dead server."""
+        if self.outcome == "interrupted":
+            try:
+                worker.join(DRAIN_S)
+            except KeyboardInterrupt:
+                pass  # a second one: do not wait for answers
+        if worker.is_alive():
+            self._cancel(worker)
+
+    def _cancel(self, worker: threading.Thread) -> None:
+        closing = threading.Thread(target=self.client.cancel, daemon=True)
+        closing.start()
+        end_s = time.perf_counter() + SETTLE_S
+        while worker.is_alive() and time.perf_counter() < end_s:
+            try:
+                worker.join(0.1)
+            except KeyboardInterrupt:
+                pass  # the end is under way and bounded
+        if worker.is_alive():
+            raise RuntimeError(
+                f"{self.client.in_flight} calls did not end within {SETTLE_S:g} s of being"
+                " cancelled: restart the kernel"
+            )
+
+
+def _status_after(
+    channel: grpc.Channel, target: Target, outcome: str
+) -> pb.GetServerStatusResponse | None:
+    """What the server counts now; None when it cannot be asked any more."""
+    if outcome in ("server gone", "memory ceiling"):
+        return None
+    try:
+        return server_status(channel, target, 2.0)
+    except (ServerNotReached, ValueError):  # too busy to answer, or the channel was closed
+        return None
+
+
+def _told(
+    before: pb.GetServerStatusResponse, after: pb.GetServerStatusResponse | None
+) -> dict[str, Any]:
+    """What the server says of itself, with the operations it answered during the run."""
+    told: dict[str, Any] = {
+        "identity": before.identity,
+        "settings": json.loads(before.settings_json or "{}"),
+        "versions": dict(before.versions),
+        "operations": None,
+    }
+    if after is not None:
+        told["operations"] = {
+            name: count - before.operations.get(name, 0)
+            for name, count in after.operations.items()
+            if count > before.operations.get(name, 0)
+        }
+    return told
+
+
+def _returned_or_raised(run: Run, watch: _Watch, target: Target) -> Run:
+    if run.outcome == "interrupted":
+        raise RunInterrupted(run)
+    if run.outcome == "server gone" or (watch.error and watch.sampler.server_gone()):
+        raise ServerGone(
+            f"the server at {target.address} ended after {run.window_s:.1f} s of the run."
+            " Start it again with `with serving() as server:` and repeat the cell; what was"
+            f" measured is in the error's `.run`: {run!r}",
+            run,
+        )
+    if watch.error is not None and run.outcome == "complete":
+        raise RunFailed(f"{_root(watch.error)}; the run so far: {run!r}", run) from watch.error
+    return run
+
+
+def _root(error: BaseException) -> BaseException:
+    """The first error inside the groups that tasks raise."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

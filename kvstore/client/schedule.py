@@ -1,0 +1,59 @@
+"""When each operation is asked for, and when the asking ends."""
+
+import math
+import threading
+from collections.abc import Callable, Iterator
+
+from kvstore.client.workload import Operation, Operations
+
+LOOK_EVERY = 200
+"""Operations between two looks at the guard."""
+
+
+class Schedule(Iterator[Operation]):
+    """Hands out operations until the time or the count is up; threads may share it.
+
+    In a closed loop (no due times) it ends when the clock passes `duration_s`; in an open
+    loop when the next due time does. It never waits: whoever sends waits until an
+    operation is due, so a thread can sleep and a task can await.
+    """
+
+    def __init__(
+        self,
+        operations: Operations,
+        *,
+        clock: Callable[[], float],
+        duration_s: float = math.inf,
+        calls: float = math.inf,
+        due_times: Iterator[float] | None = None,
+        guard: Callable[[], object] | None = None,
+    ) -> None:
+        self._operations = operations
+        self._clock = clock
+        self._duration_s = duration_s
+        self._calls = calls
+        self._due_times = due_times
+        self._guard = guard
+        self._lock = threading.Lock()
+        self._handed_out = 0
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Hand out nothing more; what is in flight is not touched."""
+        self._stopped = True
+
+    def __next__(self) -> Operation:
+        with self._lock:
+            if self._guard is not None and self._handed_out % LOOK_EVERY == 0:
+                self._guard()
+            if self._stopped or self._handed_out >= self._calls:
+                raise StopIteration
+            if self._due_times is None:
+                due_s, now_s = math.nan, self._clock()
+            else:
+                due_s = now_s = next(self._due_times)
+            if now_s >= self._duration_s:
+                self._stopped = True
+                raise StopIteration
+            self._handed_out += 1
+        return self._operations.draw(due_s)

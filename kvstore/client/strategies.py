@@ -1,0 +1,98 @@
+"""The strategies: ways of having calls in flight. Read them; they are the course.
+
+All have one shape. They send what the schedule hands out, and return when all of it
+is answered. They never count, never look at a clock and never handle a failure: the
+client records every call, whatever its end.
+"""
+
+import asyncio
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from kvstore.client.client import Client
+from kvstore.client.schedule import Schedule
+from kvstore.client.workload import Operation
+
+Strategy = Callable[..., None]
+"""`strategy(client, schedule, in_flight)`; `pipelined` has two settings more."""
+
+
+def blocking(client: Client, schedule: Schedule, in_flight: int = 1) -> None:
+    """Wait for each answer before sending the next call."""
+    for operation in schedule:
+        client.call(operation)
+
+
+def threads(client: Client, schedule: Schedule, in_flight: int) -> None:
+    """Run `blocking` in each of `in_flight` threads."""
+    with ThreadPoolExecutor(in_flight) as pool:
+        callers = [pool.submit(blocking, client, schedule) for _ in range(in_flight)]
+    for caller in callers:
+        caller.result()  # raises here what went wrong there
+
+
+def futures(client: Client, schedule: Schedule, in_flight: int = 0) -> None:
+    """Send without waiting; nothing limits how many calls are in flight."""
+    for operation in schedule:
+        client.start(operation)
+    client.wait_until_idle()
+
+
+def bounded(client: Client, schedule: Schedule, in_flight: int) -> None:
+    """Send without waiting, but no more than `in_flight` at once: a semaphore holds the rest."""
+    free = threading.Semaphore(in_flight)
+    for operation in schedule:
+        free.acquire()
+        client.start(operation, on_reply=free.release)
+    client.wait_until_idle()
+
+
+def tasks(client: Client, schedule: Schedule, in_flight: int) -> None:
+    """Run `in_flight` asyncio tasks, each waiting for its own answers."""
+
+    async def one_task() -> None:
+        for operation in schedule:
+            await client.acall(operation)
+
+    async def all_tasks() -> None:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(in_flight):
+                group.create_task(one_task())
+
+    client.run_async(all_tasks)
+
+
+def pipelined(
+    client: Client, schedule: Schedule, in_flight: int, *, batch: int = 1, streams: int = 1
+) -> None:
+    """Keep a window of requests open on one stream; replies are matched by id, in any order.
+
+    `in_flight` requests of `batch` operations each are shared out over `streams` streams.
+    """
+
+    async def one_stream(window: int) -> None:
+        free = asyncio.Semaphore(window)
+        async with client.stream(on_reply=free.release) as stream:
+            for operations in in_batches(schedule, batch):
+                await free.acquire()
+                await stream.send(operations)
+
+    async def all_streams() -> None:
+        async with asyncio.TaskGroup() as group:
+            for number in range(streams):
+                window = in_flight // streams + (number < in_flight % streams)
+                group.create_task(one_stream(window))
+
+    client.run_async(all_streams)
+
+
+def in_batches(schedule: Schedule, size: int) -> Iterator[list[Operation]]:
+    """The schedule's operations in lists of `size`; the last may be shorter."""
+    while operations := list(itertools.islice(schedule, size)):
+        yield operations
+
+
+STRATEGIES: tuple[Strategy, ...] = (blocking, threads, futures, bounded, tasks, pipelined)
+"""All of them, for tests and comparisons."""

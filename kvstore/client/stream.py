@@ -1,0 +1,149 @@
+"""One open pipeline: requests go out one after the other, replies come back in any order."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import grpc
+
+from kvstore.client.requests import payload_bytes, stream_request
+from kvstore.client.workload import Operation
+from kvstore.measure.codes import BATCH, CREATE, NO_ANSWER, OK
+from kvstore.measure.stations import UNKNOWN_STATIONS, StationTimes
+from kvstore.v1 import kvstore_pb2 as pb
+
+if TYPE_CHECKING:
+    from kvstore.client.client import Client
+
+
+class StreamBroken(ConnectionError):
+    """The stream ended before every request was answered."""
+
+
+class _Waiting(NamedTuple):
+    """A request that was sent and has no reply yet."""
+
+    sent_s: float
+    operations: Sequence[Operation]
+
+
+class Stream:
+    """Sends requests on one call and matches each reply to its request by the id it carries.
+
+    Leaving the block says that no more will be sent and waits for the last reply. When
+    the stream breaks, each request that has no reply is recorded as NO_ANSWER (the server
+    may have done it or not) and `StreamBroken` is raised.
+    """
+
+    def __init__(self, client: "Client", stub: Any, on_reply: Callable[[], object]) -> None:
+        self._client = client
+        self._stub = stub
+        self._on_reply = on_reply
+        self._waiting: dict[int, _Waiting] = {}
+        self._next_id = 0
+        self._broken: StreamBroken | None = None
+
+    async def __aenter__(self) -> "Stream":
+        self._call = self._stub.Pipeline()
+        self._receiver = asyncio.create_task(self._receive())
+        self._watcher = asyncio.create_task(self._watch_deadline())
+        return self
+
+    async def send(self, operations: Sequence[Operation]) -> None:
+        """Send one request that carries these operations; do not wait for its reply.
+
+        Raises `StreamBroken` once the stream has ended.
+        """
+        await self._client.until_due(operations[0])
+        if self._broken is not None:
+            raise self._broken
+        self._next_id += 1
+        request = stream_request(self._next_id, operations)
+        self._waiting[self._next_id] = _Waiting(self._client.sending(), operations)
+        try:
+            await self._call.write(request)
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            await self._receiver  # it learns why, and accounts for what is waiting
+            raise self._broken or StreamBroken("the stream was closed") from None
+
+    async def _receive(self) -> None:
+        """Match replies to requests until the stream ends."""
+        try:
+            async for reply in self._call:
+                sent = self._waiting.pop(reply.id)
+                self._record(sent, reply)
+                self._on_reply()
+            if self._waiting:
+                self._break("the server closed it")
+        except grpc.aio.AioRpcError as error:
+            self._break(f"{error.code().name}: {error.details()}")
+        except asyncio.CancelledError:
+            self._break("it was cancelled")
+            raise
+
+    def _record(self, sent: _Waiting, reply: pb.PipelineResponse) -> None:
+        operations, statuses = sent.operations, reply.statuses
+        ok = statuses.count(OK)
+        first = operations[0]
+        self._client.recorder.record(
+            first.due_s,
+            sent.sent_s,
+            self._client.now_s(),
+            first.kind if len(operations) == 1 else BATCH,
+            OK if ok == len(operations) else next(filter(None, statuses)),
+            sum(map(payload_bytes, operations)),
+            sum(map(len, reply.values)),
+            _times_of(reply),
+            len(operations),
+            ok,
+        )
+        for operation, status in zip(operations, statuses, strict=True):
+            if operation.kind == CREATE and status == OK:
+                self._client.created(operation)
+
+    def _break(self, why: str) -> None:
+        """Account for every request without a reply, and let a waiting sender go on."""
+        unanswered, self._waiting = self._waiting, {}
+        self._broken = StreamBroken(
+            f"the stream broke ({why}) with {len(unanswered)} requests unanswered: they are"
+            " recorded as NO_ANSWER, because the server may have done them"
+        )
+        for sent in unanswered.values():
+            kind = sent.operations[0].kind if len(sent.operations) == 1 else BATCH
+            size = sum(map(payload_bytes, sent.operations))
+            self._client.recorder.record(
+                sent.operations[0].due_s, sent.sent_s, self._client.now_s(), kind, NO_ANSWER,
+                size, 0, UNKNOWN_STATIONS, len(sent.operations), 0,
+            )  # fmt: skip
+            self._on_reply()
+
+    async def _watch_deadline(self) -> None:
+        """Break the stream when the oldest request has waited longer than the deadline."""
+        deadline_s = self._client.deadline_s
+        while True:
+            await asyncio.sleep(min(1.0, deadline_s / 4))
+            oldest = next(iter(self._waiting.values()), None)
+            if oldest is not None and self._client.now_s() - oldest.sent_s > deadline_s:
+                self._call.cancel()
+                return
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                if self._broken is None:
+                    await self._call.done_writing()
+                await self._receiver
+                if self._broken is not None:
+                    raise self._broken
+            else:
+                self._call.cancel()
+                await asyncio.gather(self._receiver, return_exceptions=True)
+        finally:
+            self._watcher.cancel()
+
+
+def _times_of(reply: pb.PipelineResponse) -> StationTimes:
+    if not reply.HasField("station_times"):
+        return UNKNOWN_STATIONS
+    told = reply.station_times
+    return StationTimes(told.pool_s, told.lock_s, told.disk_s, told.rest_s)

@@ -1,0 +1,217 @@
+"""What is asked: a stream of operations, drawn at random from a seed.
+
+`Workload` says what to draw and can be saved with a run; `Operations` draws it, and
+remembers the keys it may ask for.
+"""
+
+import math
+import random
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+from kvstore.measure.codes import CREATE, DELETE, KINDS, RETRIEVE, UPDATE
+
+UNIFORM_MIX: Mapping[str, float] = {"create": 1, "retrieve": 1, "update": 1, "delete": 1}
+"""Each of the four with the same chance, as in the Java original."""
+
+MESSAGE_LIMIT_BYTES = 4 * 1024 * 1024
+"""gRPC refuses larger messages unless both sides are told otherwise."""
+LARGEST_VALUE_BYTES = MESSAGE_LIMIT_BYTES - 64 * 1024
+"""Largest value that is ever sent: the limit less room for the key and the framing."""
+
+_BLOCK = random.Random(0).randbytes(LARGEST_VALUE_BYTES + 4096)
+"""Random bytes that values are cut from: drawing each byte anew would cost more than its call."""
+
+
+class Operation(NamedTuple):
+    """One thing to ask of the store."""
+
+    kind: int
+    """One of CREATE, RETRIEVE, UPDATE, DELETE."""
+    key: bytes
+    value: bytes = b""
+    due_s: float = math.nan
+    """Seconds from the start of the run when it ought to be sent; NaN: as soon as possible."""
+
+    @property
+    def name(self) -> str:
+        """The kind in words."""
+        return KINDS[self.kind]
+
+
+def create(key: bytes, value: bytes) -> Operation:
+    """The operation that stores a value under a new key."""
+    return Operation(CREATE, key, value)
+
+
+def retrieve(key: bytes) -> Operation:
+    """The operation that reads the value of a key."""
+    return Operation(RETRIEVE, key)
+
+
+def update(key: bytes, value: bytes) -> Operation:
+    """The operation that replaces the value of a key."""
+    return Operation(UPDATE, key, value)
+
+
+def delete(key: bytes) -> Operation:
+    """The operation that forgets a key."""
+    return Operation(DELETE, key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """What to draw. Raises `ValueError` naming the setting when one makes no sense."""
+
+    mix: Mapping[str, float] = field(default_factory=lambda: dict(UNIFORM_MIX))
+    """How often each kind is drawn, as weights; kinds left out are never drawn, except
+    that a workload which may create does so whenever it knows no key."""
+    seed: int = 1
+    key_bytes_mean: float = 64
+    value_bytes_mean: float = 64 * 1024
+    sizes: str = "exponential"
+    """"exponential" draws each size anew (at least one byte); "fixed" uses the means."""
+    preload: int = 0
+    """Keys created before the run begins; they are not part of it."""
+
+    def __post_init__(self) -> None:
+        unknown = set(self.mix) - set(KINDS[1:])
+        if unknown or not self.mix:
+            raise ValueError(
+                f"mix may name {', '.join(KINDS[1:])}, got {sorted(self.mix) or 'nothing'}"
+            )
+        if any(weight < 0 for weight in self.mix.values()) or not sum(self.mix.values()) > 0:
+            raise ValueError(f"mix needs weights of 0 or more, one above 0, got {dict(self.mix)}")
+        if self.sizes not in ("exponential", "fixed"):
+            raise ValueError(f"sizes must be 'exponential' or 'fixed', got {self.sizes!r}")
+        if not 1 <= self.key_bytes_mean <= 16 * 1024:
+            raise ValueError(f"key_bytes_mean must be from 1 to 16384, got {self.key_bytes_mean}")
+        if not 1 <= self.value_bytes_mean <= LARGEST_VALUE_BYTES:
+            raise ValueError(
+                f"value_bytes_mean must be from 1 to {LARGEST_VALUE_BYTES:,}, got"
+                f" {self.value_bytes_mean:,}: gRPC refuses messages over 4 MiB"
+            )
+        if self.preload < 0 or (not self.preload and not self.mix.get("create")):
+            raise ValueError(
+                "a mix without create needs keys to ask for: set preload to 1 or more,"
+                f" got {self.preload}"
+            )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The settings by name, ready for JSON and for `Workload(**...)`."""
+        return {**asdict(self), "mix": dict(self.mix)}
+
+
+def crud(seed: int = 1, **settings: Any) -> Workload:
+    """The workload of the Java original: four operations alike, keys 64 B, values 64 KiB."""
+    return Workload(seed=seed, **settings)
+
+
+def reads(seed: int = 1, *, keys: int = 8, **settings: Any) -> Workload:
+    """Retrieves only, of `keys` keys that are created before the run."""
+    return Workload(mix={"retrieve": 1}, seed=seed, preload=keys, **settings)
+
+
+def writes(seed: int = 1, *, keys: int = 8, **settings: Any) -> Workload:
+    """Updates only, of `keys` keys that are created before the run."""
+    return Workload(mix={"update": 1}, seed=seed, preload=keys, **settings)
+
+
+class KnownKeys:
+    """A set of keys from which one can be drawn at random, each step in constant time."""
+
+    def __init__(self) -> None:
+        self._keys: list[bytes] = []
+        self._place: dict[bytes, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def add(self, key: bytes) -> None:
+        """Remember a key; a known one stays where it is."""
+        if key not in self._place:
+            self._place[key] = len(self._keys)
+            self._keys.append(key)
+
+    def remove(self, key: bytes) -> None:
+        """Forget a key: the last one takes its place."""
+        place = self._place.pop(key)
+        last = self._keys.pop()
+        if last != key:
+            self._keys[place] = last
+            self._place[last] = place
+
+    def draw(self, rng: random.Random) -> bytes:
+        """Any of the keys, each with the same chance."""
+        return self._keys[int(rng.random() * len(self._keys))]
+
+
+class Operations:
+    """Draws operations one by one; several threads may draw and report at once.
+
+    The seed decides kinds and sizes. The bytes of the keys also depend on `salt`, another one
+    for each run: a second run against the same server would otherwise ask for the keys of
+    the first, and every create would be refused.
+
+    A key counts as known once its create was answered OK, and no longer once a delete
+    for it was drawn. With no key known, every draw is a create.
+    """
+
+    def __init__(self, workload: Workload, salt: str = "") -> None:
+        self.workload = workload
+        self.known = KnownKeys()
+        self._rng = random.Random(workload.seed)
+        self._key_rng = random.Random(f"{workload.seed} {salt}")
+        self._lock = threading.Lock()
+        total = sum(workload.mix.values())
+        self._kinds = [KINDS.index(name) for name in workload.mix]
+        self._up_to: list[float] = []
+        reached = 0.0
+        for weight in workload.mix.values():
+            reached += weight / total
+            self._up_to.append(reached)
+
+    def draw(self, due_s: float = math.nan) -> Operation:
+        """The next operation."""
+        with self._lock:
+            kind = self._kind() if len(self.known) else CREATE
+            if kind == CREATE:
+                return Operation(CREATE, self._new_key(), self._value(), due_s)
+            key = self.known.draw(self._rng)
+            if kind == DELETE:
+                self.known.remove(key)
+            return Operation(kind, key, self._value() if kind == UPDATE else b"", due_s)
+
+    def preloads(self) -> list[Operation]:
+        """The creates that have to be done before the run begins."""
+        return [
+            Operation(CREATE, self._new_key(), self._value()) for _ in range(self.workload.preload)
+        ]
+
+    def created(self, key: bytes) -> None:
+        """A create was answered OK: its key may be asked for from now on."""
+        with self._lock:
+            self.known.add(key)
+
+    def _kind(self) -> int:
+        drawn = self._rng.random()
+        for kind, up_to in zip(self._kinds, self._up_to, strict=True):
+            if drawn < up_to:
+                return kind
+        return self._kinds[-1]
+
+    def _new_key(self) -> bytes:
+        return self._key_rng.randbytes(self._size(self.workload.key_bytes_mean, 16 * 1024))
+
+    def _value(self) -> bytes:
+        size = self._size(self.workload.value_bytes_mean, LARGEST_VALUE_BYTES)
+        start = int(self._rng.random() * (len(_BLOCK) - size))
+        return _BLOCK[start : start + size]
+
+    def _size(self, mean: float, largest: int) -> int:
+        if self.workload.sizes == "fixed":
+            return int(mean)
+        # -log(1-u) * mean is exponential; the tail beyond the message limit is cut off.
+        return min(largest, max(1, int(-math.log(1.0 - self._rng.random()) * mean)))

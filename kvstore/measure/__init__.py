@@ -1,0 +1,28 @@
+"""The room of what happened.
+
+recorder  one record for each call, while it runs
+sampler   memory and threads of both processes, over time
+run       all of it, frozen: `Run`
+audit     Little's law on the trace, and the count of calls
+summary   the figures people compare, with intervals
+stations, codes, host   the words: where time goes, how calls end, on what machine
+"""
+
+from kvstore.measure.audit import Audit, audit
+from kvstore.measure.host import cores, describe_host
+from kvstore.measure.run import Cpu, Run
+from kvstore.measure.sampler import Sample
+from kvstore.measure.summary import Interval, summary, throughput_interval
+
+__all__ = [
+    "Audit",
+    "Cpu",
+    "Interval",
+    "Run",
+    "Sample",
+    "audit",
+    "cores",
+    "describe_host",
+    "summary",
+    "throughput_interval",
+]

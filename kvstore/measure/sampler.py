@@ -1,0 +1,112 @@
+"""Memory, threads and processor time of two processes, looked at from outside."""
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import pandas as pd
+import psutil
+
+from kvstore.measure.run import NO_CPU, Cpu
+
+_T = TypeVar("_T")
+
+
+class Sample(NamedTuple):
+    """One look at a run; NaN where the server's process cannot be seen from here."""
+
+    elapsed_s: float
+    in_flight: float
+    issued: float
+    answered: float
+    client_rss_bytes: float
+    server_rss_bytes: float
+    client_threads: float
+    server_threads: float
+
+
+class Sampler:
+    """Looks at this process and, if it runs on this machine, at the server's."""
+
+    def __init__(self, server_pid: int | None) -> None:
+        self._client = psutil.Process()
+        self._server = _process(server_pid)
+        self._samples: list[Sample] = []
+        self._cpu_before = (_cpu(self._client), _cpu(self._server))
+
+    def look(self, elapsed_s: float, issued: int, answered: int) -> Sample:
+        """Take one sample and keep it."""
+        client_rss, client_threads = _memory_and_threads(self._client)
+        server_rss, server_threads = _memory_and_threads(self._server)
+        sample = Sample(
+            elapsed_s, issued - answered, issued, answered,
+            client_rss, server_rss, client_threads, server_threads,
+        )  # fmt: skip
+        self._samples.append(sample)
+        return sample
+
+    def largest_rss_bytes(self) -> float:
+        """The larger of both processes' resident memory now."""
+        client, server = _rss(self._client), _rss(self._server)
+        return float(np.nanmax([client, server]))
+
+    def server_gone(self) -> bool:
+        """Whether the server's process was seen here and has ended."""
+        return self._server is not None and not _runs(self._server)
+
+    def cpu(self) -> tuple[Cpu, Cpu]:
+        """Processor time of client and server since this sampler was made."""
+        now = (_cpu(self._client), _cpu(self._server))
+        (c0, s0), (c1, s1) = self._cpu_before, now
+        return (
+            Cpu(c1.user_s - c0.user_s, c1.system_s - c0.system_s),
+            Cpu(s1.user_s - s0.user_s, s1.system_s - s0.system_s),
+        )
+
+    def frame(self) -> pd.DataFrame:
+        """All samples, one row each."""
+        return pd.DataFrame(self._samples, columns=list(Sample._fields), dtype=float)
+
+
+def _process(pid: int | None) -> psutil.Process | None:
+    try:
+        return None if pid is None else psutil.Process(pid)
+    except psutil.NoSuchProcess:
+        return None
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _unless_gone(look: Callable[[], _T], otherwise: _T) -> _T:
+    try:
+        return look()
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return otherwise
+
+
+def _rss(process: psutil.Process | None) -> float:
+    if process is None:
+        return np.nan
+    return _unless_gone(lambda: float(process.memory_info().rss), np.nan)
+
+
+def _memory_and_threads(process: psutil.Process | None) -> tuple[float, float]:
+    if process is None:
+        return np.nan, np.nan
+    return _rss(process), _unless_gone(lambda: float(process.num_threads()), np.nan)
+
+
+def _cpu(process: psutil.Process | None) -> Cpu:
+    if process is None:
+        return NO_CPU
+
+    def look() -> Cpu:
+        times = process.cpu_times()
+        return Cpu(times.user, times.system)
+
+    return _unless_gone(look, NO_CPU)

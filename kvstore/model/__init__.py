@@ -1,0 +1,15 @@
+"""The room of what should happen: arithmetic on settings, before any call is made.
+
+    prediction  a number, its reason and the station that binds
+    laws        Little's law, the utilisation law, the mean service time of a mix
+    bounds      throughput and residence time of a closed loop, N*
+    memory      when an unlimited sender reaches a memory ceiling
+
+It imports nothing of ours: a model that can call is soon fitted to the calls.
+"""
+
+from kvstore.model import bounds, laws, memory
+from kvstore.model.laws import service_time_s
+from kvstore.model.prediction import Prediction, Station
+
+__all__ = ["Prediction", "Station", "bounds", "laws", "memory", "service_time_s"]

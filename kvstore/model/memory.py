@@ -1,0 +1,42 @@
+"""What an unlimited sender does to memory: a backlog that grows at lambda - X."""
+
+import math
+
+from kvstore.model.prediction import Prediction
+
+
+def backlog_growth_per_s(sent_per_s: float, answered_per_s: float) -> float:
+    """Calls by which the number in flight grows each second: lambda - X, at least 0."""
+    return max(0.0, sent_per_s - answered_per_s)
+
+
+def time_until(
+    ceiling_bytes: float,
+    *,
+    base_bytes: float,
+    bytes_per_call: float,
+    sent_per_s: float,
+    answered_per_s: float,
+) -> Prediction:
+    """Seconds until a process that starts at `base_bytes` reaches the ceiling.
+
+    (ceiling - base) / (bytes per call * (lambda - X)); infinite when the backlog does not
+    grow. Raises `ValueError` when the ceiling is not above the base.
+    """
+    if not ceiling_bytes > base_bytes:
+        raise ValueError(
+            f"the ceiling of {ceiling_bytes / 1e6:,.0f} MB must be above the"
+            f" {base_bytes / 1e6:,.0f} MB that are used already"
+        )
+    growth_per_s = backlog_growth_per_s(sent_per_s, answered_per_s)
+    bytes_per_s = bytes_per_call * growth_per_s
+    if not bytes_per_s > 0:
+        return Prediction(math.inf, "s", "as many are answered as are sent: it does not grow")
+    room_bytes = ceiling_bytes - base_bytes
+    return Prediction(
+        room_bytes / bytes_per_s,
+        "s",
+        f"{room_bytes / 1e6:,.0f} MB of room, {bytes_per_call / 1e3:,.1f} kB a call,"
+        f" {sent_per_s:,.0f} sent less {answered_per_s:,.0f} answered a second",
+        "memory",
+    )
