@@ -18,8 +18,9 @@ from typing import Any
 import psutil
 
 from kvstore.client.channel import target_of
-from kvstore.client.load import OnSample, RunFailed, RunInterrupted, ServerGone
+from kvstore.client.load import RunFailed, RunInterrupted, ServerGone
 from kvstore.client.strategies import Strategy
+from kvstore.client.watch import OnSample
 from kvstore.client.workload import Workload
 from kvstore.lifeline import Child, child
 from kvstore.measure.host import available_memory_bytes

@@ -1,0 +1,129 @@
+"""Looking on while a strategy runs: samples, a memory ceiling, and an orderly end."""
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kvstore.client.client import Client
+from kvstore.client.schedule import Schedule
+from kvstore.client.strategies import Strategy
+from kvstore.measure.sampler import Sample, Sampler
+
+DRAIN_S = 5.0
+"""Seconds that calls in flight get to finish after Ctrl-C, before they are cancelled."""
+SETTLE_S = 10.0
+"""Seconds to wait for the last records once all calls were cancelled."""
+
+OnSample = Callable[[Sample], object]
+"""Is called with each sample of a run, in the thread that asked for the run."""
+
+
+class Watch:
+    """Looks on while a strategy runs: samples, guards memory, and ends it in order."""
+
+    def __init__(self, client: Client, sampler: Sampler, ceiling_bytes: float) -> None:
+        self.client = client
+        self.sampler = sampler
+        self.outcome = "complete"
+        self.error: BaseException | None = None
+        self.elapsed_s = 0.0
+        self._ceiling_bytes = ceiling_bytes
+
+    def guard(self) -> None:
+        """Called by the schedule every few hundred calls: memory can grow fast."""
+        if self.outcome == "complete" and self._over_the_ceiling():
+            self.outcome = "memory ceiling"
+
+    def _over_the_ceiling(self) -> bool:
+        ceiling = self._ceiling_bytes
+        return not math.isinf(ceiling) and self.sampler.largest_rss_bytes() >= ceiling
+
+    def run(
+        self,
+        strategy: Strategy,
+        schedule: Schedule,
+        in_flight: int,
+        options: dict[str, Any],
+        on_sample: OnSample | None,
+        interval_s: float,
+    ) -> None:
+        """Run the strategy in a thread; return when it has ended, one way or another."""
+
+        def work() -> None:
+            try:
+                strategy(self.client, schedule, in_flight, **options)
+            except BaseException as error:  # raised again by the thread that started us
+                self.error = error
+
+        worker = threading.Thread(target=work, name="strategy", daemon=True)
+        worker.start()
+        try:
+            self._look_on(worker, schedule, on_sample, interval_s)
+        except KeyboardInterrupt:
+            self.outcome = "interrupted"
+        except BaseException:  # on_sample failed: end the calls before anyone hears of it
+            schedule.stop()
+            self._cancel(worker)
+            raise
+        schedule.stop()
+        self._end(worker)
+        self.elapsed_s = self.client.now_s()
+        self._sample(None)
+
+    def _look_on(
+        self,
+        worker: threading.Thread,
+        schedule: Schedule,
+        on_sample: OnSample | None,
+        interval_s: float,
+    ) -> None:
+        # Memory is looked at more often than samples are shown: an unlimited client
+        # can take hundreds of megabytes in a second.
+        step_s = interval_s if math.isinf(self._ceiling_bytes) else min(interval_s, 0.02)
+        shown_s = -math.inf
+        while worker.is_alive() and self.outcome == "complete":
+            now_s = self.client.now_s()
+            if now_s - shown_s >= interval_s:
+                shown_s = now_s
+                self._sample(on_sample)
+            self.guard()
+            if self.sampler.server_gone():
+                self.outcome = "server gone"
+            if self.outcome == "complete":
+                worker.join(step_s)
+        schedule.stop()
+        if not worker.is_alive():
+            self._sample(on_sample)
+
+    def _sample(self, on_sample: OnSample | None) -> None:
+        answered = len(self.client.recorder)
+        sample = self.sampler.look(self.client.now_s(), self.client.issued, answered)
+        if on_sample is not None:
+            on_sample(sample)
+
+    def _end(self, worker: threading.Thread) -> None:
+        """Let calls in flight finish after Ctrl-C; cancel them at a ceiling or a dead server."""
+        if self.outcome == "interrupted":
+            try:
+                worker.join(DRAIN_S)
+            except KeyboardInterrupt:
+                pass  # a second one: do not wait for answers
+        if worker.is_alive():
+            self._cancel(worker)
+
+    def _cancel(self, worker: threading.Thread) -> None:
+        closing = threading.Thread(target=self.client.cancel, daemon=True)
+        closing.start()
+        end_s = time.perf_counter() + SETTLE_S
+        while worker.is_alive() and time.perf_counter() < end_s:
+            try:
+                worker.join(0.1)
+            except KeyboardInterrupt:
+                pass  # the end is under way and bounded
+        if worker.is_alive():
+            raise RuntimeError(
+                f"{self.client.in_flight} calls did not end within {SETTLE_S:g} s of being"
+                " cancelled: restart the kernel"
+            )
