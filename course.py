@@ -314,9 +314,8 @@ def hand_over(
 def usage() -> str:
     """What a learner sees who typed no command."""
     lines = [f"  python3 course.py {name:9} {do.__doc__}" for name, do in COMMANDS.items()]
-    return "\n".join(
-        ["An interactive course on RPC throughput.", "", *lines, "", "Begin with: lab"]
-    )
+    head, foot = "An interactive course on RPC throughput.", "Begin with: python3 course.py lab"
+    return "\n".join([head, "", *lines, "", foot])
 
 
 def too_old(version: tuple[int, ...]) -> str:

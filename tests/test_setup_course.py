@@ -1,0 +1,443 @@
+"""course.py, in a copy of the checkout with a space in its path."""
+
+import ast
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+Call = Callable[..., int]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout of its own, so that no test touches the real environment."""
+    place = tmp_path / "my courses" / "rpc"
+    place.mkdir(parents=True)
+    for name in ("course.py", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, place)
+    shutil.copytree(ROOT / "tools", place / "tools")
+    return place
+
+
+@pytest.fixture
+def course(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """course.py of that checkout, with no environment active and nothing really started."""
+    spec = importlib.util.spec_from_file_location("course_under_test", checkout / "course.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "prefix", sys.base_prefix)
+    return module
+
+
+class Started:
+    """Stands in for starting programs: makes what `venv` makes, and notes what pip was told."""
+
+    def __init__(self, course: ModuleType) -> None:
+        self.course = course
+        self.venvs = 0
+        self.installs: list[Sequence[str]] = []
+        self.pip: Call = lambda: 0
+
+    def __call__(self, command: Sequence[str], **_settings: object) -> int:
+        if command[1:3] == ["-m", "venv"]:
+            self.venvs += 1
+            python = self.course.python_of(Path(command[3]))
+            python.parent.mkdir(parents=True)
+            python.touch()
+            (Path(command[3]) / "pyvenv.cfg").touch()
+            return 0
+        assert command[1:4] == ["-m", "pip", "install"]
+        self.installs.append(command)
+        return self.pip()
+
+
+@pytest.fixture
+def started(course: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Started:
+    double = Started(course)
+    monkeypatch.setattr(course.subprocess, "call", double)
+    return double
+
+
+def stop() -> int:
+    raise KeyboardInterrupt
+
+
+# ---- what is said --------------------------------------------------------------------------
+
+
+def test_without_a_command_it_says_how_to_begin(course, capsys):
+    assert course.main([]) == 0
+
+    said = capsys.readouterr().out
+    assert all(f"course.py {name}" in said for name in ("lab", "test", "run", "check", "bench"))
+    assert said.rstrip().endswith("Begin with: python3 course.py lab")
+
+
+def test_an_unknown_command_is_named_and_refused(course, capsys):
+    assert course.main(["labb"]) == 2
+
+    assert "'labb'" in capsys.readouterr().err
+
+
+def test_an_old_python_can_read_the_file_as_far_as_the_message():
+    ast.parse((ROOT / "course.py").read_text(encoding="utf-8"), feature_version=(3, 8))
+
+
+def test_an_old_python_is_told_what_to_install(course, started, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "version_info", (3, 8, 18))
+
+    assert course.main(["lab"]) == 1
+
+    said = capsys.readouterr().err
+    assert "this is Python 3.8" in said
+    assert "3.11 or newer" in said
+    assert started.venvs == 0
+
+
+@pytest.mark.parametrize("module", ["venv", "ensurepip"])
+def test_a_python_that_cannot_make_environments_is_told_what_to_install(
+    module, course, started, capsys, monkeypatch
+):
+    """Debian ships Python without these; the message has to name its package."""
+    monkeypatch.setitem(sys.modules, module, None)
+
+    assert course.main(["test"]) == 1
+
+    said = capsys.readouterr().err
+    assert f"no module {module}" in said
+    assert "sudo apt install python3-venv" in said
+    assert not course.VENV.exists()
+
+
+def test_a_failing_venv_ends_with_the_same_advice(course, capsys, monkeypatch):
+    """Some systems have both modules and still lack the wheels that ensurepip needs."""
+    monkeypatch.setattr(course.subprocess, "call", lambda *_, **__: 1)
+
+    assert course.main(["test"]) == 1
+
+    assert "python3-venv" in capsys.readouterr().err
+
+
+def test_a_failing_pip_says_what_to_do(course, started, capsys):
+    started.pip = lambda: 1
+
+    assert course.main(["lab"]) == 1
+
+    assert "connect to the internet" in capsys.readouterr().err
+
+
+# ---- when .venv is made --------------------------------------------------------------------
+
+
+def test_the_install_is_editable_and_held_to_the_tested_versions(course, started):
+    course.course_python()
+
+    (command,) = started.installs
+    assert command[0] == str(course.python_of(course.VENV))
+    assert command[-4:] == ["-c", "constraints.txt", "-e", ".[dev]"]
+
+
+def test_a_second_time_nothing_is_installed(course, started):
+    first = course.course_python()
+    second = course.course_python()
+
+    assert first == second == course.python_of(course.VENV)
+    assert (started.venvs, len(started.installs)) == (1, 1)
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt"])
+def test_a_changed_requirement_is_installed_over_the_old_ones(name, course, started):
+    course.course_python()
+    with (course.ROOT / name).open("a") as file:
+        file.write("# changed\n")
+
+    course.course_python()
+    course.course_python()
+
+    assert (started.venvs, len(started.installs)) == (1, 2)
+
+
+@pytest.mark.parametrize("pip", [stop, lambda: 1], ids=["Ctrl-C", "error"])
+def test_an_unfinished_install_is_done_again_from_the_start(pip, course, started, capsys):
+    """What pip left half done looks installed to it, so the folder cannot be kept."""
+    started.pip = pip
+    course.main(["test"])
+    started.pip = lambda: 0
+
+    course.course_python()
+
+    assert (started.venvs, len(started.installs)) == (2, 2)
+
+
+def test_an_unfinished_refresh_is_done_again_from_the_start(course, started):
+    course.course_python()
+    (course.ROOT / "constraints.txt").write_text("")
+    started.pip = stop
+    with pytest.raises(KeyboardInterrupt):
+        course.course_python()
+    started.pip = lambda: 0
+
+    course.course_python()
+
+    assert started.venvs == 2
+
+
+def test_another_python_makes_its_own_environment(course, started, monkeypatch):
+    course.course_python()
+    monkeypatch.setattr(sys.implementation, "cache_tag", "cpython-399")
+
+    course.course_python()
+
+    assert started.venvs == 2
+
+
+def test_a_checkout_that_was_moved_makes_its_environment_anew(course, started, monkeypatch):
+    """Scripts and the editable install hold the old path."""
+    course.course_python()
+    moved = course.ROOT.with_name("moved")
+    course.ROOT.rename(moved)
+    for name, value in {"ROOT": moved, "VENV": moved / ".venv", "LOCK": moved / ".lock"}.items():
+        monkeypatch.setattr(course, name, value)
+    monkeypatch.setattr(course, "STAMP", moved / ".venv" / course.STAMP.name)
+
+    course.course_python()
+
+    assert started.venvs == 2
+
+
+def test_a_python_that_went_away_is_noticed(course, started):
+    course.python_of(course.course_python().parent.parent).unlink()
+
+    course.course_python()
+
+    assert started.venvs == 2
+
+
+def test_a_folder_that_is_no_environment_is_not_deleted(course, started, capsys):
+    course.VENV.mkdir()
+    (course.VENV / "thesis.txt").write_text("years of work")
+
+    assert course.main(["lab"]) == 1
+
+    assert "please move it away" in capsys.readouterr().err
+    assert (course.VENV / "thesis.txt").exists()
+
+
+def test_two_at_once_install_once(course, started, capsys):
+    """The second one waits, and then finds the work done."""
+    inside, go_on = threading.Event(), threading.Event()
+
+    def slow_pip() -> int:
+        inside.set()
+        assert go_on.wait(10)
+        return 0
+
+    started.pip = slow_pip
+    threads = [threading.Thread(target=course.course_python) for _ in range(2)]
+    threads[0].start()
+    assert inside.wait(10)
+    threads[1].start()
+    while "waiting for it" not in capsys.readouterr().err:
+        assert threads[1].is_alive()
+    go_on.set()
+    for thread in threads:
+        thread.join(10)
+
+    assert (started.venvs, len(started.installs)) == (1, 1)
+
+
+# ---- which environment ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def probes(course: ModuleType, monkeypatch: pytest.MonkeyPatch) -> dict[Path, list[str]]:
+    """What each environment lacks, by its prefix."""
+    lacking: dict[Path, list[str]] = {}
+    monkeypatch.setattr(
+        course,
+        "what_is_missing",
+        lambda python: next(v for k, v in lacking.items() if k in python.parents),
+    )
+    return lacking
+
+
+@pytest.mark.parametrize("variable", ["VIRTUAL_ENV", "CONDA_PREFIX"])
+def test_an_active_environment_that_will_do_is_used(
+    variable, course, started, probes, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setenv(variable, str(tmp_path / "mine"))
+    probes[tmp_path / "mine"] = []
+
+    assert course.course_python() == course.python_of(tmp_path / "mine")
+
+    assert f"using the active environment {tmp_path / 'mine'}" in capsys.readouterr().err
+    assert started.venvs == 0
+
+
+def test_an_active_environment_that_will_not_do_is_left_alone(
+    course, started, probes, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "mine"))
+    probes[tmp_path / "mine"] = ["a is not installed", "b is old", "c", "d", "e"]
+
+    assert course.course_python() == course.python_of(course.VENV)
+
+    said = capsys.readouterr().err
+    assert "not using the active environment" in said
+    assert "a is not installed; b is old; c and 2 more" in said
+
+
+def test_the_environment_that_runs_comes_before_the_one_that_is_named(
+    course, started, probes, tmp_path, monkeypatch
+):
+    """Who writes /some/venv/bin/python course.py means that one."""
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "running"))
+    monkeypatch.setenv("CONDA_PREFIX", str(tmp_path / "named"))
+    probes[tmp_path / "running"] = []
+    probes[tmp_path / "named"] = []
+
+    assert tmp_path / "running" in course.course_python().parents
+
+
+def test_an_activated_dot_venv_is_still_kept_up_to_date(course, started, monkeypatch):
+    monkeypatch.setenv("VIRTUAL_ENV", str(course.VENV))
+
+    course.course_python()
+
+    assert len(started.installs) == 1
+
+
+def test_an_environment_whose_python_is_gone_is_missing_everything(course, tmp_path):
+    (problem,) = course.what_is_missing(tmp_path / "bin" / "python")
+
+    assert "does not start" in problem
+
+
+def test_a_probe_that_breaks_is_not_taken_for_an_answer(course):
+    (course.ROOT / "tools" / "satisfied.py").write_text("raise SystemExit('boom')")
+
+    assert course.what_is_missing(Path(sys.executable)) == ["boom"]
+
+
+# ---- the commands --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def handed(course: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], dict]]:
+    """The commands that course.py became, with what they were told through the environment."""
+    seen: list[tuple[list[str], dict]] = []
+    monkeypatch.setattr(course, "course_python", lambda: Path("python"))
+    monkeypatch.setattr(
+        course,
+        "hand_over",
+        lambda _python, command, extra=None: seen.append((list(command), extra or {})),
+    )
+    return seen
+
+
+def test_test_runs_the_slow_tests_too_and_in_fast_mode(course, handed):
+    course.main(["test", "-k", "audit"])
+
+    assert handed == [(["-m", "pytest", "-m", "", "-k", "audit"], {"COURSE_MODE": "fast"})]
+
+
+def test_an_own_choice_of_tests_comes_last_and_so_wins(course, handed):
+    course.main(["test", "-m", "slow"])
+
+    assert handed[0][0][-2:] == ["-m", "slow"]
+
+
+def test_run_and_bench_pass_on_what_they_are_told(course, handed):
+    course.main(["run", "--full", "01_blocking"])
+    course.main(["bench", "3"])
+
+    assert [command[1:] for command, _ in handed] == [
+        ["kvstore.course.execute", "--full", "01_blocking"],
+        ["benchmarks", "3"],
+    ]
+
+
+@pytest.mark.parametrize("user", [0, 1000])
+def test_only_root_is_allowed_root(user, course, handed, monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: user, raising=False)
+
+    course.main(["lab"])
+
+    assert ("--allow-root" in handed[0][0]) == (user == 0)
+
+
+def test_a_port_that_was_asked_for_is_taken_or_refused(course, handed):
+    course.main(["lab", "--port", "8899", "--no-browser"])
+
+    assert {"--ServerApp.port=8899", "--ServerApp.port_retries=0", "--no-browser"} <= set(
+        handed[0][0]
+    )
+
+
+@pytest.mark.parametrize("failing", ["ruff", "mypy", "tools/generated.py", "tools/notebooks.py"])
+def test_check_does_every_step_and_fails_if_one_did(failing, course, capsys, monkeypatch):
+    steps = []
+
+    def call(command: Sequence[str], **_settings: object) -> int:
+        steps.append(command)
+        return int(failing in command)
+
+    monkeypatch.setattr(course, "course_python", lambda: Path("python"))
+    monkeypatch.setattr(course.subprocess, "call", call)
+
+    assert course.main(["check"]) == 1
+
+    assert len(steps) == 5
+    assert "course.py: failed: " in capsys.readouterr().err
+
+
+def test_check_is_content_when_every_step_is(course, monkeypatch, capsys):
+    monkeypatch.setattr(course, "course_python", lambda: Path("python"))
+    monkeypatch.setattr(course.subprocess, "call", lambda *_, **__: 0)
+
+    assert course.main(["check", "--fix"]) == 0
+
+    assert "all checks passed" in capsys.readouterr().err
+
+
+def test_the_active_environment_really_runs_the_tests(checkout, tmp_path):
+    """The real thing, from another folder: probe, choice, and becoming pytest."""
+    record = tmp_path / "site" / "rpc_throughput_course-0.1.0.dist-info"
+    record.mkdir(parents=True)
+    (record / "METADATA").write_text("Name: rpc-throughput-course\nVersion: 0.1.0\n")
+    (record / "direct_url.json").write_text(
+        f'{{"url": "{checkout.as_uri()}", "dir_info": {{"editable": true}}}}'
+    )
+    settings = {
+        **os.environ,
+        "VIRTUAL_ENV": sys.prefix,
+        "PYTHONPATH": str(record.parent),
+        "PIP_NO_INDEX": "1",  # should it choose wrongly, it fails instead of installing
+    }
+
+    ended = subprocess.run(
+        [sys.executable, checkout / "course.py", "test", "--version"],
+        cwd=tmp_path,
+        env=settings,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+
+    assert f"using the active environment {Path(sys.prefix).resolve()}" in ended.stderr
+    assert "pytest" in ended.stdout
+    assert ended.returncode == 0
+    assert not (checkout / ".venv").exists()

@@ -1,0 +1,115 @@
+"""`course.py lab` for real: JupyterLab comes up at the first page, and Ctrl-C leaves nothing."""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process"),
+]
+
+# Become JupyterLab as `course.py lab` does, in the environment that runs the tests.
+PROGRAM = """
+import course, pathlib, sys
+course.course_python = lambda: pathlib.Path(sys.executable)
+sys.exit(course.main(["lab", "--no-browser"]))
+"""
+
+
+class Lab:
+    """A running JupyterLab and what it said."""
+
+    def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
+        self.process = process
+        self.log = log
+        self.address, self.token = self._address()
+
+    def _address(self) -> tuple[str, str]:
+        ends_s = time.monotonic() + 60
+        while time.monotonic() < ends_s and self.process.poll() is None:
+            found = re.search(r"(http://(?:localhost|127\.\S+?):\d+)/\S*\?token=(\w+)", self.said)
+            if found:
+                return found[1], found[2]
+            time.sleep(0.1)
+        pytest.fail(f"JupyterLab did not come up:\n{self.said}")
+
+    @property
+    def said(self) -> str:
+        return self.log.read_text(encoding="utf-8")
+
+    def ask(self, path: str, data: bytes | None = None) -> tuple[str, str]:
+        """The address it led to, and the text there."""
+        wanted = urllib.request.Request(f"{self.address}{path}", data=data)
+        wanted.add_header("Authorization", f"token {self.token}")
+        with urllib.request.urlopen(wanted, timeout=30) as reply:
+            return reply.url, reply.read().decode()
+
+    def started_processes(self) -> list[psutil.Process]:
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    """A lab of a checkout with a space in its path, for a user with no settings of their own."""
+    place = tmp_path / "my courses"
+    (place / "notebooks").mkdir(parents=True)
+    shutil.copy(ROOT / "course.py", place)
+    empty = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (place / "notebooks" / "00_start_here.ipynb").write_text(json.dumps(empty))
+    homes = {name: str(tmp_path / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR")}
+    spec = tmp_path / "JUPYTER_DATA_DIR" / "kernels" / "python3"
+    spec.mkdir(parents=True)
+    # A kernelspec of the user's, with the name of ours and another Python.
+    (spec / "kernel.json").write_text('{"argv": ["false"], "display_name": "?", "language": "?"}')
+    log = tmp_path / "log.txt"
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM],
+            cwd=place,
+            env={**os.environ, **homes},
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            text=True,
+        )
+    try:
+        yield Lab(process, log)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(10)
+
+
+def test_it_opens_at_the_first_page_asks_the_internet_nothing_and_ends_with_one_ctrl_c(lab):
+    """One story, because coming up takes seconds."""
+    landed, page = lab.ask("/")
+    assert landed.endswith("/lab/tree/00_start_here.ipynb")
+    assert json.loads(lab.ask("/api/contents/00_start_here.ipynb?content=0")[1])["type"]
+
+    assert re.search(r'"news": ?\{"disabled": ?true\}', page)
+    assert json.loads(lab.ask("/lab/api/update")[1])["notification"] is None
+
+    kernel = json.loads(lab.ask("/api/kernels", b'{"name": "python3"}')[1])
+    assert kernel["name"] == "python3"
+    (process,) = (p for p in lab.started_processes() if "ipykernel_launcher" in p.cmdline())
+    assert process.cmdline()[0] == sys.executable
+
+    lab.process.send_signal(signal.SIGINT)
+    assert lab.process.wait(30) == 0
+    assert psutil.wait_procs([process], timeout=10)[1] == []
