@@ -1,0 +1,154 @@
+"""The learner commits to a number before the run, and sees afterwards how far off it was."""
+
+import math
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from kvstore.course import progress, rendering
+
+
+class PredictionError(ValueError):
+    """What was given as a prediction is not a number that can be scored."""
+
+
+@runtime_checkable
+class HasValue(Protocol):
+    """What `kvstore.model` returns: a number with its unit."""
+
+    @property
+    def value(self) -> float:
+        """The number."""
+        ...
+
+    @property
+    def unit(self) -> str:
+        """What it is measured in."""
+        ...
+
+
+Status = Literal["not predicted", "kept", "unchanged", "refused"]
+
+
+@dataclass(frozen=True)
+class Guess(rendering.Shown):
+    """What is committed for one question: `value` is None when nothing is."""
+
+    question_id: str
+    value: float | None
+    unit: str
+    status: Status
+    message: str
+
+    def __repr__(self) -> str:
+        return self.message
+
+    def _forms(self) -> dict[str, Any]:
+        mark, colour = {
+            "not predicted": ("○ Not predicted.", rendering.QUIET),
+            "kept": ("✔ Kept.", rendering.GOOD),
+            "unchanged": ("✔ It stands.", rendering.GOOD),
+            "refused": ("✘ Refused.", rendering.BAD),
+        }[self.status]
+        return {
+            "text/plain": f"{mark} {self.message}",
+            "text/html": rendering.headline(mark, self.message, colour),
+        }
+
+
+def predict(
+    question_id: str, value: float | HasValue | None = None, unit: str = "calls/s"
+) -> Guess:
+    """Commit a number before the run; None leaves the question open, and the run still goes.
+
+    Once the run has begun or was compared, only the number that is already committed
+    is accepted: another one is refused on the page and the earlier one stands. A
+    prediction of the model may be given as it is. PredictionError when `value` is not
+    a number above zero.
+    """
+    if value is None:
+        guess = _left_open(progress.ask(question_id), unit)
+    else:
+        number = _checked(value, unit)
+        outcome, question = progress.keep_prediction(question_id, number, unit)
+        guess = _answered(question, number, unit, outcome)
+    guess._show()
+    return guess
+
+
+def again(question_id: str) -> None:
+    """Open a fresh attempt at a question whose result has been seen; the first one is kept."""
+    question = progress.start_again(question_id)
+    text = (
+        f"Attempt {question.attempt} at `{question_id}` is open: put your number in place of "
+        "None in its `predict` cell, then run that cell and the ones after it."
+    )
+    rendering.show({"text/plain": text, "text/html": rendering.inline(text)})
+
+
+def _checked(value: object, unit: str) -> float:
+    if isinstance(value, HasValue):
+        if value.unit != unit:
+            raise PredictionError(
+                f"the question asks for {unit}, but the prediction is in {value.unit}: "
+                "predict the quantity that the question names"
+            )
+        value = value.value
+    if isinstance(value, str):
+        raise PredictionError(
+            f"a prediction is a number of {unit}, got the text {value!r}: "
+            "write the number alone, without quotes and without a unit, such as 12.5"
+        )
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise PredictionError(
+            f"a prediction is a number of {unit}, got {value!r}: write a number such as 12.5"
+        )
+    number = float(value)
+    if not math.isfinite(number):
+        raise PredictionError(
+            f"a prediction must be a finite number of {unit}, got {number}: "
+            "check the arithmetic that led to it"
+        )
+    if number <= 0:
+        raise PredictionError(
+            f"a prediction must be more than 0 {unit}, got {number:g}: "
+            "the score is a ratio, so choose a small number rather than 0"
+        )
+    return number
+
+
+def _left_open(question: progress.Question, unit: str) -> Guess:
+    if question.value is not None:
+        held = _with_unit(question.value, question.unit or unit)
+        message = f"You predicted {held} before, and it is kept."
+        return Guess(question.question_id, question.value, unit, "unchanged", message)
+    if question.closed:
+        message = (
+            "The result has been shown without a prediction. To predict after all, run "
+            f'`again("{question.question_id}")` in a cell of your own first.'
+        )
+    else:
+        message = f"Put your number ({unit}) in place of None and run this cell before the next."
+    return Guess(question.question_id, None, unit, "not predicted", message)
+
+
+def _answered(
+    question: progress.Question, number: float, unit: str, outcome: progress.Kept
+) -> Guess:
+    if outcome == "refused":
+        earlier = (
+            "it counts as not predicted"
+            if question.value is None
+            else f"your earlier {_with_unit(question.value, question.unit or unit)} stands"
+        )
+        message = (
+            f"{_with_unit(number, unit)} came after the run, so {earlier}. "
+            f'To try again, run `again("{question.question_id}")` in a cell of your own first.'
+        )
+    else:
+        message = f"Your prediction: {_with_unit(number, unit)}."
+    return Guess(question.question_id, question.value, unit, outcome, message)
+
+
+def _with_unit(value: float, unit: str) -> str:
+    return f"{value:,.10g} {unit}"

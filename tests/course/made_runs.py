@@ -1,0 +1,65 @@
+"""Runs with known facts, made without a server."""
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+
+from kvstore.measure import Run, Sample
+from kvstore.measure.codes import KINDS, STATUSES
+from kvstore.measure.recorder import Recorder
+from kvstore.measure.stations import UNKNOWN_STATIONS, StationTimes
+
+
+def run_of(
+    calls, *, strategy="blocking", in_flight=1, window_s=None, samples=(), outcome="complete"
+):
+    """A run of calls given as (sent_s, done_s, operation[, status[, stations]])."""
+    recorder = Recorder()
+    for sent_s, done_s, operation, *more in sorted(calls, key=lambda call: call[1]):
+        status, stations = (*more, *("OK", UNKNOWN_STATIONS)[len(more) :])
+        recorder.record(
+            math.nan,
+            sent_s,
+            done_s,
+            KINDS.index(operation),
+            STATUSES.index(status),
+            64,
+            64,
+            stations,
+        )
+    ends = [call[1] for call in calls]
+    return Run(
+        strategy=strategy,
+        in_flight=in_flight,
+        settings={},
+        server={},
+        host={},
+        started_at="2026-01-01T12:00:00+00:00",
+        window_s=window_s or max(ends, default=1.0),
+        issued=len(calls),
+        outcome=outcome,
+        records=recorder.array(),
+        samples=pd.DataFrame(list(samples), columns=list(Sample._fields), dtype=float),
+    )
+
+
+def staircase(count=20, *, in_flight=1, strategy="blocking", stations=False):
+    """`in_flight` callers, each with one call after the other: reads 10 ms, writes 50 ms."""
+    kinds = itertools.cycle(["create", "retrieve", "update", "delete"])
+    free_at_s = [0.0] * in_flight
+    calls = []
+    for _ in range(count):
+        caller = free_at_s.index(min(free_at_s))
+        kind = next(kinds)
+        disk_s = 0.010 if kind == "retrieve" else 0.050
+        told = StationTimes(0.0005, 0.001 * in_flight, disk_s, 0.0005)
+        sent_s, whole_s = free_at_s[caller], sum(told) + 0.001
+        free_at_s[caller] = sent_s + whole_s
+        calls.append((sent_s, sent_s + whole_s, kind, "OK", told if stations else UNKNOWN_STATIONS))
+    samples = [
+        Sample(at_s, in_flight, 0, 0, 1e8 + 1e7 * at_s, 8e7 + 5e6 * at_s, 5, 130)
+        for at_s in np.linspace(0.0, max(free_at_s), 12)
+    ]
+    return run_of(calls, strategy=strategy, in_flight=in_flight, samples=samples)

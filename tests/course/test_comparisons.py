@@ -1,0 +1,103 @@
+import dataclasses
+import math
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from made_runs import staircase
+
+from kvstore.course import compare, comparisons, predict, progress
+from kvstore.model import Prediction
+
+
+@pytest.mark.parametrize(
+    ("guess", "measured", "words"),
+    [
+        (110, 100, "spot on"),
+        (100, 110, "spot on"),
+        (111, 100, "close"),
+        (125, 100, "close"),
+        (126, 100, "factor of 2"),
+        (50, 100, "factor of 2"),
+        (49, 100, "factor of 10"),
+        (1000, 100, "factor of 10"),
+        (1001, 100, "more than a factor of 10"),
+    ],
+)
+def test_the_scale_is_of_ratios_and_the_same_both_ways(page, guess, measured, words):
+    predict("01.mix", guess)
+
+    assert words in compare("01.mix", measured).verdict
+
+
+def test_the_error_is_the_logarithm_of_the_ratio(page):
+    predict("01.mix", 1000)
+
+    assert math.isclose(1.0, compare("01.mix", 100).log_error)
+    assert math.isclose(1.0, progress.ask("01.mix").log_error)
+
+
+def test_yours_the_models_and_measured_stand_side_by_side(page):
+    predict("01.mix", 20)
+    compare("01.mix", 25.0, Prediction(24.0, "calls/s", "1 / <W>", "disk"))
+
+    plain, html = page[-1]["text/plain"], page[-1]["text/html"]
+    assert [[line.split()[-3], line.split()[-1]] for line in plain.splitlines()[2:4]] == [
+        ["20", "0.8"],
+        ["24", "0.96"],
+    ]
+    assert "1 / &lt;W&gt;" in html
+    assert tuple(
+        page[-1][comparisons.MIME_TYPE][name] for name in ("yours", "model", "measured")
+    ) == (20.0, 24.0, 25.0)
+
+
+def test_without_a_prediction_the_comparison_is_shown_and_marked(page):
+    comparison = compare("01.mix", 25.0, 24.0)
+
+    assert comparison.verdict == "not predicted"
+    assert "not predicted" in page[-1]["text/html"]
+    assert page[-1][comparisons.MIME_TYPE]["yours"] is None
+
+
+def test_a_run_stands_for_its_throughput(page):
+    run = staircase()
+
+    assert run.throughput_per_s == compare("01.mix", run).measured
+
+
+@pytest.mark.parametrize("measured", [0.0, math.nan])
+def test_a_run_that_measured_nothing_is_not_scored(page, measured):
+    predict("01.mix", 20)
+
+    assert "not scored" in compare("01.mix", measured).verdict
+
+
+@pytest.mark.parametrize("fraction", ["", ".000000"])
+def test_a_number_committed_after_the_run_began_does_not_count(page, fraction):
+    predict("01.mix", 20)
+    began = datetime.now(UTC) - timedelta(seconds=10)
+    run = dataclasses.replace(staircase(), started_at=f"{began:%Y-%m-%dT%H:%M:%S}{fraction}+00:00")
+    comparison = compare("01.mix", run.mean_residence_s, run=run)
+
+    assert not comparison.predicted
+    assert "after the run began" in comparison.verdict
+
+
+def test_a_number_committed_in_the_second_the_run_began_counts(page):
+    predict("01.mix", 20)
+    began = datetime.now(UTC)
+    run = dataclasses.replace(staircase(), started_at=f"{began:%Y-%m-%dT%H:%M:%S}+00:00")
+
+    assert compare("01.mix", run).predicted
+
+
+def test_what_is_no_number_is_named(page):
+    with pytest.raises(TypeError, match="measured must be a number or a run, got list"):
+        compare("01.mix", [1])
+
+
+def test_numbers_of_numpy_can_be_read_by_programs(page):
+    compare("01.mix", np.float64(25.0), np.float64(24.0))
+
+    assert float is type(page[-1][comparisons.MIME_TYPE]["measured"])

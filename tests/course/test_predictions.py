@@ -1,0 +1,110 @@
+import math
+
+import numpy as np
+import pytest
+
+from kvstore.course import again, compare, predict, progress
+from kvstore.course.predictions import PredictionError
+from kvstore.model import Prediction
+
+
+def test_none_says_how_to_predict_and_lets_the_notebook_go_on(page):
+    guess = predict("01.mix", None)
+
+    assert (guess.value, guess.status) == (None, "not predicted")
+    assert "in place of None" in page[-1]["text/plain"]
+
+
+@pytest.mark.parametrize("value", [25, 25.0, np.float64(25), np.int64(25)])
+def test_a_number_of_any_kind_is_kept(page, value):
+    guess = predict("01.mix", value)
+
+    assert (guess.value, guess.status) == (25.0, "kept")
+    assert progress.ask("01.mix").value == 25.0
+
+
+def test_a_prediction_of_the_model_is_kept_as_its_number(page):
+    assert predict("01.mix", Prediction(25.0, "calls/s", "1 / 40 ms")).value == 25.0
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("25/s", "without quotes and without a unit"),
+        ("25", "without quotes"),
+        (True, "got True"),
+        ([25], "write a number such as 12.5"),
+        (25j, "write a number such as 12.5"),
+        (math.nan, "must be a finite number of calls/s, got nan"),
+        (math.inf, "must be a finite number"),
+        (-3, "must be more than 0 calls/s, got -3"),
+        (0, "choose a small number rather than 0"),
+        (Prediction(0.04, "s", ""), "asks for calls/s, but the prediction is in s"),
+    ],
+)
+def test_what_is_no_number_is_refused_with_the_next_step(page, value, said):
+    with pytest.raises(PredictionError, match=said):
+        predict("01.mix", value)
+
+    assert progress.ask("01.mix").value is None
+
+
+def test_before_the_run_the_learner_may_think_again(page):
+    predict("01.mix", 20)
+
+    assert (predict("01.mix", 25).status, progress.ask("01.mix").value) == ("kept", 25.0)
+
+
+def test_after_the_result_a_first_prediction_is_refused_without_an_error(page):
+    compare("01.mix", 24.0)
+    guess = predict("01.mix", 24)
+
+    assert (guess.status, guess.value) == ("refused", None)
+    assert 'again("01.mix")' in page[-1]["text/plain"]
+    assert not compare("01.mix", 24.0).predicted
+
+
+def test_after_the_result_another_number_is_refused_and_the_first_stands(page):
+    predict("01.mix", 20)
+    compare("01.mix", 24.0)
+    guess = predict("01.mix", 24)
+
+    assert (guess.status, guess.value) == ("refused", 20.0)
+    assert "your earlier 20 calls/s stands" in page[-1]["text/plain"]
+
+
+def test_running_a_finished_notebook_again_changes_nothing(page):
+    predict("01.mix", 20)
+    compare("01.mix", 24.0)
+
+    assert predict("01.mix", 20).status == "unchanged"
+    assert compare("01.mix", 23.0).yours == 20.0
+
+
+def test_a_cell_set_back_to_none_keeps_what_was_committed(page):
+    predict("01.mix", 20)
+
+    assert predict("01.mix", None).value == 20.0
+
+
+def test_once_the_run_has_begun_it_is_too_late(page):
+    progress.close("01.mix")
+
+    assert predict("01.mix", 24).status == "refused"
+
+
+def test_a_fresh_attempt_is_kept_beside_the_first(page):
+    predict("01.mix", 20)
+    compare("01.mix", 25.0)
+    again("01.mix")
+
+    assert predict("01.mix", 25).status == "kept"
+    assert compare("01.mix", 25.0).attempt == 2
+    assert [question.value for question in progress.questions()] == [20.0, 25.0]
+
+
+def test_an_open_question_needs_no_fresh_attempt(page):
+    predict("01.mix", 20)
+    again("01.mix")
+
+    assert [question.attempt for question in progress.questions()] == [1]

@@ -1,0 +1,152 @@
+import multiprocessing
+import os
+
+import pytest
+
+from kvstore.course import keeping, progress
+
+
+def test_what_was_predicted_is_there_after_a_restart(own_progress):
+    progress.keep_prediction("01.mix", 25.0, "calls/s")
+
+    assert own_progress.exists()
+    assert progress.ask("01.mix").value == 25.0
+
+
+def test_the_overview_counts_by_lesson():
+    progress.keep_prediction("01.reads", 100.0, "calls/s")
+    progress.reveal("01.reads", 50.0, 0.301)
+    progress.ask("01.writes")
+    progress.record_answer("01.loop", "not yet", "no")
+    progress.record_answer("01.loop", "passed", "yes")
+    progress.record_answer("02.ceiling", "not attempted", "")
+    progress.take_hint("02.ceiling", 3)
+    progress.note_solution_seen("02.ceiling")
+
+    overview = progress.overview()
+
+    assert list(overview.index) == ["01", "02"]
+    assert list(overview.loc["01"]) == ["1 of 2", "× 2.00", "1 of 1", 0, 0]  # noqa: RUF001
+    assert list(overview.loc["02"]) == ["0 of 0", "–", "0 of 1", 1, 1]  # noqa: RUF001
+
+
+def test_an_overview_of_nothing_is_an_empty_table():
+    assert len(progress.overview()) == 0
+
+
+def test_only_the_first_result_is_remembered():
+    progress.keep_prediction("01.mix", 25.0, "calls/s")
+    progress.reveal("01.mix", 20.0, 0.1)
+    progress.reveal("01.mix", 25.0, 0.0)
+
+    assert (progress.ask("01.mix").measured, progress.ask("01.mix").log_error) == (20.0, 0.1)
+
+
+def test_a_prediction_made_after_the_run_began_is_dropped():
+    progress.keep_prediction("01.mix", 25.0, "calls/s")
+    began_at = progress.ask("01.mix").predicted_at - 1.0
+
+    assert progress.reveal("01.mix", 25.0, 0.0, began_at=began_at).value is None
+
+
+def test_committing_the_same_number_again_does_not_make_it_later():
+    first = progress.keep_prediction("01.mix", 25.0, "calls/s")[1]
+    again = progress.keep_prediction("01.mix", 25.0, "calls/s")[1]
+
+    assert first.predicted_at == again.predicted_at
+
+
+def test_hints_come_one_by_one_and_the_last_stays():
+    assert [progress.take_hint("01.loop", 2) for _ in range(3)] == [1, 2, 2]
+
+
+def test_reset_asks_first(page):
+    progress.ask("01.mix")
+    progress.reset()
+
+    assert len(progress.questions()) == 1
+    assert "confirm=True" in page[-1]["text/plain"]
+
+
+def test_reset_of_a_lesson_leaves_the_others(page):
+    progress.ask("01.mix")
+    progress.ask("02.time")
+    progress.record_answer("01.loop", "passed", "")
+    progress.reset("01", confirm=True)
+
+    assert [question.question_id for question in progress.questions()] == ["02.time"]
+    assert list(progress.overview().index) == ["02"]
+
+
+def test_a_file_that_is_not_a_database_is_moved_aside(own_progress):
+    own_progress.write_bytes(b"not a database, but longer than its header would be" * 20)
+
+    with pytest.warns(UserWarning, match="was moved to"):
+        progress.ask("01.mix")
+
+    assert len(progress.questions()) == 1
+    assert len(list(own_progress.parent.glob("*.unreadable-*"))) == 1
+
+
+def test_a_place_that_cannot_be_written_is_named_with_the_way_out(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "file" / "progress.sqlite3"))
+
+    with pytest.raises(progress.ProgressError, match="set COURSE_PROGRESS to a file you may write"):
+        progress.ask("01.mix")
+
+
+def test_a_write_that_fails_halfway_leaves_nothing(own_progress):
+    progress.ask("01.mix")
+    write = keeping.writing()
+    write.__enter__().execute("DELETE FROM questions")
+    with pytest.raises(KeyboardInterrupt):
+        write.gen.throw(KeyboardInterrupt())
+
+    assert len(progress.questions()) == 1
+
+
+def test_the_variable_may_name_a_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path))
+
+    assert tmp_path / "progress.sqlite3" == progress.path()
+
+
+def test_without_the_variable_progress_lies_in_the_checkout(monkeypatch, tmp_path):
+    monkeypatch.delenv("COURSE_PROGRESS")
+    monkeypatch.setattr(keeping, "_ROOT", tmp_path)
+    (tmp_path / "notebooks").mkdir()
+
+    assert tmp_path / ".progress" / "progress.sqlite3" == progress.path()
+
+
+def test_a_checkout_that_cannot_be_written_uses_the_users_own_folder(monkeypatch, tmp_path):
+    monkeypatch.delenv("COURSE_PROGRESS")
+    monkeypatch.setattr(keeping, "_ROOT", tmp_path)
+    (tmp_path / "notebooks").mkdir()
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+
+    assert not progress.path().is_relative_to(tmp_path)
+
+
+def _write_many(file: str, who: int) -> None:
+    os.environ["COURSE_PROGRESS"] = file
+    for number in range(20):
+        progress.record_answer(f"{who:02}.x", "passed", str(number))
+
+
+@pytest.mark.slow
+def test_kernels_that_write_at_once_lose_nothing(own_progress):
+    context = multiprocessing.get_context("spawn")
+    writers = [
+        context.Process(target=_write_many, args=(str(own_progress), who)) for who in range(4)
+    ]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+
+    with keeping.writing() as connection:
+        count = connection.execute("SELECT count(*) FROM answers").fetchone()[0]
+    assert [writer.exitcode for writer in writers] == [0] * 4
+    assert count == 80
