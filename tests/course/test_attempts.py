@@ -1,0 +1,141 @@
+import asyncio
+import dataclasses
+import sys
+import time
+
+import pytest
+
+from kvstore.course import NOT_ATTEMPTED
+from kvstore.course.attempts import judged
+from kvstore.course.exercises import Exercise, find, not_yet, passed
+
+
+def exercise(judge, **settings):
+    return Exercise("00.test", "", "", ("hint",), None, (), judge, **settings)
+
+
+def doubles(answer):
+    return passed("yes") if answer(2) == 4 else not_yet("4 was expected")
+
+
+@pytest.mark.parametrize(
+    "answer", [None, ..., NOT_ATTEMPTED, lambda x: NOT_ATTEMPTED, lambda x: ...]
+)
+def test_an_untouched_stub_is_not_attempted(answer):
+    assert judged(exercise(doubles), answer).outcome == "not attempted"
+
+
+def test_the_judge_decides_on_a_function_that_works():
+    assert judged(exercise(doubles), lambda x: 2 * x).outcome == "passed"
+    assert judged(exercise(doubles), lambda x: x).outcome == "not yet"
+
+
+def test_the_judge_decides_on_a_value():
+    verdict = judged(exercise(lambda value: passed("") if value == 4 else not_yet("")), 4)
+
+    assert verdict.passed
+
+
+def test_an_error_in_the_answer_points_at_its_line():
+    def mine(x):
+        return x / 0
+
+    verdict = judged(exercise(doubles), mine)
+
+    assert verdict.outcome == "not yet"
+    assert "`mine` stopped at line" in verdict.message
+    assert "return x / 0" in verdict.message
+    assert "ZeroDivisionError: division by zero" in verdict.message
+
+
+def test_a_function_with_other_arguments_is_told_so():
+    verdict = judged(exercise(doubles), lambda: 4)
+
+    assert "could not be called: TypeError" in verdict.message
+
+
+def test_a_missing_return_is_told():
+    def mine(x):
+        2 * x
+
+    assert (
+        judged(exercise(doubles), mine).message == "`mine` returned None: is its `return` missing?"
+    )
+
+
+def test_none_may_be_an_answer():
+    does = exercise(
+        lambda answer: passed("") if answer() is None else not_yet(""), may_return_none=True
+    )
+
+    assert judged(does, lambda: None).passed
+
+
+def test_an_answer_that_leaves_the_program_is_not_yet():
+    assert "SystemExit" in judged(exercise(doubles), lambda x: sys.exit(1)).message
+
+
+def test_a_value_the_judge_cannot_use_is_not_yet():
+    verdict = judged(find("00.utilisation"), lambda calls_per_s, cpu_us_per_call: "a lot")
+
+    assert verdict.outcome == "not yet"
+    assert "the check could not use your answer: TypeError" in verdict.message
+
+
+def test_an_error_inside_a_run_is_still_the_learners():
+    """`load.run` wraps what a strategy raises in an error of its own."""
+
+    def judge(strategy):
+        try:
+            strategy()
+        except BaseException as error:
+            raise RuntimeError("the run failed") from BaseExceptionGroup("tasks", [error])
+        return passed("")
+
+    def mine():
+        raise KeyError("x")
+
+    assert "`mine` stopped at line" in judged(exercise(judge), mine).message
+    assert judged(exercise(judge), lambda: NOT_ATTEMPTED).outcome == "not attempted"
+
+
+def test_an_answer_may_be_a_coroutine_function():
+    async def mine(x):
+        await asyncio.sleep(0)
+        return 2 * x
+
+    does = exercise(lambda answer: passed("") if asyncio.run(answer(2)) == 4 else not_yet(""))
+
+    assert judged(does, mine).passed
+
+
+def test_an_answer_that_never_ends_is_stopped():
+    left = []
+
+    def mine(x):
+        try:
+            while True:
+                time.sleep(0.001)
+        finally:
+            left.append("with block")
+
+    verdict = judged(exercise(doubles, timeout_s=0.05), mine)
+
+    assert "no answer within 0.05 s" in verdict.message
+    assert "It was stopped." in verdict.message
+    assert left == ["with block"]
+
+
+def test_an_answer_that_cannot_be_stopped_is_left_behind_and_told(monkeypatch):
+    monkeypatch.setattr("kvstore.course.attempts.UNWIND_S", 0.01)
+
+    verdict = judged(exercise(doubles, timeout_s=0.01), lambda x: time.sleep(0.3))
+
+    assert "restart the kernel" in verdict.message
+
+
+def test_an_exercise_needs_an_id_of_its_lesson_and_time():
+    with pytest.raises(ValueError, match=r"such as 00\.utilisation"):
+        dataclasses.replace(exercise(doubles), id="utilisation")
+    with pytest.raises(ValueError, match="timeout_s must be more than 0"):
+        exercise(doubles, timeout_s=0)

@@ -1,0 +1,31 @@
+import numpy as np
+import pytest
+
+from kvstore.course import claim, claims
+
+
+@pytest.mark.parametrize(("holds", "words"), [(True, "✔ holds here"), (False, "✘ does not hold")])
+def test_a_claim_says_whether_it_holds_and_counts_as_that(page, holds, words):
+    assert holds == bool(claim("x < 3", holds))
+    assert words in page[-1]["text/plain"]
+    assert words in page[-1]["text/html"]
+    assert words in page[-1]["text/markdown"]
+
+
+def test_programs_can_read_a_claim(page):
+    claim("x < 3", np.bool_(True))
+
+    assert page[-1][claims.MIME_TYPE] == {"sentence": "x < 3", "holds": True}
+    assert bool is type(page[-1][claims.MIME_TYPE]["holds"])
+
+
+def test_the_sentence_is_text_and_not_markup(page):
+    claim("<b>bold</b> * $x$", True)
+
+    assert "<b>bold" not in page[-1]["text/html"]
+    assert r"\<b\>bold" in page[-1]["text/markdown"]
+
+
+def test_a_claim_needs_a_decision(page):
+    with pytest.raises(TypeError, match="True or False, got float"):
+        claim("it is fast", 0.97)

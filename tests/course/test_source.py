@@ -1,0 +1,37 @@
+import functools
+
+import pytest
+
+from kvstore.client.strategies import blocking, bounded
+from kvstore.course import show_source, source
+
+
+def test_a_strategy_is_shown_as_it_runs(page):
+    show_source(bounded)
+
+    assert "def bounded(" in page[-1]["text/markdown"]
+    assert "```python\n" in page[-1]["text/markdown"]
+    assert "kvstore/client/strategies.py, line" in page[-1]["text/plain"]
+
+
+def test_a_partial_shows_the_function_behind_it(page):
+    show_source(functools.partial(blocking, in_flight=1))
+
+    assert "def blocking(" in page[-1]["text/plain"]
+
+
+def test_the_text_starts_at_the_margin():
+    def inner():
+        return 1
+
+    assert source.source_of(inner).startswith("def inner")
+
+
+def test_backticks_in_the_source_do_not_end_the_block():
+    assert source.fenced("'''```'''").startswith("````python")
+
+
+@pytest.mark.parametrize("thing", [3, len])
+def test_what_has_no_source_is_refused_with_the_next_step(page, thing):
+    with pytest.raises(TypeError, match="by its name, without calling it"):
+        show_source(thing)
