@@ -1,0 +1,43 @@
+"""The room of what the learner sees; it may use every other room, and none uses it.
+
+    predictions, comparisons   a number before the run, and how far off it was
+    claims                     sentences that the run at hand decides
+    exercises, checking        tasks with hints, solutions and a judge for each
+    attempts                   runs a judge, whatever the answer does
+    live, sparkline            a run that is watched
+    figures, tables            pictures, and their numbers under the same names
+    source, quizzes            what is read and asked in between
+    progress, keeping          what is remembered between sittings
+    mode                       how long everything lasts
+    rendering                  how text reaches the page, escaped
+    execute                    notebooks without a browser
+
+Importing it starts nothing, writes nothing and changes no setting.
+"""
+
+from kvstore.course import figures, live, mode, progress, tables
+from kvstore.course.checking import check, hint, solution
+from kvstore.course.claims import claim
+from kvstore.course.comparisons import compare
+from kvstore.course.exercises import NOT_ATTEMPTED
+from kvstore.course.predictions import again, predict
+from kvstore.course.quizzes import quiz
+from kvstore.course.source import show_source
+
+__all__ = [
+    "NOT_ATTEMPTED",
+    "again",
+    "check",
+    "claim",
+    "compare",
+    "figures",
+    "hint",
+    "live",
+    "mode",
+    "predict",
+    "progress",
+    "quiz",
+    "show_source",
+    "solution",
+    "tables",
+]

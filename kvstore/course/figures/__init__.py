@@ -1,0 +1,25 @@
+"""The figures: each takes runs and predictions, draws on axes with units, and runs nothing.
+
+Predicted is always a line, measured always dots. `tables` holds the numbers of each
+figure under the same name and with the same arguments.
+"""
+
+from kvstore.course.figures.bars import calls_over_time, reply_order
+from kvstore.course.figures.curves import throughput_by_in_flight
+from kvstore.course.figures.growth import memory
+from kvstore.course.figures.levels import in_flight_over_time, throughput_over_time
+from kvstore.course.figures.rates import ladder, throughput
+from kvstore.course.figures.shares import mix, time_by_station
+
+__all__ = [
+    "calls_over_time",
+    "in_flight_over_time",
+    "ladder",
+    "memory",
+    "mix",
+    "reply_order",
+    "throughput",
+    "throughput_by_in_flight",
+    "throughput_over_time",
+    "time_by_station",
+]

@@ -1,0 +1,71 @@
+"""Throughput against the number in flight, under its bounds."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from kvstore.course import tables
+from kvstore.course.figures import style
+from kvstore.measure import Run
+from kvstore.model import Station, bounds
+
+PLENTY = 10**12
+"""So many in flight that only the busiest station matters."""
+
+
+def throughput_by_in_flight(
+    runs: Sequence[Run],
+    stations: Sequence[Station] = (),
+    *,
+    think_s: float = 0.0,
+    ax: Axes | None = None,
+) -> Axes:
+    """Measured dots on logarithmic axes, under N/(D+Z), 1/D_max and the N* where they meet."""
+    data = tables.throughput_by_in_flight(runs, stations, think_s=think_s)
+    with style.canvas(ax, height_in=6.0) as ax:
+        if stations:
+            _bounds(ax, stations, think_s, most=max(data.index, default=1))
+        ax.plot(
+            data.index, data["measured (operations/s)"], "o",
+            color=style.MEASURED, label="measured", zorder=3,
+        )  # fmt: skip
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        ax.set(xlabel="in flight, N (calls)", ylabel="throughput, X (operations/s)")
+        style.plain_numbers(ax.xaxis)
+        style.plain_numbers(ax.yaxis)
+        ax.legend(loc="lower right")
+        ax.margins(0.08)
+    return ax
+
+
+def _bounds(ax: Axes, stations: Sequence[Station], think_s: float, most: int) -> None:
+    slope = bounds.closed_loop(1, stations, think_s=think_s).value
+    ceiling = bounds.closed_loop(PLENTY, stations, think_s=think_s)
+    knee = bounds.knee(stations, think_s)
+    right = 1.5 * (max(most, 2 * knee) if math.isfinite(knee) else most)
+    in_flight = np.geomspace(1, right, 200)
+    ax.plot(
+        in_flight, np.minimum(slope * in_flight, ceiling.value),
+        color=style.PREDICTED, label="bound", zorder=2,
+    )  # fmt: skip
+    if not math.isfinite(knee):
+        return  # no station ever binds
+    beyond = np.array([knee, min(right, 3 * knee)])
+    ax.plot(beyond, slope * beyond, color=style.PREDICTED, linestyle=":", linewidth=2)
+    ax.annotate(
+        "N/(D+Z)", (beyond[1], slope * beyond[1]), (8, -4),
+        textcoords="offset points", color=style.PREDICTED,
+    )  # fmt: skip
+    ax.annotate(
+        f"1/D_max = {style.rate(ceiling.value)} ({ceiling.binds})", (1.0, ceiling.value),
+        (0, 8), textcoords="offset points", color=style.PREDICTED,
+    )  # fmt: skip
+    ax.plot([1.0, knee], [ceiling.value] * 2, color=style.PREDICTED, linestyle=":", linewidth=2)
+    ax.axvline(knee, color=style.GREY, linestyle="--", linewidth=1.5)
+    ax.annotate(
+        f"N* = {knee:.3g}", (knee, 1.0), (0, 6), xycoords=("data", "axes fraction"),
+        textcoords="offset points", color=style.GREY, ha="center",
+    )  # fmt: skip

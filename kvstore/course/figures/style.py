@@ -1,0 +1,109 @@
+"""How every figure looks: large, sparse, the same colours for the same things.
+
+Nothing is set globally: the style is in force while one figure is drawn.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final, cast
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.ticker import FuncFormatter, NullFormatter
+
+# Okabe and Ito's palette, told apart by every common kind of colour blindness.
+BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
+YELLOW, BLUE, RED, PURPLE, GREY = "#F0E442", "#0072B2", "#D55E00", "#CC79A7", "#6B6B6B"
+
+PREDICTED: Final = RED
+"""Predicted is always a line, in this colour."""
+MEASURED: Final = BLUE
+"""Measured is always dots, in this colour."""
+
+OPERATIONS: Final = {
+    "create": (GREEN, ""),
+    "retrieve": (SKY, "///"),
+    "update": (ORANGE, "..."),
+    "delete": (PURPLE, "xxx"),
+    "batch": (GREY, "---"),
+}
+"""Colour and hatching of each kind of operation: in black and white the hatching tells."""
+
+MARKERS: Final = {"create": "o", "retrieve": "v", "update": "s", "delete": "D", "batch": "P"}
+"""The dot of each kind of operation, where there is no room for hatching."""
+
+STATIONS: Final = {
+    "client and wire": ("#FFFFFF", ""),
+    "pool queue": (SKY, "///"),
+    "lock": (ORANGE, "..."),
+    "disk": (GREEN, ""),
+    "rest of the server": (PURPLE, "xxx"),
+}
+"""Colour and hatching of each place where a call spends time."""
+
+DPI: Final = 80
+PAPER: Final = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
+"""The ground of a number that stands on a bar or beside a line."""
+TEXT_PT: Final = 14
+"""No text in a figure is smaller: it is read from the back row."""
+
+_SETTINGS: Final[dict[str, Any]] = {
+    "font.size": TEXT_PT,
+    "axes.labelsize": TEXT_PT + 1,
+    "axes.titlesize": TEXT_PT + 1,
+    "xtick.labelsize": TEXT_PT,
+    "ytick.labelsize": TEXT_PT,
+    "legend.fontsize": TEXT_PT,
+    "legend.frameon": False,
+    "lines.linewidth": 3.0,
+    "lines.markersize": 10.0,
+    "hatch.linewidth": 0.8,
+    "figure.constrained_layout.use": True,
+    "figure.dpi": DPI,
+}
+
+
+@contextmanager
+def canvas(ax: Axes | None, height_in: float = 5.0) -> Iterator[Axes]:
+    """The axes to draw on, new ones when there are none; readable when the block ends."""
+    with mpl.rc_context(cast("Any", _SETTINGS)):  # matplotlib types every name it knows
+        if ax is None:
+            ax = plt.subplots(figsize=(11.0, height_in))[1]
+        yield ax
+        for side in ("top", "right"):
+            ax.spines[side].set_visible(False)
+        # Ticks that are made later, when the figure is shown, must keep the size too.
+        ax.tick_params(labelsize=TEXT_PT)
+        for label in (ax.xaxis.label, ax.yaxis.label):
+            label.set_fontsize(TEXT_PT + 1)
+        ax.grid(visible=True, axis="both", color="#DDDDDD", linewidth=0.8)
+        ax.set_axisbelow(True)
+
+
+def rate(value_per_s: float) -> str:
+    """A throughput as it is written beside a dot."""
+    if value_per_s >= 100:
+        return f"{value_per_s:,.0f}/s"
+    return f"{value_per_s:.4g}/s"
+
+
+def plain_numbers(axis: Axis) -> None:
+    """Ticks of a logarithmic axis as 1,000 and not as a power of ten."""
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def key_above(ax: Axes) -> None:
+    """The legend in one row above the axes, where it never covers a dot."""
+    names = ax.get_legend_handles_labels()[1]
+    if names:
+        ax.legend(
+            loc="lower left",
+            bbox_to_anchor=(0.0, 1.0),
+            ncols=len(names),
+            columnspacing=1.2,
+            handletextpad=0.5,
+            borderaxespad=0.2,
+        )

@@ -1,0 +1,167 @@
+"""Pictures are looked at by people; here stands what a machine can say of them."""
+
+import inspect
+import itertools
+import math
+import re
+
+import matplotlib as mpl
+import pytest
+from made_runs import run_of, staircase
+from matplotlib.colors import to_hex
+from matplotlib.text import Text
+
+from kvstore.course import figures, tables
+from kvstore.course.figures import style
+from kvstore.measure import Run
+from kvstore.model import Prediction, Station
+
+pytestmark = [pytest.mark.usefixtures("no_windows"), pytest.mark.slow]
+
+ONE = staircase(30, stations=True)
+MANY = staircase(200, in_flight=20, strategy="bounded", stations=True)
+STATIONS = [Station("disk", 0.040, math.inf), Station("processor", 0.001)]
+PREDICTED = Prediction(25.0, "calls/s", "1 / 40 ms")
+ARGUMENTS = {
+    "calls_over_time": ((MANY,), {}),
+    "in_flight_over_time": ((MANY,), {}),
+    "ladder": (({"published": 16.55, "predicted": PREDICTED, "here": ONE},), {}),
+    "memory": ((MANY, 20.0), {"ceiling_bytes": 2e8}),
+    "mix": (([ONE, MANY],), {}),
+    "reply_order": ((MANY,), {}),
+    "throughput": (([ONE, MANY], [PREDICTED, 500.0]), {}),
+    "throughput_by_in_flight": (([ONE, MANY], STATIONS), {}),
+    "throughput_over_time": ((MANY, PREDICTED), {}),
+    "time_by_station": (([ONE, MANY],), {}),
+}
+NAMES = sorted(figures.__all__)
+
+
+def drawn(name, **more):
+    arguments, named = ARGUMENTS[name]
+    return getattr(figures, name)(*arguments, **named, **more)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_both_axes_name_what_they_show_and_numbers_their_unit(name):
+    ax = drawn(name)
+
+    labels = [ax.get_xlabel(), ax.get_ylabel()]
+    assert all(labels)
+    assert any(re.search(r"\(.+\)", label) for label in labels)
+    assert all(re.search(r"\(.+\)", label) or label in ("run", "step") for label in labels)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_text_can_be_read_from_the_back_row(name):
+    ax = drawn(name)
+    ax.figure.canvas.draw()
+
+    texts = [text for text in ax.figure.findobj(Text) if text.get_text() and text.get_visible()]
+    assert texts
+    assert min(text.get_fontsize() for text in texts) >= style.TEXT_PT
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_figure_draws_where_it_is_told_and_changes_no_setting(name):
+    import matplotlib.pyplot as plt
+
+    before = dict(mpl.rcParams)
+    ax = plt.subplots()[1]
+
+    assert ax is drawn(name, ax=ax)
+    assert before == dict(mpl.rcParams)
+    assert [ax.figure.number] == plt.get_fignums()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_figure_has_a_table_of_the_same_name_and_arguments(name):
+    figure = inspect.signature(getattr(figures, name)).parameters
+    table = inspect.signature(getattr(tables, name)).parameters
+    arguments, named = ARGUMENTS[name]
+
+    drawing = ("ax", "prediction") if name == "in_flight_over_time" else ("ax",)
+    assert [p for p in figure if p not in drawing] == list(table)
+    assert len(getattr(tables, name)(*arguments, **named))
+
+
+def test_predicted_is_a_line_and_measured_are_dots():
+    ax = figures.throughput_over_time(MANY, PREDICTED)
+    by_label = {line.get_label(): line for line in ax.lines}
+
+    assert (
+        by_label["predicted"].get_linestyle(),
+        by_label["predicted"].get_marker(),
+    ) == ("-", "None")
+    assert (
+        by_label["measured"].get_linestyle(),
+        by_label["measured"].get_marker(),
+    ) == ("None", "o")
+
+
+def test_blocking_calls_make_a_staircase():
+    ax = figures.calls_over_time(ONE, most=10)
+    bars = sorted((bar for group in ax.containers for bar in group), key=lambda bar: bar.get_y())
+
+    assert len(bars) == 10
+    for upper, lower in itertools.pairwise(bars):
+        assert math.isclose(upper.get_x() + upper.get_width(), lower.get_x(), abs_tol=1e-9)
+
+
+def test_kinds_of_operation_differ_in_colour_and_in_hatching():
+    ax = figures.calls_over_time(ONE, most=10)
+    looks = {group.get_label(): group[0] for group in ax.containers}
+
+    assert {"create", "retrieve", "update", "delete"} == set(looks)
+    assert len({to_hex(bar.get_facecolor()) for bar in looks.values()}) == 4
+    assert len({bar.get_hatch() for bar in looks.values()}) == 4
+
+
+def test_the_bound_bends_at_the_knee():
+    ax = figures.throughput_by_in_flight([ONE, MANY], STATIONS)
+    texts = " ".join(text.get_text() for text in ax.texts)
+
+    assert "N* = 41" in texts
+    assert "1/D_max = 1,000/s (processor)" in texts
+
+
+def test_a_run_without_calls_or_samples_can_be_drawn():
+    empty = run_of([])
+    for figure in (
+        figures.throughput,
+        figures.calls_over_time,
+        figures.reply_order,
+        figures.memory,
+        figures.in_flight_over_time,
+        figures.throughput_over_time,
+    ):
+        assert figure(empty).get_xlabel()
+
+
+def test_a_forecast_of_never_draws_no_line():
+    never = Prediction(math.inf, "s", "it does not grow")
+
+    assert figures.memory(MANY, never, ceiling_bytes=2e8).get_xlim()[1] < 10
+
+
+def test_many_predictions_are_drawn_by_name():
+    ax = figures.throughput(ONE, {"slowest decides": 20.0, "mean of times": PREDICTED})
+
+    assert sorted(text.get_text() for text in ax.texts if ":" in text.get_text()) == [
+        "mean of times: 25/s",
+        "slowest decides: 20/s",
+    ]
+
+
+def test_predictions_that_fit_no_run_are_refused():
+    with pytest.raises(ValueError, match="3 predictions for 2 runs"):
+        figures.throughput([ONE, MANY], [1.0, 2.0, 3.0])
+
+
+def test_runs_without_station_times_say_what_to_switch_on():
+    with pytest.raises(ValueError, match="station_times=True"):
+        figures.time_by_station(staircase())
+
+
+def test_figures_take_a_saved_run(tmp_path):
+    assert figures.memory(Run.load(MANY.save(tmp_path / "x.run"))).get_ylabel()

@@ -1,0 +1,65 @@
+"""The course layer inside a real kernel: what is shown, and shown once."""
+
+import nbformat
+import pytest
+
+from kvstore.course import comparisons
+from kvstore.course.execute import execute
+from kvstore.course.exercises import base
+
+pytestmark = pytest.mark.slow
+
+CELLS = [
+    "from kvstore.course import *",
+    "predict('01.mix', 20)",
+    "compare('01.mix', 25.0)",
+    "claim('25 is near 20', True)",
+    "def mine(x, d):\n    return 1 / 0\n\ncheck('00.utilisation', mine)",
+    "check('00.utilisation', lambda x, d: NOT_ATTEMPTED)",
+    "quiz('?', ['a', 'b'], 'a', 'since')",
+    "hint('00.utilisation')",
+    "solution('00.utilisation')",
+    "predict('01.mix', 30)",
+    "progress.overview()",
+    "import matplotlib.pyplot as plt\nplt.get_backend()",
+]
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory):
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
+    path = tmp_path_factory.mktemp("notebook") / "sample.ipynb"
+    nbformat.write(notebook, path)
+    return execute(path)
+
+
+def test_every_cell_runs_and_each_result_is_shown_once(executed):
+    assert executed.error is None
+    assert [len(cell.outputs) for cell in executed.notebook.cells] == [0] + [1] * 11
+
+
+def test_programs_find_claims_comparisons_and_verdicts(executed):
+    assert [claim.holds for claim in executed.claims] == [True]
+    assert [each["yours"] for each in executed.published(comparisons.MIME_TYPE)] == [20.0]
+    assert [each["outcome"] for each in executed.published(base.MIME_TYPE)] == [
+        "not yet",
+        "not attempted",
+    ]
+
+
+def test_an_error_points_at_the_learners_own_line(executed):
+    verdict = next(executed.published(base.MIME_TYPE))
+
+    assert "`mine` stopped at line 2: `return 1 / 0`" in verdict["message"]
+
+
+def test_a_prediction_after_the_result_is_refused_without_an_error(executed):
+    assert "Refused" in executed.notebook.cells[9].outputs[0]["data"]["text/plain"]
+
+
+def test_importing_the_course_leaves_the_notebooks_own_backend(executed):
+    assert "inline" in executed.notebook.cells[-1].outputs[0]["data"]["text/plain"]
+
+
+def test_the_outputs_are_valid_in_a_notebook_file(executed):
+    nbformat.validate(executed.notebook)

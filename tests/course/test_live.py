@@ -1,0 +1,158 @@
+import base64
+
+import pytest
+from made_runs import staircase
+
+from kvstore.client import load
+from kvstore.client.strategies import bounded, futures
+from kvstore.client.workload import crud, reads
+from kvstore.course import live, predict, progress, rendering
+from kvstore.course.sparkline import MOST_POINTS, progress_view, sparkline
+from kvstore.measure import Sample
+from kvstore.server import serving
+
+
+@pytest.fixture
+def screen(monkeypatch, page):
+    """A page that can be drawn on: what was put on it, and what each update replaced."""
+    put = []
+    monkeypatch.setattr(live, "_has_page", lambda: True)
+    monkeypatch.setattr(
+        live, "display", lambda bundle, **how: put.append((how["display_id"], bundle))
+    )
+    monkeypatch.setattr(
+        live.DisplayHandle,
+        "update",
+        lambda self, bundle, **how: put.append((self.display_id, bundle)),
+    )
+    return put
+
+
+def sample(elapsed_s, answered):
+    return Sample(elapsed_s, 3.0, answered + 3.0, answered, 1e8, 1e8, 5.0, 9.0)
+
+
+def test_the_view_is_drawn_at_most_four_times_a_second_in_one_place(screen):
+    view = live.View("bounded", duration_s=2.0, calls=None)
+    for tick in range(20):
+        view.look(sample(tick * 0.1, tick * 10.0))
+    view.finish(staircase())
+
+    assert {0.0, 0.3, 0.6} < {round(float(b["text/plain"].split()[1]), 1) for _, b in screen[:-1]}
+    assert 6 <= len(screen) - 1 <= 8
+    assert len({place for place, _ in screen}) == 1
+
+
+def test_progress_tells_time_answers_and_the_latest_rate(screen):
+    view = live.View("bounded", duration_s=2.0, calls=None)
+    view.look(sample(0.0, 0.0))
+    view.look(sample(1.0, 50.0))
+
+    assert screen[-1][1]["text/plain"] == "bounded: 1.0 of 2 s, 50 answered, 50 calls/s"
+    assert 'value="0.500"' in screen[-1][1]["text/html"]
+
+
+def test_a_run_of_a_count_shows_how_much_of_it_is_done(screen):
+    view = live.View("bounded", duration_s=None, calls=200)
+    view.look(sample(1.0, 50.0))
+
+    assert 'value="0.250"' in screen[-1][1]["text/html"]
+
+
+def test_what_remains_is_a_picture_with_its_words(screen, page):
+    live.View("bounded", 2.0, None).finish(staircase(), 25.0)
+
+    picture = screen[-1][1]
+    assert base64.b64decode(picture["image/png"]).startswith(b"\x89PNG")
+    assert "operations/s over" in picture["text/plain"]
+    assert page[-1]["text/plain"] == picture["text/plain"]
+
+
+def test_in_fast_mode_only_the_last_picture_is_drawn(screen, monkeypatch):
+    monkeypatch.setenv("COURSE_MODE", "fast")
+    view = live.View("bounded", 2.0, None)
+    view.look(sample(0.0, 0.0))
+    view.finish(staircase())
+
+    assert ["image/png" in bundle for _, bundle in screen] == [True]
+
+
+def test_without_a_page_nothing_is_drawn(monkeypatch, page):
+    def never(*_, **__):
+        raise AssertionError("something was displayed")
+
+    monkeypatch.setattr(live, "display", never)
+    view = live.View("bounded", 2.0, None)
+    view.look(sample(0.0, 0.0))
+    view.finish(staircase())
+
+    assert not page
+
+
+def test_the_run_is_that_of_load_and_closes_its_questions(screen, monkeypatch):
+    made = staircase()
+    seen = []
+
+    def run(strategy, server, workload, *, on_sample, **options):
+        assert progress.ask("01.mix").closed
+        on_sample(sample(0.0, 0.0))
+        return made
+
+    monkeypatch.setattr(load, "run", run)
+
+    assert made is live.run(
+        bounded, "host:1", crud(), closes="01.mix", on_sample=seen.append, duration_s=1
+    )
+    assert len(seen) == 1
+    assert predict("01.mix", 25).status == "refused"
+
+
+@pytest.mark.parametrize("ended", [load.RunInterrupted, lambda run: load.ServerGone("gone", run)])
+def test_a_run_that_ends_early_is_drawn_and_then_raised(screen, monkeypatch, ended):
+    error = ended(staircase())
+
+    def run(*_, **__):
+        raise error
+
+    monkeypatch.setattr(load, "run", run)
+
+    with pytest.raises(type(error)):
+        live.run(bounded, "host:1", crud(), duration_s=1)
+    assert "image/png" in screen[-1][1]
+
+
+def test_an_error_before_the_end_leaves_no_progress_bar(screen, monkeypatch):
+    def run(*_, on_sample, **__):
+        on_sample(sample(0.0, 0.0))
+        raise ValueError("no")
+
+    monkeypatch.setattr(load, "run", run)
+
+    with pytest.raises(ValueError, match="no"):
+        live.run(futures, "host:1", crud(), duration_s=1)
+    assert "given up" in screen[-1][1]["text/plain"]
+    assert "text/html" not in screen[-1][1]
+
+
+def test_a_long_run_is_drawn_with_few_points():
+    line = sparkline("in flight", range(10_000), range(10_000), "black")
+
+    assert line.count(",") < 2 * MOST_POINTS + 10
+    assert "9,999 now" in line
+
+
+def test_the_light_view_escapes_its_text():
+    html = progress_view("<b>", [0.0], [1.0], [1.0], part=None, text="<i>")
+
+    assert "&lt;b&gt;" in html
+    assert "<i>" not in html
+
+
+@pytest.mark.slow
+def test_a_real_run_can_be_watched(screen):
+    with serving(read_delay_s=0.001) as server:
+        run = live.run(bounded, server, reads(), in_flight=4, duration_s=0.6)
+
+    assert run.outcome == "complete"
+    assert len(screen) >= 2
+    assert "bounded" in rendering.escaped(screen[-1][1]["text/plain"])

@@ -1,0 +1,116 @@
+import math
+
+import pytest
+from made_runs import run_of, staircase
+
+from kvstore.course import tables
+from kvstore.course.rendering import TIMES
+from kvstore.measure import Sample
+from kvstore.measure.stations import StationTimes
+from kvstore.model import Prediction, Station
+
+
+def test_throughput_stands_beside_its_prediction():
+    run = run_of([(0.0, 0.5, "retrieve"), (0.5, 1.0, "retrieve")])
+    row = tables.throughput(run, Prediction(4.0, "calls/s", "")).iloc[0]
+
+    assert (
+        row["predicted (operations/s)"],
+        row["measured (operations/s)"],
+        row["measured ÷ predicted"],
+    ) == (4.0, 2.0, 0.5)
+
+
+def test_runs_of_the_same_name_are_numbered_apart():
+    assert list(tables.throughput([staircase(), staircase()]).index) == [
+        f"blocking {TIMES}1",
+        f"blocking {TIMES}1 (2)",
+    ]
+
+
+def test_a_ladder_says_how_many_times_the_step_before():
+    table = tables.ladder({"one": 16.0, "two": Prediction(24.0, "calls/s", ""), "three": 2400.0})
+
+    assert list(table["times the step before"])[1:] == [1.5, 100.0]
+
+
+def test_the_bound_is_named_by_what_binds():
+    runs = [staircase(10), staircase(100, in_flight=100)]
+    table = tables.throughput_by_in_flight(
+        runs, [Station("disk", 0.04, math.inf), Station("lock", 0.01)]
+    )
+
+    assert dict(table["what binds"]) == {1: "calls in flight", 100: "lock"}
+    assert table.loc[100, "bound (operations/s)"] == 100.0
+
+
+def test_what_no_station_of_the_server_explains_is_client_and_wire():
+    told = StationTimes(0.001, 0.002, 0.010, 0.003)
+    table = tables.time_by_station(run_of([(0.0, 0.020, "retrieve", "OK", told)]))
+
+    assert pytest.approx(dict(table.iloc[0]), rel=1e-3) == {
+        "pool queue (ms)": 1.0,
+        "lock (ms)": 2.0,
+        "disk (ms)": 10.0,
+        "rest of the server (ms)": 3.0,
+        "client and wire (ms)": 4.0,
+        "whole residence (ms)": 20.0,
+    }
+
+
+def test_calls_take_the_lowest_lane_that_is_free():
+    run = run_of(
+        [
+            (0.0, 3.0, "create"),
+            (1.0, 2.0, "retrieve"),
+            (1.5, 4.0, "update"),
+            (2.0, 2.5, "retrieve"),
+            (3.0, 5.0, "delete"),
+        ]
+    )
+
+    assert list(tables.calls_over_time(run, lanes=True)["lane"]) == [1, 2, 3, 2, 1]
+
+
+def test_only_so_many_calls_of_a_stretch_are_shown():
+    table = tables.calls_over_time(staircase(100), most=5, from_s=1.0)
+
+    assert len(table) == 5
+    assert table["sent (s)"].min() >= 1.0
+
+
+def test_the_order_of_replies_is_counted_from_the_ends():
+    run = run_of([(0.0, 3.0, "create"), (0.1, 1.0, "retrieve"), (0.2, 2.0, "retrieve")])
+
+    assert list(tables.reply_order(run)["answered as number"]) == [3, 1, 2]
+
+
+def test_in_flight_over_time_is_the_mean_of_each_slice():
+    calls = [(0.0, 10.0, "create")] + [(5.0, 10.0, "create")] * 9
+    table = tables.in_flight_over_time(run_of(calls))
+
+    assert dict(table["in flight (calls)"]) == {2.5: 1.0, 7.5: 10.0}
+
+
+def test_throughput_over_time_adds_up_to_all_answers():
+    run = staircase(100)
+    table = tables.throughput_over_time(run)
+    slice_s = run.window_s / len(table)
+
+    assert math.isclose(100, table["measured (operations/s)"].sum() * slice_s, rel_tol=1e-3)
+
+
+def test_memory_says_when_the_ceiling_was_met():
+    samples = [Sample(at, 0, 0, 0, 1e8 * at, 5e7, 1, 1) for at in (0.0, 1.0, 2.0, 3.0)]
+    table = tables.memory(run_of([(0.0, 3.0, "create")], samples=samples), 2.5, ceiling_bytes=1.5e8)
+
+    assert (
+        table.loc["client", "ceiling met (s)"],
+        table.loc["client", "forecast (s)"],
+        table.loc["client", "most (MB)"],
+    ) == (2.0, 2.5, 300.0)
+    assert math.isnan(table.loc["server", "ceiling met (s)"])
+
+
+def test_the_mix_is_in_percent():
+    assert tables.mix(staircase(100)).loc[f"blocking {TIMES}1", "create (%)"] == 25.0
