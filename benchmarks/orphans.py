@@ -1,16 +1,17 @@
 """Notebook kernels killed with SIGKILL under load: how long their servers outlived them."""
 
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import psutil
+from jupyter_client.manager import KernelManager
+
+from kvstore.course.execute import OwnKernel
 
 # What a notebook does: serve in one process, load it from this one.
-KERNEL = """
+CELL = """
 from kvstore.client import load, strategies, workload
 from kvstore.server import serving
 with serving(use_asyncio={use_asyncio}, locking="per_key") as server:
@@ -32,20 +33,33 @@ def measure(quick: bool) -> Iterator[dict[str, Any]]:
 
 def _kill_one(*, use_asyncio: bool) -> float:
     """Seconds that the server lived on after its kernel was killed, at most 5."""
-    kernel = subprocess.Popen(
-        [sys.executable, "-c", KERNEL.format(use_asyncio=use_asyncio)],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert kernel.stdout is not None
-    server = psutil.Process(int(kernel.stdout.readline()))
-    time.sleep(1.0)  # the load is under way
-    kernel.send_signal(getattr(signal, "SIGKILL", signal.SIGTERM))
-    start_s = time.perf_counter()
-    kernel.wait()
-    while _lives(server) and time.perf_counter() - start_s < 5.0:
-        time.sleep(0.01)
-    return time.perf_counter() - start_s
+    manager = KernelManager(kernel_spec_manager=OwnKernel())
+    manager.start_kernel()
+    client = manager.client()
+    client.start_channels()
+    try:
+        client.wait_for_ready(timeout=60)
+        client.execute(CELL.format(use_asyncio=use_asyncio))
+        server = psutil.Process(_first_number(client))
+        time.sleep(0.7)  # the load is under way
+        manager.signal_kernel(getattr(signal, "SIGKILL", signal.SIGTERM))
+        start_s = time.perf_counter()
+        while _lives(server) and time.perf_counter() - start_s < 5.0:
+            time.sleep(0.01)
+        return time.perf_counter() - start_s
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
+def _first_number(client: Any) -> int:
+    """The process id that the cell prints."""
+    while True:
+        said = client.get_iopub_msg(timeout=30)
+        if said["msg_type"] == "error":
+            raise RuntimeError(said["content"]["evalue"])
+        if said["msg_type"] == "stream" and said["content"]["text"].strip().isdigit():
+            return int(said["content"]["text"])
 
 
 def _lives(process: psutil.Process) -> bool:

@@ -121,12 +121,19 @@ def child(module: str, arguments: Sequence[str], *, grace_s: float = 2.0) -> Ite
 
 def _shielded(action: Callable[[], None]) -> None:
     """Finish `action` even if Ctrl-C comes meanwhile; raise the interrupt afterwards."""
-    worker = threading.Thread(target=action)
-    worker.start()
-    interrupted: KeyboardInterrupt | None = None
-    while worker.is_alive():
+    done = threading.Event()  # not `Thread.join`: see client/watch.py
+
+    def work() -> None:
         try:
-            worker.join()
+            action()
+        finally:
+            done.set()
+
+    threading.Thread(target=work).start()
+    interrupted: KeyboardInterrupt | None = None
+    while not done.is_set():
+        try:
+            done.wait()
         except KeyboardInterrupt as again:
             interrupted = again
     if interrupted is not None:

@@ -51,30 +51,35 @@ class Watch:
     ) -> None:
         """Run the strategy in a thread; return when it has ended, one way or another."""
 
+        # An event, not `Thread.join`: in CPython 3.11 a join that Ctrl-C interrupts takes the
+        # thread for finished, with its calls still in flight.
+        ended = threading.Event()
+
         def work() -> None:
             try:
                 strategy(self.client, schedule, in_flight, **options)
             except BaseException as error:  # raised again by the thread that started us
                 self.error = error
+            finally:
+                ended.set()
 
-        worker = threading.Thread(target=work, name="strategy", daemon=True)
-        worker.start()
+        threading.Thread(target=work, name="strategy", daemon=True).start()
         try:
-            self._look_on(worker, schedule, on_sample, interval_s)
+            self._look_on(ended, schedule, on_sample, interval_s)
         except KeyboardInterrupt:
             self.outcome = "interrupted"
         except BaseException:  # on_sample failed: end the calls before anyone hears of it
             schedule.stop()
-            self._cancel(worker)
+            self._cancel(ended)
             raise
         schedule.stop()
-        self._end(worker)
+        self._end(ended)
         self.elapsed_s = self.client.now_s()
         self._sample(None)
 
     def _look_on(
         self,
-        worker: threading.Thread,
+        ended: threading.Event,
         schedule: Schedule,
         on_sample: OnSample | None,
         interval_s: float,
@@ -83,7 +88,7 @@ class Watch:
         # can take hundreds of megabytes in a second.
         step_s = interval_s if math.isinf(self._ceiling_bytes) else min(interval_s, 0.02)
         shown_s = -math.inf
-        while worker.is_alive() and self.outcome == "complete":
+        while not ended.is_set() and self.outcome == "complete":
             now_s = self.client.now_s()
             if now_s - shown_s >= interval_s:
                 shown_s = now_s
@@ -92,9 +97,9 @@ class Watch:
             if self.sampler.server_gone():
                 self.outcome = "server gone"
             if self.outcome == "complete":
-                worker.join(step_s)
+                ended.wait(step_s)
         schedule.stop()
-        if not worker.is_alive():
+        if ended.is_set():
             self._sample(on_sample)
 
     def _sample(self, on_sample: OnSample | None) -> None:
@@ -103,26 +108,26 @@ class Watch:
         if on_sample is not None:
             on_sample(sample)
 
-    def _end(self, worker: threading.Thread) -> None:
+    def _end(self, ended: threading.Event) -> None:
         """Let calls in flight finish after Ctrl-C; cancel them at a ceiling or a dead server."""
         if self.outcome == "interrupted":
             try:
-                worker.join(DRAIN_S)
+                ended.wait(DRAIN_S)
             except KeyboardInterrupt:
                 pass  # a second one: do not wait for answers
-        if worker.is_alive():
-            self._cancel(worker)
+        if not ended.is_set():
+            self._cancel(ended)
 
-    def _cancel(self, worker: threading.Thread) -> None:
+    def _cancel(self, ended: threading.Event) -> None:
         closing = threading.Thread(target=self.client.cancel, daemon=True)
         closing.start()
         end_s = time.perf_counter() + SETTLE_S
-        while worker.is_alive() and time.perf_counter() < end_s:
+        while not ended.is_set() and time.perf_counter() < end_s:
             try:
-                worker.join(0.1)
+                ended.wait(0.1)
             except KeyboardInterrupt:
                 pass  # the end is under way and bounded
-        if worker.is_alive():
+        if not ended.is_set():
             raise RuntimeError(
                 f"{self.client.in_flight} calls did not end within {SETTLE_S:g} s of being"
                 " cancelled: restart the kernel"

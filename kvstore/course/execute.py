@@ -105,7 +105,7 @@ def _let_ctrl_c_through() -> None:
         raise asyncio.CancelledError
 
 
-class _OwnKernel(KernelSpecManager):
+class OwnKernel(KernelSpecManager):
     """Knows one kernel: this interpreter. A kernelspec of the user's cannot take its place."""
 
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
@@ -118,7 +118,7 @@ class _OwnClient(NotebookClient):
     """A notebook client whose kernel is this interpreter."""
 
     def create_kernel_manager(self) -> AsyncKernelManager:
-        self.km = AsyncKernelManager(kernel_spec_manager=_OwnKernel())
+        self.km = AsyncKernelManager(kernel_spec_manager=OwnKernel())
         return self.km
 
 

@@ -1,0 +1,137 @@
+"""What a student does to a cell under load: interrupt it, kill its kernel. In a real kernel."""
+
+import os
+import re
+import signal
+import sys
+import time
+
+import psutil
+import pytest
+from jupyter_client.manager import KernelManager
+
+from kvstore.course.execute import OwnKernel
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="Windows kernels have no SIGKILL"),
+]
+
+SERVE = """
+from kvstore.client import load, strategies, workload
+from kvstore.measure import audit
+from kvstore.server import serving
+block = serving(use_asyncio=True, locking="per_key")
+server = block.__enter__()
+print("server", server.pid)
+"""
+LOAD = """
+print("under way", flush=True)
+try:
+    load.run(strategies.{strategy}, server, workload.crud(), in_flight=20, duration_s=60)
+except KeyboardInterrupt as stopped:
+    checked = audit(stopped.run)
+    print("audit", checked.holds, checked.issued, checked.unknown)
+    raise
+"""
+
+
+class Kernel:
+    """A real kernel and what its cells print."""
+
+    def __init__(self) -> None:
+        self.manager = KernelManager(kernel_spec_manager=OwnKernel())
+        self.manager.start_kernel(cwd=os.getcwd())
+        self.client = self.manager.client()
+        self.client.start_channels()
+        self.client.wait_for_ready(timeout=60)
+
+    @property
+    def process(self):
+        return psutil.Process(self.manager.provisioner.pid)
+
+    def start(self, code):
+        self.message = self.client.execute(code)
+
+    def printed(self, until=None, timeout_s=30):
+        """What the cell prints until it ends, or until it has printed this."""
+        text, errors = "", []
+        ends_s = time.monotonic() + timeout_s
+        while time.monotonic() < ends_s:
+            said = self.client.get_iopub_msg(timeout=timeout_s)
+            if said["parent_header"].get("msg_id") != self.message:
+                continue
+            content = said["content"]
+            text += content.get("text", "")
+            if said["msg_type"] == "error":
+                errors.append(content["ename"])
+            if until is not None and until in text:
+                return text, errors
+            if said["msg_type"] == "status" and content["execution_state"] == "idle":
+                return text, errors
+        pytest.fail(f"the cell did not end within {timeout_s} s; it printed {text!r}")
+
+    def run(self, code):
+        self.start(code)
+        return self.printed()
+
+    def close(self):
+        self.client.stop_channels()
+        if self.manager.has_kernel:
+            self.manager.shutdown_kernel(now=True)
+
+
+@pytest.fixture
+def kernel():
+    running = Kernel()
+    yield running
+    running.close()
+
+
+def served(kernel):
+    """Start a server in the kernel; return its process."""
+    text, errors = kernel.run(SERVE)
+    assert not errors
+    return psutil.Process(int(re.search(r"server (\d+)", text)[1]))
+
+
+@pytest.mark.parametrize("strategy", ["blocking", "bounded", "pipelined"])
+def test_an_interrupted_cell_accounts_for_its_calls_and_leaves_the_server(kernel, strategy):
+    server = served(kernel)
+    kernel.start(LOAD.format(strategy=strategy))
+    kernel.printed(until="under way")
+    time.sleep(0.5)
+
+    kernel.manager.interrupt_kernel()
+    text, errors = kernel.printed()
+
+    _, holds, issued, unknown = re.search(r"(audit) (\w+) (\d+) (\d+)", text).groups()
+    assert ["RunInterrupted"] == errors
+    assert ("True", "0") == (holds, unknown)
+    assert int(issued) > 0
+    assert server.is_running()
+    text, errors = kernel.run(
+        "run = load.run(strategies.tasks, server, workload.crud(), in_flight=5, calls=20)\n"
+        "print(run.outcome, audit(run).holds, len(run.records))"
+    )
+    assert ("complete True 20\n", []) == (text, errors)
+
+
+def test_a_killed_kernel_takes_its_server_along(kernel):
+    server = served(kernel)
+    kernel.start(LOAD.format(strategy="bounded"))
+    kernel.printed(until="under way")
+    time.sleep(0.3)
+
+    kernel.process.send_signal(signal.SIGKILL)
+
+    assert psutil.wait_procs([server], timeout=5)[0] == [server]
+
+
+def test_a_restarted_kernel_leaves_no_server_behind(kernel):
+    """Restarting is what a student does when a cell seems stuck."""
+    server = served(kernel)
+
+    kernel.manager.restart_kernel(now=True)
+
+    assert psutil.wait_procs([server], timeout=5)[0] == [server]
