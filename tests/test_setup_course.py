@@ -236,9 +236,9 @@ def test_a_folder_that_is_no_environment_is_not_deleted(course, started, capsys)
     assert (course.VENV / "thesis.txt").exists()
 
 
-def test_two_at_once_install_once(course, started, capsys):
+def test_two_at_once_install_once(course, started, monkeypatch):
     """The second one waits, and then finds the work done."""
-    inside, go_on = threading.Event(), threading.Event()
+    inside, waiting, go_on = threading.Event(), threading.Event(), threading.Event()
 
     def slow_pip() -> int:
         inside.set()
@@ -246,12 +246,12 @@ def test_two_at_once_install_once(course, started, capsys):
         return 0
 
     started.pip = slow_pip
+    monkeypatch.setattr(course, "say", lambda text: waiting.set() if "waiting" in text else None)
     threads = [threading.Thread(target=course.course_python) for _ in range(2)]
     threads[0].start()
     assert inside.wait(10)
     threads[1].start()
-    while "waiting for it" not in capsys.readouterr().err:
-        assert threads[1].is_alive()
+    assert waiting.wait(10)
     go_on.set()
     for thread in threads:
         thread.join(10)
@@ -312,8 +312,10 @@ def test_the_environment_that_runs_comes_before_the_one_that_is_named(
     assert tmp_path / "running" in course.course_python().parents
 
 
-def test_an_activated_dot_venv_is_still_kept_up_to_date(course, started, monkeypatch):
+def test_an_activated_dot_venv_is_still_kept_up_to_date(course, started, probes, monkeypatch):
+    """Meeting the floors is enough for a stranger's environment, not for our own."""
     monkeypatch.setenv("VIRTUAL_ENV", str(course.VENV))
+    probes[course.VENV] = []
 
     course.course_python()
 
@@ -377,6 +379,17 @@ def test_only_root_is_allowed_root(user, course, handed, monkeypatch):
     course.main(["lab"])
 
     assert ("--allow-root" in handed[0][0]) == (user == 0)
+
+
+def test_the_lab_asks_the_internet_for_nothing(course, handed):
+    """Each of these would, and would trouble the learner with what it found or did not."""
+    course.main(["lab"])
+
+    assert {
+        "--LabApp.news_url=None",
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+        "--LabApp.extension_manager=readonly",
+    } <= set(handed[0][0])
 
 
 def test_a_port_that_was_asked_for_is_taken_or_refused(course, handed):
