@@ -6,6 +6,7 @@ import inspect
 import threading
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from kvstore.course.exercises.base import NOT_ATTEMPTED, Exercise, Verdict, not_yet
@@ -38,35 +39,40 @@ def judged(exercise: Exercise, answer: Any) -> Verdict:
     """
     if answer is None or answer is ... or answer is NOT_ATTEMPTED:
         return _stub()
-    outcome: list[Verdict | BaseException] = []
+    verdicts: list[Verdict] = []
+    errors: list[BaseException] = []
+    inside: set[int] = set()
+    ended = threading.Event()
 
     def work() -> None:
+        inside.add(threading.get_ident())
         try:
-            outcome.append(_judged_here(exercise, answer))
+            verdicts.append(_judged_here(exercise, answer, inside))
         except BaseException as error:
-            outcome.append(error)
+            errors.append(error)
+        finally:
+            ended.set()
 
     # A thread, so that a hanging answer can be left behind, and so that an answer may use
-    # asyncio.run, which the notebook's own loop forbids in the main thread.
-    thread = threading.Thread(target=work, name=f"judge of {exercise.id}", daemon=True)
-    thread.start()
+    # asyncio.run, which the notebook's own loop forbids in the main thread. An event, since
+    # a thread whose `join` was interrupted says that it has ended (CPython issue 90882).
+    threading.Thread(target=work, name=f"judge of {exercise.id}", daemon=True).start()
     try:
-        thread.join(exercise.timeout_s)
-        hung = thread.is_alive()
+        in_time = ended.wait(exercise.timeout_s)
     finally:
-        _stop(thread)  # also when the learner presses stop
-    if hung:
-        return not_yet(_too_long(exercise, thread.is_alive()))
-    result = outcome[0]
-    if isinstance(result, BaseException):
-        raise result
-    return result
+        if not ended.is_set():  # the learner pressed stop, or the time is up
+            _stop(inside, ended)
+    if not in_time:
+        return not_yet(_too_long(exercise, stopped=ended.is_set()))
+    if errors:
+        raise errors[0]
+    return verdicts[0]
 
 
-def _judged_here(exercise: Exercise, answer: Any) -> Verdict:
+def _judged_here(exercise: Exercise, answer: Any, inside: set[int]) -> Verdict:
     called = callable(answer) and not inspect.isclass(answer)
     try:
-        return exercise.judge(_guarded(exercise, answer) if called else answer)
+        return exercise.judge(_guarded(exercise, answer, inside) if called else answer)
     except (Exception, SystemExit, BaseExceptionGroup, _StubReached, _AnswerFailed) as error:
         for reason in _reasons(error):
             if isinstance(reason, _StubReached):
@@ -86,16 +92,29 @@ def _reasons(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__
 
 
-def _guarded(exercise: Exercise, answer: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, with its failures and its stub marked as the learner's own."""
-    uncallable = f"`{_name(answer)}` could not be called"
+def _guarded(
+    exercise: Exercise, answer: Callable[..., Any], inside: set[int]
+) -> Callable[..., Any]:
+    """The same function, with its failures and its stub marked as the learner's own.
 
-    @functools.wraps(answer)
-    def call(*arguments: Any, **named: Any) -> Any:
+    The threads that are in it stand in `inside`: a run calls it from a thread of its own.
+    """
+
+    @contextmanager
+    def marked() -> Iterator[None]:
+        me = threading.get_ident()
+        outermost = me not in inside
+        inside.add(me)
         try:
-            result = answer(*arguments, **named)
+            yield
         except (Exception, SystemExit) as error:
-            raise _AnswerFailed(not_yet(_failure(answer, error, uncallable))) from error
+            text = _failure(answer, error, f"`{_name(answer)}` could not be called")
+            raise _AnswerFailed(not_yet(text)) from error
+        finally:
+            if outermost:
+                inside.discard(me)
+
+    def checked(result: Any) -> Any:
         if result is NOT_ATTEMPTED or result is ...:
             raise _StubReached
         if result is None and not exercise.may_return_none:
@@ -104,17 +123,16 @@ def _guarded(exercise: Exercise, answer: Callable[..., Any]) -> Callable[..., An
         return result
 
     @functools.wraps(answer)
-    async def call_async(*arguments: Any, **named: Any) -> Any:
-        async def once() -> Any:
-            return await answer(*arguments, **named)
+    def call(*arguments: Any, **named: Any) -> Any:
+        with marked():
+            result = answer(*arguments, **named)
+        return checked(result)
 
-        try:
-            result = await once()
-        except (Exception, SystemExit) as error:
-            raise _AnswerFailed(not_yet(_failure(answer, error, uncallable))) from error
-        if result is NOT_ATTEMPTED or result is ...:
-            raise _StubReached
-        return result
+    @functools.wraps(answer)
+    async def call_async(*arguments: Any, **named: Any) -> Any:
+        with marked():
+            result = await answer(*arguments, **named)
+        return checked(result)
 
     return call_async if inspect.iscoroutinefunction(answer) else call
 
@@ -142,25 +160,25 @@ def _stub() -> Verdict:
     return Verdict("not attempted", "Write your answer in the cell above, and run both again.")
 
 
-def _too_long(exercise: Exercise, still_alive: bool) -> str:
+def _too_long(exercise: Exercise, *, stopped: bool) -> str:
     left = (
-        " It could not be stopped and still runs: restart the kernel before you measure again."
-        if still_alive
-        else " It was stopped."
+        "It was stopped."
+        if stopped
+        else "It could not be stopped and still runs: restart the kernel before you measure again."
     )
     return (
         f"no answer within {exercise.timeout_s:g} s: look for a loop that never ends, or a wait "
-        f"for something that never comes.{left}"
+        f"for something that never comes. {left}"
     )
 
 
-def _stop(thread: threading.Thread) -> None:
-    """Raise once inside the thread: it reaches Python code, but not a blocking wait in C.
+def _stop(inside: set[int], ended: threading.Event) -> None:
+    """Raise once in each thread of the answer: it reaches Python code, not a wait in C.
 
     Once, because a second time could interrupt a `with` block on its way out.
     """
-    if thread.is_alive():
+    for thread_id in tuple(inside):
         ctypes.pythonapi.PyThreadState_SetAsyncExc(
-            ctypes.c_ulong(thread.ident or 0), ctypes.py_object(_Stopped)
+            ctypes.c_ulong(thread_id), ctypes.py_object(_Stopped)
         )
-        thread.join(UNWIND_S)
+    ended.wait(UNWIND_S)

@@ -1,6 +1,9 @@
 import asyncio
+import contextlib
 import dataclasses
+import signal
 import sys
+import threading
 import time
 
 import pytest
@@ -139,3 +142,45 @@ def test_an_exercise_needs_an_id_of_its_lesson_and_time():
         dataclasses.replace(exercise(doubles), id="utilisation")
     with pytest.raises(ValueError, match="timeout_s must be more than 0"):
         exercise(doubles, timeout_s=0)
+
+
+def test_an_answer_that_hangs_in_another_thread_is_stopped_there_too():
+    """A run calls the strategy that the learner wrote from a thread of its own."""
+    left = threading.Event()
+
+    def mine():
+        try:
+            while True:
+                time.sleep(0.001)
+        finally:
+            left.set()
+
+    def in_a_run(strategy):
+        with contextlib.suppress(BaseException):
+            strategy()
+
+    def judge(strategy):
+        run = threading.Thread(target=in_a_run, args=(strategy,), daemon=True)
+        run.start()
+        while run.is_alive():
+            time.sleep(0.001)
+        return passed("")
+
+    assert "It was stopped." in judged(exercise(judge, timeout_s=0.05), mine).message
+    assert left.wait(1.0)
+
+
+def test_pressing_stop_during_a_check_stops_the_answer():
+    left = threading.Event()
+
+    def mine(x):
+        try:
+            while True:
+                time.sleep(0.001)
+        finally:
+            left.set()
+
+    threading.Timer(0.1, signal.raise_signal, [signal.SIGINT]).start()
+    with pytest.raises(KeyboardInterrupt):
+        judged(exercise(doubles), mine)
+    assert left.wait(1.0)

@@ -58,6 +58,5 @@ def memory(
         ax.set(xlabel="elapsed (s)", ylabel="resident memory (MB)")
         ax.set_xlim(0.0, 1.08 * ends_s)
         ax.set_ylim(0.0, 1.1 * max(most_mb, (ceiling_bytes or 0.0) / MB))
-        if ax.get_legend_handles_labels()[1]:
-            ax.legend(loc="lower right")
+        style.key_above(ax)
     return ax

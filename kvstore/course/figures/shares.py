@@ -17,7 +17,13 @@ def time_by_station(runs: Runs, *, ax: Axes | None = None) -> Axes:
     frame = data.rename(columns=lambda heading: heading.removesuffix(" (ms)"))
     with style.canvas(ax, height_in=2.4 + 0.8 * len(data)) as ax:
         _stack(ax, frame[list(style.STATIONS)], style.STATIONS)
+        for row, whole_ms in enumerate(data["whole residence (ms)"]):
+            ax.annotate(
+                f"{whole_ms:.4g} ms", (whole_ms, row), (6, 0),
+                textcoords="offset points", va="center",
+            )  # fmt: skip
         ax.set(xlabel="mean residence of a call (ms)", ylabel="run")
+        ax.set_xlim(0.0, 1.15 * data["whole residence (ms)"].max())
     ax.grid(visible=False, axis="y")
     return ax
 
