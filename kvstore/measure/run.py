@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from kvstore.measure.codes import KINDS, NO_ANSWER, OK, STATUSES
+from kvstore.measure.recorder import CALL
 
 FORMAT = 1
 """Version of the file that `Run.save` writes."""
@@ -158,22 +159,25 @@ class Run:
     def load(cls, path: str | Path) -> "Run":
         """Read a run that `save` wrote. Raises `ValueError` when the file is not one."""
         try:
-            with np.load(path, allow_pickle=False) as stored:
+            # Opened here: numpy forgets to close a file that turns out not to be an archive.
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
                 header = json.loads(str(stored["header"]))
                 records, samples = stored["records"], stored["samples"]
             if header["format"] != FORMAT:
                 raise ValueError(f"its format is {header['format']}, this version reads {FORMAT}")
-        except FileNotFoundError:
-            raise
+            if records.dtype != CALL:
+                raise ValueError("its records are laid out in another way")
+            return cls(
+                **{name: header[name] for name in _PLAIN},
+                client_cpu=Cpu(*header["client_cpu"]),
+                server_cpu=Cpu(*header["server_cpu"]),
+                records=records,
+                samples=pd.DataFrame(samples, columns=header["sample_columns"]),
+            )
+        except (FileNotFoundError, IsADirectoryError, PermissionError):
+            raise  # these say it themselves
         except Exception as unreadable:
             raise ValueError(f"{path} is not a saved run: {unreadable}") from unreadable
-        return cls(
-            **{name: header[name] for name in _PLAIN},
-            client_cpu=Cpu(*header["client_cpu"]),
-            server_cpu=Cpu(*header["server_cpu"]),
-            records=records,
-            samples=pd.DataFrame(samples, columns=header["sample_columns"]),
-        )
 
     def __repr__(self) -> str:
         limit = f" x{self.in_flight}" if self.in_flight else ""

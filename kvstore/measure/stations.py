@@ -89,4 +89,7 @@ def from_metadata(metadata: Iterable[tuple[str, str | bytes]] | None) -> Station
 def _parts(header: str) -> Iterable[tuple[str, float]]:
     for part in header.split(", "):
         name, _, duration_ms = part.partition(";dur=")
-        yield name, float(duration_ms) / 1e3
+        try:
+            yield name, float(duration_ms) / 1e3
+        except ValueError:
+            pass  # a proxy's own entry may have no duration

@@ -1,0 +1,20 @@
+"""One run worked out by hand, for every test of figures and of files."""
+
+import math
+
+import pandas as pd
+import pytest
+from traces import CALLS, run_of
+
+from kvstore.measure import Cpu, Run, Sample
+
+
+@pytest.fixture
+def run() -> Run:
+    samples = [Sample(0.0, 0, 0, 0, 1e8, 2e8, 5, 130), Sample(5.0, 2, 5, 3, 2e8, math.nan, 6, 131)]
+    return run_of(
+        CALLS,
+        samples=pd.DataFrame(samples, columns=list(Sample._fields)),
+        client_cpu=Cpu(1.5, 0.25),
+        server_cpu=Cpu(math.nan, math.nan),
+    )

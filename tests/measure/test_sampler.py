@@ -1,0 +1,114 @@
+"""sampler.py: two processes, looked at from outside."""
+
+import math
+import os
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from kvstore.measure.sampler import Sample, Sampler
+
+
+@pytest.fixture
+def other():
+    """Another process that waits, to be looked at and ended."""
+    with subprocess.Popen(
+        [sys.executable, "-S", "-c", "print(flush=True); input()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process
+        process.kill()
+
+
+@pytest.fixture
+def ended(other):
+    other.kill()
+    other.wait()
+    return other
+
+
+def test_a_look_at_both_processes(other):
+    sample = Sampler(other.pid).look(1.5, issued=10, answered=7)
+
+    assert (1.5, 3, 10, 7) == sample[:4]
+    assert 1e6 < sample.client_rss_bytes < 1e10
+    assert 1e5 < sample.server_rss_bytes < 1e9
+    assert sample.client_threads >= 1
+    assert 1 == sample.server_threads
+
+
+def test_a_server_that_cannot_be_seen_is_not_a_number():
+    """It runs on another machine, or says nothing of itself."""
+    sampler = Sampler(None)
+    sample = sampler.look(0.0, 0, 0)
+
+    assert math.isnan(sample.server_rss_bytes)
+    assert math.isnan(sample.server_threads)
+    assert not sampler.server_gone()
+    assert math.isnan(sampler.cpu()[1].total_s)
+
+
+def test_a_server_that_ended_before_the_first_look_is_not_seen(ended):
+    assert math.isnan(Sampler(ended.pid).look(0.0, 0, 0).server_rss_bytes)
+
+
+def test_a_server_that_ends_meanwhile_is_noticed(other):
+    sampler = Sampler(other.pid)
+    before = sampler.server_gone()
+    other.kill()
+    other.wait()
+    sample = sampler.look(1.0, 0, 0)
+
+    assert (False, True) == (before, sampler.server_gone())
+    assert math.isnan(sample.server_rss_bytes)
+    assert sampler.largest_rss_bytes() > 0  # our own, at least
+    assert math.isnan(sampler.cpu()[1].user_s) or sampler.cpu()[1].user_s <= 0
+
+
+@pytest.mark.skipif(not hasattr(os, "waitid"), reason="there are no zombies on Windows")
+def test_a_dead_child_that_nobody_waited_for_is_gone(other):
+    """A zombie still has a process id."""
+    sampler = Sampler(other.pid)
+    os.kill(other.pid, 9)
+    os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)  # dead, and left as it is
+
+    assert sampler.server_gone()
+
+
+def test_the_larger_of_both_processes_counts(other):
+    sampler = Sampler(other.pid)
+    client, server = (psutil.Process(pid).memory_info().rss for pid in (os.getpid(), other.pid))
+
+    assert max(client, server) == pytest.approx(sampler.largest_rss_bytes(), rel=0.1)
+
+
+def test_processor_time_counts_from_the_start_of_the_sampler():
+    sampler = Sampler(None)
+    before = psutil.Process().cpu_times()
+    while psutil.Process().cpu_times().user - before.user < 0.03:
+        sum(range(10_000))
+
+    client = sampler.cpu()[0]
+
+    assert client.total_s >= 0.03
+    assert client.total_s < before.user + 60  # not the time of the whole process
+
+
+def test_samples_are_a_table_of_numbers():
+    sampler = Sampler(None)
+    sampler.look(0.0, 0, 0)
+    sampler.look(0.1, 5, 3)
+    frame = sampler.frame()
+
+    assert list(Sample._fields) == list(frame.columns)
+    assert [0.0, 2.0] == frame["in_flight"].tolist()
+    assert {"float64"} == {str(kind) for kind in frame.dtypes}
+
+
+def test_before_the_first_look_the_table_is_empty():
+    assert 0 == len(Sampler(None).frame())

@@ -1,0 +1,98 @@
+"""summary.py: the figures people compare, against numbers worked out by hand."""
+
+import random
+import statistics
+
+import pytest
+from traces import Made, run_of
+
+from kvstore.measure import Cpu, summary, throughput_interval
+from kvstore.measure.codes import NOT_FOUND
+from kvstore.measure.summary import BATCHES
+
+
+def test_a_steady_run_has_no_interval_to_speak_of():
+    """Five calls in each of twenty pieces: nothing varies."""
+    steady = run_of([Made(n / 10, n / 10 + 0.05) for n in range(100)], window_s=10.0)
+
+    assert (10.0, 10.0) == pytest.approx(throughput_interval(steady))
+
+
+def test_the_interval_is_that_of_batch_means():
+    """One piece of one second with 40 calls, nineteen with none."""
+    burst = run_of([Made(0.0, 0.5)] * 40, window_s=20.0)
+    half = 2.093 * statistics.stdev([40.0] + [0.0] * 19) / 20**0.5
+
+    low, high = throughput_interval(burst)
+
+    assert 2.0 + half == pytest.approx(high)
+    assert 0.0 == low  # a rate is never negative
+
+
+def test_an_interval_covers_the_true_rate_about_as_often_as_it_says():
+    """Of 100 runs of random calls at 50/s about 95 should; a wide margin is left."""
+    covered = 0
+    for seed in range(100):
+        rng = random.Random(seed)
+        at_s, calls = 0.0, []
+        while (at_s := at_s + rng.expovariate(50.0)) < 10.0:
+            calls.append(Made(at_s, at_s))
+        low, high = throughput_interval(run_of(calls, window_s=10.0))
+        covered += low <= 50.0 <= high
+
+    assert 85 <= covered
+
+
+def test_refusals_do_not_count_and_batches_count_each_operation():
+    run = run_of(
+        [Made(0, 0.5), Made(0, 0.5, status=NOT_FOUND)]
+        + [Made(n, n + 0.5, operations=8, ok_operations=6) for n in range(20)],
+        window_s=20.0,
+    )
+    low, high = throughput_interval(run)
+
+    assert (1 + 6 * 20) / 20 == pytest.approx((low + high) / 2)
+
+
+@pytest.mark.parametrize("window_s", [0.0, 1.0])
+def test_without_an_answer_the_interval_is_nothing(window_s):
+    assert (0.0, 0.0) == throughput_interval(run_of([], window_s=window_s))
+
+
+def test_more_pieces_than_twenty_would_change_students_t():
+    assert 20 == BATCHES  # 2.093 is the 95 % point for 19 degrees of freedom
+
+
+def test_the_summary_shows_what_time_would_show_and_more(run):
+    column = summary(run)["bounded x2"]
+
+    assert "0.30" == column["operations/s"]
+    assert "10.00 s" == column["real"]
+    assert "1.50 s + 0.25 s" == column["client user + sys"]
+    assert "not known" == column["server user + sys"]
+    assert "3,600.00 ms" == column["mean residence"]
+    assert "2,000.00 ms" == column["p50"]
+    assert "5" == column["calls sent"]
+    assert ("3", "1", "1") == (
+        column["ended OK"], column["ended NOT_FOUND"], column["ended NO_ANSWER"]
+    )  # fmt: skip
+    assert "200 MB" == column["client memory, most"]
+
+
+def test_runs_stand_side_by_side_and_what_one_lacks_is_empty(run):
+    other = run_of(
+        [Made(0, 1)], strategy="futures", in_flight=0, outcome="interrupted", client_cpu=Cpu(1, 1)
+    )
+    table = summary(run, other)
+
+    assert ["bounded x2", "futures"] == list(table.columns)
+    assert "" == table.loc["ended NOT_FOUND", "futures"]
+    assert ["", "interrupted"] == table.loc["ended by"].tolist()
+
+
+def test_a_run_of_no_calls_can_be_summarised():
+    column = summary(run_of([], window_s=0.0))["bounded x2"]
+
+    assert ("0.00", "none", "none") == (
+        column["operations/s"], column["mean residence"], column["p99"]
+    )  # fmt: skip
