@@ -109,6 +109,7 @@ class OwnKernel(KernelSpecManager):
     """Knows one kernel: this interpreter. A kernelspec of the user's cannot take its place."""
 
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
+        """How to start this interpreter as a kernel, whatever name was asked for."""
         argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
         argv += ["--log-level=ERROR"]  # else each warns that the loopback is not encrypted
         return KernelSpec(argv=argv, display_name=kernel_name, language="python")
