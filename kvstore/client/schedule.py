@@ -6,16 +6,17 @@ from collections.abc import Callable, Iterator
 
 from kvstore.client.workload import Operation, Operations
 
-LOOK_EVERY = 200
-"""Operations between two looks at the guard."""
+LOOK_EVERY = 50
+"""Operations between two looks at the guard: with values of 64 KiB some 13 MB."""
 
 
 class Schedule(Iterator[Operation]):
     """Hands out operations until the time or the count is up; threads may share it.
 
     In a closed loop (no due times) it ends when the clock passes `duration_s`; in an open
-    loop when the next due time does. It never waits: whoever sends waits until an
-    operation is due, so a thread can sleep and a task can await.
+    loop when the next due time does; and as soon as `guard`, asked now and then, says so. It
+    never waits: whoever sends waits until an operation is due, so a thread can sleep and a
+    task can await.
     """
 
     def __init__(
@@ -26,7 +27,7 @@ class Schedule(Iterator[Operation]):
         duration_s: float = math.inf,
         calls: float = math.inf,
         due_times: Iterator[float] | None = None,
-        guard: Callable[[], object] | None = None,
+        guard: Callable[[], bool] | None = None,
     ) -> None:
         self._operations = operations
         self._clock = clock
@@ -44,8 +45,8 @@ class Schedule(Iterator[Operation]):
 
     def __next__(self) -> Operation:
         with self._lock:
-            if self._guard is not None and self._handed_out % LOOK_EVERY == 0:
-                self._guard()
+            if self._guard is not None and self._handed_out % LOOK_EVERY == 0 and self._guard():
+                self._stopped = True
             if self._stopped or self._handed_out >= self._calls:
                 raise StopIteration
             if self._due_times is None:

@@ -31,10 +31,11 @@ class Watch:
         self.elapsed_s = 0.0
         self._ceiling_bytes = ceiling_bytes
 
-    def guard(self) -> None:
-        """Called by the schedule every few hundred calls: memory can grow fast."""
+    def guard(self) -> bool:
+        """Whether to send no more. The schedule asks every few calls: memory can grow fast."""
         if self.outcome == "complete" and self._over_the_ceiling():
             self.outcome = "memory ceiling"
+        return self.outcome == "memory ceiling"
 
     def _over_the_ceiling(self) -> bool:
         ceiling = self._ceiling_bytes
@@ -50,7 +51,6 @@ class Watch:
         interval_s: float,
     ) -> None:
         """Run the strategy in a thread; return when it has ended, one way or another."""
-
         # An event, not `Thread.join`: in CPython 3.11 a join that Ctrl-C interrupts takes the
         # thread for finished, with its calls still in flight.
         ended = threading.Event()
@@ -115,16 +115,19 @@ class Watch:
                 ended.wait(DRAIN_S)
             except KeyboardInterrupt:
                 pass  # a second one: do not wait for answers
-        if not ended.is_set():
+        # A strategy that failed, or returned too early, leaves calls behind it: a sender that
+        # was between two calls when the channel closed is one. They get an end as well.
+        if not ended.is_set() or self.client.in_flight:
             self._cancel(ended)
 
     def _cancel(self, ended: threading.Event) -> None:
         closing = threading.Thread(target=self.client.cancel, daemon=True)
         closing.start()
         end_s = time.perf_counter() + SETTLE_S
-        while not ended.is_set() and time.perf_counter() < end_s:
+        while time.perf_counter() < end_s and not (ended.is_set() and not self.client.in_flight):
             try:
-                ended.wait(0.1)
+                if ended.wait(0.1):
+                    time.sleep(0.01)  # the callbacks of the last calls are still at work
             except KeyboardInterrupt:
                 pass  # the end is under way and bounded
         if not ended.is_set():
