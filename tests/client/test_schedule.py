@@ -1,0 +1,112 @@
+"""schedule.py: when the asking ends, with a clock of our own."""
+
+import itertools
+import math
+import threading
+
+import pytest
+
+from kvstore.client import pacing, workload
+from kvstore.client.schedule import LOOK_EVERY, Schedule
+from kvstore.client.workload import Operations
+
+
+def schedule(**settings) -> Schedule:
+    usual = {"clock": lambda: 0.0}
+    operations = Operations(workload.crud(value_bytes_mean=1))
+    return Schedule(operations, **{**usual, **settings})
+
+
+def test_a_closed_loop_ends_with_the_clock():
+    clock = itertools.count(step=0.125)
+
+    assert 4 == len(list(schedule(duration_s=0.5, clock=lambda: next(clock))))
+
+
+def test_in_a_closed_loop_nothing_is_ever_due():
+    assert all(math.isnan(operation.due_s) for operation in schedule(calls=5))
+
+
+def test_an_open_loop_knows_its_due_times_without_waiting():
+    due = schedule(duration_s=0.5, due_times=pacing.constant_rate(10))
+
+    assert [0.0, 0.1, 0.2, 0.3, 0.4] == [operation.due_s for operation in due]
+
+
+def test_an_open_loop_ends_by_due_time_not_by_the_clock():
+    """A client that lags still sends all that was due: its lateness is what is measured."""
+    due = schedule(duration_s=0.5, due_times=pacing.constant_rate(10), clock=lambda: 99.0)
+
+    assert 5 == len(list(due))
+
+
+def test_a_count_ends_the_schedule():
+    assert 7 == len(list(schedule(calls=7)))
+
+
+@pytest.mark.parametrize(("handed_out", "calls", "duration_s"), [(3, 3, 1.0), (4, 9, 0.5)])
+def test_of_a_count_and_a_duration_the_first_to_come_ends_it(handed_out, calls, duration_s):
+    clock = itertools.count(step=0.125)
+
+    assert handed_out == len(
+        list(schedule(calls=calls, duration_s=duration_s, clock=lambda: next(clock)))
+    )
+
+
+def test_due_times_that_run_out_end_the_schedule():
+    assert 3 == len(list(schedule(due_times=iter([0.0, 0.5, 0.75]))))
+
+
+def test_a_schedule_that_was_stopped_hands_out_nothing_more():
+    endless = schedule()
+    first = list(itertools.islice(endless, 5))
+    endless.stop()
+
+    assert (5, []) == (len(first), list(endless))
+
+
+def test_a_schedule_that_has_ended_stays_ended():
+    """Another caller may ask once more, at a time when the clock went back a little."""
+    times = iter([0.0, 0.6, 0.4, 0.4])
+    ended = schedule(duration_s=0.5, clock=lambda: next(times))
+
+    assert (1, 0) == (len(list(ended)), len(list(ended)))
+
+
+def test_the_guard_looks_every_few_hundred_operations():
+    """Memory can grow by hundreds of megabytes between two ticks of a clock."""
+    looks: list[int] = []
+    guarded = schedule(calls=3 * LOOK_EVERY, guard=lambda: looks.append(1))
+    list(guarded)
+
+    assert len(looks) in (3, 4)
+
+
+def test_a_guard_may_stop_the_schedule():
+    guarded = schedule(calls=3 * LOOK_EVERY, guard=lambda: None)
+    looks = itertools.count()
+    guarded._guard = lambda: guarded.stop() if next(looks) == 1 else None
+
+    assert LOOK_EVERY == len(list(guarded))
+
+
+@pytest.mark.parametrize("due_times", [None, "paced"])
+def test_threads_that_share_a_schedule_get_each_operation_once(due_times):
+    shared = schedule(calls=4_000, due_times=due_times and pacing.constant_rate(1_000))
+    taken: list[list] = [[] for _ in range(8)]
+    together = threading.Barrier(8)
+
+    def take(mine: list) -> None:
+        together.wait()
+        mine.extend(operation.due_s for operation in shared)
+
+    callers = [threading.Thread(target=take, args=(mine,)) for mine in taken]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    all_due_s = sorted(itertools.chain(*taken))
+
+    assert 4_000 == len(all_due_s)
+    if due_times:
+        assert [number / 1_000 for number in range(4_000)] == all_due_s
