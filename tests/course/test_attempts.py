@@ -180,7 +180,8 @@ def test_pressing_stop_during_a_check_stops_the_answer():
         finally:
             left.set()
 
-    threading.Timer(0.1, signal.raise_signal, [signal.SIGINT]).start()
+    main = threading.main_thread().ident
+    threading.Timer(0.1, signal.pthread_kill, [main, signal.SIGINT]).start()
     with pytest.raises(KeyboardInterrupt):
         judged(exercise(doubles), mine)
     assert left.wait(1.0)

@@ -1,0 +1,39 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kvstore.course
+
+QUESTION = """
+import matplotlib, os, threading
+before = dict(matplotlib.rcParams)
+from kvstore.course import *
+assert before == dict(matplotlib.rcParams), "a setting of matplotlib was changed"
+assert threading.active_count() == 1, "a thread was started"
+assert not os.path.exists(os.environ["COURSE_PROGRESS"]), "progress was written"
+"""
+
+
+def test_the_front_door_offers_what_the_notebooks_use():
+    offered = {name for name in kvstore.course.__all__ if hasattr(kvstore.course, name)}
+
+    assert offered == set(kvstore.course.__all__)
+    assert {"predict", "compare", "claim", "check", "hint", "solution", "live"} <= offered
+
+
+@pytest.mark.slow
+def test_importing_the_course_starts_writes_and_changes_nothing(own_progress):
+    root = Path(kvstore.course.__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", QUESTION],
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert not done.stdout
