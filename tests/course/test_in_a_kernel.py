@@ -1,5 +1,7 @@
 """The course layer inside a real kernel: what is shown, and shown once."""
 
+from pathlib import Path
+
 import nbformat
 import pytest
 
@@ -30,7 +32,10 @@ def executed(tmp_path_factory):
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
     path = tmp_path_factory.mktemp("notebook") / "sample.ipynb"
     nbformat.write(notebook, path)
-    return execute(path)
+    with pytest.MonkeyPatch.context() as patch:
+        # The kernel works in the notebook's folder, and the package may not be installed.
+        patch.setenv("PYTHONPATH", str(Path(kvstore.course.__file__).parents[2]))
+        return execute(path)
 
 
 def test_every_cell_runs_and_each_result_is_shown_once(executed):
