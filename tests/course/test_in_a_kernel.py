@@ -5,6 +5,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+import kvstore.course
 from kvstore.course import comparisons
 from kvstore.course.execute import execute
 from kvstore.course.exercises import base
