@@ -4,12 +4,13 @@ import re
 import shlex
 import sys
 import tomllib
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 import course
@@ -91,6 +92,23 @@ def test_what_runs_here_meets_the_floor(required):
         pytest.fail(f"{required.name} is not installed: python3 course.py test installs it")
 
     assert required.specifier.contains(found, prereleases=True)
+
+
+def test_the_tested_versions_allow_the_very_first_of_the_oldest_python():
+    """Debian 12 has 3.11.2; a package that wants 3.11.5 makes the whole install fail there."""
+    oldest = ".".join(map(str, course.OLDEST_PYTHON)) + ".0"
+    refusing = [
+        f"{each.name} {each.version}"
+        for each in distributions()
+        if f"{canonicalize_name(each.name)}=={each.version}" in map(canonical, pins().values())
+        and oldest not in SpecifierSet(each.metadata["Requires-Python"] or "")
+    ]
+
+    assert refusing == []
+
+
+def canonical(pin: Requirement) -> str:
+    return f"{canonicalize_name(pin.name)}{pin.specifier}"
 
 
 def test_the_oldest_python_is_the_same_everywhere():
