@@ -1,0 +1,59 @@
+"""Real servers, each in a process of its own, for every test that needs one."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import pytest
+
+from kvstore.server import Server, serving
+from kvstore.v1 import kvstore_pb2_grpc
+
+STACKS = {"threads": False, "asyncio": True}
+"""The two ways to serve, by the word that stands in test names."""
+
+QUICK = {"read_delay_s": 0.001, "write_delay_s": 0.002, "locking": "per_key"}
+
+
+@pytest.fixture(scope="session", params=STACKS)
+def stack(request: pytest.FixtureRequest) -> str:
+    """Each test that asks for it runs on both stacks."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def quick_server(stack: str) -> Iterator[Server]:
+    """A server with short delays that tells station times; tests share it, each with its keys."""
+    with serving(**QUICK, station_times=True, use_asyncio=STACKS[stack]) as server:
+        yield server
+        assert server.alive(), server.child.error_text()
+
+
+@pytest.fixture
+def own_server(stack: str) -> Iterator[Any]:
+    """Starts servers that only this test uses: `own_server(locking="global")`."""
+    open_servers = []
+
+    def start(**settings: Any) -> Server:
+        context = serving(**{**QUICK, "use_asyncio": STACKS[stack], **settings})
+        server = context.__enter__()
+        open_servers.append(context)
+        return server
+
+    yield start
+    for context in open_servers:
+        context.__exit__(None, None, None)
+
+
+@pytest.fixture
+def stub(quick_server: Server) -> Iterator[kvstore_pb2_grpc.KeyValueServiceStub]:
+    """The generated stub, connected to `quick_server`."""
+    with grpc.insecure_channel(quick_server.address) as channel:
+        yield kvstore_pb2_grpc.KeyValueServiceStub(channel)
+
+
+@pytest.fixture(scope="session")
+def keys() -> Iterator[bytes]:
+    """Keys that no other test has used: `next(keys)`."""
+    return (b"a test's own key %d" % number for number in itertools.count())

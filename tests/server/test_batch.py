@@ -1,0 +1,77 @@
+"""batch.py: the columns of a request, and what does not fit."""
+
+import pytest
+
+from kvstore.measure.codes import CREATE, DELETE, NOT_FOUND, OK, RETRIEVE, UPDATE
+from kvstore.measure.stations import StationTimes
+from kvstore.server.batch import operations_of, problem_of, refused, reply_to
+from kvstore.v1 import kvstore_pb2 as pb
+
+
+def request(kinds: list[int], keys: list[bytes], values: list[bytes]) -> pb.PipelineRequest:
+    return pb.PipelineRequest(id=9, kinds=bytes(kinds), keys=keys, values=values)
+
+
+def test_columns_become_operations_in_order():
+    wanted = request(
+        [RETRIEVE, CREATE, DELETE, UPDATE], [b"a", b"b", b"c", b"d"], [b"of b", b"of d"]
+    )
+
+    assert problem_of(wanted) is None
+    assert [
+        (RETRIEVE, b"a", b""),
+        (CREATE, b"b", b"of b"),
+        (DELETE, b"c", b""),
+        (UPDATE, b"d", b"of d"),
+    ] == list(operations_of(wanted))
+
+
+@pytest.mark.parametrize(
+    ("problem", "kinds", "keys", "values"),
+    [
+        ("kinds is empty: a request carries at least one operation", [], [], []),
+        ("kinds is empty", [], [b"a"], []),
+        ("2 kinds but 1 keys: one key for each operation", [RETRIEVE, RETRIEVE], [b"a"], []),
+        ("1 kinds but 2 keys", [RETRIEVE], [b"a", b"b"], []),
+        ("1 creates and updates but 0 values: one value for each of them", [CREATE], [b"a"], []),
+        ("0 creates and updates but 1 values", [DELETE], [b"a"], [b"v"]),
+        ("2 creates and updates but 1 values", [UPDATE, CREATE], [b"a", b"b"], [b"v"]),
+    ],
+)
+def test_columns_that_do_not_fit_are_named(problem, kinds, keys, values):
+    assert (problem_of(request(kinds, keys, values)) or "").startswith(problem)
+
+
+@pytest.mark.parametrize("kind", [0, 5, 255])
+def test_a_kind_nobody_knows_is_for_the_store_to_refuse(kind):
+    """Its neighbours can still be done."""
+    assert problem_of(request([kind, RETRIEVE], [b"a", b"b"], [])) is None
+
+
+@pytest.mark.parametrize(
+    ("count", "kinds", "keys"), [(1, [], []), (3, [], [b"a", b"b", b"c"]), (2, [1, 1], [b"a"])]
+)
+def test_a_refusal_has_a_status_for_each_operation(count, kinds, keys):
+    reply = refused(request(kinds, keys, []), "it does not fit")
+
+    assert (9, bytes([3]) * count, "it does not fit") == (reply.id, reply.statuses, reply.detail)
+
+
+def test_a_reply_carries_the_first_reason_in_words():
+    reply = reply_to(request([], [], []), bytes([OK, NOT_FOUND, 6]), [b"v"], None)
+
+    assert (9, b"\x00\x05\x06") == (reply.id, reply.statuses)
+    assert [b"v"] == list(reply.values)
+    assert reply.detail.startswith("the key is not known")
+    assert not reply.HasField("station_times")
+
+
+def test_a_reply_in_which_all_went_well_has_nothing_to_explain():
+    assert "" == reply_to(request([], [], []), bytes(3), [], None).detail
+
+
+def test_a_reply_tells_its_stations_when_it_is_asked_to():
+    reply = reply_to(request([], [], []), b"\x00", [], StationTimes(0.1, 0.2, 0.3, 0.4))
+    told = reply.station_times
+
+    assert (0.1, 0.2, 0.3, 0.4) == (told.pool_s, told.lock_s, told.disk_s, told.rest_s)

@@ -1,0 +1,18 @@
+"""limits.py: the options whose defaults bite; what they do is in the contract test."""
+
+from kvstore.server import ServerSettings
+from kvstore.server.limits import channel_options
+
+
+def test_no_two_servers_share_a_port_and_no_burst_is_cut():
+    options = dict(channel_options(ServerSettings()))
+
+    assert 0 == options["grpc.so_reuseport"]
+    assert options["grpc.server.max_pending_requests"] > 1_000_000
+    assert options["grpc.server.max_pending_requests_hard_limit"] > 1_000_000
+
+
+def test_no_option_is_given_twice():
+    names = [name for name, _ in channel_options(ServerSettings())]
+
+    assert len(set(names)) == len(names)

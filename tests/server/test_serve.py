@@ -1,0 +1,260 @@
+"""serve.py and the services: health, reflection, limits, and a client of another make."""
+
+import threading
+from itertools import pairwise
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
+    ProtoReflectionDescriptorDatabase,
+)
+from running import HANG_S, messages_of_source_1
+
+from kvstore.measure import stations
+from kvstore.v1 import kvstore_pb2 as pb
+from kvstore.v1 import kvstore_pb2_grpc
+
+SERVICES = ["kvstore.v1.KeyValueService", "kvstore.v1.ServerStatusService"]
+NOT_FOUND, ALREADY_EXISTS = grpc.StatusCode.NOT_FOUND, grpc.StatusCode.ALREADY_EXISTS
+INVALID = grpc.StatusCode.INVALID_ARGUMENT
+
+
+@pytest.fixture
+def channel(quick_server):
+    with grpc.insecure_channel(quick_server.address) as channel:
+        yield channel
+
+
+# ---- the table of the contract -------------------------------------------------------------
+
+
+def test_a_key_lives_from_create_to_delete(stub, keys):
+    key = next(keys)
+    stub.Create(pb.CreateRequest(key=key, value=b"first"))
+    first = stub.Retrieve(pb.RetrieveRequest(key=key)).value
+    stub.Update(pb.UpdateRequest(key=key, value=b"second"))
+    second = stub.Retrieve(pb.RetrieveRequest(key=key)).value
+    stub.Delete(pb.DeleteRequest(key=key))
+
+    assert (b"first", b"second") == (first, second)
+    with pytest.raises(grpc.RpcError) as refused:
+        stub.Retrieve(pb.RetrieveRequest(key=key))
+    assert NOT_FOUND is refused.value.code()
+
+
+@pytest.mark.parametrize(
+    ("code", "says", "method", "known"),
+    [
+        (ALREADY_EXISTS, "the key is known already: update replaces its value", "Create", True),
+        (NOT_FOUND, "the key is not known: create it first", "Retrieve", False),
+        (NOT_FOUND, "the key is not known: create it first", "Update", False),
+    ],
+)
+def test_a_refusal_is_a_status_with_its_reason(code, says, method, known, stub, keys):
+    key = next(keys)
+    if known:
+        stub.Create(pb.CreateRequest(key=key))
+
+    with pytest.raises(grpc.RpcError) as refused:
+        getattr(stub, method)(getattr(pb, f"{method}Request")(key=key))
+
+    assert (code, says) == (refused.value.code(), refused.value.details())
+
+
+def test_deleting_an_unknown_key_succeeds(stub, keys):
+    assert pb.DeleteResponse() == stub.Delete(pb.DeleteRequest(key=next(keys)))
+
+
+@pytest.mark.parametrize("method", ["Create", "Retrieve", "Update", "Delete"])
+def test_an_empty_key_is_an_invalid_argument(method, stub):
+    with pytest.raises(grpc.RpcError) as refused:
+        getattr(stub, method)(getattr(pb, f"{method}Request")())
+
+    assert INVALID is refused.value.code()
+    assert "a key of at least one byte" in refused.value.details()
+
+
+def test_a_refused_create_leaves_the_value_as_it_was(stub, keys):
+    key = next(keys)
+    stub.Create(pb.CreateRequest(key=key, value=b"old"))
+    with pytest.raises(grpc.RpcError):
+        stub.Create(pb.CreateRequest(key=key, value=b"new"))
+
+    assert b"old" == stub.Retrieve(pb.RetrieveRequest(key=key)).value
+
+
+def test_of_many_creates_of_one_key_at_once_one_succeeds(stub, keys):
+    key = next(keys)
+    calls = [stub.Create.future(pb.CreateRequest(key=key, value=b"%d" % n)) for n in range(50)]
+    codes = [call.code() for call in calls]
+    winner = codes.index(grpc.StatusCode.OK)
+
+    assert [grpc.StatusCode.OK] + [ALREADY_EXISTS] * 49 == sorted(codes, key=lambda c: c.value[0])
+    assert b"%d" % winner == stub.Retrieve(pb.RetrieveRequest(key=key)).value
+
+
+# ---- a client of source 1 ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("package", ["kvstore.v1", "io.grpc.examples.kv"])
+def test_a_client_of_source_1_needs_no_more_than_another_package_name(package, channel, keys):
+    """Its messages are built from their description, not from our proto file."""
+    messages = messages_of_source_1(package)
+
+    def call(method: str, **fields: bytes):
+        return channel.unary_unary(
+            f"/kvstore.v1.KeyValueService/{method}",
+            request_serializer=messages[f"{method}Request"].SerializeToString,
+            response_deserializer=messages[f"{method}Response"].FromString,
+        )(messages[f"{method}Request"](**fields), timeout=HANG_S)
+
+    key = next(keys)
+    call("Create", key=key, value=b"v\x00\xff")
+    created = call("Retrieve", key=key).value
+    call("Update", key=key, value=b"new")
+    updated = call("Retrieve", key=key).value
+    gone = call("Delete", key=key)
+
+    assert (b"v\x00\xff", b"new", b"") == (created, updated, gone.SerializeToString())
+    for method, code in {"Retrieve": NOT_FOUND, "Update": NOT_FOUND}.items():
+        with pytest.raises(grpc.RpcError) as refused:
+            call(method, key=key)
+        assert code is refused.value.code()
+
+
+def test_the_bytes_on_the_wire_are_those_of_field_1_and_2(channel, keys):
+    """Written out by hand: tag, length, bytes. `0x0a` is field 1, `0x12` field 2."""
+    key = next(keys)
+    framed = b"\x0a" + bytes([len(key)]) + key
+
+    def call(method: str, request: bytes) -> bytes:
+        reply: bytes = channel.unary_unary(f"/kvstore.v1.KeyValueService/{method}")(request)
+        return reply
+
+    assert b"" == call("Create", framed + b"\x12\x05value")
+    assert b"\x0a\x05value" == call("Retrieve", framed)
+
+
+# ---- health, reflection, limits ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("service", ["", *SERVICES])
+def test_health_says_serving(service, channel):
+    answer = health_pb2_grpc.HealthStub(channel).Check(
+        health_pb2.HealthCheckRequest(service=service), timeout=HANG_S
+    )
+
+    assert health_pb2.HealthCheckResponse.SERVING == answer.status
+
+
+def test_health_of_another_service_is_not_known(channel):
+    with pytest.raises(grpc.RpcError) as refused:
+        health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service="other"))
+
+    assert NOT_FOUND is refused.value.code()
+
+
+def test_reflection_lists_the_services(channel):
+    listed = ProtoReflectionDescriptorDatabase(channel).get_services()
+
+    assert {*SERVICES, "grpc.health.v1.Health"} <= set(listed)
+
+
+def test_reflection_tells_the_contract(channel):
+    """A client that never saw the proto file learns methods and fields from it."""
+    file = ProtoReflectionDescriptorDatabase(channel).FindFileContainingSymbol(SERVICES[0])
+    service = next(service for service in file.service if service.name == "KeyValueService")
+    create = next(message for message in file.message_type if message.name == "CreateRequest")
+
+    assert ["Create", "Retrieve", "Update", "Delete", "Pipeline"] == [
+        method.name for method in service.method
+    ]
+    assert [("key", 1), ("value", 2)] == [(field.name, field.number) for field in create.field]
+
+
+@pytest.mark.slow
+def test_calls_beyond_the_limit_are_refused_at_once(own_server):
+    """Two are on the disk for half a second; the others are told so, and do not wait."""
+    server = own_server(write_delay_s=0.5, max_concurrent_rpcs=2)
+    with grpc.insecure_channel(server.address) as channel:
+        grpc.channel_ready_future(channel).result(HANG_S)
+        stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+        ended: list[grpc.StatusCode] = []
+        all_ended = threading.Event()
+
+        def note(call: grpc.Future) -> None:
+            ended.append(call.code())
+            if len(ended) == 6:
+                all_ended.set()
+
+        for number in range(6):
+            stub.Create.future(pb.CreateRequest(key=b"%d" % number)).add_done_callback(note)
+        assert all_ended.wait(HANG_S)
+
+    refused = [grpc.StatusCode.RESOURCE_EXHAUSTED] * 4
+    assert [*refused, grpc.StatusCode.OK, grpc.StatusCode.OK] == ended
+
+
+@pytest.mark.slow
+def test_without_a_limit_none_is_refused(own_server):
+    server = own_server(write_delay_s=0.05)
+    with grpc.insecure_channel(server.address) as channel:
+        stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+        calls = [stub.Create.future(pb.CreateRequest(key=b"%d" % n)) for n in range(500)]
+
+        assert {grpc.StatusCode.OK} == {call.code() for call in calls}
+
+
+# ---- station times -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["Create", "Delete"])
+def test_trailing_metadata_tells_where_the_time_went(method, stub, keys):
+    _, call = getattr(stub, method).with_call(getattr(pb, f"{method}Request")(key=next(keys)))
+    told = stations.from_metadata(call.trailing_metadata())
+
+    assert told.disk_s >= 0.002  # the write delay
+    assert min(told) >= 0
+
+
+def test_a_refused_call_tells_it_too(stub, keys):
+    with pytest.raises(grpc.RpcError) as refused:
+        stub.Retrieve(pb.RetrieveRequest(key=next(keys)))
+
+    assert stations.from_metadata(refused.value.trailing_metadata()).disk_s >= 0.001
+
+
+@pytest.mark.slow
+def test_behind_one_lock_the_later_calls_say_that_they_waited(own_server):
+    server = own_server(write_delay_s=0.05, locking="global", station_times=True)
+    with grpc.insecure_channel(server.address) as channel:
+        stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+        calls = [stub.Create.future(pb.CreateRequest(key=b"%d" % n)) for n in range(4)]
+        waited_s = sorted(stations.from_metadata(call.trailing_metadata()).lock_s for call in calls)
+
+    assert waited_s[0] < 0.05
+    assert all(later_s - earlier_s > 0.04 for earlier_s, later_s in pairwise(waited_s))
+
+
+@pytest.mark.slow
+def test_with_too_few_threads_calls_say_that_they_waited_in_the_pool(own_server, stack):
+    if stack == "asyncio":
+        server = own_server(write_delay_s=0.05, station_times=True)
+    else:
+        server = own_server(write_delay_s=0.05, threads=1, station_times=True)
+    with grpc.insecure_channel(server.address) as channel:
+        stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+        calls = [stub.Create.future(pb.CreateRequest(key=b"%d" % n)) for n in range(4)]
+        most_s = max(stations.from_metadata(call.trailing_metadata()).pool_s for call in calls)
+
+    assert (stack == "threads") == (most_s > 0.1)
+
+
+@pytest.mark.slow
+def test_times_are_told_only_when_asked_for(own_server):
+    with grpc.insecure_channel(own_server().address) as channel:
+        stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+        _, call = stub.Delete.with_call(pb.DeleteRequest(key=b"k"))
+
+    assert stations.METADATA_KEY not in dict(call.trailing_metadata())

@@ -1,0 +1,174 @@
+"""`python -m kvstore.server`: what a person at a terminal, or a script, sees of it."""
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import grpc
+import pytest
+from running import HANG_S, started_by_hand, told_by
+
+from kvstore.server.__main__ import main, parser
+from kvstore.v1 import kvstore_pb2 as pb
+from kvstore.v1 import kvstore_pb2_grpc
+
+SLOW_DISK = ["--read-delay-s=0.5", "--write-delay-s=0.5", "--locking=per_key"]
+
+
+def command(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "kvstore.server", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stack", [[], ["--asyncio"]], ids=["threads", "asyncio"])
+def test_the_first_line_is_the_address_alone(stack):
+    with started_by_hand(*stack) as (line, process):
+        told = told_by(line)
+
+        assert re.fullmatch(r"127\.0\.0\.1:\d{2,5}", line)
+        assert process.pid == told.process_id
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "Ctrl-C"])
+@pytest.mark.parametrize("stack", [[], ["--asyncio"]], ids=["threads", "asyncio"])
+def test_a_call_in_flight_at_the_signal_is_still_answered(stack, signum):
+    """The server drains, prints nothing more, and ends with status 0."""
+    with started_by_hand(*SLOW_DISK, *stack) as (address, process):
+        told_by(address)
+        with grpc.insecure_channel(address) as channel:
+            stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+            sent_s = time.perf_counter()
+            calls = [
+                stub.Create.future(pb.CreateRequest(key=b"%d" % n, value=b"v"), timeout=HANG_S)
+                for n in range(5)
+            ]
+            time.sleep(0.2)  # all of them are on the disk now, for 0.3 s more
+            process.send_signal(signum)
+            codes = {call.code() for call in calls}
+            answered_s = time.perf_counter()
+        out, err = process.communicate(timeout=HANG_S)
+
+    assert {grpc.StatusCode.OK} == codes
+    assert answered_s - sent_s > 0.4
+    assert (0, "", "") == (process.returncode, out, err)
+
+
+@pytest.mark.slow
+def test_a_second_signal_does_not_wait():
+    with started_by_hand("--write-delay-s=30", "--asyncio") as (address, process):
+        told_by(address)
+        with grpc.insecure_channel(address) as channel:
+            call = kvstore_pb2_grpc.KeyValueServiceStub(channel).Create.future(
+                pb.CreateRequest(key=b"k")
+            )
+            time.sleep(0.2)
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.2)
+            process.send_signal(signal.SIGTERM)
+
+            assert -signal.SIGTERM == process.wait(3)
+            call.cancel()
+
+
+def test_help_explains_every_option(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        parser().parse_args(["--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+
+    assert "The first line it prints is its address" in shown
+    for option in parser()._actions:
+        assert option.help
+        assert max(option.option_strings, key=len) in shown
+    assert "(default 0.05)" in shown
+
+
+@pytest.mark.parametrize(
+    ("says", "arguments"),
+    [
+        ("read_delay_s must be a number of seconds from 0 to 60, got -1.0", ["--read-delay-s=-1"]),
+        ("argument --read-delay-s: invalid float value: 'soon'", ["--read-delay-s=soon"]),
+        ("got nan", ["--write-delay-s=nan"]),
+        ("argument --locking: invalid choice: 'row'", ["--locking=row"]),
+        ("threads must be a whole number from 1 to 10000, got 0", ["--threads=0"]),
+        ("port must be a whole number from 0 to 65535, got 70000", ["--port=70000"]),
+        ("max_concurrent_rpcs must be a whole number", ["--max-concurrent-rpcs=0"]),
+        ("--threads sizes a pool, and --asyncio serves without one", ["--threads=4", "--asyncio"]),
+        ("unrecognized arguments: --colour", ["--colour"]),
+    ],
+)
+def test_bad_input_is_refused_before_anything_listens(says, arguments, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+
+    assert 2 == ended.value.code
+    assert says in capsys.readouterr().err
+
+
+@pytest.fixture
+def own_port():
+    """A port of the loopback interface that somebody else listens on."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        yield other.getsockname()[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stack", [[], ["--asyncio"]], ids=["threads", "asyncio"])
+def test_a_port_in_use_is_named_and_nothing_else_is_said(stack, own_port):
+    ended = command(f"--port={own_port}", *stack)
+
+    assert (1, "") == (ended.returncode, ended.stdout)
+    assert f"error: port {own_port} of 127.0.0.1 cannot be used" in ended.stderr
+    assert "Port 0 takes any that is free" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.slow
+def test_two_servers_never_share_a_port():
+    """By default gRPC on Linux lets them, and calls go to either."""
+    with started_by_hand() as (address, _):
+        ended = command(f"--port={address.rpartition(':')[2]}")
+
+    assert 1 == ended.returncode
+
+
+@pytest.mark.slow
+def test_a_port_that_is_asked_for_is_taken(own_port_free):
+    with started_by_hand(f"--port={own_port_free}") as (address, _):
+        assert f"127.0.0.1:{own_port_free}" == address
+
+
+@pytest.fixture
+def own_port_free():
+    """A port that was free a moment ago."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        port = other.getsockname()[1]
+    return port
+
+
+@pytest.mark.slow
+def test_started_by_hand_a_server_does_not_end_with_its_input():
+    """`nohup python -m kvstore.server < /dev/null &` must live."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "kvstore.server"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        told = told_by(process.stdout.readline().strip())
+        process.terminate()
+
+    assert (process.pid, 0) == (told.process_id, process.returncode)

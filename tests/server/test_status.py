@@ -1,0 +1,67 @@
+"""status.py: what a server tells of itself."""
+
+import json
+import os
+import threading
+
+import grpc
+
+from kvstore.measure.codes import CREATE, DELETE, NOT_FOUND, OK, RETRIEVE, STATUSES
+from kvstore.server import ServerSettings
+from kvstore.server.status import STATUS_CODE, Counts, ServerStatusService
+from kvstore.v1 import server_status_pb2 as pb
+
+
+def test_operations_are_counted_by_kind_and_status():
+    counts = Counts()
+    counts.add(CREATE, OK)
+    counts.add(RETRIEVE, NOT_FOUND)
+    counts.add_columns(bytes([CREATE, DELETE]), bytes([OK, OK]))
+
+    assert {"create/OK": 2, "retrieve/NOT_FOUND": 1, "delete/OK": 1} == counts.by_name()
+
+
+def test_a_kind_nobody_knows_is_counted_under_its_number():
+    counts = Counts()
+    counts.add_columns(b"\x00\x63", b"\x03\x03")
+
+    assert {"kind 0/INVALID_ARGUMENT": 1, "kind 99/INVALID_ARGUMENT": 1} == counts.by_name()
+
+
+def test_threads_that_count_at_once_lose_nothing():
+    counts = Counts()
+    together = threading.Barrier(6)
+
+    def count() -> None:
+        together.wait()
+        for _ in range(500):
+            counts.add(CREATE, OK)
+            counts.add_columns(bytes([DELETE] * 2), bytes(2))
+
+    threads = [threading.Thread(target=count) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert {"create/OK": 3_000, "delete/OK": 6_000} == counts.by_name()
+
+
+def test_every_status_has_its_code():
+    assert {code.value[0]: code for code in grpc.StatusCode} == STATUS_CODE
+    assert all(STATUSES[number] == code.name for number, code in STATUS_CODE.items())
+
+
+def test_the_answer_names_server_settings_and_counts():
+    counts = Counts()
+    counts.add(CREATE, OK)
+    settings = ServerSettings(locking="per_key", threads=7)
+    service = ServerStatusService(settings, "a word", counts)
+
+    told = service.GetServerStatus(pb.GetServerStatusRequest(), None)
+
+    assert ("a word", os.getpid()) == (told.identity, told.process_id)
+    assert settings == ServerSettings(**json.loads(told.settings_json))
+    assert {"create/OK": 1} == dict(told.operations)
+    assert grpc.__version__ == told.versions["grpcio"]
+    assert told.cpu_user_s > 0

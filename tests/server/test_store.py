@@ -1,0 +1,98 @@
+"""store.py: what each operation does, as one table."""
+
+import random
+
+import pytest
+
+from kvstore.measure.codes import (
+    ALREADY_EXISTS,
+    CREATE,
+    DELETE,
+    INVALID_ARGUMENT,
+    NOT_FOUND,
+    OK,
+    RETRIEVE,
+    UPDATE,
+)
+from kvstore.server.store import DETAILS, Store
+
+
+@pytest.mark.parametrize(
+    ("kind", "known", "status", "found", "kept"),
+    [
+        (CREATE, False, OK, b"", b"new"),
+        (CREATE, True, ALREADY_EXISTS, b"", b"old"),
+        (RETRIEVE, False, NOT_FOUND, b"", None),
+        (RETRIEVE, True, OK, b"old", b"old"),
+        (UPDATE, False, NOT_FOUND, b"", None),
+        (UPDATE, True, OK, b"", b"new"),
+        (DELETE, False, OK, b"", None),
+        (DELETE, True, OK, b"", None),
+    ],
+)
+def test_each_operation_on_a_known_and_an_unknown_key(kind, known, status, found, kept):
+    store = Store()
+    if known:
+        store.apply(CREATE, b"key", b"old")
+
+    assert (status, found) == store.apply(kind, b"key", b"new")
+    assert ((OK, kept) if kept is not None else (NOT_FOUND, b"")) == (
+        store.apply(RETRIEVE, b"key", b"")
+    )
+
+
+@pytest.mark.parametrize("kind", [0, 5, 99, 255])
+def test_a_kind_nobody_knows_is_refused(kind):
+    store = Store()
+
+    assert (INVALID_ARGUMENT, b"") == store.apply(kind, b"key", b"value")
+    assert 0 == len(store)
+
+
+@pytest.mark.parametrize("kind", [CREATE, RETRIEVE, UPDATE, DELETE])
+def test_an_empty_key_is_refused(kind):
+    assert (INVALID_ARGUMENT, b"") == Store().apply(kind, b"", b"value")
+
+
+def test_an_empty_value_is_a_value():
+    store = Store()
+    store.apply(CREATE, b"key", b"")
+
+    assert (OK, b"") == store.apply(RETRIEVE, b"key", b"")
+    assert (ALREADY_EXISTS, b"") == store.apply(CREATE, b"key", b"x")
+
+
+def test_keys_are_bytes_not_text():
+    store = Store()
+    store.apply(CREATE, b"\xff\x00", b"1")
+
+    assert (OK, b"1") == store.apply(RETRIEVE, b"\xff\x00", b"")
+    assert NOT_FOUND == store.apply(RETRIEVE, b"\xff", b"")[0]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_store_behaves_as_a_dictionary_does(seed):
+    rng = random.Random(seed)
+    store, model = Store(), dict[bytes, bytes]()
+    for _ in range(2_000):
+        kind = rng.choice([CREATE, RETRIEVE, UPDATE, DELETE])
+        key, value = b"%d" % rng.randrange(1, 30), rng.randbytes(4)
+        known = key in model
+        if kind == CREATE:
+            expected = (ALREADY_EXISTS if known else OK, b"")
+            model.setdefault(key, value)
+        elif kind == RETRIEVE:
+            expected = (OK, model[key]) if known else (NOT_FOUND, b"")
+        elif kind == UPDATE:
+            expected = (OK if known else NOT_FOUND, b"")
+            model.update({key: value} if known else {})
+        else:
+            expected = (OK, b"")
+            model.pop(key, None)
+
+        assert expected == store.apply(kind, key, value)
+    assert len(model) == len(store)
+
+
+def test_every_refusal_says_what_to_do():
+    assert {ALREADY_EXISTS, NOT_FOUND, INVALID_ARGUMENT} == set(DETAILS)
