@@ -95,7 +95,7 @@ def run(
         schedule = Schedule(
             operations, clock=client.now_s, due_times=due_times, guard=watch.guard, **limits
         )
-        started_at = datetime.now().astimezone().isoformat(timespec="seconds")
+        started_at = datetime.now().astimezone().isoformat(timespec="milliseconds")
         watch.run(strategy, schedule, in_flight, options, on_sample, sample_interval_s)
         records = client.recorder.array()
         client_cpu, server_cpu = watch.sampler.cpu()
