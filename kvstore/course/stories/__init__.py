@@ -1,0 +1,10 @@
+"""The published stories that a lesson plays again, each in a module that can be read.
+
+java_client      the blocking client that does not count its creates (lesson 01)
+rpc_pipeline     three clients of one connection, timed as `time` does (lesson 05)
+reply_order      replies as they finish, against a protocol that answers in order (lesson 05)
+link             a stream as two verbs, send and receive, for code of your own (lesson 05)
+replicated_log   a leader that copies its log to a follower, pipelined (lesson 05)
+contract         the messages on the wire, from the proto file
+pictures         the figures of these stories
+"""

@@ -1,0 +1,174 @@
+"""The figures of the stories: dots are measured, lines are predicted, and nothing is run."""
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from kvstore.course import figures
+from kvstore.course.figures import style
+from kvstore.course.stories import reply_order, rpc_pipeline
+from kvstore.course.stories.replicated_log import Replication
+from kvstore.measure import Run
+
+
+def race(runs: Mapping[str, Sequence[Run]], ax: Axes | None = None) -> Axes:
+    """Real time as a multiple of the pipelined client's: each round a dot, published hollow."""
+    base = runs[rpc_pipeline.PIPELINED]
+    published = rpc_pipeline.PUBLISHED
+    with style.canvas(ax, height_in=1.8 + 0.8 * len(runs)) as ax:
+        for row, (name, repeated) in enumerate(runs.items()):
+            here = [a.window_s / b.window_s for a, b in zip(repeated, base, strict=True)]
+            ax.plot(
+                here, [row] * len(here), "o", color=style.MEASURED, zorder=3,
+                label="here, each round" if row == 0 else None,
+            )  # fmt: skip
+            if name in published:
+                there = published[name].real_s / published[rpc_pipeline.PIPELINED].real_s
+                ax.plot(
+                    there, row, "D", color=style.BLACK, fillstyle="none", markersize=13,
+                    markeredgewidth=2, label="published (Go)" if row == 0 else None,
+                )  # fmt: skip
+        ax.axvline(1.0, color=style.GREY, linestyle="--", linewidth=1.5)
+        ax.set(yticks=range(len(runs)), xlabel="real time ÷ that of the pipelined client (times)")
+        ax.set_yticklabels(runs)
+        ax.set_ylabel("client")
+        ax.set_ylim(len(runs) - 0.4, -0.6)
+        ax.set_xlim(left=0.0)
+        style.key_above(ax)
+    ax.grid(visible=False, axis="y")
+    return ax
+
+
+def staircase_and_slab(runs: Mapping[str, Run], *, most: int, until_s: float) -> list[Axes]:
+    """The calls of each run as bars on one clock: a bar begins when its call is sent."""
+    _figure, axes = plt.subplots(
+        len(runs), 1, figsize=(11.0, 3.4 * len(runs)), sharex=True, dpi=style.DPI,
+        layout="constrained",
+    )  # fmt: skip
+    for ax, (name, run) in zip(axes, runs.items(), strict=True):
+        figures.calls_over_time(run, most=most, until_s=until_s, ax=ax)
+        legend = ax.get_legend()
+        if legend is not None:
+            legend.remove()  # there is one kind of call
+        ax.set_title(name, loc="left", fontsize=style.TEXT_PT + 1)
+        ax.set_xlim(0.0, until_s)
+        ax.set_ylim(most + 0.7, 0.3)
+    for ax in axes[:-1]:
+        ax.set_xlabel("")
+    return list(axes)
+
+
+def both_orders(run: Run, *, most: int = 24, ax: Axes | None = None) -> Axes:
+    """Each call as a bar until it was done, and behind it the wait that order would add."""
+    data = reply_order.both_orders(run, most=most)
+    begin, done = data["sent (ms)"], data["done as finished (ms)"]
+    with style.canvas(ax, height_in=7.0) as ax:
+        for name, (colour, hatch) in style.OPERATIONS.items():
+            own = data.index[data["operation"] == name]
+            if len(own):
+                ax.barh(
+                    own, done[own] - begin[own], left=begin[own], height=0.75, color=colour,
+                    hatch=hatch, edgecolor="black", linewidth=0.5, label=name,
+                )  # fmt: skip
+        ax.barh(
+            data.index, data["held back (ms)"], left=done, height=0.75, color="white",
+            edgecolor=style.RED, linestyle="--", linewidth=1.2,
+            label="held back, were replies in order",
+        )  # fmt: skip
+        ax.set(xlabel="elapsed (ms)", ylabel="sent as number (call)")
+        ax.set_ylim(len(data) + 0.7, 0.3)
+        ax.set_xlim(left=0.0)
+        ax.yaxis.set_major_locator(MaxNLocator(8, integer=True))
+        style.key_above(ax)
+    ax.grid(visible=False, axis="y")
+    return ax
+
+
+def cost_of_a_message(
+    sizes: Sequence[int],
+    cost_s: Sequence[float],
+    fixed_s: float,
+    each_s: float,
+    fitted: Sequence[int] = (),
+    ax: Axes | None = None,
+) -> Axes:
+    """Time for one message by the operations in it, with the line `fixed + each * k`.
+
+    `fitted` are the sizes that the line was drawn through; the others test it.
+    """
+    with style.canvas(ax) as ax:
+        reach = np.geomspace(1, max(sizes) * 1.2, 100)
+        ax.plot(reach, 1e6 * (fixed_s + each_s * reach), color=style.PREDICTED, label="a + b·k")
+        for size, cost in zip(sizes, cost_s, strict=True):
+            ax.plot(
+                size, 1e6 * cost, "o", color=style.MEASURED, zorder=3,
+                fillstyle="none" if size in fitted else "full", markeredgewidth=2.5,
+            )  # fmt: skip
+        ax.plot([], [], "o", color=style.MEASURED, fillstyle="none", label="used for the fit")
+        ax.plot([], [], "o", color=style.MEASURED, label="tests the fit")
+        ax.axhline(1e6 * fixed_s, color=style.GREY, linestyle=":", linewidth=2)
+        ax.annotate(
+            "a: the price of a message", (0.98, 1e6 * fixed_s), (0, -18), ha="right",
+            xycoords=("axes fraction", "data"), textcoords="offset points", color=style.GREY,
+        )  # fmt: skip
+        ax.set_xscale("log", base=2)
+        style.plain_numbers(ax.xaxis)
+        ax.set_xticks(list(sizes))
+        ax.set_ylim(0.0, 1.2e6 * max([*cost_s, fixed_s + each_s * max(sizes)]))
+        ax.set(xlabel="operations in a message, k (operations)", ylabel="time for a message (µs)")
+        style.key_above(ax)
+    return ax
+
+
+def commit_over_time(
+    copies: Sequence[Replication], round_trip_s: float | None = None, ax: Axes | None = None
+) -> Axes:
+    """Commit index over time for each copy, and the predicted index t·window/RTT as a line."""
+    colours = [style.MEASURED, style.GREEN, style.PURPLE, style.ORANGE]
+    with style.canvas(ax, height_in=6.0) as ax:
+        for copy, colour, marker in zip(copies, colours, "osDv", strict=False):
+            ax.plot(
+                1e3 * copy.acks["acked_s"], copy.acks["commit_index"], marker, color=colour,
+                markersize=6, label=f"window {copy.window}", zorder=3,
+            )  # fmt: skip
+        if round_trip_s is not None:
+            longest_s = max(copy.duration_s for copy in copies)
+            for number, copy in enumerate(copies):
+                end_s = min(longest_s, copy.entries * round_trip_s / copy.window)
+                ax.plot(
+                    [0.0, 1e3 * end_s], [0.0, end_s * copy.window / round_trip_s],
+                    color=style.PREDICTED, label="t · window / RTT" if number == 0 else None,
+                )  # fmt: skip
+        ax.set(xlabel="elapsed (ms)", ylabel="commit index (entries)")
+        ax.set_xlim(left=0.0)
+        ax.set_ylim(bottom=0.0)
+        style.key_above(ax)
+    return ax
+
+
+def stored_and_committed(copy: Replication, *, most: int = 60, ax: Axes | None = None) -> Axes:
+    """Entries acknowledged in any order, and the commit index that waits for the gaps."""
+    acks = copy.acks.head(most)
+    at_ms = 1e3 * acks["acked_s"]
+    with style.canvas(ax, height_in=6.0) as ax:
+        early = acks["index"] > acks["commit_index"]
+        ax.plot(
+            at_ms[~early], acks.loc[~early, "index"], "o", color=style.GREEN, markersize=8,
+            label="acknowledged in turn",
+        )  # fmt: skip
+        ax.plot(
+            at_ms[early], acks.loc[early, "index"], "^", color=style.ORANGE, markersize=8,
+            markeredgecolor="black", label="acknowledged early, waits",
+        )  # fmt: skip
+        ax.step(
+            at_ms, acks["commit_index"], where="post", color=style.BLUE, linewidth=2.5,
+            label="commit index",
+        )  # fmt: skip
+        ax.set(xlabel="elapsed (ms)", ylabel="index of the entry (entries)")
+        ax.set_xlim(left=0.0)
+        ax.set_ylim(bottom=0.0)
+        style.key_above(ax)
+    return ax
