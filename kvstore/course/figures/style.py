@@ -80,6 +80,10 @@ def canvas(ax: Axes | None, height_in: float = 5.0) -> Iterator[Axes]:
             label.set_fontsize(TEXT_PT + 1)
         ax.grid(visible=True, axis="both", color="#DDDDDD", linewidth=0.8)
         ax.set_axisbelow(True)
+        interactive = mpl.is_interactive()
+    # The notebook's backend is loaded for the first figure, so inside the context, and switches
+    # this on; with the context's end it would be off, and no later figure would be shown.
+    mpl.interactive(interactive)
 
 
 def rate(value_per_s: float) -> str:
