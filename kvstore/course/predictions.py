@@ -67,7 +67,7 @@ def predict(
     a number above zero.
     """
     if value is None:
-        guess = _left_open(progress.ask(question_id), unit)
+        guess = _left_open(progress.ask(question_id, unit), unit)
     else:
         number = _checked(value, unit)
         outcome, question = progress.keep_prediction(question_id, number, unit)

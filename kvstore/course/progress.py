@@ -36,9 +36,19 @@ class Question:
 Kept = Literal["kept", "unchanged", "refused"]
 
 
-def ask(question_id: str) -> Question:
-    """The latest attempt at the question, made now when there was none."""
+def ask(question_id: str, unit: str | None = None) -> Question:
+    """The latest attempt at the question, made now when there was none.
+
+    `unit` is kept where no prediction has brought one: the result is shown in it.
+    """
     with writing() as connection:
+        question = _asked(connection, question_id)
+        if unit is None or question.unit is not None:
+            return question
+        connection.execute(
+            "UPDATE questions SET unit = ? WHERE question_id = ? AND attempt = ?",
+            (unit, question_id, question.attempt),
+        )
         return _asked(connection, question_id)
 
 

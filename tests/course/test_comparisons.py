@@ -101,3 +101,9 @@ def test_numbers_of_numpy_can_be_read_by_programs(page):
     compare("01.mix", np.float64(25.0), np.float64(24.0))
 
     assert float is type(page[-1][comparisons.MIME_TYPE]["measured"])
+
+
+def test_without_a_prediction_the_result_is_in_the_unit_of_the_question(page):
+    predict("00.price", None, unit="µs/call")
+
+    assert compare("00.price", 501.0).unit == "µs/call"
