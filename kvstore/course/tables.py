@@ -13,13 +13,15 @@ import pandas as pd
 from kvstore.course.named import (
     Predictions,
     Runs,
+    forecast_by_side,
     number,
     predictions_for,
     runs_by_name,
 )
 from kvstore.course.predictions import HasValue
-from kvstore.measure import Run, throughput_interval
+from kvstore.measure import Run, audit, throughput_interval
 from kvstore.measure.audit import in_flight_steps
+from kvstore.measure.codes import NO_ANSWER
 from kvstore.model import Station, bounds
 
 MB: Final = 1e6
@@ -122,12 +124,33 @@ def in_flight_over_time(run: Run) -> pd.DataFrame:
     )
 
 
+def latency_by_answer(run: Run, prediction: HasValue | float | None = None) -> pd.DataFrame:
+    """The latency of each call that was answered, in the order of the answers.
+
+    `prediction` is a throughput X in calls per second: when all calls were sent at once, the
+    k-th answer is predicted to come after k / X.
+    """
+    answered = run.records[run.records["status"] != NO_ANSWER]
+    number_of = np.arange(1, len(answered) + 1)
+    table = pd.DataFrame(
+        {"measured (s)": answered["done_s"] - answered["sent_s"]},
+        index=pd.Index(number_of, name="answered as number"),
+    )
+    if prediction is not None:
+        table["predicted (s)"] = number_of / (number(prediction) or math.nan)
+    return _rounded(table)
+
+
 def memory(
-    run: Run, forecast: HasValue | float | None = None, *, ceiling_bytes: float | None = None
+    run: Run,
+    forecast: Mapping[str, HasValue | float] | HasValue | float | None = None,
+    *,
+    ceiling_bytes: float | None = None,
 ) -> pd.DataFrame:
     """Memory of client and server at the start and the end, and when the ceiling was met.
 
-    `forecast` is the seconds after which the ceiling was predicted to be reached.
+    `forecast` is the seconds after which the client, or in a dict each process by its name,
+    is predicted to reach the ceiling.
     """
     samples = run.samples
     rows = []
@@ -144,7 +167,7 @@ def memory(
             row["ceiling (MB)"] = ceiling_bytes / MB
             row["ceiling met (s)"] = above.iloc[0] if len(above) else math.nan
         if forecast is not None:
-            row["forecast (s)"] = number(forecast)
+            row["forecast (s)"] = number(forecast_by_side(forecast).get(side))
         rows.append(row)
     return _rounded(_table(rows, "process"))
 
@@ -166,6 +189,33 @@ def time_by_station(runs: Runs) -> pd.DataFrame:
         outside_s = max(0.0, whole_s - sum(means_s.values()))
         means_s = {**means_s, "client and wire": outside_s, "whole residence": whole_s}
         rows.append({"run": name} | {f"{at} (ms)": 1e3 * s for at, s in means_s.items()})
+    return _rounded(_table(rows, "run"))
+
+
+def little_by_station(run: Run) -> pd.DataFrame:
+    """Little's law for each box of a run: how long the mean call stays, and how many are there.
+
+    ValueError as for `time_by_station`.
+    """
+    where = time_by_station({"W (ms)": run}).T.rename_axis("station")
+    where.index = where.index.str.removesuffix(" (ms)")
+    where["L = λ·W (calls)"] = audit(run).sent_per_s * where["W (ms)"] / 1e3
+    return _rounded(where)
+
+
+def cost(runs: Runs) -> pd.DataFrame:
+    """What each run got, and what it took: processor time for a call, and threads."""
+    rows = [
+        {
+            "run": name,
+            "throughput (operations/s)": run.throughput_per_s,
+            "in flight, mean (calls)": audit(run).in_flight_mean,
+            "client CPU (µs a call)": 1e6 * run.client_cpu.total_s / max(1, run.issued),
+            "server CPU (µs a call)": 1e6 * run.server_cpu.total_s / max(1, run.issued),
+            "client threads, most": run.samples["client_threads"].max(),
+        }
+        for name, run in runs_by_name(runs)
+    ]
     return _rounded(_table(rows, "run"))
 
 

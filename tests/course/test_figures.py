@@ -26,6 +26,7 @@ ARGUMENTS = {
     "calls_over_time": ((MANY,), {}),
     "in_flight_over_time": ((MANY,), {}),
     "ladder": (({"published": 16.55, "predicted": PREDICTED, "here": ONE},), {}),
+    "latency_by_answer": ((MANY, PREDICTED), {}),
     "memory": ((MANY, 20.0), {"ceiling_bytes": 2e8}),
     "mix": (([ONE, MANY],), {}),
     "reply_order": ((MANY,), {}),
@@ -125,12 +126,20 @@ def test_the_bound_bends_at_the_knee():
     assert "1/D_max = 1,000/s (processor)" in texts
 
 
+def test_two_servers_on_the_same_axes_share_one_key():
+    ax = figures.throughput_by_in_flight([ONE], STATIONS)
+    figures.throughput_by_in_flight([MANY], STATIONS[:1], ax=ax)
+
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["bound", "measured"]
+
+
 def test_a_run_without_calls_or_samples_can_be_drawn():
     empty = run_of([])
     for figure in (
         figures.throughput,
         figures.calls_over_time,
         figures.reply_order,
+        figures.latency_by_answer,
         figures.memory,
         figures.in_flight_over_time,
         figures.throughput_over_time,
@@ -142,6 +151,21 @@ def test_a_forecast_of_never_draws_no_line():
     never = Prediction(math.inf, "s", "it does not grow")
 
     assert figures.memory(MANY, never, ceiling_bytes=2e8).get_xlim()[1] < 10
+
+
+def test_each_process_can_have_a_forecast_of_its_own():
+    both = {"client": 20.0, "server": Prediction(30.0, "s", "it grows more slowly")}
+    ax = figures.memory(MANY, both, ceiling_bytes=2e8)
+    ends_s = {line.get_label(): line.get_xdata()[-1] for line in ax.lines}
+
+    assert (ends_s["client, forecast"], ends_s["server, forecast"]) == (20.0, 30.0)
+    assert [20.0, 30.0] == list(tables.memory(MANY, both)["forecast (s)"])
+
+
+def test_the_wait_for_the_kth_answer_is_predicted_by_a_line():
+    table = tables.latency_by_answer(MANY, PREDICTED)
+
+    assert [0.04, 0.4] == list(table["predicted (s)"].loc[[1, 10]])
 
 
 def test_many_predictions_are_drawn_by_name():

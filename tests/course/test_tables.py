@@ -1,3 +1,4 @@
+import dataclasses
 import math
 
 import pytest
@@ -5,7 +6,7 @@ from made_runs import run_of, staircase
 
 from kvstore.course import tables
 from kvstore.course.rendering import TIMES
-from kvstore.measure import Sample
+from kvstore.measure import Cpu, Sample
 from kvstore.measure.stations import StationTimes
 from kvstore.model import Prediction, Station
 
@@ -56,6 +57,24 @@ def test_what_no_station_of_the_server_explains_is_client_and_wire():
         "client and wire (ms)": 4.0,
         "whole residence (ms)": 20.0,
     }
+
+
+def test_each_station_holds_as_many_calls_as_littles_law_says():
+    told = StationTimes(0.001, 0.002, 0.010, 0.003)
+    two = run_of([(0.0, 0.020, "retrieve", "OK", told)] * 2, window_s=0.040)
+    table = tables.little_by_station(two)
+
+    assert pytest.approx(table.loc["disk", "L = λ·W (calls)"], rel=1e-3) == 0.5
+    assert pytest.approx(table.loc["whole residence", "L = λ·W (calls)"], rel=1e-3) == 1.0
+
+
+def test_the_cost_of_a_run_is_told_for_each_call():
+    run = dataclasses.replace(staircase(20, in_flight=2), client_cpu=Cpu(0.003, 0.001))
+    row = tables.cost(run).iloc[0]
+
+    assert row["client CPU (µs a call)"] == 200.0
+    assert math.isnan(row["server CPU (µs a call)"])
+    assert row["client threads, most"] == 5
 
 
 def test_calls_take_the_lowest_lane_that_is_free():

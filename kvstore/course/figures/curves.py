@@ -36,9 +36,16 @@ def throughput_by_in_flight(
         ax.set(xlabel="in flight, N (calls)", ylabel="throughput, X (operations/s)")
         style.plain_numbers(ax.xaxis)
         style.plain_numbers(ax.yaxis)
-        ax.legend(loc="lower right")
+        _key(ax)
         ax.margins(0.08)
     return ax
+
+
+def _key(ax: Axes) -> None:
+    """The legend, with each name once: two servers may be drawn on the same axes."""
+    handles, names = ax.get_legend_handles_labels()
+    once = dict(zip(names, handles, strict=True))
+    ax.legend(once.values(), once.keys(), loc="lower right")
 
 
 def _bounds(ax: Axes, stations: Sequence[Station], think_s: float, most: int) -> None:
