@@ -1,9 +1,12 @@
-"""A run that can be watched while it lasts: `load.run` with a view of it on the page."""
+"""A run that can be watched while it lasts: `load.run` with a view of it on the page.
+
+`run` makes the calls from this process, `run_apart` from one of its own.
+"""
 
 import base64
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from IPython.core.getipython import get_ipython
@@ -11,7 +14,7 @@ from IPython.display import DisplayHandle, display
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from kvstore.client import load
+from kvstore.client import load, run_in_process
 from kvstore.client.strategies import Strategy
 from kvstore.client.watch import OnSample
 from kvstore.client.workload import Workload
@@ -44,6 +47,35 @@ def run(
     prediction is taken for them. `prediction` is drawn as a line. All other options, and
     what is raised, are those of `load.run`. In fast mode only the last picture is drawn.
     """
+    return _watched(load.run, strategy, server, workload, closes, prediction, on_sample, options)
+
+
+def run_apart(
+    strategy: Strategy,
+    server: object,
+    workload: Workload,
+    *,
+    closes: str | Sequence[str] = (),
+    prediction: HasValue | float | None = None,
+    on_sample: OnSample | None = None,
+    **options: Any,
+) -> Run:
+    """Do as `run` does, but make the calls from a process of their own: see `run_in_process`."""
+    return _watched(
+        run_in_process, strategy, server, workload, closes, prediction, on_sample, options
+    )
+
+
+def _watched(
+    make: Callable[..., Run],
+    strategy: Strategy,
+    server: object,
+    workload: Workload,
+    closes: str | Sequence[str],
+    prediction: HasValue | float | None,
+    on_sample: OnSample | None,
+    options: dict[str, Any],
+) -> Run:
     for question_id in [closes] if isinstance(closes, str) else closes:
         progress.close(question_id)
     name = getattr(strategy, "__name__", "strategy")
@@ -55,7 +87,7 @@ def run(
             on_sample(sample)
 
     try:
-        finished = load.run(strategy, server, workload, on_sample=look, **options)
+        finished = make(strategy, server, workload, on_sample=look, **options)
     except (load.RunInterrupted, load.RunFailed) as ended:
         view.finish(ended.run, prediction)
         raise

@@ -46,6 +46,15 @@ def predictions_for(predictions: Predictions, count: int) -> list[float | None]:
     return [number(predictions)] * count
 
 
+def forecast_by_side(
+    forecast: Mapping[str, HasValue | float] | HasValue | float | None,
+) -> Mapping[str, HasValue | float]:
+    """The forecast of each process; a single one is the client's."""
+    if isinstance(forecast, Mapping):
+        return forecast
+    return {} if forecast is None else {"client": forecast}
+
+
 def number(prediction: HasValue | float | None) -> float | None:
     """The number a prediction stands for."""
     return prediction.value if isinstance(prediction, HasValue) else prediction

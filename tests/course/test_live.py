@@ -107,6 +107,15 @@ def test_the_run_is_that_of_load_and_closes_its_questions(screen, monkeypatch):
     assert predict("01.mix", 25).status == "refused"
 
 
+def test_a_run_apart_is_watched_in_the_same_way(screen, monkeypatch):
+    made = staircase()
+    monkeypatch.setattr(live, "run_in_process", lambda *_, on_sample, rate_per_s: made)
+
+    assert made is live.run_apart(futures, "host:1", crud(), closes="02.ceiling", rate_per_s=9)
+    assert progress.ask("02.ceiling").closed
+    assert "image/png" in screen[-1][1]
+
+
 @pytest.mark.parametrize("ended", [load.RunInterrupted, lambda run: load.ServerGone("gone", run)])
 def test_a_run_that_ends_early_is_drawn_and_then_raised(screen, monkeypatch, ended):
     error = ended(staircase())

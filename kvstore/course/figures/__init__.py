@@ -10,11 +10,13 @@ from kvstore.course.figures.growth import memory
 from kvstore.course.figures.levels import in_flight_over_time, throughput_over_time
 from kvstore.course.figures.rates import ladder, throughput
 from kvstore.course.figures.shares import mix, time_by_station
+from kvstore.course.figures.waits import latency_by_answer
 
 __all__ = [
     "calls_over_time",
     "in_flight_over_time",
     "ladder",
+    "latency_by_answer",
     "memory",
     "mix",
     "reply_order",
