@@ -434,6 +434,8 @@ def test_the_active_environment_really_runs_the_tests(checkout, tmp_path):
     (record / "direct_url.json").write_text(
         f'{{"url": "{checkout.as_uri()}", "dir_info": {{"editable": true}}}}'
     )
+    (checkout / "tests").mkdir()
+    (checkout / "tests" / "test_nothing.py").touch()  # older ones warn of a folder without tests
     settings = {
         **os.environ,
         "VIRTUAL_ENV": sys.prefix,
