@@ -5,7 +5,6 @@ flight on one call. Strategies are written in these verbs and never count anythi
 """
 
 import asyncio
-import itertools
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -22,6 +21,9 @@ from kvstore.measure.codes import CANCELLED, CREATE, OK, STATUSES
 from kvstore.measure.recorder import Recorder
 from kvstore.measure.stations import UNKNOWN_STATIONS, StationTimes, from_metadata
 from kvstore.v1 import kvstore_pb2_grpc
+
+LATE_REPORTS_S = 0.1
+"""Seconds an event loop stays open for gRPC after its calls were cancelled."""
 
 
 class Answer(NamedTuple):
@@ -55,7 +57,7 @@ class Client:
         self._acalls: dict[int, Any] = {}
         self._aio_stub: Any = None
         self._aio: tuple[asyncio.AbstractEventLoop, asyncio.Task[object]] | None = None
-        self._issued = itertools.count(1)
+        self._count = threading.Lock()
         self.issued = 0
         self._origin_s = time.perf_counter()
         self._idle = threading.Event()
@@ -75,7 +77,8 @@ class Client:
 
     def sending(self) -> float:
         """Count one call as sent; return the time."""
-        self.issued = next(self._issued)  # one step of the interpreter: threads may race here
+        with self._count:  # threads may send at once, and `+=` alone loses one of two
+            self.issued += 1
         return self.now_s()
 
     # Waiting for the answer
@@ -165,8 +168,17 @@ class Client:
                 finally:
                     self._aio = None
 
+        async def until_settled() -> None:
+            try:
+                await with_channel()
+            except BaseException:
+                # gRPC reports the end of a cancelled call a moment later, to this loop. Were
+                # it closed by then, the next run's loop would stumble over the report.
+                await asyncio.sleep(LATE_REPORTS_S)
+                raise
+
         with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
-            runner.run(with_channel())
+            runner.run(until_settled())
 
     async def acall(self, operation: Operation) -> Answer:
         """Send one operation and wait for its answer, letting other tasks run."""

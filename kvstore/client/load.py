@@ -205,14 +205,15 @@ def _told(
 def _returned_or_raised(run: Run, watch: Watch, target: Target) -> Run:
     if run.outcome == "interrupted":
         raise RunInterrupted(run)
-    if run.outcome == "server gone" or (watch.error and watch.sampler.server_gone()):
+    if run.outcome == "server gone":
         raise ServerGone(
             f"the server at {target.address} ended after {run.window_s:.1f} s of the run."
             " Start it again with `with serving() as server:` and repeat the cell; what was"
             f" measured is in the error's `.run`: {run!r}",
             run,
         )
-    if watch.error is not None and run.outcome == "complete":
+    if run.outcome == "failed":
+        assert watch.error is not None
         raise RunFailed(f"{_root(watch.error)}; the run so far: {run!r}", run) from watch.error
     return run
 

@@ -42,6 +42,7 @@ class Stream:
         self._waiting: dict[int, _Waiting] = {}
         self._next_id = 0
         self._broken: StreamBroken | None = None
+        self._why_cancelled = "it was cancelled"
 
     async def __aenter__(self) -> "Stream":
         self._call = self._stub.Pipeline()
@@ -70,19 +71,24 @@ class Stream:
         """Match replies to requests until the stream ends."""
         try:
             async for reply in self._call:
-                sent = self._waiting.pop(reply.id)
-                self._record(sent, reply)
+                self._record(self._waiting[reply.id], reply)
+                del self._waiting[reply.id]
                 self._on_reply()
             if self._waiting:
                 self._break("the server closed it")
         except grpc.aio.AioRpcError as error:
             self._break(f"{error.code().name}: {error.details()}")
         except asyncio.CancelledError:
-            self._break("it was cancelled")
+            self._break(self._why_cancelled)
             raise
+        except Exception as strange:  # a reply that no request of ours asked for
+            self._call.cancel()
+            self._break(f"a reply made no sense: {strange!r}")
 
     def _record(self, sent: _Waiting, reply: pb.PipelineResponse) -> None:
         operations, statuses = sent.operations, reply.statuses
+        if len(statuses) != len(operations):
+            raise ValueError(f"{len(statuses)} statuses for {len(operations)} operations")
         ok = statuses.count(OK)
         first = operations[0]
         self._client.recorder.record(
@@ -124,6 +130,7 @@ class Stream:
             await asyncio.sleep(min(1.0, deadline_s / 4))
             oldest = next(iter(self._waiting.values()), None)
             if oldest is not None and self._client.now_s() - oldest.sent_s > deadline_s:
+                self._why_cancelled = f"no reply within the deadline of {deadline_s:g} s"
                 self._call.cancel()
                 return
 

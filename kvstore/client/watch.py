@@ -9,10 +9,13 @@ from typing import Any
 from kvstore.client.client import Client
 from kvstore.client.schedule import Schedule
 from kvstore.client.strategies import Strategy
+from kvstore.measure.codes import UNAVAILABLE
 from kvstore.measure.sampler import Sample, Sampler
 
 DRAIN_S = 5.0
 """Seconds that calls in flight get to finish after Ctrl-C, before they are cancelled."""
+DYING_S = 0.5
+"""Seconds between a dying server's last answer and the end of its process."""
 SETTLE_S = 10.0
 """Seconds to wait for the last records once all calls were cancelled."""
 
@@ -74,6 +77,7 @@ class Watch:
             raise
         schedule.stop()
         self._end(ended)
+        self._judge()
         self.elapsed_s = self.client.now_s()
         self._sample(None)
 
@@ -119,6 +123,24 @@ class Watch:
         # was between two calls when the channel closed is one. They get an end as well.
         if not ended.is_set() or self.client.in_flight:
             self._cancel(ended)
+
+    def _judge(self) -> None:
+        """Tell a server that has gone, and a strategy that failed, from a run that is complete."""
+        if self.outcome != "complete":
+            return
+        trouble = self.error is not None or self._unavailable_at_last()
+        end_s = time.perf_counter() + (DYING_S if trouble else 0.0)
+        while not (gone := self.sampler.server_gone()) and time.perf_counter() < end_s:
+            time.sleep(0.01)
+        if gone:
+            self.outcome = "server gone"
+        elif self.error is not None:
+            self.outcome = "failed"
+
+    def _unavailable_at_last(self) -> bool:
+        """Whether the last call to end found no server, as calls do once it has gone."""
+        records = self.client.recorder.array()
+        return bool(len(records)) and records["status"][-1] == UNAVAILABLE
 
     def _cancel(self, ended: threading.Event) -> None:
         closing = threading.Thread(target=self.client.cancel, daemon=True)

@@ -60,7 +60,7 @@ class Run:
     issued: int
     """Calls sent, counted at sending: a count apart from the records."""
     outcome: str
-    """"complete", "interrupted", "memory ceiling" or "server gone"."""
+    """"complete", "interrupted", "memory ceiling", "server gone" or "failed"."""
     records: npt.NDArray[np.void] = field(compare=False)
     """One row of `recorder.CALL` for each call, in the order of their answers."""
     samples: pd.DataFrame = field(compare=False)
