@@ -1,0 +1,117 @@
+"""What runs say of the machine they were made on, as tables with units."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from kvstore.measure import Run, cores, describe_host
+from kvstore.model import Station
+
+QUANTILES = {"fastest": 0.0, "p50": 0.5, "p90": 0.9, "p99": 0.99, "slowest": 1.0}
+
+
+class Price(NamedTuple):
+    """Processor seconds that one call cost, on each side."""
+
+    client_s: float
+    server_s: float
+
+    @property
+    def together_s(self) -> float:
+        """Both sides."""
+        return self.client_s + self.server_s
+
+
+def host() -> pd.DataFrame:
+    """The machine and the versions in use, one row each."""
+    told = describe_host()
+    names = {"memory_bytes": "memory", "cores": "cores for this process"}
+    shown = {names.get(name, name): _words(name, value) for name, value in told.items()}
+    return pd.DataFrame({"this machine": shown})
+
+
+def price_s(run: Run) -> Price:
+    """Processor seconds per call. NaN on the server's side when it cannot be seen from here."""
+    calls = max(1, len(run.records))
+    return Price(run.client_cpu.total_s / calls, run.server_cpu.total_s / calls)
+
+
+def cores_busy(run: Run) -> float:
+    """How many cores client and server kept busy together, on average over the run."""
+    return (run.client_cpu.total_s + run.server_cpu.total_s) / run.window_s
+
+
+def cpu_per_call(runs: Mapping[str, Run]) -> pd.DataFrame:
+    """Processor microseconds per call of client and server, beside the time between two answers."""
+    rows = {}
+    for name, run in runs.items():
+        price = price_s(run)
+        rows[name] = {
+            "client CPU (µs/call)": 1e6 * price.client_s,
+            "server CPU (µs/call)": 1e6 * price.server_s,
+            "together (µs/call)": 1e6 * price.together_s,
+            "one answer every (µs)": 1e6 / run.answered_per_s if run.answered_per_s else np.nan,
+        }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("run").round(0).astype("Int64")
+
+
+def cpu_stations(run: Run) -> list[Station]:
+    """The processors as stations, each with the demand that this run showed.
+
+    A Python process runs one thread of Python at a time, so each process counts as one core.
+    With one core for both, they share it.
+    """
+    price = price_s(run)
+    if cores() < 2:
+        return [Station("the one core", price.together_s)]
+    return [
+        Station("CPU of the client", price.client_s),
+        Station("CPU of the server", price.server_s),
+    ]
+
+
+def round_trips(runs: Mapping[str, Run]) -> pd.DataFrame:
+    """Quantiles of the residence time of each run's calls, in microseconds."""
+    rows = {
+        name: {
+            f"{label} (µs)": round(1e6 * float(np.quantile(run.calls["residence_s"], quantile)))
+            for label, quantile in QUANTILES.items()
+        }
+        for name, run in runs.items()
+    }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("run")
+
+
+def timer(runs: Mapping[str, Run]) -> pd.DataFrame:
+    """The disk time that was asked for, and the one that each kind of call got, in milliseconds.
+
+    ValueError when the server of a run was not set to tell its station times.
+    """
+    rows = []
+    for name, run in runs.items():
+        told = run.server["settings"]
+        calls = run.calls.dropna(subset=["disk_s"])
+        if not len(calls):
+            raise ValueError(
+                f"the run {name} has no station times: start its server with station_times=True"
+            )
+        for operation, group in calls.groupby("operation", observed=True):
+            delay = "read_delay_s" if operation == "retrieve" else "write_delay_s"
+            asked_ms, got_ms = 1e3 * told[delay], 1e3 * group["disk_s"]
+            rows.append(
+                {
+                    "server": name,
+                    "asked (ms)": asked_ms,
+                    "got, least (ms)": got_ms.min(),
+                    "got, median (ms)": got_ms.median(),
+                    "got, most (ms)": got_ms.max(),
+                    "off by, median (ms)": got_ms.median() - asked_ms,
+                }
+            )
+    return pd.DataFrame(rows).set_index(["server", "asked (ms)"]).sort_index().round(3)
+
+
+def _words(name: str, value: object) -> str:
+    return f"{float(str(value)) / 1e9:.1f} GB" if name == "memory_bytes" else str(value)

@@ -1,0 +1,48 @@
+import pytest
+
+from kvstore.course import landing, predict, progress
+from kvstore.course.execute import NOTEBOOKS
+
+
+def shown(page):
+    landing.your_progress()
+    return page[-1]["text/plain"]
+
+
+def test_a_newcomer_is_sent_to_the_first_lesson(page):
+    assert "Go on with `00_start_here`." in shown(page)
+    assert all(lesson in shown(page) for lesson in landing.LESSONS.values())
+
+
+def test_a_lesson_that_was_begun_is_gone_on_with(page):
+    predict("01.mix", 20)
+    predict("01.reads")
+
+    assert "1 of 2" in shown(page)
+    assert "Go on with `01_blocking`." in shown(page)
+
+
+def test_after_a_lesson_comes_the_next_that_exists(page):
+    predict("03.mix", 20)
+    progress.record_answer("03.limit", "passed", "")
+
+    assert "Go on with `05_pipelined`." in shown(page)
+
+
+def test_after_the_last_lesson_nothing_else_is_promised(page):
+    predict("05.window", 20)
+    progress.record_answer("05.log", "passed", "")
+
+    assert "Go on with `05_pipelined`." in shown(page)
+
+
+def test_an_exercise_that_was_only_looked_at_keeps_the_lesson_open(page):
+    predict("01.mix", 20)
+    progress.record_answer("01.loop", "not attempted", "")
+
+    assert "Go on with `01_blocking`." in shown(page)
+
+
+@pytest.mark.parametrize("lesson", landing.LESSONS.values())
+def test_a_lesson_on_the_map_is_there(lesson):
+    assert (NOTEBOOKS / f"{lesson}.ipynb").exists()

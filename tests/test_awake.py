@@ -1,0 +1,44 @@
+"""The processes that keep cores awake come, and go."""
+
+import time
+
+import psutil
+import pytest
+
+from kvstore.awake import keeping_awake
+
+pytestmark = pytest.mark.slow
+
+
+def turning():
+    """The processes of this test that keep a core awake."""
+    return [
+        each
+        for each in psutil.Process().children(recursive=True)
+        if each.is_running() and "kvstore.awake" in " ".join(each.cmdline())
+    ]
+
+
+def test_each_core_gets_a_process_for_as_long_as_the_block_lasts():
+    with keeping_awake(2):
+        assert len(turning()) == 2
+
+    assert [] == turning()
+
+
+def test_they_work_and_give_way_to_everybody_else():
+    with keeping_awake(1):
+        (process,) = turning()
+        before_s = process.cpu_times().user
+        end_s = time.perf_counter() + 10.0
+        while process.cpu_times().user == before_s and time.perf_counter() < end_s:
+            time.sleep(0.05)
+
+        assert process.cpu_times().user > before_s
+
+
+def test_an_error_in_the_block_ends_them_too():
+    with pytest.raises(KeyError), keeping_awake(1):
+        raise KeyError("something else went wrong")
+
+    assert [] == turning()
