@@ -219,7 +219,16 @@ def lab(arguments: Sequence[str]) -> int:
         command += ["--no-browser"]
     if options.port is not None:
         command += [f"--ServerApp.port={options.port}", "--ServerApp.port_retries=0"]
-    hand_over(course_python(), command, {"JUPYTER_PREFER_ENV_PATH": "1"})  # our kernel first
+    hand_over(course_python(), command, lab_environment())
+
+
+def lab_environment() -> dict[str, str]:
+    """Take our kernel before one of the user's, and do not ask whether news are wanted."""
+    settings = [str(ROOT / "tools" / "jupyter"), os.environ.get("JUPYTER_CONFIG_PATH")]
+    return {
+        "JUPYTER_PREFER_ENV_PATH": "1",
+        "JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, settings)),
+    }
 
 
 def lab_settings() -> list[str]:

@@ -69,6 +69,7 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
     place = tmp_path / "my courses"
     (place / "notebooks").mkdir(parents=True)
     shutil.copy(ROOT / "course.py", place)
+    shutil.copytree(ROOT / "tools" / "jupyter", place / "tools" / "jupyter")
     empty = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     (place / "notebooks" / "00_start_here.ipynb").write_text(json.dumps(empty))
     homes = {name: str(tmp_path / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR")}
@@ -101,11 +102,14 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
 
 def test_it_opens_at_the_first_page_with_our_kernel_and_ends_with_one_ctrl_c(lab):
     """One story, because coming up takes seconds."""
-    landed, page = lab.ask("/")
+    landed, _ = lab.ask("/")
     assert landed.endswith("/lab/tree/00_start_here.ipynb")
     assert json.loads(lab.ask("/api/contents/00_start_here.ipynb?content=0")[1])["type"]
 
-    assert re.search(r'"news": ?\{"disabled": ?true\}', page)
+    notification = "/lab/api/settings/@jupyterlab/apputils-extension:notification"
+    defaults = json.loads(lab.ask(notification)[1])["schema"]["properties"]
+    assert defaults["fetchNews"]["default"] == "false"  # "none" asks the learner at first sight
+    assert defaults["checkForUpdates"]["default"] is False
 
     kernel = json.loads(lab.ask("/api/kernels", b'{"name": "python3"}')[1])
     assert kernel["name"] == "python3"
