@@ -14,6 +14,7 @@ from matplotlib.text import Text
 from kvstore.course import figures, tables
 from kvstore.course.figures import style
 from kvstore.measure import Run
+from kvstore.measure.stations import StationTimes
 from kvstore.model import Prediction, Station
 
 pytestmark = [pytest.mark.usefixtures("no_windows"), pytest.mark.slow]
@@ -124,6 +125,14 @@ def test_the_bound_bends_at_the_knee():
 
     assert "N* = 41" in texts
     assert "1/D_max = 1,000/s (processor)" in texts
+
+
+def test_a_wait_of_seconds_is_written_out():
+    """3,756 ms, and not 3.76e+03: it is read from the back row."""
+    long = run_of([(0.0, 3.8, "update", "OK", StationTimes(0.0, 3.756, 0.042, 0.0))])
+    ax = figures.time_by_station(long)
+
+    assert "3,756" in [text.get_text() for text in ax.texts]
 
 
 def test_two_servers_on_the_same_axes_share_one_key():

@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from kvstore.course import tables
 from kvstore.course.figures import style
 from kvstore.course.named import Runs
+from kvstore.course.rendering import number
 
 ROOM = 0.07
 """A part with less than this share of the widest bar has no number written into it."""
@@ -51,7 +52,7 @@ def _stack(ax: Axes, data: pd.DataFrame, parts: dict[str, tuple[str, str]]) -> N
         for row, (start, width) in enumerate(zip(left, widths, strict=True)):
             if width >= ROOM * widest:
                 ax.text(
-                    start + width / 2, row, f"{width:.3g}", ha="center", va="center",
+                    start + width / 2, row, number(width), ha="center", va="center",
                     bbox=style.PAPER,
                 )  # fmt: skip
         left = left + widths
