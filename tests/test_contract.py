@@ -1,0 +1,211 @@
+"""Every strategy against a real server, on both stacks: each call is sent once and ends once."""
+
+import subprocess
+import sys
+import threading
+from collections import Counter
+
+import grpc
+import numpy as np
+import pytest
+
+from kvstore.client import load, pacing, strategies, workload
+from kvstore.client.strategies import STRATEGIES, bounded, futures, pipelined
+from kvstore.measure import audit
+from kvstore.measure.stations import StationTimes
+from kvstore.server import serving
+
+SMALL = workload.crud(value_bytes_mean=100)
+
+every_strategy = pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: s.__name__)
+
+
+def counted(run) -> dict[str, int]:
+    """The run's operations by kind and status, in the words of the server's own count."""
+    return dict(Counter(run.calls["operation"].astype(str) + "/" + run.calls["status"].astype(str)))
+
+
+@every_strategy
+def test_every_call_is_sent_once_and_ends_once(strategy, quick_server):
+    """By the client's own count, by Little's law, and by the server's count."""
+    run = load.run(strategy, quick_server, SMALL, in_flight=8, calls=80)
+    checked = audit(run)
+
+    assert (80, 80, 0) == (checked.issued, checked.recorded, checked.unknown)
+    assert checked.relative_error <= 1e-9
+    assert checked.holds
+    assert run.server["operations"] == counted(run)
+    assert "complete" == run.outcome
+
+
+@every_strategy
+def test_only_answers_of_the_contract_come_back(strategy, quick_server):
+    run = load.run(strategy, quick_server, SMALL, in_flight=8, calls=80)
+
+    assert set(run.outcomes()) <= {"OK", "NOT_FOUND", "ALREADY_EXISTS"}
+    assert run.outcomes()["OK"] >= 30  # two in flight may ask for one key, and one be late
+
+
+@every_strategy
+def test_a_limit_on_calls_in_flight_is_kept(strategy, quick_server):
+    run = load.run(strategy, quick_server, SMALL, in_flight=5, calls=60)
+    sent_s, done_s = run.records["sent_s"], run.records["done_s"]
+    most = max(np.count_nonzero((sent_s <= at_s) & (done_s > at_s)) for at_s in sent_s)
+
+    if strategy is futures:
+        assert 0 == run.in_flight
+        assert most > 5
+    else:
+        assert most <= (1 if strategy is strategies.blocking else 5)
+
+
+@every_strategy
+@pytest.mark.slow
+def test_a_run_of_some_seconds_ends_with_them(strategy, quick_server):
+    """What was sent before the end is still answered; nothing is sent after it."""
+    due_times = pacing.constant_rate(200)  # `futures` would otherwise send thousands
+    run = load.run(strategy, quick_server, SMALL, in_flight=4, duration_s=0.3, due_times=due_times)
+
+    assert run.records["due_s"].max() < 0.3
+    assert run.records["sent_s"].min() >= 0
+    assert audit(run).holds
+    if strategy is not strategies.blocking:  # one at a time may be too slow for 200/s
+        assert 60 == run.issued
+
+
+@every_strategy
+def test_where_the_server_tells_its_stations_they_fit_into_the_residence(strategy, quick_server):
+    """Times of two clocks that start apart: the stations are durations, and their sum fits."""
+    calls = load.run(strategy, quick_server, SMALL, in_flight=4, calls=40).calls
+    told_s = calls[list(StationTimes._fields)].sum(axis=1, skipna=False)
+
+    assert not told_s.isna().any()
+    assert (told_s <= calls["residence_s"]).all()
+    assert (calls["disk_s"] > 0).all()
+
+
+@every_strategy
+def test_reads_ask_for_keys_that_were_created_before(strategy, quick_server):
+    reads = workload.reads(keys=3, value_bytes_mean=200, sizes="fixed")
+    run = load.run(strategy, quick_server, reads, in_flight=4, calls=20)
+
+    assert {"OK": 20} == run.outcomes()
+    assert {"retrieve": 1.0} == run.mix()
+    assert {200} == set(run.calls["reply_bytes"])
+    assert {"retrieve/OK": 20} == run.server["operations"]  # the creates are not part of it
+
+
+@pytest.mark.parametrize(
+    "strategy", [s for s in STRATEGIES if s is not futures], ids=lambda s: s.__name__
+)
+def test_one_after_another_a_seed_gives_the_same_operations(strategy, quick_server):
+    """With one in flight nothing is left to chance but the bytes of the keys."""
+    fixed = workload.crud(sizes="fixed", value_bytes_mean=100)  # short keys may be known already
+    runs = [load.run(strategy, quick_server, fixed, in_flight=1, calls=30) for _ in range(2)]
+    one, other = (run.calls[["operation", "request_bytes"]] for run in runs)
+
+    assert one.equals(other)
+
+
+@pytest.mark.parametrize("batch", [1, 4, 32])
+@pytest.mark.parametrize("streams", [1, 3])
+def test_batches_and_streams_lose_nothing(batch, streams, quick_server):
+    run = load.run(
+        pipelined, quick_server, SMALL, in_flight=6, calls=100, batch=batch, streams=streams
+    )
+
+    assert 100 == run.records["operations"].sum()
+    assert run.operations_ok == sum(
+        count for name, count in run.server["operations"].items() if name.endswith("/OK")
+    )
+    assert 100 == sum(run.server["operations"].values())
+    assert audit(run).holds
+    assert {"batch": batch, "streams": streams}.items() <= run.settings.items()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "strategy", [s for s in STRATEGIES if s is not strategies.blocking], ids=lambda s: s.__name__
+)
+def test_one_lock_serves_one_at_a_time_and_locks_of_keys_do_not(strategy, locked_servers):
+    """Twelve in flight: one lock allows 100/s, none 1,200/s. The margin is as wide as that."""
+    rate = {
+        locking: load.run(strategy, server, SMALL, in_flight=12, calls=36).answered_per_s
+        for locking, server in locked_servers.items()
+    }
+
+    assert rate["global"] <= 100.0
+    assert rate["per_key"] > 2 * rate["global"]
+
+
+@pytest.fixture(scope="module")
+def locked_servers(stack):
+    """Two servers of 10 ms an operation, one with one lock and one without."""
+    settings = {"read_delay_s": 0.01, "write_delay_s": 0.01, "use_asyncio": stack == "asyncio"}
+    with (
+        serving(locking="global", **settings) as one_lock,
+        serving(locking="per_key", **settings) as many,
+    ):
+        yield {"global": one_lock, "per_key": many}
+
+
+@pytest.mark.slow
+def test_ten_thousand_through_bounded_lose_nothing(own_server, stack):
+    """Sent without a pause; on asyncio the first is answered when most have been sent."""
+    server = own_server(write_delay_s=4.0 if stack == "asyncio" else 0.05)
+    creates = workload.crud(mix={"create": 1}, sizes="fixed", key_bytes_mean=16, value_bytes_mean=8)
+    run = load.run(bounded, server, creates, in_flight=10_000, calls=10_000)
+
+    assert {"OK": 10_000} == run.outcomes()
+    assert {"create/OK": 10_000} == run.server["operations"]
+    assert audit(run).holds
+    assert run.samples["in_flight"].max() > 1_000
+
+
+DEFAULT_SERVER = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+import grpc
+
+class Hold(grpc.GenericRpcHandler):
+    def service(self, details):
+        return grpc.unary_unary_rpc_method_handler(lambda request, context: sys.stdin.read())
+
+server = grpc.server(ThreadPoolExecutor(1))
+server.add_generic_rpc_handlers([Hold()])
+print(server.add_insecure_port("127.0.0.1:0"), flush=True)
+server.start()
+server.wait_for_termination()
+"""
+
+
+@pytest.mark.slow
+def test_a_server_without_our_limits_still_loses_calls_of_a_burst():
+    """The canary: when it stops singing, `server/limits.py` has had its day."""
+    lost = threading.Event()
+
+    def note(call: grpc.Future) -> None:
+        if call.code() is grpc.StatusCode.CANCELLED:
+            lost.set()
+
+    with subprocess.Popen(
+        [sys.executable, "-c", DEFAULT_SERVER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
+        assert server.stdout is not None
+        address = f"127.0.0.1:{server.stdout.readline().strip()}"
+        with grpc.insecure_channel(address) as channel:
+            method = channel.unary_unary("/any/method")
+            for _ in range(5):
+                for _ in range(10_000):
+                    method.future(b"").add_done_callback(note)
+                    if lost.is_set():
+                        break
+                if lost.wait(2.0):
+                    break
+            seen = lost.is_set()  # closing the channel cancels the others
+        server.kill()
+
+    assert seen
