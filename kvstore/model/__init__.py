@@ -2,6 +2,7 @@
 
     prediction  a number, its reason and the station that binds
     laws        Little's law, the utilisation law, the mean service time of a mix
+    mix         what a client sends that can only ask for keys it knows
     bounds      throughput and residence time of a closed loop, N*
     memory      when an unlimited sender reaches a memory ceiling
 
