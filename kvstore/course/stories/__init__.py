@@ -6,5 +6,6 @@ reply_order      replies as they finish, against a protocol that answers in orde
 link             a stream as two verbs, send and receive, for code of your own (lesson 05)
 replicated_log   a leader that copies its log to a follower, pipelined (lesson 05)
 contract         the messages on the wire, from the proto file
+counted          says which run of several is under way
 pictures         the figures of these stories
 """

@@ -100,7 +100,7 @@ def cost_of_a_message(
     `fitted` are the sizes that the line was drawn through; the others test it.
     """
     with style.canvas(ax) as ax:
-        reach = np.geomspace(1, max(sizes) * 1.2, 100)
+        reach = np.array([0.0, max(sizes) * 1.06])
         ax.plot(reach, 1e6 * (fixed_s + each_s * reach), color=style.PREDICTED, label="a + b·k")
         for size, cost in zip(sizes, cost_s, strict=True):
             ax.plot(
@@ -114,8 +114,7 @@ def cost_of_a_message(
             "a: the price of a message", (0.98, 1e6 * fixed_s), (0, -18), ha="right",
             xycoords=("axes fraction", "data"), textcoords="offset points", color=style.GREY,
         )  # fmt: skip
-        ax.set_xscale("log", base=2)
-        style.plain_numbers(ax.xaxis)
+        ax.set_xlim(0.0, max(sizes) * 1.06)
         ax.set_xticks(list(sizes))
         ax.set_ylim(0.0, 1.2e6 * max([*cost_s, fixed_s + each_s * max(sizes)]))
         ax.set(xlabel="operations in a message, k (operations)", ylabel="time for a message (µs)")

@@ -20,6 +20,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import grpc
 import pandas as pd
@@ -109,6 +110,8 @@ class Replication:
     """Requests sent, those that were sent again included."""
     unknown: int
     """Entries that were in flight when a stream broke: stored or not, nobody knew."""
+    started_at: str
+    """Local time of the start, ISO 8601, to the millisecond."""
 
     @property
     def duration_s(self) -> float:
@@ -184,6 +187,7 @@ class _Leader:
         self.committed = CommitIndex()
         self._cut_after = cut_after
         self._origin_s = 0.0
+        self._started_at = datetime.now().astimezone().isoformat(timespec="milliseconds")
         self._sent_s: dict[int, float] = {}
         self._acks: list[tuple[int, int, float, float, str, int]] = []
         self._sent = self._unknown = self._streams = 0
@@ -266,6 +270,7 @@ class _Leader:
             pd.DataFrame(self._acks, columns=names),
             self._sent,
             self._unknown,
+            self._started_at,
         )
 
 

@@ -13,6 +13,8 @@ import pandas as pd
 
 from kvstore.client import load, workload
 from kvstore.client.strategies import Strategy, blocking, pipelined, tasks
+from kvstore.course import rendering
+from kvstore.course.stories.counted import counted
 from kvstore.measure import Run
 from kvstore.model import Station
 
@@ -87,10 +89,13 @@ def race(
     chosen = {n: how for n, how in clients(calls).items() if not only or n in only}
     runs: dict[str, list[Run]] = {name: [] for name in chosen}
     load.run(pipelined, server, ECHO, in_flight=16, calls=200)  # warms the server; not counted
+    order: list[str] = []
     for number in range(rounds):
         first = number % len(chosen)
-        for name, (strategy, in_flight) in [*chosen.items()][first:] + [*chosen.items()][:first]:
-            runs[name].append(make_run(strategy, server, ECHO, in_flight=in_flight, calls=calls))
+        order += [*chosen][first:] + [*chosen][:first]
+    for name in counted(order):
+        strategy, in_flight = chosen[name]
+        runs[name].append(make_run(strategy, server, ECHO, in_flight=in_flight, calls=calls))
     return runs
 
 
@@ -126,20 +131,31 @@ def ratios(runs: Mapping[str, Sequence[Run]]) -> pd.DataFrame:
             "real here": _median(shares),
             "from": min(shares),
             "to": max(shares),
-            "processor here": _processor_s(repeated) / _processor_s(first),
+            "processor here": processor_s(repeated) / processor_s(first),
         }
         if name in PUBLISHED:
             own, base = PUBLISHED[name], PUBLISHED[SYNCHRONOUS]
             row["real published"] = own.real_s / base.real_s
             row["processor published"] = (own.user_s + own.sys_s) / (base.user_s + base.sys_s)
         rows.append(row)
-    return pd.DataFrame(rows).set_index("client").round(2)
+    table = pd.DataFrame(rows).set_index("client").round(2)
+    return table.astype(object).where(table.notna(), rendering.NONE)
 
 
 def times_faster(runs: Mapping[str, Sequence[Run]], than: str = SYNCHRONOUS) -> float:
     """How many times faster the pipelined client was, in the middle round."""
     pairs = zip(runs[than], runs[PIPELINED], strict=True)
     return _median([slow.window_s / fast.window_s for slow, fast in pairs])
+
+
+def fastest_s(runs: Sequence[Run]) -> float:
+    """The shortest of repeated runs, in seconds: the one that was disturbed least."""
+    return min(run.window_s for run in runs)
+
+
+def processor_s(runs: Sequence[Run]) -> float:
+    """User and system time of both processes together, of the middle run."""
+    return _median([run.client_cpu.total_s + run.server_cpu.total_s for run in runs])
 
 
 class Parts(NamedTuple):
@@ -178,13 +194,12 @@ def batches(
 ) -> dict[int, Run]:
     """So many messages of each size, interleaved; of the rounds, the least disturbed run."""
     best: dict[int, Run] = {}
-    for _ in range(rounds):
-        for size in sizes:
-            run = load.run(
-                pipelined, server, ECHO, in_flight=in_flight, calls=messages * size, batch=size
-            )
-            if size not in best or run.window_s < best[size].window_s:
-                best[size] = run
+    for size in counted(list(sizes) * rounds, "size, run"):
+        run = load.run(
+            pipelined, server, ECHO, in_flight=in_flight, calls=messages * size, batch=size
+        )
+        if size not in best or run.window_s < best[size].window_s:
+            best[size] = run
     return best
 
 
@@ -211,11 +226,6 @@ def by_size(runs: Mapping[int, Run]) -> pd.DataFrame:
         .set_index("operations in a message")
         .round(2)
     )
-
-
-def _processor_s(runs: Sequence[Run]) -> float:
-    """User and system time of both processes together."""
-    return _median([run.client_cpu.total_s + run.server_cpu.total_s for run in runs])
 
 
 def _median(values: Sequence[float]) -> float:
