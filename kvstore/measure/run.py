@@ -7,14 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from kvstore.measure.codes import KINDS, NO_ANSWER, OK, STATUSES
 from kvstore.measure.recorder import CALL
+
+if TYPE_CHECKING:
+    # The server knows this room too and starts often: pandas would be most of its start.
+    import pandas as pd
 
 FORMAT = 1
 """Version of the file that `Run.save` writes."""
@@ -63,14 +66,16 @@ class Run:
     """"complete", "interrupted", "memory ceiling", "server gone" or "failed"."""
     records: npt.NDArray[np.void] = field(compare=False)
     """One row of `recorder.CALL` for each call, in the order of their answers."""
-    samples: pd.DataFrame = field(compare=False)
+    samples: "pd.DataFrame" = field(compare=False)
     """In flight, issued, answered, memory and threads over time."""
     client_cpu: Cpu = NO_CPU
     server_cpu: Cpu = NO_CPU
 
     @cached_property
-    def calls(self) -> pd.DataFrame:
+    def calls(self) -> "pd.DataFrame":
         """One row for each call, with words for kinds and statuses, in order of sending."""
+        import pandas as pd
+
         frame = pd.DataFrame({name: self.records[name] for name in self.records.dtype.names or ()})
         del frame["kind"]
         frame.insert(3, "residence_s", frame["done_s"] - frame["sent_s"])
@@ -158,6 +163,8 @@ class Run:
     @classmethod
     def load(cls, path: str | Path) -> "Run":
         """Read a run that `save` wrote. Raises `ValueError` when the file is not one."""
+        import pandas as pd
+
         try:
             # Opened here: numpy forgets to close a file that turns out not to be an archive.
             with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:

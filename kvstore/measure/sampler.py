@@ -1,13 +1,15 @@
 """Memory, threads and processor time of two processes, looked at from outside."""
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
-import pandas as pd
 import psutil
 
 from kvstore.measure.run import NO_CPU, Cpu
+
+if TYPE_CHECKING:  # see run.py
+    import pandas as pd
 
 _T = TypeVar("_T")
 
@@ -29,6 +31,9 @@ class Sampler:
     """Looks at this process and, if it runs on this machine, at the server's."""
 
     def __init__(self, server_pid: int | None) -> None:
+        import pandas as pd  # now, not after the run: at a memory ceiling it would have no room
+
+        self._table = pd.DataFrame
         self._client = psutil.Process()
         self._server = _process(server_pid)
         self._samples: list[Sample] = []
@@ -63,9 +68,9 @@ class Sampler:
             Cpu(s1.user_s - s0.user_s, s1.system_s - s0.system_s),
         )
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self) -> "pd.DataFrame":
         """All samples, one row each."""
-        return pd.DataFrame(self._samples, columns=list(Sample._fields), dtype=float)
+        return self._table(self._samples, columns=list(Sample._fields), dtype=float)
 
 
 def _process(pid: int | None) -> psutil.Process | None:

@@ -1,12 +1,14 @@
 """The figures of a run that people compare, with their uncertainty."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from kvstore.measure.codes import OK
 from kvstore.measure.run import Run
+
+if TYPE_CHECKING:  # see run.py
+    import pandas as pd
 
 BATCHES = 20
 """Pieces of a run whose rates are compared for the interval."""
@@ -40,8 +42,10 @@ def throughput_interval(run: Run) -> Interval:
     return Interval(max(0.0, run.throughput_per_s - half), run.throughput_per_s + half)
 
 
-def summary(*runs: Run) -> pd.DataFrame:
+def summary(*runs: Run) -> "pd.DataFrame":
     """One column for each run, one row for each figure, as text for people."""
+    import pandas as pd
+
     return pd.DataFrame(
         [_figures(run) for run in runs], index=[_title(run) for run in runs]
     ).T.fillna("")

@@ -3,6 +3,9 @@
 import json
 import os
 import socket
+import subprocess
+import sys
+from pathlib import Path
 
 import grpc
 import psutil
@@ -124,3 +127,17 @@ def test_the_command_line_says_all_that_the_settings_say(locking):
         name: understood["asyncio" if name == "use_asyncio" else name]
         for name in settings.as_dict()
     }
+
+
+@pytest.mark.slow
+def test_a_server_starts_without_what_only_tables_need():
+    """Lessons start dozens of servers: pandas was most of the processor time of a start."""
+    told = subprocess.run(
+        [sys.executable, "-c", "import kvstore.server.__main__, sys; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(Path(process.__file__).parents[2])},
+    )
+
+    assert not {"pandas", "matplotlib", "IPython"} & set(told.stdout.split())
