@@ -24,7 +24,7 @@ def show_message(*names: str) -> None:
 def definition(name: str) -> str:
     """The text of one message, enum or service; LookupError when the file has none."""
     found = re.search(
-        rf"(?:^//[^\n]*\n)*^(?:message|enum|service) {re.escape(name)} {{.*?^}}",
+        rf"(?:^//[^\n]*\n)*^(?:message|enum|service) {re.escape(name)} (?:{{}}|{{.*?^}})",
         PROTO.read_text("utf-8"),
         re.MULTILINE | re.DOTALL,
     )
