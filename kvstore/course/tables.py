@@ -197,7 +197,7 @@ def little_by_station(run: Run) -> pd.DataFrame:
 
     ValueError as for `time_by_station`.
     """
-    where = time_by_station({"W (ms)": run}).T.rename_axis("station")
+    where = time_by_station({"W (ms)": run}).T.rename_axis(index="station", columns=None)
     where.index = where.index.str.removesuffix(" (ms)")
     where["L = λ·W (calls)"] = audit(run).sent_per_s * where["W (ms)"] / 1e3
     return _rounded(where)
