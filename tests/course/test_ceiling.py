@@ -11,6 +11,7 @@ from made_runs import run_of
 
 from kvstore.course import ceiling
 from kvstore.course.ceiling import Line, Probe
+from kvstore.course.ceiling_picture import memory_by_in_flight
 from kvstore.measure import audit
 
 MB = 1e6
@@ -89,3 +90,14 @@ def test_memory_is_filled_to_the_ceiling_and_nothing_is_left_behind():
     assert audit(done.run).holds
     assert audit(done.probe_run).holds
     assert before == psutil.Process().children(recursive=True)
+
+
+@pytest.mark.usefixtures("no_windows")
+def test_the_cost_of_a_call_is_the_slope_of_a_line():
+    run = filled()
+    ax = memory_by_in_flight(run, ceiling.probe(run))
+
+    assert {"client", "server", "50 kB a call", "30 kB a call"} == {
+        line.get_label() for line in ax.lines
+    }
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("in flight (calls)", "resident memory (MB)")
