@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from types import FrameType
 from typing import IO, Any
 
 import psutil
@@ -121,23 +122,18 @@ def child(module: str, arguments: Sequence[str], *, grace_s: float = 2.0) -> Ite
 
 def _shielded(action: Callable[[], None]) -> None:
     """Finish `action` even if Ctrl-C comes meanwhile; raise the interrupt afterwards."""
-    done = threading.Event()  # not `Thread.join`: see client/watch.py
-
-    def work() -> None:
-        try:
-            action()
-        finally:
-            done.set()
-
-    threading.Thread(target=work).start()
-    interrupted: KeyboardInterrupt | None = None
-    while not done.is_set():
-        try:
-            done.wait()
-        except KeyboardInterrupt as again:
-            interrupted = again
-    if interrupted is not None:
-        raise interrupted
+    usual = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(usual):
+        action()  # Python interrupts the main thread only
+        return
+    came: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda *what: came.append(what))
+    try:
+        action()
+    finally:
+        signal.signal(signal.SIGINT, usual)
+    if came:
+        usual(*came[-1])
 
 
 def end_with_parent(parent_pid: int, on_stop: Callable[[], object]) -> None:

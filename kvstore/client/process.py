@@ -93,6 +93,8 @@ def run_in_process(
             interrupted = _look_on(process, on_sample, memory_ceiling_bytes)
             said = process.error_text()
         if not path.exists():
+            if interrupted:
+                raise KeyboardInterrupt  # before the run began: there is nothing to account for
             raise _error(said, process.popen.returncode)
         run = Run.load(path)
     if interrupted or run.outcome == "interrupted":

@@ -38,6 +38,7 @@ class Watch:
         """Whether to send no more. The schedule asks every few calls: memory can grow fast."""
         if self.outcome == "complete" and self._over_the_ceiling():
             self.outcome = "memory ceiling"
+            self._sample(None)  # the look that found it is the highest there will be
         return self.outcome == "memory ceiling"
 
     def _over_the_ceiling(self) -> bool:

@@ -1,0 +1,276 @@
+"""When things go wrong in the middle: every call has an end, and the error names the cause."""
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from itertools import count
+
+import psutil
+import pytest
+
+from kvstore.client import load, pacing, strategies, workload
+from kvstore.client.process import run_in_process
+from kvstore.client.strategies import STRATEGIES, bounded, futures, pipelined
+from kvstore.client.watch import DRAIN_S
+from kvstore.measure import audit
+from kvstore.server import Server, serving
+
+SMALL = workload.crud(value_bytes_mean=100)
+SETTINGS = {"read_delay_s": 0.01, "write_delay_s": 0.02, "locking": "per_key"}
+
+every_strategy = pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: s.__name__)
+
+
+def pace(strategy) -> Iterator[float] | None:
+    """Keeps the unlimited strategy from sending thousands; the others pace themselves."""
+    return pacing.constant_rate(200) if strategy is futures else None
+
+
+def midway(what, *arguments):
+    """Takes samples until some calls were answered; a moment later something happens."""
+    happens = threading.Timer(0.03, what, arguments)
+
+    def on_sample(sample) -> None:
+        if sample.answered >= 5 and happens.ident is None:
+            happens.start()
+
+    return on_sample
+
+
+def assert_accounted(run) -> None:
+    assert audit(run).holds, repr(audit(run))
+    assert run.issued == sum(run.outcomes().values()) > 3
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """A server that outlives what is done to it here."""
+    with serving(**SETTINGS) as server:
+        yield server
+
+
+# ---- the server dies -----------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@every_strategy
+def test_a_server_killed_in_the_middle_is_named_and_every_call_has_an_end(strategy, caplog):
+    with serving(**SETTINGS) as doomed:
+        started_s = time.perf_counter()
+        with pytest.raises(load.ServerGone) as gone:
+            load.run(
+                strategy, doomed, SMALL, in_flight=8, duration_s=30, due_times=pace(strategy),
+                on_sample=midway(os.kill, doomed.pid, signal.SIGKILL),
+            )  # fmt: skip
+    run = gone.value.run
+
+    assert time.perf_counter() - started_s < 10  # not the 30 s that were asked for
+    assert isinstance(gone.value, load.RunFailed)
+    assert f"the server at {doomed.address} ended after" in str(gone.value)
+    assert "Start it again with `with serving() as server:`" in str(gone.value)
+    assert "server gone" == run.outcome
+    assert run.outcomes()["OK"] > 0
+    assert_accounted(run)
+    assert {"OK", "NOT_FOUND", "ALREADY_EXISTS", "UNAVAILABLE", "CANCELLED", "NO_ANSWER"} >= set(
+        run.outcomes()
+    )
+    assert [] == [record for record in caplog.records if record.name == "asyncio"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", [bounded, pipelined], ids=lambda s: s.__name__)
+def test_a_run_after_a_killed_server_is_not_disturbed_by_it(strategy, server, caplog):
+    """gRPC reports the ends of cancelled calls late; the next run must not stumble over them."""
+    with serving(**SETTINGS) as doomed:
+        with pytest.raises(load.ServerGone):
+            load.run(
+                strategies.tasks, doomed, SMALL, in_flight=8, duration_s=30,
+                on_sample=midway(os.kill, doomed.pid, signal.SIGKILL),
+            )  # fmt: skip
+        after = load.run(strategy, server, SMALL, in_flight=4, calls=40)
+
+    assert "complete" == after.outcome
+    assert [] == [record for record in caplog.records if record.name == "asyncio"]
+
+
+@pytest.mark.slow
+def test_a_server_that_dies_before_the_last_calls_is_noticed_too():
+    """Calls that find nobody end at once, and soon use up the count."""
+    with serving(**SETTINGS) as doomed:
+        threading.Timer(0.3, os.kill, (doomed.pid, signal.SIGKILL)).start()
+        with pytest.raises(load.ServerGone) as gone:
+            load.run(strategies.blocking, doomed, SMALL, calls=60, sample_interval_s=60)
+
+    assert 60 == gone.value.run.issued
+    assert_accounted(gone.value.run)
+
+
+@pytest.mark.slow
+def test_in_a_process_of_its_own_a_run_names_a_killed_server_too():
+    with serving(**SETTINGS) as doomed:
+        threading.Timer(2.0, os.kill, (doomed.pid, signal.SIGKILL)).start()
+        with pytest.raises(load.ServerGone, match="ended after") as gone:
+            run_in_process(pipelined, doomed, SMALL, in_flight=8, duration_s=30)
+
+    assert_accounted(gone.value.run)
+
+
+def test_where_no_server_is_the_run_says_so_before_it_begins(monkeypatch):
+    monkeypatch.setattr("kvstore.client.channel.CONNECT_S", 0.1)
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # bound, and never listening
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+
+        with pytest.raises(ConnectionError, match=f"no server answers at {address}.*Is it run"):
+            load.run(bounded, address, SMALL, calls=1)
+
+
+# ---- the server freezes --------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@every_strategy
+def test_a_frozen_server_keeps_no_call_past_its_deadline(strategy, server, monkeypatch):
+    monkeypatch.setattr(load, "server_status", _unless_frozen(server, load.server_status))
+    freeze = midway(os.kill, server.pid, signal.SIGSTOP)
+    started_s = time.perf_counter()
+    try:
+        run, said = load.run(
+            strategy, server, SMALL, in_flight=4, duration_s=0.6, deadline_s=0.5,
+            due_times=pace(strategy), on_sample=freeze,
+        ), ""  # fmt: skip
+    except load.RunFailed as failed:
+        run, said = failed.run, str(failed)
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+
+    assert time.perf_counter() - started_s < 8
+    assert run.records["done_s"].max() < 5
+    assert_accounted(run)
+    if strategy is pipelined:  # one deadline for the stream: when it passes, the stream breaks
+        assert run.outcomes()["NO_ANSWER"] >= 1
+        assert "the stream broke (no reply within the deadline of 0.5 s)" in said
+        assert "they are recorded as NO_ANSWER" in said
+    else:
+        assert run.outcomes()["DEADLINE_EXCEEDED"] >= 1
+
+
+def _unless_frozen(server, ask):
+    """Do not wait 2 s for what a frozen server has counted: tests have no time."""
+
+    def asked(channel, target, timeout_s, **how):
+        frozen = psutil.Process(server.pid).status() == psutil.STATUS_STOPPED
+        return ask(channel, target, 0.05 if frozen else timeout_s, **how)
+
+    return asked
+
+
+# ---- the learner interrupts ----------------------------------------------------------------
+
+
+@pytest.mark.slow
+@every_strategy
+def test_an_interrupted_run_is_whole_and_the_next_one_works(strategy, server):
+    with pytest.raises(load.RunInterrupted, match="with every call accounted for") as ended:
+        load.run(
+            strategy, server, SMALL, in_flight=8, duration_s=30, due_times=pace(strategy),
+            on_sample=midway(os.kill, os.getpid(), signal.SIGINT),
+        )  # fmt: skip
+    run = ended.value.run
+    after = load.run(strategy, server, SMALL, in_flight=4, calls=20, due_times=pace(strategy))
+
+    assert isinstance(ended.value, KeyboardInterrupt)
+    assert "interrupted" == run.outcome
+    assert {"OK", "NOT_FOUND", "ALREADY_EXISTS"} >= set(run.outcomes())  # drained, not cut off
+    assert_accounted(run)
+    assert server.alive()
+    assert 20 == after.issued
+    assert audit(after).holds
+
+
+@pytest.mark.slow
+def test_a_second_interrupt_does_not_wait_for_answers():
+    """Calls on the disk for 30 s are cancelled, and counted as such."""
+    with serving(write_delay_s=30, locking="per_key") as slow:
+        threading.Timer(0.4, os.kill, (os.getpid(), signal.SIGINT)).start()
+        threading.Timer(0.9, os.kill, (os.getpid(), signal.SIGINT)).start()
+        started_s = time.perf_counter()
+        with pytest.raises(load.RunInterrupted) as ended:
+            load.run(bounded, slow, SMALL, in_flight=8, duration_s=60)
+
+    assert time.perf_counter() - started_s < DRAIN_S
+    assert {"CANCELLED"} == set(ended.value.run.outcomes())
+    assert_accounted(ended.value.run)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("when_s", [0.2, 2.0], ids=["as it starts", "in the middle"])
+def test_a_run_in_a_process_of_its_own_can_be_interrupted(when_s, server):
+    threading.Timer(when_s, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt) as ended:
+        run_in_process(bounded, server, SMALL, in_flight=8, duration_s=30)
+
+    if when_s > 1:
+        assert isinstance(ended.value, load.RunInterrupted)
+        assert_accounted(ended.value.run)
+    assert [server.pid] == [child.pid for child in psutil.Process().children()]
+    assert server.alive()
+
+
+# ---- memory --------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_an_unlimited_client_stops_at_its_ceiling_and_leaves_nothing_behind():
+    """Values of 256 KiB that nobody answers: 200 MB are full in a second or two."""
+    large = workload.crud(mix={"create": 1}, value_bytes_mean=262_144, sizes="fixed")
+    with serving(write_delay_s=1.0) as server:
+        before = psutil.Process().children()
+        ceiling_bytes = 250e6
+        run = run_in_process(
+            futures, server, large, duration_s=60, memory_ceiling_bytes=ceiling_bytes
+        )
+        after = psutil.Process().children()
+
+    most_bytes = max(run.samples["client_rss_bytes"].max(), run.samples["server_rss_bytes"].max())
+    assert "memory ceiling" == run.outcome
+    assert run.window_s < 30
+    assert ceiling_bytes <= most_bytes < 1.3 * ceiling_bytes
+    assert_accounted(run)
+    assert before == after
+
+
+def test_without_room_for_it_nothing_is_started(server, monkeypatch):
+    monkeypatch.setattr("kvstore.client.process.available_memory_bytes", lambda: 1e9)
+
+    with pytest.raises(MemoryError, match="only 1,000 MB are free: close other programs, or set"):
+        run_in_process(futures, server, SMALL, duration_s=1, memory_ceiling_bytes=512e6)
+
+
+# ---- the strategy fails --------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@every_strategy
+def test_an_operation_that_cannot_be_sent_ends_the_run_with_its_reason(
+    strategy, server, monkeypatch
+):
+    """A value of 5 MB among others: the message names size, limit and next step."""
+    numbers = count()
+
+    class OneTooLarge(workload.Operations):
+        def draw(self, *due):
+            operation = super().draw(*due)
+            too_large = operation._replace(value=bytes(5_000_000))
+            return too_large if next(numbers) == 20 else operation
+
+    monkeypatch.setattr(load, "Operations", OneTooLarge)
+    with pytest.raises(load.RunFailed, match=r"over gRPC's limit of 4,194,304 bytes") as failed:
+        load.run(strategy, server, SMALL, in_flight=4, calls=200, due_times=pace(strategy))
+
+    assert "failed" == failed.value.run.outcome
+    assert_accounted(failed.value.run)
+    assert server.alive()
