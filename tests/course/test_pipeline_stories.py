@@ -92,6 +92,17 @@ class TestRace:
         assert list(runs) == [label.get_text() for label in ax.get_yticklabels()]
 
 
+def test_rounds_that_overlap_are_called_so():
+    def lasting(*seconds):
+        return [run_of([(0.0, each, "retrieve")]) for each in seconds]
+
+    apart = {"synchronous": lasting(3.0, 4.0), "pipelined": lasting(1.0, 2.0)}
+    mixed = {"synchronous": lasting(3.0, 4.0), "pipelined": lasting(1.0, 3.5)}
+
+    assert rpc_pipeline.spread_in_words(apart).startswith("every pipelined round was faster")
+    assert rpc_pipeline.spread_in_words(mixed).startswith("the rounds overlap, 1.00 to 3.50 s")
+
+
 @pytest.mark.slow
 def test_a_message_of_many_operations_is_counted_by_operation_and_by_message():
     with serving(read_delay_s=0, write_delay_s=0, locking="per_key", use_asyncio=True) as server:

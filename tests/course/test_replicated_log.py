@@ -1,5 +1,7 @@
 """The log: every entry is committed once, in order, whatever the stream does."""
 
+import os
+import signal
 import threading
 import time
 
@@ -138,6 +140,18 @@ def test_a_follower_that_is_not_there_is_named(monkeypatch):
 
     with pytest.raises(ServerNotReached):
         replicate(a_log(1), "127.0.0.1:1")
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_the_copying_before_it_is_heard_of():
+    with serving(write_delay_s=0.010, locking="per_key") as follower:
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+        began_s = time.perf_counter()
+        with pytest.raises(KeyboardInterrupt):
+            replicate(a_log(5000), follower)
+
+        assert time.perf_counter() - began_s < 10
+        assert follower.alive()
 
 
 @pytest.mark.slow

@@ -51,10 +51,13 @@ ECHO: Final = workload.reads(keys=8, key_bytes_mean=16, value_bytes_mean=64, siz
 
 
 def published() -> pd.DataFrame:
-    """The published table: real, user and sys, and calls per second from them."""
+    """The published table: real, user and sys, and what follows from them."""
     return pd.DataFrame(
-        [(*times, round(PUBLISHED_CALLS / times.real_s)) for times in PUBLISHED.values()],
-        columns=["real (s)", "user (s)", "sys (s)", "calls/s"],
+        [
+            (*t, round((t.user_s + t.sys_s) / t.real_s, 2), round(PUBLISHED_CALLS / t.real_s))
+            for t in PUBLISHED.values()
+        ],
+        columns=["real (s)", "user (s)", "sys (s)", "cores busy", "calls/s"],
         index=pd.Index(PUBLISHED, name="client (Go, as published)"),
     )
 
@@ -114,6 +117,7 @@ def as_published(runs: Mapping[str, Sequence[Run]]) -> pd.DataFrame:
                 "client sys (s)": _median([run.client_cpu.system_s for run in repeated]),
                 "server user (s)": _median([run.server_cpu.user_s for run in repeated]),
                 "server sys (s)": _median([run.server_cpu.system_s for run in repeated]),
+                "cores busy": _median([_cores_busy(run) for run in repeated]),
                 "calls/s": round(repeated[0].issued / _median(real)),
             }
         )
@@ -226,6 +230,22 @@ def by_size(runs: Mapping[int, Run]) -> pd.DataFrame:
         .set_index("operations in a message")
         .round(2)
     )
+
+
+def spread_in_words(runs: Mapping[str, Sequence[Run]]) -> str:
+    """Whether the rounds of the synchronous and the pipelined client can be told apart."""
+    slow, fast = (sorted(run.window_s for run in runs[c]) for c in (SYNCHRONOUS, PIPELINED))
+    shown = f"{fast[0]:.2f} to {fast[-1]:.2f} s pipelined, {slow[0]:.2f} to {slow[-1]:.2f} s not"
+    if fast[-1] < slow[0]:
+        return f"every pipelined round was faster than every synchronous one: {shown}"
+    return (
+        f"the rounds overlap, {shown}: something else uses this machine. Close other"
+        " programs and run the race again before you trust the ratio"
+    )
+
+
+def _cores_busy(run: Run) -> float:
+    return (run.client_cpu.total_s + run.server_cpu.total_s) / run.window_s
 
 
 def _median(values: Sequence[float]) -> float:
