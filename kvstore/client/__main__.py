@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from kvstore.client import load, pacing, strategies
 from kvstore.client.channel import Target
+from kvstore.client.process import EXIT_STATUS
 from kvstore.client.workload import Workload
 from kvstore.lifeline import end_with_parent, interrupt_main
 from kvstore.measure.audit import audit
@@ -81,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130 if isinstance(ended, load.RunInterrupted) else 1
     except (ValueError, TypeError, OSError, RuntimeError) as wrong:
         print(f"error: {wrong}", file=sys.stderr)
-        return 2
+        return EXIT_STATUS.get(type(wrong), EXIT_STATUS[ValueError])
     _finish(run, options.save, for_parent)
     return 0
 

@@ -37,13 +37,15 @@ class Target(NamedTuple):
 
 def target_of(server: object) -> Target:
     """The target for a `Server` of `serving()`, or for an address such as "127.0.0.1:40123"."""
-    if isinstance(server, Target):
-        return server
     if isinstance(server, str):
-        host, _, port = server.rpartition(":")
+        server = Target(server)
+    if isinstance(server, Target):
+        host, _, port = server.address.rpartition(":")
         if not host or not port.isdigit():
-            raise ValueError(f"an address is host:port, such as 127.0.0.1:40123, got {server!r}")
-        return Target(server)
+            raise ValueError(
+                f"an address is host:port, such as 127.0.0.1:40123, got {server.address!r}"
+            )
+        return server
     address, identity = getattr(server, "address", None), getattr(server, "identity", None)
     if not isinstance(address, str):
         raise ValueError(

@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 
-from kvstore.client.channel import target_of
+from kvstore.client.channel import ServerNotReached, WrongServer, target_of
 from kvstore.client.load import RunFailed, RunInterrupted, ServerGone
 from kvstore.client.strategies import Strategy
 from kvstore.client.watch import OnSample
@@ -32,6 +32,10 @@ WATCHDOG = 1.08
 LOOK_S = 0.02
 END_S = 30.0
 """Seconds the process gets to end its calls and save its run after Ctrl-C."""
+
+
+EXIT_STATUS: dict[type[Exception], int] = {ServerNotReached: 3, WrongServer: 4, ValueError: 2}
+"""How `python -m kvstore.client` ends when the run cannot begin."""
 
 
 class NotEnoughMemory(MemoryError):
@@ -167,8 +171,9 @@ def _lines_of(process: Child) -> Iterator["SimpleQueue[str]"]:
 
 def _error(said: str, status: int | None) -> Exception:
     """The error for a process that left no run behind."""
-    if status == 2:
-        return ValueError(said.removeprefix("error: "))
+    for kind, its_status in EXIT_STATUS.items():
+        if status == its_status:
+            return kind(said.removeprefix("error: "))
     return RuntimeError(
         f"the client's process ended without saving its run (exit status {status}):"
         f" {said or 'it said nothing'}. If it was ended for its memory, lower the ceiling or"

@@ -1,0 +1,127 @@
+"""channel.py: reaching a server, and making sure it is the right one."""
+
+import socket
+from types import SimpleNamespace
+
+import grpc
+import pytest
+
+from kvstore.client import channel, load, strategies, workload
+from kvstore.client.channel import (
+    ServerNotReached,
+    Target,
+    WrongServer,
+    connected,
+    local_pid,
+    server_status,
+    target_of,
+)
+from kvstore.v1 import server_status_pb2 as pb
+
+
+def test_a_server_and_an_address_are_both_targets(quick_server):
+    assert Target(quick_server.address, quick_server.identity) == target_of(quick_server)
+    assert Target("127.0.0.1:40123", None) == target_of("127.0.0.1:40123")
+    assert Target("a.host:1", "word") == target_of(Target("a.host:1", "word"))
+
+
+@pytest.mark.parametrize(
+    "address", ["", "127.0.0.1", "40123", ":40123", "127.0.0.1:", "127.0.0.1:http", "localhost:-1"]
+)
+def test_an_address_without_host_or_port_is_refused(address):
+    with pytest.raises(ValueError, match=r"an address is host:port, such as 127\.0\.0\.1:40123"):
+        target_of(address)
+
+
+@pytest.mark.parametrize("server", [None, 40123, b"127.0.0.1:1", SimpleNamespace(address=None)])
+def test_what_is_no_server_is_refused_with_what_would_be(server):
+    with pytest.raises(
+        ValueError, match=r"what `with serving\(\) as server:` gives, or an address"
+    ):
+        target_of(server)
+
+
+def test_a_connection_tells_what_the_server_says_of_itself(quick_server):
+    with connected(target_of(quick_server)) as (_, told):
+        assert quick_server.identity == told.identity
+        assert quick_server.pid == local_pid(told)
+
+
+def test_a_server_started_by_hand_needs_no_identity(quick_server):
+    with connected(Target(quick_server.address)) as (_, told):
+        assert quick_server.pid == told.process_id
+
+
+def test_another_server_on_the_port_is_found_out(quick_server):
+    """The one that was started has ended, and something else took its port."""
+    with (
+        pytest.raises(WrongServer, match="another program has taken the port") as wrong,
+        connected(Target(quick_server.address, "the other one")),
+    ):
+        pass
+
+    assert f"says it is {quick_server.identity!r}, but 'the other one' was started" in str(
+        wrong.value
+    )
+
+
+def test_no_call_is_made_to_the_wrong_server(quick_server):
+    imposter = SimpleNamespace(address=quick_server.address, identity="the other one")
+
+    with pytest.raises(WrongServer):
+        load.run(strategies.blocking, imposter, workload.crud(), calls=1)
+
+
+@pytest.mark.slow
+def test_nobody_at_the_address_is_said_in_time(monkeypatch):
+    monkeypatch.setattr(channel, "CONNECT_S", 0.3)
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+        with (
+            pytest.raises(ServerNotReached, match=f"no server answers at {address}") as failed,
+            connected(Target(address)),
+        ):
+            pass
+
+    assert "DEADLINE_EXCEEDED after 0.3 s" in str(failed.value)
+    assert "`with serving() as server:` starts one" in str(failed.value)
+
+
+@pytest.mark.slow
+def test_a_program_that_accepts_and_says_nothing_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(channel, "CONNECT_S", 0.3)
+    with socket.socket() as mute:
+        mute.bind(("127.0.0.1", 0))
+        mute.listen()
+        with (
+            pytest.raises(ServerNotReached),
+            connected(Target(f"127.0.0.1:{mute.getsockname()[1]}")),
+        ):
+            pass
+
+
+def test_a_server_without_a_status_service_is_taken_as_it_is(stub, monkeypatch, quick_server):
+    """One of another make, such as source 1's: it only cannot be checked."""
+    with grpc.insecure_channel(quick_server.address) as open_channel:
+        unknown = open_channel.unary_unary(
+            "/kvstore.v1.NoService/Method",
+            request_serializer=pb.GetServerStatusRequest.SerializeToString,
+            response_deserializer=pb.GetServerStatusResponse.FromString,
+        )
+        monkeypatch.setattr(
+            channel.server_status_pb2_grpc,
+            "ServerStatusServiceStub",
+            lambda _: SimpleNamespace(GetServerStatus=unknown),
+        )
+
+        told = server_status(open_channel, Target(quick_server.address), 5.0)
+
+    assert pb.GetServerStatusResponse() == told
+    assert local_pid(told) is None
+
+
+def test_a_process_on_another_host_cannot_be_watched_from_here():
+    told = pb.GetServerStatusResponse(host_name="another host", process_id=1)
+
+    assert local_pid(told) is None
