@@ -178,7 +178,8 @@ def table(seen: Probe, run: Run, ceiling_bytes: float) -> pd.DataFrame:
     }
     numbers = pd.DataFrame.from_dict(rows, orient="index", columns=["forecast", "fact"])
     numbers["fact ÷ forecast"] = numbers["fact"] / numbers["forecast"]
-    return numbers.map(lambda number: float(f"{number:.4g}"))
+    # As objects each number keeps its own digits; a column of floats is padded to the longest.
+    return numbers.map(lambda number: float(f"{number:.4g}")).astype(object)
 
 
 def unlimited(

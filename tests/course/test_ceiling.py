@@ -74,7 +74,7 @@ def test_the_table_sets_each_number_of_the_forecast_beside_the_fact():
     table = ceiling.table(ceiling.probe(filled()), filled(400), 120 * MB)
 
     assert table.loc["ceiling reached (s)", "forecast"] == pytest.approx(4.0)
-    assert [1.0] == list(table["fact ÷ forecast"].dropna().round(2).unique())
+    assert [1.0] == list(table["fact ÷ forecast"].astype(float).dropna().round(2).unique())
 
 
 @pytest.mark.slow

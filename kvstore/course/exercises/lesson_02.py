@@ -30,7 +30,10 @@ def _judge_latency(answer: Any) -> Verdict:
             "latency runs from when a call is sent."
         )
     if not _near(found, 2.525):
-        return not_yet(f"sent at 40/s, answered at 20/s, the 100th call takes {found:.4g} s: why?")
+        return not_yet(
+            f"sent at 40/s, answered at 20/s, the 100th call takes {found:.4g} s: write down when "
+            "it is sent, and when it is answered."
+        )
     found = float(answer(100, 10.0, 20.0))
     if found < 0:
         return not_yet(
@@ -58,9 +61,8 @@ def _why_not_five(found: float) -> str:
         2.5: "that is the mean over all 100 calls: the last one is asked for.",
     }
     near = [why for value, why in reasons.items() if math.isclose(found, value)]
-    return (*near, f"the 100th of 100 calls sent at once takes {found:.4g} s: how many before it?")[
-        0
-    ]
+    other = f"the 100th of 100 calls sent at once takes {found:.4g} s: how many go before it?"
+    return near[0] if near else other
 
 
 LATENCY_OF_KTH = Exercise(
