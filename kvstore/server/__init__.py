@@ -5,7 +5,8 @@ settings  what can be set
 serve     listen, answer, drain, on threads or asyncio
 service, service_async   one call, from request to reply
 locking, disk, store     where it waits, works, and is kept
-limits, pool, status     what is accepted, who runs it, what the server says of itself
+limits, pool             what is accepted, who runs it
+status, reflecting       what the server says of itself
 """
 
 from kvstore.server.process import Server, ServerDidNotStart, serving

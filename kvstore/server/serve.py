@@ -7,12 +7,12 @@ from typing import Any
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 
 from kvstore.event_loop import event_loop_factory
 from kvstore.lifeline import on_signals
 from kvstore.server.limits import channel_options
 from kvstore.server.pool import MeasuredPool
+from kvstore.server.reflecting import enable_reflection
 from kvstore.server.service import KeyValueService
 from kvstore.server.service_async import AsyncKeyValueService
 from kvstore.server.settings import ServerSettings
@@ -66,7 +66,7 @@ def _serve_threads(settings: ServerSettings, identity: str, on_ready: Ready) -> 
         ServerStatusService(settings, identity, counts), server
     )
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
-    _reflect(server)
+    enable_reflection((KEY_VALUE, SERVER_STATUS, health.SERVICE_NAME), server)
     port = _listen(server, settings.port)
     server.start()
     for name in SERVICES:
@@ -100,7 +100,7 @@ async def _serve_async(settings: ServerSettings, identity: str, on_ready: Ready)
         AsyncServerStatusService(settings, identity, counts), server
     )
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
-    _reflect(server)
+    enable_reflection((KEY_VALUE, SERVER_STATUS, health.SERVICE_NAME), server)
     port = _listen(server, settings.port)
     await server.start()
     for name in SERVICES:
@@ -113,12 +113,6 @@ async def _serve_async(settings: ServerSettings, identity: str, on_ready: Ready)
             pass
     await checks.enter_graceful_shutdown()
     await server.stop(GRACE_S)
-
-
-def _reflect(server: Any) -> None:
-    reflection.enable_server_reflection(
-        (KEY_VALUE, SERVER_STATUS, health.SERVICE_NAME, reflection.SERVICE_NAME), server
-    )
 
 
 def _listen(server: Any, port: int) -> int:

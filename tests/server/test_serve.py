@@ -173,6 +173,18 @@ def test_reflection_tells_the_contract(channel):
     assert [("key", 1), ("value", 2)] == [(field.name, field.number) for field in create.field]
 
 
+def test_reflection_finds_a_method_by_its_name(channel):
+    """As ghz asks for it; protobuf's own pool in Python would know of none."""
+    symbols = ProtoReflectionDescriptorDatabase(channel)
+
+    assert "kvstore/v1/kvstore.proto" == (
+        symbols.FindFileContainingSymbol(f"{SERVICES[0]}.Delete").name
+    )
+    for unknown in (f"{SERVICES[0]}.Remove", "kvstore.v1.NoService.Delete", "Delete", ""):
+        with pytest.raises(KeyError):
+            symbols.FindFileContainingSymbol(unknown)
+
+
 @pytest.mark.slow
 def test_calls_beyond_the_limit_are_refused_at_once(own_server):
     """Two are on the disk for half a second; the others are told so, and do not wait."""
