@@ -25,8 +25,9 @@ class _SymbolsWithMethods:
         try:
             return self._pool.FindFileContainingSymbol(symbol)
         except KeyError:
-            service, _, method = symbol.rpartition(".")
-            return self._pool.FindServiceByName(service).methods_by_name[method].containing_service.file
+            name, _, method = symbol.rpartition(".")
+            service = self._pool.FindServiceByName(name)
+            return service.methods_by_name[method].containing_service.file
 
 
 def enable_reflection(services: Sequence[str], server: Any) -> None:
