@@ -152,7 +152,7 @@ def locked_servers(stack):
 @pytest.mark.slow
 def test_ten_thousand_through_bounded_lose_nothing(own_server, stack):
     """Sent without a pause; on asyncio the first is answered when most have been sent."""
-    server = own_server(write_delay_s=4.0 if stack == "asyncio" else 0.05)
+    server = own_server(write_delay_s=2.0 if stack == "asyncio" else 0.05)
     creates = workload.crud(mix={"create": 1}, sizes="fixed", key_bytes_mean=16, value_bytes_mean=8)
     run = load.run(bounded, server, creates, in_flight=10_000, calls=10_000)
 

@@ -129,7 +129,7 @@ class Watch:
         """Tell a server that has gone, and a strategy that failed, from a run that is complete."""
         if self.outcome != "complete":
             return
-        trouble = self.error is not None or self._unavailable_at_last()
+        trouble = _disconnected(self.error) or self._unavailable_at_last()
         end_s = time.perf_counter() + (DYING_S if trouble else 0.0)
         while not (gone := self.sampler.server_gone()) and time.perf_counter() < end_s:
             time.sleep(0.01)
@@ -158,3 +158,10 @@ class Watch:
                 f"{self.client.in_flight} calls did not end within {SETTLE_S:g} s of being"
                 " cancelled: restart the kernel"
             )
+
+
+def _disconnected(error: BaseException | None) -> bool:
+    """Whether a strategy failed because its connection did, in one of its tasks or in itself."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup(ConnectionError) is not None
+    return isinstance(error, ConnectionError)

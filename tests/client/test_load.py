@@ -103,6 +103,7 @@ def test_an_error_of_the_onlooker_ends_the_run_and_is_heard(quick_server):
         load.run(bounded, quick_server, SMALL, in_flight=4, duration_s=30, on_sample=stumbles)
 
 
+@pytest.mark.slow
 def test_processor_time_of_both_sides_is_kept(quick_server):
     run = load.run(bounded, quick_server, SMALL, in_flight=4, calls=200)
 
