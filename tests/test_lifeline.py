@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import psutil
 import pytest
 
-from kvstore.lifeline import _shielded, child
+from kvstore.lifeline import ORPHANED, _shielded, child
 from kvstore.server import serving
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
@@ -91,6 +91,15 @@ def test_a_forked_child_that_holds_the_pipe_does_not_keep_the_server():
 
         assert gone
         assert holding
+
+
+@pytest.mark.slow
+def test_the_end_of_its_input_is_enough():
+    """Sooner than any look at the parent, and the sign that Windows knows as well."""
+    with serving() as server:
+        server.child.popen.stdin.close()
+
+        assert ORPHANED == server.child.ended(HANG_S)
 
 
 @pytest.mark.slow
