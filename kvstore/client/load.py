@@ -84,6 +84,7 @@ def run(
         _preload(channel, target, operations)
         if workload.preload:
             before = server_status(channel, target, 5.0)
+        sampler = Sampler(local_pid(before))  # before the client: its clock starts when it is made
         client = Client(
             channel,
             target.address,
@@ -91,7 +92,7 @@ def run(
             operations=operations,
             tells_times=tells_times,
         )
-        watch = Watch(client, Sampler(local_pid(before)), memory_ceiling_bytes)
+        watch = Watch(client, sampler, memory_ceiling_bytes)
         schedule = Schedule(
             operations, clock=client.now_s, due_times=due_times, guard=watch.guard, **limits
         )

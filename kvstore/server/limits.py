@@ -17,6 +17,8 @@ def channel_options(settings: ServerSettings) -> list[tuple[str, int]]:
     return [
         # Two servers may share a port by default, and calls go to either of them.
         ("grpc.so_reuseport", 0),
+        # Values above the default window of 64 KiB would wait for one more round trip.
+        ("grpc.http2.lookahead_bytes", 4 * 1024 * 1024),
         # A default server cancels thousands of the calls of a burst of 10,000.
         ("grpc.server.max_pending_requests", MANY),
         ("grpc.server.max_pending_requests_hard_limit", MANY),

@@ -1,0 +1,29 @@
+"""The sender without a limit, under a ceiling of 512 MB: forecast against fact, again and again."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+
+from kvstore.course import ceiling
+from kvstore.measure import audit
+
+
+def measure(quick: bool) -> Iterator[dict[str, Any]]:
+    """One row for each time: how it ended, overshoot, forecast over fact, what was left running."""
+    for number in range(1, 3 if quick else 21):
+        done = ceiling.unlimited(200e6 if quick else 512e6)
+        checked = audit(done.run)
+        left = psutil.Process().children(recursive=True)
+        yield {
+            "time": number,
+            "ended by": done.outcome,
+            "MB": f"{ceiling.most_bytes(done.run) / 1e6:.0f}",
+            "overshoot %": round(100 * done.overshoot, 1),
+            "forecast s": round(done.forecast_s, 2),
+            "fact s": round(done.fact_s, 2),
+            "forecast over fact": round(done.forecast_s / done.fact_s, 2),
+            "calls": checked.recorded,
+            "audit": checked.holds,
+            "left running": len(left),
+        }
