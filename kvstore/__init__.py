@@ -7,7 +7,8 @@
     model     what should happen
     course    what the learner sees
 
-Beside them: `lifeline` (child processes that end with their parent) and `event_loop`.
+Beside them: `lifeline` (child processes that end with their parent), `event_loop`,
+`garbage` (the collector, kept quiet) and `awake` (cores, kept from sleeping).
 """
 
 __version__ = "0.1.0"

@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc
 
+from kvstore import garbage
 from kvstore.client.channel import (
     ServerNotReached,
     Target,
@@ -79,13 +80,13 @@ def run(
     limits = _checked(strategy, in_flight, duration_s, calls, deadline_s, options)
     operations = Operations(workload, salt=secrets.token_hex(4))
     target = target_of(server)
-    with connected(target) as (channel, before):
+    with connected(target) as (channel, before), garbage.settled():
         tells_times = bool(json.loads(before.settings_json or "{}").get("station_times"))
         _preload(channel, target, operations)
         if workload.preload:
             before = server_status(channel, target, 5.0)
-        sampler = Sampler(local_pid(before))  # before the client: its clock starts when it is made
-        client = Client(
+        sampler = Sampler(local_pid(before))
+        client = Client(  # last of what takes time: its clock starts when it is made
             channel,
             target.address,
             deadline_s=deadline_s,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from kvstore import garbage
 from kvstore.lifeline import end_with_parent
 from kvstore.server.serve import serve
 from kvstore.server.settings import LOCKINGS, ServerSettings
@@ -80,6 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _ready(parent_pid: int | None, port: int, stop: Callable[[], object]) -> None:
     if parent_pid is not None:
         end_with_parent(parent_pid, stop)
+    garbage.settle()
     print(f"127.0.0.1:{port}", flush=True)
 
 
