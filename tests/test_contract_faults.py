@@ -139,7 +139,7 @@ def test_a_frozen_server_keeps_no_call_past_its_deadline(strategy, server, monke
     started_s = time.perf_counter()
     try:
         run, said = load.run(
-            strategy, server, SMALL, in_flight=4, duration_s=0.6, deadline_s=0.5,
+            strategy, server, SMALL, in_flight=4, duration_s=0.5, deadline_s=0.3,
             due_times=pace(strategy), on_sample=freeze,
         ), ""  # fmt: skip
     except load.RunFailed as failed:
@@ -152,7 +152,7 @@ def test_a_frozen_server_keeps_no_call_past_its_deadline(strategy, server, monke
     assert_accounted(run)
     if strategy is pipelined:  # one deadline for the stream: when it passes, the stream breaks
         assert run.outcomes()["NO_ANSWER"] >= 1
-        assert "the stream broke (no reply within the deadline of 0.5 s)" in said
+        assert "the stream broke (no reply within the deadline of 0.3 s)" in said
         assert "they are recorded as NO_ANSWER" in said
     else:
         assert run.outcomes()["DEADLINE_EXCEEDED"] >= 1
