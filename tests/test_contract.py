@@ -159,7 +159,8 @@ def test_ten_thousand_through_bounded_lose_nothing(own_server, stack):
     assert {"OK": 10_000} == run.outcomes()
     assert {"create/OK": 10_000} == run.server["operations"]
     assert audit(run).holds
-    assert run.samples["in_flight"].max() > 1_000
+    if stack == "asyncio":  # a pool answers while the others are still being sent
+        assert run.samples["in_flight"].max() > 1_000
 
 
 DEFAULT_SERVER = """
