@@ -1,7 +1,7 @@
-"""The exercises of the course: one module for each lesson, found by its name.
+"""The exercises of the course: one module for each exercise, found by its name.
 
-To add one, write an `Exercise` at the top level of `lesson_NN.py`; nothing else needs
-to know of it.
+To add `NN.my_exercise`, write an `Exercise` at the top level of `lesson_NN_my_exercise.py`;
+nothing else needs to know of it.
 """
 
 import difflib

@@ -1,4 +1,4 @@
-"""What an exercise is made of, and the three ways an answer to it can come out."""
+"""What an exercise is made of, the three ways an answer can come out, and a number that is near."""
 
 import re
 from collections.abc import Callable
@@ -69,6 +69,11 @@ def passed(message: str) -> Verdict:
 def not_yet(message: str) -> Verdict:
     """The answer is not right yet; the message says what was seen and where to look."""
     return Verdict("not yet", message)
+
+
+def near(found: float, expected: float, share: float = 1e-9) -> bool:
+    """Whether two numbers are the same but for rounding, up to a share of the expected one."""
+    return abs(found - expected) <= share * abs(expected)
 
 
 @dataclass(frozen=True)
