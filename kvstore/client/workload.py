@@ -7,7 +7,8 @@ remembers the keys it may ask for.
 import math
 import random
 import threading
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
@@ -75,6 +76,11 @@ class Workload:
     """"exponential" draws each size anew (at least one byte); "fixed" uses the means."""
     preload: int = 0
     """Keys created before the run begins; they are not part of it."""
+    key_choice: str = "uniform"
+    """"uniform" asks for every known key alike; "zipf" for the one at place k in proportion to
+    1 / k ** zipf_exponent, see `ZipfKeys`."""
+    zipf_exponent: float = 1.0
+    """How uneven "zipf" is; 0.99 is the usual one of the YCSB benchmark. Not used by "uniform"."""
 
     def __post_init__(self) -> None:
         unknown = set(self.mix) - set(KINDS[1:])
@@ -86,6 +92,13 @@ class Workload:
             raise ValueError(f"mix needs weights of 0 or more, one above 0, got {dict(self.mix)}")
         if self.sizes not in ("exponential", "fixed"):
             raise ValueError(f"sizes must be 'exponential' or 'fixed', got {self.sizes!r}")
+        if self.key_choice not in KEY_CHOICES:
+            raise ValueError(f"key_choice must be 'uniform' or 'zipf', got {self.key_choice!r}")
+        if not 0 < self.zipf_exponent <= 10:
+            raise ValueError(
+                "zipf_exponent must be above 0 and at most 10, got"
+                f" {self.zipf_exponent}: for keys that are all alike choose 'uniform'"
+            )
         if not 1 <= self.key_bytes_mean <= 16 * 1024:
             raise ValueError(f"key_bytes_mean must be from 1 to 16384, got {self.key_bytes_mean}")
         if not 1 <= self.value_bytes_mean <= LARGEST_VALUE_BYTES:
@@ -148,6 +161,38 @@ class KnownKeys:
         return self._keys[int(rng.random() * len(self._keys))]
 
 
+class ZipfKeys(KnownKeys):
+    """Known keys of which the one at place k is drawn in proportion to 1 / k ** exponent.
+
+    Popularity belongs to the place. Keys take places in the order in which they become known,
+    so without deletes the oldest key is the hottest, and the order of popularity is that of
+    age. When a key is deleted, the one at the last place moves into its place, and a deleted
+    favourite is followed by a new one. A draw takes a time that grows as log n.
+    """
+
+    def __init__(self, exponent: float) -> None:
+        super().__init__()
+        self._exponent = exponent
+        self._up_to: list[float] = []
+        """Weights of the places so far, added up; never shortened, so it grows only once."""
+
+    def draw(self, rng: random.Random) -> bytes:
+        """One of the keys, by the popularity of its place."""
+        count = len(self._keys)
+        while len(self._up_to) < count:
+            weight = (len(self._up_to) + 1) ** -self._exponent
+            self._up_to.append((self._up_to[-1] if self._up_to else 0.0) + weight)
+        drawn = rng.random() * self._up_to[count - 1]
+        # Rounding may lift the product to the sum itself, which no place is above.
+        return self._keys[min(bisect_right(self._up_to, drawn), count - 1)]
+
+
+KEY_CHOICES: Mapping[str, Callable[[Workload], KnownKeys]] = {
+    "uniform": lambda _: KnownKeys(),
+    "zipf": lambda workload: ZipfKeys(workload.zipf_exponent),
+}
+
+
 class Operations:
     """Draws operations one by one; several threads may draw and report at once.
 
@@ -161,7 +206,7 @@ class Operations:
 
     def __init__(self, workload: Workload, salt: str = "") -> None:
         self.workload = workload
-        self.known = KnownKeys()
+        self.known = KEY_CHOICES[workload.key_choice](workload)
         self._rng = random.Random(workload.seed)
         self._key_rng = random.Random(f"{workload.seed} {salt}")
         self._lock = threading.Lock()
