@@ -4,14 +4,24 @@
     laws        Little's law, the utilisation law, the mean service time of a mix
     mix         what a client sends that can only ask for keys it knows
     bounds      throughput and residence time of a closed loop, N*
+    mva         the same, exactly, where calls queue at several stations
     popularity  how unevenly keys are asked for, and the lock of the hottest
     memory      when an unlimited sender reaches a memory ceiling
 
 It imports nothing of ours: a model that can call is soon fitted to the calls.
 """
 
-from kvstore.model import bounds, laws, memory, popularity
+from kvstore.model import bounds, laws, memory, mva, popularity
 from kvstore.model.laws import service_time_s
 from kvstore.model.prediction import Prediction, Station
 
-__all__ = ["Prediction", "Station", "bounds", "laws", "memory", "popularity", "service_time_s"]
+__all__ = [
+    "Prediction",
+    "Station",
+    "bounds",
+    "laws",
+    "memory",
+    "mva",
+    "popularity",
+    "service_time_s",
+]
