@@ -192,10 +192,11 @@ class Run:
         ok = ended.pop("OK", 0)
         others = ", ".join(f"{n:,} {status}" for status, n in ended.items()) or "no other end"
         note = "" if self.outcome == "complete" else f" [{self.outcome}]"
+        p50_s, p99_s = self.latency_s(0.50), self.latency_s(0.99)
+        latency = f", p50 {1e3 * p50_s:,.1f} ms, p99 {1e3 * p99_s:,.1f} ms" if ok else ""
         return (
             f"<Run {self.strategy}{limit}: {self.throughput_per_s:,.1f} operations/s over"
-            f" {self.window_s:.1f} s, p50 {1e3 * self.latency_s(0.50):,.1f} ms,"
-            f" p99 {1e3 * self.latency_s(0.99):,.1f} ms; {ok:,} calls OK, {others}{note}>"
+            f" {self.window_s:.1f} s{latency}; {ok:,} calls OK, {others}{note}>"
         )
 
 

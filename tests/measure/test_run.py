@@ -8,6 +8,7 @@ from traces import Made, run_of
 from kvstore.measure import Cpu
 from kvstore.measure.codes import (
     BATCH,
+    CANCELLED,
     CREATE,
     KINDS,
     NO_ANSWER,
@@ -108,3 +109,9 @@ def test_a_run_that_ended_early_says_so():
 
 def test_processor_time_is_user_and_system():
     assert 1.75 == Cpu(1.5, 0.25).total_s
+
+
+def test_a_run_without_an_answer_speaks_of_no_latency():
+    run = run_of([Made(0, 1, status=CANCELLED)])
+
+    assert "nan" not in repr(run)
