@@ -5,13 +5,14 @@
     mix         what a client sends that can only ask for keys it knows
     bounds      throughput and residence time of a closed loop, N*
     mva         the same, exactly, where calls queue at several stations
+    usl         a line through measured throughputs, with intervals and warnings
     popularity  how unevenly keys are asked for, and the lock of the hottest
     memory      when an unlimited sender reaches a memory ceiling
 
 It imports nothing of ours: a model that can call is soon fitted to the calls.
 """
 
-from kvstore.model import bounds, laws, memory, mva, popularity
+from kvstore.model import bounds, laws, memory, mva, popularity, usl
 from kvstore.model.laws import service_time_s
 from kvstore.model.prediction import Prediction, Station
 
@@ -24,4 +25,5 @@ __all__ = [
     "mva",
     "popularity",
     "service_time_s",
+    "usl",
 ]
