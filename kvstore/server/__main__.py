@@ -42,6 +42,8 @@ def parser() -> argparse.ArgumentParser:
         default=DEFAULT.port, **number)  # fmt: skip
     add("--max-concurrent-rpcs", "refuse calls beyond this many (default: accept all)",
         default=None, **number)  # fmt: skip
+    add("--group-commit", "a batch pays the disk once, not once for each operation",
+        action="store_true")  # fmt: skip
     add("--station-times", "tell callers in trailing metadata where the server spent its time",
         action="store_true")  # fmt: skip
     add("--identity", "a word that clients can check; GetServerStatus tells it", default="")
@@ -66,6 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             use_asyncio=options.asyncio,
             port=options.port,
             max_concurrent_rpcs=options.max_concurrent_rpcs,
+            group_commit=options.group_commit,
             station_times=options.station_times,
         )
     except ValueError as wrong:

@@ -2,13 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from kvstore.measure.codes import CREATE, INVALID_ARGUMENT, UPDATE
+from kvstore.measure.codes import INVALID_ARGUMENT, OK
 from kvstore.measure.stations import StationTimes
-from kvstore.server.store import DETAILS
+from kvstore.server.store import CARRY_VALUE, DETAILS
 from kvstore.v1 import kvstore_pb2 as pb
-
-CARRY_VALUE = (CREATE, UPDATE)
-"""The kinds of operation that bring a value with them."""
 
 
 def problem_of(request: pb.PipelineRequest) -> str | None:
@@ -50,7 +47,7 @@ def reply_to(
 ) -> pb.PipelineResponse:
     """The reply that carries one status for each operation and one value for each good read."""
     reply = pb.PipelineResponse(id=request.id, statuses=statuses, values=values)
-    if any(statuses):
+    if statuses.count(OK) < len(statuses):
         reply.detail = DETAILS[next(filter(None, statuses))]
     if times is not None:
         reply.station_times.pool_s = times.pool_s

@@ -27,6 +27,11 @@ class Disk:
         """Seconds that an operation of this kind spends here."""
         return self._read_s if kind == RETRIEVE else self._write_s
 
+    def heaviest(self, kinds: bytes) -> int:
+        """The kind whose time a batch pays when it is committed as a group: a write's, if any."""
+        reads = kinds.count(RETRIEVE)
+        return RETRIEVE if reads == len(kinds) else next(kind for kind in kinds if kind != RETRIEVE)
+
     def work(self, kind: int) -> None:
         """Hold the calling thread for the operation's time."""
         delay_s = self.delay_s(kind)

@@ -7,10 +7,12 @@ for the step in which the dictionary changes. `LOCKS` and `ASYNC_LOCKS` list the
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
+    AsyncExitStack,
+    ExitStack,
     asynccontextmanager,
     contextmanager,
     nullcontext,
@@ -33,6 +35,10 @@ class Locks(Protocol):
         """The lock of this operation."""
         ...
 
+    def holding_all(self, kinds: bytes, keys: Sequence[bytes]) -> AbstractContextManager[object]:
+        """The locks of all operations of a batch at once."""
+        ...
+
 
 class AsyncLocks(Protocol):
     """Locks for operations that run as asyncio tasks."""
@@ -42,6 +48,12 @@ class AsyncLocks(Protocol):
 
     def holding(self, kind: int, key: bytes) -> AbstractAsyncContextManager[object]:
         """The lock of this operation."""
+        ...
+
+    def holding_all(
+        self, kinds: bytes, keys: Sequence[bytes]
+    ) -> AbstractAsyncContextManager[object]:
+        """The locks of all operations of a batch at once."""
         ...
 
 
@@ -55,6 +67,10 @@ class GlobalLock:
 
     def holding(self, kind: int, key: bytes) -> AbstractContextManager[object]:
         """The one lock, whatever the operation."""
+        return self._lock
+
+    def holding_all(self, kinds: bytes, keys: Sequence[bytes]) -> AbstractContextManager[object]:
+        """The one lock, whatever the operations."""
         return self._lock
 
 
@@ -73,6 +89,14 @@ class KeyLocks:
     def holding(self, kind: int, key: bytes) -> AbstractContextManager[object]:
         """Nothing for a retrieve; the key's own lock for the rest."""
         return _FREE if kind == RETRIEVE else self._writing(key)
+
+    @contextmanager
+    def holding_all(self, kinds: bytes, keys: Sequence[bytes]) -> Iterator[None]:
+        """The lock of every key that the batch writes."""
+        with ExitStack() as held:
+            for key in _written(kinds, keys):
+                held.enter_context(self._writing(key))
+            yield
 
     @contextmanager
     def _writing(self, key: bytes) -> Iterator[None]:
@@ -103,6 +127,12 @@ class AsyncGlobalLock:
         """The one lock, whatever the operation."""
         return self._lock
 
+    def holding_all(
+        self, kinds: bytes, keys: Sequence[bytes]
+    ) -> AbstractAsyncContextManager[object]:
+        """The one lock, whatever the operations."""
+        return self._lock
+
 
 class AsyncKeyLocks:
     """`KeyLocks` for tasks of one event loop, which needs no guard around its table."""
@@ -120,6 +150,14 @@ class AsyncKeyLocks:
         return self._writing(key)
 
     @asynccontextmanager
+    async def holding_all(self, kinds: bytes, keys: Sequence[bytes]) -> AsyncIterator[None]:
+        """The lock of every key that the batch writes; none, where one would hold none."""
+        async with AsyncExitStack() as held:
+            for key in _written(kinds, keys) if self.through_disk else ():
+                await held.enter_async_context(self._writing(key))
+            yield
+
+    @asynccontextmanager
     async def _writing(self, key: bytes) -> AsyncIterator[None]:
         lock, users = self._writers.get(key) or (asyncio.Lock(), 0)
         self._writers[key] = (lock, users + 1)
@@ -132,6 +170,11 @@ class AsyncKeyLocks:
                 del self._writers[key]
             else:
                 self._writers[key] = (lock, users - 1)
+
+
+def _written(kinds: bytes, keys: Sequence[bytes]) -> list[bytes]:
+    """Each key that is written, once; sorted, so that no two batches wait for each other."""
+    return sorted({key for kind, key in zip(kinds, keys, strict=True) if kind != RETRIEVE})
 
 
 LOCKS: dict[str, Callable[[], Locks]] = {

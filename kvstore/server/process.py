@@ -79,6 +79,8 @@ def _arguments(settings: ServerSettings) -> list[str]:
     ]
     if settings.max_concurrent_rpcs is not None:
         arguments.append(f"--max-concurrent-rpcs={settings.max_concurrent_rpcs}")
+    if settings.group_commit:
+        arguments.append("--group-commit")
     if settings.station_times:
         arguments.append("--station-times")
     return arguments

@@ -27,6 +27,7 @@ class KeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
         self._store = Store()
         self._disk = Disk(settings)
         self._locks = LOCKS[settings.locking]()
+        self._group_commit = settings.group_commit
         self._tell_times = settings.station_times
         self._pool = pool
         self._counts = counts
@@ -109,6 +110,16 @@ class KeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
         clock = StationClock(self._stream_pool.waited_s())
         if problem := problem_of(request):
             return refused(request, problem)
+        statuses, values = self._apply_all(request, clock)
+        self._counts.add_columns(request.kinds, statuses)
+        return reply_to(request, statuses, values, clock.times() if self._tell_times else None)
+
+    def _apply_all(
+        self, request: pb.PipelineRequest, clock: StationClock
+    ) -> tuple[bytes, list[bytes]]:
+        """All operations of a request: as a group where that is set, else one by one."""
+        if self._group_commit:
+            return self._commit(request, clock)
         statuses = bytearray()
         values = []
         for kind, key, value in operations_of(request):
@@ -117,10 +128,26 @@ class KeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
             statuses.append(status)
             if kind == RETRIEVE and status == OK:
                 values.append(found)
-        self._counts.add_columns(request.kinds, statuses)
-        return reply_to(
-            request, bytes(statuses), values, clock.times() if self._tell_times else None
-        )
+        return bytes(statuses), values
+
+    def _commit(
+        self, request: pb.PipelineRequest, clock: StationClock
+    ) -> tuple[bytes, list[bytes]]:
+        """All operations at one price: the locks of all, the disk once, then the store."""
+        kinds, keys = request.kinds, list(request.keys)
+        kind = self._disk.heaviest(kinds)
+        clock.begin()
+        if self._locks.through_disk:
+            with self._locks.holding_all(kinds, keys):
+                clock.locked()
+                self._disk.work(kind)
+                clock.worked()
+                return self._store.apply_columns(kinds, keys, request.values)
+        self._disk.work(kind)
+        clock.worked()
+        with self._locks.holding_all(kinds, keys):
+            clock.locked()
+            return self._store.apply_columns(kinds, keys, request.values)
 
     def _apply(self, kind: int, key: bytes, value: bytes, clock: StationClock) -> tuple[int, bytes]:
         """Take the lock, use the disk and touch the store, in the order that the locking says."""

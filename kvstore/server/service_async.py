@@ -26,6 +26,7 @@ class AsyncKeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
         self._store = Store()
         self._disk = Disk(settings)
         self._locks = ASYNC_LOCKS[settings.locking]()
+        self._group_commit = settings.group_commit
         self._tell_times = settings.station_times
         self._counts = counts
 
@@ -100,21 +101,49 @@ class AsyncKeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
         clock = StationClock()
         if problem := problem_of(request):
             return refused(request, problem)
+        if self._disk.instant:  # then no lock is ever held while another task runs
+            statuses, values = self._store.apply_columns(
+                request.kinds, list(request.keys), request.values
+            )
+        else:
+            statuses, values = await self._apply_all(request, clock)
+        self._counts.add_columns(request.kinds, statuses)
+        return reply_to(request, statuses, values, clock.times() if self._tell_times else None)
+
+    async def _apply_all(
+        self, request: pb.PipelineRequest, clock: StationClock
+    ) -> tuple[bytes, list[bytes]]:
+        """All operations of a request: as a group where that is set, else one by one."""
+        if self._group_commit:
+            return await self._commit(request, clock)
         statuses = bytearray()
         values = []
         for kind, key, value in operations_of(request):
-            if self._disk.instant:  # then no lock is ever held while another task runs
-                status, found = self._store.apply(kind, key, value)
-            else:
-                clock.begin()
-                status, found = await self._apply(kind, key, value, clock)
+            clock.begin()
+            status, found = await self._apply(kind, key, value, clock)
             statuses.append(status)
             if kind == RETRIEVE and status == OK:
                 values.append(found)
-        self._counts.add_columns(request.kinds, statuses)
-        return reply_to(
-            request, bytes(statuses), values, clock.times() if self._tell_times else None
-        )
+        return bytes(statuses), values
+
+    async def _commit(
+        self, request: pb.PipelineRequest, clock: StationClock
+    ) -> tuple[bytes, list[bytes]]:
+        """All operations at one price: the locks of all, the disk once, then the store."""
+        kinds, keys = request.kinds, list(request.keys)
+        kind = self._disk.heaviest(kinds)
+        clock.begin()
+        if self._locks.through_disk:
+            async with self._locks.holding_all(kinds, keys):
+                clock.locked()
+                await self._disk.work_async(kind)
+                clock.worked()
+                return self._store.apply_columns(kinds, keys, request.values)
+        await self._disk.work_async(kind)
+        clock.worked()
+        async with self._locks.holding_all(kinds, keys):
+            clock.locked()
+            return self._store.apply_columns(kinds, keys, request.values)
 
     async def _apply(
         self, kind: int, key: bytes, value: bytes, clock: StationClock

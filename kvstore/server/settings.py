@@ -30,6 +30,9 @@ class ServerSettings:
     """Port on the loopback interface; 0 lets the operating system choose a free one."""
     max_concurrent_rpcs: int | None = None
     """Calls beyond this many are refused with RESOURCE_EXHAUSTED; None accepts all."""
+    group_commit: bool = False
+    """A batch pays the disk once, as databases do: one read delay if it only reads, else one
+    write delay. Otherwise each of its operations pays its own, one after the other."""
     station_times: bool = False
     """Tell each caller, in trailing metadata, where the server spent its time."""
 
@@ -45,6 +48,8 @@ class ServerSettings:
             raise ValueError(f"locking must be one of {', '.join(LOCKINGS)}, got {self.locking!r}")
         _whole_number("threads", self.threads, 1, 10_000)
         _whole_number("port", self.port, 0, 65_535)
+        if not isinstance(self.group_commit, bool):
+            raise ValueError(f"group_commit must be True or False, got {self.group_commit!r}")
         if self.max_concurrent_rpcs is not None:
             _whole_number("max_concurrent_rpcs", self.max_concurrent_rpcs, 1, 10_000_000)
 

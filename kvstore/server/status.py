@@ -7,12 +7,13 @@ import platform
 import socket
 import threading
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import grpc
 import psutil
 
-from kvstore.measure.codes import KINDS, STATUSES
+from kvstore.measure.codes import KINDS, OK, STATUSES
 from kvstore.server.settings import ServerSettings
 from kvstore.v1 import server_status_pb2 as pb
 from kvstore.v1 import server_status_pb2_grpc
@@ -38,8 +39,14 @@ class Counts:
 
     def add_columns(self, kinds: bytes, statuses: bytes | bytearray) -> None:
         """Count the operations of one message."""
+        found: Iterable[tuple[tuple[int, int], int]]
+        if statuses.count(OK) == len(statuses):  # then four counts do for the whole message
+            found = [((kind, OK), kinds.count(kind)) for kind in set(kinds)]
+        else:
+            found = Counter(zip(kinds, statuses, strict=True)).items()
         with self._lock:
-            self._counts.update(zip(kinds, statuses, strict=True))
+            for what, count in found:
+                self._counts[what] += count
 
     def by_name(self) -> dict[str, int]:
         """Counts under names such as "create/OK"."""

@@ -1,5 +1,8 @@
 """The data: a dictionary of bytes, and what each operation does to it."""
 
+from collections.abc import Iterable, Sequence
+from typing import cast
+
 from kvstore.measure.codes import (
     ALREADY_EXISTS,
     CREATE,
@@ -17,6 +20,9 @@ DETAILS = {
     INVALID_ARGUMENT: "every operation needs a known kind and a key of at least one byte",
 }
 """What a refusal says, by its gRPC status code."""
+
+CARRY_VALUE = (CREATE, UPDATE)
+"""The kinds of operation that bring a value with them."""
 
 
 class Store:
@@ -54,3 +60,29 @@ class Store:
             values.pop(key, None)
             return OK, b""
         return INVALID_ARGUMENT, b""
+
+    def apply_columns(
+        self, kinds: bytes, keys: Sequence[bytes], values: Iterable[bytes]
+    ) -> tuple[bytes, list[bytes]]:
+        """Do the operations of a batch in their order, each as `apply` would.
+
+        `values` has one value for each create and update. Return one status code for each
+        operation, and one value for each retrieve that succeeded.
+        """
+        known, carried = self._values, iter(values)
+        if kinds.count(RETRIEVE) == len(kinds):
+            looked = list(map(known.get, keys))
+            if None not in looked:
+                return bytes(len(kinds)), cast("list[bytes]", looked)
+        statuses, found = bytearray(len(kinds)), []  # every status is OK until it is another
+        for place, (kind, key) in enumerate(zip(kinds, keys, strict=True)):
+            if key not in known or kind in (CREATE, DELETE):
+                value = next(carried) if kind in CARRY_VALUE else b""
+                statuses[place], _ = self.apply(kind, key, value)
+            elif kind == RETRIEVE:
+                found.append(known[key])
+            elif kind == UPDATE:
+                known[key] = next(carried)
+            else:
+                statuses[place] = INVALID_ARGUMENT
+        return bytes(statuses), found

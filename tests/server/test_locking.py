@@ -67,6 +67,73 @@ def test_who_waits_for_whom_among_tasks(locking, first, second, waits):
     assert (not waits, True) == asyncio.run(scene())
 
 
+WHO_WAITS_FOR_A_BATCH = [
+    # locking, the batch's operations, an operation beside it, whether that one waits
+    ("global", [(UPDATE, b"a"), (RETRIEVE, b"b")], (RETRIEVE, b"c"), True),
+    ("per_key_held", [(UPDATE, b"a"), (DELETE, b"b"), (UPDATE, b"a")], (UPDATE, b"b"), True),
+    ("per_key_held", [(UPDATE, b"a"), (RETRIEVE, b"b")], (UPDATE, b"b"), False),
+    ("per_key_held", [(UPDATE, b"a"), (DELETE, b"b")], (RETRIEVE, b"b"), False),
+]
+
+
+@pytest.mark.parametrize(("locking", "batch", "beside", "waits"), WHO_WAITS_FOR_A_BATCH)
+def test_who_waits_for_a_batch_among_threads(locking, batch, beside, waits):
+    locks = LOCKS[locking]()
+    entered = threading.Event()
+
+    def enter() -> None:
+        with locks.holding(*beside):
+            entered.set()
+
+    other = threading.Thread(target=enter)
+    with locks.holding_all(bytes(kind for kind, _ in batch), [key for _, key in batch]):
+        other.start()
+        came_in = entered.wait(SHORT_S if waits else HANG_S)
+    other.join(HANG_S)
+
+    assert waits == (not came_in)
+    assert entered.is_set()
+
+
+@pytest.mark.parametrize(("locking", "batch", "beside", "waits"), WHO_WAITS_FOR_A_BATCH)
+def test_who_waits_for_a_batch_among_tasks(locking, batch, beside, waits):
+    async def scene() -> tuple[bool, bool]:
+        locks = ASYNC_LOCKS[locking]()
+        entered = asyncio.Event()
+
+        async def enter() -> None:
+            async with locks.holding(*beside):
+                entered.set()
+
+        async with locks.holding_all(bytes(kind for kind, _ in batch), [key for _, key in batch]):
+            other = asyncio.create_task(enter())
+            await turns()
+            came_in = entered.is_set()
+        await asyncio.wait_for(other, HANG_S)
+        return came_in, entered.is_set()
+
+    assert (not waits, True) == asyncio.run(scene())
+
+
+def test_two_batches_that_want_the_same_keys_do_not_wait_for_ever():
+    """Whatever order they name them in, they take them in the same."""
+
+    async def scene() -> None:
+        locks = ASYNC_LOCKS["per_key_held"]()
+
+        async def commit(keys: list[bytes]) -> None:
+            async with locks.holding_all(bytes([UPDATE, UPDATE]), keys):
+                await turns()
+
+        # Another writer has one key: both batches are in the middle of taking when it lets go.
+        async with locks.holding(UPDATE, b"a"):
+            both = [asyncio.create_task(commit(keys)) for keys in ([b"a", b"b"], [b"b", b"a"])]
+            await turns()
+        await asyncio.wait_for(asyncio.gather(*both), HANG_S)
+
+    asyncio.run(scene())
+
+
 def test_two_writers_of_one_key_never_change_its_entry_at_once():
     """Under `per_key` too: what is not held through the disk is held in the dictionary."""
     locks = LOCKS["per_key"]()

@@ -43,6 +43,7 @@ def test_by_default_the_delays_are_those_of_the_java_original():
         ("port must .* got -1", {"port": -1}),
         ("port must .* got '0'", {"port": "0"}),
         ("max_concurrent_rpcs must .* got 0", {"max_concurrent_rpcs": 0}),
+        ("group_commit must be True or False, got 'yes'", {"group_commit": "yes"}),
     ],
 )
 def test_a_setting_that_makes_no_sense_is_refused(named, settings):

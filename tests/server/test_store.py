@@ -96,3 +96,31 @@ def test_a_store_behaves_as_a_dictionary_does(seed):
 
 def test_every_refusal_says_what_to_do():
     assert {ALREADY_EXISTS, NOT_FOUND, INVALID_ARGUMENT} == set(DETAILS)
+
+
+KEYS = (b"", b"a", b"b", b"c", b"d")
+
+
+@pytest.mark.parametrize("kinds", [(RETRIEVE,), (RETRIEVE, UPDATE), range(6)], ids=str)
+def test_a_batch_in_columns_does_what_its_operations_do_one_by_one(kinds):
+    """Same statuses, same values read, same store afterwards, whatever the batch."""
+    rng = random.Random(4)
+    for _ in range(300):
+        one_by_one, in_columns = Store(), Store()
+        for key in rng.sample(KEYS[1:], rng.randrange(5)):
+            one_by_one.apply(CREATE, key, b"old " + key)
+            in_columns.apply(CREATE, key, b"old " + key)
+        batch = [
+            (rng.choice(kinds), rng.choice(KEYS[bool(rng.random() < 0.8) :]), b"%d" % number)
+            for number in range(rng.randrange(1, 9))
+        ]
+        singly = [(kind, *one_by_one.apply(kind, key, value)) for kind, key, value in batch]
+        statuses, found = in_columns.apply_columns(
+            bytes(kind for kind, _, _ in batch),
+            [key for _, key, _ in batch],
+            [value for kind, _, value in batch if kind in (CREATE, UPDATE)],
+        )
+
+        assert [status for _, status, _ in singly] == list(statuses)
+        assert [v for kind, status, v in singly if kind == RETRIEVE and status == OK] == found
+        assert one_by_one._values == in_columns._values
