@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -28,7 +28,7 @@ from kvstore.measure.run import Run
 from kvstore.measure.sampler import Sample
 
 WATCHDOG = 1.08
-"""A process that outgrows its ceiling by this factor is ended from outside."""
+"""When client or server outgrows the ceiling by this factor, the client is ended from outside."""
 LOOK_S = 0.02
 END_S = 30.0
 """Seconds the process gets to end its calls and save its run after Ctrl-C."""
@@ -60,8 +60,8 @@ def run_in_process(
     """`load.run` in a new process; arguments, result and errors are the same.
 
     `rate_per_s` stands for the due times. With a memory ceiling the process looks at its own
-    memory and the server's and stops by itself; this one looks as well, and ends the client
-    should that fail.
+    memory and the server's and stops by itself; this one looks at both as well, and ends the
+    client should that fail.
 
     Raises:
         NotEnoughMemory: less than twice the ceiling is free for each of both processes'
@@ -94,7 +94,8 @@ def run_in_process(
             if value is not None:
                 arguments.append(f"--{name}={value}")
         with child("kvstore.client", arguments) as process:
-            interrupted = _look_on(process, on_sample, memory_ceiling_bytes)
+            watched = [process.pid, getattr(server, "pid", process.pid)]
+            interrupted = _look_on(process, watched, on_sample, memory_ceiling_bytes)
             said = process.error_text()
         if not path.exists():
             if interrupted:
@@ -121,16 +122,20 @@ def _refuse_without_room(ceiling_bytes: float) -> None:
         )
 
 
-def _look_on(process: Child, on_sample: OnSample | None, ceiling_bytes: float) -> bool:
+def _look_on(
+    process: Child, watched: list[int], on_sample: OnSample | None, ceiling_bytes: float
+) -> bool:
     """Pass samples on until the process ends; return whether Ctrl-C came meanwhile."""
-    watched = psutil.Process(process.pid)
+    guarded, started = not math.isinf(ceiling_bytes), False
     interrupted, end_s = False, math.inf
     with _lines_of(process) as lines:
         while process.alive() and time.perf_counter() < end_s:
             try:
-                if not math.isinf(ceiling_bytes):
-                    _end_if_over(process, watched, WATCHDOG * ceiling_bytes)
+                # Not before the first sample: a process that starts above the ceiling says so.
+                if guarded and started and _most_bytes(watched) > WATCHDOG * ceiling_bytes:
+                    process.popen.kill()
                 line = lines.get(timeout=LOOK_S)
+                started = True
                 if on_sample is not None and line:
                     on_sample(Sample(*json.loads(line)))
             except Empty:
@@ -144,12 +149,13 @@ def _look_on(process: Child, on_sample: OnSample | None, ceiling_bytes: float) -
     return interrupted
 
 
-def _end_if_over(process: Child, watched: psutil.Process, most_bytes: float) -> None:
-    try:
-        if watched.memory_info().rss > most_bytes:
-            process.popen.kill()
-    except psutil.NoSuchProcess:
-        pass
+def _most_bytes(pids: list[int]) -> int:
+    """Resident memory of the largest of these processes, 0 when none runs any more."""
+    most = 0
+    for pid in pids:
+        with suppress(psutil.NoSuchProcess):
+            most = max(most, psutil.Process(pid).memory_info().rss)
+    return most
 
 
 @contextmanager
