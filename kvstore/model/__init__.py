@@ -5,6 +5,7 @@
     mix         what a client sends that can only ask for keys it knows
     bounds      throughput and residence time of a closed loop, N*
     mva         the same, exactly, where calls queue at several stations
+    simulate    the closed loop played through, call by call, for what no formula says
     usl         a line through measured throughputs, with intervals and warnings
     popularity  how unevenly keys are asked for, and the lock of the hottest
     memory      when an unlimited sender reaches a memory ceiling
@@ -12,7 +13,7 @@
 It imports nothing of ours: a model that can call is soon fitted to the calls.
 """
 
-from kvstore.model import bounds, laws, memory, mva, popularity, usl
+from kvstore.model import bounds, laws, memory, mva, popularity, simulate, usl
 from kvstore.model.laws import service_time_s
 from kvstore.model.prediction import Prediction, Station
 
@@ -25,5 +26,6 @@ __all__ = [
     "mva",
     "popularity",
     "service_time_s",
+    "simulate",
     "usl",
 ]
