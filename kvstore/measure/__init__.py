@@ -4,25 +4,33 @@ recorder  one record for each call, while it runs
 sampler   memory and threads of both processes, over time
 run       all of it, frozen: `Run`
 audit     Little's law on the trace, and the count of calls
+boxes     the same for every station of the server
+only      the calls of one kind, by themselves
 summary   the figures people compare, with intervals
 stations, codes, host   the words: where time goes, how calls end, on what machine
 """
 
 from kvstore.measure.audit import Audit, audit
+from kvstore.measure.boxes import Box, Boxes, boxes
 from kvstore.measure.host import cores, describe_host
+from kvstore.measure.only import only
 from kvstore.measure.run import Cpu, Run
 from kvstore.measure.sampler import Sample
 from kvstore.measure.summary import Interval, summary, throughput_interval
 
 __all__ = [
     "Audit",
+    "Box",
+    "Boxes",
     "Cpu",
     "Interval",
     "Run",
     "Sample",
     "audit",
+    "boxes",
     "cores",
     "describe_host",
+    "only",
     "summary",
     "throughput_interval",
 ]
