@@ -12,11 +12,11 @@ LESSONS: Final[Mapping[str, str]] = {
     "01": "01_blocking",
     "02": "02_futures",
     "03": "03_bounded",
+    "04": "04_server",
     "05": "05_pipelined",
 }
 """The lessons that exist, in the order in which they are taken."""
 PLANNED: Final = (
-    "04_server",
     "06_saturation",
     "07_threads_and_coroutines",
     "08_overload",

@@ -26,7 +26,7 @@ def test_after_a_lesson_comes_the_next_that_exists(page):
     predict("03.mix", 20)
     progress.record_answer("03.limit", "passed", "")
 
-    assert "Go on with `05_pipelined`." in shown(page)
+    assert "Go on with `04_server`." in shown(page)
 
 
 def test_after_the_last_lesson_nothing_else_is_promised(page):
