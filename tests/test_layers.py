@@ -1,6 +1,8 @@
 """The shape of the package: imports point one way, files stay small, generated code stays apart."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -103,6 +105,21 @@ def test_every_room_has_a_front_door_with_a_map():
 
         assert "__all__" in door
         assert len((ast.get_docstring(ast.parse(door)) or "").splitlines()) > 3
+
+
+@pytest.mark.slow
+def test_the_door_of_the_model_is_light():
+    """Tens of megabytes in every kernel would shift the memory that lesson 02 predicts."""
+    look = "import sys, kvstore.model; print('scipy' in sys.modules)"
+    told = subprocess.run(
+        [sys.executable, "-c", look],
+        cwd=PACKAGE.parent,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+
+    assert "False" == told.stdout.strip()
 
 
 def test_the_check_sees_an_import_wherever_it_hides(tmp_path, monkeypatch):

@@ -10,10 +10,11 @@
     popularity  how unevenly keys are asked for, and the lock of the hottest
     memory      when an unlimited sender reaches a memory ceiling
 
-It imports nothing of ours: a model that can call is soon fitted to the calls.
+It imports nothing of ours: a model that can call is soon fitted to the calls. Who fits says
+`from kvstore.model import usl`: scipy is heavy, and the door is opened in every notebook.
 """
 
-from kvstore.model import bounds, laws, memory, mva, popularity, simulate, usl
+from kvstore.model import bounds, laws, memory, mva, popularity, simulate
 from kvstore.model.laws import service_time_s
 from kvstore.model.prediction import Prediction, Station
 
@@ -27,5 +28,4 @@ __all__ = [
     "popularity",
     "service_time_s",
     "simulate",
-    "usl",
 ]

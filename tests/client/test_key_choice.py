@@ -8,7 +8,8 @@ from hashlib import sha256
 
 import pytest
 
-from kvstore.client import workload
+from kvstore.client import load, workload
+from kvstore.client.strategies import bounded
 from kvstore.client.workload import KnownKeys, Operations, Workload, ZipfKeys
 from kvstore.measure.codes import CREATE, DELETE
 
@@ -149,6 +150,14 @@ def test_settings_saved_before_there_was_a_choice_can_be_read():
     del old["key_choice"], old["zipf_exponent"]
 
     assert workload.crud() == Workload(**old)
+
+
+def test_a_skewed_run_is_answered_and_says_what_it_was(quick_server):
+    skewed = workload.reads(keys=5, key_choice="zipf", sizes="fixed", value_bytes_mean=10)
+    run = load.run(bounded, quick_server, skewed, in_flight=4, calls=200)
+
+    assert {"OK": 200} == run.outcomes()
+    assert skewed == Workload(**run.settings["workload"])
 
 
 @pytest.mark.parametrize(
