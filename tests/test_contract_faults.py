@@ -16,6 +16,7 @@ from kvstore.client.process import run_in_process
 from kvstore.client.strategies import STRATEGIES, bounded, futures, pipelined
 from kvstore.client.watch import DRAIN_S
 from kvstore.measure import audit
+from kvstore.measure.codes import CREATE
 from kvstore.server import Server, serving
 
 SMALL = workload.crud(value_bytes_mean=100)
@@ -265,7 +266,7 @@ def test_an_operation_that_cannot_be_sent_ends_the_run_with_its_reason(
     class OneTooLarge(workload.Operations):
         def draw(self, *due):
             operation = super().draw(*due)
-            too_large = operation._replace(value=bytes(5_000_000))
+            too_large = operation._replace(kind=CREATE, value=bytes(5_000_000))
             return too_large if next(numbers) == 20 else operation
 
     monkeypatch.setattr(load, "Operations", OneTooLarge)

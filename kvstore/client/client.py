@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import grpc
 
+from kvstore.client.batch import Batch
 from kvstore.client.channel import OPTIONS
 from kvstore.client.requests import METHODS, payload_bytes, unary_request
 from kvstore.client.stream import Stream
@@ -200,8 +201,8 @@ class Client:
             self._ended(operation, sent_s, status, size, times)
         return Answer(STATUSES[status], value)
 
-    async def until_due(self, operation: Operation) -> None:
-        """Sleep until the operation is due; not at all in a closed loop."""
+    async def until_due(self, operation: Operation | Batch) -> None:
+        """Sleep until the operation, or a batch's first, is due; not at all in a closed loop."""
         delay_s = operation.due_s - self.now_s()
         if delay_s > 0:
             await asyncio.sleep(delay_s)
@@ -222,10 +223,10 @@ class Client:
                 pass  # the loop closed meanwhile: nothing is in flight on it
         self._channel.close()
 
-    def created(self, operation: Operation) -> None:
+    def created(self, key: bytes) -> None:
         """Tell the workload that a create was answered OK."""
         if self._operations is not None:
-            self._operations.created(operation.key)
+            self._operations.created(key)
 
     def _ended(
         self, operation: Operation, sent_s: float, status: int, size: int, times: StationTimes
@@ -235,7 +236,7 @@ class Client:
             payload_bytes(operation), size, times,
         )  # fmt: skip
         if status == OK and operation.kind == CREATE:
-            self.created(operation)
+            self.created(operation.key)
         if self._draining and not self.in_flight:
             self._idle.set()
 

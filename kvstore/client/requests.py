@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from google.protobuf.message import Message
 
+from kvstore.client.batch import Batch, batch_of
 from kvstore.client.workload import MESSAGE_LIMIT_BYTES, Operation
 from kvstore.measure.codes import CREATE, DELETE, RETRIEVE, UPDATE
 from kvstore.v1 import kvstore_pb2 as pb
@@ -39,19 +40,17 @@ def unary_request(operation: Operation) -> Message:
     return _BUILD[operation.kind](operation)
 
 
-def stream_request(request_id: int, operations: Sequence[Operation]) -> pb.PipelineRequest:
+def stream_request(request_id: int, operations: Batch | Sequence[Operation]) -> pb.PipelineRequest:
     """One stream request for all the operations, in columns. Raises `MessageTooLarge`."""
-    total = sum(map(payload_bytes, operations)) + 16 * len(operations)
+    batch = batch_of(operations)
+    total = batch.payload_bytes + 16 * len(batch)
     if total > MESSAGE_LIMIT_BYTES - 64:
-        fits = max(1, len(operations) * MESSAGE_LIMIT_BYTES // (total + 1))
+        fits = max(1, len(batch) * MESSAGE_LIMIT_BYTES // (total + 1))
         raise MessageTooLarge(
-            f"a batch of {len(operations)} operations and {total:,} bytes is over gRPC's limit of"
+            f"a batch of {len(batch)} operations and {total:,} bytes is over gRPC's limit of"
             f" {MESSAGE_LIMIT_BYTES:,} bytes for one message: with values of this size about"
             f" {fits} would fit"
         )
     return pb.PipelineRequest(
-        id=request_id,
-        kinds=bytes([operation.kind for operation in operations]),
-        keys=[operation.key for operation in operations],
-        values=[op.value for op in operations if op.kind in (CREATE, UPDATE)],
+        id=request_id, kinds=batch.kinds, keys=batch.keys, values=batch.values
     )

@@ -3,11 +3,16 @@
 import math
 import threading
 from collections.abc import Callable, Iterator
+from itertools import islice, takewhile
 
+from kvstore.client.batch import Batch, Batches
 from kvstore.client.workload import Operation, Operations
 
 LOOK_EVERY = 50
 """Operations between two looks at the guard: with values of 64 KiB some 13 MB."""
+
+NOTHING = Batch(b"", (), ())
+"""What a schedule that has ended hands out."""
 
 
 class Schedule(Iterator[Operation]):
@@ -30,6 +35,7 @@ class Schedule(Iterator[Operation]):
         guard: Callable[[], bool] | None = None,
     ) -> None:
         self._operations = operations
+        self._batches = Batches(operations)
         self._clock = clock
         self._duration_s = duration_s
         self._calls = calls
@@ -45,9 +51,7 @@ class Schedule(Iterator[Operation]):
 
     def __next__(self) -> Operation:
         with self._lock:
-            if self._guard is not None and self._handed_out % LOOK_EVERY == 0 and self._guard():
-                self._stopped = True
-            if self._stopped or self._handed_out >= self._calls:
+            if not self._left(1):
                 raise StopIteration
             if self._due_times is None:
                 due_s, now_s = math.nan, self._clock()
@@ -58,3 +62,25 @@ class Schedule(Iterator[Operation]):
                 raise StopIteration
             self._handed_out += 1
         return self._operations.draw(due_s)
+
+    def take(self, most: int) -> Batch:
+        """Up to `most` operations at once, in columns; fewer at the end, and then none."""
+        with self._lock:
+            count = self._left(most)
+            due_s: list[float] = []
+            if count and self._due_times is not None:
+                in_time = takewhile(lambda due: due < self._duration_s, self._due_times)
+                due_s = list(islice(in_time, count))
+                self._stopped = len(due_s) < count
+                count = len(due_s)
+            elif count and self._clock() >= self._duration_s:
+                self._stopped, count = True, 0
+            self._handed_out += count
+            return self._batches.draw(count, due_s) if count else NOTHING
+
+    def _left(self, most: int) -> int:
+        """How many of `most` operations the guard and the count still allow."""
+        look = self._guard is not None and -self._handed_out % LOOK_EVERY < most
+        if look and self._guard is not None and self._guard():
+            self._stopped = True
+        return 0 if self._stopped else int(min(most, self._calls - self._handed_out))

@@ -6,14 +6,13 @@ client records every call, whatever its end.
 """
 
 import asyncio
-import itertools
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+from kvstore.client.batch import Batch
 from kvstore.client.client import Client
 from kvstore.client.schedule import Schedule
-from kvstore.client.workload import Operation
 
 Strategy = Callable[..., None]
 """`strategy(client, schedule, in_flight)`; `pipelined` has two settings more."""
@@ -88,9 +87,9 @@ def pipelined(
     client.run_async(all_streams)
 
 
-def in_batches(schedule: Schedule, size: int) -> Iterator[list[Operation]]:
-    """The schedule's operations in lists of `size`; the last may be shorter."""
-    while operations := list(itertools.islice(schedule, size)):
+def in_batches(schedule: Schedule, size: int) -> Iterator[Batch]:
+    """The schedule's operations, `size` at a time; the last batch may be shorter."""
+    while operations := schedule.take(size):
         yield operations
 
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import grpc
 
-from kvstore.client.requests import payload_bytes, stream_request
+from kvstore.client.batch import Batch, batch_of, verify
+from kvstore.client.requests import stream_request
 from kvstore.client.workload import Operation
 from kvstore.measure.codes import BATCH, CREATE, NO_ANSWER, OK
 from kvstore.measure.stations import UNKNOWN_STATIONS, StationTimes
@@ -24,7 +25,7 @@ class _Waiting(NamedTuple):
     """A request that was sent and has no reply yet."""
 
     sent_s: float
-    operations: Sequence[Operation]
+    batch: Batch
 
 
 class Stream:
@@ -50,17 +51,18 @@ class Stream:
         self._watcher = asyncio.create_task(self._watch_deadline())
         return self
 
-    async def send(self, operations: Sequence[Operation]) -> None:
+    async def send(self, operations: Batch | Sequence[Operation]) -> None:
         """Send one request that carries these operations; do not wait for its reply.
 
         Raises `StreamBroken` once the stream has ended.
         """
-        await self._client.until_due(operations[0])
+        batch = batch_of(operations)
+        await self._client.until_due(batch)
         if self._broken is not None:
             raise self._broken
         self._next_id += 1
-        request = stream_request(self._next_id, operations)
-        self._waiting[self._next_id] = _Waiting(self._client.sending(), operations)
+        request = stream_request(self._next_id, batch)
+        self._waiting[self._next_id] = _Waiting(self._client.sending(), batch)
         try:
             await self._call.write(request)
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
@@ -86,26 +88,28 @@ class Stream:
             self._break(f"a reply made no sense: {strange!r}")
 
     def _record(self, sent: _Waiting, reply: pb.PipelineResponse) -> None:
-        operations, statuses = sent.operations, reply.statuses
-        if len(statuses) != len(operations):
-            raise ValueError(f"{len(statuses)} statuses for {len(operations)} operations")
-        ok = statuses.count(OK)
-        first = operations[0]
+        batch, statuses, values = sent.batch, reply.statuses, list(reply.values)
+        count, ok = len(batch), statuses.count(OK)
+        if len(statuses) != count:
+            raise ValueError(f"{len(statuses)} statuses for {count} operations")
+        if batch.written is not None and values != batch.written:
+            verify(batch, statuses, values)
         self._client.recorder.record(
-            first.due_s,
+            batch.due_s,
             sent.sent_s,
             self._client.now_s(),
-            first.kind if len(operations) == 1 else BATCH,
-            OK if ok == len(operations) else next(filter(None, statuses)),
-            sum(map(payload_bytes, operations)),
-            sum(map(len, reply.values)),
+            batch.kinds[0] if count == 1 else BATCH,
+            OK if ok == count else next(filter(None, statuses)),
+            batch.payload_bytes,
+            sum(map(len, values)),
             _times_of(reply),
-            len(operations),
+            count,
             ok,
         )
-        for operation, status in zip(operations, statuses, strict=True):
-            if operation.kind == CREATE and status == OK:
-                self._client.created(operation)
+        if CREATE in batch.kinds:
+            for kind, key, status in zip(batch.kinds, batch.keys, statuses, strict=True):
+                if kind == CREATE and status == OK:
+                    self._client.created(key)
 
     def _break(self, why: str) -> None:
         """Account for every request without a reply, and let a waiting sender go on."""
@@ -115,11 +119,11 @@ class Stream:
             " recorded as NO_ANSWER, because the server may have done them"
         )
         for sent in unanswered.values():
-            kind = sent.operations[0].kind if len(sent.operations) == 1 else BATCH
-            size = sum(map(payload_bytes, sent.operations))
+            batch = sent.batch
+            kind = batch.kinds[0] if len(batch) == 1 else BATCH
             self._client.recorder.record(
-                sent.operations[0].due_s, sent.sent_s, self._client.now_s(), kind, NO_ANSWER,
-                size, 0, UNKNOWN_STATIONS, len(sent.operations), 0,
+                batch.due_s, sent.sent_s, self._client.now_s(), kind, NO_ANSWER,
+                batch.payload_bytes, 0, UNKNOWN_STATIONS, len(batch), 0,
             )  # fmt: skip
             self._on_reply()
 

@@ -112,6 +112,12 @@ class Workload:
                 f" got {self.preload}"
             )
 
+    @property
+    def keeps_values(self) -> bool:
+        """Whether a key can hold one value throughout: no key comes or goes or changes its size."""
+        asked = {name for name, weight in self.mix.items() if weight}
+        return asked == {"retrieve"} or (asked <= {"retrieve", "update"} and self.sizes == "fixed")
+
     def as_dict(self) -> dict[str, Any]:
         """The settings by name, ready for JSON and for `Workload(**...)`."""
         return {**asdict(self), "mix": dict(self.mix)}
@@ -210,6 +216,7 @@ class Operations:
         self._rng = random.Random(workload.seed)
         self._key_rng = random.Random(f"{workload.seed} {salt}")
         self._lock = threading.Lock()
+        self._held: dict[bytes, bytes] = {}
         total = sum(workload.mix.values())
         self._kinds = [KINDS.index(name) for name in workload.mix]
         self._up_to: list[float] = []
@@ -227,13 +234,24 @@ class Operations:
             key = self.known.draw(self._rng)
             if kind == DELETE:
                 self.known.remove(key)
-            return Operation(kind, key, self._value() if kind == UPDATE else b"", due_s)
+            value = self._value() if kind == UPDATE else b""
+            if kind == UPDATE and key in self._held:
+                value = self._held[key]
+            return Operation(kind, key, value, due_s)
 
     def preloads(self) -> list[Operation]:
         """The creates that have to be done before the run begins."""
-        return [
+        creates = [
             Operation(CREATE, self._new_key(), self._value()) for _ in range(self.workload.preload)
         ]
+        held = {operation.key: operation.value for operation in creates}
+        if self.workload.keeps_values and len(held) == len(creates):  # no key by chance twice
+            self._held = held
+        return creates
+
+    def held_throughout(self) -> dict[bytes, bytes]:
+        """What each preloaded key holds throughout, since updates write it again; else empty."""
+        return self._held
 
     def created(self, key: bytes) -> None:
         """A create was answered OK: its key may be asked for from now on."""

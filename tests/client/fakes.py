@@ -1,6 +1,7 @@
 """A client that behaves: it keeps the promises of the real one, and needs no server."""
 
 import asyncio
+import itertools
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -104,3 +105,7 @@ class Shared(Iterator[Any]):
     def __next__(self) -> Any:
         with self._lock:
             return next(self._items)
+
+    def take(self, most: int) -> list[Any]:
+        with self._lock:
+            return list(itertools.islice(self._items, most))

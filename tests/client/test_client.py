@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import grpc
 import pytest
 
+from kvstore.client.batch import Batch
 from kvstore.client.client import Answer, Client
 from kvstore.client.requests import MessageTooLarge
 from kvstore.client.stream import StreamBroken
@@ -252,6 +253,23 @@ def test_a_stream_that_breaks_accounts_for_all_that_is_open(says, replies, clien
 
     assert 3 == client.issued == len(client.recorder) == len(told)
     assert [NO_ANSWER] * 3 == client.recorder.array()["status"].tolist()
+
+
+def test_a_retrieve_that_reads_what_was_not_written_breaks_the_stream(client):
+    """Where it is known what a key holds, an answer that says otherwise is no answer."""
+    batch = Batch(bytes([RETRIEVE]), [b"k"], [], written=[b"right"])
+
+    async def work() -> None:
+        client._aio_stub = ServerOfNonsense(
+            pb.PipelineResponse(id=1, statuses=b"\x00", values=[b"wrong"])
+        )
+        async with client.stream(on_reply=lambda: None) as stream:
+            await stream.send(batch)
+
+    with pytest.raises(StreamBroken, match="read b'wrong', but b'right' was written"):
+        client.run_async(work)
+
+    assert [NO_ANSWER] == client.recorder.array()["status"].tolist()
 
 
 def test_an_error_of_the_senders_own_is_not_hidden_by_the_stream(client, keys):

@@ -1,0 +1,178 @@
+"""batch.py: operations in columns, and what is known of their answers."""
+
+import math
+from collections import Counter
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from kvstore.client import pacing, workload
+from kvstore.client.batch import BLOCK_OPERATIONS, Batch, Batches, batch_of, verify
+from kvstore.client.schedule import LOOK_EVERY, Schedule
+from kvstore.client.workload import Operations, Workload, create, delete, retrieve, update
+from kvstore.measure.codes import CREATE, NOT_FOUND, OK, RETRIEVE, UPDATE
+
+SMALL: dict[str, Any] = {"key_bytes_mean": 8, "value_bytes_mean": 16, "sizes": "fixed"}
+MIXED = Workload(mix={"retrieve": 1, "update": 1}, preload=50, **SMALL)
+
+
+def preloaded(asked: Workload) -> tuple[Operations, dict[bytes, bytes]]:
+    """Operations whose preloads were answered OK, and what those wrote."""
+    operations = Operations(asked)
+    creates = operations.preloads()
+    for operation in creates:
+        operations.created(operation.key)
+    return operations, {operation.key: operation.value for operation in creates}
+
+
+def test_operations_become_columns():
+    batch = batch_of(
+        [update(b"a", b"1"), retrieve(b"b"), delete(b"c"), create(b"d", b"22")._replace(due_s=3.0)]
+    )
+
+    assert (b"\x03\x02\x04\x01", [b"a", b"b", b"c", b"d"]) == (batch.kinds, batch.keys)
+    assert ([b"1", b"22"], None) == (batch.values, batch.written)
+    assert (4, 7) == (len(batch), batch.payload_bytes)
+    assert math.isnan(batch.due_s)  # that of the first
+
+
+def test_batches_of_one_come_in_the_order_of_the_seed():
+    """A lesson tells a story about the one write that comes first."""
+    batches = Batches(preloaded(MIXED)[0])
+    singly = preloaded(MIXED)[0]
+
+    assert [singly.draw()[:2] for _ in range(30)] == [
+        (batch.kinds[0], batch.keys[0]) for batch in (batches.draw(1) for _ in range(30))
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 7, 512, BLOCK_OPERATIONS])
+def test_every_column_of_a_batch_belongs_to_the_same_operations(count):
+    operations, written = preloaded(MIXED)
+    batches = Batches(operations)
+    for _ in range(5):
+        batch = batches.draw(count)
+        values, reads = iter(batch.values), iter(batch.written or ())
+        for kind, key in zip(batch.kinds, batch.keys, strict=True):
+            assert written[key] == next(values if kind == UPDATE else reads)
+
+        assert count == len(batch) == batch.kinds.count(RETRIEVE) + batch.kinds.count(UPDATE)
+        assert [] == [*values, *reads]
+
+
+def test_batches_hold_the_mix_and_all_the_keys():
+    operations, written = preloaded(MIXED)
+    batches = Batches(operations)
+    kinds: Counter[int] = Counter()
+    keys: Counter[bytes] = Counter()
+    for _ in range(100):
+        batch = batches.draw(100)
+        kinds.update(batch.kinds)
+        keys.update(batch.keys)
+
+    assert 0.4 < kinds[UPDATE] / 10_000 < 0.6
+    assert set(written) == set(keys)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        workload.crud(**SMALL),
+        workload.crud(preload=5, **SMALL),
+        workload.writes(),
+        Workload(mix={"retrieve": 1, "delete": 1}, preload=50, **SMALL),
+        workload.reads(keys=2_000, key_bytes_mean=1, value_bytes_mean=1, sizes="fixed"),
+    ],
+    ids=["creates", "creates beside", "sizes change", "deletes", "a key twice"],
+)
+def test_where_a_key_may_change_what_it_holds_nothing_is_claimed(changes):
+    batch = Batches(preloaded(changes)[0]).draw(20)
+
+    assert (20, None) == (len(batch), batch.written)
+
+
+def test_until_a_key_is_known_there_is_nothing_to_cut_from():
+    operations = Operations(MIXED)
+    operations.preloads()
+
+    assert bytes([CREATE] * 3) == Batches(operations).draw(3).kinds
+
+
+READS = Batch(
+    bytes([RETRIEVE, UPDATE, RETRIEVE]), [b"a", b"b", b"c"], [b"v"], written=[b"of a", b"of c"]
+)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "values"),
+    [([OK, OK, OK], [b"of a", b"of c"]), ([NOT_FOUND, OK, OK], [b"of c"])],
+)
+def test_the_right_answers_pass(statuses, values):
+    verify(READS, bytes(statuses), values)
+
+
+@pytest.mark.parametrize(
+    ("says", "statuses", "values"),
+    [
+        ("a retrieve of b'a' read b'of c', but b'of a' was", [OK] * 3, [b"of c", b"of a"]),
+        ("a retrieve of b'c' read b'', but b'of c' was", [OK] * 3, [b"of a", b""]),
+        ("1 values for 2 retrieves", [OK] * 3, [b"of a"]),
+        ("2 values for 1 retrieves", [NOT_FOUND, OK, OK], [b"of a", b"of c"]),
+    ],
+)
+def test_a_wrong_answer_is_named(says, statuses, values):
+    with pytest.raises(ValueError, match=says):
+        verify(READS, bytes(statuses), values)
+
+
+# ---- batches from a schedule ---------------------------------------------------------------
+
+
+def schedule(**settings: Any) -> Schedule:
+    usual: dict[str, Any] = {"clock": lambda: 0.0}
+    return Schedule(Operations(workload.crud(value_bytes_mean=1)), **{**usual, **settings})
+
+
+def sizes(asked: Schedule, most: int) -> list[int]:
+    return [len(batch) for batch in iter(lambda: asked.take(most), Batch(b"", (), ()))]
+
+
+def test_the_last_batch_may_be_shorter_and_after_it_there_is_none():
+    asked = schedule(calls=20)
+
+    assert ([8, 8, 4], 0) == (sizes(asked, 8), len(asked.take(8)))
+
+
+def test_single_operations_and_batches_share_one_count():
+    asked = schedule(calls=10)
+
+    assert 3 == len(list(islice(asked, 3)))
+    assert [5, 2] == sizes(asked, 5)
+
+
+def test_a_closed_loop_hands_out_no_batch_after_its_end():
+    times = iter([0.0, 0.4, 0.5, 0.4])
+    asked = schedule(duration_s=0.5, clock=lambda: next(times))
+
+    assert ([8, 8], 0) == (sizes(asked, 8), len(asked.take(8)))
+
+
+def test_an_open_loop_hands_out_what_falls_due_within_its_time():
+    asked = schedule(duration_s=0.5, due_times=pacing.constant_rate(10))
+    batches = [asked.take(3) for _ in range(3)]
+
+    assert [3, 2, 0] == [len(batch) for batch in batches]
+    assert [0.0, 0.3] == pytest.approx([batch.due_s for batch in batches[:2]])
+
+
+@pytest.mark.parametrize("most", [1, 7, LOOK_EVERY, 3 * LOOK_EVERY])
+def test_the_guard_looks_as_often_as_for_single_operations(most):
+    looks: list[int] = []
+    sizes(schedule(calls=12 * LOOK_EVERY, guard=lambda: looks.append(1)), most)
+
+    assert len(looks) >= min(12, 12 * LOOK_EVERY // most)
+
+
+def test_a_guard_stops_batches_too():
+    assert [] == sizes(schedule(calls=100, guard=lambda: True), 8)
