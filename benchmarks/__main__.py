@@ -9,7 +9,16 @@ import pandas as pd
 
 from kvstore.measure import describe_host
 
-NAMES = ("published", "strategies", "recording", "burst", "unlimited", "orphans", "lessons")
+NAMES = (
+    "published",
+    "strategies",
+    "batches",
+    "recording",
+    "burst",
+    "unlimited",
+    "orphans",
+    "lessons",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,0 +1,3 @@
+module go_net_rpc
+
+go 1.18
