@@ -16,13 +16,6 @@ LESSONS: Final[Mapping[str, str]] = {
     "05": "05_pipelined",
 }
 """The lessons that exist, in the order in which they are taken."""
-PLANNED: Final = (
-    "06_saturation",
-    "07_threads_and_coroutines",
-    "08_overload",
-    "09_beyond_one_machine",
-    "10_design_one",
-)
 
 
 def progress_by_lesson() -> pd.DataFrame:

@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 
 # Okabe and Ito's palette, told apart by every common kind of colour blindness.
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
-YELLOW, BLUE, RED, PURPLE, GREY = "#F0E442", "#0072B2", "#D55E00", "#CC79A7", "#6B6B6B"
+BLUE, RED, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#6B6B6B"
 
 PREDICTED: Final = RED
 """Predicted is always a line, in this colour."""
