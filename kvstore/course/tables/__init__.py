@@ -1,0 +1,33 @@
+"""The numbers of each figure as a table: same name, same arguments.
+
+Every number has its unit in the heading, and four significant digits.
+"""
+
+from kvstore.course.tables.calls import calls_over_time, reply_order
+from kvstore.course.tables.layout import MB
+from kvstore.course.tables.over_time import (
+    in_flight_over_time,
+    latency_by_answer,
+    memory,
+    throughput_over_time,
+)
+from kvstore.course.tables.rates import ladder, throughput, throughput_by_in_flight
+from kvstore.course.tables.shares import STATIONS, cost, little_by_station, mix, time_by_station
+
+__all__ = [
+    "MB",
+    "STATIONS",
+    "calls_over_time",
+    "cost",
+    "in_flight_over_time",
+    "ladder",
+    "latency_by_answer",
+    "little_by_station",
+    "memory",
+    "mix",
+    "reply_order",
+    "throughput",
+    "throughput_by_in_flight",
+    "throughput_over_time",
+    "time_by_station",
+]
