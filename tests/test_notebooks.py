@@ -27,6 +27,7 @@ def test_an_untouched_lesson_runs_and_its_claims_hold(path, tmp_path, monkeypatc
     assert done.error is None
     assert [] == [claim.sentence for claim in done.claims if not claim.holds]
     assert len(done.claims) >= 3
+    assert len(done.agreements) >= 1
     assert len(_figures(done.notebook)) >= 3
     assert [] == _problems(done.notebook)
 

@@ -1,6 +1,7 @@
 """The room of what the learner sees; it may use every other room, and none uses it.
 
     predictions, comparisons   a number before the run, and how far off it was
+    agreement                  the main comparisons of a lesson, and the band they are held to
     claims                     sentences that the run at hand decides
     exercises, checking        tasks with hints, solutions and a judge for each
     attempts                   runs a judge, whatever the answer does

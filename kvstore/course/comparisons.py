@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Protocol, runtime_checkable
 
-from kvstore.course import progress, rendering
+from kvstore.course import agreement, progress, rendering
+from kvstore.course.claims import Claim
 from kvstore.course.predictions import HasValue
 
 MIME_TYPE: Final = "application/vnd.kvstore.comparison+json"
@@ -48,6 +49,14 @@ class Comparison(rendering.Shown):
     attempt: int = 1
     late: bool = False
     reason: str = ""
+    main: bool = False
+    binds: agreement.Binds | None = None
+    why: str = ""
+
+    @property
+    def band(self) -> float:
+        """How far from 1 measured/model may be, where this is a main comparison."""
+        return agreement.CPU_BAND if self.binds == "cpu" else agreement.BAND
 
     @property
     def predicted(self) -> bool:
@@ -95,6 +104,7 @@ class Comparison(rendering.Shown):
                 "model": self.model,
                 "measured": self.measured if math.isfinite(self.measured) else None,
                 "log_error": self.log_error,
+                "main": {"band": self.band, "why": self.why} if self.main else None,
             },
         }
 
@@ -105,6 +115,9 @@ def compare(
     model: HasValue | float | None = None,
     *,
     run: object | None = None,
+    main: bool = False,
+    binds: agreement.Binds | None = None,
+    why: Claim | None = None,
 ) -> Comparison:
     """Show the prediction beside the model's and the measured number, and close the question.
 
@@ -113,7 +126,14 @@ def compare(
     made after the run began does not count. Without a prediction the comparison is
     shown all the same, marked as not predicted. Compared again, the first result is
     the one that progress remembers.
+
+    `main=True` marks a comparison that the lesson stands for: `course.py run` lists it with
+    measured/model and its band, 10 %, or 20 % where `binds="cpu"`. `why` is a claim of this
+    lesson that tells the cause when it lies outside; one that does not hold explains nothing.
+    ValueError when a main comparison has no model to be compared with.
     """
+    if main and model is None:
+        raise ValueError(f"{question_id}: a main comparison needs the model's prediction")
     source = measured if isinstance(measured, HasThroughput) else run
     number = _number(measured)
     held = progress.ask(question_id)
@@ -132,6 +152,9 @@ def compare(
         attempt=question.attempt,
         late=held.value is not None and question.value is None,
         reason=str(getattr(model, "reason", "")),
+        main=main,
+        binds=binds,
+        why=why.sentence if why else "",
     )
     made._show()
     return made

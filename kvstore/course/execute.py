@@ -25,7 +25,7 @@ from jupyter_core.utils import ensure_async
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
-from kvstore.course import claims, comparisons, keeping, mode
+from kvstore.course import agreement, claims, comparisons, keeping, mode
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 NOTEBOOKS: Final = ROOT / "notebooks"
@@ -50,6 +50,12 @@ class Executed:
     def claims(self) -> tuple[claims.Claim, ...]:
         """The claims the notebook made, in order, each with whether it holds."""
         return tuple(claims.Claim(**made) for made in self.published(claims.MIME_TYPE))
+
+    @property
+    def agreements(self) -> tuple[agreement.Agreement, ...]:
+        """The comparisons that the lesson marked as its main ones, in order."""
+        compared = self.published(comparisons.MIME_TYPE)
+        return tuple(agreement.Agreement.of(self.name, each) for each in compared if each["main"])
 
     def published(self, mime_type: str) -> Iterator[dict[str, Any]]:
         """What the cells published for programs under this type, in order."""
@@ -206,7 +212,8 @@ def _row(done: Executed) -> tuple[str, ...]:
 def run_all(paths: Sequence[Path], copies: Path = COPIES, timeout_s: float = TIMEOUT_S) -> int:
     """Execute these notebooks; the exit status is 0, 1 when one failed, 130 after Ctrl-C.
 
-    A claim that does not hold here is told and is no failure: it is about this machine.
+    A claim that does not hold here is told and is no failure: it is about this machine. So is
+    a main comparison that lies outside its band.
     """
     done: list[Executed] = []
     status = 0
@@ -218,7 +225,10 @@ def run_all(paths: Sequence[Path], copies: Path = COPIES, timeout_s: float = TIM
     except KeyboardInterrupt:
         print(f"\n{path.stem}: stopped by Ctrl-C", flush=True)
         status = 130
-    print(f"\n{table(done)}\n\nThe executed copies are in {copies}")
+    main = [each for lesson in done for each in lesson.agreements]
+    print(f"\n{table(done)}\n\nPrediction against measurement, in the main experiments:")
+    print(agreement.table(main, [each.name for each in done], full=mode.name() == "full"))
+    print(f"\nThe executed copies are in {copies}")
     return status or int(any(each.error for each in done))
 
 

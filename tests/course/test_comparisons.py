@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from made_runs import staircase
 
-from kvstore.course import compare, comparisons, predict, progress
+from kvstore.course import claims, compare, comparisons, predict, progress
 from kvstore.model import Prediction
 
 
@@ -107,3 +107,27 @@ def test_without_a_prediction_the_result_is_in_the_unit_of_the_question(page):
     predict("00.price", None, unit="µs/call")
 
     assert compare("00.price", 501.0).unit == "µs/call"
+
+
+def test_a_main_comparison_tells_programs_its_band_and_why(page):
+    shown = claims.claim("the timer is late by a tenth", True)
+    compare("01.mix", 25.0, 24.0, main=True, why=shown)
+    compare("06.knee", 25.0, 24.0, main=True, binds="cpu")
+    compare("01.other", 25.0, 24.0)
+
+    assert [each[comparisons.MIME_TYPE]["main"] for each in page[1:]] == [
+        {"band": 0.10, "why": "the timer is late by a tenth"},
+        {"band": 0.20, "why": ""},
+        None,
+    ]
+
+
+def test_a_claim_that_does_not_hold_explains_nothing(page):
+    comparison = compare("01.mix", 25.0, 24.0, main=True, why=claims.claim("pigs fly", False))
+
+    assert comparison.why == ""
+
+
+def test_a_main_comparison_needs_a_model(page):
+    with pytest.raises(ValueError, match=r"01\.mix: a main comparison needs the model"):
+        compare("01.mix", 25.0, main=True)

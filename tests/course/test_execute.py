@@ -27,7 +27,7 @@ claims.claim("water is wet", True)
 claims.claim("pigs fly", False)
 predictions.predict("99.first", 10.0)
 comparisons.compare("99.first", 12.0)
-comparisons.compare("99.second", 3.0)
+comparisons.compare("99.second", 3.0, 4.0, main=True)
 """
 
 
@@ -107,6 +107,13 @@ def test_the_table_tells_claims_predictions_and_errors(executed):
 
 
 @pytest.mark.slow
+def test_the_main_comparisons_are_found(executed):
+    assert [(a.lesson, a.question_id, a.ratio) for a in executed.agreements] == [
+        ("99_lesson", "99.second", 0.75)
+    ]
+
+
+@pytest.mark.slow
 def test_a_kernelspec_of_the_user_cannot_take_over(tmp_path, monkeypatch):
     """`python3` in the user's folder may be another Python, without the course."""
     spec = tmp_path / "kernels" / "python3"
@@ -149,6 +156,7 @@ def test_one_failure_does_not_keep_the_others_from_running(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "98_bad: FAILED" in said
     assert "99_good: done" in said
+    assert "99_good: no main comparison" in said
     good = nbformat.read(tmp_path / "copies" / "99_good.ipynb", as_version=4)
     assert good.cells[1].outputs[0].data["text/plain"] == "2"
     assert sorted(path.name for path in (tmp_path / "copies").iterdir()) == [
