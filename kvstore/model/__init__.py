@@ -9,13 +9,23 @@
     usl         a line through measured throughputs, with intervals and warnings
     popularity  how unevenly keys are asked for, and the lock of the hottest
     batching    what many operations in one message bring, and where more is waste
+    processes   what several generators and servers bring, until the cores bind
     memory      when an unlimited sender reaches a memory ceiling
 
 It imports nothing of ours: a model that can call is soon fitted to the calls. Who fits says
 `from kvstore.model import usl`: scipy is heavy, and the door is opened in every notebook.
 """
 
-from kvstore.model import batching, bounds, laws, memory, mva, popularity, simulate
+from kvstore.model import (
+    batching,
+    bounds,
+    laws,
+    memory,
+    mva,
+    popularity,
+    processes,
+    simulate,
+)
 from kvstore.model.laws import service_time_s
 from kvstore.model.prediction import Prediction, Station
 
@@ -28,6 +38,7 @@ __all__ = [
     "memory",
     "mva",
     "popularity",
+    "processes",
     "service_time_s",
     "simulate",
 ]
