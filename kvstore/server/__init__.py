@@ -1,6 +1,7 @@
 """The room of what is measured.
 
 process   serving(): a server in a process of its own
+sharded   serving_sharded(): several of them, the keys shared out
 settings  what can be set
 serve     listen, answer, drain, on threads or asyncio
 service, service_async   one call, from request to reply
@@ -11,5 +12,14 @@ status, reflecting       what the server says of itself
 
 from kvstore.server.process import Server, ServerDidNotStart, serving
 from kvstore.server.settings import LOCKINGS, ServerSettings
+from kvstore.server.sharded import ShardedServer, serving_sharded
 
-__all__ = ["LOCKINGS", "Server", "ServerDidNotStart", "ServerSettings", "serving"]
+__all__ = [
+    "LOCKINGS",
+    "Server",
+    "ServerDidNotStart",
+    "ServerSettings",
+    "ShardedServer",
+    "serving",
+    "serving_sharded",
+]
