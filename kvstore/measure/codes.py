@@ -36,6 +36,7 @@ STATUSES: Final = (
 OK: Final = 0
 CANCELLED: Final = 1
 INVALID_ARGUMENT: Final = 3
+DEADLINE_EXCEEDED: Final = 4
 NOT_FOUND: Final = 5
 ALREADY_EXISTS: Final = 6
 UNAVAILABLE: Final = 14

@@ -6,6 +6,7 @@ settings  what can be set
 serve     listen, answer, drain, on threads or asyncio
 service, service_async   one call, from request to reply
 locking, disk, store     where it waits, works, and is kept
+deadlines                whether it is still worth the work
 limits, pool             what is accepted, who runs it
 status, reflecting       what the server says of itself
 """

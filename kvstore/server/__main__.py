@@ -44,6 +44,12 @@ def parser() -> argparse.ArgumentParser:
         default=None, **number)  # fmt: skip
     add("--group-commit", "a batch pays the disk once, not once for each operation",
         action="store_true")  # fmt: skip
+    add("--drop-late", "drop a call that gets its thread with less time left than its disk takes",
+        action="store_true")  # fmt: skip
+    add("--stall-s", "the disk stands still for this long ... (default %(default)s)",
+        default=DEFAULT.stall_s, **seconds)  # fmt: skip
+    add("--stall-every-s", "... at the beginning of every so many seconds (default %(default)s)",
+        default=DEFAULT.stall_every_s, **seconds)  # fmt: skip
     add("--station-times", "tell callers in trailing metadata where the server spent its time",
         action="store_true")  # fmt: skip
     add("--identity", "a word that clients can check; GetServerStatus tells it", default="")
@@ -69,6 +75,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             port=options.port,
             max_concurrent_rpcs=options.max_concurrent_rpcs,
             group_commit=options.group_commit,
+            drop_late=options.drop_late,
+            stall_s=options.stall_s,
+            stall_every_s=options.stall_every_s,
             station_times=options.station_times,
         )
     except ValueError as wrong:

@@ -81,6 +81,10 @@ def _arguments(settings: ServerSettings) -> list[str]:
         arguments.append(f"--max-concurrent-rpcs={settings.max_concurrent_rpcs}")
     if settings.group_commit:
         arguments.append("--group-commit")
+    if settings.drop_late:
+        arguments.append("--drop-late")
+    if settings.stall_s:
+        arguments += [f"--stall-s={settings.stall_s}", f"--stall-every-s={settings.stall_every_s}"]
     if settings.station_times:
         arguments.append("--station-times")
     return arguments

@@ -6,9 +6,10 @@ from queue import SimpleQueue
 
 import grpc
 
-from kvstore.measure.codes import CREATE, DELETE, OK, RETRIEVE, UPDATE
+from kvstore.measure.codes import CREATE, DEADLINE_EXCEEDED, DELETE, OK, RETRIEVE, UPDATE
 from kvstore.measure.stations import METADATA_KEY, StationClock, to_header
 from kvstore.server.batch import operations_of, problem_of, refused, reply_to
+from kvstore.server.deadlines import too_late
 from kvstore.server.disk import Disk
 from kvstore.server.limits import STREAM_REQUESTS
 from kvstore.server.locking import LOCKS
@@ -28,6 +29,7 @@ class KeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
         self._disk = Disk(settings)
         self._locks = LOCKS[settings.locking]()
         self._group_commit = settings.group_commit
+        self._drop_late = settings.drop_late
         self._tell_times = settings.station_times
         self._pool = pool
         self._counts = counts
@@ -96,7 +98,10 @@ class KeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
     def _answer(self, kind: int, key: bytes, value: bytes, context: grpc.ServicerContext) -> bytes:
         """One unary operation; a refusal becomes the status of the call."""
         clock = StationClock(self._pool.waited_s())
-        status, found = self._apply(kind, key, value, clock)
+        if self._drop_late and too_late(context, self._disk.delay_s(kind)):
+            status, found = DEADLINE_EXCEEDED, b""
+        else:
+            status, found = self._apply(kind, key, value, clock)
         self._counts.add(kind, status)
         if self._tell_times:
             context.set_trailing_metadata(((METADATA_KEY, to_header(clock.times())),))

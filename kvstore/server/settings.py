@@ -33,6 +33,13 @@ class ServerSettings:
     group_commit: bool = False
     """A batch pays the disk once, as databases do: one read delay if it only reads, else one
     write delay. Otherwise each of its operations pays its own, one after the other."""
+    drop_late: bool = False
+    """Answer a unary call DEADLINE_EXCEEDED at once when it gets its thread with less time left
+    than its disk takes: its caller would be gone before the answer."""
+    stall_s: float = 0.0
+    """Seconds that the disk stands still, at the beginning of every `stall_every_s`."""
+    stall_every_s: float = 1.0
+    """Seconds from one stall to the next; not used without `stall_s`."""
     station_times: bool = False
     """Tell each caller, in trailing metadata, where the server spent its time."""
 
@@ -44,12 +51,18 @@ class ServerSettings:
                     f"{name} must be a number of seconds from 0 to 60, got {value!r}"
                     " (10 ms is 0.010)"
                 )
+        if not 0 <= self.stall_s < self.stall_every_s < 3600:
+            raise ValueError(
+                f"stall_s must be from 0 to less than stall_every_s, got {self.stall_s!r} of every"
+                f" {self.stall_every_s!r} seconds"
+            )
         if self.locking not in LOCKINGS:
             raise ValueError(f"locking must be one of {', '.join(LOCKINGS)}, got {self.locking!r}")
         _whole_number("threads", self.threads, 1, 10_000)
         _whole_number("port", self.port, 0, 65_535)
-        if not isinstance(self.group_commit, bool):
-            raise ValueError(f"group_commit must be True or False, got {self.group_commit!r}")
+        for name in ("group_commit", "drop_late"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
         if self.max_concurrent_rpcs is not None:
             _whole_number("max_concurrent_rpcs", self.max_concurrent_rpcs, 1, 10_000_000)
 

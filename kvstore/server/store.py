@@ -6,6 +6,7 @@ from typing import cast
 from kvstore.measure.codes import (
     ALREADY_EXISTS,
     CREATE,
+    DEADLINE_EXCEEDED,
     DELETE,
     INVALID_ARGUMENT,
     NOT_FOUND,
@@ -17,6 +18,7 @@ from kvstore.measure.codes import (
 DETAILS = {
     ALREADY_EXISTS: "the key is known already: update replaces its value",
     NOT_FOUND: "the key is not known: create it first",
+    DEADLINE_EXCEEDED: "less time was left than the disk takes: nothing was done",
     INVALID_ARGUMENT: "every operation needs a known kind and a key of at least one byte",
 }
 """What a refusal says, by its gRPC status code."""

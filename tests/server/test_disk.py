@@ -52,3 +52,17 @@ def test_a_disk_is_instant_when_nothing_waits(instant, read_delay_s, write_delay
     settings = ServerSettings(read_delay_s=read_delay_s, write_delay_s=write_delay_s)
 
     assert instant == Disk(settings).instant
+
+
+@pytest.mark.parametrize(
+    ("passed_s", "stalled_s"), [(0.0, 0.3), (0.1, 0.2), (0.4, 0.0), (1.1, 0.2), (1.9, 0.0)]
+)
+def test_a_stalled_disk_first_gets_over_its_stall(passed_s, stalled_s, slept, monkeypatch):
+    monkeypatch.setattr(disk.time, "perf_counter", lambda: 5.0)
+    stalling = Disk(ServerSettings(read_delay_s=0.01, stall_s=0.3, stall_every_s=1.0))
+    monkeypatch.setattr(disk.time, "perf_counter", lambda: 5.0 + passed_s)
+    stalling.work(RETRIEVE)
+    asyncio.run(stalling.work_async(RETRIEVE))
+
+    assert not stalling.instant
+    assert pytest.approx([stalled_s + 0.01] * 2) == slept

@@ -44,6 +44,10 @@ def test_by_default_the_delays_are_those_of_the_java_original():
         ("port must .* got '0'", {"port": "0"}),
         ("max_concurrent_rpcs must .* got 0", {"max_concurrent_rpcs": 0}),
         ("group_commit must be True or False, got 'yes'", {"group_commit": "yes"}),
+        ("drop_late must be True or False, got 1", {"drop_late": 1}),
+        ("stall_s must be from 0 to less than stall_every_s, got -1", {"stall_s": -1}),
+        (r"got 2 of every 1\.0 seconds", {"stall_s": 2}),
+        ("stall_s must .* got nan", {"stall_s": math.nan}),
     ],
 )
 def test_a_setting_that_makes_no_sense_is_refused(named, settings):

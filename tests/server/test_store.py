@@ -7,6 +7,7 @@ import pytest
 from kvstore.measure.codes import (
     ALREADY_EXISTS,
     CREATE,
+    DEADLINE_EXCEEDED,
     DELETE,
     INVALID_ARGUMENT,
     NOT_FOUND,
@@ -95,7 +96,7 @@ def test_a_store_behaves_as_a_dictionary_does(seed):
 
 
 def test_every_refusal_says_what_to_do():
-    assert {ALREADY_EXISTS, NOT_FOUND, INVALID_ARGUMENT} == set(DETAILS)
+    assert {ALREADY_EXISTS, DEADLINE_EXCEEDED, INVALID_ARGUMENT, NOT_FOUND} == set(DETAILS)
 
 
 KEYS = (b"", b"a", b"b", b"c", b"d")
