@@ -24,6 +24,7 @@ from kvstore.client.strategies import Strategy, futures
 from kvstore.client.watch import OnSample, Watch
 from kvstore.client.workload import Operations, Workload
 from kvstore.measure.host import describe_host
+from kvstore.measure.recorder import MOST_OPERATIONS
 from kvstore.measure.run import Run
 from kvstore.measure.sampler import Sampler
 from kvstore.v1 import server_status_pb2 as pb
@@ -147,6 +148,11 @@ def _checked(
         raise ValueError(
             f"{options['streams']} streams need at least as many requests in flight,"
             f" got in_flight={in_flight}"
+        )
+    if options.get("batch", 1) > MOST_OPERATIONS:
+        raise ValueError(
+            f"batch must be at most {MOST_OPERATIONS:,} operations, got {options['batch']:,}:"
+            " far below it more in a message gains nothing (lesson 05)"
         )
     if duration_s is None and calls is None:
         raise ValueError("say how long: duration_s=10 for seconds, or calls=1000 for a count")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 from google.protobuf.message import Message
 
 from kvstore.client.batch import Batch, batch_of
@@ -18,6 +19,10 @@ _BUILD: dict[int, Callable[[Operation], Message]] = {
     UPDATE: lambda op: pb.UpdateRequest(key=op.key, value=op.value),
     DELETE: lambda op: pb.DeleteRequest(key=op.key),
 }
+
+_CARRY_VALUE = (CREATE, UPDATE)
+_FRAME_BYTES = 16
+"""The most that a request takes beside its operations: its id, and the length of `kinds`."""
 
 
 class MessageTooLarge(ValueError):
@@ -41,16 +46,52 @@ def unary_request(operation: Operation) -> Message:
 
 
 def stream_request(request_id: int, operations: Batch | Sequence[Operation]) -> pb.PipelineRequest:
-    """One stream request for all the operations, in columns. Raises `MessageTooLarge`."""
+    """One stream request for all the operations, in columns.
+
+    Raises `MessageTooLarge`, which says how many operations of this size would fit.
+    """
     batch = batch_of(operations)
-    total = batch.payload_bytes + 16 * len(batch)
-    if total > MESSAGE_LIMIT_BYTES - 64:
-        fits = max(1, len(batch) * MESSAGE_LIMIT_BYTES // (total + 1))
-        raise MessageTooLarge(
-            f"a batch of {len(batch)} operations and {total:,} bytes is over gRPC's limit of"
-            f" {MESSAGE_LIMIT_BYTES:,} bytes for one message: with values of this size about"
-            f" {fits} would fit"
-        )
-    return pb.PipelineRequest(
+    request = pb.PipelineRequest(
         id=request_id, kinds=batch.kinds, keys=batch.keys, values=batch.values
     )
+    most_bytes = batch.payload_bytes + 13 * len(batch) + _FRAME_BYTES
+    # Counting what the message takes on the wire costs as much as sending it: only in doubt.
+    if most_bytes > MESSAGE_LIMIT_BYTES and request.ByteSize() > MESSAGE_LIMIT_BYTES:
+        raise MessageTooLarge(_too_large(batch, request.ByteSize()))
+    return request
+
+
+def fitting(batch: Batch) -> int:
+    """The largest number of neighbours in a batch that fit into one message, whichever they are.
+
+    0 when one of the operations is too large on its own.
+    """
+    values = iter(batch.values)
+    sizes_bytes = [
+        1 + _field_bytes(key) + (_field_bytes(next(values)) if kind in _CARRY_VALUE else 0)
+        for kind, key in zip(batch.kinds, batch.keys, strict=True)
+    ]
+    ends_bytes = np.cumsum(sizes_bytes)
+    room_bytes = ends_bytes - sizes_bytes + MESSAGE_LIMIT_BYTES - _FRAME_BYTES
+    first_outside = np.searchsorted(ends_bytes, room_bytes, side="right")
+    fit = first_outside - np.arange(len(batch))
+    return int(fit[first_outside < len(batch)].min(initial=len(batch)))
+
+
+def _too_large(batch: Batch, size_bytes: int) -> str:
+    fit = fitting(batch)
+    advice = (
+        f"with operations of this size, {fit:,} fit into one"
+        if fit
+        else "one of them is too large on its own: use a smaller value, or split it over several"
+        " keys"
+    )
+    return (
+        f"a batch of {len(batch):,} operations makes a message of {size_bytes:,} bytes, over"
+        f" gRPC's limit of {MESSAGE_LIMIT_BYTES:,} bytes: {advice}"
+    )
+
+
+def _field_bytes(content: bytes) -> int:
+    """What bytes take as a field of a message: a tag, their length as a varint, themselves."""
+    return 1 + max(1, (len(content).bit_length() + 6) // 7) + len(content)

@@ -28,6 +28,9 @@ CALL: Final = np.dtype(
 )
 """One call. Times are seconds since the run began; `due_s` is NaN in a closed loop."""
 
+MOST_OPERATIONS: Final = 2**16 - 1
+"""The most operations that one call can carry and be recorded."""
+
 _LAYOUT: Final = struct.Struct("<ddd 16s II BB HHH")
 _STATIONS: Final = struct.Struct("<ffff")
 assert _LAYOUT.size == CALL.itemsize

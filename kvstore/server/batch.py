@@ -1,11 +1,18 @@
 """One pipeline request taken apart, and its reply put together; both stacks share it."""
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate, takewhile
 
-from kvstore.measure.codes import INVALID_ARGUMENT, OK
+from kvstore.measure.codes import INVALID_ARGUMENT, OK, RESOURCE_EXHAUSTED, RETRIEVE
 from kvstore.measure.stations import StationTimes
+from kvstore.server.limits import MESSAGE_LIMIT_BYTES
 from kvstore.server.store import CARRY_VALUE, DETAILS
 from kvstore.v1 import kvstore_pb2 as pb
+
+_FIELD_BYTES = 5
+"""A value's tag, and its length as a varint: what it takes beside itself, at most."""
+_FRAME_BYTES = 11 + 5 + 38 + 3
+"""What a reply takes beside statuses, values and words: id, lengths, station times."""
 
 
 def problem_of(request: pb.PipelineRequest) -> str | None:
@@ -37,6 +44,30 @@ def refused(request: pb.PipelineRequest, problem: str) -> pb.PipelineResponse:
     return pb.PipelineResponse(
         id=request.id, statuses=bytes([INVALID_ARGUMENT]) * count, detail=problem
     )
+
+
+def kept_within_limit(
+    request: pb.PipelineRequest, statuses: bytes, values: Sequence[bytes]
+) -> tuple[bytes, Sequence[bytes]]:
+    """Statuses and values of a reply that the caller can receive.
+
+    A client refuses a larger message and ends the stream, with all that is in flight on it.
+    So from the first value on that does not fit, retrieves fail with RESOURCE_EXHAUSTED.
+    Nothing else is touched: writes were done, and say so.
+    """
+    limit_bytes = MESSAGE_LIMIT_BYTES - _FRAME_BYTES - len(statuses)
+    if sum(map(len, values)) + _FIELD_BYTES * len(values) <= limit_bytes:
+        return statuses, values
+    limit_bytes -= len(DETAILS[RESOURCE_EXHAUSTED])
+    ends_bytes = accumulate(len(value) + _FIELD_BYTES for value in values)
+    kept = sum(1 for _ in takewhile(limit_bytes.__ge__, ends_bytes))
+    trimmed, read = bytearray(statuses), 0
+    for place, (kind, status) in enumerate(zip(request.kinds, statuses, strict=True)):
+        if kind == RETRIEVE and status == OK:
+            read += 1
+            if read > kept:
+                trimmed[place] = RESOURCE_EXHAUSTED
+    return bytes(trimmed), values[:kept]
 
 
 def reply_to(

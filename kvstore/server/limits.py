@@ -5,6 +5,9 @@ Each is here because its default bites without a word.
 
 from kvstore.server.settings import ServerSettings
 
+MESSAGE_LIMIT_BYTES = 4 * 1024 * 1024
+"""The largest message that a gRPC client accepts unless it was told otherwise."""
+
 STREAM_REQUESTS = 16_384
 """Requests of one stream that may be in the server's hands; it reads no more until one is
 answered, and HTTP/2 flow control makes the client wait."""

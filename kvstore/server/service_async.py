@@ -6,7 +6,7 @@ from typing import Any
 
 from kvstore.measure.codes import CREATE, DEADLINE_EXCEEDED, DELETE, OK, RETRIEVE, UPDATE
 from kvstore.measure.stations import METADATA_KEY, StationClock, to_header
-from kvstore.server.batch import operations_of, problem_of, refused, reply_to
+from kvstore.server.batch import kept_within_limit, operations_of, problem_of, refused, reply_to
 from kvstore.server.deadlines import too_late
 from kvstore.server.disk import Disk
 from kvstore.server.limits import STREAM_REQUESTS
@@ -112,8 +112,9 @@ class AsyncKeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
             )
         else:
             statuses, values = await self._apply_all(request, clock)
+        statuses, read = kept_within_limit(request, statuses, values)
         self._counts.add_columns(request.kinds, statuses)
-        return reply_to(request, statuses, values, clock.times() if self._tell_times else None)
+        return reply_to(request, statuses, read, clock.times() if self._tell_times else None)
 
     async def _apply_all(
         self, request: pb.PipelineRequest, clock: StationClock

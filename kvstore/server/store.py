@@ -11,6 +11,7 @@ from kvstore.measure.codes import (
     INVALID_ARGUMENT,
     NOT_FOUND,
     OK,
+    RESOURCE_EXHAUSTED,
     RETRIEVE,
     UPDATE,
 )
@@ -20,6 +21,8 @@ DETAILS = {
     NOT_FOUND: "the key is not known: create it first",
     DEADLINE_EXCEEDED: "less time was left than the disk takes: nothing was done",
     INVALID_ARGUMENT: "every operation needs a known kind and a key of at least one byte",
+    RESOURCE_EXHAUSTED: "the values read make a reply over gRPC's limit for one message: ask for"
+    " the missing ones again, fewer at a time",
 }
 """What a refusal says, by its gRPC status code."""
 

@@ -28,6 +28,7 @@ SMALL = workload.crud(value_bytes_mean=100)
         ("duration_s must be above 0, got nan", {"duration_s": math.nan}),
         ("deadline_s must be above 0, got 0", {"deadline_s": 0}),
         ("batch must be a whole number of 1 or more, got 0", {"batch": 0}),
+        ("batch must be at most 65,535 operations, got 70,000", {"batch": 70_000}),
         ("4 streams need at least as many requests in flight, got in_flight=2",
          {"streams": 4, "in_flight": 2}),
     ],

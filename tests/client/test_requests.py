@@ -3,8 +3,16 @@
 import pytest
 
 from kvstore.client import workload
-from kvstore.client.requests import METHODS, MessageTooLarge, stream_request, unary_request
+from kvstore.client.batch import batch_of
+from kvstore.client.requests import (
+    METHODS,
+    MessageTooLarge,
+    fitting,
+    stream_request,
+    unary_request,
+)
 from kvstore.client.workload import MESSAGE_LIMIT_BYTES, create, delete, retrieve, update
+from kvstore.measure.codes import CREATE, UPDATE
 from kvstore.v1 import kvstore_pb2 as pb
 
 
@@ -45,12 +53,48 @@ def test_a_batch_that_is_too_large_says_how_many_would_fit():
     with pytest.raises(MessageTooLarge) as refused:
         stream_request(1, [create(b"k", bytes(1_000_000))] * 10)
 
-    assert "a batch of 10 operations and 10,000,170 bytes" in str(refused.value)
-    assert "about 4 would fit" in str(refused.value)
+    assert (
+        "a batch of 10 operations makes a message of 10,000,084 bytes, over gRPC's limit of"
+        " 4,194,304 bytes: with operations of this size, 4 fit into one"
+    ) == str(refused.value)
 
 
-def test_as_many_as_are_said_to_fit_do_fit():
-    assert len(stream_request(1, [create(b"k", bytes(1_000_000))] * 4).keys) == 4
+def test_an_operation_too_large_on_its_own_makes_no_batch_of_any_size():
+    with pytest.raises(MessageTooLarge, match="too large on its own: use a smaller value"):
+        stream_request(1, [retrieve(b"k"), create(b"k", bytes(5_000_000))])
+
+
+@pytest.mark.parametrize(
+    "operations",
+    [
+        [create(b"k" * 8, bytes(60_000))] * 100,
+        [create(b"k" * 200, bytes(length)) for length in range(0, 300_000, 1_000)],
+        [retrieve(b"r" * 130), update(b"u", bytes(127)), delete(b"d" * 16_384)] * 300,
+        [retrieve(b"k" * 18)] * 200_000,
+        [create(b"k", bytes(4_000_000)), *[update(b"k", bytes(10))] * 5_000] * 2,
+    ],
+    ids=["alike", "growing", "kinds", "tiny", "one large"],
+)
+def test_the_number_said_to_fit_is_true_to_the_last_bytes(operations):
+    """Whichever neighbours: any so many make a message that passes, and some one more does not."""
+    batch = batch_of(operations)
+    fit = fitting(batch)
+
+    assert max(_sizes_bytes(batch, fit)) <= MESSAGE_LIMIT_BYTES
+    assert max(_sizes_bytes(batch, fit + 1)) > MESSAGE_LIMIT_BYTES - 16
+
+
+def _sizes_bytes(batch, count):
+    """What messages of `count` neighbours take, of all of them or of some hundred."""
+    step = 1 if len(batch) <= 1_000 else len(batch) // 100
+    for first in range(0, len(batch) - count + 1, step):
+        kinds = batch.kinds[first : first + count]
+        before = sum(kind in (CREATE, UPDATE) for kind in batch.kinds[:first])
+        inside = sum(kind in (CREATE, UPDATE) for kind in kinds)
+        yield pb.PipelineRequest(
+            id=2**64 - 1, kinds=kinds, keys=batch.keys[first : first + count],
+            values=batch.values[before : before + inside],
+        ).ByteSize()  # fmt: skip
 
 
 def test_a_message_too_large_is_a_value_error():

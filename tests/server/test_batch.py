@@ -2,9 +2,19 @@
 
 import pytest
 
-from kvstore.measure.codes import CREATE, DELETE, NOT_FOUND, OK, RETRIEVE, UPDATE
+from kvstore.client.workload import MESSAGE_LIMIT_BYTES as CLIENT_LIMIT_BYTES
+from kvstore.measure.codes import (
+    CREATE,
+    DELETE,
+    NOT_FOUND,
+    OK,
+    RESOURCE_EXHAUSTED,
+    RETRIEVE,
+    UPDATE,
+)
 from kvstore.measure.stations import StationTimes
-from kvstore.server.batch import operations_of, problem_of, refused, reply_to
+from kvstore.server.batch import kept_within_limit, operations_of, problem_of, refused, reply_to
+from kvstore.server.limits import MESSAGE_LIMIT_BYTES
 from kvstore.v1 import kvstore_pb2 as pb
 
 
@@ -75,3 +85,46 @@ def test_a_reply_tells_its_stations_when_it_is_asked_to():
     told = reply.station_times
 
     assert (0.1, 0.2, 0.3, 0.4) == (told.pool_s, told.lock_s, told.disk_s, told.rest_s)
+
+
+def test_both_sides_speak_of_one_limit():
+    assert CLIENT_LIMIT_BYTES == MESSAGE_LIMIT_BYTES
+
+
+@pytest.mark.parametrize("value_bytes", [100, 16_000, 1_000_000, 4_000_000])
+@pytest.mark.parametrize("times", [None, StationTimes(0.1, 0.2, 0.3, 0.4)], ids=["", "times"])
+def test_a_reply_is_kept_below_the_limit_and_hardly_further(value_bytes, times):
+    """Reads from the first that does not fit on fail by name; what was done stays done."""
+    reads = 5_000_000 // value_bytes + 2
+    asked = request([DELETE, *[RETRIEVE] * reads, DELETE], [b"k"] * (reads + 2), [])
+    asked.id = 2**64 - 1
+    values = [bytes(value_bytes)] * (reads - 1)
+    statuses = bytes([OK, NOT_FOUND, *[OK] * (reads - 1), OK])  # the first read found nothing
+
+    trimmed, kept = kept_within_limit(asked, statuses, values)
+    reply = reply_to(asked, trimmed, kept, times)
+    good = len(reply.values)
+
+    assert MESSAGE_LIMIT_BYTES - 400 - value_bytes - 5 * reads < reply.ByteSize()
+    assert reply.ByteSize() <= MESSAGE_LIMIT_BYTES
+    assert reply.statuses == bytes(
+        [OK, NOT_FOUND, *[OK] * good, *[RESOURCE_EXHAUSTED] * (reads - 1 - good), OK]
+    )
+    assert 0 < good < reads - 1
+
+
+def test_a_reply_that_fits_is_left_alone():
+    values = [bytes(1_000)] * 4_000
+    statuses = bytes(4_000)
+
+    assert (statuses, values) == kept_within_limit(
+        request([RETRIEVE] * 4_000, [b"k"] * 4_000, []), statuses, values
+    )
+
+
+def test_the_largest_value_that_can_be_stored_can_be_read_again():
+    largest = [bytes(MESSAGE_LIMIT_BYTES - 65)]
+
+    assert (bytes(1), largest) == kept_within_limit(
+        request([RETRIEVE], [b"k"], []), bytes(1), largest
+    )

@@ -12,6 +12,7 @@ from kvstore.measure.codes import (
     INVALID_ARGUMENT,
     NOT_FOUND,
     OK,
+    RESOURCE_EXHAUSTED,
     RETRIEVE,
     UPDATE,
 )
@@ -96,7 +97,13 @@ def test_a_store_behaves_as_a_dictionary_does(seed):
 
 
 def test_every_refusal_says_what_to_do():
-    assert {ALREADY_EXISTS, DEADLINE_EXCEEDED, INVALID_ARGUMENT, NOT_FOUND} == set(DETAILS)
+    assert {
+        ALREADY_EXISTS,
+        DEADLINE_EXCEEDED,
+        INVALID_ARGUMENT,
+        NOT_FOUND,
+        RESOURCE_EXHAUSTED,
+    } == set(DETAILS)
 
 
 KEYS = (b"", b"a", b"b", b"c", b"d")

@@ -1,0 +1,105 @@
+"""Messages at gRPC's limit of 4 MB, on both stacks: what fits passes, what does not is named."""
+
+from typing import Any
+
+import grpc
+import pytest
+
+from kvstore.client import load, workload
+from kvstore.client.batch import batch_of
+from kvstore.client.requests import MessageTooLarge, fitting, stream_request
+from kvstore.client.strategies import pipelined
+from kvstore.client.workload import create
+from kvstore.measure import audit
+from kvstore.measure.codes import CREATE, OK, RESOURCE_EXHAUSTED, RETRIEVE
+from kvstore.v1 import kvstore_pb2 as pb
+from kvstore.v1 import kvstore_pb2_grpc
+
+HANG_S = 15.0
+MEGABYTE = 1_000_000
+
+pytestmark = pytest.mark.slow
+
+two_disks = pytest.mark.parametrize(
+    "settings",
+    [
+        {"read_delay_s": 0.0, "write_delay_s": 0.0},
+        {"read_delay_s": 0.001, "write_delay_s": 0.001, "group_commit": True},
+    ],
+    ids=["no disk", "group"],
+)
+
+
+@pytest.fixture
+def replies(own_server) -> Any:
+    """Sends requests on one stream to a server of these settings; its replies by id."""
+
+    def ask(*requests: pb.PipelineRequest, **settings: Any) -> dict[int, pb.PipelineResponse]:
+        with grpc.insecure_channel(own_server(**settings).address) as channel:
+            stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+            return {reply.id: reply for reply in stub.Pipeline(iter(requests), timeout=HANG_S)}
+
+    return ask
+
+
+def test_a_batch_of_the_size_that_is_named_passes(replies):
+    operations = [create(b"key %06d" % number, bytes(7_000)) for number in range(1_000)]
+    with pytest.raises(MessageTooLarge) as refused:
+        stream_request(1, operations)
+    fit = fitting(batch_of(operations))
+    request = stream_request(2, operations[:fit])
+
+    assert f"with operations of this size, {fit} fit into one" in str(refused.value)
+    assert bytes(fit) == replies(request, write_delay_s=0.0)[2].statuses
+    assert stream_request(3, operations[:fit]).ByteSize() > workload.MESSAGE_LIMIT_BYTES - 7_100
+
+
+@two_disks
+def test_reads_that_do_not_fit_into_the_reply_fail_by_name_and_the_stream_goes_on(
+    settings, replies
+):
+    keys = [b"key %d" % number for number in range(6)]
+    heard = replies(
+        *(
+            pb.PipelineRequest(
+                id=number, kinds=bytes([CREATE]), keys=[key], values=[bytes(MEGABYTE)]
+            )
+            for number, key in enumerate(keys)
+        ),
+        pb.PipelineRequest(  # its own create comes first: nothing it reads depends on others
+            id=10, kinds=bytes([CREATE, *[RETRIEVE] * 6, CREATE]), keys=[b"own"] * 7 + [b"last"],
+            values=[bytes(MEGABYTE), b"x"],
+        ),
+        pb.PipelineRequest(id=11, kinds=bytes([RETRIEVE]), keys=[b"nobody's"]),
+        **settings,
+    )  # fmt: skip
+    large = heard[10]
+
+    assert bytes([OK, *[OK] * 4, *[RESOURCE_EXHAUSTED] * 2, OK]) == large.statuses
+    assert [MEGABYTE] * 4 == [len(value) for value in large.values]
+    assert large.detail.startswith("the values read make a reply over gRPC's limit")
+    assert {0, 1, 2, 3, 4, 5, 10, 11} == set(heard)
+
+
+def test_a_run_whose_replies_are_too_large_ends_with_every_operation_accounted_for(own_server):
+    server = own_server(read_delay_s=0.0, write_delay_s=0.0)
+    large = workload.reads(keys=8, value_bytes_mean=MEGABYTE, sizes="fixed")
+    run = load.run(pipelined, server, large, in_flight=2, calls=60, batch=6)
+
+    assert {"RESOURCE_EXHAUSTED": 10} == run.outcomes()
+    assert 40 == run.operations_ok
+    assert {"retrieve/OK": 40, "retrieve/RESOURCE_EXHAUSTED": 20} == run.server["operations"]
+    assert audit(run).holds
+
+
+def test_a_run_whose_requests_are_too_large_says_which_batch_would_do(own_server):
+    server = own_server(read_delay_s=0.0, write_delay_s=0.0)
+    large = workload.crud(
+        mix={"create": 1}, value_bytes_mean=MEGABYTE, key_bytes_mean=8, sizes="fixed"
+    )
+    with pytest.raises(load.RunFailed, match="of this size, 4 fit into one") as failed:
+        load.run(pipelined, server, large, in_flight=2, calls=60, batch=6)
+    passed = load.run(pipelined, server, large, in_flight=2, calls=12, batch=4)
+
+    assert audit(failed.value.run).holds
+    assert {"OK": 3} == passed.outcomes()
