@@ -3,7 +3,7 @@
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 
 from kvstore.client.workload import Operation, Operations
@@ -93,11 +93,11 @@ class Batches:
     def draw(self, count: int, due_s: Sequence[float] = ()) -> Batch:
         """The next `count` operations; without due times they are due as soon as possible."""
         held = self._operations.held_throughout()
-        if count == 1 or not held or not self._operations.known:
+        if count == 1:
+            return _batch_of_one(self._operations.draw(*due_s), held)
+        if not held or not self._operations.known:
             each_s = due_s or [math.nan] * count
-            drawn = batch_of([self._operations.draw(due) for due in each_s])
-            alone = count == 1 and drawn.kinds[0] == RETRIEVE and drawn.keys[0] in held
-            return replace(drawn, written=[held[drawn.keys[0]]]) if alone else drawn
+            return batch_of([self._operations.draw(due) for due in each_s])
         if self._block is None or len(self._block.keys) < 2 * count:
             self._block = _Block(self._operations, held, max(BLOCK_OPERATIONS, 4 * count))
         block = self._block
@@ -111,6 +111,13 @@ class Batches:
             due_s[0] if due_s else math.nan,
             block.written[first - updates_before : last - updates_until],
         )
+
+
+def _batch_of_one(operation: Operation, held: dict[bytes, bytes]) -> Batch:
+    kind, key, value, due_s = operation
+    values = (value,) if kind in (CREATE, UPDATE) else ()
+    written = [held[key]] if kind == RETRIEVE and key in held else None
+    return Batch(bytes((kind,)), (key,), values, due_s, written)
 
 
 class _Block:

@@ -57,7 +57,8 @@ class Stream:
         Raises `StreamBroken` once the stream has ended.
         """
         batch = batch_of(operations)
-        await self._client.until_due(batch)
+        if batch.due_s > 0:  # never so in a closed loop, where it is NaN
+            await self._client.until_due(batch)
         if self._broken is not None:
             raise self._broken
         self._next_id += 1
@@ -72,7 +73,7 @@ class Stream:
     async def _receive(self) -> None:
         """Match replies to requests until the stream ends."""
         try:
-            async for reply in self._call:
+            while (reply := await self._call.read()) is not grpc.aio.EOF:
                 self._record(self._waiting[reply.id], reply)
                 del self._waiting[reply.id]
                 self._on_reply()

@@ -3,7 +3,14 @@
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, takewhile
 
-from kvstore.measure.codes import INVALID_ARGUMENT, OK, RESOURCE_EXHAUSTED, RETRIEVE
+from kvstore.measure.codes import (
+    CREATE,
+    INVALID_ARGUMENT,
+    OK,
+    RESOURCE_EXHAUSTED,
+    RETRIEVE,
+    UPDATE,
+)
 from kvstore.measure.stations import StationTimes
 from kvstore.server.limits import MESSAGE_LIMIT_BYTES
 from kvstore.server.store import CARRY_VALUE, DETAILS
@@ -22,7 +29,7 @@ def problem_of(request: pb.PipelineRequest) -> str | None:
         return "kinds is empty: a request carries at least one operation"
     if len(request.keys) != len(kinds):
         return f"{len(kinds)} kinds but {len(request.keys)} keys: one key for each operation"
-    carried = sum(kinds.count(kind) for kind in CARRY_VALUE)
+    carried = kinds.count(CREATE) + kinds.count(UPDATE)
     if len(request.values) != carried:
         return (
             f"{carried} creates and updates but {len(request.values)} values:"

@@ -1,8 +1,9 @@
 """The key-value service on one event loop: a call holds a task, not a thread."""
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator
 from typing import Any
+
+import grpc
 
 from kvstore.measure.codes import CREATE, DEADLINE_EXCEEDED, DELETE, OK, RETRIEVE, UPDATE
 from kvstore.measure.stations import METADATA_KEY, StationClock, to_header
@@ -51,27 +52,27 @@ class AsyncKeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
         await self._answer(DELETE, request.key, b"", context)
         return pb.DeleteResponse()
 
-    async def Pipeline(
-        self, request_iterator: AsyncIterable[pb.PipelineRequest], context: Context
-    ) -> AsyncIterator[pb.PipelineResponse]:
-        """Answer each request of the stream as its operations finish."""
+    async def Pipeline(self, request_iterator: object, context: Context) -> None:
+        """Answer each request of the stream as its operations finish.
+
+        `context.read` and `context.write` rather than a generator over the iterator: the two
+        generators in between cost a message of one operation a fifth of its processor time.
+        """
         if self._disk.instant:  # nothing waits, so the order of asking is that of finishing
-            async for request in request_iterator:
-                yield await self._answer_request(request)
+            while (request := await context.read()) is not grpc.aio.EOF:
+                await context.write(self._answer_at_once(request))
             return
         replies: asyncio.Queue[pb.PipelineResponse | None] = asyncio.Queue()
-        reader = asyncio.create_task(self._read_stream(request_iterator, replies))
+        reader = asyncio.create_task(self._read_stream(context, replies))
         try:
             while (reply := await replies.get()) is not None:
-                yield reply
+                await context.write(reply)
         finally:
             reader.cancel()  # the caller has gone; a finished reader does not mind
             await asyncio.wait([reader])
 
     async def _read_stream(
-        self,
-        requests: AsyncIterable[pb.PipelineRequest],
-        replies: "asyncio.Queue[pb.PipelineResponse | None]",
+        self, context: Context, replies: "asyncio.Queue[pb.PipelineResponse | None]"
     ) -> None:
         """Start a task for each request, at most `STREAM_REQUESTS` at once; None ends."""
         free = asyncio.Semaphore(STREAM_REQUESTS)
@@ -81,7 +82,7 @@ class AsyncKeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
             free.release()
 
         async with asyncio.TaskGroup() as group:
-            async for request in requests:
+            while (request := await context.read()) is not grpc.aio.EOF:
                 await free.acquire()
                 group.create_task(answer(request))
         replies.put_nowait(None)
@@ -101,17 +102,30 @@ class AsyncKeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
             context.set_details(DETAILS[status])
         return found
 
+    def _answer_at_once(self, request: pb.PipelineRequest) -> pb.PipelineResponse:
+        """The operations of a request that waits for no disk: then no lock is ever held either."""
+        clock = StationClock()
+        if problem := problem_of(request):
+            return refused(request, problem)
+        kinds = request.kinds
+        statuses, values = self._store.apply_columns(kinds, list(request.keys), request.values)
+        return self._replied(request, statuses, values, clock)
+
     async def _answer_request(self, request: pb.PipelineRequest) -> pb.PipelineResponse:
         """The operations of one stream request, one after the other."""
         clock = StationClock()
         if problem := problem_of(request):
             return refused(request, problem)
-        if self._disk.instant:  # then no lock is ever held while another task runs
-            statuses, values = self._store.apply_columns(
-                request.kinds, list(request.keys), request.values
-            )
-        else:
-            statuses, values = await self._apply_all(request, clock)
+        statuses, values = await self._apply_all(request, clock)
+        return self._replied(request, statuses, values, clock)
+
+    def _replied(
+        self,
+        request: pb.PipelineRequest,
+        statuses: bytes,
+        values: list[bytes],
+        clock: StationClock,
+    ) -> pb.PipelineResponse:
         statuses, read = kept_within_limit(request, statuses, values)
         self._counts.add_columns(request.kinds, statuses)
         return reply_to(request, statuses, read, clock.times() if self._tell_times else None)

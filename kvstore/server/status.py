@@ -39,6 +39,9 @@ class Counts:
 
     def add_columns(self, kinds: bytes, statuses: bytes | bytearray) -> None:
         """Count the operations of one message."""
+        if len(kinds) == 1:
+            self.add(kinds[0], statuses[0])
+            return
         found: Iterable[tuple[tuple[int, int], int]]
         if statuses.count(OK) == len(statuses):  # then four counts do for the whole message
             found = [((kind, OK), kinds.count(kind)) for kind in set(kinds)]

@@ -219,15 +219,9 @@ class ServerOfNonsense:
     def cancel(self) -> None:
         pass
 
-    def __aiter__(self) -> "ServerOfNonsense":
-        return self
-
-    async def __anext__(self) -> pb.PipelineResponse:
+    async def read(self) -> object:
         await asyncio.sleep(0.01)
-        try:
-            return next(self._replies)
-        except StopIteration:
-            raise StopAsyncIteration from None
+        return next(self._replies, grpc.aio.EOF)
 
 
 @pytest.mark.parametrize(
