@@ -41,10 +41,10 @@ def futures(client: Client, schedule: Schedule, in_flight: int = 0) -> None:
 
 def bounded(client: Client, schedule: Schedule, in_flight: int) -> None:
     """Send without waiting, but no more than `in_flight` at once: a semaphore holds the rest."""
-    free = threading.Semaphore(in_flight)
+    free = threading.Semaphore(in_flight - 1)  # the first call needs no leave
     for operation in schedule:
-        free.acquire()
         client.start(operation, on_reply=free.release)
+        free.acquire()  # only then is the next operation chosen
     client.wait_until_idle()
 
 
@@ -72,11 +72,11 @@ def pipelined(
     """
 
     async def one_stream(window: int) -> None:
-        free = asyncio.Semaphore(window)
+        free = asyncio.Semaphore(window - 1)
         async with client.stream(on_reply=free.release) as stream:
             for operations in in_batches(schedule, batch):
-                await free.acquire()
                 await stream.send(operations)
+                await free.acquire()
 
     async def all_streams() -> None:
         async with asyncio.TaskGroup() as group:
