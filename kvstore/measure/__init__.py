@@ -6,12 +6,14 @@ run       all of it, frozen: `Run`
 audit     Little's law on the trace, and the count of calls
 boxes     the same for every station of the server
 only      the calls of one kind, by themselves
+goodput   answers that came while somebody still waited for them
 summary   the figures people compare, with intervals
 stations, codes, host   the words: where time goes, how calls end, on what machine
 """
 
 from kvstore.measure.audit import Audit, audit
 from kvstore.measure.boxes import Box, Boxes, boxes
+from kvstore.measure.goodput import Goodput, goodput
 from kvstore.measure.host import cores, describe_host
 from kvstore.measure.only import only
 from kvstore.measure.run import Cpu, Run
@@ -23,6 +25,7 @@ __all__ = [
     "Box",
     "Boxes",
     "Cpu",
+    "Goodput",
     "Interval",
     "Run",
     "Sample",
@@ -30,6 +33,7 @@ __all__ = [
     "boxes",
     "cores",
     "describe_host",
+    "goodput",
     "only",
     "summary",
     "throughput_interval",

@@ -6,6 +6,8 @@
     bounds      throughput and residence time of a closed loop, N*
     mva         the same, exactly, where calls queue at several stations
     simulate    the closed loop played through, call by call, for what no formula says
+    overload    more calls than can be answered: what is still in time
+    open_loop   the same played through, for calls that come by chance
     usl         a line through measured throughputs, with intervals and warnings
     popularity  how unevenly keys are asked for, and the lock of the hottest
     batching    what many operations in one message bring, and where more is waste
@@ -22,6 +24,8 @@ from kvstore.model import (
     laws,
     memory,
     mva,
+    open_loop,
+    overload,
     popularity,
     processes,
     simulate,
@@ -37,6 +41,8 @@ __all__ = [
     "laws",
     "memory",
     "mva",
+    "open_loop",
+    "overload",
     "popularity",
     "processes",
     "service_time_s",

@@ -1,0 +1,125 @@
+"""open_loop.py and overload.py: numbers by hand, one against the other, and no call lost."""
+
+import itertools
+import math
+
+import pytest
+
+from kvstore.model import Station, overload
+from kvstore.model.open_loop import DROPS, Pool, open_loop
+
+POOL = Station("pool", 0.020, 4)  # 200 calls/s
+DEADLINE_S = 0.1
+
+
+def every(gap_s):
+    return itertools.count(step=gap_s)
+
+
+# ---- the flows -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("in_time_per_s", "offered_per_s", "for_s", "limit"),
+    [
+        (100.0, 100.0, 1.0, math.inf),
+        (200.0, 200.0, 1.0, math.inf),
+        # grows by 200 a second; waits of 80 ms are 16 calls, so 0.08 s: 32 of 400 calls
+        (32.0, 400.0, 1.0, math.inf),
+        (3.2, 400.0, 10.0, math.inf),  # the longer it lasts the worse it gets
+        (400.0, 400.0, 0.05, math.inf),  # over before anybody was late
+        (210.0, 400.0, 1.0, 10),  # 200 served in the second, and 10 are on their way
+        (220.0, 400.0, 1.0, 20),  # each of them waits as long as it may
+        (32.0, 400.0, 1.0, 21),  # one more, and all are late
+    ],
+)
+def test_goodput_by_hand(in_time_per_s, offered_per_s, for_s, limit):
+    found = overload.goodput(
+        offered_per_s, POOL, deadline_s=DEADLINE_S, offered_for_s=for_s, limit=limit
+    )
+
+    assert in_time_per_s == pytest.approx(found.value)
+    assert "calls/s" == found.unit
+    assert found.reason
+
+
+def test_littles_law_says_how_many_may_wait():
+    assert 20.0 == pytest.approx(overload.within(DEADLINE_S, POOL).value)
+    assert 4.0 == pytest.approx(overload.within(0.020, POOL).value)  # nobody waits
+    with pytest.raises(ValueError, match=r"service time of 0.02 s or more, got 0.01"):
+        overload.within(0.010, POOL)
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0, math.inf, math.nan])
+def test_a_rate_or_time_that_makes_no_sense_is_refused(wrong):
+    with pytest.raises(ValueError, match="offered_per_s must be above 0 and finite"):
+        overload.goodput(wrong, POOL, deadline_s=1, offered_for_s=1)
+    with pytest.raises(ValueError, match="offered_for_s must be above 0 and finite"):
+        overload.goodput(1, POOL, deadline_s=1, offered_for_s=wrong)
+
+
+# ---- call by call --------------------------------------------------------------------------
+
+
+def test_one_thread_by_hand():
+    """One thread, 1 s each, five calls at once, 2.5 s to wait."""
+    due_s = [0.0] * 5
+    ends = {
+        drops: open_loop(due_s, Pool(threads=1, disk_s=1.0, drops=drops), deadline_s=2.5).ends
+        for drops in DROPS
+    }
+
+    assert {"in time": 2, "late": 3} == ends["never"]
+    assert {"in time": 2, "late": 1, "dropped": 2} == ends["expired"]  # it begins at 2 s: late
+    assert {"in time": 2, "dropped": 3} == ends["late"]
+
+
+def test_a_limit_refuses_at_once():
+    pool = Pool(threads=1, disk_s=1.0, limit=2)
+    played = open_loop([0.0, 0.0, 0.0, 1.5, 1.6, 1.7], pool, deadline_s=9)
+
+    assert [1.0, 2.0, 0.0, 3.0, 1.6, 1.7] == pytest.approx([call.ended_s for call in played.calls])
+    assert ["refused", "in time"] == [played.calls[n].end for n in (2, 3)]
+
+
+@pytest.mark.parametrize("drops", DROPS)
+@pytest.mark.parametrize("limit", [1, 10, 40, math.inf])
+@pytest.mark.parametrize("offered_per_s", [50, 190, 600])
+def test_every_call_has_one_end(drops, limit, offered_per_s):
+    pool = Pool(threads=4, disk_s=0.02, limit=limit, drops=drops)
+    played = open_loop(every(1 / offered_per_s), pool, deadline_s=DEADLINE_S, until_s=2.0)
+
+    assert 2 * offered_per_s == pytest.approx(len(played.calls), abs=1)
+    assert len(played.calls) == played.ends.total()
+    assert all(call.ended_s >= call.due_s for call in played.calls)
+
+
+@pytest.mark.parametrize(("limit", "drops"), [(math.inf, "expired"), (10, "expired"), (20, "late")])
+@pytest.mark.parametrize("times", [0.5, 0.9, 1.5, 2.0, 3.0])
+def test_flows_and_calls_agree(times, limit, drops):
+    """To within the few calls that the flows pour out in parts, and a thread serves whole."""
+    offered_per_s, for_s = times * POOL.most_per_s, 4.0
+    pool = Pool(
+        threads=4, disk_s=0.02, drops=drops, limit=limit if drops == "expired" else math.inf
+    )
+    played = open_loop(every(1 / offered_per_s), pool, deadline_s=DEADLINE_S, until_s=for_s)
+    flows = overload.goodput(
+        offered_per_s, POOL, deadline_s=DEADLINE_S, offered_for_s=for_s, limit=limit
+    )
+
+    assert played.goodput_per_s(for_s) == pytest.approx(flows.value, abs=8 / for_s, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("named", "settings"),
+    [
+        ("threads must .* got 0", {"threads": 0}),
+        ("threads must .* got 1.5", {"threads": 1.5}),
+        ("disk_s must .* got -1", {"disk_s": -1}),
+        ("limit must .* got 0", {"limit": 0}),
+        ("drops must be one of never, expired, late, got 'some'", {"drops": "some"}),
+    ],
+)
+def test_a_pool_that_makes_no_sense_is_refused(named, settings):
+    with pytest.raises(ValueError, match=named):
+        Pool(**{"threads": 4, "disk_s": 0.02, **settings})
