@@ -43,6 +43,9 @@ def parser() -> argparse.ArgumentParser:
         help='settings of the workload, such as {"seed": 1, "value_bytes_mean": 1024}')  # fmt: skip
     add("--options", type=json.loads, default={}, metavar="JSON",
         help='settings of the strategy, such as {"batch": 8}')  # fmt: skip
+    add("--metadata", type=json.loads, default={}, metavar="JSON",
+        help='goes along with every call, such as {"tenant": "blue"}')  # fmt: skip
+    add("--leave-garbage", action="store_true", help="leave Python's collector as it is")
     add("--save", default=None, metavar="FILE", help="write the run to this file")
     add("--identity", default=None, help="what the server must say it is")
     add("--sample-interval-s", type=float, default=0.25, help=argparse.SUPPRESS)
@@ -73,6 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             memory_ceiling_bytes=options.memory_ceiling_mb * 1e6,
             on_sample=_tell_parent if for_parent else _show,
             sample_interval_s=options.sample_interval_s,
+            metadata=options.metadata,
+            settle_garbage=not options.leave_garbage,
             **options.options,
         )
     except (load.RunInterrupted, load.RunFailed) as ended:

@@ -7,7 +7,7 @@ flight on one call. Strategies are written in these verbs and never count anythi
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
 import grpc
@@ -47,9 +47,12 @@ class Client:
         deadline_s: float = 30.0,
         operations: Operations | None = None,
         tells_times: bool = False,
+        metadata: Mapping[str, str] | None = None,
     ) -> None:
         self.recorder = Recorder()
         self.deadline_s = deadline_s
+        self.metadata = tuple((metadata or {}).items()) or None
+        """What is sent along with every call, as pairs of name and text."""
         self._channel = channel
         self._address = address
         self._operations = operations
@@ -92,7 +95,9 @@ class Client:
         request = unary_request(operation)
         sent_s = self.sending()
         try:
-            reply, call = self._calls[operation.kind].with_call(request, timeout=self.deadline_s)
+            reply, call = self._calls[operation.kind].with_call(
+                request, timeout=self.deadline_s, metadata=self.metadata
+            )
             status = OK
         except grpc.RpcError as error:
             reply, call, status = None, error, _code(error)
@@ -133,7 +138,9 @@ class Client:
 
         sent_s = self.sending()
         try:
-            future = self._calls[operation.kind].future(request, timeout=self.deadline_s)
+            future = self._calls[operation.kind].future(
+                request, timeout=self.deadline_s, metadata=self.metadata
+            )
         except BaseException:  # the channel is closed: it was counted, so it gets an end
             self._ended(operation, sent_s, CANCELLED, 0, UNKNOWN_STATIONS)
             raise
@@ -185,7 +192,9 @@ class Client:
         """Send one operation and wait for its answer, letting other tasks run."""
         await self.until_due(operation)
         request = unary_request(operation)
-        call = self._acalls[operation.kind](request, timeout=self.deadline_s)
+        call = self._acalls[operation.kind](
+            request, timeout=self.deadline_s, metadata=self.metadata
+        )
         sent_s = self.sending()
         size, status, times, value = 0, CANCELLED, UNKNOWN_STATIONS, b""
         try:

@@ -3,7 +3,8 @@
 import json
 import math
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from datetime import datetime
 from typing import Any
 
@@ -63,6 +64,8 @@ def run(
     memory_ceiling_bytes: float = math.inf,
     on_sample: OnSample | None = None,
     sample_interval_s: float = 0.1,
+    metadata: Mapping[str, str] | None = None,
+    settle_garbage: bool = True,
     **options: Any,
 ) -> Run:
     """Make calls until the duration or the count is up; return once every one has ended.
@@ -70,7 +73,8 @@ def run(
     The strategy runs in a thread of its own; this thread looks on, calls `on_sample` every
     `sample_interval_s`, and turns Ctrl-C into an orderly end. `server` is what `serving()`
     gives, or an address. When either process outgrows `memory_ceiling_bytes` the calls in
-    flight are cancelled and the run returns with the outcome "memory ceiling".
+    flight are cancelled and the run returns with the outcome "memory ceiling". `metadata` goes
+    along with every call. Without `settle_garbage` Python's collector is left as it is.
 
     Raises:
         ValueError: a setting makes no sense.
@@ -81,7 +85,8 @@ def run(
     limits = _checked(strategy, in_flight, duration_s, calls, deadline_s, options)
     operations = Operations(workload, salt=secrets.token_hex(4))
     target = target_of(server)
-    with connected(target) as (channel, before), garbage.settled():
+    quiet = garbage.settled() if settle_garbage else nullcontext()
+    with connected(target) as (channel, before), quiet:
         tells_times = bool(json.loads(before.settings_json or "{}").get("station_times"))
         _preload(channel, target, operations)
         if workload.preload:
@@ -93,6 +98,7 @@ def run(
             deadline_s=deadline_s,
             operations=operations,
             tells_times=tells_times,
+            metadata=metadata,
         )
         watch = Watch(client, sampler, memory_ceiling_bytes)
         schedule = Schedule(
@@ -111,6 +117,8 @@ def run(
                 "calls": calls,
                 "deadline_s": deadline_s,
                 "paced": due_times is not None,
+                "metadata": dict(metadata or {}),
+                "settle_garbage": settle_garbage,
                 **options,
             },
             server=_told(before, _status_after(channel, target, watch.outcome)),
@@ -138,7 +146,11 @@ def _checked(
     """Refuse what makes no sense; return the limits for the schedule."""
     if not callable(strategy):
         raise ValueError(f"strategy must be a function of kvstore.client.strategies: {strategy!r}")
-    for name, value in {"in_flight": in_flight, **options}.items():
+    for name, value in options.items():
+        if name.endswith("_s") and not 0 <= value < math.inf:
+            raise ValueError(f"{name} must be 0 or more seconds, got {value!r}")
+    counts = {name: value for name, value in options.items() if not name.endswith("_s")}
+    for name, value in {"in_flight": in_flight, **counts}.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise ValueError(
                 f"{name} must be a whole number of 1 or more, got {value!r}:"

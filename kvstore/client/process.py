@@ -9,7 +9,7 @@ import math
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -55,6 +55,8 @@ def run_in_process(
     memory_ceiling_bytes: float = math.inf,
     on_sample: OnSample | None = None,
     sample_interval_s: float = 0.1,
+    metadata: Mapping[str, str] | None = None,
+    settle_garbage: bool = True,
     **options: Any,
 ) -> Run:
     """`load.run` in a new process; arguments, result and errors are the same.
@@ -80,6 +82,8 @@ def run_in_process(
             f"--workload={json.dumps(workload.as_dict())}",
             f"--options={json.dumps(options)}",
             f"--sample-interval-s={sample_interval_s}",
+            f"--metadata={json.dumps(dict(metadata or {}))}",
+            *([] if settle_garbage else ["--leave-garbage"]),
             f"--save={path}",
         ]
         for name, value in {

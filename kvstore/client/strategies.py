@@ -7,15 +7,17 @@ client records every call, whatever its end.
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 
 from kvstore.client.batch import Batch
 from kvstore.client.client import Client
 from kvstore.client.schedule import Schedule
 
 Strategy = Callable[..., None]
-"""`strategy(client, schedule, in_flight)`; `pipelined` has two settings more."""
+"""`strategy(client, schedule, in_flight)`; `pipelined` and `turns` have settings more."""
 
 
 def blocking(client: Client, schedule: Schedule, in_flight: int = 1) -> None:
@@ -46,6 +48,18 @@ def bounded(client: Client, schedule: Schedule, in_flight: int) -> None:
         client.start(operation, on_reply=free.release)
         free.acquire()  # only then is the next operation chosen
     client.wait_until_idle()
+
+
+def turns(client: Client, schedule: Schedule, in_flight: int, *, pause_s: float = 0.0) -> None:
+    """Send `in_flight` calls at once, wait until all of them are answered, pause, begin again."""
+    left = True
+    while left:
+        left = False
+        for operation in islice(schedule, in_flight):
+            client.start(operation)
+            left = True
+        client.wait_until_idle()
+        time.sleep(pause_s if left else 0.0)
 
 
 def tasks(client: Client, schedule: Schedule, in_flight: int) -> None:
@@ -93,5 +107,5 @@ def in_batches(schedule: Schedule, size: int) -> Iterator[Batch]:
         yield operations
 
 
-STRATEGIES: tuple[Strategy, ...] = (blocking, threads, futures, bounded, tasks, pipelined)
+STRATEGIES: tuple[Strategy, ...] = (blocking, threads, futures, bounded, turns, tasks, pipelined)
 """All of them, for tests and comparisons."""

@@ -46,7 +46,7 @@ class Stream:
         self._why_cancelled = "it was cancelled"
 
     async def __aenter__(self) -> "Stream":
-        self._call = self._stub.Pipeline()
+        self._call = self._stub.Pipeline(metadata=self._client.metadata)
         self._receiver = asyncio.create_task(self._receive())
         self._watcher = asyncio.create_task(self._watch_deadline())
         return self

@@ -52,6 +52,11 @@ def parser() -> argparse.ArgumentParser:
         default=DEFAULT.stall_every_s, **seconds)  # fmt: skip
     add("--station-times", "tell callers in trailing metadata where the server spent its time",
         action="store_true")  # fmt: skip
+    add("--metadata-work", "read all metadata of each call and write it out, so often"
+        " (default %(default)s)", default=DEFAULT.metadata_work, **number)  # fmt: skip
+    add("--default-limits", "leave gRPC's own caps on calls that wait: a burst loses some",
+        action="store_true")  # fmt: skip
+    add("--leave-garbage", "leave Python's collector as it is", action="store_true")
     add("--identity", "a word that clients can check; GetServerStatus tells it", default="")
     add("--end-with-parent", "end when standard input closes or this process is gone",
         type=int, metavar="PID", default=None)  # fmt: skip
@@ -79,21 +84,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stall_s=options.stall_s,
             stall_every_s=options.stall_every_s,
             station_times=options.station_times,
+            metadata_work=options.metadata_work,
+            default_limits=options.default_limits,
+            settle_garbage=not options.leave_garbage,
         )
     except ValueError as wrong:
         parse.error(str(wrong))
     try:
-        serve(settings, options.identity, partial(_ready, options.end_with_parent))
+        serve(settings, options.identity, partial(_ready, settings, options.end_with_parent))
     except OSError as refused:
         print(f"error: {refused}", file=sys.stderr)
         return 1
     return 0
 
 
-def _ready(parent_pid: int | None, port: int, stop: Callable[[], object]) -> None:
+def _ready(
+    settings: ServerSettings, parent_pid: int | None, port: int, stop: Callable[[], object]
+) -> None:
     if parent_pid is not None:
         end_with_parent(parent_pid, stop)
-    garbage.settle()
+    if settings.settle_garbage:
+        garbage.settle()
     print(f"127.0.0.1:{port}", flush=True)
 
 

@@ -17,12 +17,17 @@ MANY = 2**31 - 1
 
 def channel_options(settings: ServerSettings) -> list[tuple[str, int]]:
     """Options for `grpc.server` and `grpc.aio.server`."""
-    return [
+    options = [
         # Two servers may share a port by default, and calls go to either of them.
         ("grpc.so_reuseport", 0),
         # Values above the default window of 64 KiB would wait for one more round trip.
         ("grpc.http2.lookahead_bytes", 4 * 1024 * 1024),
-        # A default server cancels thousands of the calls of a burst of 10,000.
+    ]
+    if settings.default_limits:
+        return options
+    # A default server cancels thousands of the calls of a burst of 10,000.
+    return [
+        *options,
         ("grpc.server.max_pending_requests", MANY),
         ("grpc.server.max_pending_requests_hard_limit", MANY),
     ]

@@ -87,6 +87,12 @@ def _arguments(settings: ServerSettings) -> list[str]:
         arguments += [f"--stall-s={settings.stall_s}", f"--stall-every-s={settings.stall_every_s}"]
     if settings.station_times:
         arguments.append("--station-times")
+    if settings.metadata_work:
+        arguments.append(f"--metadata-work={settings.metadata_work}")
+    if settings.default_limits:
+        arguments.append("--default-limits")
+    if not settings.settle_garbage:
+        arguments.append("--leave-garbage")
     return arguments
 
 

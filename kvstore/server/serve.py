@@ -10,6 +10,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from kvstore.event_loop import event_loop_factory
 from kvstore.lifeline import on_signals
+from kvstore.server.headers import interceptors
 from kvstore.server.limits import channel_options
 from kvstore.server.pool import MeasuredPool
 from kvstore.server.reflecting import enable_reflection
@@ -55,6 +56,7 @@ def _serve_threads(settings: ServerSettings, identity: str, on_ready: Ready) -> 
     counts = Counts()
     server = grpc.server(
         pool,
+        interceptors=interceptors(settings),
         options=channel_options(settings),
         maximum_concurrent_rpcs=settings.max_concurrent_rpcs,
     )
@@ -89,6 +91,7 @@ async def _serve_async(settings: ServerSettings, identity: str, on_ready: Ready)
     on_signals(ask_to_stop)
     counts = Counts()
     server = grpc.aio.server(
+        interceptors=interceptors(settings),
         options=channel_options(settings),
         maximum_concurrent_rpcs=settings.max_concurrent_rpcs,
     )

@@ -42,6 +42,12 @@ class ServerSettings:
     """Seconds from one stall to the next; not used without `stall_s`."""
     station_times: bool = False
     """Tell each caller, in trailing metadata, where the server spent its time."""
+    metadata_work: int = 0
+    """How often an interceptor reads all metadata of a call and writes it out as text."""
+    default_limits: bool = False
+    """Leave gRPC's own caps on calls that wait to be taken: a burst loses those above them."""
+    settle_garbage: bool = True
+    """Keep the collector away from what lives long, and call it less often; see `garbage`."""
 
     def __post_init__(self) -> None:
         for name in ("read_delay_s", "write_delay_s"):
@@ -60,7 +66,8 @@ class ServerSettings:
             raise ValueError(f"locking must be one of {', '.join(LOCKINGS)}, got {self.locking!r}")
         _whole_number("threads", self.threads, 1, 10_000)
         _whole_number("port", self.port, 0, 65_535)
-        for name in ("group_commit", "drop_late"):
+        _whole_number("metadata_work", self.metadata_work, 0, 1_000)
+        for name in ("group_commit", "drop_late", "default_limits", "settle_garbage"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
         if self.max_concurrent_rpcs is not None:

@@ -207,7 +207,7 @@ class ServerOfNonsense:
     def __init__(self, *replies: pb.PipelineResponse) -> None:
         self._replies = iter(replies)
 
-    def Pipeline(self) -> "ServerOfNonsense":
+    def Pipeline(self, metadata: object = None) -> "ServerOfNonsense":
         return self
 
     async def write(self, request: pb.PipelineRequest) -> None:

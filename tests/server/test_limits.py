@@ -12,6 +12,13 @@ def test_no_two_servers_share_a_port_and_no_burst_is_cut():
     assert options["grpc.server.max_pending_requests_hard_limit"] > 1_000_000
 
 
+def test_the_caps_of_grpc_are_left_to_who_asks_for_them():
+    options = dict(channel_options(ServerSettings(default_limits=True)))
+
+    assert [] == [name for name in options if "pending" in name]
+    assert 0 == options["grpc.so_reuseport"]
+
+
 def test_no_option_is_given_twice():
     names = [name for name, _ in channel_options(ServerSettings())]
 

@@ -1,0 +1,67 @@
+"""Metadata goes along with every call, whatever the verb; a server without our code sees it."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+import pytest
+
+from kvstore.client import load, strategies, workload
+from kvstore.measure import audit
+from kvstore.v1 import kvstore_pb2_grpc
+
+SENT = {"tenant": "blue", "trace-id": "7"}
+
+
+class Spy(grpc.ServerInterceptor):
+    """Keeps the metadata of every call and knows no method."""
+
+    def __init__(self):
+        self.seen = []
+
+    def intercept_service(self, continuation, handler_call_details):
+        self.seen.append((handler_call_details.method, handler_call_details.invocation_metadata))
+        return continuation(handler_call_details)
+
+
+@pytest.fixture
+def spied():
+    """A spy and the address it listens on; it answers UNIMPLEMENTED to all."""
+    spy = Spy()
+    server = grpc.server(ThreadPoolExecutor(2), interceptors=[spy])
+    kvstore_pb2_grpc.add_KeyValueServiceServicer_to_server(
+        kvstore_pb2_grpc.KeyValueServiceServicer(), server
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield spy, f"127.0.0.1:{port}"
+    server.stop(None).wait()
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [strategies.blocking, strategies.bounded, strategies.tasks],
+    ids=lambda s: s.__name__,
+)
+def test_every_verb_sends_it(strategy, spied):
+    spy, address = spied
+    run = load.run(strategy, address, workload.crud(), in_flight=2, calls=3, metadata=SENT)
+    told = [dict(metadata) for method, metadata in spy.seen if "KeyValue" in method]
+
+    assert {"UNIMPLEMENTED": 3} == run.outcomes()
+    assert [SENT] * 3 == [{name: each.get(name) for name in SENT} for each in told]
+    assert SENT == run.settings["metadata"]
+
+
+def test_a_pause_between_turns_is_seconds_and_kept(quick_server):
+    run = load.run(
+        strategies.turns, quick_server, workload.crud(), in_flight=4, calls=8, pause_s=0.05
+    )
+    sent_s, done_s = (sorted(run.records[name]) for name in ("sent_s", "done_s"))
+
+    assert audit(run).holds
+    assert sent_s[4] - done_s[3] >= 0.05
+
+
+def test_seconds_below_nothing_are_refused(quick_server):
+    with pytest.raises(ValueError, match="pause_s must be 0 or more seconds, got -1"):
+        load.run(strategies.turns, quick_server, workload.crud(), calls=1, pause_s=-1)
