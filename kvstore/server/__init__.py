@@ -12,11 +12,12 @@ status, reflecting       what the server says of itself
 """
 
 from kvstore.server.process import Server, ServerDidNotStart, serving
-from kvstore.server.settings import LOCKINGS, ServerSettings
+from kvstore.server.settings import LOCKINGS, WRITINGS, ServerSettings
 from kvstore.server.sharded import ShardedServer, serving_sharded
 
 __all__ = [
     "LOCKINGS",
+    "WRITINGS",
     "Server",
     "ServerDidNotStart",
     "ServerSettings",

@@ -11,7 +11,7 @@ from typing import Any
 from kvstore import garbage
 from kvstore.lifeline import end_with_parent
 from kvstore.server.serve import serve
-from kvstore.server.settings import LOCKINGS, ServerSettings
+from kvstore.server.settings import LOCKINGS, WRITINGS, ServerSettings
 
 DEFAULT = ServerSettings()
 
@@ -35,6 +35,8 @@ def parser() -> argparse.ArgumentParser:
     add("--locking", "one lock for all operations, one for each key while its entry changes, or"
         " one for each key through the disk time (default %(default)s)",
         choices=LOCKINGS, default=DEFAULT.locking)  # fmt: skip
+    add("--writing", "how a write gets from the value it saw to the one it stores, with the disk in"
+        " between (default %(default)s)", choices=WRITINGS, default=DEFAULT.writing)  # fmt: skip
     add("--threads", f"size of the thread pool (default {DEFAULT.threads})",
         default=None, **number)  # fmt: skip
     add("--asyncio", "serve from one event loop instead of a pool", action="store_true")
@@ -75,6 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             read_delay_s=options.read_delay_s,
             write_delay_s=options.write_delay_s,
             locking=options.locking,
+            writing=options.writing,
             threads=DEFAULT.threads if options.threads is None else options.threads,
             use_asyncio=options.asyncio,
             port=options.port,

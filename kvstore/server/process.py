@@ -74,6 +74,7 @@ def _arguments(settings: ServerSettings) -> list[str]:
         f"--read-delay-s={settings.read_delay_s}",
         f"--write-delay-s={settings.write_delay_s}",
         f"--locking={settings.locking}",
+        f"--writing={settings.writing}",
         f"--port={settings.port}",
         "--asyncio" if settings.use_asyncio else f"--threads={settings.threads}",
     ]

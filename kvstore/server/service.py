@@ -14,9 +14,10 @@ from kvstore.server.disk import Disk
 from kvstore.server.limits import STREAM_REQUESTS
 from kvstore.server.locking import LOCKS
 from kvstore.server.pool import MeasuredPool
+from kvstore.server.racing import STORES
 from kvstore.server.settings import ServerSettings
 from kvstore.server.status import STATUS_CODE, Counts
-from kvstore.server.store import DETAILS, Store
+from kvstore.server.store import DETAILS
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 
@@ -25,7 +26,7 @@ class KeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
     """Answers calls in the threads that gRPC's pool lends."""
 
     def __init__(self, settings: ServerSettings, pool: MeasuredPool, counts: Counts) -> None:
-        self._store = Store()
+        self._store = STORES[settings.writing]()
         self._disk = Disk(settings)
         self._locks = LOCKS[settings.locking]()
         self._group_commit = settings.group_commit
@@ -163,8 +164,12 @@ class KeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
                 self._disk.work(kind)
                 clock.worked()
                 return self._store.apply(kind, key, value)
-        self._disk.work(kind)
-        clock.worked()
-        with self._locks.holding(kind, key):
-            clock.locked()
-            return self._store.apply(kind, key, value)
+        while True:  # once, but for a store that finds that somebody came between
+            seen = self._store.look(key)
+            self._disk.work(kind)
+            clock.worked()
+            with self._locks.holding(kind, key):
+                clock.locked()
+                answer = self._store.settle(kind, key, value, seen)
+            if answer is not None:
+                return answer

@@ -12,9 +12,10 @@ from kvstore.server.deadlines import too_late
 from kvstore.server.disk import Disk
 from kvstore.server.limits import STREAM_REQUESTS
 from kvstore.server.locking import ASYNC_LOCKS
+from kvstore.server.racing import STORES
 from kvstore.server.settings import ServerSettings
 from kvstore.server.status import STATUS_CODE, Counts
-from kvstore.server.store import DETAILS, Store
+from kvstore.server.store import DETAILS
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 
@@ -25,7 +26,7 @@ class AsyncKeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
     """Answers calls in tasks of the running loop."""
 
     def __init__(self, settings: ServerSettings, counts: Counts) -> None:
-        self._store = Store()
+        self._store = STORES[settings.writing]()
         self._disk = Disk(settings)
         self._locks = ASYNC_LOCKS[settings.locking]()
         self._group_commit = settings.group_commit
@@ -175,8 +176,12 @@ class AsyncKeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
                 await self._disk.work_async(kind)
                 clock.worked()
                 return self._store.apply(kind, key, value)
-        await self._disk.work_async(kind)
-        clock.worked()
-        async with self._locks.holding(kind, key):
-            clock.locked()
-            return self._store.apply(kind, key, value)
+        while True:  # once, but for a store that finds that somebody came between
+            seen = self._store.look(key)
+            await self._disk.work_async(kind)
+            clock.worked()
+            async with self._locks.holding(kind, key):
+                clock.locked()
+                answer = self._store.settle(kind, key, value, seen)
+            if answer is not None:
+                return answer

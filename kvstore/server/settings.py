@@ -8,6 +8,13 @@ LOCKINGS = ("global", "per_key", "per_key_held")
 `per_key`: a lock for each key, held only while its entry changes, as in a concurrent map.
 `per_key_held`: the same, held through the disk time: writers of one key queue up."""
 
+WRITINGS = ("in_one_step", "read_then_write", "compare_and_replace")
+"""`in_one_step`: a call that writes looks at the key and changes it at once, after the disk.
+`read_then_write`: it looks, uses the disk, and writes what follows from what it saw.
+`compare_and_replace`: it looks, uses the disk, and writes if the key still holds what it saw;
+if not, it begins again. Where `locking` holds a lock through the disk, and in a group that is
+committed together, all three come to the same: nobody can come between."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
@@ -22,6 +29,8 @@ class ServerSettings:
     """Seconds of simulated disk for a create, update or delete."""
     locking: str = "global"
     """One of `LOCKINGS`."""
+    writing: str = "in_one_step"
+    """One of `WRITINGS`."""
     threads: int = 128
     """Size of the thread pool; not used with `use_asyncio`."""
     use_asyncio: bool = False
@@ -64,6 +73,8 @@ class ServerSettings:
             )
         if self.locking not in LOCKINGS:
             raise ValueError(f"locking must be one of {', '.join(LOCKINGS)}, got {self.locking!r}")
+        if self.writing not in WRITINGS:
+            raise ValueError(f"writing must be one of {', '.join(WRITINGS)}, got {self.writing!r}")
         _whole_number("threads", self.threads, 1, 10_000)
         _whole_number("port", self.port, 0, 65_535)
         _whole_number("metadata_work", self.metadata_work, 0, 1_000)

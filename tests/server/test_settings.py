@@ -35,6 +35,7 @@ def test_by_default_the_delays_are_those_of_the_java_original():
         ("read_delay_s must .* got True", {"read_delay_s": True}),
         ("locking must be one of global, per_key, per_key_held, got 'row'", {"locking": "row"}),
         ("locking must be one of .* got None", {"locking": None}),
+        ("writing must be one of in_one_step, read_then_write, .* got 'x'", {"writing": "x"}),
         ("threads must be a whole number from 1 to 10000, got 0", {"threads": 0}),
         ("threads must .* got 1.5", {"threads": 1.5}),
         ("threads must .* got 10001", {"threads": 10_001}),

@@ -1,0 +1,64 @@
+"""Stores that look first and write later, with the disk in between: one right, one wrong.
+
+`Store` looks and writes in one step. In a real database the look, the work and the write are
+apart, and others come between. The steps are the same for all: `look`, the disk, `settle`.
+
+    in_one_step          looks when it writes; nothing can come between
+    read_then_write      writes what follows from what it saw, whatever is there by now
+    compare_and_replace  writes only if what it saw is still there; else it must look again
+
+The last is how the Java original updates once it has no lock any more. Equal bytes are as
+good as the same bytes: what an operation does depends on the value alone.
+"""
+
+from collections.abc import Callable
+
+from kvstore.measure.codes import RETRIEVE
+from kvstore.server.store import Store
+
+Seen = bytes | None
+"""The value that was looked at; None where the key was not known."""
+
+
+class ReadThenWrite(Store):
+    """Trusts that nobody came between: updates get lost, and nobody is told."""
+
+    def look(self, key: bytes) -> Seen:
+        """What is stored under the key now."""
+        return self._values.get(key)
+
+    def settle(self, kind: int, key: bytes, value: bytes, seen: Seen) -> tuple[int, bytes] | None:
+        """Answer as if the key still held what was seen, and store what follows from it."""
+        if kind == RETRIEVE or not key:
+            return self.apply(kind, key, value)
+        then = Store()
+        if seen is not None:
+            then._values[key] = seen
+        answer = then.apply(kind, key, value)
+        if then._values.get(key) is seen:  # the operation changes nothing
+            return answer
+        if key in then._values:
+            self._values[key] = then._values[key]
+        else:
+            self._values.pop(key, None)
+        return answer
+
+
+class CompareAndReplace(ReadThenWrite):
+    """Makes sure that nobody came between: who is second begins again."""
+
+    def settle(self, kind: int, key: bytes, value: bytes, seen: Seen) -> tuple[int, bytes] | None:
+        """Do the operation if the key still holds what was seen; None if it does not.
+
+        The comparison and the write are one step: the caller holds the lock of the key.
+        """
+        if kind != RETRIEVE and self._values.get(key) != seen:
+            return None
+        return self.apply(kind, key, value)
+
+
+STORES: dict[str, Callable[[], Store]] = {
+    "in_one_step": Store,
+    "read_then_write": ReadThenWrite,
+    "compare_and_replace": CompareAndReplace,
+}

@@ -1,0 +1,98 @@
+"""racing.py: alone all stores do the same; what differs is what they make of somebody between."""
+
+import random
+
+import pytest
+
+from kvstore.client import load, strategies, workload
+from kvstore.measure import boxes
+from kvstore.measure.codes import (
+    ALREADY_EXISTS,
+    CREATE,
+    DELETE,
+    INVALID_ARGUMENT,
+    NOT_FOUND,
+    OK,
+    RETRIEVE,
+    UPDATE,
+)
+from kvstore.server import WRITINGS
+from kvstore.server.racing import STORES, CompareAndReplace, ReadThenWrite
+from kvstore.server.store import Store
+
+
+def test_each_writing_has_a_store():
+    assert set(WRITINGS) == set(STORES)
+
+
+@pytest.mark.parametrize("writing", WRITINGS)
+def test_alone_they_all_do_what_the_plain_store_does(writing):
+    rng = random.Random(7)
+    store, plain = STORES[writing](), Store()
+    for _ in range(2_000):
+        kind = rng.choice([CREATE, RETRIEVE, UPDATE, DELETE, 99])
+        key, value = rng.choice([b"", b"a", b"b", b"c"]), rng.randbytes(rng.randrange(2))
+        seen = store.look(key)
+
+        assert plain.apply(kind, key, value) == store.settle(kind, key, value, seen)
+        assert plain._values == store._values
+
+
+def between(store, kind, value, other, other_value):
+    """Another call writes between the look and the write of this one; known before: "old"."""
+    store.apply(CREATE, b"key", b"old")
+    seen = store.look(b"key")
+    store.apply(other, b"key", other_value)
+    return store.settle(kind, b"key", value, seen)
+
+
+def test_who_trusts_brings_back_what_was_deleted():
+    store = ReadThenWrite()
+
+    assert (OK, b"") == between(store, UPDATE, b"new", DELETE, b"")
+    assert (OK, b"new") == store.apply(RETRIEVE, b"key", b"")
+
+
+def test_who_trusts_refuses_by_what_it_saw():
+    assert (ALREADY_EXISTS, b"") == between(ReadThenWrite(), CREATE, b"new", DELETE, b"")
+
+
+@pytest.mark.parametrize(("other", "value"), [(DELETE, b""), (UPDATE, b"theirs")])
+@pytest.mark.parametrize("kind", [CREATE, UPDATE, DELETE])
+def test_who_compares_begins_again_if_the_key_holds_something_else(kind, other, value):
+    store = CompareAndReplace()
+
+    assert between(store, kind, b"new", other, value) is None
+    assert store.look(b"key") == (value or None)
+
+
+def test_who_compares_does_not_mind_an_equal_value():
+    """What an operation does depends on the value alone, not on how it came there."""
+    assert (OK, b"") == between(CompareAndReplace(), UPDATE, b"new", UPDATE, b"old")
+
+
+@pytest.mark.parametrize("store", [ReadThenWrite(), CompareAndReplace()])
+def test_a_read_tells_what_is_there_when_it_answers(store):
+    assert (NOT_FOUND, b"") == between(store, RETRIEVE, b"", DELETE, b"")
+
+
+@pytest.mark.parametrize("store", [ReadThenWrite(), CompareAndReplace()])
+def test_an_empty_key_is_refused(store):
+    assert (INVALID_ARGUMENT, b"") == store.settle(CREATE, b"", b"x", store.look(b""))
+
+
+@pytest.mark.slow
+def test_writers_of_one_key_try_again_until_all_are_done(own_server):
+    """Eight at once: each time one wins, and the others pay for the disk once more."""
+    server = own_server(
+        writing="compare_and_replace", write_delay_s=0.01, threads=16, station_times=True
+    )
+    one_key = workload.writes(keys=1, value_bytes_mean=64)
+    run = load.run(strategies.threads, server, one_key, in_flight=8, calls=40)
+
+    assert {"OK": 40} == run.outcomes()
+    assert boxes(run).holds
+    tries = run.calls["disk_s"] / 0.01
+    assert tries.min() >= 0.99
+    assert tries.mean() > 2
+    assert run.window_s >= 0.99 * 40 * 0.01  # one wins in each disk time: no more than with a lock
