@@ -4,6 +4,7 @@ workload    what to ask: operations, drawn from a seed
 schedule    when to ask, and until when; pacing: due times
 strategies  how many at once: the six functions the course is about
 client      call, start, acall, stream: one record for each call
+connections, route   the connections of a client, and which of them a call takes
 stream, requests, channel   one open pipeline, messages, reaching the right server
 load        run(): all of it together, from this process
 process     run_in_process(): the same from a process of its own

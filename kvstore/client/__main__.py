@@ -32,6 +32,8 @@ def parser() -> argparse.ArgumentParser:
     add(
         "--in-flight", type=int, default=1, metavar="N", help="limit of calls in flight (default 1)"
     )
+    add("--connections", type=int, default=1, metavar="C",
+        help="connections that share the calls in flight evenly (default 1)")  # fmt: skip
     add("--duration-s", type=float, default=None, metavar="S", help="seconds (default 10)")
     add("--calls", type=int, default=None, metavar="N", help="end after so many calls")
     add("--rate-per-s", type=float, default=None, metavar="R",
@@ -69,6 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             Target(options.address, options.identity),
             Workload(**options.workload),
             in_flight=options.in_flight,
+            connections=options.connections,
             duration_s=options.duration_s,
             calls=options.calls,
             due_times=None if rate is None else pacing.constant_rate(rate),

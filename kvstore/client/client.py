@@ -8,20 +8,20 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 from typing import Any, NamedTuple
 
 import grpc
 
 from kvstore.client.batch import Batch
-from kvstore.client.channel import OPTIONS
-from kvstore.client.requests import METHODS, payload_bytes, unary_request
+from kvstore.client.connections import Connections
+from kvstore.client.requests import payload_bytes, unary_request
 from kvstore.client.stream import Stream
 from kvstore.client.workload import Operation, Operations
 from kvstore.event_loop import event_loop_factory
 from kvstore.measure.codes import CANCELLED, CREATE, OK, STATUSES
 from kvstore.measure.recorder import Recorder
 from kvstore.measure.stations import UNKNOWN_STATIONS, StationTimes, from_metadata
-from kvstore.v1 import kvstore_pb2_grpc
 
 LATE_REPORTS_S = 0.1
 """Seconds an event loop stays open for gRPC after its calls were cancelled."""
@@ -48,18 +48,18 @@ class Client:
         operations: Operations | None = None,
         tells_times: bool = False,
         metadata: Mapping[str, str] | None = None,
+        connections: int = 1,
+        on_start: Callable[[], object] | None = None,
     ) -> None:
         self.recorder = Recorder()
         self.deadline_s = deadline_s
         self.metadata = tuple((metadata or {}).items()) or None
         """What is sent along with every call, as pairs of name and text."""
         self._channel = channel
-        self._address = address
+        self._on_start = on_start
+        self.connections = Connections(channel, address, connections, self._begin)
         self._operations = operations
         self._tells_times = tells_times
-        self._calls = _methods(channel)
-        self._acalls: dict[int, Any] = {}
-        self._aio_stub: Any = None
         self._aio: tuple[asyncio.AbstractEventLoop, asyncio.Task[object]] | None = None
         self._count = threading.Lock()
         self.issued = 0
@@ -71,8 +71,15 @@ class Client:
     # The clock and the counts
 
     def now_s(self) -> float:
-        """Seconds since this client was made."""
+        """Seconds since this client was made, or since the connections it opened stood."""
         return time.perf_counter() - self._origin_s
+
+    def _begin(self) -> None:
+        """All connections stand: unless calls were made already, the clock begins anew."""
+        if not self.issued:
+            self._origin_s = time.perf_counter()
+            if self._on_start is not None:
+                self._on_start()
 
     @property
     def in_flight(self) -> int:
@@ -93,20 +100,21 @@ class Client:
         if delay_s > 0:
             time.sleep(delay_s)
         request = unary_request(operation)
+        connection, methods = self.connections.take(operation)
         sent_s = self.sending()
         try:
-            reply, call = self._calls[operation.kind].with_call(
+            reply, call = methods[operation.kind].with_call(
                 request, timeout=self.deadline_s, metadata=self.metadata
             )
             status = OK
         except grpc.RpcError as error:
             reply, call, status = None, error, _code(error)
         except BaseException:
-            self._ended(operation, sent_s, CANCELLED, 0, UNKNOWN_STATIONS)
+            self._ended(operation, sent_s, CANCELLED, 0, UNKNOWN_STATIONS, connection)
             raise
         value: bytes = getattr(reply, "value", b"")
         times = from_metadata(call.trailing_metadata()) if self._tells_times else UNKNOWN_STATIONS
-        self._ended(operation, sent_s, status, len(value), times)
+        self._ended(operation, sent_s, status, len(value), times, connection)
         return Answer(STATUSES[status], value)
 
     # Calling back
@@ -128,7 +136,7 @@ class Client:
                     if self._tells_times
                     else UNKNOWN_STATIONS
                 )
-                self._ended(operation, sent_s, status, size, times)
+                self._ended(operation, sent_s, status, size, times, connection)
             except BaseException as error:  # gRPC would log it and go on; we raise it later
                 self._error = error
                 self._idle.set()
@@ -136,13 +144,14 @@ class Client:
                 if on_reply is not None:
                     on_reply()
 
+        connection, methods = self.connections.take(operation)
         sent_s = self.sending()
         try:
-            future = self._calls[operation.kind].future(
+            future = methods[operation.kind].future(
                 request, timeout=self.deadline_s, metadata=self.metadata
             )
         except BaseException:  # the channel is closed: it was counted, so it gets an end
-            self._ended(operation, sent_s, CANCELLED, 0, UNKNOWN_STATIONS)
+            self._ended(operation, sent_s, CANCELLED, 0, UNKNOWN_STATIONS, connection)
             raise
         future.add_done_callback(ended)
 
@@ -158,7 +167,7 @@ class Client:
     # On an event loop
 
     def run_async(self, work: Callable[[], Awaitable[object]]) -> None:
-        """Run a coroutine on an event loop of its own, with a channel that lives as long.
+        """Run a coroutine on an event loop of its own, with channels that live as long.
 
         A channel belongs to the loop it was made on, and a notebook has a loop already,
         so strategies run in a thread and bring their own.
@@ -167,11 +176,10 @@ class Client:
         async def with_channel() -> None:
             task = asyncio.current_task()
             assert task is not None
-            async with grpc.aio.insecure_channel(self._address, options=OPTIONS) as channel:
-                self._acalls = _methods(channel)
-                self._aio_stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+            async with AsyncExitStack() as open_channels:
                 self._aio = (asyncio.get_running_loop(), task)
                 try:
+                    await self.connections.aopen(open_channels)
                     await work()
                 finally:
                     self._aio = None
@@ -192,9 +200,8 @@ class Client:
         """Send one operation and wait for its answer, letting other tasks run."""
         await self.until_due(operation)
         request = unary_request(operation)
-        call = self._acalls[operation.kind](
-            request, timeout=self.deadline_s, metadata=self.metadata
-        )
+        connection, methods = self.connections.atake(operation)
+        call = methods[operation.kind](request, timeout=self.deadline_s, metadata=self.metadata)
         sent_s = self.sending()
         size, status, times, value = 0, CANCELLED, UNKNOWN_STATIONS, b""
         try:
@@ -207,7 +214,7 @@ class Client:
         finally:
             if self._tells_times and status != CANCELLED:
                 times = from_metadata(await call.trailing_metadata())
-            self._ended(operation, sent_s, status, size, times)
+            self._ended(operation, sent_s, status, size, times, connection)
         return Answer(STATUSES[status], value)
 
     async def until_due(self, operation: Operation | Batch) -> None:
@@ -218,7 +225,8 @@ class Client:
 
     def stream(self, on_reply: Callable[[], object]) -> Stream:
         """A stream to send requests on, as an async context manager; see `Stream`."""
-        return Stream(self, self._aio_stub, on_reply)
+        connection, stub = self.connections.next_for_stream()
+        return Stream(self, stub, on_reply, connection)
 
     # The end
 
@@ -230,7 +238,12 @@ class Client:
                 loop.call_soon_threadsafe(task.cancel)
             except RuntimeError:
                 pass  # the loop closed meanwhile: nothing is in flight on it
+        self.close()
         self._channel.close()
+
+    def close(self) -> None:
+        """Close the connections it opened; the channel it was given is the giver's."""
+        self.connections.close()
 
     def created(self, key: bytes) -> None:
         """Tell the workload that a create was answered OK."""
@@ -238,21 +251,18 @@ class Client:
             self._operations.created(key)
 
     def _ended(
-        self, operation: Operation, sent_s: float, status: int, size: int, times: StationTimes
-    ) -> None:
+        self, operation: Operation, sent_s: float, status: int, size: int, times: StationTimes,
+        connection: int,
+    ) -> None:  # fmt: skip
         self.recorder.record(
             operation.due_s, sent_s, self.now_s(), operation.kind, status,
-            payload_bytes(operation), size, times,
+            payload_bytes(operation), size, times, connection=connection,
         )  # fmt: skip
+        self.connections.give(connection)
         if status == OK and operation.kind == CREATE:
             self.created(operation.key)
         if self._draining and not self.in_flight:
             self._idle.set()
-
-
-def _methods(channel: Any) -> dict[int, Any]:
-    stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
-    return {kind: getattr(stub, method) for kind, method in METHODS.items()}
 
 
 def _code(error: Any) -> int:

@@ -4,7 +4,7 @@ import json
 import math
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from datetime import datetime
 from typing import Any
 
@@ -21,7 +21,7 @@ from kvstore.client.channel import (
 )
 from kvstore.client.client import Client
 from kvstore.client.schedule import Schedule
-from kvstore.client.strategies import Strategy, futures
+from kvstore.client.strategies import Strategy, futures, pipelined
 from kvstore.client.watch import OnSample, Watch
 from kvstore.client.workload import Operations, Workload
 from kvstore.measure.host import describe_host
@@ -57,6 +57,7 @@ def run(
     workload: Workload,
     *,
     in_flight: int = 1,
+    connections: int = 1,
     duration_s: float | None = None,
     calls: int | None = None,
     due_times: Iterator[float] | None = None,
@@ -72,17 +73,19 @@ def run(
 
     The strategy runs in a thread of its own; this thread looks on, calls `on_sample` every
     `sample_interval_s`, and turns Ctrl-C into an orderly end. `server` is what `serving()`
-    gives, or an address. When either process outgrows `memory_ceiling_bytes` the calls in
-    flight are cancelled and the run returns with the outcome "memory ceiling". `metadata` goes
+    gives, or an address. All `connections` share what is `in_flight` evenly, and stand before
+    the clock starts. When either process outgrows `memory_ceiling_bytes` the calls in flight
+    are cancelled and the run returns with the outcome "memory ceiling". `metadata` goes
     along with every call. Without `settle_garbage` Python's collector is left as it is.
 
     Raises:
         ValueError: a setting makes no sense.
         ServerNotReached, WrongServer: see `channel.connected`.
+        ConnectionsShared: the server sees fewer connections than asked for; in RunFailed.
         RunInterrupted: after Ctrl-C. ServerGone, RunFailed: the run could not go on.
             All three carry the run so far in `.run`.
     """
-    limits = _checked(strategy, in_flight, duration_s, calls, deadline_s, options)
+    limits = _checked(strategy, in_flight, connections, duration_s, calls, deadline_s, options)
     operations = Operations(workload, salt=secrets.token_hex(4))
     target = target_of(server)
     quiet = garbage.settled() if settle_garbage else nullcontext()
@@ -99,13 +102,16 @@ def run(
             operations=operations,
             tells_times=tells_times,
             metadata=metadata,
+            connections=connections,
+            on_start=sampler.start_over,
         )
         watch = Watch(client, sampler, memory_ceiling_bytes)
         schedule = Schedule(
             operations, clock=client.now_s, due_times=due_times, guard=watch.guard, **limits
         )
         started_at = datetime.now().astimezone().isoformat(timespec="milliseconds")
-        watch.run(strategy, schedule, in_flight, options, on_sample, sample_interval_s)
+        with closing(client):
+            watch.run(strategy, schedule, in_flight, options, on_sample, sample_interval_s)
         records = client.recorder.array()
         client_cpu, server_cpu = watch.sampler.cpu()
         finished = Run(
@@ -119,6 +125,7 @@ def run(
                 "paced": due_times is not None,
                 "metadata": dict(metadata or {}),
                 "settle_garbage": settle_garbage,
+                "connections": connections,
                 **options,
             },
             server=_told(before, _status_after(channel, target, watch.outcome)),
@@ -129,6 +136,8 @@ def run(
             outcome=watch.outcome,
             records=records,
             samples=watch.sampler.frame(),
+            connections=_verified(client, before),
+            connect_s=[each.connect_s for each in client.connections.opened],
             client_cpu=client_cpu,
             server_cpu=server_cpu,
         )
@@ -138,6 +147,7 @@ def run(
 def _checked(
     strategy: Strategy,
     in_flight: int,
+    connections: int,
     duration_s: float | None,
     calls: int | None,
     deadline_s: float,
@@ -150,7 +160,8 @@ def _checked(
         if name.endswith("_s") and not 0 <= value < math.inf:
             raise ValueError(f"{name} must be 0 or more seconds, got {value!r}")
     counts = {name: value for name, value in options.items() if not name.endswith("_s")}
-    for name, value in {"in_flight": in_flight, **counts}.items():
+    counts = {"in_flight": in_flight, "connections": connections, **counts}
+    for name, value in counts.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise ValueError(
                 f"{name} must be a whole number of 1 or more, got {value!r}:"
@@ -166,6 +177,13 @@ def _checked(
             f"batch must be at most {MOST_OPERATIONS:,} operations, got {options['batch']:,}:"
             " far below it more in a message gains nothing (lesson 05)"
         )
+    carriers = options.get("streams", 1) if strategy is pipelined else in_flight
+    if connections > carriers and strategy is not futures:
+        what = "streams" if strategy is pipelined else "calls in flight"
+        raise ValueError(
+            f"{connections} connections need at least as many {what}, got {carriers}:"
+            " the others would carry nothing"
+        )
     if duration_s is None and calls is None:
         raise ValueError("say how long: duration_s=10 for seconds, or calls=1000 for a count")
     for name, value in {"duration_s": duration_s, "calls": calls, "deadline_s": deadline_s}.items():
@@ -175,6 +193,13 @@ def _checked(
         "duration_s": math.inf if duration_s is None else duration_s,
         "calls": math.inf if calls is None else calls,
     }
+
+
+def _verified(client: Client, before: pb.GetServerStatusResponse) -> int:
+    """How many connections carried the calls, in the words of the server."""
+    if client.connections.opened:
+        return client.connections.verified
+    return 1 if before.peer else 0  # the calls of threads went over the channel that asked
 
 
 def _preload(channel: grpc.Channel, target: Target, operations: Operations) -> None:

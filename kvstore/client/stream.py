@@ -36,8 +36,11 @@ class Stream:
     may have done it or not) and `StreamBroken` is raised.
     """
 
-    def __init__(self, client: "Client", stub: Any, on_reply: Callable[[], object]) -> None:
+    def __init__(
+        self, client: "Client", stub: Any, on_reply: Callable[[], object], connection: int = 0
+    ) -> None:
         self._client = client
+        self._connection = connection
         self._stub = stub
         self._on_reply = on_reply
         self._waiting: dict[int, _Waiting] = {}
@@ -106,6 +109,7 @@ class Stream:
             _times_of(reply),
             count,
             ok,
+            self._connection,
         )
         if CREATE in batch.kinds:
             for kind, key, status in zip(batch.kinds, batch.keys, statuses, strict=True):
@@ -125,6 +129,7 @@ class Stream:
             self._client.recorder.record(
                 batch.due_s, sent.sent_s, self._client.now_s(), kind, NO_ANSWER,
                 batch.payload_bytes, 0, UNKNOWN_STATIONS, len(batch), 0,
+                self._connection,
             )  # fmt: skip
             self._on_reply()
 

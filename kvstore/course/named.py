@@ -25,8 +25,9 @@ def runs_by_name(runs: Runs) -> list[tuple[str, Run]]:
 
 
 def title(run: Run) -> str:
-    """What a run is called: its strategy, and its limit if it has one."""
-    return f"{run.strategy} {TIMES}{run.in_flight}" if run.in_flight else run.strategy
+    """What a run is called: its strategy, its limit if it has one, connections if several."""
+    name = f"{run.strategy} {TIMES}{run.in_flight}" if run.in_flight else run.strategy
+    return f"{name} over {run.connections}" if run.connections > 1 else name
 
 
 def predictions_for(predictions: Predictions, count: int) -> list[float | None]:

@@ -3,7 +3,7 @@
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -70,6 +70,10 @@ class Run:
     """In flight, issued, answered, memory and threads over time."""
     client_cpu: Cpu = NO_CPU
     server_cpu: Cpu = NO_CPU
+    connections: int = 0
+    """Connections that carried calls, as the server counts its callers; 0 if it does not tell."""
+    connect_s: Sequence[float] = ()
+    """Seconds until each of the connections that the client opened for the run stood."""
 
     @cached_property
     def calls(self) -> "pd.DataFrame":
@@ -142,6 +146,7 @@ class Run:
         header = {
             "format": FORMAT,
             **{name: getattr(self, name) for name in _PLAIN},
+            "connect_s": list(self.connect_s),
             "client_cpu": list(self.client_cpu),
             "server_cpu": list(self.server_cpu),
             "sample_columns": list(self.samples.columns),
@@ -175,7 +180,8 @@ class Run:
             if records.dtype != CALL:
                 raise ValueError("its records are laid out in another way")
             return cls(
-                **{name: header[name] for name in _PLAIN},
+                **{name: header[name] for name in _PLAIN if name in header},
+                connect_s=tuple(header.get("connect_s", ())),
                 client_cpu=Cpu(*header["client_cpu"]),
                 server_cpu=Cpu(*header["server_cpu"]),
                 records=records,
@@ -188,6 +194,7 @@ class Run:
 
     def __repr__(self) -> str:
         limit = f" x{self.in_flight}" if self.in_flight else ""
+        limit += f" over {self.connections} connections" if self.connections > 1 else ""
         ended = self.outcomes()
         ok = ended.pop("OK", 0)
         others = ", ".join(f"{n:,} {status}" for status, n in ended.items()) or "no other end"
@@ -210,6 +217,7 @@ _PLAIN = (
     "window_s",
     "issued",
     "outcome",
+    "connections",
 )
 _NOT_WORKED = ("CANCELLED", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "NO_ANSWER")
 _WORKED = [code for code, name in enumerate(STATUSES) if name not in _NOT_WORKED]

@@ -39,6 +39,12 @@ class Sampler:
         self._samples: list[Sample] = []
         self._cpu_before = (_cpu(self._client), _cpu(self._server))
 
+    def start_over(self) -> None:
+        """Forget what was seen so far: the run begins now, with nothing in flight."""
+        self._samples = []
+        self._cpu_before = (_cpu(self._client), _cpu(self._server))
+        self.look(0.0, 0, 0)
+
     def look(self, elapsed_s: float, issued: int, answered: int) -> Sample:
         """Take one sample and keep it."""
         client_rss, client_threads = _memory_and_threads(self._client)

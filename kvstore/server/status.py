@@ -85,6 +85,7 @@ class ServerStatusService(server_status_pb2_grpc.ServerStatusServiceServicer):
             cpu_user_s=cpu.user,
             cpu_system_s=cpu.system,
             versions=_versions(),
+            peer=context.peer(),
         )
 
 

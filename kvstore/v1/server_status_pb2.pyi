@@ -11,7 +11,7 @@ class GetServerStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetServerStatusResponse(_message.Message):
-    __slots__ = ("identity", "host_name", "process_id", "settings_json", "operations", "cpu_user_s", "cpu_system_s", "versions")
+    __slots__ = ("identity", "host_name", "process_id", "settings_json", "operations", "cpu_user_s", "cpu_system_s", "versions", "peer")
     class OperationsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -34,6 +34,7 @@ class GetServerStatusResponse(_message.Message):
     CPU_USER_S_FIELD_NUMBER: _ClassVar[int]
     CPU_SYSTEM_S_FIELD_NUMBER: _ClassVar[int]
     VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    PEER_FIELD_NUMBER: _ClassVar[int]
     identity: str
     host_name: str
     process_id: int
@@ -42,4 +43,5 @@ class GetServerStatusResponse(_message.Message):
     cpu_user_s: float
     cpu_system_s: float
     versions: _containers.ScalarMap[str, str]
-    def __init__(self, identity: _Optional[str] = ..., host_name: _Optional[str] = ..., process_id: _Optional[int] = ..., settings_json: _Optional[str] = ..., operations: _Optional[_Mapping[str, int]] = ..., cpu_user_s: _Optional[float] = ..., cpu_system_s: _Optional[float] = ..., versions: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    peer: str
+    def __init__(self, identity: _Optional[str] = ..., host_name: _Optional[str] = ..., process_id: _Optional[int] = ..., settings_json: _Optional[str] = ..., operations: _Optional[_Mapping[str, int]] = ..., cpu_user_s: _Optional[float] = ..., cpu_system_s: _Optional[float] = ..., versions: _Optional[_Mapping[str, str]] = ..., peer: _Optional[str] = ...) -> None: ...

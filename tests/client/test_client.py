@@ -11,7 +11,7 @@ import pytest
 from kvstore.client.batch import Batch
 from kvstore.client.client import Answer, Client
 from kvstore.client.requests import MessageTooLarge
-from kvstore.client.stream import StreamBroken
+from kvstore.client.stream import Stream, StreamBroken
 from kvstore.client.workload import Operations, Workload, create, delete, retrieve, update
 from kvstore.measure.codes import BATCH, CREATE, DELETE, NO_ANSWER, NOT_FOUND, OK, RETRIEVE
 from kvstore.v1 import kvstore_pb2 as pb
@@ -237,8 +237,8 @@ def test_a_stream_that_breaks_accounts_for_all_that_is_open(says, replies, clien
     told = []
 
     async def work() -> None:
-        client._aio_stub = ServerOfNonsense(*replies)
-        async with client.stream(on_reply=lambda: told.append(1)) as stream:
+        nonsense = ServerOfNonsense(*replies)
+        async with Stream(client, nonsense, lambda: told.append(1)) as stream:
             for _ in range(3):
                 await stream.send([delete(next(keys))])
 
@@ -254,10 +254,8 @@ def test_a_retrieve_that_reads_what_was_not_written_breaks_the_stream(client):
     batch = Batch(bytes([RETRIEVE]), [b"k"], [], written=[b"right"])
 
     async def work() -> None:
-        client._aio_stub = ServerOfNonsense(
-            pb.PipelineResponse(id=1, statuses=b"\x00", values=[b"wrong"])
-        )
-        async with client.stream(on_reply=lambda: None) as stream:
+        nonsense = ServerOfNonsense(pb.PipelineResponse(id=1, statuses=b"\x00", values=[b"wrong"]))
+        async with Stream(client, nonsense, lambda: None) as stream:
             await stream.send(batch)
 
     with pytest.raises(StreamBroken, match="read b'wrong', but b'right' was written"):

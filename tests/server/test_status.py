@@ -58,10 +58,15 @@ def test_the_answer_names_server_settings_and_counts():
     settings = ServerSettings(locking="per_key", threads=7)
     service = ServerStatusService(settings, "a word", counts)
 
-    told = service.GetServerStatus(pb.GetServerStatusRequest(), None)
+    class Caller:
+        def peer(self) -> str:
+            return "ipv4:127.0.0.1:7"
+
+    told = service.GetServerStatus(pb.GetServerStatusRequest(), Caller())
 
     assert ("a word", os.getpid()) == (told.identity, told.process_id)
     assert settings == ServerSettings(**json.loads(told.settings_json))
     assert {"create/OK": 1} == dict(told.operations)
     assert grpc.__version__ == told.versions["grpcio"]
+    assert "ipv4:127.0.0.1:7" == told.peer
     assert told.cpu_user_s > 0
