@@ -3,6 +3,7 @@
 import json
 import math
 import secrets
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, nullcontext
 from datetime import datetime
@@ -24,6 +25,7 @@ from kvstore.client.schedule import Schedule
 from kvstore.client.strategies import Strategy, futures, pipelined
 from kvstore.client.watch import OnSample, Watch
 from kvstore.client.workload import Operations, Workload
+from kvstore.measure.collector import Collections, Moment, watched_collector, with_server
 from kvstore.measure.host import describe_host
 from kvstore.measure.recorder import MOST_OPERATIONS
 from kvstore.measure.run import Run
@@ -89,12 +91,12 @@ def run(
     operations = Operations(workload, salt=secrets.token_hex(4))
     target = target_of(server)
     quiet = garbage.settled() if settle_garbage else nullcontext()
-    with connected(target) as (channel, before), quiet:
+    with connected(target) as (channel, before), quiet, watched_collector() as collector:
         tells_times = bool(json.loads(before.settings_json or "{}").get("station_times"))
         _preload(channel, target, operations)
         if workload.preload:
             before = server_status(channel, target, 5.0)
-        sampler = Sampler(local_pid(before))
+        sampler = Sampler(local_pid(before), collector)
         client = Client(  # last of what takes time: its clock starts when it is made
             channel,
             target.address,
@@ -109,11 +111,13 @@ def run(
         schedule = Schedule(
             operations, clock=client.now_s, due_times=due_times, guard=watch.guard, **limits
         )
+        began_unix_s = time.time() - client.now_s()
         started_at = datetime.now().astimezone().isoformat(timespec="milliseconds")
         with closing(client):
             watch.run(strategy, schedule, in_flight, options, on_sample, sample_interval_s)
         records = client.recorder.array()
         client_cpu, server_cpu = watch.sampler.cpu()
+        after = _status_after(channel, target, watch.outcome)
         finished = Run(
             strategy=getattr(strategy, "__name__", "strategy"),
             in_flight=0 if strategy is futures else in_flight,
@@ -128,14 +132,14 @@ def run(
                 "connections": connections,
                 **options,
             },
-            server=_told(before, _status_after(channel, target, watch.outcome)),
+            server=_told(before, after),
             host=describe_host(),
             started_at=started_at,
             window_s=float(records["done_s"].max()) if len(records) else watch.elapsed_s,
             issued=client.issued,
             outcome=watch.outcome,
             records=records,
-            samples=watch.sampler.frame(),
+            samples=with_server(watch.sampler.frame(), _moments(after), began_unix_s),
             connections=_verified(client, before),
             connect_s=[each.connect_s for each in client.connections.opened],
             client_cpu=client_cpu,
@@ -226,6 +230,14 @@ def _status_after(
         return server_status(channel, target, 2.0)
     except (ServerNotReached, ValueError):  # too busy to answer, or the channel was closed
         return None
+
+
+def _moments(status: pb.GetServerStatusResponse | None) -> list[Moment]:
+    """How the server's collections rose; empty when it does not tell."""
+    return [
+        Moment(row.at_unix_s, Collections(row.young, row.middle, row.full, row.pause_s))
+        for row in (status.collections if status else ())
+    ]
 
 
 def _told(

@@ -2,6 +2,7 @@
 
 recorder  one record for each call, while it runs
 sampler   memory and threads of both processes, over time
+collector what Python's garbage collector did meanwhile
 run       all of it, frozen: `Run`
 audit     Little's law on the trace, and the count of calls
 boxes     the same for every station of the server

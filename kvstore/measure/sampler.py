@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 import psutil
 
+from kvstore.measure.collector import CollectorWatch
 from kvstore.measure.run import NO_CPU, Cpu
 
 if TYPE_CHECKING:  # see run.py
@@ -25,17 +26,28 @@ class Sample(NamedTuple):
     server_rss_bytes: float
     client_threads: float
     server_threads: float
+    client_young: float = np.nan
+    client_middle: float = np.nan
+    client_full: float = np.nan
+    client_pause_s: float = np.nan
+    """Collections of Python's garbage collector by generation, and their seconds."""
+    server_young: float = np.nan
+    server_middle: float = np.nan
+    server_full: float = np.nan
+    server_pause_s: float = np.nan
+    """The server's are known after the run: it is asked for them then."""
 
 
 class Sampler:
     """Looks at this process and, if it runs on this machine, at the server's."""
 
-    def __init__(self, server_pid: int | None) -> None:
+    def __init__(self, server_pid: int | None, collector: CollectorWatch | None = None) -> None:
         import pandas as pd  # now, not after the run: at a memory ceiling it would have no room
 
         self._table = pd.DataFrame
         self._client = psutil.Process()
         self._server = _process(server_pid)
+        self._collector = collector
         self._samples: list[Sample] = []
         self._cpu_before = (_cpu(self._client), _cpu(self._server))
 
@@ -52,6 +64,7 @@ class Sampler:
         sample = Sample(
             elapsed_s, issued - answered, issued, answered,
             client_rss, server_rss, client_threads, server_threads,
+            *(() if self._collector is None else self._collector.now()),
         )  # fmt: skip
         self._samples.append(sample)
         return sample

@@ -10,6 +10,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from kvstore.event_loop import event_loop_factory
 from kvstore.lifeline import on_signals
+from kvstore.measure.collector import CollectorWatch, watched_collector
 from kvstore.server.headers import interceptors
 from kvstore.server.limits import channel_options
 from kvstore.server.pool import MeasuredPool
@@ -42,14 +43,17 @@ def serve(settings: ServerSettings, identity: str, on_ready: Ready) -> None:
 
     Raises `OSError` naming the port when it cannot be had.
     """
-    if settings.use_asyncio:
-        with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
-            runner.run(_serve_async(settings, identity, on_ready))
-    else:
-        _serve_threads(settings, identity, on_ready)
+    with watched_collector() as collector:
+        if settings.use_asyncio:
+            with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
+                runner.run(_serve_async(settings, identity, collector, on_ready))
+        else:
+            _serve_threads(settings, identity, collector, on_ready)
 
 
-def _serve_threads(settings: ServerSettings, identity: str, on_ready: Ready) -> None:
+def _serve_threads(
+    settings: ServerSettings, identity: str, collector: CollectorWatch, on_ready: Ready
+) -> None:
     stop = threading.Event()
     on_signals(stop.set)
     pool = MeasuredPool(settings.threads, "pool")
@@ -65,7 +69,7 @@ def _serve_threads(settings: ServerSettings, identity: str, on_ready: Ready) -> 
         KeyValueService(settings, pool, counts), server
     )
     server_status_pb2_grpc.add_ServerStatusServiceServicer_to_server(
-        ServerStatusService(settings, identity, counts), server
+        ServerStatusService(settings, identity, counts, collector), server
     )
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
     enable_reflection((KEY_VALUE, SERVER_STATUS, health.SERVICE_NAME), server)
@@ -81,7 +85,9 @@ def _serve_threads(settings: ServerSettings, identity: str, on_ready: Ready) -> 
     pool.shutdown(wait=False, cancel_futures=True)
 
 
-async def _serve_async(settings: ServerSettings, identity: str, on_ready: Ready) -> None:
+async def _serve_async(
+    settings: ServerSettings, identity: str, collector: CollectorWatch, on_ready: Ready
+) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
 
@@ -100,7 +106,7 @@ async def _serve_async(settings: ServerSettings, identity: str, on_ready: Ready)
         AsyncKeyValueService(settings, counts), server
     )
     server_status_pb2_grpc.add_ServerStatusServiceServicer_to_server(
-        AsyncServerStatusService(settings, identity, counts), server
+        AsyncServerStatusService(settings, identity, counts, collector), server
     )
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
     enable_reflection((KEY_VALUE, SERVER_STATUS, health.SERVICE_NAME), server)

@@ -14,6 +14,7 @@ import grpc
 import psutil
 
 from kvstore.measure.codes import KINDS, OK, STATUSES
+from kvstore.measure.collector import CollectorWatch
 from kvstore.server.settings import ServerSettings
 from kvstore.v1 import server_status_pb2 as pb
 from kvstore.v1 import server_status_pb2_grpc
@@ -65,7 +66,10 @@ def _kind_name(kind: int) -> str:
 class ServerStatusService(server_status_pb2_grpc.ServerStatusServiceServicer):
     """Answers on both stacks: nothing in here waits."""
 
-    def __init__(self, settings: ServerSettings, identity: str, counts: Counts) -> None:
+    def __init__(
+        self, settings: ServerSettings, identity: str, counts: Counts, collector: CollectorWatch
+    ) -> None:
+        self._collector = collector
         self._settings_json = json.dumps(settings.as_dict())
         self._identity = identity
         self._counts = counts
@@ -86,6 +90,10 @@ class ServerStatusService(server_status_pb2_grpc.ServerStatusServiceServicer):
             cpu_system_s=cpu.system,
             versions=_versions(),
             peer=context.peer(),
+            collections=[
+                pb.Collections(at_unix_s=at_unix_s, **counted._asdict())
+                for at_unix_s, counted in self._collector.moments()
+            ],
         )
 
 

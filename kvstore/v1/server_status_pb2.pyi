@@ -1,8 +1,8 @@
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Mapping as _Mapping
-from typing import ClassVar as _ClassVar, Optional as _Optional
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -11,7 +11,7 @@ class GetServerStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetServerStatusResponse(_message.Message):
-    __slots__ = ("identity", "host_name", "process_id", "settings_json", "operations", "cpu_user_s", "cpu_system_s", "versions", "peer")
+    __slots__ = ("identity", "host_name", "process_id", "settings_json", "operations", "cpu_user_s", "cpu_system_s", "versions", "peer", "collections")
     class OperationsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -35,6 +35,7 @@ class GetServerStatusResponse(_message.Message):
     CPU_SYSTEM_S_FIELD_NUMBER: _ClassVar[int]
     VERSIONS_FIELD_NUMBER: _ClassVar[int]
     PEER_FIELD_NUMBER: _ClassVar[int]
+    COLLECTIONS_FIELD_NUMBER: _ClassVar[int]
     identity: str
     host_name: str
     process_id: int
@@ -44,4 +45,19 @@ class GetServerStatusResponse(_message.Message):
     cpu_system_s: float
     versions: _containers.ScalarMap[str, str]
     peer: str
-    def __init__(self, identity: _Optional[str] = ..., host_name: _Optional[str] = ..., process_id: _Optional[int] = ..., settings_json: _Optional[str] = ..., operations: _Optional[_Mapping[str, int]] = ..., cpu_user_s: _Optional[float] = ..., cpu_system_s: _Optional[float] = ..., versions: _Optional[_Mapping[str, str]] = ..., peer: _Optional[str] = ...) -> None: ...
+    collections: _containers.RepeatedCompositeFieldContainer[Collections]
+    def __init__(self, identity: _Optional[str] = ..., host_name: _Optional[str] = ..., process_id: _Optional[int] = ..., settings_json: _Optional[str] = ..., operations: _Optional[_Mapping[str, int]] = ..., cpu_user_s: _Optional[float] = ..., cpu_system_s: _Optional[float] = ..., versions: _Optional[_Mapping[str, str]] = ..., peer: _Optional[str] = ..., collections: _Optional[_Iterable[_Union[Collections, _Mapping]]] = ...) -> None: ...
+
+class Collections(_message.Message):
+    __slots__ = ("at_unix_s", "young", "middle", "full", "pause_s")
+    AT_UNIX_S_FIELD_NUMBER: _ClassVar[int]
+    YOUNG_FIELD_NUMBER: _ClassVar[int]
+    MIDDLE_FIELD_NUMBER: _ClassVar[int]
+    FULL_FIELD_NUMBER: _ClassVar[int]
+    PAUSE_S_FIELD_NUMBER: _ClassVar[int]
+    at_unix_s: float
+    young: int
+    middle: int
+    full: int
+    pause_s: float
+    def __init__(self, at_unix_s: _Optional[float] = ..., young: _Optional[int] = ..., middle: _Optional[int] = ..., full: _Optional[int] = ..., pause_s: _Optional[float] = ...) -> None: ...

@@ -1,5 +1,6 @@
 """status.py: what a server tells of itself."""
 
+import gc
 import json
 import os
 import threading
@@ -7,6 +8,7 @@ import threading
 import grpc
 
 from kvstore.measure.codes import CREATE, DELETE, NOT_FOUND, OK, RETRIEVE, STATUSES
+from kvstore.measure.collector import watched_collector
 from kvstore.server import ServerSettings
 from kvstore.server.status import STATUS_CODE, Counts, ServerStatusService
 from kvstore.v1 import server_status_pb2 as pb
@@ -56,13 +58,15 @@ def test_the_answer_names_server_settings_and_counts():
     counts = Counts()
     counts.add(CREATE, OK)
     settings = ServerSettings(locking="per_key", threads=7)
-    service = ServerStatusService(settings, "a word", counts)
 
     class Caller:
         def peer(self) -> str:
             return "ipv4:127.0.0.1:7"
 
-    told = service.GetServerStatus(pb.GetServerStatusRequest(), Caller())
+    with watched_collector() as collector:
+        service = ServerStatusService(settings, "a word", counts, collector)
+        gc.collect()
+        told = service.GetServerStatus(pb.GetServerStatusRequest(), Caller())
 
     assert ("a word", os.getpid()) == (told.identity, told.process_id)
     assert settings == ServerSettings(**json.loads(told.settings_json))
@@ -70,3 +74,5 @@ def test_the_answer_names_server_settings_and_counts():
     assert grpc.__version__ == told.versions["grpcio"]
     assert "ipv4:127.0.0.1:7" == told.peer
     assert told.cpu_user_s > 0
+    assert told.collections[-1].full >= 1
+    assert told.collections[-1].pause_s > 0

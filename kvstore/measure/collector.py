@@ -1,0 +1,103 @@
+"""What Python's garbage collector did: collections by generation, and the time they took.
+
+All threads stand still while it works, so its time is part of every call in flight.
+"""
+
+import gc
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:  # see run.py
+    import pandas as pd
+
+KEPT_EVERY_S = 0.05
+"""A look back has a row at most this often: with Python's own settings collections are many."""
+MOST_KEPT = 20_000
+"""Rows of a look back; the oldest are forgotten, so a server that runs for weeks stays small."""
+
+
+class Collections(NamedTuple):
+    """Counts since the watching began, by generation from the youngest, and their seconds."""
+
+    young: int = 0
+    middle: int = 0
+    full: int = 0
+    pause_s: float = 0.0
+
+
+class Moment(NamedTuple):
+    """What had been collected at one time, in seconds since 1970: two processes share it."""
+
+    at_unix_s: float
+    collections: Collections
+
+
+class CollectorWatch:
+    """Counts this process's collections while its block lasts."""
+
+    def __init__(self) -> None:
+        self._counts = [0, 0, 0]
+        self._pause_s = 0.0
+        self._began_s = 0.0
+        self._kept_s = 0.0
+        self._moments: deque[Moment] = deque(maxlen=MOST_KEPT)
+
+    def now(self) -> Collections:
+        """What has been collected so far."""
+        young, middle, full = self._counts
+        return Collections(young, middle, full, self._pause_s)
+
+    def moments(self) -> list[Moment]:
+        """How the counts rose, from the oldest row that is kept until now."""
+        return [*self._moments, Moment(time.time(), self.now())]
+
+    def __call__(self, phase: str, info: dict[str, Any]) -> None:
+        """Take note of the begin or the end of a collection; `gc` calls this, in any thread."""
+        if phase == "start":
+            self._began_s = time.perf_counter()
+            return
+        ended_s = time.perf_counter()
+        self._pause_s += ended_s - self._began_s
+        self._counts[info["generation"]] += 1
+        if ended_s - self._kept_s >= KEPT_EVERY_S:
+            self._kept_s = ended_s
+            self._moments.append(Moment(time.time(), self.now()))
+
+
+@contextmanager
+def watched_collector() -> Iterator[CollectorWatch]:
+    """A `CollectorWatch` that counts for as long as the block lasts."""
+    watch = CollectorWatch()
+    gc.callbacks.append(watch)
+    try:
+        yield watch
+    finally:
+        gc.callbacks.remove(watch)
+
+
+def columns(side: str) -> list[str]:
+    """The columns of a run's samples that hold the collections of "client" or "server"."""
+    return [f"{side}_{name}" for name in Collections._fields]
+
+
+def with_server(
+    samples: "pd.DataFrame", moments: Sequence[Moment], began_unix_s: float
+) -> "pd.DataFrame":
+    """The samples with what the server had collected by then, counted from the run's begin.
+
+    `began_unix_s` is when the run's clock stood at 0. Without a moment they stay as they are.
+    """
+    if not moments:
+        return samples
+    at_s = np.array([moment.at_unix_s - began_unix_s for moment in moments])
+    counted = np.array([(0.0, 0.0, 0.0, 0.0), *(moment.collections for moment in moments)])
+    begun = counted[np.searchsorted(at_s, 0.0, side="right")]
+    by_then = counted[np.searchsorted(at_s, samples["elapsed_s"], side="right")]
+    filled = samples.copy()
+    filled[columns("server")] = by_then - begun
+    return filled

@@ -1,0 +1,87 @@
+"""collector.py: collections are counted by generation, and belong to a time of the run."""
+
+import gc
+
+import pandas as pd
+import pytest
+
+from kvstore.client import load, strategies, workload
+from kvstore.measure.collector import Collections, Moment, columns, watched_collector, with_server
+from kvstore.measure.sampler import Sample
+from kvstore.server import serving
+
+
+@pytest.fixture
+def still():
+    """No collection but those that the test asks for."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def test_collections_are_counted_by_generation(still):
+    with watched_collector() as watch:
+        for generation in (0, 0, 0, 1, 2, 2):
+            gc.collect(generation)
+        counted = watch.now()
+
+    assert (3, 1, 2) == counted[:3]
+    assert 0 < counted.pause_s < 10
+
+
+def test_after_the_block_nothing_is_counted(still):
+    with watched_collector() as watch:
+        pass
+    gc.collect()
+
+    assert Collections() == watch.now()
+    assert watch not in gc.callbacks
+
+
+def test_the_last_moment_is_now_and_the_counts_only_rise(still):
+    with watched_collector() as watch:
+        for _ in range(5):
+            gc.collect(0)
+        moments = watch.moments()
+
+    assert 5 == moments[-1].collections.young
+    assert len(moments) <= 3  # rows that are closer than they need be are left out
+    assert moments == sorted(moments)
+
+
+def test_the_servers_counts_are_those_since_the_run_began():
+    moments = [
+        Moment(90.0, Collections(5, 1, 0, 0.5)),
+        Moment(101.0, Collections(7, 1, 0, 0.6)),
+        Moment(103.0, Collections(9, 2, 1, 1.0)),
+    ]
+    samples = pd.DataFrame([Sample(at_s, *[0] * 7) for at_s in (0.0, 1.0, 2.0, 4.0)])
+    filled = with_server(samples, moments, began_unix_s=100.0)
+
+    assert [0, 2, 2, 4] == filled["server_young"].tolist()
+    assert [0, 0, 0, 1] == filled["server_full"].tolist()
+    assert pytest.approx([0, 0.1, 0.1, 0.5]) == filled["server_pause_s"].tolist()
+    assert samples["server_young"].isna().all()
+
+
+def test_a_server_that_does_not_tell_leaves_gaps():
+    samples = pd.DataFrame([Sample(0.0, *[0] * 7)])
+
+    assert with_server(samples, [], 0.0)[columns("server")].isna().all(axis=None)
+
+
+@pytest.mark.slow
+def test_a_run_knows_the_collections_of_both_sides():
+    """Left alone, the collectors of both work; both counts begin at 0 and never fall."""
+    reads = workload.reads(value_bytes_mean=16)
+    with serving(read_delay_s=0, write_delay_s=0, settle_garbage=False) as server:
+        run = load.run(
+            strategies.bounded, server, reads, in_flight=50, calls=3_000, settle_garbage=False
+        )
+    counted = run.samples[[*columns("client"), *columns("server")]]
+
+    assert not counted.isna().any(axis=None)
+    assert (counted.diff().dropna() >= 0).all(axis=None)
+    assert counted["client_young"].iloc[-1] > 0
+    assert counted["server_young"].iloc[-1] > 0
