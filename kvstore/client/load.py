@@ -4,7 +4,7 @@ import json
 import math
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, nullcontext
 from datetime import datetime
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import grpc
 
 from kvstore import garbage
+from kvstore.client import joining
 from kvstore.client.channel import (
     ServerNotReached,
     Target,
@@ -63,6 +64,7 @@ def run(
     duration_s: float | None = None,
     calls: int | None = None,
     due_times: Iterator[float] | None = None,
+    joins: Iterable[float] | None = None,
     deadline_s: float = 30.0,
     memory_ceiling_bytes: float = math.inf,
     on_sample: OnSample | None = None,
@@ -80,6 +82,10 @@ def run(
     are cancelled and the run returns with the outcome "memory ceiling". `metadata` goes
     along with every call. Without `settle_garbage` Python's collector is left as it is.
 
+    `joins` says when each of the `in_flight` callers begins, in seconds from the start, for
+    example `pacing.joins(pacing.climb(0, 250, steps=250, over_s=30))`; without it all begin at
+    once. Strategies with callers of their own know it: `threads` and `tasks`.
+
     Raises:
         ValueError: a setting makes no sense.
         ServerNotReached, WrongServer: see `channel.connected`.
@@ -88,6 +94,8 @@ def run(
             All three carry the run so far in `.run`.
     """
     limits = _checked(strategy, in_flight, connections, duration_s, calls, deadline_s, options)
+    if joins is not None:
+        options["joins"] = joining.checked(joins, in_flight, strategy)
     operations = Operations(workload, salt=secrets.token_hex(4))
     target = target_of(server)
     quiet = garbage.settled() if settle_garbage else nullcontext()

@@ -73,6 +73,8 @@ def run_in_process(
     """
     _refuse_without_room(memory_ceiling_bytes)
     target = target_of(server)
+    if options.get("joins") is not None:
+        options["joins"] = list(options["joins"])  # it travels as text
     with tempfile.TemporaryDirectory(prefix="kvstore-run-") as folder:
         path = Path(folder) / "run.npz"
         arguments = [

@@ -49,9 +49,15 @@ class Schedule(Iterator[Operation]):
         """Hand out nothing more; what is in flight is not touched."""
         self._stopped = True
 
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing more is handed out, as far as anybody has asked."""
+        return self._stopped
+
     def __next__(self) -> Operation:
         with self._lock:
             if not self._left(1):
+                self._stopped = True
                 raise StopIteration
             if self._due_times is None:
                 due_s, now_s = math.nan, self._clock()

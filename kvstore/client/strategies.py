@@ -8,16 +8,17 @@ client records every call, whatever its end.
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
 from kvstore.client.batch import Batch
 from kvstore.client.client import Client
+from kvstore.client.joining import users, users_async
 from kvstore.client.schedule import Schedule
 
 Strategy = Callable[..., None]
-"""`strategy(client, schedule, in_flight)`; `pipelined` and `turns` have settings more."""
+"""`strategy(client, schedule, in_flight)`; some have settings of their own besides."""
 
 
 def blocking(client: Client, schedule: Schedule, in_flight: int = 1) -> None:
@@ -26,10 +27,13 @@ def blocking(client: Client, schedule: Schedule, in_flight: int = 1) -> None:
         client.call(operation)
 
 
-def threads(client: Client, schedule: Schedule, in_flight: int) -> None:
-    """Run `blocking` in each of `in_flight` threads."""
+def threads(
+    client: Client, schedule: Schedule, in_flight: int, *, joins: Sequence[float] = ()
+) -> None:
+    """Run `blocking` in each of `in_flight` threads, which may join one by one."""
     with ThreadPoolExecutor(in_flight) as pool:
-        callers = [pool.submit(blocking, client, schedule) for _ in range(in_flight)]
+        joining = users(client, schedule, in_flight, joins)
+        callers = [pool.submit(blocking, client, schedule) for _ in joining]
     for caller in callers:
         caller.result()  # raises here what went wrong there
 
@@ -62,8 +66,10 @@ def turns(client: Client, schedule: Schedule, in_flight: int, *, pause_s: float 
         time.sleep(pause_s if left else 0.0)
 
 
-def tasks(client: Client, schedule: Schedule, in_flight: int) -> None:
-    """Run `in_flight` asyncio tasks, each waiting for its own answers."""
+def tasks(
+    client: Client, schedule: Schedule, in_flight: int, *, joins: Sequence[float] = ()
+) -> None:
+    """Run `in_flight` asyncio tasks, each waiting for its own answers; they may join one by one."""
 
     async def one_task() -> None:
         for operation in schedule:
@@ -71,7 +77,7 @@ def tasks(client: Client, schedule: Schedule, in_flight: int) -> None:
 
     async def all_tasks() -> None:
         async with asyncio.TaskGroup() as group:
-            for _ in range(in_flight):
+            async for _ in users_async(client, schedule, in_flight, joins):
                 group.create_task(one_task())
 
     client.run_async(all_tasks)
