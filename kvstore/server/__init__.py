@@ -5,6 +5,7 @@ sharded   serving_sharded(): several of them, the keys shared out
 settings  what can be set
 serve     listen, answer, drain, on threads or asyncio
 service, service_async   one call, from request to reply
+front, front_async, back_end   a service that asks another server for every answer
 locking, disk, store     where it waits, works, and is kept
 deadlines                whether it is still worth the work
 limits, pool             what is accepted, who runs it

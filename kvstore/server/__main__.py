@@ -59,6 +59,8 @@ def parser() -> argparse.ArgumentParser:
     add("--default-limits", "leave gRPC's own caps on calls that wait: a burst loses some",
         action="store_true")  # fmt: skip
     add("--leave-garbage", "leave Python's collector as it is", action="store_true")
+    add("--back-end", "ask this key-value server for every answer, and keep nothing here",
+        metavar="HOST:PORT", default=None)  # fmt: skip
     add("--identity", "a word that clients can check; GetServerStatus tells it", default="")
     add("--end-with-parent", "end when standard input closes or this process is gone",
         type=int, metavar="PID", default=None)  # fmt: skip
@@ -90,6 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             metadata_work=options.metadata_work,
             default_limits=options.default_limits,
             settle_garbage=not options.leave_garbage,
+            back_end=options.back_end,
         )
     except ValueError as wrong:
         parse.error(str(wrong))

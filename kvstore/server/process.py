@@ -94,6 +94,8 @@ def _arguments(settings: ServerSettings) -> list[str]:
         arguments.append("--default-limits")
     if not settings.settle_garbage:
         arguments.append("--leave-garbage")
+    if settings.back_end is not None:
+        arguments.append(f"--back-end={settings.back_end}")
     return arguments
 
 

@@ -11,6 +11,8 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from kvstore.event_loop import event_loop_factory
 from kvstore.lifeline import on_signals
 from kvstore.measure.collector import CollectorWatch, watched_collector
+from kvstore.server.front import FrontService
+from kvstore.server.front_async import AsyncFrontService
 from kvstore.server.headers import interceptors
 from kvstore.server.limits import channel_options
 from kvstore.server.pool import MeasuredPool
@@ -65,9 +67,8 @@ def _serve_threads(
         maximum_concurrent_rpcs=settings.max_concurrent_rpcs,
     )
     checks = health.HealthServicer()
-    kvstore_pb2_grpc.add_KeyValueServiceServicer_to_server(
-        KeyValueService(settings, pool, counts), server
-    )
+    service = FrontService if settings.back_end else KeyValueService
+    kvstore_pb2_grpc.add_KeyValueServiceServicer_to_server(service(settings, pool, counts), server)
     server_status_pb2_grpc.add_ServerStatusServiceServicer_to_server(
         ServerStatusService(settings, identity, counts, collector), server
     )
@@ -102,9 +103,8 @@ async def _serve_async(
         maximum_concurrent_rpcs=settings.max_concurrent_rpcs,
     )
     checks = health.aio.HealthServicer()
-    kvstore_pb2_grpc.add_KeyValueServiceServicer_to_server(
-        AsyncKeyValueService(settings, counts), server
-    )
+    service = (AsyncFrontService if settings.back_end else AsyncKeyValueService)(settings, counts)
+    kvstore_pb2_grpc.add_KeyValueServiceServicer_to_server(service, server)
     server_status_pb2_grpc.add_ServerStatusServiceServicer_to_server(
         AsyncServerStatusService(settings, identity, counts, collector), server
     )
@@ -122,6 +122,8 @@ async def _serve_async(
             pass
     await checks.enter_graceful_shutdown()
     await server.stop(GRACE_S)
+    if isinstance(service, AsyncFrontService):
+        await service.close()
 
 
 def _listen(server: Any, port: int) -> int:

@@ -57,6 +57,10 @@ class ServerSettings:
     """Leave gRPC's own caps on calls that wait to be taken: a burst loses those above them."""
     settle_garbage: bool = True
     """Keep the collector away from what lives long, and call it less often; see `garbage`."""
+    back_end: str | None = None
+    """Host and port of another key-value server that this one asks for every answer. It takes
+    the place of disk, locks and store: their settings have no effect, and the time of the disk
+    is the time at the back end."""
 
     def __post_init__(self) -> None:
         for name in ("read_delay_s", "write_delay_s"):
@@ -83,6 +87,8 @@ class ServerSettings:
                 raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
         if self.max_concurrent_rpcs is not None:
             _whole_number("max_concurrent_rpcs", self.max_concurrent_rpcs, 1, 10_000_000)
+        if self.back_end is not None:
+            _address("back_end", self.back_end)
 
     def as_dict(self) -> dict[str, Any]:
         """The settings by name, ready for JSON."""
@@ -93,3 +99,12 @@ def _whole_number(name: str, value: object, lowest: int, highest: int) -> None:
     whole = isinstance(value, int) and not isinstance(value, bool)
     if not whole or not lowest <= value <= highest:  # type: ignore[operator]
         raise ValueError(f"{name} must be a whole number from {lowest} to {highest}, got {value!r}")
+
+
+def _address(name: str, value: object) -> None:
+    host, _, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+    if not host or not port.isdigit():
+        raise ValueError(
+            f"{name} must be host:port, such as 127.0.0.1:40123, got {value!r}: of a server from"
+            " `with serving() as other:` it is `other.address`"
+        )
