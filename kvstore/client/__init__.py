@@ -3,6 +3,7 @@
 workload    what to ask: operations, drawn from a seed
 schedule    when to ask, and until when; pacing: due times
 strategies  how many at once: the six functions the course is about
+adaptive    the same without knowing how many; retrying: asking again for what was refused
 client      call, start, acall, stream: one record for each call
 connections, route   the connections of a client, and which of them a call takes
 stream, requests, channel   one open pipeline, messages, reaching the right server

@@ -8,6 +8,7 @@
     simulate    the closed loop played through, call by call, for what no formula says
     overload    more calls than can be answered: what is still in time
     open_loop   the same played through, for calls that come by chance
+    retries     what a crowd that asks again costs
     usl         a line through measured throughputs, with intervals and warnings
     popularity  how unevenly keys are asked for, and the lock of the hottest
     batching    what many operations in one message bring, and where more is waste
@@ -28,6 +29,7 @@ from kvstore.model import (
     overload,
     popularity,
     processes,
+    retries,
     simulate,
 )
 from kvstore.model.laws import service_time_s
@@ -45,6 +47,7 @@ __all__ = [
     "overload",
     "popularity",
     "processes",
+    "retries",
     "service_time_s",
     "simulate",
 ]
