@@ -44,6 +44,10 @@ def parser() -> argparse.ArgumentParser:
         default=DEFAULT.port, **number)  # fmt: skip
     add("--max-concurrent-rpcs", "refuse calls beyond this many (default: accept all)",
         default=None, **number)  # fmt: skip
+    add("--max-streams", "calls that one connection may have open at once (default: no limit)",
+        default=None, **number)  # fmt: skip
+    add("--no-refuse-streams", "make calls beyond --max-streams wait: no overload protection",
+        dest="refuse_streams", action="store_false")  # fmt: skip
     add("--group-commit", "a batch pays the disk once, not once for each operation",
         action="store_true")  # fmt: skip
     add("--drop-late", "drop a call that gets its thread with less time left than its disk takes",
@@ -84,6 +88,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             use_asyncio=options.asyncio,
             port=options.port,
             max_concurrent_rpcs=options.max_concurrent_rpcs,
+            max_streams=options.max_streams,
+            refuse_streams=options.refuse_streams,
             group_commit=options.group_commit,
             drop_late=options.drop_late,
             stall_s=options.stall_s,

@@ -23,6 +23,10 @@ def channel_options(settings: ServerSettings) -> list[tuple[str, int]]:
         # Values above the default window of 64 KiB would wait for one more round trip.
         ("grpc.http2.lookahead_bytes", 4 * 1024 * 1024),
     ]
+    if settings.max_streams is not None:
+        options.append(("grpc.max_concurrent_streams", settings.max_streams))
+    if not settings.refuse_streams:
+        options.append(("grpc.http.overload_protection", 0))
     if settings.default_limits:
         return options
     # A default server cancels thousands of the calls of a burst of 10,000.

@@ -80,6 +80,10 @@ def _arguments(settings: ServerSettings) -> list[str]:
     ]
     if settings.max_concurrent_rpcs is not None:
         arguments.append(f"--max-concurrent-rpcs={settings.max_concurrent_rpcs}")
+    if settings.max_streams is not None:
+        arguments.append(f"--max-streams={settings.max_streams}")
+    if not settings.refuse_streams:
+        arguments.append("--no-refuse-streams")
     if settings.group_commit:
         arguments.append("--group-commit")
     if settings.drop_late:

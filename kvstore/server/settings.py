@@ -39,6 +39,12 @@ class ServerSettings:
     """Port on the loopback interface; 0 lets the operating system choose a free one."""
     max_concurrent_rpcs: int | None = None
     """Calls beyond this many are refused with RESOURCE_EXHAUSTED; None accepts all."""
+    max_streams: int | None = None
+    """Calls that one connection may have open at once (HTTP/2 streams); None sets no limit."""
+    refuse_streams: bool = True
+    """Whether gRPC's overload protection is on, as it is by default: a stream then counts
+    against `max_streams` until the server has freed it, a moment after its answer went out, and
+    a client that sends the next call at once is refused with UNAVAILABLE. Off, it waits."""
     group_commit: bool = False
     """A batch pays the disk once, as databases do: one read delay if it only reads, else one
     write delay. Otherwise each of its operations pays its own, one after the other."""
@@ -85,6 +91,10 @@ class ServerSettings:
         for name in ("group_commit", "drop_late", "default_limits", "settle_garbage"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
+        if not isinstance(self.refuse_streams, bool):
+            raise ValueError(f"refuse_streams must be True or False, got {self.refuse_streams!r}")
+        if self.max_streams is not None:
+            _whole_number("max_streams", self.max_streams, 1, 10_000_000)
         if self.max_concurrent_rpcs is not None:
             _whole_number("max_concurrent_rpcs", self.max_concurrent_rpcs, 1, 10_000_000)
         if self.back_end is not None:

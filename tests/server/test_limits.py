@@ -19,6 +19,15 @@ def test_the_caps_of_grpc_are_left_to_who_asks_for_them():
     assert 0 == options["grpc.so_reuseport"]
 
 
+def test_streams_are_capped_and_made_to_wait_only_where_that_is_asked_for():
+    plain = dict(channel_options(ServerSettings()))
+    capped = dict(channel_options(ServerSettings(max_streams=7, refuse_streams=False)))
+
+    assert not {"grpc.max_concurrent_streams", "grpc.http.overload_protection"} & set(plain)
+    assert 7 == capped["grpc.max_concurrent_streams"]
+    assert 0 == capped["grpc.http.overload_protection"]
+
+
 def test_no_option_is_given_twice():
     names = [name for name, _ in channel_options(ServerSettings())]
 

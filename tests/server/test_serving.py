@@ -119,7 +119,8 @@ def test_the_command_line_says_all_that_the_settings_say(locking):
     """What `serving` asks for is what the command understands."""
     settings = ServerSettings(
         read_delay_s=1e-05, write_delay_s=0.1, locking=locking, threads=3, port=4321,
-        max_concurrent_rpcs=9, group_commit=True, station_times=True, back_end="127.0.0.1:9",
+        max_concurrent_rpcs=9, max_streams=8, refuse_streams=False, group_commit=True,
+        station_times=True, back_end="127.0.0.1:9",
         metadata_work=2, default_limits=True, settle_garbage=False, writing="read_then_write",
     )  # fmt: skip
     understood = vars(parser().parse_args(process._arguments(settings)))

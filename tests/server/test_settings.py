@@ -44,6 +44,8 @@ def test_by_default_the_delays_are_those_of_the_java_original():
         ("port must .* got -1", {"port": -1}),
         ("port must .* got '0'", {"port": "0"}),
         ("max_concurrent_rpcs must .* got 0", {"max_concurrent_rpcs": 0}),
+        ("max_streams must be a whole number .* got 0", {"max_streams": 0}),
+        ("refuse_streams must be True or False, got 0", {"refuse_streams": 0}),
         ("metadata_work must be a whole number from 0 to 1000, got 1001", {"metadata_work": 1001}),
         ("default_limits must be True or False, got 1", {"default_limits": 1}),
         ("settle_garbage must be True or False, got None", {"settle_garbage": None}),
