@@ -14,7 +14,7 @@ from kvstore.server.disk import Disk
 from kvstore.server.limits import STREAM_REQUESTS
 from kvstore.server.locking import LOCKS
 from kvstore.server.pool import MeasuredPool
-from kvstore.server.racing import STORES
+from kvstore.server.racing import STORES, LooksFirst
 from kvstore.server.settings import ServerSettings
 from kvstore.server.status import STATUS_CODE, Counts
 from kvstore.server.store import DETAILS
@@ -27,6 +27,7 @@ class KeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
 
     def __init__(self, settings: ServerSettings, pool: MeasuredPool, counts: Counts) -> None:
         self._store = STORES[settings.writing]()
+        self._looks_first = self._store if isinstance(self._store, LooksFirst) else None
         self._disk = Disk(settings)
         self._locks = LOCKS[settings.locking]()
         self._group_commit = settings.group_commit
@@ -164,12 +165,24 @@ class KeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
                 self._disk.work(kind)
                 clock.worked()
                 return self._store.apply(kind, key, value)
-        while True:  # once, but for a store that finds that somebody came between
-            seen = self._store.look(key)
+        if self._looks_first is not None:  # an empty store counts as false
+            return self._look_and_settle(self._looks_first, kind, key, value, clock)
+        self._disk.work(kind)
+        clock.worked()
+        with self._locks.holding(kind, key):
+            clock.locked()
+            return self._store.apply(kind, key, value)
+
+    def _look_and_settle(
+        self, store: LooksFirst, kind: int, key: bytes, value: bytes, clock: StationClock
+    ) -> tuple[int, bytes]:
+        """Look, use the disk, write; and begin again if somebody came between."""
+        while True:
+            seen = store.look(key)
             self._disk.work(kind)
             clock.worked()
             with self._locks.holding(kind, key):
                 clock.locked()
-                answer = self._store.settle(kind, key, value, seen)
+                answer = store.settle(kind, key, value, seen)
             if answer is not None:
                 return answer

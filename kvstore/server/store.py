@@ -66,16 +66,6 @@ class Store:
             return OK, b""
         return INVALID_ARGUMENT, b""
 
-    def look(self, key: bytes) -> bytes | None:
-        """What an operation has to see before the disk: here nothing, see `racing.py`."""
-        return None
-
-    def settle(
-        self, kind: int, key: bytes, value: bytes, seen: bytes | None
-    ) -> tuple[int, bytes] | None:
-        """Do the operation after the disk, or None: `look` and the disk have to come again."""
-        return self.apply(kind, key, value)
-
     def apply_columns(
         self, kinds: bytes, keys: Sequence[bytes], values: Iterable[bytes]
     ) -> tuple[bytes, list[bytes]]:
