@@ -15,7 +15,7 @@ from kvstore.client import load, pacing, strategies, workload
 from kvstore.client.process import run_in_process
 from kvstore.client.strategies import STRATEGIES, bounded, futures, pipelined
 from kvstore.client.watch import DRAIN_S
-from kvstore.measure import audit
+from kvstore.measure import accounts, audit
 from kvstore.measure.codes import CREATE
 from kvstore.server import Server, serving
 
@@ -157,6 +157,20 @@ def test_a_frozen_server_keeps_no_call_past_its_deadline(strategy, server, monke
         assert "they are recorded as NO_ANSWER" in said
     else:
         assert run.outcomes()["DEADLINE_EXCEEDED"] >= 1
+
+
+@pytest.mark.slow
+def test_a_deadline_that_breaks_a_stream_accounts_for_each_operation_of_its_batches():
+    """A window of 4 messages of 5: nobody knows what became of those 20, nor were more sent."""
+    reads = workload.reads(keys=5, value_bytes_mean=10)
+    with (
+        serving(read_delay_s=0.5, write_delay_s=0, locking="per_key") as slow,
+        pytest.raises(load.RunFailed, match=r"no reply within the deadline of 0\.3 s") as ended,
+    ):
+        load.run(pipelined, slow, reads, in_flight=4, calls=40, batch=5, deadline_s=0.3)
+
+    assert (20, 0, 0, 20) == accounts(ended.value.run)
+    assert audit(ended.value.run).holds
 
 
 def _unless_frozen(server, ask):

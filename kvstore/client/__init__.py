@@ -7,6 +7,7 @@ adaptive    the same without knowing how many; retrying: asking again for what w
 client      call, start, acall, stream: one record for each call
 connections, route   the connections of a client, and which of them a call takes
 stream, requests, channel   one open pipeline, messages, reaching the right server
+watch, reach   looking on while a run lasts: memory, and a server that has gone
 load        run(): all of it together, from this process
 process     run_in_process(): the same from a process of its own
 """

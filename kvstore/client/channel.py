@@ -22,6 +22,15 @@ OPTIONS = [
 ]
 
 
+_NOT_KNOWN_HERE = (
+    grpc.StatusCode.UNIMPLEMENTED,
+    grpc.StatusCode.NOT_FOUND,
+    grpc.StatusCode.INTERNAL,
+    grpc.StatusCode.UNKNOWN,
+)
+"""How servers answer to a method they do not have: the first is right, the others occur."""
+
+
 class ServerNotReached(ConnectionError):
     """Nothing answers at the address."""
 
@@ -85,7 +94,8 @@ def server_status(
 ) -> pb.GetServerStatusResponse:
     """Ask the server who it is and what it has counted.
 
-    Raises `ServerNotReached`; answers empty when the server does not know the question.
+    Raises `ServerNotReached`. Empty when the server answers that it does not know the
+    question, as one of another make does: it is there, and that is enough for a run.
     """
     stub = server_status_pb2_grpc.ServerStatusServiceStub(channel)
     try:
@@ -93,7 +103,7 @@ def server_status(
             pb.GetServerStatusRequest(), timeout=timeout_s, wait_for_ready=wait_for_ready
         )
     except grpc.RpcError as error:
-        if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+        if error.code() in _NOT_KNOWN_HERE:
             return pb.GetServerStatusResponse()
         raise ServerNotReached(
             f"no server answers at {target.address} ({error.code().name} after"

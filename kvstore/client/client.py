@@ -63,6 +63,7 @@ class Client:
         self._aio: tuple[asyncio.AbstractEventLoop, asyncio.Task[object]] | None = None
         self._count = threading.Lock()
         self.issued = 0
+        self.issued_operations = 0
         self._origin_s = time.perf_counter()
         self._idle = threading.Event()
         self._draining = False
@@ -86,10 +87,11 @@ class Client:
         """Calls sent and not yet answered."""
         return self.issued - len(self.recorder)
 
-    def sending(self) -> float:
-        """Count one call as sent; return the time."""
+    def sending(self, operations: int = 1) -> float:
+        """Count one call as sent, with what it carries; return the time."""
         with self._count:  # threads may send at once, and `+=` alone loses one of two
             self.issued += 1
+            self.issued_operations += operations
         return self.now_s()
 
     # Waiting for the answer

@@ -51,7 +51,7 @@ class RunFailed(RuntimeError):
 
 
 class ServerGone(RunFailed):
-    """The server's process ended during the run."""
+    """The server ended during the run, or nobody listens at its address any more."""
 
 
 def run(
@@ -115,7 +115,7 @@ def run(
             connections=connections,
             on_start=sampler.start_over,
         )
-        watch = Watch(client, sampler, memory_ceiling_bytes)
+        watch = Watch(client, sampler, target.address, memory_ceiling_bytes)
         schedule = Schedule(
             operations, clock=client.now_s, due_times=due_times, guard=watch.guard, **limits
         )
@@ -152,6 +152,7 @@ def run(
             connect_s=[each.connect_s for each in client.connections.opened],
             client_cpu=client_cpu,
             server_cpu=server_cpu,
+            operations_sent=client.issued_operations,
         )
     return _returned_or_raised(finished, watch, target)
 
@@ -258,7 +259,7 @@ def _told(
         "versions": dict(before.versions),
         "operations": None,
     }
-    if after is not None:
+    if after is not None and after.settings_json:
         told["operations"] = {
             name: count - before.operations.get(name, 0)
             for name, count in after.operations.items()
@@ -271,12 +272,14 @@ def _returned_or_raised(run: Run, watch: Watch, target: Target) -> Run:
     if run.outcome == "interrupted":
         raise RunInterrupted(run)
     if run.outcome == "server gone":
-        raise ServerGone(
+        again = (
             f"the server at {target.address} ended after {run.window_s:.1f} s of the run."
-            " Start it again with `with serving() as server:` and repeat the cell; what was"
-            f" measured is in the error's `.run`: {run!r}",
-            run,
+            " Start it again with `with serving() as server:` and repeat the cell"
+            if target.identity is not None
+            else f"nobody answers at {target.address} any more, {run.window_s:.1f} s into the run."
+            " Start that server again and repeat the run"
         )
+        raise ServerGone(f"{again}; what was measured is in the error's `.run`: {run!r}", run)
     if run.outcome == "failed":
         assert watch.error is not None
         raise RunFailed(f"{_root(watch.error)}; the run so far: {run!r}", run) from watch.error

@@ -66,7 +66,7 @@ class Stream:
             raise self._broken
         self._next_id += 1
         request = stream_request(self._next_id, batch)
-        self._waiting[self._next_id] = _Waiting(self._client.sending(), batch)
+        self._waiting[self._next_id] = _Waiting(self._client.sending(len(batch)), batch)
         try:
             await self._call.write(request)
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):

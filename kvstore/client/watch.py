@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kvstore.client.client import Client
+from kvstore.client.reach import Reach
 from kvstore.client.schedule import Schedule
 from kvstore.client.strategies import Strategy
 from kvstore.measure.codes import UNAVAILABLE
@@ -26,9 +27,12 @@ OnSample = Callable[[Sample], object]
 class Watch:
     """Looks on while a strategy runs: samples, guards memory, and ends it in order."""
 
-    def __init__(self, client: Client, sampler: Sampler, ceiling_bytes: float) -> None:
+    def __init__(
+        self, client: Client, sampler: Sampler, address: str, ceiling_bytes: float
+    ) -> None:
         self.client = client
         self.sampler = sampler
+        self.reach = Reach(client, address)
         self.outcome = "complete"
         self.error: BaseException | None = None
         self.elapsed_s = 0.0
@@ -99,7 +103,7 @@ class Watch:
                 shown_s = now_s
                 self._sample(on_sample)
             self.guard()
-            if self.sampler.server_gone():
+            if self.sampler.server_gone() or self.reach.lost():
                 self.outcome = "server gone"
             if self.outcome == "complete":
                 ended.wait(step_s)
@@ -131,12 +135,18 @@ class Watch:
             return
         trouble = _disconnected(self.error) or self._unavailable_at_last()
         end_s = time.perf_counter() + (DYING_S if trouble else 0.0)
-        while not (gone := self.sampler.server_gone()) and time.perf_counter() < end_s:
+        while not (gone := self._server_gone(trouble)) and time.perf_counter() < end_s:
             time.sleep(0.01)
         if gone:
             self.outcome = "server gone"
         elif self.error is not None:
             self.outcome = "failed"
+
+    def _server_gone(self, trouble: bool) -> bool:
+        """By its process where that can be seen, else by its address once calls found nobody."""
+        if self.sampler.watches_server:
+            return self.sampler.server_gone()
+        return trouble and not self.reach.anyone_listens()
 
     def _unavailable_at_last(self) -> bool:
         """Whether the last call to end found no server, as calls do once it has gone."""

@@ -4,6 +4,7 @@ recorder  one record for each call, while it runs
 sampler   memory and threads of both processes, over time
 collector what Python's garbage collector did meanwhile
 run       all of it, frozen: `Run`
+accounts  every operation: done, failed or unknown
 audit     Little's law on the trace, and the count of calls
 boxes     the same for every station of the server
 only      the calls of one kind, by themselves
@@ -12,6 +13,7 @@ summary   the figures people compare, with intervals
 stations, codes, host   the words: where time goes, how calls end, on what machine
 """
 
+from kvstore.measure.accounts import Accounts, accounts
 from kvstore.measure.audit import Audit, audit
 from kvstore.measure.boxes import Box, Boxes, boxes
 from kvstore.measure.goodput import Goodput, goodput
@@ -22,6 +24,7 @@ from kvstore.measure.sampler import Sample
 from kvstore.measure.summary import Interval, summary, throughput_interval
 
 __all__ = [
+    "Accounts",
     "Audit",
     "Box",
     "Boxes",
@@ -30,6 +33,7 @@ __all__ = [
     "Interval",
     "Run",
     "Sample",
+    "accounts",
     "audit",
     "boxes",
     "cores",

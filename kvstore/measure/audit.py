@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from kvstore.measure.accounts import Accounts, accounts
 from kvstore.measure.codes import NO_ANSWER
 from kvstore.measure.run import Run
 
@@ -35,6 +36,8 @@ class Audit:
     """Calls that have a record of their end."""
     unknown: int
     """Calls among them of which nobody knows whether the server did them."""
+    operations: Accounts
+    """What became of the operations that the calls carried."""
     never_negative: bool
     """Whether no call ended before it was sent."""
 
@@ -52,17 +55,20 @@ class Audit:
         return (
             self.relative_error <= TOLERANCE
             and self.issued == self.recorded
+            and self.operations.balanced
             and self.never_negative
         )
 
     def __repr__(self) -> str:
+        told = self.operations
+        carried = "" if told.issued == told.ok == self.issued else f"; {told!r}"
         verdict = "holds" if self.holds else "DOES NOT HOLD: do not trust this run"
         return (
             f"L = {self.in_flight_mean:.4f} in flight; lambda x W ="
             f" {self.sent_per_s:,.2f}/s x {1e3 * self.residence_mean_s:,.3f} ms ="
             f" {self.sent_per_s * self.residence_mean_s:.4f}"
             f" (apart by {self.relative_error:.0e}); {self.issued:,} calls sent,"
-            f" {self.recorded:,} ended, {self.unknown:,} of them unknown: {verdict}"
+            f" {self.recorded:,} ended, {self.unknown:,} of them unknown{carried}: {verdict}"
         )
 
 
@@ -78,6 +84,7 @@ def audit(run: Run) -> Audit:
         issued=run.issued,
         recorded=recorded,
         unknown=int(np.count_nonzero(records["status"] == NO_ANSWER)),
+        operations=accounts(run),
         never_negative=bool(np.all(residence_s >= 0)),
     )
 

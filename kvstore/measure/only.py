@@ -15,4 +15,5 @@ def only(run: Run, operation: str) -> Run:
     if operation not in KINDS[1:]:
         raise ValueError(f"operation must be one of {', '.join(KINDS[1:])}, got {operation!r}")
     records = run.records[run.records["kind"] == KINDS.index(operation)]
-    return dataclasses.replace(run, records=records, issued=len(records))
+    sent = int(records["operations"].sum())
+    return dataclasses.replace(run, records=records, issued=len(records), operations_sent=sent)

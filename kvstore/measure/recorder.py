@@ -77,6 +77,10 @@ class Recorder:
             request_bytes, reply_bytes, kind, status, operations, ok_operations, connection,
         )  # fmt: skip
 
+    def since(self, first: int) -> npt.NDArray[np.void]:
+        """The calls from number `first` on, in the order of their answers; what is new is cheap."""
+        return np.frombuffer(bytes(self._buffer[first * _LAYOUT.size :]), dtype=CALL)
+
     def array(self) -> npt.NDArray[np.void]:
         """All calls so far, in the order of their answers, as a structured array of `CALL`."""
         return np.frombuffer(bytes(self._buffer), dtype=CALL)

@@ -74,6 +74,8 @@ class Run:
     """Connections that carried calls, as the server counts its callers; 0 if it does not tell."""
     connect_s: Sequence[float] = ()
     """Seconds until each of the connections that the client opened for the run stood."""
+    operations_sent: int | None = None
+    """Operations sent, counted at sending; None where only the calls were counted."""
 
     @cached_property
     def calls(self) -> "pd.DataFrame":
@@ -86,6 +88,13 @@ class Run:
         frame["operation"] = pd.Categorical.from_codes(self.records["kind"], list(KINDS))  # type: ignore[call-overload]
         frame["status"] = pd.Categorical.from_codes(self.records["status"], list(STATUSES))  # type: ignore[call-overload]
         return frame.sort_values("sent_s", kind="stable", ignore_index=True)
+
+    @property
+    def issued_operations(self) -> int:
+        """Operations sent, counted at sending: a message of a stream carries many."""
+        if self.operations_sent is not None:
+            return self.operations_sent
+        return self.issued + int((self.records["operations"].astype(np.int64) - 1).sum())
 
     @property
     def operations_ok(self) -> int:
@@ -218,6 +227,7 @@ _PLAIN = (
     "issued",
     "outcome",
     "connections",
+    "operations_sent",
 )
 _NOT_WORKED = ("CANCELLED", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "NO_ANSWER")
 _WORKED = [code for code, name in enumerate(STATUSES) if name not in _NOT_WORKED]

@@ -74,6 +74,11 @@ class Sampler:
         client, server = _rss(self._client), _rss(self._server)
         return float(np.nanmax([client, server]))
 
+    @property
+    def watches_server(self) -> bool:
+        """Whether the server's process was seen here."""
+        return self._server is not None
+
     def server_gone(self) -> bool:
         """Whether the server's process was seen here and has ended."""
         return self._server is not None and not _runs(self._server)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from kvstore.measure.accounts import accounts
 from kvstore.measure.codes import OK
 from kvstore.measure.run import Run
 
@@ -70,6 +71,10 @@ def _figures(run: Run) -> dict[str, str]:
         "calls sent": f"{run.issued:,}",
     }
     figures |= {f"ended {status}": f"{n:,}" for status, n in ended.items()}
+    told = accounts(run)
+    figures["operations done / failed / unknown"] = (
+        f"{told.ok:,} / {told.failed:,} / {told.unknown:,}"
+    )
     if len(run.samples):
         figures["client memory, most"] = _mb(run.samples["client_rss_bytes"].max())
         figures["server memory, most"] = _mb(run.samples["server_rss_bytes"].max())

@@ -1,0 +1,108 @@
+"""A server given only by its address: runs work, and when it goes every operation has an end."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from plain_server import plain_server
+
+from kvstore.client import load, pacing, run_in_process, workload
+from kvstore.client.strategies import STRATEGIES, blocking, bounded, futures, pipelined, tasks
+from kvstore.measure import accounts, audit, summary
+
+SMALL = workload.crud(value_bytes_mean=100)
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with plain_server() as (address, _):
+        yield address
+
+
+def after_some_answers(what, *arguments):
+    """Takes samples until some calls were answered; then, once, something happens."""
+    happens = threading.Timer(0.03, what, arguments)
+
+    def on_sample(sample) -> None:
+        if sample.answered >= 5 and happens.ident is None:
+            happens.start()
+
+    return on_sample
+
+
+def assert_gone(ended, address, started_s) -> None:
+    """Named, in time, and every operation is done, failed or unknown."""
+    run = ended.value.run
+    assert time.perf_counter() - started_s < 10  # not the 30 s that were asked for
+    assert f"nobody answers at {address} any more" in str(ended.value)
+    assert "server gone" == run.outcome
+    assert audit(run).holds, repr(audit(run))
+    told = accounts(run)
+    assert told.balanced, repr(told)
+    assert min(told.ok, told.unknown) > 0
+    assert run.server["operations"] is None
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: s.__name__)
+def test_a_run_needs_no_more_than_the_methods_of_the_contract(strategy, address):
+    due_times = pacing.constant_rate(400) if strategy is futures else None
+    run = load.run(strategy, address, SMALL, in_flight=4, calls=40, due_times=due_times)
+
+    assert ("complete", 40) == (run.outcome, run.issued)
+    assert audit(run).holds
+    assert {"OK", "NOT_FOUND", "ALREADY_EXISTS"} >= set(run.outcomes())
+    assert run.server["operations"] is None  # nobody to ask
+    assert "not known" == summary(run).loc["server user + sys"].iloc[0]
+
+
+def test_keys_can_be_created_before_the_run_there_too(address):
+    reads = workload.reads(keys=20, value_bytes_mean=10)
+
+    assert {"OK": 40} == load.run(pipelined, address, reads, in_flight=4, calls=40).outcomes()
+
+
+@pytest.mark.parametrize(
+    ("strategy", "settings"),
+    [(blocking, {}), (bounded, {}), (tasks, {}), (pipelined, {"batch": 5})],
+    ids=["blocking", "bounded", "tasks", "pipelined"],
+)
+def test_calls_to_nobody_are_not_made_for_long(strategy, settings):
+    """They end at once, and a fast strategy would make thousands a second for nothing."""
+    with plain_server() as (address, process):
+        started_s = time.perf_counter()
+        with pytest.raises(load.ServerGone) as gone:
+            load.run(
+                strategy, address, SMALL, in_flight=8, duration_s=30, **settings,
+                on_sample=after_some_answers(os.kill, process.pid, signal.SIGKILL),
+            )  # fmt: skip
+
+    assert_gone(gone, address, started_s)
+
+
+def test_a_process_of_its_own_says_so_too():
+    with plain_server() as (address, process):
+        threading.Timer(1.5, process.kill).start()
+        started_s = time.perf_counter()
+        with pytest.raises(load.ServerGone) as gone:
+            run_in_process(bounded, address, SMALL, in_flight=8, duration_s=30)
+
+    assert_gone(gone, address, started_s)
+
+
+def test_a_server_that_closes_in_mid_window_leaves_nothing_unaccounted_for():
+    """It ends in order, but cuts off what is on its disk: those operations are unknown."""
+    with plain_server() as (address, process):
+        started_s = time.perf_counter()
+        with pytest.raises(load.ServerGone) as gone:
+            load.run(
+                pipelined, address, SMALL, in_flight=8, duration_s=30, batch=50, streams=2,
+                on_sample=after_some_answers(process.stdin.close),
+            )  # fmt: skip
+
+    assert_gone(gone, address, started_s)
+    assert 50 <= accounts(gone.value.run).unknown <= 8 * 50
