@@ -69,7 +69,9 @@ class Stream:
         self._waiting[self._next_id] = _Waiting(self._client.sending(len(batch)), batch)
         try:
             await self._call.write(request)
-        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError, asyncio.CancelledError):
+            if _task_is_cancelled():
+                raise
             await self._receiver  # it learns why, and accounts for what is waiting
             raise self._broken or StreamBroken("the stream was closed") from None
 
@@ -86,7 +88,8 @@ class Stream:
             self._break(f"{error.code().name}: {error.details()}")
         except asyncio.CancelledError:
             self._break(self._why_cancelled)
-            raise
+            if _task_is_cancelled():
+                raise
         except Exception as strange:  # a reply that no request of ours asked for
             self._call.cancel()
             self._break(f"a reply made no sense: {strange!r}")
@@ -157,6 +160,16 @@ class Stream:
                 await asyncio.gather(self._receiver, return_exceptions=True)
         finally:
             self._watcher.cancel()
+
+
+def _task_is_cancelled() -> bool:
+    """Whether this task is to end, rather than only the call that it waits for.
+
+    gRPC raises the same error for both. Let out of its task for a call, it would end the
+    task as if nobody had wanted it any more, and the run as if all had gone well.
+    """
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _times_of(reply: pb.PipelineResponse) -> StationTimes:
