@@ -9,6 +9,7 @@ audit     Little's law on the trace, and the count of calls
 boxes     the same for every station of the server
 only      the calls of one kind, by themselves
 goodput   answers that came while somebody still waited for them
+turns     a run of turns, turn by turn
 summary   the figures people compare, with intervals
 stations, codes, host   the words: where time goes, how calls end, on what machine
 """
@@ -16,18 +17,21 @@ stations, codes, host   the words: where time goes, how calls end, on what machi
 from kvstore.measure.accounts import Accounts, accounts
 from kvstore.measure.audit import Audit, audit
 from kvstore.measure.boxes import Box, Boxes, boxes
+from kvstore.measure.collector import Collections
 from kvstore.measure.goodput import Goodput, goodput
 from kvstore.measure.host import cores, describe_host
 from kvstore.measure.only import only
 from kvstore.measure.run import Cpu, Run
 from kvstore.measure.sampler import Sample
 from kvstore.measure.summary import Interval, summary, throughput_interval
+from kvstore.measure.turns import turns
 
 __all__ = [
     "Accounts",
     "Audit",
     "Box",
     "Boxes",
+    "Collections",
     "Cpu",
     "Goodput",
     "Interval",
@@ -42,4 +46,5 @@ __all__ = [
     "only",
     "summary",
     "throughput_interval",
+    "turns",
 ]

@@ -13,6 +13,7 @@
     popularity  how unevenly keys are asked for, and the lock of the hottest
     batching    what many operations in one message bring, and where more is waste
     processes   what several generators and servers bring, until the cores bind
+    burst       thousands of calls at once: when they are answered, and what shedding leaves
     memory      when an unlimited sender reaches a memory ceiling
 
 It imports nothing of ours: a model that can call is soon fitted to the calls. Who fits says
@@ -22,6 +23,7 @@ It imports nothing of ours: a model that can call is soon fitted to the calls. W
 from kvstore.model import (
     batching,
     bounds,
+    burst,
     laws,
     memory,
     mva,
@@ -40,6 +42,7 @@ __all__ = [
     "Station",
     "batching",
     "bounds",
+    "burst",
     "laws",
     "memory",
     "mva",

@@ -25,6 +25,8 @@ STATIONS = [Station("disk", 0.040, math.inf), Station("processor", 0.001)]
 PREDICTED = Prediction(25.0, "calls/s", "1 / 40 ms")
 ARGUMENTS = {
     "calls_over_time": ((MANY,), {}),
+    "collections": (({"left": MANY, "settled": ONE},), {}),
+    "endings": (([ONE, MANY],), {}),
     "in_flight_over_time": ((MANY,), {}),
     "ladder": (({"published": 16.55, "predicted": PREDICTED, "here": ONE},), {}),
     "latency_by_answer": ((MANY, PREDICTED), {}),
@@ -35,6 +37,7 @@ ARGUMENTS = {
     "throughput_by_in_flight": (([ONE, MANY], STATIONS), {}),
     "throughput_over_time": ((MANY, PREDICTED), {}),
     "time_by_station": (([ONE, MANY],), {}),
+    "turns": ((MANY, 0.5), {}),
 }
 NAMES = sorted(figures.__all__)
 

@@ -10,10 +10,13 @@ from kvstore.course.figures.growth import memory
 from kvstore.course.figures.levels import in_flight_over_time, throughput_over_time
 from kvstore.course.figures.rates import ladder, throughput
 from kvstore.course.figures.shares import mix, time_by_station
+from kvstore.course.figures.turns import collections, endings, turns
 from kvstore.course.figures.waits import latency_by_answer
 
 __all__ = [
     "calls_over_time",
+    "collections",
+    "endings",
     "in_flight_over_time",
     "ladder",
     "latency_by_answer",
@@ -24,4 +27,5 @@ __all__ = [
     "throughput_by_in_flight",
     "throughput_over_time",
     "time_by_station",
+    "turns",
 ]

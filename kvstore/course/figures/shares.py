@@ -17,7 +17,7 @@ def time_by_station(runs: Runs, *, ax: Axes | None = None) -> Axes:
     data = tables.time_by_station(runs)
     frame = data.rename(columns=lambda heading: heading.removesuffix(" (ms)"))
     with style.canvas(ax, height_in=2.4 + 0.8 * len(data)) as ax:
-        _stack(ax, frame[list(style.STATIONS)], style.STATIONS)
+        stack(ax, frame[list(style.STATIONS)], style.STATIONS)
         for row, whole_ms in enumerate(data["whole residence (ms)"]):
             ax.annotate(
                 f"{whole_ms:.4g} ms", (whole_ms, row), (6, 0),
@@ -34,13 +34,14 @@ def mix(runs: Runs, *, ax: Axes | None = None) -> Axes:
     data = tables.mix(runs).rename(columns=lambda heading: heading.removesuffix(" (%)"))
     parts = {name: look for name, look in style.OPERATIONS.items() if name in data}
     with style.canvas(ax, height_in=2.2 + 0.8 * len(data)) as ax:
-        _stack(ax, data[list(parts)], parts)
+        stack(ax, data[list(parts)], parts)
         ax.set(xlabel="share of operations (%)", ylabel="run")
     ax.grid(visible=False, axis="y")
     return ax
 
 
-def _stack(ax: Axes, data: pd.DataFrame, parts: dict[str, tuple[str, str]]) -> None:
+def stack(ax: Axes, data: pd.DataFrame, parts: dict[str, tuple[str, str]]) -> None:
+    """Draw the columns of each row end to end; `parts` gives each its colour and hatching."""
     left = pd.Series(0.0, index=data.index)
     widest = float(data.sum(axis=1).max())
     for name, (colour, hatch) in parts.items():

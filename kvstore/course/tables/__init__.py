@@ -13,12 +13,15 @@ from kvstore.course.tables.over_time import (
 )
 from kvstore.course.tables.rates import ladder, throughput, throughput_by_in_flight
 from kvstore.course.tables.shares import STATIONS, cost, little_by_station, mix, time_by_station
+from kvstore.course.tables.turns import collections, endings, turns
 
 __all__ = [
     "MB",
     "STATIONS",
     "calls_over_time",
+    "collections",
     "cost",
+    "endings",
     "in_flight_over_time",
     "ladder",
     "latency_by_answer",
@@ -30,4 +33,5 @@ __all__ = [
     "throughput_by_in_flight",
     "throughput_over_time",
     "time_by_station",
+    "turns",
 ]
