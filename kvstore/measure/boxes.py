@@ -25,6 +25,8 @@ BOXES: Final = {
     "rest of the server": "rest_s",
 }
 """The boxes of the server, in the order a call passes them, and their columns in a run."""
+BACK_END: Final = "back end"
+"""The box that stands for the disk in a server that asks another one."""
 OUTSIDE: Final = "client and wire"
 """The box around everything that the server does not see."""
 ROUNDING: Final = 1e-6
@@ -86,6 +88,12 @@ class Boxes:
         return not self.overfull and all(box.holds for box in self.by_name.values())
 
 
+def stands_for(run: Run, station: str) -> str:
+    """What a station is in this run: a server that asks another has that in place of a disk."""
+    behind = run.server.get("settings", {}).get("back_end")
+    return BACK_END if behind and station == "disk" else station
+
+
 def boxes(run: Run) -> Boxes:
     """Little's law for each station of the server, and for the client and wire around it.
 
@@ -104,7 +112,7 @@ def boxes(run: Run) -> Boxes:
     found = {}
     entered_s = records["sent_s"] + way_s
     for name, stay_s in stays.items():
-        found[name] = _box(run, entered_s, stay_s)
+        found[stands_for(run, name)] = _box(run, entered_s, stay_s)
         entered_s = entered_s + stay_s
     there = _box(run, records["sent_s"], way_s)
     back = _box(run, entered_s, way_s)

@@ -4,6 +4,7 @@
     laws        Little's law, the utilisation law, the mean service time of a mix
     mix         what a client sends that can only ask for keys it knows
     bounds      throughput and residence time of a closed loop, N*
+    climb       the same while users join one after the other
     mva         the same, exactly, where calls queue at several stations
     simulate    the closed loop played through, call by call, for what no formula says
     overload    more calls than can be answered: what is still in time
@@ -24,6 +25,7 @@ from kvstore.model import (
     batching,
     bounds,
     burst,
+    climb,
     laws,
     memory,
     mva,
@@ -43,6 +45,7 @@ __all__ = [
     "batching",
     "bounds",
     "burst",
+    "climb",
     "laws",
     "memory",
     "mva",

@@ -1,5 +1,6 @@
 """Runs with known facts, made without a server."""
 
+import dataclasses
 import itertools
 import math
 
@@ -68,3 +69,20 @@ def staircase(count=20, *, in_flight=1, strategy="blocking", stations=False):
         for at_s in np.linspace(0.0, max(free_at_s), 12)
     ]
     return run_of(calls, strategy=strategy, in_flight=in_flight, samples=samples)
+
+
+def climbed(users=8, *, over_s=1.0, hold_s=0.5, wait_s=0.05):
+    """`users` who join one by one, each with one call after the other, all of the same length."""
+    joins = [over_s * number / users for number in range(users)]
+    ends_s = over_s + hold_s
+    calls = [
+        (at_s, at_s + wait_s, "retrieve")
+        for join_s in joins
+        for at_s in np.arange(join_s, ends_s, wait_s)
+    ]
+    samples = [
+        Sample(at_s, 0, 0, 0, 1e8, 8e7, 5, 10 + sum(join_s <= at_s for join_s in joins))
+        for at_s in np.linspace(0.0, ends_s, 12)
+    ]
+    run = run_of(calls, strategy="tasks", in_flight=users, samples=samples)
+    return dataclasses.replace(run, settings={"joins": joins, "duration_s": ends_s})

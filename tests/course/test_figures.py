@@ -7,7 +7,7 @@ import re
 
 import matplotlib as mpl
 import pytest
-from made_runs import run_of, staircase
+from made_runs import climbed, run_of, staircase
 from matplotlib.colors import to_hex
 from matplotlib.text import Text
 
@@ -38,6 +38,13 @@ ARGUMENTS = {
     "throughput_over_time": ((MANY, PREDICTED), {}),
     "time_by_station": (([ONE, MANY],), {}),
     "turns": ((MANY, 0.5), {}),
+}
+JOINED = {"pool": climbed(), "loop": climbed()}
+PARTS = {"pool": [Station("pool", 0.05, 4)], "loop": [Station("back end", 0.05, math.inf)]}
+ARGUMENTS |= {
+    "residence_in_climb": ((JOINED, PARTS), {}),
+    "threads_in_climb": ((JOINED, {"pool": 4, "loop": 0}), {}),
+    "throughput_in_climb": ((JOINED, PARTS), {}),
 }
 NAMES = sorted(figures.__all__)
 

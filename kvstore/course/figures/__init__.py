@@ -5,6 +5,11 @@ figure under the same name and with the same arguments.
 """
 
 from kvstore.course.figures.bars import calls_over_time, reply_order
+from kvstore.course.figures.climbs import (
+    residence_in_climb,
+    threads_in_climb,
+    throughput_in_climb,
+)
 from kvstore.course.figures.curves import throughput_by_in_flight
 from kvstore.course.figures.growth import memory
 from kvstore.course.figures.levels import in_flight_over_time, throughput_over_time
@@ -23,8 +28,11 @@ __all__ = [
     "memory",
     "mix",
     "reply_order",
+    "residence_in_climb",
+    "threads_in_climb",
     "throughput",
     "throughput_by_in_flight",
+    "throughput_in_climb",
     "throughput_over_time",
     "time_by_station",
     "turns",

@@ -16,8 +16,9 @@ def time_by_station(runs: Runs, *, ax: Axes | None = None) -> Axes:
     """One bar for each run: the mean call's milliseconds at each station, end to end."""
     data = tables.time_by_station(runs)
     frame = data.rename(columns=lambda heading: heading.removesuffix(" (ms)"))
+    parts = {name: look for name, look in style.STATIONS.items() if name in frame}
     with style.canvas(ax, height_in=2.4 + 0.8 * len(data)) as ax:
-        stack(ax, frame[list(style.STATIONS)], style.STATIONS)
+        stack(ax, frame[list(parts)], parts)
         for row, whole_ms in enumerate(data["whole residence (ms)"]):
             ax.annotate(
                 f"{whole_ms:.4g} ms", (whole_ms, row), (6, 0),

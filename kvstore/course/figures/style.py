@@ -39,6 +39,7 @@ STATIONS: Final = {
     "pool queue": (SKY, "///"),
     "lock": (ORANGE, "..."),
     "disk": (GREEN, ""),
+    "back end": (GREEN, "---"),
     "rest of the server": (PURPLE, "xxx"),
 }
 """Colour and hatching of each place where a call spends time."""

@@ -4,6 +4,12 @@ Every number has its unit in the heading, and four significant digits.
 """
 
 from kvstore.course.tables.calls import calls_over_time, reply_order
+from kvstore.course.tables.climbs import (
+    residence_in_climb,
+    summary_report,
+    threads_in_climb,
+    throughput_in_climb,
+)
 from kvstore.course.tables.layout import MB
 from kvstore.course.tables.over_time import (
     in_flight_over_time,
@@ -29,8 +35,12 @@ __all__ = [
     "memory",
     "mix",
     "reply_order",
+    "residence_in_climb",
+    "summary_report",
+    "threads_in_climb",
     "throughput",
     "throughput_by_in_flight",
+    "throughput_in_climb",
     "throughput_over_time",
     "time_by_station",
     "turns",

@@ -7,6 +7,7 @@ import pandas as pd
 from kvstore.course.named import Runs, runs_by_name
 from kvstore.course.tables.layout import by_row, rounded
 from kvstore.measure import Run, audit
+from kvstore.measure.boxes import stands_for
 
 STATIONS: Final = {
     "disk": "disk_s",
@@ -29,12 +30,15 @@ def time_by_station(runs: Runs) -> pd.DataFrame:
             raise ValueError(
                 f"the run {name} has no station times: start its server with station_times=True"
             )
-        means_s = {station: float(calls[column].mean()) for station, column in STATIONS.items()}
+        means_s = {
+            stands_for(run, station): float(calls[column].mean())
+            for station, column in STATIONS.items()
+        }
         whole_s = float(calls["residence_s"].mean())
         outside_s = max(0.0, whole_s - sum(means_s.values()))
         means_s = {**means_s, "client and wire": outside_s, "whole residence": whole_s}
         rows.append({"run": name} | {f"{at} (ms)": 1e3 * s for at, s in means_s.items()})
-    return rounded(by_row(rows, "run"))
+    return rounded(by_row(rows, "run").fillna(0.0))
 
 
 def little_by_station(run: Run) -> pd.DataFrame:

@@ -1,0 +1,81 @@
+"""Climbs of users: their tables, and the station that stands in place of the disk."""
+
+import dataclasses
+import math
+
+import pytest
+from made_runs import climbed, run_of, staircase
+
+from kvstore.course import figures, tables
+from kvstore.measure import boxes
+from kvstore.model import Station
+
+LOOP = {"run": [Station("back end", 0.05, math.inf)]}
+
+
+def in_front(run):
+    return dataclasses.replace(run, server={"settings": {"back_end": "127.0.0.1:9"}})
+
+
+def test_a_climb_is_followed_by_its_prediction():
+    """Eight users of 20 calls a second each."""
+    table = tables.throughput_in_climb({"run": climbed()}, LOOP)
+    last = table.iloc[-2]
+
+    assert 8 == last["users"]
+    assert 160 == last["run: predicted (calls/s)"]
+    assert math.isclose(160, last["run: measured (calls/s)"], rel_tol=0.15)
+    assert table["users"].is_monotonic_increasing
+
+
+def test_residence_times_are_followed_too():
+    table = tables.residence_in_climb({"run": climbed()}, LOOP)
+
+    assert math.isclose(50, table["run: measured (ms)"].iloc[-2], rel_tol=1e-3)
+    assert math.isclose(50, table["run: predicted (ms)"].iloc[-2], rel_tol=1e-3)
+
+
+def test_threads_are_the_most_seen_so_far():
+    table = tables.threads_in_climb({"run": climbed()}, {"run": 4})
+
+    assert [18, 15] == list(table.iloc[-1][["run: measured (threads)", "run: predicted (threads)"]])
+
+
+def test_a_run_whose_users_are_all_there_at_once_is_a_climb_too():
+    table = tables.throughput_in_climb({"run": staircase(40, in_flight=4)})
+
+    assert {4} == set(table["users"])
+
+
+def test_the_summary_has_the_columns_of_jmeter():
+    run = run_of([(0.0, 0.010, "retrieve"), (0.0, 0.030, "retrieve", "UNAVAILABLE")], window_s=2.0)
+    row = tables.summary_report({"label": run}).loc["label"]
+
+    assert [2, 20, 10, 30, 10, 50, 1] == [
+        row[name]
+        for name in (
+            "# samples",
+            "average (ms)",
+            "min (ms)",
+            "max (ms)",
+            "std. dev. (ms)",
+            "error (%)",
+            "throughput (calls/s)",
+        )
+    ]
+    assert math.isclose(2 * 64 / 1024 / 2, row["sent (KB/s)"], rel_tol=1e-3)
+    assert 64 == row["avg. bytes"]
+
+
+@pytest.mark.slow
+def test_a_server_in_front_shows_its_back_end_where_others_have_a_disk():
+    run = staircase(20, stations=True)
+    both = tables.time_by_station({"disk": run, "front": in_front(run)})
+    labels = figures.time_by_station({"front": in_front(run)}).get_legend_handles_labels()[1]
+
+    assert both.loc["disk", "disk (ms)"] == both.loc["front", "back end (ms)"] > 0
+    assert 0 == both.loc["disk", "back end (ms)"] == both.loc["front", "disk (ms)"]
+    assert "back end" in labels
+    assert "disk" not in labels
+    assert "back end" in boxes(in_front(run)).by_name
+    assert "back end" in tables.little_by_station(in_front(run)).index

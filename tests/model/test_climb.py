@@ -1,0 +1,66 @@
+"""climb.py against numbers worked out by hand."""
+
+import math
+
+import pytest
+
+from kvstore.model import Station, bounds, climb
+
+WAIT_S = 0.1
+LOOP = [Station("back end", WAIT_S, math.inf)]
+POOL = [Station("pool", WAIT_S, 2)]
+JOINS = [0.0, 1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize(("at_s", "users"), [(-0.1, 0), (0, 1), (0.9, 1), (1.0, 2), (9, 4)])
+def test_users_are_there_from_their_time_on(at_s, users):
+    assert users == climb.users(JOINS, at_s)
+
+
+@pytest.mark.parametrize(
+    ("stations", "at_s", "per_s", "took_s"),
+    [
+        (LOOP, 0.05, 0.0, 0.0),  # the first call is still on its way
+        (LOOP, 0.15, 10.0, 0.1),
+        (LOOP, 9.0, 40.0, 0.1),
+        (POOL, 1.2, 20.0, 0.1),
+        (POOL, 2.2, 20.0, 0.15),  # three users, two threads: 3 / 20
+        (POOL, 9.0, 20.0, 0.2),
+    ],
+)
+def test_each_moment_has_the_bound_of_a_round_ago(stations, at_s, per_s, took_s):
+    assert math.isclose(per_s, climb.throughput_per_s(JOINS, stations, at_s))
+    assert math.isclose(took_s, climb.residence_s(JOINS, stations, at_s))
+
+
+def test_thinking_makes_a_round_longer_and_a_call_not():
+    assert climb.throughput_per_s(JOINS, LOOP, 0.15, think_s=0.1) == 0.0
+    assert math.isclose(20.0, climb.throughput_per_s(JOINS, LOOP, 9.0, think_s=0.1))
+    assert math.isclose(0.1, climb.residence_s(JOINS, LOOP, 9.0, think_s=0.1))
+
+
+def test_a_pool_has_a_thread_for_each_user_up_to_its_limit():
+    assert [10, 11, 11, 11] == [climb.threads(JOINS, 2, at, own=9) for at in (0, 1, 2, 9)]
+    assert [9, 9] == [climb.threads(JOINS, 0, at, own=9) for at in (0, 9)]
+
+
+def test_the_calls_of_a_climb_are_the_area_under_its_throughput():
+    """10/s, 20/s and 30/s for a second each, from 0.1 s on, then 40/s for 0.9 s."""
+    loop = climb.calls(JOINS, LOOP, 4.0)
+    pool = climb.calls(JOINS, POOL, 4.0)
+
+    assert math.isclose(10 + 20 + 30 + 36, loop.value)
+    assert math.isclose(10 + 20 + 20 + 18, pool.value)
+    assert ("calls", "calls in flight") == (loop.unit, loop.binds)
+    assert "pool" == pool.binds
+
+
+def test_a_climb_that_is_over_at_once_is_a_closed_loop():
+    calls = climb.calls([0.0] * 4, LOOP, 10.0 + WAIT_S)
+
+    assert math.isclose(10.0 * bounds.closed_loop(4, LOOP).value, calls.value)
+
+
+def test_nobody_makes_no_calls():
+    with pytest.raises(ValueError, match="nobody joins"):
+        climb.calls([], LOOP, 1.0)
