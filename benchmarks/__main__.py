@@ -2,16 +2,21 @@
 
 import argparse
 import importlib
+import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import pandas as pd
 
+from benchmarks.compare import report
+from benchmarks.results import NotResults, Results, new_path
 from kvstore.measure import describe_host
 
 NAMES = (
+    "table",
+    "ladder",
     "published",
-    "strategies",
     "batches",
     "recording",
     "burst",
@@ -19,37 +24,81 @@ NAMES = (
     "orphans",
     "lessons",
 )
+DEFAULT, ALL = "table", "all"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmarks that were named, or all of them."""
-    parse = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parse.add_argument("names", nargs="*", help=f"some of: {', '.join(NAMES)} (default: all)")
-    parse.add_argument("--quick", action="store_true", help="short runs, to see that it works")
-    options = parse.parse_args(arguments)
-    if unknown := set(options.names) - set(NAMES):
-        parse.error(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(NAMES)}")
-    pd.set_option("display.width", 160, "display.max_columns", 20, "display.max_colwidth", 70)
-    for name, value in describe_host().items():
-        print(f"{name:>12}: {value}")
+    """Run the benchmarks that were named; return 0, 1 for a file that is none, 130 after Ctrl-C."""
+    options = _options(arguments)
+    pd.set_option(
+        "display.width", 250, "display.max_columns", 30, "display.max_colwidth", 70,
+        "display.max_rows", 500,
+    )  # fmt: skip
     try:
-        for name in options.names or NAMES:
+        if options.compare:
+            return _compare(options.compare, options.quick)
+        names = NAMES if ALL in options.names else options.names or (DEFAULT,)
+        _print_host()
+        for name in names:
             _one(name, options.quick)
+    except NotResults as wrong:
+        print(f"error: {wrong}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("\nstopped; the tables above are whole")
         return 130
     return 0
 
 
-def _one(name: str, quick: bool) -> None:
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parse = argparse.ArgumentParser(prog="course.py bench", description=__doc__)
+    parse.add_argument(
+        "names", nargs="*", help=f"some of: {', '.join(NAMES)}, {ALL} (default: {DEFAULT})"
+    )
+    parse.add_argument("--quick", action="store_true", help="short runs, to see that it works")
+    parse.add_argument(
+        "--compare", nargs="+", type=Path, metavar="FILE",
+        help=f"set a saved {DEFAULT} against a second one, or against one measured now",
+    )  # fmt: skip
+    options = parse.parse_args(arguments)
+    if unknown := set(options.names) - {*NAMES, ALL}:
+        parse.error(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(NAMES)}")
+    if options.compare and (options.names or len(options.compare) > 2):
+        parse.error("--compare takes one file or two, and no names")
+    return options
+
+
+def _compare(files: Sequence[Path], quick: bool) -> int:
+    """One file against another, or against what is measured now; a bad file is told first."""
+    old = Results.load(files[0])
+    if len(files) == 1:
+        _print_host()
+        path = new_path()
+        _one(DEFAULT, quick, path)
+    else:
+        path = files[1]
+    print(report(old, Results.load(path)))
+    return 0
+
+
+def _print_host() -> None:
+    for name, value in describe_host().items():
+        print(f"{name:>12}: {value}")
+
+
+def _one(name: str, quick: bool, *more: object) -> None:
     module = importlib.import_module(f"benchmarks.{name}")
     print(f"\n{name}: {(module.__doc__ or '').strip()}\n", flush=True)
     started_s = time.perf_counter()
     rows = []
-    for row in module.measure(quick):
-        rows.append(row)
-        print(f"  {time.perf_counter() - started_s:6.1f} s  {row}", flush=True)
-    print(f"\n{pd.DataFrame(rows).to_string(index=False)}", flush=True)
+    try:
+        for row in module.measure(quick, *more):
+            rows.append(row)
+            if name != DEFAULT:  # it tells its progress itself, and its rows come all at once
+                print(f"  {time.perf_counter() - started_s:6.1f} s  {row}", flush=True)
+    finally:
+        if rows:
+            print(f"\n{pd.DataFrame(rows).to_string(index=False)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,94 @@
+"""Two files of one benchmark, row by row: the ratio, the spread of both, and which rows differ.
+
+Rounds say how much a figure wanders within one sitting. Two rows differ where the rounds of one
+all lie above those of the other; that sittings differ as a whole is seen in the bare loops.
+"""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.results import Results, Row
+
+FEWEST_ROUNDS = 3
+"""With fewer rounds on either side their spread says nothing."""
+FIGURES = {
+    "operations/s": "per_s",
+    "client CPU": "client_cpu_s",
+    "server CPU": "server_cpu_s",
+}
+
+
+def compare(old: Results, new: Results) -> pd.DataFrame:
+    """One row for each that both files have: new over old of every figure, and a verdict."""
+    before = {row.name: row for row in old.rows if row.rounds}
+    rows = [
+        _compared(before[row.name], row) for row in new.rows if row.rounds and row.name in before
+    ]
+    return pd.DataFrame(rows)
+
+
+def verdict(old: Row, new: Row, figure: str) -> str:
+    """Whether a figure differs beyond the spread of the rounds: "higher", "lower", "same"."""
+    if min(len(old.known(figure)), len(new.known(figure))) < FEWEST_ROUNDS:
+        return "too few rounds"
+    (old_low, old_high), (new_low, new_high) = old.spread(figure), new.spread(figure)
+    if new_low > old_high:
+        return "higher"
+    return "lower" if new_high < old_low else "same"
+
+
+def missing(old: Results, new: Results) -> list[str]:
+    """Names of the rows that only one of the two has."""
+    names = [{row.name for row in each.rows if row.rounds} for each in (old, new)]
+    return sorted(names[0] ^ names[1])
+
+
+def changed_conditions(old: Results, new: Results) -> list[str]:
+    """What differs between the hosts and settings: a ratio may come from there."""
+    return [
+        f"{name}: {before.get(name)} before, {after.get(name)} now"
+        for before, after in ((old.host, new.host), (old.settings, new.settings))
+        for name in sorted({*before, *after})
+        if before.get(name) != after.get(name)
+    ]
+
+
+def report(old: Results, new: Results) -> str:
+    """All of it as text."""
+    table = compare(old, new)
+    lines = [f"{old.started_at} (old) against {new.started_at} (new)"]
+    lines += [f"  other conditions: {changed}" for changed in changed_conditions(old, new)]
+    lines += [f"  only in one of them: {name}" for name in missing(old, new)]
+    if table.empty:
+        return "\n".join([*lines, "no row is in both"])
+    lines += ["", table.to_string(index=False), ""]
+    for figure in FIGURES:
+        found = table[table[f"{figure} is"].isin(["higher", "lower"])]
+        names = ", ".join(f"{row['row']} ({row[f'{figure} is']})" for _, row in found.iterrows())
+        lines.append(f"{figure} beyond the spread of the rounds: {names or 'none'}")
+    return "\n".join(lines)
+
+
+def _compared(old: Row, new: Row) -> dict[str, Any]:
+    compared: dict[str, Any] = {"row": new.name}
+    for title, figure in FIGURES.items():
+        before, after = old.median(figure), new.median(figure)
+        compared[f"{title} new/old"] = round(after / before, 3) if before else float("nan")
+        if figure == "per_s":
+            compared |= {
+                "old": f"{before:,.0f}",
+                "old spread": _spread(old, figure),
+                "new": f"{after:,.0f}",
+                "new spread": _spread(new, figure),
+            }
+        compared[f"{title} is"] = verdict(old, new, figure)
+    return compared
+
+
+def _spread(row: Row, figure: str) -> str:
+    """Half the range of the rounds over their median, in per cent."""
+    low, high = row.spread(figure)
+    median = row.median(figure)
+    return f"±{100 * (high - low) / 2 / median:.0f} %" if median and not np.isnan(median) else ""

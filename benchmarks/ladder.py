@@ -1,0 +1,145 @@
+"""From one blocking call at a time to batches on streams: every rung predicted before its run.
+
+A prediction is built from parts: the disk times of the operations that the seed will draw, the
+processor time of a call in a short calibration, the round trip of a bare loop, and for batches
+a + b k through two sizes. A process is taken to have one core, whatever its libraries' threads
+do beside it. The figure and its table go to docs/ (with --quick to executed/).
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.cost import between, cost_of
+from benchmarks.ladder_page import Rung, write_page
+from benchmarks.peers.bare import bare
+from kvstore.client import run_in_process, strategies, workload
+from kvstore.client.workload import Operations, Workload
+from kvstore.measure import Run, describe_host
+from kvstore.measure.codes import CREATE, RETRIEVE
+from kvstore.model import Prediction, Station, bounds
+from kvstore.server import Server, serving
+
+ROOT = Path(__file__).parent.parent
+READ_S, WRITE_S = 0.010, 0.050
+PRELOADED = {"global": 60, "per_key": 500}
+"""Keys from the start: enough for the deletes, and few where one lock lets them in one by one."""
+SMALL = Workload(
+    mix={"retrieve": 1, "update": 1}, preload=1_000,
+    key_bytes_mean=8, value_bytes_mean=16, sizes="fixed",
+)  # fmt: skip
+STREAMS, SIZES = 8, (1, 8, 32, 128, 512)
+CALLERS, CALIBRATED_AT = 100, 16
+ENDS = {"OK", "NOT_FOUND", "ALREADY_EXISTS"}
+"""How calls of the mix end: an update may overtake a delete, and keys of one byte are few."""
+OPERATIONS_IN_FLIGHT, FEWEST_REQUESTS, MOST_REQUESTS = 8 * 1024, 16, 128
+
+
+def measure(quick: bool) -> Iterator[dict[str, Any]]:
+    """One row for each rung: predicted, measured, their ratio, what binds; then the page."""
+    duration_s, calibration_s = (1.0, 0.5) if quick else (10.0, 2.0)
+    folder = ROOT / ("executed" if quick else "docs")
+    rungs = []
+    for rung in _with_disk(duration_s, calibration_s):
+        rungs.append(rung)
+        yield rung.row()
+    for rung in _without_disk(duration_s, calibration_s):
+        rungs.append(rung)
+        yield rung.row()
+    folder.mkdir(exist_ok=True)
+    for path in write_page(folder, rungs, describe_host(), duration_s):
+        print(f"  wrote {path.relative_to(ROOT)}", flush=True)
+
+
+def _with_disk(duration_s: float, calibration_s: float) -> Iterator[Rung]:
+    with serving(read_delay_s=0, write_delay_s=0, use_asyncio=True) as server:
+        large = workload.crud(preload=PRELOADED["per_key"])
+        alone = run_in_process(strategies.blocking, server, large, duration_s=calibration_s)
+        loaded = run_in_process(
+            strategies.bounded, server, large, in_flight=CALIBRATED_AT, duration_s=calibration_s
+        )
+    trip, cost = Station("round trip", alone.mean_residence_s, math.inf), cost_of(loaded)
+    conditions = "10 ms reads, 50 ms writes, 64 KiB values"
+    for name, locking, in_flight, strategy in (
+        ("blocking, one lock", "global", 1, strategies.blocking),
+        (f"{CALLERS} in flight, one lock", "global", CALLERS, strategies.bounded),
+        (f"{CALLERS} in flight, a lock per key", "per_key", CALLERS, strategies.bounded),
+    ):
+        serial, asked = locking == "global", workload.crud(preload=PRELOADED[locking])
+        servers = 1 if serial else in_flight
+        disk_s = drawn_disk_s(asked, servers * duration_s)
+        disk = Station("lock and disk" if serial else "disk", disk_s, servers)
+        predicted = bounds.closed_loop(in_flight, [disk, trip, *cost.stations()])
+        settings = {"read_delay_s": READ_S, "write_delay_s": WRITE_S, "locking": locking}
+
+        run = partial(
+            run_in_process, strategy, workload=asked, in_flight=in_flight, duration_s=duration_s
+        )
+        yield _rung(name, conditions, predicted, settings, run)
+
+
+def _without_disk(duration_s: float, calibration_s: float) -> Iterator[Rung]:
+    conditions = "no disk, 16-byte values"
+    settings = {"read_delay_s": 0, "write_delay_s": 0, "locking": "per_key"}
+    with serving(use_asyncio=True, **settings) as server:
+        alone = bare("sync", server, in_flight=1, seconds=calibration_s)
+        tasks = run_in_process(
+            strategies.tasks, server, SMALL, in_flight=CALIBRATED_AT, duration_s=calibration_s
+        )
+        ends = {k: cost_of(_batches(server, k, calibration_s)) for k in (SIZES[0], SIZES[-1])}
+    trip = Prediction(alone.per_s, "calls/s", "one round trip of a bare loop", "round trip")
+    ask = partial(run_in_process, workload=SMALL, duration_s=duration_s)
+    run = partial(ask, strategies.blocking)
+    yield _rung("blocking", conditions, trip, settings, run)
+    run = partial(ask, strategies.tasks, in_flight=CALLERS)
+    yield _rung(f"{CALLERS} tasks", conditions, cost_of(tasks).most(), settings, run)
+    for size in SIZES:
+        run = partial(_batches, size=size, duration_s=duration_s)
+        name = f"{STREAMS} streams" if size == 1 else f"{STREAMS} streams, batches of {size}"
+        predicted = between(ends, size).most("operations/s")
+        yield _rung(name, conditions, predicted, settings, run)
+
+
+def _rung(
+    name: str,
+    conditions: str,
+    predicted: Prediction,
+    settings: dict[str, Any],
+    run: Callable[..., Run],
+) -> Rung:
+    """Say the prediction, then make the run. Raises `RuntimeError` when a call was not OK."""
+    print(f"  {name}: predicted {predicted}", flush=True)
+    with serving(use_asyncio=True, **settings) as server:
+        done = run(server=server)
+    if set(done.outcomes()) - ENDS:
+        raise RuntimeError(f"{name}: every call should be answered, got {done.outcomes()}")
+    busy = done.client_cpu.total_s / done.window_s, done.server_cpu.total_s / done.window_s
+    return Rung(name, conditions, predicted.value, done.throughput_per_s, predicted.binds, *busy)
+
+
+def _batches(server: Server, size: int, duration_s: float) -> Run:
+    requests = min(MOST_REQUESTS, max(FEWEST_REQUESTS, OPERATIONS_IN_FLIGHT // size))
+    return run_in_process(
+        strategies.pipelined, server, SMALL,
+        in_flight=requests, duration_s=duration_s, batch=size, streams=STREAMS,
+    )  # fmt: skip
+
+
+def drawn_disk_s(asked: Workload, busy_s: float) -> float:
+    """Mean disk seconds of the operations that the seed draws, until they add up to `busy_s`.
+
+    With keys from the start no kind depends on an answer: what will be asked is known.
+    """
+    operations = Operations(asked)
+    for operation in operations.preloads():
+        operations.created(operation.key)
+    drawn, total_s = 0, 0.0
+    while total_s < busy_s:
+        operation = operations.draw()
+        if operation.kind == CREATE:
+            operations.created(operation.key)
+        drawn += 1
+        total_s += READ_S if operation.kind == RETRIEVE else WRITE_S
+    return total_s / drawn

@@ -1,0 +1,205 @@
+"""What the table measures: each plan is one row, and knows how to make one round of it."""
+
+import shutil
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.cost import Cost, cost_of
+from benchmarks.peers import tools
+from benchmarks.peers.bare import bare
+from benchmarks.results import Round, Row
+from kvstore.client import run_in_process, strategies, workload
+from kvstore.measure import Run
+from kvstore.measure.recorder import CALL
+from kvstore.model import Prediction, Station, bounds
+from kvstore.server import Server
+
+SMALL = workload.reads(key_bytes_mean=8, value_bytes_mean=16, sizes="fixed")
+IN_FLIGHT = (1, 10, 100, 1_000, 10_000)
+CROWD, GO = "asyncio, 40 ms of work", "Go net/rpc"
+CALIBRATED_AT = {CROWD: 1_000}
+"""Calls in flight of the run that a prediction is made from; 16 on a server without a disk."""
+MEMORY_FROM = 1_000
+"""With fewer calls in flight the memory of each is lost in that of the process."""
+BATCH = 128
+PACED_CALLS = 2_000
+"""Calls of a sender without a limit: it is paced, and a count keeps it short."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One row of the table."""
+
+    server: str
+    client: str
+    in_flight: int
+    strategy: strategies.Strategy | None = None
+    """None for a bare loop or a tool of others."""
+    shape: str = ""
+    """The bare loop of the same shape, one of `bare.LOOPS`."""
+    tool: str = ""
+    streams: int = 1
+    batch: int = 1
+    options: tuple[tuple[str, int], ...] = field(default=())
+
+    @property
+    def counts_memory(self) -> bool:
+        """Whether the memory of a call in flight can be told."""
+        return self.strategy is not None and self.in_flight >= MEMORY_FROM
+
+    def row(self) -> Row:
+        """The row without its rounds."""
+        row = Row(self.server, self.client, self.in_flight)
+        if self.strategy is not None and self.shape:
+            row.bare = self.bare_plan().row().name
+        return row
+
+    def bare_plan(self) -> "Plan":
+        """The bare loop to compare with."""
+        client = f"bare {self.shape}" + _on_streams(self.streams, self.batch)
+        return Plan(
+            self.server, client, self.in_flight,
+            shape=self.shape, streams=self.streams, batch=self.batch,
+        )  # fmt: skip
+
+
+def plans(quick: bool) -> list[Plan]:
+    """All rows in the order they are measured in: a bare loop just before what it is bare of."""
+    found: dict[Plan, None] = {}
+    for server in ("asyncio", "threads"):
+        for plan in _ours(server, (1, 100) if quick else IN_FLIGHT):
+            if plan.shape:
+                found[plan.bare_plan()] = None
+            found[plan] = None
+        for tool in tools.installed():
+            for in_flight in (1, 100):
+                found[Plan(server, tool, in_flight, tool=tool)] = None
+    for strategy in (strategies.tasks, strategies.pipelined):
+        streams = 8 if strategy is strategies.pipelined else 1
+        found[_plan(CROWD, strategy, "", 10_000, streams)] = None
+    if shutil.which("go"):
+        for in_flight in (1, 100):
+            found[Plan(GO, "its own pipeline", in_flight)] = None
+    return list(found)
+
+
+def _ours(server: str, sizes: tuple[int, ...]) -> list[Plan]:
+    def some(strategy: Any, shape: str, least: int, most: int, streams: int = 1) -> list[Plan]:
+        chosen = [n for n in sizes if least <= n <= most]
+        return [_plan(server, strategy, shape, n, streams) for n in chosen]
+
+    return [
+        *some(strategies.blocking, "sync", 1, 1),
+        *some(strategies.threads, "sync", 10, 1_000),  # 10,000 threads are another experiment
+        *some(strategies.bounded, "future", 1, 10_000),
+        *some(strategies.tasks, "aio", 1, 10_000),
+        *some(strategies.pipelined, "stream", 1, 10_000),
+        *some(strategies.pipelined, "stream", 100, 10_000, streams=8),
+        _plan(server, strategies.pipelined, "stream", 100, 8, BATCH),
+        Plan(server, "futures, paced", 0, strategies.futures),
+    ]
+
+
+def _plan(
+    server: str, strategy: Any, shape: str, in_flight: int, streams: int = 1, batch: int = 1
+) -> Plan:
+    client = strategy.__name__ + _on_streams(streams, batch)
+    pipelined = strategy is strategies.pipelined
+    return Plan(
+        server, client, in_flight, strategy, shape, streams=streams, batch=batch,
+        options=(("streams", streams), ("batch", batch)) if pipelined else (),
+    )  # fmt: skip
+
+
+def _on_streams(streams: int, batch: int) -> str:
+    return (f" on {streams} streams" if streams > 1 else "") + (
+        f", batches of {batch}" if batch > 1 else ""
+    )
+
+
+def make(plan: Plan, server: Server, seconds: float, rate_per_s: float | None = None) -> Round:
+    """One round of the plan."""
+    if plan.tool:
+        return tools.TOOLS[plan.tool](server, plan.in_flight, seconds)
+    if plan.strategy is None:
+        return Round(
+            *bare(
+                plan.shape, server,
+                in_flight=plan.in_flight, seconds=seconds, streams=plan.streams, batch=plan.batch,
+            )
+        )  # fmt: skip
+    return round_of(run_of(plan, server, plan.in_flight, seconds), memory=plan.counts_memory)
+
+
+def run_of(plan: Plan, server: Server, in_flight: int, seconds: float) -> Run:
+    """One run of the plan's strategy with so many calls in flight."""
+    assert plan.strategy is not None
+    how: dict[str, Any] = {"duration_s": seconds, **dict(plan.options)}
+    if plan.strategy is strategies.futures:  # without a pace it would measure its own backlog
+        how |= {"duration_s": None, "calls": PACED_CALLS, "rate_per_s": PACE_PER_S}
+    return run_in_process(
+        plan.strategy, server, SMALL,
+        in_flight=max(1, in_flight), deadline_s=120.0, **how,
+    )  # fmt: skip
+
+
+PACE_PER_S = 1_000.0
+"""Well below what any server here can do, so that the pace is what is predicted."""
+
+
+def round_of(run: Run, *, memory: bool) -> Round:
+    """The figures of a run; what ended in another way than OK is lost."""
+    cost = cost_of(run)
+    operations = int(run.records["operations"].sum())
+    unknown = run.issued - len(run.records)
+    lost = operations - run.operations_ok + unknown
+    if not memory:
+        return Round(run.throughput_per_s, cost.client_cpu_s, cost.server_cpu_s, lost=lost)
+    records_bytes = len(run.records) * CALL.itemsize  # ours alone, however many are in flight
+    return Round(
+        run.throughput_per_s,
+        cost.client_cpu_s,
+        cost.server_cpu_s,
+        (_growth_bytes(run, "client") - records_bytes) / run.in_flight,
+        _growth_bytes(run, "server") / run.in_flight,
+        lost,
+    )
+
+
+def _growth_bytes(run: Run, side: str) -> float:
+    rss_bytes = run.samples[f"{side}_rss_bytes"]
+    return float(rss_bytes.max() - rss_bytes.iloc[0])
+
+
+def predict(plan: Plan, server: Server, seconds: float, rows: dict[Plan, Row]) -> Prediction | None:
+    """What the row will show, from parts that were measured before it; None for what is not ours.
+
+    With one call in flight that is the bare loop's round trip. With more it is the processor
+    time of a call in a run with fewer in flight, never of the run itself.
+    """
+    if plan.strategy is None:
+        return None
+    if plan.strategy is strategies.futures:
+        return Prediction(PACE_PER_S, "calls/s", "no more can be answered than are sent", "pace")
+    if plan.in_flight == 1:
+        return Prediction(
+            rows[plan.bare_plan()].rounds[-1].per_s, "calls/s", "a bare loop's", "round trip"
+        )
+    work_s = server.settings.read_delay_s
+    cost = _calibrated(plan, server, max(seconds, 0.5))
+    stations = [Station("work", work_s, float("inf")), *cost.stations()]
+    by_callers = bounds.closed_loop(plan.in_flight * plan.batch, stations)
+    most = cost.most()
+    return most if most.value <= by_callers.value else by_callers
+
+
+_COSTS: dict[tuple[str, str], Cost] = {}
+"""Costs by server and client: one calibration serves every number in flight."""
+
+
+def _calibrated(plan: Plan, server: Server, seconds: float) -> Cost:
+    key = (server.identity, plan.client)
+    if key not in _COSTS:
+        in_flight = CALIBRATED_AT.get(plan.server, 16)
+        _COSTS[key] = cost_of(run_of(plan, server, in_flight, seconds))
+    return _COSTS[key]

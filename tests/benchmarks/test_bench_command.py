@@ -1,0 +1,128 @@
+"""`course.py bench`: names, files, and one real round of every kind of row."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.__main__ import NAMES, main
+from benchmarks.peers.bare import LOOPS, bare
+from benchmarks.plans import IN_FLIGHT, Plan, make, plans, round_of
+from benchmarks.results import Results, Round, Row
+from benchmarks.table import over_bare, shown
+from kvstore.client import run_in_process, strategies, workload
+
+
+def test_a_name_that_is_none_is_refused_with_those_there_are(capsys):
+    with pytest.raises(SystemExit):
+        main(["tabel"])
+
+    assert f"no benchmark is called tabel; there are {', '.join(NAMES)}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["table", "--compare", "a"], ["--compare", "a", "b", "c"]])
+def test_comparing_takes_one_file_or_two_and_no_names(arguments, capsys):
+    with pytest.raises(SystemExit):
+        main(arguments)
+
+    assert "--compare" in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_benchmarks_is_told_before_anything_is_measured(tmp_path: Path, capsys):
+    other = tmp_path / "notes.json"
+    other.write_text("[1, 2]")
+
+    assert main(["--compare", str(other)]) == 1
+    assert "notes.json is JSON, but no benchmark wrote it" in capsys.readouterr().err
+
+
+def test_two_files_are_compared_without_a_run(tmp_path: Path, capsys):
+    for name, rate in (("old", 100.0), ("new", 150.0)):
+        row = Row("asyncio", "tasks", 100, rounds=[Round(rate + n, 1.0, 1.0) for n in range(3)])
+        Results({}, [row], {}, name).save(tmp_path / name)
+
+    assert main(["--compare", str(tmp_path / "old"), str(tmp_path / "new")]) == 0
+    assert "asyncio: tasks x100 (higher)" in capsys.readouterr().out
+
+
+# ---- the rows ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_every_row_has_a_name_of_its_own_and_comes_after_its_bare_loop(quick):
+    names = [plan.row().name for plan in plans(quick)]
+
+    assert len(set(names)) == len(names)
+    for plan in plans(quick):
+        bare_name = plan.row().bare
+        if bare_name:
+            assert names.index(bare_name) < names.index(plan.row().name)
+
+
+def test_every_strategy_is_measured_on_both_servers_and_at_every_size_where_it_makes_sense():
+    found = [plan for plan in plans(quick=False) if plan.strategy is not None]
+
+    for server in ("asyncio", "threads"):
+        assert set(strategies.STRATEGIES) == {p.strategy for p in found if p.server == server}
+        for strategy in (strategies.bounded, strategies.tasks, strategies.pipelined):
+            sizes = {p.in_flight for p in found if (p.server, p.strategy) == (server, strategy)}
+            assert set(IN_FLIGHT) == sizes
+
+
+def test_ratios_are_taken_round_by_round():
+    """The machine slowed down to a tenth in the second round, and both with it."""
+    ours = Row("s", "ours", 1, rounds=[Round(90.0, 1, 1), Round(9.0, 1, 1), Round(80.0, 1, 1)])
+    theirs = Row("s", "bare", 1, rounds=[Round(100.0, 1, 1), Round(10.0, 1, 1), Round(100.0, 1, 1)])
+
+    assert pytest.approx(0.9) == over_bare(ours, theirs)
+
+
+def test_the_table_shows_what_was_measured_and_nothing_else():
+    measured = Row(
+        "s", "ours", 10_000, predicted_per_s=200.0, binds="server CPU",
+        rounds=[Round(100.0, 1e-4, 2e-4, 2048.0, 1024.0, 3), Round(200.0, 1e-4, 2e-4)],
+    )  # fmt: skip
+    (row,) = shown(Results({}, [measured, Row("s", "not yet", 1)], {}, ""))
+
+    assert ("150", "100 to 200", "0.75") == (
+        row["operations/s"], row["spread"], row["over predicted"],
+    )  # fmt: skip
+    assert ("100 / 200", "2.0 / 1.0", 3) == (
+        row["CPU us client/server"], row["KiB/call client/server"], row["lost"],
+    )  # fmt: skip
+    assert ("", "") == (row["over bare"], row["CPU over bare"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", LOOPS)
+def test_a_bare_loop_answers_and_tells_its_price(shape, quick_server):
+    done = bare(shape, quick_server, in_flight=3, seconds=0.2, streams=2, batch=1)
+
+    assert done.per_s > 0
+    assert done.client_cpu_s >= 0 <= done.server_cpu_s
+
+
+@pytest.mark.slow
+def test_a_bare_loop_that_fails_says_why(quick_server):
+    with pytest.raises(RuntimeError, match=r"(?s)the bare nothing loop ended early.*invalid"):
+        bare("nothing", quick_server, in_flight=1, seconds=0.1)
+
+
+@pytest.mark.slow
+def test_a_round_of_our_own_loses_nothing(quick_server):
+    plan = Plan(
+        "asyncio", "pipelined", 20, strategies.pipelined, options=(("streams", 2), ("batch", 8))
+    )
+    done = make(plan, quick_server, 0.2)
+
+    assert done.lost == 0
+    assert done.per_s > 0
+
+
+@pytest.mark.slow
+def test_what_is_not_answered_ok_is_lost(quick_server):
+    asked = workload.Workload(mix={"delete": 1, "create": 1}, value_bytes_mean=16)
+    run = run_in_process(
+        strategies.blocking, quick_server, asked, calls=20, deadline_s=1e-6
+    )  # no answer comes that fast
+
+    assert round_of(run, memory=False).lost == 20

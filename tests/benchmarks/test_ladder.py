@@ -1,0 +1,98 @@
+"""ladder.py and ladder_page.py: what a rung is predicted from, and the page of all rungs."""
+
+import re
+from datetime import date
+from pathlib import Path
+
+import pytest
+from matplotlib.figure import Figure
+
+from benchmarks.cost import Cost, between
+from benchmarks.ladder import READ_S, WRITE_S, drawn_disk_s
+from benchmarks.ladder_page import Rung, draw, four_digits, write_page
+from kvstore.client import workload
+
+HOST = {"processor": "a processor", "cores": 2, "python": "3.13.1", "grpcio": "1.85", "uvloop": "1"}
+RUNGS = [
+    Rung("blocking", "a slow disk", 25.0, 24.0, "calls in flight", 0.01, 0.02),
+    Rung("100 tasks", "no disk", 10_000.0, 11_000.0, "server CPU", 0.7, 1.1),
+    Rung("batches", "no disk", 1_000_000.0, 1_234_567.0, "client CPU", 1.0, 0.9),
+]
+
+
+# ---- the parts -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cost", "cores", "per_s", "binds"),
+    [
+        (Cost(0.001, 0.004), 2, 250.0, "server CPU"),
+        (Cost(0.004, 0.001), 2, 250.0, "client CPU"),
+        (Cost(0.004, 0.004), 1, 125.0, "all cores"),
+    ],
+)
+def test_the_busier_process_binds_or_both_where_there_is_one_core(cost, cores, per_s, binds):
+    predicted = cost.most(machine_cores=cores)
+
+    assert (pytest.approx(per_s), binds) == (predicted.value, predicted.binds)
+
+
+def test_each_side_has_an_a_and_a_b_of_its_own():
+    """Client: 100 us a message and 1 us an operation; server: 40 us and 2 us."""
+    ends = {1: Cost(101e-6, 42e-6), 512: Cost(612e-6 / 512, 1064e-6 / 512)}
+
+    assert pytest.approx((101e-6, 42e-6)) == between(ends, 1)
+    assert pytest.approx((150e-6 / 50, 140e-6 / 50)) == between(ends, 50)
+
+
+def test_reads_only_take_a_reads_time():
+    assert pytest.approx(READ_S) == drawn_disk_s(workload.reads(), 1.0)
+
+
+def test_the_mix_of_the_seed_lies_between_a_read_and_a_write():
+    """A quarter reads in the long run: 40 ms; the standard error of 25,000 draws is 0.1 ms."""
+    asked = workload.crud(preload=500, value_bytes_mean=16)
+
+    assert READ_S < drawn_disk_s(asked, 0.5) <= WRITE_S
+    assert pytest.approx(0.040, abs=0.001) == drawn_disk_s(asked, 1_000.0)
+
+
+# ---- the page ------------------------------------------------------------------------------
+
+
+def test_a_page_is_the_same_from_the_same_rungs(tmp_path: Path):
+    """So that a change of the committed figure is a change of what was measured."""
+    (tmp_path / "again").mkdir()
+
+    once = [path.read_bytes() for path in write_page(tmp_path, RUNGS, HOST, 1.0)]
+    again = [path.read_bytes() for path in write_page(tmp_path / "again", RUNGS, HOST, 1.0)]
+
+    assert once == again
+    assert not any(str(tmp_path).encode() in written for written in once)
+
+
+def test_the_table_has_a_row_for_each_rung_and_says_on_what(tmp_path: Path):
+    page = write_page(tmp_path, RUNGS, HOST, 10.0)[1].read_text("utf-8")
+
+    assert "| blocking | a slow disk | 25 | 24 | 0.96 | calls in flight |" in page
+    assert "| batches | no disk | 1,000,000 | 1,235,000 | 1.23 | client CPU |" in page
+    assert "1.00 / 0.90 | 51,440 |" in page
+    assert f"Measured on {date.today().isoformat()}: a processor, 2 cores, python 3.13.1" in page
+
+
+def test_the_figure_names_every_rung_its_ratio_and_its_unit():
+    axes = draw(RUNGS, Figure().add_subplot())
+    said = [text.get_text() for text in axes.texts]
+
+    assert [rung.name for rung in RUNGS] == [label.get_text() for label in axes.get_yticklabels()]
+    assert "operations/s" in axes.get_xlabel()
+    assert axes.get_xscale() == "log"
+    assert any(re.fullmatch(r"24/s, 0\.96 . predicted", text) for text in said)
+    assert ["a slow disk", "no disk"] == [text for text in said if "disk" in text]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(22.904, "22.9"), (1_234_567.0, "1,235,000"), (0.5, "0.5"), (100, "100")]
+)
+def test_numbers_have_four_digits_and_no_power_of_ten(value, text):
+    assert text == four_digits(value)
