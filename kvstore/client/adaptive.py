@@ -86,9 +86,9 @@ class Adaptive:
         async def all_calls() -> None:
             async with asyncio.TaskGroup() as group:
                 for operation in schedule:
-                    while len(calls) >= limiter.limit:
-                        await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
                     calls.add(task := group.create_task(one_call(operation)))
                     task.add_done_callback(calls.discard)
+                    while len(calls) >= limiter.limit:  # only then is the next one chosen
+                        await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
 
         client.run_async(all_calls)

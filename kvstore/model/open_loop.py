@@ -1,8 +1,8 @@
 """An open loop played through, call by call: calls that come whether or not others are answered.
 
 It takes due times and the server's settings, and nothing that was measured. Each call waits in
-one queue for a thread and keeps it through its disk time. What happens to a call that has
-waited too long is the question, so the server has three answers to it.
+one queue for a thread and keeps it through its disk time. Whose deadline has gone by when a
+thread gets to it is passed over, as gRPC's own server does.
 """
 
 import itertools
@@ -13,10 +13,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import simpy
-
-DROPS = ("never", "expired", "late")
-"""Which calls a thread passes over: none, those whose deadline has gone by (as gRPC's own server
-does), or those with less time left than their disk takes (`drop_late`)."""
 
 _ROUNDING_S = 1e-9
 """A call that is done at its deadline is in time, whatever floating point says."""
@@ -30,7 +26,8 @@ class Pool:
     disk_s: float
     limit: float = math.inf
     """Calls in its hands, beyond which it refuses; infinite to accept all."""
-    drops: str = "expired"
+    time_needed_s: float = 0.0
+    """Seconds that a call must have left when a thread gets to it, or it is passed over."""
 
     def __post_init__(self) -> None:
         if self.threads != int(self.threads) or not self.threads >= 1:
@@ -39,14 +36,12 @@ class Pool:
             raise ValueError(f"disk_s must be 0 or more seconds, got {self.disk_s}")
         if not self.limit >= 1:
             raise ValueError(f"limit must be 1 or more, got {self.limit}")
-        if self.drops not in DROPS:
-            raise ValueError(f"drops must be one of {', '.join(DROPS)}, got {self.drops!r}")
+        if not 0 <= self.time_needed_s < math.inf:
+            raise ValueError(f"time_needed_s must be 0 or more, got {self.time_needed_s}")
 
     def passes_over(self, left_s: float) -> bool:
         """Whether a call with so much time left is not begun."""
-        if self.drops == "late":
-            return left_s < self.disk_s - _ROUNDING_S
-        return self.drops == "expired" and left_s <= 0
+        return left_s <= 0 or left_s < self.time_needed_s - _ROUNDING_S
 
 
 class Call(NamedTuple):

@@ -50,8 +50,8 @@ def parser() -> argparse.ArgumentParser:
         dest="refuse_streams", action="store_false")  # fmt: skip
     add("--group-commit", "a batch pays the disk once, not once for each operation",
         action="store_true")  # fmt: skip
-    add("--drop-late", "drop a call that gets its thread with less time left than its disk takes",
-        action="store_true")  # fmt: skip
+    add("--time-needed-s", "drop a call that has less than this left when its work would begin"
+        " (default %(default)s)", default=DEFAULT.time_needed_s, **seconds)  # fmt: skip
     add("--stall-s", "the disk stands still for this long ... (default %(default)s)",
         default=DEFAULT.stall_s, **seconds)  # fmt: skip
     add("--stall-every-s", "... at the beginning of every so many seconds (default %(default)s)",
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             max_streams=options.max_streams,
             refuse_streams=options.refuse_streams,
             group_commit=options.group_commit,
-            drop_late=options.drop_late,
+            time_needed_s=options.time_needed_s,
             stall_s=options.stall_s,
             stall_every_s=options.stall_every_s,
             station_times=options.station_times,

@@ -86,8 +86,8 @@ def _arguments(settings: ServerSettings) -> list[str]:
         arguments.append("--no-refuse-streams")
     if settings.group_commit:
         arguments.append("--group-commit")
-    if settings.drop_late:
-        arguments.append("--drop-late")
+    if settings.time_needed_s:
+        arguments.append(f"--time-needed-s={settings.time_needed_s}")
     if settings.stall_s:
         arguments += [f"--stall-s={settings.stall_s}", f"--stall-every-s={settings.stall_every_s}"]
     if settings.station_times:

@@ -31,7 +31,7 @@ class KeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
         self._disk = Disk(settings)
         self._locks = LOCKS[settings.locking]()
         self._group_commit = settings.group_commit
-        self._drop_late = settings.drop_late
+        self._time_needed_s = settings.time_needed_s
         self._tell_times = settings.station_times
         self._pool = pool
         self._counts = counts
@@ -100,7 +100,7 @@ class KeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
     def _answer(self, kind: int, key: bytes, value: bytes, context: grpc.ServicerContext) -> bytes:
         """One unary operation; a refusal becomes the status of the call."""
         clock = StationClock(self._pool.waited_s())
-        if self._drop_late and too_late(context, self._disk.delay_s(kind)):
+        if self._time_needed_s and too_late(context, self._time_needed_s):
             status, found = DEADLINE_EXCEEDED, b""
         else:
             status, found = self._apply(kind, key, value, clock)

@@ -31,7 +31,7 @@ class AsyncKeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
         self._disk = Disk(settings)
         self._locks = ASYNC_LOCKS[settings.locking]()
         self._group_commit = settings.group_commit
-        self._drop_late = settings.drop_late
+        self._time_needed_s = settings.time_needed_s
         self._tell_times = settings.station_times
         self._counts = counts
 
@@ -92,7 +92,7 @@ class AsyncKeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
     async def _answer(self, kind: int, key: bytes, value: bytes, context: Context) -> bytes:
         """One unary operation; a refusal becomes the status of the call."""
         clock = StationClock()
-        if self._drop_late and too_late(context, self._disk.delay_s(kind)):
+        if self._time_needed_s and too_late(context, self._time_needed_s):
             status, found = DEADLINE_EXCEEDED, b""
         else:
             status, found = await self._apply(kind, key, value, clock)

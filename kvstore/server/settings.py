@@ -48,9 +48,9 @@ class ServerSettings:
     group_commit: bool = False
     """A batch pays the disk once, as databases do: one read delay if it only reads, else one
     write delay. Otherwise each of its operations pays its own, one after the other."""
-    drop_late: bool = False
-    """Answer a unary call DEADLINE_EXCEEDED at once when it gets its thread with less time left
-    than its disk takes: its caller would be gone before the answer."""
+    time_needed_s: float = 0.0
+    """Seconds of its deadline that a unary call must have left when its work begins, for the
+    disk and the way back; with less it is answered DEADLINE_EXCEEDED at once."""
     stall_s: float = 0.0
     """Seconds that the disk stands still, at the beginning of every `stall_every_s`."""
     stall_every_s: float = 1.0
@@ -69,7 +69,7 @@ class ServerSettings:
     is the time at the back end."""
 
     def __post_init__(self) -> None:
-        for name in ("read_delay_s", "write_delay_s"):
+        for name in ("read_delay_s", "write_delay_s", "time_needed_s"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 60:
                 raise ValueError(
@@ -88,7 +88,7 @@ class ServerSettings:
         _whole_number("threads", self.threads, 1, 10_000)
         _whole_number("port", self.port, 0, 65_535)
         _whole_number("metadata_work", self.metadata_work, 0, 1_000)
-        for name in ("group_commit", "drop_late", "default_limits", "settle_garbage"):
+        for name in ("group_commit", "default_limits", "settle_garbage"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
         if not isinstance(self.refuse_streams, bool):

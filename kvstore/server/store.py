@@ -19,7 +19,7 @@ from kvstore.measure.codes import (
 DETAILS = {
     ALREADY_EXISTS: "the key is known already: update replaces its value",
     NOT_FOUND: "the key is not known: create it first",
-    DEADLINE_EXCEEDED: "less time was left than the disk takes: nothing was done",
+    DEADLINE_EXCEEDED: "too little time was left: nothing was done",
     INVALID_ARGUMENT: "every operation needs a known kind and a key of at least one byte",
     RESOURCE_EXHAUSTED: "the values read make a reply over gRPC's limit for one message: ask for"
     " the missing ones again, fewer at a time",

@@ -112,11 +112,11 @@ def test_who_asks_often_enough_is_served_in_the_end(first_s, narrow):
 
 
 @pytest.mark.slow
-def test_callers_in_step_ask_as_often_as_predicted_or_more(narrow):
-    """At least: on a busy machine somebody may come a moment before a place is free."""
+def test_callers_in_step_ask_about_as_often_as_predicted(narrow):
+    """In a wide band: on a busy machine they fall out of step."""
     run = crowd(narrow, Retrying(Backoff(first_s=0.12, most_s=0.12, jitter=False)))
 
-    assert retries.in_lockstep(12, PLACES).value <= run.issued < 100
+    assert 0.5 < run.issued / retries.in_lockstep(12, PLACES).value < 2.5
 
 
 @pytest.mark.slow

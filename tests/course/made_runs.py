@@ -51,6 +51,23 @@ def rising(at_s):
     return 90 * at_s, 9 * at_s, at_s, 0.001 * at_s, 40 * at_s, 4 * at_s, at_s, 0.002 * at_s
 
 
+def paced(count=40, *, per_s=20.0, deadline_s=0.1, strategy="futures"):
+    """Reads that are due one after the other; each third is sent late and answered late."""
+    recorder = Recorder()
+    for number in range(count):
+        due_s = number / per_s
+        late_s = 0.09 * (number % 3 == 2)
+        recorder.record(due_s, due_s + late_s, due_s + late_s + 0.02, 2, 0, 64, 64)
+    return dataclasses.replace(
+        run_of([], strategy=strategy),
+        settings={"deadline_s": deadline_s, "duration_s": count / per_s},
+        server={"operations": {"retrieve/OK": count}},
+        window_s=(count - 1) / per_s + 0.2,
+        issued=count,
+        records=recorder.array(),
+    )
+
+
 def staircase(count=20, *, in_flight=1, strategy="blocking", stations=False):
     """`in_flight` callers, each with one call after the other: reads 10 ms, writes 50 ms."""
     kinds = itertools.cycle(["create", "retrieve", "update", "delete"])

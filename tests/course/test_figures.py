@@ -7,7 +7,7 @@ import re
 
 import matplotlib as mpl
 import pytest
-from made_runs import climbed, run_of, staircase
+from made_runs import climbed, paced, run_of, staircase
 from matplotlib.colors import to_hex
 from matplotlib.text import Text
 
@@ -23,13 +23,20 @@ ONE = staircase(30, stations=True)
 MANY = staircase(200, in_flight=20, strategy="bounded", stations=True)
 STATIONS = [Station("disk", 0.040, math.inf), Station("processor", 0.001)]
 PREDICTED = Prediction(25.0, "calls/s", "1 / 40 ms")
+PACED = paced(60, per_s=20.0)
+FLOWS = {"no limit": lambda per_s: PREDICTED, "at most 10": lambda per_s: min(per_s, 25.0)}
+PLAYED = {"no limit": [19.0]}
 ARGUMENTS = {
+    "attempts_over_time": (([ONE, MANY],), {}),
     "calls_over_time": ((MANY,), {}),
     "collections": (({"left": MANY, "settled": ONE},), {}),
     "endings": (([ONE, MANY],), {}),
+    "goodput_by_offered": (({"no limit": [PACED], "at most 10": [PACED]}, FLOWS, PLAYED), {}),
     "in_flight_over_time": ((MANY,), {}),
     "ladder": (({"published": 16.55, "predicted": PREDICTED, "here": ONE},), {}),
     "latency_by_answer": ((MANY, PREDICTED), {}),
+    "latency_from": ((PACED,), {}),
+    "limit_over_time": (([(0.0, 1), (0.4, 2), (0.9, 1)], PREDICTED), {}),
     "memory": ((MANY, 20.0), {"ceiling_bytes": 2e8}),
     "mix": (([ONE, MANY],), {}),
     "reply_order": ((MANY,), {}),

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from kvstore.model import Station, overload
-from kvstore.model.open_loop import DROPS, Pool, open_loop
+from kvstore.model.open_loop import Pool, open_loop
 
 POOL = Station("pool", 0.020, 4)  # 200 calls/s
 DEADLINE_S = 0.1
@@ -65,13 +65,15 @@ def test_one_thread_by_hand():
     """One thread, 1 s each, five calls at once, 2.5 s to wait."""
     due_s = [0.0] * 5
     ends = {
-        drops: open_loop(due_s, Pool(threads=1, disk_s=1.0, drops=drops), deadline_s=2.5).ends
-        for drops in DROPS
+        needed_s: open_loop(
+            due_s, Pool(threads=1, disk_s=1.0, time_needed_s=needed_s), deadline_s=2.5
+        ).ends
+        for needed_s in (0.0, 1.0, 2.0)
     }
 
-    assert {"in time": 2, "late": 3} == ends["never"]
-    assert {"in time": 2, "late": 1, "dropped": 2} == ends["expired"]  # it begins at 2 s: late
-    assert {"in time": 2, "dropped": 3} == ends["late"]
+    assert {"in time": 2, "late": 1, "dropped": 2} == ends[0.0]  # it begins at 2 s: late
+    assert {"in time": 2, "dropped": 3} == ends[1.0]
+    assert {"in time": 1, "dropped": 4} == ends[2.0]
 
 
 def test_a_limit_refuses_at_once():
@@ -82,11 +84,11 @@ def test_a_limit_refuses_at_once():
     assert ["refused", "in time"] == [played.calls[n].end for n in (2, 3)]
 
 
-@pytest.mark.parametrize("drops", DROPS)
+@pytest.mark.parametrize("needed_s", [0.0, 0.02, 0.09])
 @pytest.mark.parametrize("limit", [1, 10, 40, math.inf])
 @pytest.mark.parametrize("offered_per_s", [50, 190, 600])
-def test_every_call_has_one_end(drops, limit, offered_per_s):
-    pool = Pool(threads=4, disk_s=0.02, limit=limit, drops=drops)
+def test_every_call_has_one_end(needed_s, limit, offered_per_s):
+    pool = Pool(threads=4, disk_s=0.02, limit=limit, time_needed_s=needed_s)
     played = open_loop(every(1 / offered_per_s), pool, deadline_s=DEADLINE_S, until_s=2.0)
 
     assert 2 * offered_per_s == pytest.approx(len(played.calls), abs=1)
@@ -94,13 +96,13 @@ def test_every_call_has_one_end(drops, limit, offered_per_s):
     assert all(call.ended_s >= call.due_s for call in played.calls)
 
 
-@pytest.mark.parametrize(("limit", "drops"), [(math.inf, "expired"), (10, "expired"), (20, "late")])
+@pytest.mark.parametrize(("limit", "needed_s"), [(math.inf, 0.0), (10, 0.0), (20, 0.02)])
 @pytest.mark.parametrize("times", [0.5, 0.9, 1.5, 2.0, 3.0])
-def test_flows_and_calls_agree(times, limit, drops):
+def test_flows_and_calls_agree(times, limit, needed_s):
     """To within the few calls that the flows pour out in parts, and a thread serves whole."""
     offered_per_s, for_s = times * POOL.most_per_s, 4.0
     pool = Pool(
-        threads=4, disk_s=0.02, drops=drops, limit=limit if drops == "expired" else math.inf
+        threads=4, disk_s=0.02, time_needed_s=needed_s, limit=math.inf if needed_s else limit
     )
     played = open_loop(every(1 / offered_per_s), pool, deadline_s=DEADLINE_S, until_s=for_s)
     flows = overload.goodput(
@@ -117,7 +119,7 @@ def test_flows_and_calls_agree(times, limit, drops):
         ("threads must .* got 1.5", {"threads": 1.5}),
         ("disk_s must .* got -1", {"disk_s": -1}),
         ("limit must .* got 0", {"limit": 0}),
-        ("drops must be one of never, expired, late, got 'some'", {"drops": "some"}),
+        ("time_needed_s must .* got -1", {"time_needed_s": -1}),
     ],
 )
 def test_a_pool_that_makes_no_sense_is_refused(named, settings):

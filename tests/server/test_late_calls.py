@@ -12,6 +12,7 @@ from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc, server_status_pb2, server_status_pb2_grpc
 
 DISK_S = 0.2
+SETTINGS = {"threads": 1, "read_delay_s": DISK_S, "locking": "per_key"}
 
 
 @pytest.mark.parametrize(
@@ -23,10 +24,10 @@ def test_a_call_is_late_when_less_is_left_than_it_needs(left_s, expected):
     assert expected == too_late(context, DISK_S)
 
 
-def done_by(drop_late: bool, deadlines_s: list[float | None]) -> tuple[list[str], dict[str, int]]:
+def done_by(needed_s: float, deadlines_s: list[float | None]) -> tuple[list[str], dict[str, int]]:
     """How calls that are sent at once to one thread end, and what the server says it did."""
     with (
-        serving(threads=1, read_delay_s=DISK_S, locking="per_key", drop_late=drop_late) as server,
+        serving(**SETTINGS, time_needed_s=needed_s) as server,
         grpc.insecure_channel(server.address) as channel,
     ):
         grpc.channel_ready_future(channel).result(10)
@@ -45,26 +46,26 @@ def done_by(drop_late: bool, deadlines_s: list[float | None]) -> tuple[list[str]
 @pytest.mark.slow
 def test_grpc_passes_over_a_call_whose_deadline_has_gone_by():
     """Nobody asked it to, and lesson 08 says so: the second is never begun."""
-    ended, done = done_by(False, [None, 0.05, None])
+    ended, done = done_by(0.0, [None, 0.05, None])
 
     assert ["NOT_FOUND", "DEADLINE_EXCEEDED", "NOT_FOUND"] == ended
     assert {"retrieve/NOT_FOUND": 2} == done
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("drop_late", [False, True])
-def test_a_call_with_too_little_time_left_is_work_for_nobody(drop_late):
+@pytest.mark.parametrize("needed_s", [0.0, DISK_S])
+def test_a_call_with_too_little_time_left_is_work_for_nobody(needed_s):
     """The second gets its thread with about half of its disk time left."""
-    ended, done = done_by(drop_late, [None, 1.5 * DISK_S, None])
+    ended, done = done_by(needed_s, [None, 1.5 * DISK_S, None])
 
     assert ["NOT_FOUND", "DEADLINE_EXCEEDED", "NOT_FOUND"] == ended
-    assert (2 if drop_late else 3) == done["retrieve/NOT_FOUND"]
-    assert (1 if drop_late else 0) == done.get("retrieve/DEADLINE_EXCEEDED", 0)
+    assert (2 if needed_s else 3) == done["retrieve/NOT_FOUND"]
+    assert (1 if needed_s else 0) == done.get("retrieve/DEADLINE_EXCEEDED", 0)
 
 
 @pytest.mark.slow
 def test_without_a_deadline_nothing_is_dropped(own_server):
-    server = own_server(drop_late=True, read_delay_s=0.01)
+    server = own_server(time_needed_s=1.0, read_delay_s=0.01)
     with grpc.insecure_channel(server.address) as channel:
         retrieve = kvstore_pb2_grpc.KeyValueServiceStub(channel).Retrieve
         for deadline_s, code in [(None, "NOT_FOUND"), (5, "NOT_FOUND")]:

@@ -50,7 +50,7 @@ def test_by_default_the_delays_are_those_of_the_java_original():
         ("default_limits must be True or False, got 1", {"default_limits": 1}),
         ("settle_garbage must be True or False, got None", {"settle_garbage": None}),
         ("group_commit must be True or False, got 'yes'", {"group_commit": "yes"}),
-        ("drop_late must be True or False, got 1", {"drop_late": 1}),
+        ("time_needed_s must be a number of seconds .* got -1", {"time_needed_s": -1}),
         ("stall_s must be from 0 to less than stall_every_s, got -1", {"stall_s": -1}),
         (r"got 2 of every 1\.0 seconds", {"stall_s": 2}),
         ("stall_s must .* got nan", {"stall_s": math.nan}),

@@ -13,18 +13,28 @@ from kvstore.course.figures.climbs import (
 from kvstore.course.figures.curves import throughput_by_in_flight
 from kvstore.course.figures.growth import memory
 from kvstore.course.figures.levels import in_flight_over_time, throughput_over_time
+from kvstore.course.figures.overload import (
+    attempts_over_time,
+    goodput_by_offered,
+    latency_from,
+    limit_over_time,
+)
 from kvstore.course.figures.rates import ladder, throughput
 from kvstore.course.figures.shares import mix, time_by_station
 from kvstore.course.figures.turns import collections, endings, turns
 from kvstore.course.figures.waits import latency_by_answer
 
 __all__ = [
+    "attempts_over_time",
     "calls_over_time",
     "collections",
     "endings",
+    "goodput_by_offered",
     "in_flight_over_time",
     "ladder",
     "latency_by_answer",
+    "latency_from",
+    "limit_over_time",
     "memory",
     "mix",
     "reply_order",

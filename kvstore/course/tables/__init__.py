@@ -17,6 +17,12 @@ from kvstore.course.tables.over_time import (
     memory,
     throughput_over_time,
 )
+from kvstore.course.tables.overload import (
+    attempts_over_time,
+    goodput_by_offered,
+    latency_from,
+    limit_over_time,
+)
 from kvstore.course.tables.rates import ladder, throughput, throughput_by_in_flight
 from kvstore.course.tables.shares import STATIONS, cost, little_by_station, mix, time_by_station
 from kvstore.course.tables.turns import collections, endings, turns
@@ -24,13 +30,17 @@ from kvstore.course.tables.turns import collections, endings, turns
 __all__ = [
     "MB",
     "STATIONS",
+    "attempts_over_time",
     "calls_over_time",
     "collections",
     "cost",
     "endings",
+    "goodput_by_offered",
     "in_flight_over_time",
     "ladder",
     "latency_by_answer",
+    "latency_from",
+    "limit_over_time",
     "little_by_station",
     "memory",
     "mix",

@@ -1,0 +1,63 @@
+"""tables/overload.py: numbers by hand."""
+
+import math
+
+import pytest
+from made_runs import paced, run_of, staircase
+
+from kvstore.course import tables
+from kvstore.model import Prediction
+
+
+def test_each_rate_stands_beside_what_was_predicted_and_simulated():
+    table = tables.goodput_by_offered(
+        {"a": [paced(60, per_s=20.0)], "b": [paced(30, per_s=10.0)]},
+        {"a": lambda per_s: Prediction(per_s / 2, "calls/s", "")},
+        {"b": [9.0]},
+    )
+
+    assert [20.0, 10.0] == list(table["offered (calls/s)"])
+    assert [10.0] == list(table["predicted (calls/s)"].dropna())
+    assert [9.0] == list(table["simulated (calls/s)"].dropna())
+    assert [pytest.approx(40 / 3, rel=1e-3), pytest.approx(20 / 3, rel=1e-3)] == list(
+        table["in time (calls/s)"]
+    )
+    assert [20, 10] == list(table["too late (calls)"])
+    assert [0, 0] == list(table["refused (calls)"])
+    assert [20, 10] == list(table["done for nobody (calls)"])
+
+
+def test_another_deadline_changes_who_was_in_time():
+    table = tables.goodput_by_offered({"a": [paced(60)]}, deadline_s=1.0)
+
+    assert [20.0] == list(table["in time (calls/s)"])
+
+
+def test_attempts_add_up_to_the_calls():
+    storm = run_of([(0.001 * n, 1.0, "retrieve") for n in range(100)])
+    calm = run_of([(0.5, 2.0, "retrieve")])
+    table = tables.attempts_over_time({"storm": storm, "calm": calm})
+
+    assert 40 == len(table)
+    assert [100, 1] == [pytest.approx(total * 2.0 / 40) for total in table.sum()]
+
+
+def test_a_call_that_is_sent_late_hides_it_from_those_who_count_from_sending():
+    table = tables.latency_from({"paced": paced(90)})
+
+    assert ["sending", "due"] == list(table["from"])
+    assert [20.0, 20.0] == list(table["50% (ms)"])
+    assert [20.0, 110.0] == list(table["90% (ms)"])
+
+
+def test_a_closed_loop_is_told_from_sending_only():
+    assert ["sending"] == list(tables.latency_from(staircase())["from"])
+    assert 0 == len(tables.latency_from(run_of([])))
+
+
+def test_a_limit_stands_beside_its_prediction():
+    table = tables.limit_over_time([(0.0, 1), (0.5, 2)], 8)
+
+    assert {0.0: 1, 0.5: 2} == dict(table["limit (calls)"])
+    assert [8, 8] == list(table["predicted N* (calls)"])
+    assert not any(math.isnan(limit) for limit in tables.limit_over_time([(0.0, 1)]).iloc[0])
