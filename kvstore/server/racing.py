@@ -13,7 +13,7 @@ good as the same bytes: what an operation does depends on the value alone.
 
 from collections.abc import Callable
 
-from kvstore.measure.codes import RETRIEVE
+from kvstore.measure.codes import OK, RETRIEVE
 from kvstore.server.store import Store
 
 Seen = bytes | None
@@ -40,19 +40,20 @@ class ReadThenWrite(LooksFirst):
 
     def settle(self, kind: int, key: bytes, value: bytes, seen: Seen) -> tuple[int, bytes] | None:
         """Answer as if the key still held what was seen, and store what follows from it."""
-        if kind == RETRIEVE or not key:
+        if kind == RETRIEVE:
             return self.apply(kind, key, value)
-        then = Store()
-        if seen is not None:
-            then._values[key] = seen
+        then = ReadThenWrite()
+        then._put(key, seen)
         answer = then.apply(kind, key, value)
-        if then._values.get(key) is seen:  # the operation changes nothing
-            return answer
-        if key in then._values:
-            self._values[key] = then._values[key]
-        else:
-            self._values.pop(key, None)
+        if answer[0] == OK:
+            self._put(key, then.look(key))
         return answer
+
+    def _put(self, key: bytes, value: Seen) -> None:
+        if value is None:
+            self._values.pop(key, None)
+        else:
+            self._values[key] = value
 
 
 class CompareAndReplace(LooksFirst):

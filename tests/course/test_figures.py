@@ -152,6 +152,15 @@ def test_a_wait_of_seconds_is_written_out():
     assert "3,756" in [text.get_text() for text in ax.texts]
 
 
+def test_a_simulation_is_a_third_series():
+    ax = figures.throughput_by_in_flight([ONE, MANY], STATIONS, simulated={1: 20.0, 40: 700.0})
+
+    names = [text.get_text() for text in ax.get_legend().get_texts()]
+    drawn_lines = {line.get_label(): line for line in ax.lines}
+    assert names == ["bound", "simulated", "measured"]
+    assert [20.0, 700.0] == list(drawn_lines["simulated"].get_ydata())
+
+
 def test_two_servers_on_the_same_axes_share_one_key():
     ax = figures.throughput_by_in_flight([ONE], STATIONS)
     figures.throughput_by_in_flight([MANY], STATIONS[:1], ax=ax)

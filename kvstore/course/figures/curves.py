@@ -1,7 +1,7 @@
 """Throughput against the number in flight, under its bounds."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -20,13 +20,23 @@ def throughput_by_in_flight(
     stations: Sequence[Station] = (),
     *,
     think_s: float = 0.0,
+    simulated: Mapping[int, float] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Measured dots on logarithmic axes, under N/(D+Z), 1/D_max and the N* where they meet."""
+    """Measured dots on logarithmic axes, under N/(D+Z), 1/D_max and the N* where they meet.
+
+    `simulated` gives operations per second by the number in flight: a third series, for where
+    the bound is known to promise too much.
+    """
     data = tables.throughput_by_in_flight(runs, stations, think_s=think_s)
     with style.canvas(ax, height_in=6.0) as ax:
         if stations:
             _bounds(ax, stations, think_s, most=max(data.index, default=1))
+        if simulated:
+            ax.plot(
+                list(simulated), list(simulated.values()), "--", marker="x", markeredgewidth=3,
+                color=style.GREEN, label="simulated", zorder=2.5,
+            )  # fmt: skip
         ax.plot(
             data.index, data["measured (operations/s)"], "o",
             color=style.MEASURED, label="measured", zorder=3,

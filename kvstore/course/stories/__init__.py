@@ -3,6 +3,7 @@
 java_client      the blocking client that does not count its creates (lesson 01)
 lost_update      two clients that count together: the gap between two calls (lesson 04)
 server_race      two calls for one key: the gap inside the server (lesson 04)
+handovers        threads that only compute, and hand the interpreter around (lesson 04)
 rpc_pipeline     three clients of one connection, timed as `time` does (lesson 05)
 reply_order      replies as they finish, against a protocol that answers in order (lesson 05)
 link             a stream as two verbs, send and receive, for code of your own (lesson 05)

@@ -1,5 +1,6 @@
 """Throughput as numbers: of runs, of steps, by the limit in flight."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -53,15 +54,24 @@ def ladder(steps: Mapping[str, Run | HasValue | float]) -> pd.DataFrame:
 
 
 def throughput_by_in_flight(
-    runs: Sequence[Run], stations: Sequence[Station] = (), *, think_s: float = 0.0
+    runs: Sequence[Run],
+    stations: Sequence[Station] = (),
+    *,
+    think_s: float = 0.0,
+    simulated: Mapping[int, float] | None = None,
 ) -> pd.DataFrame:
-    """Each run's throughput by its limit in flight, with the bound and the station that binds."""
+    """Each run's throughput by its limit in flight, with the bound and the station that binds.
+
+    `simulated` gives operations per second by the number in flight.
+    """
     rows = []
     for run in sorted(runs, key=lambda run: run.in_flight):
         row: dict[str, Any] = {"in flight": run.in_flight}
         if stations:
             bound = bounds.closed_loop(run.in_flight, stations, think_s=think_s)
             row |= {"bound (operations/s)": bound.value, "what binds": bound.binds}
+        if simulated is not None:
+            row |= {"simulated (operations/s)": simulated.get(run.in_flight, math.nan)}
         row |= {"measured (operations/s)": run.throughput_per_s}
         rows.append(row)
     return rounded(by_row(rows, "in flight"))
