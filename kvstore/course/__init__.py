@@ -7,6 +7,7 @@
     attempts                   runs a judge, whatever the answer does
     live, sparkline            a run that is watched
     figures, tables            pictures, and their numbers under the same names
+    peers                      clients of other makes, beside ours
     source, quizzes            what is read and asked in between
     progress, keeping          what is remembered between sittings
     mode                       how long everything lasts

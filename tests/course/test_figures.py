@@ -40,6 +40,7 @@ ARGUMENTS = {
     "memory": ((MANY, 20.0), {"ceiling_bytes": 2e8}),
     "mix": (([ONE, MANY],), {}),
     "reply_order": ((MANY,), {}),
+    "side_by_side": (({"1a": ONE, "1b": MANY}, {"1a": MANY, "1b": MANY}), {"name": "ghz"}),
     "throughput": (([ONE, MANY], [PREDICTED, 500.0]), {}),
     "throughput_by_in_flight": (([ONE, MANY], STATIONS), {}),
     "throughput_over_time": ((MANY, PREDICTED), {}),

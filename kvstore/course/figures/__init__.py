@@ -5,6 +5,7 @@ figure under the same name and with the same arguments.
 """
 
 from kvstore.course.figures.bars import calls_over_time, reply_order
+from kvstore.course.figures.beside import side_by_side
 from kvstore.course.figures.climbs import (
     residence_in_climb,
     threads_in_climb,
@@ -39,6 +40,7 @@ __all__ = [
     "mix",
     "reply_order",
     "residence_in_climb",
+    "side_by_side",
     "threads_in_climb",
     "throughput",
     "throughput_by_in_flight",

@@ -11,9 +11,6 @@ from kvstore.course.predictions import HasValue
 from kvstore.course.rendering import TIMES
 from kvstore.measure import Run
 
-LOG_FROM = 12.0
-"""From this ratio of the largest to the smallest on, the axis is logarithmic."""
-
 
 def throughput(runs: Runs, predictions: Predictions = None, *, ax: Axes | None = None) -> Axes:
     """Measured dots with their 95 % interval, one row for each run, and predicted lines.
@@ -46,7 +43,7 @@ def throughput(runs: Runs, predictions: Predictions = None, *, ax: Axes | None =
         for place, (name, value) in enumerate(sorted(across.items(), key=_value)):
             _line_across(ax, name, number(value) or 0.0, place)
             shown.append(number(value) or 0.0)
-        _scale(ax, shown)
+        style.rates(ax, shown)
         ax.set(yticks=list(rows), xlabel="throughput (operations/s)", ylabel="run")
         ax.set_yticklabels(data.index)
         ax.set_ylim(len(data) - 0.4, -0.6)
@@ -101,13 +98,3 @@ def _line_across(ax: Axes, name: str, value: float, place: int) -> None:
 
 def _value(named: tuple[str, HasValue | float]) -> float:
     return number(named[1]) or 0.0
-
-
-def _scale(ax: Axes, shown: list[float]) -> None:
-    positive = [value for value in shown if value > 0]
-    if positive and max(positive) > LOG_FROM * min(positive):
-        ax.set_xscale("log")
-        style.plain_numbers(ax.xaxis)
-        ax.margins(x=0.12)
-    else:
-        ax.set_xlim(0.0, 1.15 * max(positive, default=1.0))

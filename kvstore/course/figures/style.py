@@ -3,7 +3,7 @@
 Nothing is set globally: the style is in force while one figure is drawn.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, cast
 
@@ -44,6 +44,8 @@ STATIONS: Final = {
 }
 """Colour and hatching of each place where a call spends time."""
 
+LOG_FROM: Final = 12.0
+"""From this ratio of the largest to the smallest throughput on, the axis is logarithmic."""
 DPI: Final = 80
 PAPER: Final = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
 """The ground of a number that stands on a bar or beside a line."""
@@ -92,6 +94,17 @@ def rate(value_per_s: float) -> str:
     if value_per_s >= 100:
         return f"{value_per_s:,.0f}/s"
     return f"{value_per_s:.4g}/s"
+
+
+def rates(ax: Axes, shown: Iterable[float]) -> None:
+    """The x axis for these throughputs: logarithmic where they lie far apart, else from 0."""
+    positive = [value for value in shown if value > 0]
+    if positive and max(positive) > LOG_FROM * min(positive):
+        ax.set_xscale("log")
+        plain_numbers(ax.xaxis)
+        ax.margins(x=0.12)
+    else:
+        ax.set_xlim(0.0, 1.15 * max(positive, default=1.0))
 
 
 def plain_numbers(axis: Axis) -> None:

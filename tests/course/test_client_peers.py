@@ -1,0 +1,112 @@
+"""course/peers: clients of other makes, found, run in bounded time, and counted by the server."""
+
+import math
+import sys
+
+import pytest
+
+from kvstore.course import peers
+from kvstore.course.peers import programs
+from kvstore.course.peers.h2load import parsed
+
+SAID = """
+finished in 1.03s, 675.00 req/s, 41.15KB/s
+requests: 675 total, 775 started, 675 done, 675 succeeded, 0 failed, 0 errored, 0 timeout
+                     min         max         mean         sd        +/- sd
+time for request:     1.87ms       1.25s     131.68ms     62.41ms    67.85%
+time for connect:      143us       347us       246us        64us    60.00%
+time to 1st byte:     3.72ms    254.34ms    104.86ms    104.71ms    80.00%
+req/s           :      58.70       69.63       65.99        4.31    80.00%
+"""
+
+
+@pytest.fixture(params=["h2load", "ghz"])
+def peer(request):
+    if programs.path_of(request.param) is None:
+        pytest.skip(f"{request.param} is not installed; .ci/run installs it where it can")
+    return getattr(peers, request.param)
+
+
+@pytest.fixture
+def nothing_installed(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(programs, "OURS", tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+def test_h2loads_table_is_read_in_milliseconds():
+    table = parsed(SAID)
+
+    assert [1.87, 1250.0, 131.68, 62.41, 67.85] == list(table.loc["request (ms)"])
+    assert [0.143, 0.347, 0.246, 0.064, 60.0] == pytest.approx(list(table.loc["connect (ms)"]))
+    assert [58.7, 69.63, 65.99, 4.31, 80.0] == list(table.loc["calls/s of a connection"])
+
+
+@pytest.mark.parametrize(
+    "said", ["", SAID.replace("time for connect", "?"), SAID.replace("1.87ms", "soon")]
+)
+def test_a_table_that_cannot_be_read_is_an_error(said):
+    with pytest.raises(peers.PeerFailed, match="h2load printed"):
+        parsed(said)
+
+
+@pytest.mark.slow
+def test_a_peer_is_answered_ok_as_often_as_it_says(peer, quick_server):
+    run = peer(quick_server, connections=3, streams=2, requests=60)
+
+    assert run.all_ok
+    assert (60, 60, 60) == (run.requests, run.succeeded, run.answered_ok)
+    assert run.throughput_per_s == 60 / run.window_s
+    assert "request (ms)" in run.table.index
+    assert run.table.loc["request (ms)", "min"] > 0
+    assert not math.isnan(run.table.loc["request (ms)", "within 1 sd (%)"])
+
+
+@pytest.mark.slow
+def test_what_http_calls_a_success_is_not_taken_for_one(quick_server, monkeypatch):
+    """An empty key: INVALID_ARGUMENT inside HTTP 200, and only the server knows."""
+    if programs.path_of("h2load") is None:
+        pytest.skip("h2load is not installed")
+    monkeypatch.setattr(sys.modules[parsed.__module__], "KEY", b"")
+    run = peers.h2load(quick_server, requests=20)
+
+    assert (20, 0, False, 0.0) == (
+        run.succeeded,
+        run.answered_ok,
+        run.all_ok,
+        run.throughput_per_s,
+    )
+
+
+@pytest.mark.slow
+def test_a_peer_that_takes_too_long_is_stopped(peer, own_server):
+    server = own_server(read_delay_s=0.2)
+    with pytest.raises(peers.PeerFailed, match=r"did not end within 0\.3 s and was stopped"):
+        peer(server, requests=100, timeout_s=0.3)
+    assert server.alive()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["h2load", "ghz"])
+def test_a_peer_that_is_missing_says_how_to_get_it(name, nothing_installed, quick_server, capsys):
+    assert not peers.found(name)
+    assert "is not installed here" in capsys.readouterr().out
+    with pytest.raises(peers.NotInstalled, match=f"{name} is not installed here. .*install"):
+        getattr(peers, name)(quick_server, requests=1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"connections": 0, "requests": 1}, "connections must be a whole number"),
+        ({"streams": 1.5, "requests": 1}, "streams must be a whole number"),
+        ({"connections": 2, "streams": 3, "requests": 5}, "need at least 6 requests"),
+    ],
+)
+def test_numbers_that_make_no_sense_are_refused(asked, says):
+    with pytest.raises(ValueError, match=says):
+        peers.h2load("127.0.0.1:1", **asked)
+
+
+def test_the_scenarios_are_those_of_the_source():
+    assert [1, 10, 10, 100, 100, 1000] == [each.in_flight for each in peers.SCENARIOS.values()]
