@@ -25,6 +25,8 @@ from typing import IO, Any
 import psutil
 
 POLL_S = 0.2
+STOP = "stop"
+"""The word by which a parent asks its child to finish."""
 ORPHANED = 70
 """Exit status of a process that ended because its parent was gone."""
 
@@ -70,9 +72,13 @@ class Child:
 
     def ask_to_stop(self) -> None:
         """Ask the child to finish; return at once."""
+        self.tell(STOP)
+
+    def tell(self, word: str) -> None:
+        """Write a line on the child's standard input; return at once."""
         assert self.popen.stdin is not None
         try:
-            self.popen.stdin.write("stop\n")
+            self.popen.stdin.write(f"{word}\n")
             self.popen.stdin.flush()
         except (OSError, ValueError):
             pass  # it is gone already
@@ -136,27 +142,37 @@ def _shielded(action: Callable[[], None]) -> None:
         usual(*came[-1])
 
 
-def end_with_parent(parent_pid: int, on_stop: Callable[[], object]) -> None:
+def end_with_parent(
+    parent_pid: int,
+    on_stop: Callable[[], object],
+    on_word: Callable[[str], object] = lambda word: None,
+) -> None:
     """End this process when its parent goes; call `on_stop` when the parent asks for it.
 
     Returns at once; two daemon threads watch. `parent_pid` is what the parent said its
-    process id is: it may be gone before this process could ask.
+    process id is: it may be gone before this process could ask. `on_word` is called with
+    every other line that the parent tells.
     """
     threading.Thread(
-        target=_watch_input, args=(on_stop,), name="lifeline-input", daemon=True
+        target=_watch_input, args=(on_stop, on_word), name="lifeline-input", daemon=True
     ).start()
     threading.Thread(
         target=_watch_parent, args=(parent_pid,), name="lifeline-parent", daemon=True
     ).start()
 
 
-def _watch_input(on_stop: Callable[[], object]) -> None:
+def _watch_input(on_stop: Callable[[], object], on_word: Callable[[str], object]) -> None:
     # os.read, not sys.stdin: a thread waiting inside a buffered reader holds its lock
     # while the interpreter shuts down, and that is fatal.
+    rest = b""
     while said := os.read(0, 1024):
-        if b"stop" in said:
-            on_stop()
-            return  # a graceful stop is under way; the parent still waits for us
+        *lines, rest = (rest + said).split(b"\n")
+        for line in lines:
+            word = line.decode().strip()
+            if word == STOP:
+                on_stop()
+                return  # a graceful stop is under way; the parent still waits for us
+            on_word(word)
     os._exit(ORPHANED)
 
 

@@ -221,6 +221,30 @@ def test_a_child_that_does_not_listen_is_ended_anyway(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+def test_a_child_hears_every_word_until_it_is_asked_to_stop(tmp_path, monkeypatch):
+    source = f"""
+import os, sys, threading
+sys.path.insert(0, {os.getcwd()!r})
+from kvstore.lifeline import end_with_parent
+stop = threading.Event()
+end_with_parent(int(sys.argv[2]), stop.set, lambda word: print(word, flush=True))
+stop.wait()
+"""
+    (tmp_path / "listener.py").write_text(source)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with child("listener", []) as process:
+        for word in ("open 1.5", "one\ntwo", "nonstop"):
+            process.tell(word)
+        stdout = process.popen.stdout
+        assert stdout is not None
+        heard = [stdout.readline().strip() for _ in range(4)]
+        process.ask_to_stop()
+
+        assert ["open 1.5", "one", "two", "nonstop"] == heard
+        assert 0 == process.ended(HANG_S)
+
+
+@pytest.mark.slow
 def test_what_a_child_says_on_standard_error_is_kept(tmp_path, monkeypatch):
     """Any amount of it: a pipe that nobody reads would stop the child."""
     (tmp_path / "loud.py").write_text("import sys; sys.stderr.write('x' * 1_000_000); sys.exit(5)")

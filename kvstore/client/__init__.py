@@ -9,7 +9,8 @@ connections, route   the connections of a client, and which of them a call takes
 stream, requests, channel   one open pipeline, messages, reaching the right server
 watch, reach   looking on while a run lasts: memory, and a server that has gone
 load        run(): all of it together, from this process
-process     run_in_process(): the same from a process of its own
+process     run_in_process(): the same from a process of its own, or from several
+part, gate, generators, together   what each of several does, and the one run they make
 """
 
 from kvstore.client import load, pacing, strategies, workload

@@ -4,12 +4,16 @@ import argparse
 import json
 import math
 import os
+import signal
 import sys
 from collections.abc import Sequence
+from typing import Any
 
-from kvstore.client import load, pacing, strategies
+from kvstore.client import NotEnoughMemory, load, pacing, run_in_process, strategies
 from kvstore.client.channel import Target
-from kvstore.client.process import EXIT_STATUS
+from kvstore.client.gate import Gate
+from kvstore.client.generators import ENDED, EXIT_STATUS
+from kvstore.client.part import WHOLE, Part
 from kvstore.client.workload import Workload
 from kvstore.lifeline import end_with_parent, interrupt_main
 from kvstore.measure.audit import audit
@@ -34,6 +38,8 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--connections", type=int, default=1, metavar="C",
         help="connections that share the calls in flight evenly (default 1)")  # fmt: skip
+    add("--processes", type=int, default=1, metavar="P",
+        help="share the load out among so many generator processes (default 1)")  # fmt: skip
     add("--duration-s", type=float, default=None, metavar="S", help="seconds (default 10)")
     add("--calls", type=int, default=None, metavar="N", help="end after so many calls")
     add("--rate-per-s", type=float, default=None, metavar="R",
@@ -51,6 +57,7 @@ def parser() -> argparse.ArgumentParser:
     add("--save", default=None, metavar="FILE", help="write the run to this file")
     add("--identity", default=None, help="what the server must say it is")
     add("--sample-interval-s", type=float, default=0.25, help=argparse.SUPPRESS)
+    add("--part", type=Part.parse, default=WHOLE, help=argparse.SUPPRESS)
     add("--end-with-parent", type=int, default=None, metavar="PID",
         help="end with this parent, and print samples as JSON lines for it")  # fmt: skip
     return parse
@@ -60,45 +67,68 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
     options = parser().parse_args(arguments)
     for_parent = options.end_with_parent is not None
+    gate = Gate()
     if for_parent:
-        end_with_parent(options.end_with_parent, interrupt_main)
+        alone = options.part == WHOLE
+        stop = interrupt_main if alone else gate.stop
+        end_with_parent(options.end_with_parent, stop, gate.hear)
     if options.duration_s is None and options.calls is None:
         options.duration_s = 10.0
-    rate = options.rate_per_s
     try:
-        run = load.run(
-            BY_NAME[options.strategy],
-            Target(options.address, options.identity),
-            Workload(**options.workload),
-            in_flight=options.in_flight,
-            connections=options.connections,
-            duration_s=options.duration_s,
-            calls=options.calls,
-            due_times=None if rate is None else pacing.constant_rate(rate),
-            deadline_s=options.deadline_s,
-            memory_ceiling_bytes=options.memory_ceiling_mb * 1e6,
-            on_sample=_tell_parent if for_parent else _show,
-            sample_interval_s=options.sample_interval_s,
-            metadata=options.metadata,
-            settle_garbage=not options.leave_garbage,
-            **options.options,
-        )
+        run = _run(options, for_parent, gate)
     except (load.RunInterrupted, load.RunFailed) as ended:
         _finish(ended.run, options.save, for_parent)
         if not isinstance(ended, load.RunInterrupted):
             print(f"error: {ended}", file=sys.stderr)
         return 130 if isinstance(ended, load.RunInterrupted) else 1
-    except (ValueError, TypeError, OSError, RuntimeError) as wrong:
+    except (ValueError, TypeError, OSError, RuntimeError, NotEnoughMemory) as wrong:
         print(f"error: {wrong}", file=sys.stderr)
         return EXIT_STATUS.get(type(wrong), EXIT_STATUS[ValueError])
     _finish(run, options.save, for_parent)
     return 0
 
 
+def _run(options: argparse.Namespace, for_parent: bool, gate: Gate) -> Run:
+    strategy = BY_NAME[options.strategy]
+    server = Target(options.address, options.identity)
+    workload = Workload(**options.workload)
+    settings: dict[str, Any] = {
+        "in_flight": options.in_flight,
+        "connections": options.connections,
+        "metadata": options.metadata,
+        "settle_garbage": not options.leave_garbage,
+        "duration_s": options.duration_s,
+        "calls": options.calls,
+        "deadline_s": options.deadline_s,
+        "memory_ceiling_bytes": options.memory_ceiling_mb * 1e6,
+        "on_sample": _tell_parent if for_parent else _show,
+        "sample_interval_s": options.sample_interval_s,
+        **options.options,
+    }
+    rate, part = options.rate_per_s, options.part
+    if options.processes != 1:
+        return run_in_process(
+            strategy, server, workload, processes=options.processes, rate_per_s=rate, **settings
+        )
+    return load.run(
+        strategy,
+        server,
+        part.workload(workload),
+        due_times=None if rate is None else part.due_times(pacing.constant_rate(rate)),
+        part=part,
+        gate=None if part == WHOLE else gate,
+        **settings,
+    )
+
+
 def _finish(run: Run, path: str | None, for_parent: bool) -> None:
+    if for_parent:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the end has come already: keep the run
     if path:
         run.save(path)
-    if not for_parent:
+    if for_parent:
+        print(json.dumps({ENDED: run.outcome}), flush=True)
+    else:
         print(f"\r{'':70}\r{summary(run).to_string()}\n{audit(run)}")
 
 

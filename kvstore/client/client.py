@@ -65,6 +65,8 @@ class Client:
         self.issued = 0
         self.issued_operations = 0
         self._origin_s = time.perf_counter()
+        self._started = False
+        """Whether the clock was started for good, from outside."""
         self._idle = threading.Event()
         self._draining = False
         self._error: BaseException | None = None
@@ -77,10 +79,14 @@ class Client:
 
     def _begin(self) -> None:
         """All connections stand: unless calls were made already, the clock begins anew."""
-        if not self.issued:
+        if not self._started and not self.issued:
             self._origin_s = time.perf_counter()
             if self._on_start is not None:
                 self._on_start()
+
+    def start_clock(self, origin_s: float) -> None:
+        """Count seconds from this reading of `time.perf_counter`, and never anew."""
+        self._origin_s, self._started = origin_s, True
 
     @property
     def in_flight(self) -> int:

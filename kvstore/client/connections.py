@@ -63,15 +63,19 @@ class Connections:
         peers = {each.peer for each in self.opened}
         return 0 if "" in peers else len(peers)
 
+    def stand(self) -> None:
+        """Open those that the calls of threads take, unless all stand or a loop has its own."""
+        with self._lock:
+            if not self._methods and not self._amethods:
+                self.opened = open_all(self._targets, self._channels)
+                self._methods = [methods(each.channel) for each in self.opened]
+                self._on_stand()
+
     def take(self, operation: Operation) -> tuple[int, dict[int, Any]]:
         """For a call of a thread: its connection, and the methods of it by kind."""
         if self._route is None:
             return 0, self._methods[0]
-        with self._lock:
-            if not self._methods:
-                self.opened = open_all(self._targets, self._channels)
-                self._methods = [methods(each.channel) for each in self.opened]
-                self._on_stand()
+        self.stand()
         number = self._route.take(operation)
         return number, self._methods[number]
 

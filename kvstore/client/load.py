@@ -22,11 +22,14 @@ from kvstore.client.channel import (
     target_of,
 )
 from kvstore.client.client import Client
+from kvstore.client.gate import Gate
+from kvstore.client.part import WHOLE, Part
 from kvstore.client.schedule import Schedule
 from kvstore.client.strategies import Strategy, futures, pipelined
+from kvstore.client.telling import moments, status_after, told
 from kvstore.client.watch import OnSample, Watch
 from kvstore.client.workload import Operations, Workload
-from kvstore.measure.collector import Collections, Moment, watched_collector, with_server
+from kvstore.measure.collector import watched_collector, with_server
 from kvstore.measure.host import describe_host
 from kvstore.measure.recorder import MOST_OPERATIONS
 from kvstore.measure.run import Run
@@ -71,6 +74,8 @@ def run(
     sample_interval_s: float = 0.1,
     metadata: Mapping[str, str] | None = None,
     settle_garbage: bool = True,
+    part: Part = WHOLE,
+    gate: Gate | None = None,
     **options: Any,
 ) -> Run:
     """Make calls until the duration or the count is up; return once every one has ended.
@@ -86,6 +91,9 @@ def run(
     example `pacing.joins(pacing.climb(0, 250, steps=250, over_s=30))`; without it all begin at
     once. Strategies with callers of their own know it: `threads` and `tasks`.
 
+    One of several generators that make a run together is told its `part`, whose keys no other
+    asks for. When all is ready it waits at the `gate`; the clock counts from its opening.
+
     Raises:
         ValueError: a setting makes no sense.
         ServerNotReached, WrongServer: see `channel.connected`.
@@ -96,7 +104,8 @@ def run(
     limits = _checked(strategy, in_flight, connections, duration_s, calls, deadline_s, options)
     if joins is not None:
         options["joins"] = joining.checked(joins, in_flight, strategy)
-    operations = Operations(workload, salt=secrets.token_hex(4))
+    owns = None if part == WHOLE else part.owns
+    operations = Operations(workload, salt=secrets.token_hex(4), owns=owns)
     target = target_of(server)
     quiet = garbage.settled() if settle_garbage else nullcontext()
     with connected(target) as (channel, before), quiet, watched_collector() as collector:
@@ -115,17 +124,17 @@ def run(
             connections=connections,
             on_start=sampler.start_over,
         )
-        watch = Watch(client, sampler, target.address, memory_ceiling_bytes)
+        watch = Watch(client, sampler, target.address, memory_ceiling_bytes, gate)
         schedule = Schedule(
-            operations, clock=client.now_s, due_times=due_times, guard=watch.guard, **limits
+            operations, clock=client.now_s, due_times=due_times, guard=watch.admit, **limits
         )
-        began_unix_s = time.time() - client.now_s()
         started_at = datetime.now().astimezone().isoformat(timespec="milliseconds")
         with closing(client):
             watch.run(strategy, schedule, in_flight, options, on_sample, sample_interval_s)
+        began_unix_s = time.time() - client.now_s()  # now: the clock began with the first call
         records = client.recorder.array()
         client_cpu, server_cpu = watch.sampler.cpu()
-        after = _status_after(channel, target, watch.outcome)
+        after = status_after(channel, target, watch.outcome)
         finished = Run(
             strategy=getattr(strategy, "__name__", "strategy"),
             in_flight=0 if strategy is futures else in_flight,
@@ -140,14 +149,14 @@ def run(
                 "connections": connections,
                 **options,
             },
-            server=_told(before, after),
+            server=told(before, after),
             host=describe_host(),
             started_at=started_at,
             window_s=float(records["done_s"].max()) if len(records) else watch.elapsed_s,
             issued=client.issued,
             outcome=watch.outcome,
             records=records,
-            samples=with_server(watch.sampler.frame(), _moments(after), began_unix_s),
+            samples=with_server(watch.sampler.frame(), moments(after), began_unix_s),
             connections=_verified(client, before),
             connect_s=[each.connect_s for each in client.connections.opened],
             client_cpu=client_cpu,
@@ -227,45 +236,6 @@ def _preload(channel: grpc.Channel, target: Target, operations: Operations) -> N
             f"none of {len(wanted)} keys could be created at {target.address} before the run:"
             " start a fresh server, or another seed if it holds these keys already"
         )
-
-
-def _status_after(
-    channel: grpc.Channel, target: Target, outcome: str
-) -> pb.GetServerStatusResponse | None:
-    """What the server counts now; None when it cannot be asked any more."""
-    if outcome in ("server gone", "memory ceiling"):
-        return None
-    try:
-        return server_status(channel, target, 2.0)
-    except (ServerNotReached, ValueError):  # too busy to answer, or the channel was closed
-        return None
-
-
-def _moments(status: pb.GetServerStatusResponse | None) -> list[Moment]:
-    """How the server's collections rose; empty when it does not tell."""
-    return [
-        Moment(row.at_unix_s, Collections(row.young, row.middle, row.full, row.pause_s))
-        for row in (status.collections if status else ())
-    ]
-
-
-def _told(
-    before: pb.GetServerStatusResponse, after: pb.GetServerStatusResponse | None
-) -> dict[str, Any]:
-    """What the server says of itself, with the operations it answered during the run."""
-    told: dict[str, Any] = {
-        "identity": before.identity,
-        "settings": json.loads(before.settings_json or "{}"),
-        "versions": dict(before.versions),
-        "operations": None,
-    }
-    if after is not None and after.settings_json:
-        told["operations"] = {
-            name: count - before.operations.get(name, 0)
-            for name, count in after.operations.items()
-            if count > before.operations.get(name, 0)
-        }
-    return told
 
 
 def _returned_or_raised(run: Run, watch: Watch, target: Target) -> Run:

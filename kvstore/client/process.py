@@ -1,4 +1,4 @@
-"""A run made from a process of its own.
+"""A run made from a process of its own, or from several that make it together.
 
 For figures that the notebook's kernel would disturb, and for runs that are allowed to
 fill memory: the kernel is never at risk, because it is not where the calls are.
@@ -7,35 +7,22 @@ fill memory: the kernel is never at risk, because it is not where the calls are.
 import json
 import math
 import tempfile
-import threading
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Any
 
-import psutil
-
-from kvstore.client.channel import ServerNotReached, WrongServer, target_of
+from kvstore.client.channel import target_of
+from kvstore.client.generators import Generators, not_begun
 from kvstore.client.load import RunFailed, RunInterrupted, ServerGone
-from kvstore.client.strategies import Strategy
+from kvstore.client.part import parts
+from kvstore.client.strategies import Strategy, futures
+from kvstore.client.together import ServerCount, together
 from kvstore.client.watch import OnSample
 from kvstore.client.workload import Workload
-from kvstore.lifeline import Child, child
+from kvstore.lifeline import child
 from kvstore.measure.host import available_memory_bytes
 from kvstore.measure.run import Run
-from kvstore.measure.sampler import Sample
-
-WATCHDOG = 1.08
-"""When client or server outgrows the ceiling by this factor, the client is ended from outside."""
-LOOK_S = 0.02
-END_S = 30.0
-"""Seconds the process gets to end its calls and save its run after Ctrl-C."""
-
-
-EXIT_STATUS: dict[type[Exception], int] = {ServerNotReached: 3, WrongServer: 4, ValueError: 2}
-"""How `python -m kvstore.client` ends when the run cannot begin."""
 
 
 class NotEnoughMemory(MemoryError):
@@ -47,6 +34,7 @@ def run_in_process(
     server: object,
     workload: Workload,
     *,
+    processes: int = 1,
     in_flight: int = 1,
     connections: int = 1,
     duration_s: float | None = None,
@@ -66,56 +54,115 @@ def run_in_process(
     memory and the server's and stops by itself; this one looks at both as well, and ends the
     client should that fail.
 
+    With several `processes` the load comes from as many generators, which begin together and
+    count by one clock; their calls make one run. `in_flight`, `calls`, `rate_per_s` and the
+    keys that the workload preloads are those of the whole, shared out among them; each draws
+    from a seed of its own and asks for keys of its own. What else a strategy can be told
+    (`connections`, `batch`, `streams`) is told to each. When one of them fails, all end.
+
     Raises:
-        NotEnoughMemory: less than twice the ceiling is free for each of both processes'
-            growth, so the attempt could hurt the machine.
+        ValueError: a setting makes no sense, or is too small to be shared out.
+        NotEnoughMemory: less than twice the ceiling is free for each process's growth, so the
+            attempt could hurt the machine.
+        RunFailed: also when a generator was killed; `.run` then lacks its calls, and says so.
         and whatever `load.run` raises.
     """
+    shares = parts(processes)
+    unlimited = strategy is futures
+    if processes > 1:
+        _refuse_too_small(processes, calls=calls, in_flight=None if unlimited else in_flight)
     _refuse_without_room(memory_ceiling_bytes)
     target = target_of(server)
     if options.get("joins") is not None:
+        if processes > 1:
+            raise ValueError("callers join one by one in one process only: leave out processes")
         options["joins"] = list(options["joins"])  # it travels as text
+    whole = {
+        "connections": connections,
+        "metadata": json.dumps(dict(metadata or {})),
+        "identity": target.identity,
+        "deadline-s": deadline_s,
+        "workload": json.dumps(workload.as_dict()),
+        "options": json.dumps(options),
+        "sample-interval-s": sample_interval_s,
+        "duration-s": duration_s,
+        "rate-per-s": rate_per_s,
+        "leave-garbage": not settle_garbage,
+        "memory-ceiling-mb": _mb(memory_ceiling_bytes),
+    }
+    looking = {
+        "server_pids": getattr(server, "pids", ()),
+        "on_sample": on_sample,
+        "ceiling_bytes": memory_ceiling_bytes,
+    }
     with tempfile.TemporaryDirectory(prefix="kvstore-run-") as folder:
-        path = Path(folder) / "run.npz"
-        arguments = [
-            strategy.__name__,
-            target.address,
-            f"--in-flight={in_flight}",
-            f"--connections={connections}",
-            f"--deadline-s={deadline_s}",
-            f"--workload={json.dumps(workload.as_dict())}",
-            f"--options={json.dumps(options)}",
-            f"--sample-interval-s={sample_interval_s}",
-            f"--metadata={json.dumps(dict(metadata or {}))}",
-            *([] if settle_garbage else ["--leave-garbage"]),
-            f"--save={path}",
-        ]
-        for name, value in {
-            "identity": target.identity,
-            "duration-s": duration_s,
-            "calls": calls,
-            "rate-per-s": rate_per_s,
-            "memory-ceiling-mb": None
-            if math.isinf(memory_ceiling_bytes)
-            else memory_ceiling_bytes / 1e6,
-        }.items():
-            if value is not None:
-                arguments.append(f"--{name}={value}")
-        with child("kvstore.client", arguments) as process:
-            watched = [process.pid, getattr(server, "pid", process.pid)]
-            interrupted = _look_on(process, watched, on_sample, memory_ceiling_bytes)
-            said = process.error_text()
-        if not path.exists():
-            if interrupted:
-                raise KeyboardInterrupt  # before the run began: there is nothing to account for
-            raise _error(said, process.popen.returncode)
-        run = Run.load(path)
-    if interrupted or run.outcome == "interrupted":
+        paths = [Path(folder) / f"run-{part.number}.npz" for part in shares]
+        commands = []
+        for part, path in zip(shares, paths, strict=True):
+            own = {
+                "in-flight": in_flight if unlimited else part.count(in_flight),
+                "calls": calls if calls is None else part.count(calls),
+                "part": part if processes > 1 else None,
+                "save": path,
+            }
+            commands.append([strategy.__name__, target.address, *_flags({**whole, **own})])
+        if processes == 1:
+            generators = _looked_on(commands, **looking)
+            return _alone(generators, _saved(paths[0]))
+        with ServerCount(target) as count:
+            generators = _looked_on(commands, **looking, before_all=count.begin)
+            runs = [_saved(path) for path in paths]
+            asked = {"workload": workload.as_dict(), "calls": calls}
+            return together(generators, runs, count, asked)
+
+
+def _flags(options: Mapping[str, object]) -> list[str]:
+    """The options as a command line has them; none for None, and no value for True."""
+    return [
+        f"--{name}" if value is True else f"--{name}={value}"
+        for name, value in options.items()
+        if value is not None and value is not False
+    ]
+
+
+def _mb(size_bytes: float) -> float | None:
+    return None if math.isinf(size_bytes) else size_bytes / 1e6
+
+
+def _looked_on(commands: Sequence[Sequence[str]], **looking: Any) -> Generators:
+    """Run these client processes until all have ended, one way or another."""
+    with ExitStack() as running:
+        children = [running.enter_context(child("kvstore.client", each)) for each in commands]
+        generators = Generators(children, **looking)
+        generators.look_on()
+    return generators
+
+
+def _saved(path: Path) -> Run | None:
+    return Run.load(path) if path.exists() else None
+
+
+def _alone(generators: Generators, run: Run | None) -> Run:
+    (client,) = generators.all
+    if run is None:
+        if generators.interrupted:
+            raise KeyboardInterrupt  # before the run began: there is nothing to account for
+        raise not_begun(client.said, client.child.popen.returncode)
+    if generators.interrupted or run.outcome == "interrupted":
         raise RunInterrupted(run)
-    if process.popen.returncode == 1:
+    if client.child.popen.returncode == 1:
         kind = ServerGone if run.outcome == "server gone" else RunFailed
-        raise kind(said.removeprefix("error: "), run)
+        raise kind(client.said, run)
     return run
+
+
+def _refuse_too_small(processes: int, **counts: int | None) -> None:
+    for name, value in counts.items():
+        if value is not None and not value >= processes:
+            raise ValueError(
+                f"{processes} processes share {name}, so it must be {processes} or more,"
+                f" got {value!r}"
+            )
 
 
 def _refuse_without_room(ceiling_bytes: float) -> None:
@@ -128,68 +175,3 @@ def _refuse_without_room(ceiling_bytes: float) -> None:
             f" server, but only {free_bytes / 1e6:,.0f} MB are free: close other programs, or"
             f" set memory_ceiling_bytes to {free_bytes / 2e6:,.0f}e6 or less"
         )
-
-
-def _look_on(
-    process: Child, watched: list[int], on_sample: OnSample | None, ceiling_bytes: float
-) -> bool:
-    """Pass samples on until the process ends; return whether Ctrl-C came meanwhile."""
-    guarded, started = not math.isinf(ceiling_bytes), False
-    interrupted, end_s = False, math.inf
-    with _lines_of(process) as lines:
-        while process.alive() and time.perf_counter() < end_s:
-            try:
-                # Not before the first sample: a process that starts above the ceiling says so.
-                if guarded and started and _most_bytes(watched) > WATCHDOG * ceiling_bytes:
-                    process.popen.kill()
-                line = lines.get(timeout=LOOK_S)
-                started = True
-                if on_sample is not None and line:
-                    on_sample(Sample(*json.loads(line)))
-            except Empty:
-                pass
-            except KeyboardInterrupt:
-                if interrupted:
-                    break
-                interrupted = True
-                process.ask_to_stop()
-                end_s = time.perf_counter() + END_S
-    return interrupted
-
-
-def _most_bytes(pids: list[int]) -> int:
-    """Resident memory of the largest of these processes, 0 when none runs any more."""
-    most = 0
-    for pid in pids:
-        with suppress(psutil.NoSuchProcess):
-            most = max(most, psutil.Process(pid).memory_info().rss)
-    return most
-
-
-@contextmanager
-def _lines_of(process: Child) -> Iterator["SimpleQueue[str]"]:
-    """What the process prints, line by line, as it comes."""
-    lines: SimpleQueue[str] = SimpleQueue()
-    stdout = process.popen.stdout
-    assert stdout is not None
-
-    def read() -> None:
-        for line in stdout:
-            lines.put(line)
-
-    reader = threading.Thread(target=read, daemon=True)
-    reader.start()
-    yield lines
-    reader.join(1.0)
-
-
-def _error(said: str, status: int | None) -> Exception:
-    """The error for a process that left no run behind."""
-    for kind, its_status in EXIT_STATUS.items():
-        if status == its_status:
-            return kind(said.removeprefix("error: "))
-    return RuntimeError(
-        f"the client's process ended without saving its run (exit status {status}):"
-        f" {said or 'it said nothing'}. If it was ended for its memory, lower the ceiling or"
-        " the rate."
-    )

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kvstore.client.client import Client
+from kvstore.client.gate import Gate
 from kvstore.client.reach import Reach
 from kvstore.client.schedule import Schedule
 from kvstore.client.strategies import Strategy
@@ -28,7 +29,12 @@ class Watch:
     """Looks on while a strategy runs: samples, guards memory, and ends it in order."""
 
     def __init__(
-        self, client: Client, sampler: Sampler, address: str, ceiling_bytes: float
+        self,
+        client: Client,
+        sampler: Sampler,
+        address: str,
+        ceiling_bytes: float,
+        gate: Gate | None = None,
     ) -> None:
         self.client = client
         self.sampler = sampler
@@ -37,13 +43,30 @@ class Watch:
         self.error: BaseException | None = None
         self.elapsed_s = 0.0
         self._ceiling_bytes = ceiling_bytes
+        self._gate = gate
+        self._began = gate is None
+        """Whether the clock runs that counts: several generators start it together."""
+
+    def admit(self) -> bool:
+        """`guard` as the schedule asks it: its first draw waits at the gate, if there is one.
+
+        By then connections stand. Where threads open theirs with the first call, they do now.
+        """
+        if self._gate is not None and not self._began:
+            self.client.connections.stand()
+            self.client.start_clock(self._gate.wait())
+            self.sampler.start_over()
+            self._began = True
+        return self.guard()
 
     def guard(self) -> bool:
         """Whether to send no more. The schedule asks every few calls: memory can grow fast."""
+        if self.outcome == "complete" and self._gate is not None and self._gate.closed:
+            self.outcome = "interrupted"
         if self.outcome == "complete" and self._over_the_ceiling():
             self.outcome = "memory ceiling"
             self._sample(None)  # the look that found it is the highest there will be
-        return self.outcome == "memory ceiling"
+        return self.outcome in ("memory ceiling", "interrupted")
 
     def _over_the_ceiling(self) -> bool:
         ceiling = self._ceiling_bytes
@@ -73,6 +96,8 @@ class Watch:
 
         threading.Thread(target=work, name="strategy", daemon=True).start()
         try:
+            if self._gate is not None:
+                self._gate.inside = True
             self._look_on(ended, schedule, on_sample, interval_s)
         except KeyboardInterrupt:
             self.outcome = "interrupted"
@@ -99,7 +124,7 @@ class Watch:
         shown_s = -math.inf
         while not ended.is_set() and self.outcome == "complete":
             now_s = self.client.now_s()
-            if now_s - shown_s >= interval_s:
+            if self._began and now_s - shown_s >= interval_s:
                 shown_s = now_s
                 self._sample(on_sample)
             self.guard()

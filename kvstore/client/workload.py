@@ -204,14 +204,18 @@ class Operations:
 
     The seed decides kinds and sizes. The bytes of the keys also depend on `salt`, another one
     for each run: a second run against the same server would otherwise ask for the keys of
-    the first, and every create would be refused.
+    the first, and every create would be refused. Of several generators that make one run
+    together, each draws new keys until it `owns` one: see `Part`.
 
     A key counts as known once its create was answered OK, and no longer once a delete
     for it was drawn. With no key known, every draw is a create.
     """
 
-    def __init__(self, workload: Workload, salt: str = "") -> None:
+    def __init__(
+        self, workload: Workload, salt: str = "", owns: Callable[[bytes], bool] | None = None
+    ) -> None:
         self.workload = workload
+        self._owns = owns
         self.known = KEY_CHOICES[workload.key_choice](workload)
         self._rng = random.Random(workload.seed)
         self._key_rng = random.Random(f"{workload.seed} {salt}")
@@ -266,7 +270,10 @@ class Operations:
         return self._kinds[-1]
 
     def _new_key(self) -> bytes:
-        return self._key_rng.randbytes(self._size(self.workload.key_bytes_mean, 16 * 1024))
+        while True:
+            key = self._key_rng.randbytes(self._size(self.workload.key_bytes_mean, 16 * 1024))
+            if self._owns is None or self._owns(key):
+                return key
 
     def _value(self) -> bytes:
         size = self._size(self.workload.value_bytes_mean, LARGEST_VALUE_BYTES)

@@ -29,6 +29,11 @@ class Server:
         """The process id."""
         return self.child.pid
 
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The ids of all its processes: this one."""
+        return (self.pid,)
+
     def alive(self) -> bool:
         """Whether the process still runs."""
         return self.child.alive()

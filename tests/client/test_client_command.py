@@ -9,7 +9,8 @@ import pytest
 from kvstore.client import strategies, workload
 from kvstore.client.__main__ import main
 from kvstore.client.channel import ServerNotReached, Target, WrongServer
-from kvstore.client.process import _error, run_in_process
+from kvstore.client.generators import not_begun
+from kvstore.client.process import run_in_process
 from kvstore.measure import Run, audit
 
 SMALL = workload.crud(seed=5, value_bytes_mean=100)
@@ -56,14 +57,14 @@ def test_a_server_that_is_not_there_is_told_from_a_wrong_setting(monkeypatch, ca
         address = f"127.0.0.1:{nobody.getsockname()[1]}"
         status = main(["bounded", address])
 
-    error = _error(capsys.readouterr().err, status)
+    error = not_begun(capsys.readouterr().err.removeprefix("error: "), status)
     assert isinstance(error, ServerNotReached)
     assert str(error).startswith(f"no server answers at {address}")
 
 
 def test_a_process_that_ended_without_a_word_is_told_too():
     assert "(exit status -9): it said nothing. If it was ended for its memory" in str(
-        _error("", -9)
+        not_begun("", -9)
     )
 
 

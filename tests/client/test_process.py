@@ -7,7 +7,7 @@ import time
 import psutil
 import pytest
 
-from kvstore.client import process
+from kvstore.client.generators import Generators, most_bytes
 from kvstore.lifeline import child
 from kvstore.server import serving
 
@@ -25,13 +25,13 @@ def look_on(server, watched, ceiling_bytes, seconds=20):
     arguments = ["blocking", server.address, f"--duration-s={seconds}", "--sample-interval-s=0.1"]
     with child("kvstore.client", arguments) as client:
         began_s = time.perf_counter()
-        process._look_on(client, watched(client), None, ceiling_bytes)
+        Generators([client], watched(client), ceiling_bytes=ceiling_bytes).look_on()
         return client.popen.wait(5), time.perf_counter() - began_s
 
 
 @pytest.mark.parametrize("side", ["client", "server"])
 def test_a_client_is_ended_when_it_or_the_server_outgrows_the_ceiling(server, side):
-    pids = {"client": lambda client: [client.pid], "server": lambda _: [server.pid]}
+    pids = {"client": lambda _: [], "server": lambda _: [server.pid]}
 
     status, ran_s = look_on(server, pids[side], ceiling_bytes=1e6)
 
@@ -50,5 +50,5 @@ def test_processes_that_are_gone_use_no_memory(server):
     gone = psutil.Popen([sys.executable, "-c", ""])
     gone.wait()
 
-    assert process._most_bytes([gone.pid]) == 0
-    assert process._most_bytes([gone.pid, server.pid]) > 1e6
+    assert most_bytes([gone.pid]) == 0
+    assert most_bytes([gone.pid, server.pid]) > 1e6

@@ -1,0 +1,49 @@
+"""What a server tells of itself before and after a run."""
+
+import json
+from typing import Any
+
+import grpc
+
+from kvstore.client.channel import ServerNotReached, Target, server_status
+from kvstore.measure.collector import Collections, Moment
+from kvstore.v1 import server_status_pb2 as pb
+
+
+def status_after(
+    channel: grpc.Channel, target: Target, outcome: str
+) -> pb.GetServerStatusResponse | None:
+    """What the server counts now; None when it cannot be asked any more."""
+    if outcome in ("server gone", "memory ceiling"):
+        return None
+    try:
+        return server_status(channel, target, 2.0)
+    except (ServerNotReached, ValueError):  # too busy to answer, or the channel was closed
+        return None
+
+
+def moments(status: pb.GetServerStatusResponse | None) -> list[Moment]:
+    """How the server's collections rose; empty when it does not tell."""
+    return [
+        Moment(row.at_unix_s, Collections(row.young, row.middle, row.full, row.pause_s))
+        for row in (status.collections if status else ())
+    ]
+
+
+def told(
+    before: pb.GetServerStatusResponse, after: pb.GetServerStatusResponse | None
+) -> dict[str, Any]:
+    """What the server says of itself, with the operations it answered during the run."""
+    words: dict[str, Any] = {
+        "identity": before.identity,
+        "settings": json.loads(before.settings_json or "{}"),
+        "versions": dict(before.versions),
+        "operations": None,
+    }
+    if after is not None and after.settings_json:
+        words["operations"] = {
+            name: count - before.operations.get(name, 0)
+            for name, count in after.operations.items()
+            if count > before.operations.get(name, 0)
+        }
+    return words

@@ -1,0 +1,122 @@
+"""The one run that several generators made, and an account of each of them."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any
+
+from kvstore.client.channel import Target, connected, server_status
+from kvstore.client.generators import Generator, Generators, not_begun
+from kvstore.client.load import RunFailed, RunInterrupted, ServerGone
+from kvstore.client.telling import status_after, told
+from kvstore.measure.merge import merge
+from kvstore.measure.run import Run
+
+LOST = "lost"
+"""How the account names the end of a generator that left no run behind."""
+
+
+class ServerCount:
+    """What the server counts while all generators run: none of them alone could tell.
+
+    Each would count what the others still send when it has ended, or preload when it begins.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._open = ExitStack()
+
+    def __enter__(self) -> "ServerCount":
+        self._channel, self._before = self._open.enter_context(connected(self._target))
+        return self
+
+    def begin(self) -> None:
+        """Count from here on: every generator is ready, and none has sent a call."""
+        self._before = server_status(self._channel, self._target, 5.0)
+
+    def told(self, outcome: str) -> dict[str, Any]:
+        """What the server says of itself, with the operations it answered since `begin`."""
+        return told(self._before, status_after(self._channel, self._target, outcome))
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        self._open.close()
+
+
+def together(
+    generators: Generators, runs: Sequence[Run | None], count: ServerCount, asked: Mapping[str, Any]
+) -> Run:
+    """The run that these are parts of, None standing for a generator that left none.
+
+    Its settings name the `processes`, and under `generators` how each ended, what it sent and
+    what is recorded of it. `asked` are the settings of the whole.
+
+    Raises as `load.run` does. A generator that was killed takes its records with it: then
+    `RunFailed` says how many calls it had sent at its last sign of life.
+    """
+    there = [run for run in runs if run is not None]
+    if not there or not generators.began:
+        if generators.interrupted:
+            raise KeyboardInterrupt  # before the run began: there is nothing to account for
+        first = generators.failed_first or generators.all[0]
+        raise not_begun(first.said, first.child.popen.returncode)
+    merged = merge(there)
+    lost = [each for each, run in zip(generators.all, runs, strict=True) if run is None]
+    outcome = "failed" if lost and merged.outcome != "server gone" else merged.outcome
+    merged = dataclasses.replace(
+        merged,
+        outcome="interrupted" if generators.interrupted else outcome,
+        server=count.told(outcome),
+        settings={
+            **merged.settings,
+            **asked,
+            "processes": len(runs),
+            "generators": [
+                _account(each, run) for each, run in zip(generators.all, runs, strict=True)
+            ],
+        },
+    )
+    if merged.outcome == "interrupted":
+        raise RunInterrupted(merged)
+    if lost:
+        raise RunFailed(_without(lost, generators, merged), merged)
+    if merged.outcome in ("server gone", "failed"):
+        kind = ServerGone if merged.outcome == "server gone" else RunFailed
+        said = (generators.failed_first or generators.all[0]).said
+        raise kind(f"{said}; of all {len(runs)} generators together: {merged!r}", merged)
+    return merged
+
+
+def _account(generator: Generator, run: Run | None) -> dict[str, Any]:
+    """How one generator ended, the calls it sent (at least), and those that are recorded."""
+    if run is not None:
+        return {"outcome": run.outcome, "issued": run.issued, "recorded": len(run.records)}
+    issued = 0 if generator.sample is None else int(generator.sample.issued)
+    return {"outcome": LOST, "issued": issued, "recorded": 0}
+
+
+def _without(lost: Sequence[Generator], generators: Generators, run: Run) -> str:
+    words = []
+    for each in lost:
+        sent = answered = elapsed_s = 0.0
+        if each.sample is not None:
+            sent, answered, elapsed_s = (
+                each.sample.issued, each.sample.answered, each.sample.elapsed_s
+            )  # fmt: skip
+        words.append(
+            f"generator {generators.all.index(each) + 1} of {len(generators.all)} ended with exit"
+            f" status {each.child.popen.returncode} and took its records with it: at"
+            f" {elapsed_s:.1f} s it had sent {sent:,.0f} calls, {answered:,.0f} of them answered"
+        )
+    counted = run.server["operations"]
+    if counted is not None:
+        words.append(
+            f"the server answered {sum(counted.values()):,} operations in all, of which"
+            f" {int(run.records['operations'].sum()):,} are recorded"
+        )
+    return f"{'; '.join(words)}; what is left: {run!r}"

@@ -1,0 +1,100 @@
+"""part.py, gate.py: the parts add up to the whole, and begin when the last one is ready."""
+
+import json
+import threading
+import time
+from itertools import islice
+
+import pytest
+
+from kvstore.client.gate import READY, Gate, opening
+from kvstore.client.pacing import constant_rate
+from kvstore.client.part import SEEDS_APART, WHOLE, Part, parts
+from kvstore.client.workload import Operations, crud, reads
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3, 32])
+@pytest.mark.parametrize("whole", [32, 100, 3001])
+def test_counts_add_up_and_differ_by_one_at_most(processes, whole):
+    counts = [part.count(whole) for part in parts(processes)]
+
+    assert whole == sum(counts)
+    assert max(counts) - min(counts) <= 1
+
+
+def test_due_times_are_dealt_out_in_turn():
+    shares = [list(part.due_times(iter(range(8)))) for part in parts(3)]
+
+    assert [[0, 3, 6], [1, 4, 7], [2, 5]] == shares
+
+
+def test_together_they_keep_the_pace_of_the_whole():
+    due_s = [[*islice(part.due_times(constant_rate(10)), 5)] for part in parts(2)]
+
+    assert [*islice(constant_rate(10), 10)] == sorted(due_s[0] + due_s[1])
+
+
+def test_each_draws_from_a_seed_of_its_own_and_knows_keys_of_its_own():
+    whole = reads(seed=5, keys=7)
+    drawn = [part.workload(whole) for part in parts(3)]
+
+    assert [3, 2, 2] == [each.preload for each in drawn]
+    assert [5, 5 + SEEDS_APART, 5 + 2 * SEEDS_APART] == [each.seed for each in drawn]
+    assert whole is WHOLE.workload(whole)
+    assert 1 == Part(3, 4).workload(reads(keys=2)).preload
+    assert 0 == Part(3, 4).workload(crud()).preload
+
+
+def test_no_two_generators_ask_for_one_key():
+    """Not even with the same seed and salt, and not with keys of a single byte."""
+    asked = [
+        {Operations(crud(key_bytes_mean=1, sizes="fixed"), owns=part.owns).draw().key}
+        | {
+            operation.key
+            for operation in Operations(
+                reads(keys=500, key_bytes_mean=1, sizes="fixed"), owns=part.owns
+            ).preloads()
+        }
+        for part in parts(4)
+    ]
+
+    assert sum(map(len, asked)) == len(set.union(*asked)) > 200
+
+
+@pytest.mark.parametrize("text", ["", "1", "2/2", "-1/2", "0/33", "a/b"])
+def test_what_is_no_part_is_refused(text):
+    with pytest.raises(ValueError, match=r"part|invalid literal"):
+        Part.parse(text)
+
+
+@pytest.mark.parametrize("processes", [0, -1, 33, 1.0, True, "2", None])
+def test_numbers_that_make_no_sense_are_refused(processes):
+    with pytest.raises(ValueError, match="processes must be a whole number from 1 to 32"):
+        parts(processes)
+
+
+def test_a_part_is_written_as_it_is_read():
+    assert [str(Part.parse(str(part))) for part in parts(3)] == ["0/3", "1/3", "2/3"]
+
+
+def test_a_gate_opens_for_all_at_the_same_time(capsys):
+    gates = [Gate(), Gate()]
+    opened: list[float] = []
+    waiting = [
+        threading.Thread(target=lambda gate=gate: opened.append(gate.wait())) for gate in gates
+    ]
+    for thread in waiting:
+        thread.start()
+    for gate in gates:
+        gate.hear("something else")
+    word, opens_s = opening()
+    for gate in gates:
+        gate.hear(word)
+    for thread in waiting:
+        thread.join(5)
+
+    assert [opens_s, opens_s] == opened
+    assert time.perf_counter() >= opens_s
+    told = [json.loads(line)[READY] for line in capsys.readouterr().out.splitlines()]
+    assert all(ready_s < opens_s for ready_s in told)
+    assert 2 == len(told)

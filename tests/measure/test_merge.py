@@ -1,0 +1,141 @@
+"""merge.py: parts worked out by hand, and Little's law on what they make together."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from traces import CALLS, Made, random_trace, run_of
+
+from kvstore.measure import Cpu, Run, Sample, audit
+from kvstore.measure.merge import OUTCOMES, merge, merge_samples
+
+EARLY = Sample(0.0, 0, 0, 0, 1e8, 2e8, 5, 130)
+LATE = Sample(4.0, 2, 5, 3, 2e8, 3e8, 6, 131)
+OTHER = Sample(1.0, 1, 9, 8, 5e8, 4e8, 7, 129)
+
+
+def frame(*samples):
+    return pd.DataFrame(samples, columns=list(Sample._fields), dtype=float)
+
+
+def test_counts_add_up_and_calls_lie_in_one_trace():
+    other = [Made(0.25, 3.0), Made(3.0, 12.0)]
+    merged = merge(
+        [
+            run_of(CALLS, client_cpu=Cpu(1.5, 0.25), server_cpu=Cpu(2, 1), issued=5, in_flight=3),
+            run_of(other, client_cpu=Cpu(1.0, 0.5), server_cpu=Cpu(2, 2), in_flight=2),
+        ]
+    )
+
+    assert (7, 5, 12.0) == (merged.issued, merged.in_flight, merged.window_s)
+    assert [1.0, 2.5, 3.0, 4.0, 5.5, 10.0, 12.0] == list(merged.records["done_s"])
+    assert (Cpu(2.5, 0.75), Cpu(2, 2)) == (merged.client_cpu, merged.server_cpu)
+    assert merged.server == {"settings": {"locking": "global"}, "operations": None}
+    # 1 + 2 + 3 + 4 + 8 of the one and 2.75 + 9 of the other, over 12 seconds
+    assert audit(merged).in_flight_mean == pytest.approx(29.75 / 12)
+    assert audit(merged).holds
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_littles_law_holds_on_any_parts(count):
+    parts = [random_trace(seed) for seed in range(count)]
+    merged = merge(parts)
+    areas = [audit(part).in_flight_mean * part.window_s for part in parts]
+
+    assert audit(merged).holds
+    assert audit(merged).in_flight_mean * merged.window_s == pytest.approx(sum(areas))
+    assert merged.throughput_per_s * merged.window_s == pytest.approx(300 * count)
+
+
+def test_a_call_that_one_part_lost_is_missed_in_the_whole():
+    lost = run_of(CALLS, issued=len(CALLS) + 1)
+
+    assert not audit(merge([run_of(CALLS), lost])).holds
+
+
+def test_every_fact_of_a_run_is_thought_of():
+    """A fact that is new has to be added up too, or be the same for all parts."""
+    alike = {"strategy", "settings", "host"}
+    summed = {"in_flight", "issued", "operations_sent", "connections", "connect_s", "client_cpu"}
+    chosen = {"server", "server_cpu", "started_at", "window_s", "outcome", "records", "samples"}
+
+    assert alike | summed | chosen == {field.name for field in dataclasses.fields(Run)}
+
+
+@pytest.mark.parametrize(("counts", "whole"), [((2, 3), 5), ((2, 0), 0), ((0, 0), 0)])
+def test_connections_are_known_when_all_are(counts, whole):
+    parts = [run_of(CALLS, connections=count, connect_s=[0.1] * count) for count in counts]
+
+    assert whole == merge(parts).connections
+    assert [0.1] * sum(counts) == merge(parts).connect_s
+
+
+def test_connections_have_numbers_of_their_own():
+    two = run_of(CALLS).records.copy()
+    two["connection"] = [0, 1, 0, 1, 1]
+    merged = merge([run_of([]), run_of(CALLS), run_of(CALLS, records=two), run_of(CALLS)])
+    numbers, counts = np.unique(merged.records["connection"], return_counts=True)
+
+    assert {1: 5, 2: 2, 3: 3, 4: 5} == dict(zip(numbers, counts, strict=True))
+    assert {0, 1} == set(two["connection"])
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "whole"),
+    [
+        (("complete", "complete"), "complete"),
+        (("interrupted", "complete"), "interrupted"),
+        (("interrupted", "failed"), "failed"),
+        (("memory ceiling", "interrupted"), "memory ceiling"),
+        (("failed", "server gone"), "server gone"),
+    ],
+)
+def test_the_worst_outcome_is_that_of_the_whole(outcomes, whole):
+    assert whole == merge([run_of(CALLS, outcome=each) for each in outcomes]).outcome
+    assert set(outcomes) <= set(OUTCOMES)
+
+
+def test_samples_of_one_moment():
+    merged = merge_samples([LATE, OTHER])
+
+    assert (4.0, 3, 14, 11, 7e8, 4e8, 13, 131) == merged[:8]
+    assert math.isnan(merged.client_young)
+
+
+def test_samples_hold_until_the_next():
+    samples = merge(
+        [run_of(CALLS, samples=frame(EARLY, LATE)), run_of(CALLS, samples=frame(OTHER))]
+    ).samples
+
+    assert [0.0, 1.0, 4.0] == list(samples["elapsed_s"])
+    assert [9, 9, 14] == list(samples["issued"])
+    assert [6e8, 6e8, 7e8] == list(samples["client_rss_bytes"])
+    assert [4e8, 4e8, 4e8] == list(samples["server_rss_bytes"])
+    assert list(Sample._fields) == list(samples.columns)
+
+
+def test_a_part_without_samples_adds_none():
+    parts = [run_of(CALLS), run_of(CALLS, samples=frame(OTHER))]
+
+    assert [9] == list(merge(parts).samples["issued"])
+    assert 0 == len(merge(parts[:1] * 2).samples)
+
+
+def test_what_cannot_be_seen_stays_unknown():
+    merged = merge([run_of(CALLS), run_of(CALLS)])
+
+    assert math.isnan(merged.server_cpu.total_s)
+
+
+@pytest.mark.parametrize(
+    ("runs", "says"),
+    [
+        ([], "got no run"),
+        ([run_of(CALLS), run_of(CALLS, strategy="tasks")], r"got \['bounded', 'tasks'\]"),
+    ],
+)
+def test_what_is_not_one_run_is_refused(runs, says):
+    with pytest.raises(ValueError, match=says):
+        merge(runs)
