@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.compare import report
-from benchmarks.results import NotResults, Results, new_path
+from benchmarks.results import FOLDER, NotResults, Results, new_path
 from kvstore.measure import describe_host
 
 NAMES = (
@@ -36,11 +36,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )  # fmt: skip
     try:
         if options.compare:
-            return _compare(options.compare, options.quick)
+            return _compare(options.compare, options.quick, options.save or new_path())
         names = NAMES if ALL in options.names else options.names or (DEFAULT,)
         _print_host()
         for name in names:
-            _one(name, options.quick)
+            _one(name, options.quick, *([options.save or new_path()] if name == DEFAULT else []))
     except NotResults as wrong:
         print(f"error: {wrong}", file=sys.stderr)
         return 1
@@ -60,6 +60,10 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--compare", nargs="+", type=Path, metavar="FILE",
         help=f"set a saved {DEFAULT} against a second one, or against one measured now",
     )  # fmt: skip
+    parse.add_argument(
+        "--save", type=Path, default=None, metavar="FILE",
+        help=f"where the rounds of the {DEFAULT} are kept (default: a new file in {FOLDER.name}/)",
+    )  # fmt: skip
     options = parse.parse_args(arguments)
     if unknown := set(options.names) - {*NAMES, ALL}:
         parse.error(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(NAMES)}")
@@ -68,12 +72,11 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def _compare(files: Sequence[Path], quick: bool) -> int:
+def _compare(files: Sequence[Path], quick: bool, path: Path) -> int:
     """One file against another, or against what is measured now; a bad file is told first."""
     old = Results.load(files[0])
     if len(files) == 1:
         _print_host()
-        path = new_path()
         _one(DEFAULT, quick, path)
     else:
         path = files[1]

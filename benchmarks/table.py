@@ -5,7 +5,8 @@ Rounds are interleaved, so that a machine that slows down slows all of them; med
 so is "CPU over bare", the client's processor time, which says the same where the machine is busy.
 "over predicted" is against the processor time of a call in a short run with fewer in flight (one
 core for each process), or with one in flight against the bare loop. Memory is counted from 1,000
-in flight on. Rows of a server with 40 ms of work ask whether 10,000 in flight hide it.
+in flight on. Where the processor is to bind and "cores busy" (client / server) is well below 1,
+another program had the cores. The last rows ask whether 10,000 in flight hide 40 ms of work.
 """
 
 import time
@@ -18,8 +19,7 @@ import numpy as np
 
 from benchmarks.peers.go_pipeline import GoPipeline, go_pipeline
 from benchmarks.plans import CROWD, GO, Plan, make, plans, predict
-from benchmarks.results import Results, Round, Row, new_path
-from kvstore.client import RunInterrupted
+from benchmarks.results import Results, Round, Row
 from kvstore.server import serving
 
 SERVERS: dict[str, dict[str, Any]] = {
@@ -29,13 +29,12 @@ SERVERS: dict[str, dict[str, Any]] = {
 }
 
 
-def measure(quick: bool, path: Path | None = None) -> Iterator[dict[str, Any]]:
+def measure(quick: bool, path: Path) -> Iterator[dict[str, Any]]:
     """One row for each plan; the rounds are saved after each of them, and kept at Ctrl-C."""
     rounds, seconds = (1, 0.3) if quick else (3, 1.5)
     asked = plans(quick)
     rows = {plan: plan.row() for plan in asked}
     results = Results({"quick": quick, "rounds": rounds, "seconds": seconds}, list(rows.values()))
-    path = path or new_path()
     try:
         with go_pipeline() as go:
             for number in range(rounds):
@@ -46,7 +45,7 @@ def measure(quick: bool, path: Path | None = None) -> Iterator[dict[str, Any]]:
                 results.save(path)
                 took_s = time.perf_counter() - started_s
                 print(f"  round {number + 1} of {rounds} took {took_s:.0f} s", flush=True)
-    except (KeyboardInterrupt, RunInterrupted):
+    except KeyboardInterrupt:
         results.save(path)
         print(f"\n  stopped; {path} holds what was measured until then", flush=True)
         yield from shown(results)
@@ -102,6 +101,7 @@ def shown(results: Results) -> Iterator[dict[str, Any]]:
             "over predicted": _ratio(row.median() / row.predicted_per_s),
             "binds": row.binds,
             "CPU us client/server": _pair(row, "client_cpu_s", "server_cpu_s", 1e6, "{:.3g}"),
+            "cores busy": _busy(row),
             "KiB/call client/server": _pair(
                 row, "client_call_bytes", "server_call_bytes", 1 / 1024, "{:.1f}"
             ),
@@ -120,6 +120,15 @@ def over_bare(row: Row, bare: Row | None, figure: str = "per_s") -> float:
 
 def _ratio(value: float) -> str:
     return "" if np.isnan(value) else f"{value:.2f}"
+
+
+def _busy(row: Row) -> str:
+    """Cores that client and server kept busy: utilisation is throughput times demand."""
+    sides = [
+        [each.per_s * getattr(each, side) for each in row.rounds]
+        for side in ("client_cpu_s", "server_cpu_s")
+    ]
+    return " / ".join(f"{np.median(side):.2f}" for side in sides)
 
 
 def _pair(row: Row, client: str, server: str, factor: float, form: str) -> str:

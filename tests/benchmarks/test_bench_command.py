@@ -1,7 +1,11 @@
 """`course.py bench`: names, files, and one real round of every kind of row."""
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from benchmarks.__main__ import NAMES, main
@@ -10,6 +14,8 @@ from benchmarks.plans import IN_FLIGHT, Plan, make, plans, round_of
 from benchmarks.results import Results, Round, Row
 from benchmarks.table import over_bare, shown
 from kvstore.client import run_in_process, strategies, workload
+
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def test_a_name_that_is_none_is_refused_with_those_there_are(capsys):
@@ -126,3 +132,26 @@ def test_what_is_not_answered_ok_is_lost(quick_server):
     )  # no answer comes that fast
 
     assert round_of(run, memory=False).lost == 20
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is sent to a process another way there")
+def test_ctrl_c_keeps_what_was_measured_and_leaves_nothing_running(tmp_path: Path):
+    path = tmp_path / "kept.json"
+    with subprocess.Popen(
+        [sys.executable, "-m", "benchmarks", "--quick", f"--save={path}"],
+        stdout=subprocess.PIPE, text=True, cwd=ROOT,
+    ) as bench:  # fmt: skip
+        assert bench.stdout is not None
+        for line in bench.stdout:
+            if "asyncio: blocking x1:" in line:
+                break
+        started = psutil.Process(bench.pid).children(recursive=True)
+        bench.send_signal(signal.SIGINT)
+        said = bench.communicate(timeout=60)[0]
+    kept = Results.load(path)
+
+    assert bench.returncode == 130
+    assert f"stopped; {path} holds what was measured until then" in said
+    assert "asyncio: blocking x1" in [row.name for row in kept.rows if row.rounds]
+    assert [] == [process for process in started if process.is_running()]
