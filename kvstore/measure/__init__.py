@@ -7,6 +7,7 @@ run       all of it, frozen: `Run`
 accounts  every operation: done, failed or unknown
 audit     Little's law on the trace, and the count of calls
 boxes     the same for every station of the server
+during    what was answered between two moments
 only      the calls of one kind, by themselves
 merge     one run out of those that several generators made together
 goodput   answers that came while somebody still waited for them
@@ -19,6 +20,7 @@ from kvstore.measure.accounts import Accounts, accounts
 from kvstore.measure.audit import Audit, audit
 from kvstore.measure.boxes import Box, Boxes, boxes
 from kvstore.measure.collector import Collections
+from kvstore.measure.during import During, during
 from kvstore.measure.goodput import Goodput, goodput
 from kvstore.measure.host import cores, describe_host
 from kvstore.measure.only import only
@@ -34,6 +36,7 @@ __all__ = [
     "Boxes",
     "Collections",
     "Cpu",
+    "During",
     "Goodput",
     "Interval",
     "Run",
@@ -43,6 +46,7 @@ __all__ = [
     "boxes",
     "cores",
     "describe_host",
+    "during",
     "goodput",
     "only",
     "summary",
