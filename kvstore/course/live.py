@@ -23,7 +23,7 @@ from kvstore.course.figures import style
 from kvstore.course.named import title
 from kvstore.course.predictions import HasValue
 from kvstore.course.sparkline import progress_view
-from kvstore.measure import Run, Sample
+from kvstore.measure import Run, Sample, verdict
 
 REDRAW_S: Final = 0.25
 """The page is drawn anew at most this often."""
@@ -181,7 +181,7 @@ def in_words(run: Run) -> str:
     end = "" if run.outcome == "complete" else f"; ended by: {run.outcome}"
     return (
         f"{title(run)}: {run.throughput_per_s:,.4g} operations/s over "
-        f"{run.window_s:.1f} s{in_flight}{end}."
+        f"{run.window_s:.1f} s{in_flight}{end}. Verdict: {verdict(run)}."
     )
 
 

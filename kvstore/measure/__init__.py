@@ -12,6 +12,7 @@ only      the calls of one kind, by themselves
 merge     one run out of those that several generators made together
 goodput   answers that came while somebody still waited for them
 turns     a run of turns, turn by turn
+verdict   was the generator itself the limit?
 summary   the figures people compare, with intervals
 stations, codes, host   the words: where time goes, how calls end, on what machine
 """
@@ -28,6 +29,7 @@ from kvstore.measure.run import Cpu, Run
 from kvstore.measure.sampler import Sample
 from kvstore.measure.summary import Interval, summary, throughput_interval
 from kvstore.measure.turns import turns
+from kvstore.measure.verdict import Verdict, verdict
 
 __all__ = [
     "Accounts",
@@ -41,6 +43,7 @@ __all__ = [
     "Interval",
     "Run",
     "Sample",
+    "Verdict",
     "accounts",
     "audit",
     "boxes",
@@ -52,4 +55,5 @@ __all__ = [
     "summary",
     "throughput_interval",
     "turns",
+    "verdict",
 ]

@@ -7,6 +7,7 @@ import numpy as np
 from kvstore.measure.accounts import accounts
 from kvstore.measure.codes import OK
 from kvstore.measure.run import Run
+from kvstore.measure.verdict import verdict
 
 if TYPE_CHECKING:  # see run.py
     import pandas as pd
@@ -80,6 +81,7 @@ def _figures(run: Run) -> dict[str, str]:
         figures["server memory, most"] = _mb(run.samples["server_rss_bytes"].max())
     if run.outcome != "complete":
         figures["ended by"] = run.outcome
+    figures["verdict"] = str(verdict(run))
     return figures
 
 

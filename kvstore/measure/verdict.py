@@ -1,0 +1,87 @@
+"""A verdict on the measurement itself: whether the generator limited the run.
+
+A client that has no time left measures itself. Two signs tell: its processor (a CPython process
+runs one thread of Python at a time, so one core is about all it has), and in an open loop its
+lateness, from when a call was due until it was sent. B. Schroeder, A. Wierman, M.
+Harchol-Balter, "Open Versus Closed: A Cautionary Tale" (NSDI 2006) on why the loop matters.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from kvstore.measure.host import cores
+from kvstore.measure.run import Run
+
+BUSY = 0.85
+"""From this share of its core on, a generator may be what limits the run."""
+FULL = 0.95
+"""From this share of all cores on, client and server take each other's time."""
+LATE = 0.25
+"""A generator is late when calls are sent so late, as a share of their residence time."""
+LATE_S = 0.005
+"""Less than this is the grain of timers and of the scheduler."""
+SHORT_S = 0.2
+"""The system counts processor time in steps of 10 ms: in less than this it tells too little."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether the generator limited a run, and from what that is told."""
+
+    client_cores: float
+    """Cores the generator kept busy, for each of its processes; NaN where that is not known."""
+    server_cores: float
+    """Cores the server kept busy; NaN where it cannot be seen from here."""
+    machine_share: float
+    """Share of this machine's cores that both took together; NaN where that is not known."""
+    late_s: float
+    """Seconds from when a call was due until it was sent that 99 % of the calls did not
+    exceed; NaN in a closed loop, where no call is due."""
+    generator_binds: bool
+    """Whether the generator may have been the bottleneck."""
+    reason: str
+    """Why, in words."""
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+def verdict(run: Run) -> Verdict:
+    """Judge the generator of one run by its processor time and its lateness."""
+    client = run.client_cpu.total_s / run.window_s if run.window_s else math.nan
+    server = run.server_cpu.total_s / run.window_s if run.window_s else math.nan
+    each = client / int(run.settings.get("processes", 1))
+    machine = (client + server) / int(run.host.get("cores", cores()))
+    late_s = _late_s(run)
+    binds, reason = _judged(run, each, server, machine, late_s)
+    return Verdict(each, server, machine, late_s, binds, reason)
+
+
+def _late_s(run: Run) -> float:
+    late_s = run.records["sent_s"] - run.records["due_s"]
+    late_s = late_s[~np.isnan(late_s)]
+    return float(np.quantile(late_s, 0.99)) if len(late_s) else math.nan
+
+
+def _judged(
+    run: Run, client: float, server: float, machine: float, late_s: float
+) -> tuple[bool, str]:
+    if late_s > max(LATE_S, LATE * run.mean_residence_s):
+        return True, (
+            f"the generator was late: 1 % of the calls were sent more than {1e3 * late_s:,.3g} ms"
+            " after they were due, so less was asked for than it says"
+        )
+    if run.window_s < SHORT_S or math.isnan(client):
+        return False, "too short, or too far away, to tell whether the generator was the limit"
+    told = f"the generator kept {client:.2f} of a core busy"
+    if client >= BUSY:
+        also = f", the server {server:.2f}" if server >= BUSY else ""
+        return True, f"{told}{also}: it may be the generator that was measured"
+    if machine >= FULL:
+        return True, (
+            f"{told}, but with the server it took {machine:.0%} of this machine: each took the"
+            " other's time"
+        )
+    return False, f"{told}: it was not the limit"
