@@ -14,6 +14,7 @@ LESSONS: Final[Mapping[str, str]] = {
     "03": "03_bounded",
     "04": "04_server",
     "05": "05_pipelined",
+    "07": "07_threads_and_coroutines",
 }
 """The lessons that exist, in the order in which they are taken."""
 

@@ -1,8 +1,9 @@
 """Users who join a closed loop one after the other: what is answered at each moment.
 
 The bound of `bounds.closed_loop` holds for any number in flight, so also for the one of now;
-`joins_s` are the seconds at which users begin, in order, as a run is given them. An answer of
-now was asked for one unhurried round ago, so the number that counts is the one of then.
+`joins_s` are the seconds at which users begin, in order, as a run is given them. A user gives an
+answer at the end of each round and none before, so by any moment the answers are half a round
+behind on average; and a call of now found the queue as it was a whole round ago.
 """
 
 from bisect import bisect_right
@@ -20,15 +21,15 @@ def users(joins_s: Sequence[float], at_s: float) -> int:
 def throughput_per_s(
     joins_s: Sequence[float], stations: Sequence[Station], at_s: float, think_s: float = 0.0
 ) -> float:
-    """X(t): calls answered per second, min(N / (D + Z), 1 / D_max) for the N of a round ago."""
-    in_flight = users(joins_s, at_s - _round_s(stations, think_s))
+    """X(t): calls answered per second, from the bound for the N of half a round ago."""
+    in_flight = users(joins_s, at_s - _round_s(stations, think_s) / 2)
     return bounds.closed_loop(in_flight, stations, think_s).value if in_flight else 0.0
 
 
 def residence_s(
     joins_s: Sequence[float], stations: Sequence[Station], at_s: float, think_s: float = 0.0
 ) -> float:
-    """R(t) = N / X - Z: seconds that a call takes which is answered then; 0 before the first."""
+    """R(t) = N / X - Z, in seconds, for the N of a round ago; 0 before the first answer."""
     in_flight = users(joins_s, at_s - _round_s(stations, think_s))
     return bounds.residence(in_flight, stations, think_s).value if in_flight else 0.0
 
@@ -50,8 +51,8 @@ def calls(
     """
     if not joins_s:
         raise ValueError("nobody joins: joins_s is empty")
-    round_s = _round_s(stations, think_s)
-    begins_s = [at_s + round_s for at_s in joins_s if at_s + round_s < until_s]
+    behind_s = _round_s(stations, think_s) / 2
+    begins_s = [at_s + behind_s for at_s in joins_s if at_s + behind_s < until_s]
     total = 0.0
     for in_flight, begin_s in enumerate(begins_s, start=1):
         end_s = begins_s[in_flight] if in_flight < len(begins_s) else until_s

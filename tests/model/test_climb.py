@@ -20,21 +20,22 @@ def test_users_are_there_from_their_time_on(at_s, users):
 @pytest.mark.parametrize(
     ("stations", "at_s", "per_s", "took_s"),
     [
-        (LOOP, 0.05, 0.0, 0.0),  # the first call is still on its way
+        (LOOP, 0.04, 0.0, 0.0),  # the first call is still on its way
         (LOOP, 0.15, 10.0, 0.1),
+        (LOOP, 1.07, 20.0, 0.1),
         (LOOP, 9.0, 40.0, 0.1),
         (POOL, 1.2, 20.0, 0.1),
         (POOL, 2.2, 20.0, 0.15),  # three users, two threads: 3 / 20
         (POOL, 9.0, 20.0, 0.2),
     ],
 )
-def test_each_moment_has_the_bound_of_a_round_ago(stations, at_s, per_s, took_s):
+def test_each_moment_has_the_bound_of_a_little_before(stations, at_s, per_s, took_s):
     assert math.isclose(per_s, climb.throughput_per_s(JOINS, stations, at_s))
     assert math.isclose(took_s, climb.residence_s(JOINS, stations, at_s))
 
 
 def test_thinking_makes_a_round_longer_and_a_call_not():
-    assert climb.throughput_per_s(JOINS, LOOP, 0.15, think_s=0.1) == 0.0
+    assert climb.throughput_per_s(JOINS, LOOP, 0.09, think_s=0.1) == 0.0
     assert math.isclose(20.0, climb.throughput_per_s(JOINS, LOOP, 9.0, think_s=0.1))
     assert math.isclose(0.1, climb.residence_s(JOINS, LOOP, 9.0, think_s=0.1))
 
@@ -45,20 +46,30 @@ def test_a_pool_has_a_thread_for_each_user_up_to_its_limit():
 
 
 def test_the_calls_of_a_climb_are_the_area_under_its_throughput():
-    """10/s, 20/s and 30/s for a second each, from 0.1 s on, then 40/s for 0.9 s."""
+    """10/s, 20/s and 30/s for a second each, from 0.05 s on, then 40/s for 0.95 s."""
     loop = climb.calls(JOINS, LOOP, 4.0)
     pool = climb.calls(JOINS, POOL, 4.0)
 
-    assert math.isclose(10 + 20 + 30 + 36, loop.value)
-    assert math.isclose(10 + 20 + 20 + 18, pool.value)
+    assert math.isclose(10 + 20 + 30 + 38, loop.value)
+    assert math.isclose(10 + 20 + 20 + 19, pool.value)
     assert ("calls", "calls in flight") == (loop.unit, loop.binds)
     assert "pool" == pool.binds
 
 
 def test_a_climb_that_is_over_at_once_is_a_closed_loop():
-    calls = climb.calls([0.0] * 4, LOOP, 10.0 + WAIT_S)
+    calls = climb.calls([0.0] * 4, LOOP, 10.0 + WAIT_S / 2)
 
     assert math.isclose(10.0 * bounds.closed_loop(4, LOOP).value, calls.value)
+
+
+@pytest.mark.parametrize("round_s", [0.1, 0.37, 0.9])
+def test_half_a_round_is_what_users_in_steps_are_behind(round_s):
+    """Counted one by one: a user who joined at j has answered floor((t - j) / W) calls by t."""
+    joins = [number * 0.01 for number in range(500)]
+    counted = sum(math.floor((7.0 - join_s) / round_s) for join_s in joins)
+
+    predicted = climb.calls(joins, [Station("wait", round_s, math.inf)], 7.0).value
+    assert math.isclose(counted, predicted, rel_tol=0.01)
 
 
 def test_nobody_makes_no_calls():
