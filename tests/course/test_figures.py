@@ -15,7 +15,7 @@ from kvstore.course import figures, tables
 from kvstore.course.figures import style
 from kvstore.measure import Run
 from kvstore.measure.stations import StationTimes
-from kvstore.model import Prediction, Station
+from kvstore.model import Prediction, Station, usl
 
 pytestmark = [pytest.mark.usefixtures("no_windows"), pytest.mark.slow]
 
@@ -26,6 +26,7 @@ PREDICTED = Prediction(25.0, "calls/s", "1 / 40 ms")
 PACED = paced(60, per_s=20.0)
 FLOWS = {"no limit": lambda per_s: PREDICTED, "at most 10": lambda per_s: min(per_s, 25.0)}
 PLAYED = {"no limit": [19.0]}
+FIT = usl.fit([1, 2, 4, 8, 16], [24, 46, 80, 110, 120])
 ARGUMENTS = {
     "attempts_over_time": (([ONE, MANY],), {}),
     "calls_over_time": ((MANY,), {}),
@@ -40,6 +41,7 @@ ARGUMENTS = {
     "memory": ((MANY, 20.0), {"ceiling_bytes": 2e8}),
     "mix": (([ONE, MANY],), {}),
     "reply_order": ((MANY,), {}),
+    "saturation": (([ONE, MANY], STATIONS), {"fit": FIT}),
     "side_by_side": (({"1a": ONE, "1b": MANY}, {"1a": MANY, "1b": MANY}), {"name": "ghz"}),
     "throughput": (([ONE, MANY], [PREDICTED, 500.0]), {}),
     "throughput_by_in_flight": (([ONE, MANY], STATIONS), {}),

@@ -21,6 +21,7 @@ from kvstore.course.figures.overload import (
     limit_over_time,
 )
 from kvstore.course.figures.rates import ladder, throughput
+from kvstore.course.figures.saturation import saturation
 from kvstore.course.figures.shares import mix, time_by_station
 from kvstore.course.figures.turns import collections, endings, turns
 from kvstore.course.figures.waits import latency_by_answer
@@ -40,6 +41,7 @@ __all__ = [
     "mix",
     "reply_order",
     "residence_in_climb",
+    "saturation",
     "side_by_side",
     "threads_in_climb",
     "throughput",

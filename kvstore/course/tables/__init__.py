@@ -24,6 +24,7 @@ from kvstore.course.tables.overload import (
     limit_over_time,
 )
 from kvstore.course.tables.rates import ladder, throughput, throughput_by_in_flight
+from kvstore.course.tables.saturation import saturation
 from kvstore.course.tables.shares import STATIONS, cost, little_by_station, mix, time_by_station
 from kvstore.course.tables.spread import like_h2load, side_by_side
 from kvstore.course.tables.turns import collections, endings, turns
@@ -48,6 +49,7 @@ __all__ = [
     "mix",
     "reply_order",
     "residence_in_climb",
+    "saturation",
     "side_by_side",
     "summary_report",
     "threads_in_climb",
