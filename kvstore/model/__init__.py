@@ -10,6 +10,7 @@
     overload    more calls than can be answered: what is still in time
     open_loop   the same played through, for calls that come by chance
     retries     what a crowd that asks again costs
+    stalls      a server that stands still now and then
     usl         a line through measured throughputs, with intervals and warnings
     popularity  how unevenly keys are asked for, and the lock of the hottest
     batching    what many operations in one message bring, and where more is waste
@@ -35,6 +36,7 @@ from kvstore.model import (
     processes,
     retries,
     simulate,
+    stalls,
 )
 from kvstore.model.laws import service_time_s
 from kvstore.model.prediction import Prediction, Station
@@ -56,4 +58,5 @@ __all__ = [
     "retries",
     "service_time_s",
     "simulate",
+    "stalls",
 ]

@@ -60,7 +60,7 @@ def test_grpc_makes_five_attempts_and_no_more():
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     try:
-        hasty = {**POLICY, "initialBackoff": "0.001s", "maxBackoff": "0.01s"}
+        hasty = {**POLICY, "initialBackoff": "0.05s", "maxBackoff": "0.05s"}
         ended = burst(f"127.0.0.1:{port}", 1, {**hasty, "maxAttempts": 9})
     finally:
         server.stop(None).wait()

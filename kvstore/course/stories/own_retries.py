@@ -2,6 +2,9 @@
 
 gRFC A6. A policy allows five attempts at most, whatever it says: it is meant for a server that
 is back in a moment, and not for one that has too much to do.
+
+Keep `initialBackoff` at 10 ms or more. With 1 ms grpcio 1.85 never made the second attempt of about
+half the calls, and these hung until their deadline; with 10 ms none of 20 did.
 """
 
 import json
@@ -24,7 +27,7 @@ POLICY: Final[dict[str, Any]] = {
 }
 """What a method of a service config may say under "retryPolicy"."""
 
-DEADLINE_S: Final = 30.0
+DEADLINE_S: Final = 10.0
 
 
 def burst(server: object, calls: int, policy: dict[str, Any] | None = None) -> Counter[str]:
