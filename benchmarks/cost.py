@@ -1,9 +1,19 @@
 """What one operation costs either process, and the rate at which one of them has no time left."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from kvstore.measure import Run, cores
-from kvstore.model import Prediction, Station, batching
+from kvstore.model import Prediction, Station, batching, processes
+
+LEAST_S = 1e-9
+"""An operation takes some time, though a short run may be too short for the system to see it."""
+NAMES = {
+    processes.GENERATORS: "client CPU",
+    processes.SERVERS: "server CPU",
+    processes.CORES: "all cores",
+}
+"""What binds where there is one process on each side."""
 
 
 class Cost(NamedTuple):
@@ -19,21 +29,19 @@ class Cost(NamedTuple):
             Station("server CPU", self.server_cpu_s),
         ]
 
-    def most(self, unit: str = "calls/s", machine_cores: int | None = None) -> Prediction:
+    def most(self, machine_cores: float | None = None) -> Prediction:
         """The rate at which the busier process, or both together, have no time left.
 
         Processes share the cores that this one may use, unless another number is given.
         """
-        both_s = self.client_cpu_s + self.server_cpu_s
-        stations = [*self.stations(), Station("all cores", both_s, machine_cores or cores())]
-        binding = min(stations, key=lambda station: station.most_per_s)
-        return Prediction(
-            binding.most_per_s,
-            unit,
-            f"{1e6 * self.client_cpu_s:,.3g} us of the client and"
-            f" {1e6 * self.server_cpu_s:,.3g} us of the server each: servers / demand",
-            binding.name,
+        predicted = processes.throughput(
+            generators=1,
+            servers=1,
+            cores=machine_cores or cores(),
+            client_s=max(self.client_cpu_s, LEAST_S),
+            server_s=max(self.server_cpu_s, LEAST_S),
         )
+        return replace(predicted, binds=NAMES[predicted.binds])
 
 
 def cost_of(run: Run) -> Cost:

@@ -72,7 +72,7 @@ def write_page(
         draw(rungs, figure.add_subplot())
         figure.set_layout_engine("constrained")
         figure.savefig(picture, metadata={"Date": None, "Creator": None})
-    page.write_text(markdown(rungs, host, duration_s), encoding="utf-8")
+    page.write_text(markdown(rungs, host, duration_s), encoding="utf-8", newline="\n")
     return [picture, page]
 
 

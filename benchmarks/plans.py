@@ -73,9 +73,9 @@ def plans(quick: bool) -> list[Plan]:
             if plan.shape:
                 found[plan.bare_plan()] = None
             found[plan] = None
-        for tool in tools.installed():
+        for name in tools.installed():
             for in_flight in (1, 100):
-                found[Plan(server, tool, in_flight, tool=tool)] = None
+                found[Plan(server, name, in_flight, tool=name)] = None
     for strategy, streams in (
         (strategies.bounded, 1),
         (strategies.tasks, 1),
@@ -126,7 +126,7 @@ def _on_streams(streams: int, batch: int) -> str:
 def make(plan: Plan, server: Server, seconds: float, rate_per_s: float | None = None) -> Round:
     """One round of the plan."""
     if plan.tool:
-        return tools.TOOLS[plan.tool](server, plan.in_flight, seconds)
+        return tools.tool(plan.tool, server, plan.in_flight, seconds)
     if plan.strategy is None:
         return Round(
             *bare(
