@@ -1,0 +1,95 @@
+"""The code cells of the lessons, and what each needs of those above it."""
+
+import ast
+import builtins
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
+STARTS = {"serving", "serving_sharded"}
+"""A cell that names one of these runs a server."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One code cell of a lesson."""
+
+    id: str
+    source: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The cell as Python; a notebook may `await` outside of functions."""
+        flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        return compile(self.source, self.id, "exec", flags)
+
+    @cached_property
+    def makes(self) -> set[str]:
+        """Names that are there once it has run."""
+        return {
+            name
+            for node in ast.walk(self.tree)
+            for name in (
+                [node.id] if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+                else [node.name] if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+                else [(each.asname or each.name).split(".")[0] for each in node.names]
+                if isinstance(node, ast.Import | ast.ImportFrom)
+                else []
+            )
+        }  # fmt: skip
+
+    @cached_property
+    def uses(self) -> set[str]:
+        """Names that it reads, but for Python's own."""
+        return {
+            node.id
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+        } - set(dir(builtins))
+
+    @property
+    def serves(self) -> bool:
+        """Whether it starts a server."""
+        return bool(self.uses & STARTS)
+
+    @property
+    def needs(self) -> set[str]:
+        """Names that somebody has to make for it: `with ... as server` it does itself."""
+        return self.uses - self.makes
+
+    @property
+    def length(self) -> float:
+        """About how long it takes in full mode, in seconds, by what it sets itself; else 0.
+
+        A number that is not said to be of seconds is taken as one of calls, 1 ms each.
+        """
+        return max(
+            (
+                node.value * (1 if getattr(call.func, "attr", "") == "seconds" else 0.001)
+                for call in ast.walk(self.tree)
+                if isinstance(call, ast.Call)
+                for word in call.keywords
+                if word.arg == "full"
+                for node in ast.walk(word.value)
+                if isinstance(node, ast.Constant) and isinstance(node.value, int | float)
+            ),
+            default=0,
+        )
+
+
+def cells_of(path: Path) -> list[Cell]:
+    """The code cells of a notebook, in order."""
+    cells = json.loads(path.read_text("utf-8"))["cells"]
+    return [Cell(c["id"], "".join(c["source"])) for c in cells if c["cell_type"] == "code"]
+
+
+def needed_for(cells: list[Cell], place: int) -> list[Cell]:
+    """The cells above this one that make what it uses, and what those use, in order."""
+    wanted, found = cells[place].needs, []
+    for cell in reversed(cells[:place]):
+        if cell.makes & wanted:
+            found.append(cell)
+            wanted = (wanted - cell.makes) | cell.needs
+    return found[::-1]
