@@ -48,6 +48,7 @@ class Sampler:
         self._client = psutil.Process()
         self._server = _process(server_pid)
         self._collector = collector
+        self._collected_before = collector.now() if collector else None
         self._samples: list[Sample] = []
         self._cpu_before = (_cpu(self._client), _cpu(self._server))
 
@@ -61,13 +62,21 @@ class Sampler:
         """Take one sample and keep it."""
         client_rss, client_threads = _memory_and_threads(self._client)
         server_rss, server_threads = _memory_and_threads(self._server)
+        collected = self._collected()
         sample = Sample(
             elapsed_s, issued - answered, issued, answered,
             client_rss, server_rss, client_threads, server_threads,
-            *(() if self._collector is None else self._collector.now()),
+            *collected,
         )  # fmt: skip
         self._samples.append(sample)
         return sample
+
+    def _collected(self) -> tuple[float, ...]:
+        """Collections here since the sampler was made; nothing where nobody watches them."""
+        if self._collector is None or self._collected_before is None:
+            return ()
+        pairs = zip(self._collector.now(), self._collected_before, strict=True)
+        return tuple(now - before for now, before in pairs)
 
     def largest_rss_bytes(self) -> float:
         """The larger of both processes' resident memory now."""

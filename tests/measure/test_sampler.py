@@ -1,5 +1,6 @@
 """sampler.py: two processes, looked at from outside."""
 
+import gc
 import math
 import os
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import psutil
 import pytest
 
+from kvstore.measure.collector import watched_collector
 from kvstore.measure.sampler import Sample, Sampler
 
 
@@ -112,3 +114,19 @@ def test_samples_are_a_table_of_numbers():
 
 def test_before_the_first_look_the_table_is_empty():
     assert 0 == len(Sampler(None).frame())
+
+
+def test_collections_count_from_the_start_of_the_sampler():
+    gc.disable()
+    try:
+        with watched_collector() as watch:
+            gc.collect()
+            sampler = Sampler(None, watch)
+            gc.collect(1)
+            sample = sampler.look(0.0, 0, 0)
+    finally:
+        gc.enable()
+
+    assert (0, 1, 0) == (sample.client_young, sample.client_middle, sample.client_full)
+    assert sample.client_pause_s > 0
+    assert math.isnan(sample.server_young)

@@ -49,7 +49,7 @@ def turns(
             _memory(ax, data.filter(like="(MB)"), memory)
         ax.set(xlabel="turn (number)")
         ax.set_xlim(0.5, len(data) + 0.5)
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         style.key_above(ax)
     return ax
 
