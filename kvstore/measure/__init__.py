@@ -8,6 +8,7 @@ accounts  every operation: done, failed or unknown
 audit     Little's law on the trace, and the count of calls
 boxes     the same for every station of the server
 during    what was answered between two moments
+price     processor time of one call
 only      the calls of one kind, by themselves
 merge     one run out of those that several generators made together
 goodput   answers that came while somebody still waited for them

@@ -56,6 +56,11 @@ ARGUMENTS |= {
     "threads_in_climb": ((JOINED, {"pool": 4, "loop": 0}), {}),
     "throughput_in_climb": ((JOINED, PARTS), {}),
 }
+BATCHES = ({1: ONE, 32: MANY}, {"per_message_s": 1e-3, "per_operation_s": 1e-4, "fitted": (1,)})
+ARGUMENTS |= {
+    "residence_by_batch": (BATCHES[:1], BATCHES[1]),
+    "throughput_by_batch": (BATCHES[:1], BATCHES[1]),
+}
 NAMES = sorted(figures.__all__)
 
 

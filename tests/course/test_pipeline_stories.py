@@ -103,16 +103,6 @@ def test_rounds_that_overlap_are_called_so():
     assert rpc_pipeline.spread_in_words(mixed).startswith("the rounds overlap, 1.00 to 3.50 s")
 
 
-@pytest.mark.slow
-def test_a_message_of_many_operations_is_counted_by_operation_and_by_message():
-    with serving(read_delay_s=0, write_delay_s=0, locking="per_key", use_asyncio=True) as server:
-        runs = rpc_pipeline.batches(server, (1, 8), messages=20, rounds=2)
-
-    assert [20, 20] == [run.issued for run in runs.values()]
-    assert [20, 160] == [run.operations_ok for run in runs.values()]
-    assert [1, 8] == list(rpc_pipeline.by_size(runs).index)
-
-
 class TestContract:
     def test_a_message_is_shown_with_the_comment_above_it(self):
         text = contract.definition("PipelineRequest")
@@ -175,12 +165,6 @@ class TestPictures:
         )
 
         assert above.get_xlim() == below.get_xlim() == (0.0, 0.05)
-
-    def test_the_line_of_a_message_starts_at_its_fixed_price(self):
-        ax = pictures.cost_of_a_message([1, 8], [110e-6, 180e-6], 100e-6, 10e-6, fitted=(1,))
-
-        line = next(line for line in ax.get_lines() if line.get_label() == "a + b·k")
-        assert pytest.approx(100.0) == line.get_ydata()[0]
 
     def test_a_log_is_drawn_with_what_was_predicted(self):
         with serving(write_delay_s=0.002, locking="per_key", use_asyncio=True) as follower:

@@ -5,6 +5,7 @@ figure under the same name and with the same arguments.
 """
 
 from kvstore.course.figures.bars import calls_over_time, reply_order
+from kvstore.course.figures.batches import residence_by_batch, throughput_by_batch
 from kvstore.course.figures.beside import side_by_side
 from kvstore.course.figures.climbs import (
     residence_in_climb,
@@ -40,11 +41,13 @@ __all__ = [
     "memory",
     "mix",
     "reply_order",
+    "residence_by_batch",
     "residence_in_climb",
     "saturation",
     "side_by_side",
     "threads_in_climb",
     "throughput",
+    "throughput_by_batch",
     "throughput_by_in_flight",
     "throughput_in_climb",
     "throughput_over_time",

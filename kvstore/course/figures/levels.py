@@ -24,6 +24,7 @@ def throughput_over_time(
             ax.axhline(predicted, color=style.PREDICTED, label="predicted", zorder=1)
         ax.set(xlabel="elapsed (s)", ylabel="throughput\n(operations/s)")
         ax.set_ylim(0.0, 1.15 * max([*data["measured (operations/s)"], predicted or 0.0, 1e-9]))
+        style.plain_numbers(ax.yaxis)
         ax.set_xlim(left=0.0)
         style.key_above(ax)
     return ax

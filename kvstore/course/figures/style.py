@@ -11,7 +11,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 # Okabe and Ito's palette, told apart by every common kind of colour blindness.
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
@@ -111,6 +111,13 @@ def plain_numbers(axis: Axis) -> None:
     """Ticks of a logarithmic axis as 1,000 and not as a power of ten."""
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
     axis.set_minor_formatter(NullFormatter())
+
+
+def close_ticks(axis: Axis) -> None:
+    """Ticks at 1, 2 and 5 of each decade, for a logarithmic axis that spans one or two."""
+    low, high = axis.get_view_interval()
+    if 0 < low < high < 300 * low:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
 
 
 def key_above(ax: Axes) -> None:

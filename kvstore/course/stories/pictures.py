@@ -1,15 +1,14 @@
 """The figures of the stories: dots are measured, lines are predicted, and nothing is run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import matplotlib.pyplot as plt
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from kvstore.course import figures
 from kvstore.course.figures import style
-from kvstore.course.stories import reply_order, rpc_pipeline
+from kvstore.course.stories import climb, reply_order, rpc_pipeline
 from kvstore.course.stories.replicated_log import Replication
 from kvstore.measure import Run
 
@@ -87,37 +86,43 @@ def both_orders(run: Run, *, most: int = 24, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def cost_of_a_message(
-    sizes: Sequence[int],
-    cost_s: Sequence[float],
-    fixed_s: float,
-    each_s: float,
-    fitted: Sequence[int] = (),
-    ax: Axes | None = None,
-) -> Axes:
-    """Time for one message by the operations in it, with the line `fixed + each * k`.
+def climbed(
+    runs: Mapping[int, Run], cost: climb.Cost, *, fitted: Collection[int] = climb.ENDS
+) -> list[Axes]:
+    """Throughput by operations in a message, and beside it how long a message is under way."""
+    _figure, axes = plt.subplots(
+        1, 2, figsize=(14.0, 6.0), dpi=style.DPI, layout="constrained",
+    )  # fmt: skip
+    for figure, ax in zip(
+        (figures.throughput_by_batch, figures.residence_by_batch), axes, strict=True
+    ):
+        figure(runs, **cost._asdict(), fitted=fitted, ax=ax)
+    return list(axes)
 
-    `fitted` are the sizes that the line was drawn through; the others test it.
-    """
+
+def commits(runs: climb.Commits, predicted: climb.Predicted, ax: Axes | None = None) -> Axes:
+    """Writes per second by writes in a message, with the disk paid for each and for all."""
     with style.canvas(ax) as ax:
-        reach = np.array([0.0, max(sizes) * 1.06])
-        ax.plot(reach, 1e6 * (fixed_s + each_s * reach), color=style.PREDICTED, label="a + b·k")
-        for size, cost in zip(sizes, cost_s, strict=True):
+        for group_commit, by_size in runs.items():
+            name = "paid once, as a group" if group_commit else "paid for each write"
+            sizes = sorted(by_size)
             ax.plot(
-                size, 1e6 * cost, "o", color=style.MEASURED, zorder=3,
-                fillstyle="none" if size in fitted else "full", markeredgewidth=2.5,
+                sizes,
+                [predicted[group_commit][size].value for size in sizes],
+                color=style.PREDICTED, linestyle="-" if group_commit else "--",
             )  # fmt: skip
-        ax.plot([], [], "o", color=style.MEASURED, fillstyle="none", label="used for the fit")
-        ax.plot([], [], "o", color=style.MEASURED, label="tests the fit")
-        ax.axhline(1e6 * fixed_s, color=style.GREY, linestyle=":", linewidth=2)
-        ax.annotate(
-            "a: the price of a message", (0.98, 1e6 * fixed_s), (0, -18), ha="right",
-            xycoords=("axes fraction", "data"), textcoords="offset points", color=style.GREY,
-        )  # fmt: skip
-        ax.set_xlim(0.0, max(sizes) * 1.06)
-        ax.set_xticks(list(sizes))
-        ax.set_ylim(0.0, 1.2e6 * max([*cost_s, fixed_s + each_s * max(sizes)]))
-        ax.set(xlabel="operations in a message, k (operations)", ylabel="time for a message (µs)")
+            ax.plot(
+                sizes, [by_size[k].throughput_per_s for k in sizes],
+                "o" if group_commit else "s", color=style.MEASURED, label=name, zorder=3,
+                fillstyle="full" if group_commit else "none", markeredgewidth=2.5,
+            )  # fmt: skip
+        ax.set_xscale("log", base=2)
+        ax.set_yscale("log")
+        style.close_ticks(ax.yaxis)
+        style.plain_numbers(ax.xaxis)
+        style.plain_numbers(ax.yaxis)
+        ax.set(xlabel="in a message, k (writes)", ylabel="throughput (operations/s)")
+        ax.margins(0.1)
         style.key_above(ax)
     return ax
 

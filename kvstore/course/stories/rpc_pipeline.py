@@ -193,45 +193,6 @@ def stations(message: Parts, delay_s: float) -> list[Station]:
     ]
 
 
-def batches(
-    server: object, sizes: Sequence[int], *, messages: int, rounds: int, in_flight: int = 16
-) -> dict[int, Run]:
-    """So many messages of each size, interleaved; of the rounds, the least disturbed run."""
-    best: dict[int, Run] = {}
-    for size in counted(list(sizes) * rounds, "size, run"):
-        run = load.run(
-            pipelined, server, ECHO, in_flight=in_flight, calls=messages * size, batch=size
-        )
-        if size not in best or run.window_s < best[size].window_s:
-            best[size] = run
-    return best
-
-
-def message_s(run: Run) -> float:
-    """Seconds from one message to the next: what a message costs, whoever does the work."""
-    return run.window_s / run.issued
-
-
-def by_size(runs: Mapping[int, Run]) -> pd.DataFrame:
-    """One row for each size of message: its cost, what it carries, and how long it takes."""
-    return (
-        pd.DataFrame(
-            [
-                {
-                    "operations in a message": size,
-                    "time for a message (µs)": 1e6 * message_s(run),
-                    "time for an operation (µs)": 1e6 * message_s(run) / size,
-                    "throughput (operations/s)": run.throughput_per_s,
-                    "residence of a message (ms)": 1e3 * run.mean_residence_s,
-                }
-                for size, run in runs.items()
-            ]
-        )
-        .set_index("operations in a message")
-        .round(2)
-    )
-
-
 def spread_in_words(runs: Mapping[str, Sequence[Run]]) -> str:
     """Whether the rounds of the synchronous and the pipelined client can be told apart."""
     slow, fast = (sorted(run.window_s for run in runs[c]) for c in (SYNCHRONOUS, PIPELINED))

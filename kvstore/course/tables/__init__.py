@@ -3,6 +3,7 @@
 Every number has its unit in the heading, and four significant digits.
 """
 
+from kvstore.course.tables.batches import residence_by_batch, throughput_by_batch
 from kvstore.course.tables.calls import calls_over_time, reply_order
 from kvstore.course.tables.climbs import (
     residence_in_climb,
@@ -48,12 +49,14 @@ __all__ = [
     "memory",
     "mix",
     "reply_order",
+    "residence_by_batch",
     "residence_in_climb",
     "saturation",
     "side_by_side",
     "summary_report",
     "threads_in_climb",
     "throughput",
+    "throughput_by_batch",
     "throughput_by_in_flight",
     "throughput_in_climb",
     "throughput_over_time",
