@@ -5,6 +5,7 @@ import math
 import pytest
 from made_runs import paced, run_of, staircase
 
+from kvstore.client.retrying import Tried
 from kvstore.course import tables
 from kvstore.model import Prediction
 
@@ -40,6 +41,21 @@ def test_attempts_add_up_to_the_calls():
 
     assert 40 == len(table)
     assert [100, 1] == [pytest.approx(total * 2.0 / 40) for total in table.sum()]
+
+
+def test_a_crowd_is_counted_by_how_its_operations_ended():
+    run = run_of([(0.0, 0.5, "retrieve")] * 5)
+    tried = [Tried(1, "OK", 0.1), Tried(3, "OK", 0.4), Tried(1, "RESOURCE_EXHAUSTED", 0.1)]
+    table = tables.crowd({"a": run, "b": run}, {"a": tried, "b": tried[:2]})
+
+    assert {
+        "attempts (calls)": 5,
+        "attempts for each operation": 1.667,
+        "last one ended (s)": 0.5,
+        "ended OK (operations)": 2,
+        "ended RESOURCE_EXHAUSTED (operations)": 1,
+    } == dict(table.loc["a"])
+    assert 0 == table.loc["b", "ended RESOURCE_EXHAUSTED (operations)"]
 
 
 def test_a_call_that_is_sent_late_hides_it_from_those_who_count_from_sending():

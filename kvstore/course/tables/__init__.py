@@ -20,6 +20,7 @@ from kvstore.course.tables.over_time import (
 )
 from kvstore.course.tables.overload import (
     attempts_over_time,
+    crowd,
     goodput_by_offered,
     latency_from,
     limit_over_time,
@@ -37,6 +38,7 @@ __all__ = [
     "calls_over_time",
     "collections",
     "cost",
+    "crowd",
     "endings",
     "goodput_by_offered",
     "in_flight_over_time",

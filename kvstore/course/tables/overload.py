@@ -1,11 +1,13 @@
 """More than can be served: who was in time, who asked again, and what a limiter chose."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
+from kvstore.client.retrying import Tried
 from kvstore.course.named import Runs, number, runs_by_name
 from kvstore.course.predictions import HasValue
 from kvstore.course.tables.layout import SLICES, by_row, rounded
@@ -64,6 +66,29 @@ def attempts_over_time(runs: Runs) -> pd.DataFrame:
     }
     middle = pd.Index((edges[:-1] + edges[1:]) / 2, name="elapsed (s)")
     return rounded(pd.DataFrame(columns, index=middle))
+
+
+def crowd(runs: Mapping[str, Run], operations: Mapping[str, Sequence[Tried]]) -> pd.DataFrame:
+    """What it took to serve a crowd that asks again: attempts, and how its operations ended.
+
+    `operations` are those that `Retrying` kept of the run of the same name.
+    """
+    rows = []
+    for name, run in runs.items():
+        tried = operations[name]
+        ends = Counter(f"ended {operation.status} (operations)" for operation in tried)
+        rows.append(
+            {
+                "way": name,
+                "attempts (calls)": run.issued,
+                "attempts for each operation": run.issued / max(1, len(tried)),
+                "last one ended (s)": run.window_s,
+            }
+            | ends
+        )
+    table = rounded(by_row(rows, "way"))
+    counts = [str(name) for name in table if str(name).endswith("(operations)")]
+    return table.fillna(0).astype(dict.fromkeys(["attempts (calls)", *counts], int))
 
 
 def latency_from(runs: Runs) -> pd.DataFrame:
