@@ -80,7 +80,11 @@ def _sends_first(client: Client, schedule: Iterator[Operation], in_flight: int) 
 
 
 def _one_too_many(client: Client, schedule: Iterator[Operation], in_flight: int) -> None:
-    strategies.bounded(client, schedule, in_flight + 1)  # type: ignore[arg-type]
+    free = threading.Semaphore(in_flight + 1)
+    for operation in schedule:
+        free.acquire()
+        client.start(operation, on_reply=free.release)
+    client.wait_until_idle()
 
 
 def _one_too_few(client: Client, schedule: Iterator[Operation], in_flight: int) -> None:
