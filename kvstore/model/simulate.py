@@ -13,7 +13,7 @@ import itertools
 import math
 import random
 from collections import defaultdict
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -198,6 +198,30 @@ def closed_loop(
     )
 
 
+def joined(
+    joins_s: Sequence[float],
+    service: Service,
+    until_s: float,
+    *,
+    think_s: float = 0.0,
+    seed: int = 1,
+) -> tuple[Call, ...]:
+    """Play callers who join one after the other, each at its second; nobody calls after `until_s`.
+
+    All their calls, in the order of their answers. Raises `ValueError` when nobody joins, and
+    for times that make no sense.
+    """
+    if not joins_s or not all(0 <= at_s < math.inf for at_s in joins_s):
+        raise ValueError(f"joins_s must be one second or more, each 0 or later, got {joins_s}")
+    if not 0 < until_s < math.inf or not 0 <= think_s < math.inf:
+        raise ValueError(f"until_s must be above 0 and think_s 0 or more, got {until_s}, {think_s}")
+    play = _Play(len(joins_s), service, random.Random(seed))
+    for at_s in joins_s:
+        play.env.process(play.guest(at_s, until_s, think_s))
+    play.env.run()
+    return tuple(play.answered)
+
+
 class _Play:
     """The places, and the way of a call through them."""
 
@@ -220,6 +244,15 @@ class _Play:
         while len(self.answered) < until:
             yield self.env.timeout(self._drawn(think_s))
             yield from self._call()
+
+    def guest(
+        self, joins_s: float, until_s: float, think_s: float
+    ) -> Generator[simpy.Event, object, None]:
+        """Come at this time, and call again and again until that one."""
+        yield self.env.timeout(joins_s)
+        while self.env.now < until_s:
+            yield from self._call()
+            yield self.env.timeout(self._drawn(think_s))
 
     def _call(self) -> Iterator[simpy.Event]:
         sent_s = self.env.now

@@ -8,7 +8,7 @@ from made_runs import climbed, run_of, staircase
 
 from kvstore.course import figures, tables
 from kvstore.measure import boxes
-from kvstore.model import Station
+from kvstore.model import Station, simulate
 
 LOOP = {"run": [Station("back end", 0.05, math.inf)]}
 
@@ -33,6 +33,17 @@ def test_residence_times_are_followed_too():
 
     assert math.isclose(50, table["run: measured (ms)"].iloc[-2], rel_tol=1e-3)
     assert math.isclose(50, table["run: predicted (ms)"].iloc[-2], rel_tol=1e-3)
+
+
+def test_what_was_simulated_stands_beside_it():
+    """One call of 50 ms that ends in the first part, which is 1.5 / 16 s long."""
+    played = {"run": [simulate.Call(0.0, 0.0, 0.0, 0.0, 0.05)]}
+    rates = tables.throughput_in_climb({"run": climbed()}, None, played)
+    times = tables.residence_in_climb({"run": climbed()}, None, played)
+
+    assert math.isclose(16 / 1.5, rates["run: simulated (calls/s)"].iloc[0], rel_tol=1e-3)
+    assert math.isclose(50, times["run: simulated (ms)"].iloc[0], rel_tol=1e-3)
+    assert 0 == rates["run: simulated (calls/s)"].iloc[1]
 
 
 def test_threads_are_the_most_seen_so_far():

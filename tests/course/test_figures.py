@@ -15,7 +15,7 @@ from kvstore.course import figures, tables
 from kvstore.course.figures import style
 from kvstore.measure import Run
 from kvstore.measure.stations import StationTimes
-from kvstore.model import Prediction, Station, usl
+from kvstore.model import Prediction, Station, simulate, usl
 
 pytestmark = [pytest.mark.usefixtures("no_windows"), pytest.mark.slow]
 
@@ -51,10 +51,11 @@ ARGUMENTS = {
 }
 JOINED = {"pool": climbed(), "loop": climbed()}
 PARTS = {"pool": [Station("pool", 0.05, 4)], "loop": [Station("back end", 0.05, math.inf)]}
+PLAYED = {"pool": [simulate.Call(0.0, 0.0, 0.0, 0.0, 0.05)]}
 ARGUMENTS |= {
-    "residence_in_climb": ((JOINED, PARTS), {}),
+    "residence_in_climb": ((JOINED, PARTS, PLAYED), {}),
     "threads_in_climb": ((JOINED, {"pool": 4, "loop": 0}), {}),
-    "throughput_in_climb": ((JOINED, PARTS), {}),
+    "throughput_in_climb": ((JOINED, PARTS, PLAYED), {}),
 }
 BATCHES = ({1: ONE, 32: MANY}, {"per_message_s": 1e-3, "per_operation_s": 1e-4, "fitted": (1,)})
 ARGUMENTS |= {

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from kvstore.model import Station, bounds, climb
+from kvstore.model import Station, bounds, climb, simulate
 
 WAIT_S = 0.1
 LOOP = [Station("back end", WAIT_S, math.inf)]
@@ -75,3 +75,20 @@ def test_half_a_round_is_what_users_in_steps_are_behind(round_s):
 def test_nobody_makes_no_calls():
     with pytest.raises(ValueError, match="nobody joins"):
         climb.calls([], LOOP, 1.0)
+
+
+@pytest.mark.parametrize("threads", [8, math.inf])
+def test_a_simulation_that_plays_each_call_says_the_same(threads):
+    """Written apart from the formulas: callers, a queue, a clock."""
+    joins = [number * 0.02 for number in range(20)]
+    service = simulate.Service(
+        read_delay_s=WAIT_S, read_share=1.0, locking="per_key", threads=threads
+    )
+    played = simulate.joined(joins, service, 4.0)
+    stations = [Station("wait", WAIT_S, threads)]
+    late = [call.done_s - call.sent_s for call in played if 2.0 < call.done_s < 4.0]
+
+    answered = sum(call.done_s <= 4.0 for call in played)
+    assert math.isclose(answered, climb.calls(joins, stations, 4.0).value, rel_tol=0.02)
+    took_s = climb.residence_s(joins, stations, 4.0)
+    assert math.isclose(sum(late) / len(late), took_s, rel_tol=0.02)

@@ -1,7 +1,7 @@
 """A climb of users as it went: throughput, residence times and threads, of several servers."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from kvstore.course import tables
 from kvstore.course.figures import style
 from kvstore.course.named import Runs, runs_by_name
-from kvstore.course.tables.climbs import Stations, joins_of, own_threads, part_edges
+from kvstore.course.tables.climbs import Simulated, Stations, joins_of, own_threads, part_edges
 from kvstore.model import Station, climb
 
 LOOKS: Final = (
@@ -22,18 +22,33 @@ LOOKS: Final = (
 MOST_DOTS: Final = 400
 """More calls than this are thinned out evenly: a cloud of dots shows no more."""
 STEPS: Final = 400
+CROSS: Final[dict[str, Any]] = {
+    "marker": "x", "linestyle": "none", "color": style.BLACK, "markersize": 9,
+    "markeredgewidth": 2, "zorder": 4,
+}  # fmt: skip
+"""What was simulated."""
 
 
 def throughput_in_climb(
-    runs: Runs, stations: Stations | None = None, *, ax: Axes | None = None
+    runs: Runs,
+    stations: Stations | None = None,
+    simulated: Simulated | None = None,
+    *,
+    ax: Axes | None = None,
 ) -> Axes:
-    """Calls answered per second in each part as dots, min(N / D, 1 / D_max) as lines."""
-    data = tables.throughput_in_climb(runs, stations)
+    """Calls answered per second in each part as dots, min(N / D, 1 / D_max) as lines.
+
+    What was simulated is drawn as crosses.
+    """
+    data = tables.throughput_in_climb(runs, stations, simulated)
     with style.canvas(ax) as ax:
         for (name, _), (marker, colour, _) in zip(runs_by_name(runs), LOOKS, strict=False):
             rates = data[f"{name}: measured (calls/s)"]
             ax.plot(data.index, rates, marker, color=colour, label=name, zorder=3)
+            if simulated and name in simulated:
+                ax.plot(data.index, data[f"{name}: simulated (calls/s)"], **CROSS)
         _lines(ax, runs, stations, climb.throughput_per_s)
+        _name_the_crosses(ax, simulated)
         ax.set(xlabel="elapsed (s)", ylabel="throughput, X (calls/s)", xlim=(0.0, None))
         ax.set_ylim(bottom=0.0)
         style.key_above(ax)
@@ -41,9 +56,17 @@ def throughput_in_climb(
 
 
 def residence_in_climb(
-    runs: Runs, stations: Stations | None = None, *, ax: Axes | None = None
+    runs: Runs,
+    stations: Stations | None = None,
+    simulated: Simulated | None = None,
+    *,
+    ax: Axes | None = None,
 ) -> Axes:
-    """Each call as a dot: what it took, over when it was answered; N / X as lines."""
+    """Each call as a dot: what it took, over when it was answered; N / X as lines.
+
+    The means of what was simulated are drawn as crosses.
+    """
+    data = tables.residence_in_climb(runs, stations, simulated)
 
     def predicted_ms(joins_s: Sequence[float], parts: Sequence[Station], at_s: float) -> float:
         return 1e3 * climb.residence_s(joins_s, parts, at_s) or np.nan
@@ -58,7 +81,10 @@ def residence_in_climb(
                 calls["done_s"], took_ms, marker, color=colour, markersize=5, alpha=0.6,
                 markeredgewidth=0, label=name,
             )  # fmt: skip
+            if simulated and name in simulated:
+                ax.plot(data.index, data[f"{name}: simulated (ms)"], **CROSS)
         _lines(ax, runs, stations, predicted_ms)
+        _name_the_crosses(ax, simulated)
         ax.set(xlabel="answered after (s)", ylabel="residence, R (ms)", xlim=(0.0, None))
         ax.set_ylim(0.0, 1.2 * most_ms)
         style.key_above(ax)
@@ -107,3 +133,8 @@ def _lines(
 def _name_the_lines(ax: Axes, drawn: bool) -> None:
     if drawn:
         ax.plot([], [], color=style.PREDICTED, label="predicted")
+
+
+def _name_the_crosses(ax: Axes, simulated: Simulated | None) -> None:
+    if simulated:
+        ax.plot([], [], label="simulated", **CROSS)

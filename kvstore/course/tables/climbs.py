@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ from kvstore.course.named import Runs, runs_by_name
 from kvstore.course.tables.layout import rounded
 from kvstore.measure import Run
 from kvstore.measure.codes import OK
-from kvstore.model import Station, climb
+from kvstore.model import Station, climb, simulate
 
 PARTS: Final = 16
 """Into how many parts a climb is cut, the hold at its end included."""
@@ -20,33 +20,44 @@ LOOKS: Final = 9
 """A prediction is looked up at so many moments of a part, for its mean."""
 KIB: Final = 1024
 
-Stations = Mapping[str, Sequence[Station]]
+Floats: TypeAlias = npt.NDArray[np.float64]
+Stations: TypeAlias = Mapping[str, Sequence[Station]]
 """For each run by its name, the stations that the prediction is made of."""
+Simulated: TypeAlias = Mapping[str, Sequence[simulate.Call]]
+"""For each run by its name, the calls that the simulation played."""
 
 
-def throughput_in_climb(runs: Runs, stations: Stations | None = None) -> pd.DataFrame:
-    """Calls answered per second in each part of the climb, beside min(N / D, 1 / D_max)."""
+def throughput_in_climb(
+    runs: Runs, stations: Stations | None = None, simulated: Simulated | None = None
+) -> pd.DataFrame:
+    """Calls answered per second in each part of the climb, beside min(N / D, 1 / D_max).
 
-    def measured(run: Run, edges: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        counts, _ = np.histogram(run.records["done_s"], bins=edges)
-        return counts / np.diff(edges)
+    `simulated` gives for each run by its name the calls of `simulate.joined`.
+    """
 
-    return _followed(runs, stations, "calls/s", measured, climb.throughput_per_s)
+    def counted(sent_s: Floats, done_s: Floats, edges: Floats) -> Floats:
+        return np.histogram(done_s, bins=edges)[0] / np.diff(edges)
+
+    return _followed(runs, stations, simulated, "calls/s", counted, climb.throughput_per_s)
 
 
-def residence_in_climb(runs: Runs, stations: Stations | None = None) -> pd.DataFrame:
-    """Mean milliseconds of the calls answered in each part of the climb, beside N / X."""
+def residence_in_climb(
+    runs: Runs, stations: Stations | None = None, simulated: Simulated | None = None
+) -> pd.DataFrame:
+    """Mean milliseconds of the calls answered in each part of the climb, beside N / X.
 
-    def measured(run: Run, edges: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        took_ms = 1e3 * (run.records["done_s"] - run.records["sent_s"])
-        counts, _ = np.histogram(run.records["done_s"], bins=edges)
-        sums, _ = np.histogram(run.records["done_s"], bins=edges, weights=took_ms)
+    `simulated` gives for each run by its name the calls of `simulate.joined`.
+    """
+
+    def mean_ms(sent_s: Floats, done_s: Floats, edges: Floats) -> Floats:
+        counts, _ = np.histogram(done_s, bins=edges)
+        sums, _ = np.histogram(done_s, bins=edges, weights=1e3 * (done_s - sent_s))
         return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
     def predicted(joins_s: Sequence[float], parts: Sequence[Station], at_s: float) -> float:
         return 1e3 * climb.residence_s(joins_s, parts, at_s)
 
-    return _followed(runs, stations, "ms", measured, predicted)
+    return _followed(runs, stations, simulated, "ms", mean_ms, predicted)
 
 
 def threads_in_climb(runs: Runs, limits: Mapping[str, float] | None = None) -> pd.DataFrame:
@@ -95,7 +106,7 @@ def summary_report(runs: Runs) -> pd.DataFrame:
     return rounded(pd.DataFrame.from_dict(rows, orient="index").rename_axis("label"))
 
 
-def part_edges(run: Run) -> npt.NDArray[np.float64]:
+def part_edges(run: Run) -> Floats:
     """Where the parts of a climb begin and end; the calls of the drain at the end are left out."""
     ends_s = float(run.settings.get("duration_s") or run.window_s or 1.0)
     return np.linspace(0.0, ends_s, PARTS + 1)
@@ -112,15 +123,16 @@ def joins_of(run: Run) -> Sequence[float]:
     return joins
 
 
-def _users(run: Run, at: npt.NDArray[np.float64]) -> list[int]:
+def _users(run: Run, at: Floats) -> list[int]:
     return [climb.users(joins_of(run), at_s) for at_s in at]
 
 
 def _followed(
     runs: Runs,
     stations: Stations | None,
+    simulated: Simulated | None,
     unit: str,
-    measured: Callable[[Run, npt.NDArray[np.float64]], npt.NDArray[np.float64]],
+    figure: Callable[[Floats, Floats, Floats], Floats],
     predicted: Callable[[Sequence[float], Sequence[Station], float], float],
 ) -> pd.DataFrame:
     """One row for each part of the first run, at its middle; predictions are means over it."""
@@ -135,5 +147,9 @@ def _followed(
                 np.mean([predicted(joins_s, parts, at_s) for at_s in np.linspace(*part, LOOKS)])
                 for part in itertools.pairwise(edges)
             ]
-        columns[f"{name}: measured ({unit})"] = measured(run, edges)
+        if simulated and name in simulated:
+            played = np.array([(call.sent_s, call.done_s) for call in simulated[name]])
+            columns[f"{name}: simulated ({unit})"] = figure(played[:, 0], played[:, 1], edges)
+        calls = run.records
+        columns[f"{name}: measured ({unit})"] = figure(calls["sent_s"], calls["done_s"], edges)
     return rounded(pd.DataFrame(columns).set_index("elapsed (s)"))
