@@ -64,6 +64,10 @@ class Budget:
         self._most = self._left = float(tokens)
         self._ratio = ratio
 
+    def refill(self) -> None:
+        """Begin anew, with all the tokens."""
+        self._left = self._most
+
     def allows(self, failed: bool) -> bool:
         """Take note of an attempt; whether another may be made after it."""
         change = -1.0 if failed else self._ratio
@@ -85,7 +89,7 @@ class Retrying:
     """A strategy: `tasks`, each of which asks again for what was refused.
 
     After a run `operations` has one entry for each operation; their attempts add up to the
-    calls of the run. Use one object for one run.
+    calls of the run. Another run with the same object begins anew.
     """
 
     __name__ = "retrying"
@@ -94,6 +98,7 @@ class Retrying:
         self.operations: list[Tried] = []
         self._backoff = backoff
         self._budget = budget
+        self._seed = seed
         self._rng = random.Random(seed)
 
     @property
@@ -103,6 +108,10 @@ class Retrying:
 
     def __call__(self, client: Client, schedule: Schedule, in_flight: int) -> None:
         """Run `in_flight` tasks; each ends its operation, one way or another, before the next."""
+        self.operations = []
+        self._rng = random.Random(self._seed)
+        if self._budget is not None:
+            self._budget.refill()
 
         async def one_task() -> None:
             for operation in schedule:

@@ -112,6 +112,21 @@ def test_who_asks_often_enough_is_served_in_the_end(first_s, narrow):
 
 
 @pytest.mark.slow
+def test_a_second_run_begins_anew(narrow):
+    strategy = Retrying(Backoff(attempts=3, first_s=0.001), Budget(30))
+    for operations in (6, 4):
+        crowd(narrow, strategy, operations)
+
+
+def test_a_budget_can_be_filled_again():
+    budget = Budget(2)
+    assert not budget.allows(True)
+
+    budget.refill()
+    assert budget.allows(False)
+
+
+@pytest.mark.slow
 def test_callers_in_step_ask_about_as_often_as_predicted(narrow):
     """In a wide band: on a busy machine they fall out of step."""
     run = crowd(narrow, Retrying(Backoff(first_s=0.12, most_s=0.12, jitter=False)))

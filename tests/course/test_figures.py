@@ -36,7 +36,7 @@ ARGUMENTS = {
     "in_flight_over_time": ((MANY,), {}),
     "ladder": (({"published": 16.55, "predicted": PREDICTED, "here": ONE},), {}),
     "latency_by_answer": ((MANY, PREDICTED), {}),
-    "latency_from": ((PACED,), {}),
+    "latency_from": ((PACED, lambda share: 0.1 * share), {}),
     "limit_over_time": (([(0.0, 1), (0.4, 2), (0.9, 1)], PREDICTED), {}),
     "memory": ((MANY, 20.0), {"ceiling_bytes": 2e8}),
     "mix": (([ONE, MANY],), {}),

@@ -66,6 +66,12 @@ def test_a_call_that_is_sent_late_hides_it_from_those_who_count_from_sending():
     assert [20.0, 110.0] == list(table["90% (ms)"])
 
 
+def test_a_latency_is_predicted_by_the_share_it_covers():
+    table = tables.latency_from(paced(90), lambda share: Prediction(share, "s", ""))
+
+    assert 900.0 == table.loc["predicted", "90% (ms)"]
+
+
 def test_a_closed_loop_is_told_from_sending_only():
     assert ["sending"] == list(tables.latency_from(staircase())["from"])
     assert 0 == len(tables.latency_from(run_of([])))

@@ -84,8 +84,11 @@ def attempts_over_time(runs: Runs, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def latency_from(runs: Runs, *, ax: Axes | None = None) -> Axes:
-    """Latency by the share of calls it covers: filled from when due, hollow from sending."""
+def latency_from(runs: Runs, prediction: Curve | None = None, *, ax: Axes | None = None) -> Axes:
+    """Latency by the share of calls it covers: filled from when due, hollow from sending.
+
+    `prediction` gives the seconds by the share, for those who ask by a time-table; a line.
+    """
     data = tables.latency_from(runs)
     columns = [heading for heading in data.columns if heading != "from"]
     with style.canvas(ax, height_in=6.0) as ax:
@@ -98,6 +101,12 @@ def latency_from(runs: Runs, *, ax: Axes | None = None) -> Axes:
                     markerfacecolor="white" if hollow else colour, markeredgewidth=2.5,
                     markersize=13 if hollow else 8, label=f"{name}, from {row['from']}",
                 )  # fmt: skip
+        if prediction is not None:
+            said_ms = [1e3 * (number(prediction(share)) or 0.0) for share in SHARES]
+            ax.plot(
+                range(len(SHARES)), said_ms, color=style.PREDICTED, zorder=1,
+                label="predicted, from due",
+            )  # fmt: skip
         ax.set_yscale("log")
         style.plain_numbers(ax.yaxis)
         ax.set_xticks(range(len(columns)), [f"{100 * share:g}" for share in SHARES])

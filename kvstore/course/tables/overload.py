@@ -15,7 +15,7 @@ from kvstore.measure import Run, goodput
 from kvstore.measure.codes import OK
 
 Curve = Callable[[float], HasValue | float]
-"""What is predicted for a rate of calls offered, in calls per second."""
+"""What is predicted for a rate offered, in calls per second, or for a share of the calls."""
 
 SHARES: Final = (0.25, 0.50, 0.75, 0.90, 0.95, 0.99, 1.0)
 """The shares of the calls for which a latency is told."""
@@ -91,11 +91,11 @@ def crowd(runs: Mapping[str, Run], operations: Mapping[str, Sequence[Tried]]) ->
     return table.fillna(0).astype(dict.fromkeys(["attempts (calls)", *counts], int))
 
 
-def latency_from(runs: Runs) -> pd.DataFrame:
+def latency_from(runs: Runs, prediction: Curve | None = None) -> pd.DataFrame:
     """Latency of the calls answered OK, from sending and from when they were due, in ms.
 
     One column for each share of the calls that did not take longer. A closed loop has no
-    due times, so it is told from sending only.
+    due times, so it is told from sending only. `prediction` gives the seconds by the share.
     """
     rows = []
     for name, run in runs_by_name(runs):
@@ -105,6 +105,10 @@ def latency_from(runs: Runs) -> pd.DataFrame:
                 taken_ms = 1e3 * np.quantile(ok["done_s"] - start_s, SHARES)
                 shares = {name: float(ms) for name, ms in zip(HEADINGS, taken_ms, strict=True)}
                 rows.append({"run": name, "from": word} | shares)
+    if prediction is not None:
+        said_ms = [1e3 * (number(prediction(share)) or 0.0) for share in SHARES]
+        predicted = {"run": "predicted", "from": "due"}
+        rows.append(predicted | dict(zip(HEADINGS, said_ms, strict=True)))
     columns = ["run", "from", *HEADINGS]
     return rounded(pd.DataFrame(rows, columns=columns).set_index("run"))
 
