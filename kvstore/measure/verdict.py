@@ -2,7 +2,8 @@
 
 A client that has no time left measures itself. Two signs tell: its processor (a CPython process
 runs one thread of Python at a time, so one core is about all it has), and in an open loop its
-lateness, from when a call was due until it was sent. B. Schroeder, A. Wierman, M.
+lateness, from when a call was due until it was sent. Without a sign it is not cleared: beside
+other programs it may have wanted more than it got. B. Schroeder, A. Wierman, M.
 Harchol-Balter, "Open Versus Closed: A Cautionary Tale" (NSDI 2006) on why the loop matters.
 """
 
@@ -84,4 +85,4 @@ def _judged(
             f"{told}, but with the server it took {machine:.0%} of this machine: each took the"
             " other's time"
         )
-    return False, f"{told}: it was not the limit"
+    return False, f"{told}: no sign that it was the limit"

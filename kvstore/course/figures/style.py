@@ -101,10 +101,10 @@ def rates(ax: Axes, shown: Iterable[float]) -> None:
     positive = [value for value in shown if value > 0]
     if positive and max(positive) > LOG_FROM * min(positive):
         ax.set_xscale("log")
-        plain_numbers(ax.xaxis)
         ax.margins(x=0.12)
     else:
         ax.set_xlim(0.0, 1.15 * max(positive, default=1.0))
+    plain_numbers(ax.xaxis)
 
 
 def plain_numbers(axis: Axis) -> None:
