@@ -1,5 +1,8 @@
 """adaptive.py: the rule by hand, on a made-up server, and on a real one."""
 
+import os
+import signal
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -142,3 +145,22 @@ def test_on_a_real_server_it_keeps_the_pool_busy_and_the_queue_short():
     assert {"OK"} == set(run.outcomes())
     assert 2 <= strategy.limiter.settled(run.window_s) <= 24
     assert run.samples["in_flight"].max() <= 24
+
+
+@pytest.mark.slow
+def test_an_interrupted_run_is_whole():
+    reads = workload.reads(seed=1, value_bytes_mean=64)
+    interrupt = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
+
+    def once(sample) -> None:
+        if sample.answered >= 5 and interrupt.ident is None:
+            interrupt.start()
+
+    with (
+        serving(read_delay_s=0.02, locking="per_key", threads=4) as server,
+        pytest.raises(load.RunInterrupted) as ended,
+    ):
+        load.run(Adaptive(), server, reads, in_flight=50, duration_s=30, on_sample=once)
+
+    assert audit(ended.value.run).holds
+    assert {"OK"} == set(ended.value.run.outcomes())

@@ -72,3 +72,18 @@ def test_without_a_deadline_nothing_is_dropped(own_server):
             with pytest.raises(grpc.RpcError) as refused:
                 retrieve(pb.RetrieveRequest(key=b"k"), timeout=deadline_s)
             assert code == refused.value.code().name
+
+
+@pytest.mark.slow
+def test_a_call_whose_caller_goes_is_finished_by_a_thread_and_given_up_by_a_loop(own_server, stack):
+    """So after a deadline nobody knows: lesson 08 says it, and this is both ways of it."""
+    server = own_server(write_delay_s=DISK_S)
+    with grpc.insecure_channel(server.address) as channel:
+        grpc.channel_ready_future(channel).result(10)
+        stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+        gone = stub.Create.future(pb.CreateRequest(key=b"k", value=b"v"), timeout=DISK_S / 2)
+        assert "DEADLINE_EXCEEDED" == gone.code().name
+        time.sleep(2 * DISK_S)
+        found = stub.Retrieve.future(pb.RetrieveRequest(key=b"k")).code().name
+
+    assert ("OK" if stack == "threads" else "NOT_FOUND") == found
