@@ -28,7 +28,11 @@ from kvstore.v1 import kvstore_pb2_grpc
 
 
 class FrontService(kvstore_pb2_grpc.KeyValueServiceServicer):
-    """Passes each call on to the back end, and its answer back, in a thread of the pool."""
+    """Passes each call on to the back end, and its answer back, in a thread of the pool.
+
+    A thread that waits for an answer hears of nothing else: when a caller cancels its call, the
+    thread still waits, until the back end answers or the caller's deadline is over.
+    """
 
     def __init__(self, settings: ServerSettings, pool: MeasuredPool, counts: Counts) -> None:
         assert settings.back_end is not None
