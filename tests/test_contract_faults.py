@@ -11,7 +11,7 @@ from itertools import count
 import psutil
 import pytest
 
-from kvstore.client import load, pacing, strategies, workload
+from kvstore.client import load, pacing, servers, strategies, workload
 from kvstore.client.process import run_in_process
 from kvstore.client.strategies import STRATEGIES, bounded, futures, pipelined
 from kvstore.client.watch import DRAIN_S
@@ -135,7 +135,7 @@ def test_where_no_server_is_the_run_says_so_before_it_begins(monkeypatch):
 @pytest.mark.slow
 @every_strategy
 def test_a_frozen_server_keeps_no_call_past_its_deadline(strategy, server, monkeypatch):
-    monkeypatch.setattr(load, "server_status", _unless_frozen(server, load.server_status))
+    monkeypatch.setattr(servers, "server_status", _unless_frozen(server, servers.server_status))
     freeze = midway(os.kill, server.pid, signal.SIGSTOP)
     started_s = time.perf_counter()
     try:

@@ -46,16 +46,27 @@ class Target(NamedTuple):
     identity: str | None = None
     """What it must answer to; None when it was started by hand."""
 
+    @property
+    def shards(self) -> list["Target"]:
+        """The server, or each of several whose addresses stand here with commas between."""
+        addresses = self.address.split(",")
+        if self.identity is None:
+            return [Target(address) for address in addresses]
+        return [*map(Target, addresses, self.identity.split(","))]
+
 
 def target_of(server: object) -> Target:
     """The target for a `Server` of `serving()`, or for an address such as "127.0.0.1:40123"."""
     if isinstance(server, str):
         server = Target(server)
     if isinstance(server, Target):
-        host, _, port = server.address.rpartition(":")
-        if not host or not port.isdigit():
+        for each in server.address.split(","):
+            host, _, port = each.rpartition(":")
+            if not host or not port.isdigit():
+                raise ValueError(f"an address is host:port, such as 127.0.0.1:40123, got {each!r}")
+        if server.identity and server.identity.count(",") != server.address.count(","):
             raise ValueError(
-                f"an address is host:port, such as 127.0.0.1:40123, got {server.address!r}"
+                f"each server has an identity: got {server.address!r} and {server.identity!r}"
             )
         return server
     address, identity = getattr(server, "address", None), getattr(server, "identity", None)
@@ -78,6 +89,8 @@ def connected(target: Target) -> Iterator[tuple[grpc.Channel, pb.GetServerStatus
         ServerNotReached: nothing answered within `CONNECT_S`.
         WrongServer: the identity is not the expected one.
     """
+    if len(target.shards) > 1:
+        raise ValueError(f"one server is wanted here, got {len(target.shards)}: {target.address}")
     with grpc.insecure_channel(target.address, options=OPTIONS) as channel:
         status = server_status(channel, target, CONNECT_S, wait_for_ready=True)
         if target.identity is not None and status.identity != target.identity:

@@ -16,8 +16,9 @@ import grpc
 from kvstore.client.batch import Batch
 from kvstore.client.connections import Connections
 from kvstore.client.requests import payload_bytes, unary_request
+from kvstore.client.sharding import AnyOperations
 from kvstore.client.stream import Stream
-from kvstore.client.workload import Operation, Operations
+from kvstore.client.workload import Operation
 from kvstore.event_loop import event_loop_factory
 from kvstore.measure.codes import CANCELLED, CREATE, OK, STATUSES
 from kvstore.measure.recorder import Recorder
@@ -45,7 +46,7 @@ class Client:
         address: str,
         *,
         deadline_s: float = 30.0,
-        operations: Operations | None = None,
+        operations: AnyOperations | None = None,
         tells_times: bool = False,
         metadata: Mapping[str, str] | None = None,
         connections: int = 1,
@@ -234,7 +235,8 @@ class Client:
     def stream(self, on_reply: Callable[[], object]) -> Stream:
         """A stream to send requests on, as an async context manager; see `Stream`."""
         connection, stub = self.connections.next_for_stream()
-        return Stream(self, stub, on_reply, connection)
+        shard = connection % self.connections.shards
+        return Stream(self, stub, on_reply, connection, shard)
 
     # The end
 

@@ -16,7 +16,7 @@ import grpc
 
 from kvstore.client.channel import CONNECT_S, OPTIONS, ServerNotReached, Target, server_status
 from kvstore.client.requests import METHODS
-from kvstore.client.route import EvenShare, Route
+from kvstore.client.route import route
 from kvstore.client.workload import Operation
 from kvstore.v1 import kvstore_pb2_grpc, server_status_pb2_grpc
 from kvstore.v1 import server_status_pb2 as pb
@@ -47,8 +47,11 @@ class Connections:
     def __init__(
         self, channel: grpc.Channel, address: str, count: int, on_stand: Callable[[], object]
     ) -> None:
-        self._targets = [Target(address)] * count
-        self._route: Route | None = EvenShare(count) if count > 1 else None
+        each = Target(address).shards
+        self.shards = len(each)
+        """Servers that share out the keys; connection i leads to server i modulo this."""
+        self._targets = each * count
+        self._route = route(self.shards, count)
         self._on_stand = on_stand
         self._methods = [] if self._route else [methods(channel)]
         self._amethods: list[dict[int, Any]] = []
@@ -60,8 +63,7 @@ class Connections:
     @property
     def verified(self) -> int:
         """How many of those opened the server sees; 0 where it does not tell."""
-        peers = {each.peer for each in self.opened}
-        return 0 if "" in peers else len(peers)
+        return _count(self._targets, self.opened)
 
     def stand(self) -> None:
         """Open those that the calls of threads take, unless all stand or a loop has its own."""
@@ -142,7 +144,7 @@ def open_all(targets: Sequence[Target], stack: ExitStack) -> list[Opened]:
         ConnectionsShared: the server sees fewer than there are targets.
     """
     openings = [_Opening(target, stack) for target in targets]
-    return _distinct([opening.finish() for opening in openings])
+    return _distinct(targets, [opening.finish() for opening in openings])
 
 
 async def aopen_all(targets: Sequence[Target], stack: AsyncExitStack) -> list[Opened]:
@@ -160,7 +162,7 @@ async def aopen_all(targets: Sequence[Target], stack: AsyncExitStack) -> list[Op
         connect_s = time.perf_counter() - since_s
         return Opened(channel, connect_s, await _peer(channel))
 
-    return _distinct(await asyncio.gather(*(one(target) for target in targets)))
+    return _distinct(targets, await asyncio.gather(*(one(target) for target in targets)))
 
 
 async def _peer(channel: grpc.aio.Channel) -> str:
@@ -172,11 +174,20 @@ async def _peer(channel: grpc.aio.Channel) -> str:
     return str(answer.peer)
 
 
-def _distinct(opened: list[Opened]) -> list[Opened]:
-    peers = {each.peer for each in opened}
-    if "" not in peers and len(peers) < len(opened):
+def _count(targets: Sequence[Target], opened: Sequence[Opened]) -> int:
+    """How many connections the servers see; 0 where one does not tell.
+
+    Two servers may each see the same port at our end, and yet these are two connections.
+    """
+    ends = {(target, each.peer) for target, each in zip(targets, opened, strict=True)}
+    return 0 if any(not each.peer for each in opened) else len(ends)
+
+
+def _distinct(targets: Sequence[Target], opened: list[Opened]) -> list[Opened]:
+    seen = _count(targets, opened)
+    if 0 < seen < len(opened):
         raise ConnectionsShared(
-            f"{len(opened)} connections were asked for, but the server sees {len(peers)}:"
+            f"{len(opened)} connections were asked for, but the server sees {seen}:"
             " channels share them. Is a proxy in between?"
         )
     return opened

@@ -13,18 +13,13 @@ import grpc
 
 from kvstore import garbage
 from kvstore.client import joining
-from kvstore.client.channel import (
-    ServerNotReached,
-    Target,
-    connected,
-    local_pid,
-    server_status,
-    target_of,
-)
+from kvstore.client.channel import ServerNotReached, Target, target_of
 from kvstore.client.client import Client
 from kvstore.client.gate import Gate
 from kvstore.client.part import WHOLE, Part
 from kvstore.client.schedule import Schedule
+from kvstore.client.servers import reached
+from kvstore.client.sharding import AnyOperations, ShardedOperations
 from kvstore.client.strategies import Strategy, futures, pipelined
 from kvstore.client.telling import moments, status_after, told
 from kvstore.client.watch import OnSample, Watch
@@ -105,15 +100,23 @@ def run(
     if joins is not None:
         options["joins"] = joining.checked(joins, in_flight, strategy)
     owns = None if part == WHOLE else part.owns
-    operations = Operations(workload, salt=secrets.token_hex(4), owns=owns)
     target = target_of(server)
+    shards, salt = len(target.shards), secrets.token_hex(4)
+    operations: AnyOperations = (
+        Operations(workload, salt, owns)
+        if shards == 1
+        else ShardedOperations(workload, shards, salt, owns)
+    )
+    if strategy is pipelined:
+        _check_streams(options.get("streams", 1), connections, shards)
     quiet = garbage.settled() if settle_garbage else nullcontext()
-    with connected(target) as (channel, before), quiet, watched_collector() as collector:
+    with reached(target) as servers, quiet, watched_collector() as collector:
+        channel, before = servers.channels[0], servers.before
         tells_times = bool(json.loads(before.settings_json or "{}").get("station_times"))
         _preload(channel, target, operations)
         if workload.preload:
-            before = server_status(channel, target, 5.0)
-        sampler = Sampler(local_pid(before), collector)
+            before = servers.status(5.0)
+        sampler = Sampler(servers.pids, collector)
         client = Client(  # last of what takes time: its clock starts when it is made
             channel,
             target.address,
@@ -134,7 +137,7 @@ def run(
         began_unix_s = time.time() - client.now_s()  # now: the clock began with the first call
         records = client.recorder.array()
         client_cpu, server_cpu = watch.sampler.cpu()
-        after = status_after(channel, target, watch.outcome)
+        after = status_after(servers, watch.outcome)
         finished = Run(
             strategy=getattr(strategy, "__name__", "strategy"),
             in_flight=0 if strategy is futures else in_flight,
@@ -217,6 +220,15 @@ def _checked(
     }
 
 
+def _check_streams(streams: int, connections: int, shards: int) -> None:
+    """Refuse what would leave a server, or a connection, without a stream."""
+    if streams < connections * shards > connections:
+        raise ValueError(
+            f"{shards} servers with {connections} connections to each need at least"
+            f" {shards * connections} streams, got {streams}: a stream speaks to one server"
+        )
+
+
 def _verified(client: Client, before: pb.GetServerStatusResponse) -> int:
     """How many connections carried the calls, in the words of the server."""
     if client.connections.opened:
@@ -224,14 +236,14 @@ def _verified(client: Client, before: pb.GetServerStatusResponse) -> int:
     return 1 if before.peer else 0  # the calls of threads went over the channel that asked
 
 
-def _preload(channel: grpc.Channel, target: Target, operations: Operations) -> None:
+def _preload(channel: grpc.Channel, target: Target, operations: AnyOperations) -> None:
     """Create the keys that a workload asks for from its first call on."""
-    client = Client(channel, target.address, operations=operations)
     wanted = operations.preloads()
-    for operation in wanted:
-        client.start(operation)
-    client.wait_until_idle()
-    if len(operations.known) < 1 <= len(wanted):
+    with closing(Client(channel, target.address, operations=operations)) as client:
+        for operation in wanted:
+            client.start(operation)
+        client.wait_until_idle()
+    if any(shard.workload.preload and not shard.known for shard in operations.shards):
         raise ServerNotReached(
             f"none of {len(wanted)} keys could be created at {target.address} before the run:"
             " start a fresh server, or another seed if it holds these keys already"

@@ -5,6 +5,7 @@ from threading import Lock
 from typing import Protocol
 
 from kvstore.client.workload import Operation
+from kvstore.shards import shard_of
 
 
 class Route(Protocol):
@@ -43,3 +44,30 @@ class EvenShare:
     def give(self, connection: int) -> None:
         """Free a slot of this connection."""
         self._free.append(connection)
+
+
+class ByKey:
+    """Each server keeps a shard of the keys: a call goes to that one, on a share of its own.
+
+    Connection i leads to server i modulo `shards`, and each server has `connections` of them.
+    """
+
+    def __init__(self, shards: int, connections: int) -> None:
+        self._shards = shards
+        self._shares = [EvenShare(connections) for _ in range(shards)]
+
+    def take(self, operation: Operation) -> int:
+        """A connection to the server that keeps the operation's key."""
+        shard = shard_of(operation.key, self._shards)
+        return self._shares[shard].take(operation) * self._shards + shard
+
+    def give(self, connection: int) -> None:
+        """The call that took this connection has ended."""
+        self._shares[connection % self._shards].give(connection // self._shards)
+
+
+def route(shards: int, connections: int) -> Route | None:
+    """The route for so many servers and connections to each; none where there is no choice."""
+    if shards > 1:
+        return ByKey(shards, connections)
+    return EvenShare(connections) if connections > 1 else None

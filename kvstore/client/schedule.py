@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from itertools import islice, takewhile
 
 from kvstore.client.batch import Batch, Batches
-from kvstore.client.workload import Operation, Operations
+from kvstore.client.sharding import AnyOperations
+from kvstore.client.workload import Operation
 
 LOOK_EVERY = 50
 """Operations between two looks at the guard: with values of 64 KiB some 13 MB."""
@@ -26,7 +27,7 @@ class Schedule(Iterator[Operation]):
 
     def __init__(
         self,
-        operations: Operations,
+        operations: AnyOperations,
         *,
         clock: Callable[[], float],
         duration_s: float = math.inf,
@@ -35,7 +36,7 @@ class Schedule(Iterator[Operation]):
         guard: Callable[[], bool] | None = None,
     ) -> None:
         self._operations = operations
-        self._batches = Batches(operations)
+        self._batches = [Batches(each) for each in operations.shards]
         self._clock = clock
         self._duration_s = duration_s
         self._calls = calls
@@ -69,8 +70,11 @@ class Schedule(Iterator[Operation]):
             self._handed_out += 1
         return self._operations.draw(due_s)
 
-    def take(self, most: int) -> Batch:
-        """Up to `most` operations at once, in columns; fewer at the end, and then none."""
+    def take(self, most: int, shard: int = 0) -> Batch:
+        """Up to `most` operations at once, in columns; fewer at the end, and then none.
+
+        All are for one server; where there are several, `shard` says for which.
+        """
         with self._lock:
             count = self._left(most)
             due_s: list[float] = []
@@ -82,7 +86,7 @@ class Schedule(Iterator[Operation]):
             elif count and self._clock() >= self._duration_s:
                 self._stopped, count = True, 0
             self._handed_out += count
-            return self._batches.draw(count, due_s) if count else NOTHING
+            return self._batches[shard].draw(count, due_s) if count else NOTHING
 
     def _left(self, most: int) -> int:
         """How many of `most` operations the guard and the count still allow."""

@@ -94,7 +94,7 @@ def pipelined(
     async def one_stream(window: int) -> None:
         free = asyncio.Semaphore(window - 1)
         async with client.stream(on_reply=free.release) as stream:
-            for operations in in_batches(schedule, batch):
+            for operations in in_batches(schedule, batch, stream.shard):
                 await stream.send(operations)
                 await free.acquire()
 
@@ -107,9 +107,9 @@ def pipelined(
     client.run_async(all_streams)
 
 
-def in_batches(schedule: Schedule, size: int) -> Iterator[Batch]:
-    """The schedule's operations, `size` at a time; the last batch may be shorter."""
-    while operations := schedule.take(size):
+def in_batches(schedule: Schedule, size: int, shard: int = 0) -> Iterator[Batch]:
+    """The schedule's operations for a server, `size` at a time; the last batch may be shorter."""
+    while operations := schedule.take(size, shard):
         yield operations
 
 

@@ -37,8 +37,15 @@ class Stream:
     """
 
     def __init__(
-        self, client: "Client", stub: Any, on_reply: Callable[[], object], connection: int = 0
+        self,
+        client: "Client",
+        stub: Any,
+        on_reply: Callable[[], object],
+        connection: int = 0,
+        shard: int = 0,
     ) -> None:
+        self.shard = shard
+        """The server it speaks to, of several: it takes operations on that one's keys only."""
         self._client = client
         self._connection = connection
         self._stub = stub

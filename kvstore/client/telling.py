@@ -3,21 +3,18 @@
 import json
 from typing import Any
 
-import grpc
-
-from kvstore.client.channel import ServerNotReached, Target, server_status
+from kvstore.client.channel import ServerNotReached
+from kvstore.client.servers import Servers
 from kvstore.measure.collector import Collections, Moment
 from kvstore.v1 import server_status_pb2 as pb
 
 
-def status_after(
-    channel: grpc.Channel, target: Target, outcome: str
-) -> pb.GetServerStatusResponse | None:
-    """What the server counts now; None when it cannot be asked any more."""
+def status_after(servers: Servers, outcome: str) -> pb.GetServerStatusResponse | None:
+    """What the servers count now; None when one cannot be asked any more."""
     if outcome in ("server gone", "memory ceiling"):
         return None
     try:
-        return server_status(channel, target, 2.0)
+        return servers.status(2.0)
     except (ServerNotReached, ValueError):  # too busy to answer, or the channel was closed
         return None
 

@@ -6,9 +6,10 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
 
-from kvstore.client.channel import Target, connected, server_status
+from kvstore.client.channel import Target
 from kvstore.client.generators import Generator, Generators, not_begun
 from kvstore.client.load import RunFailed, RunInterrupted, ServerGone
+from kvstore.client.servers import reached
 from kvstore.client.telling import status_after, told
 from kvstore.measure.merge import merge
 from kvstore.measure.run import Run
@@ -28,16 +29,17 @@ class ServerCount:
         self._open = ExitStack()
 
     def __enter__(self) -> "ServerCount":
-        self._channel, self._before = self._open.enter_context(connected(self._target))
+        self._servers = self._open.enter_context(reached(self._target))
+        self._before = self._servers.before
         return self
 
     def begin(self) -> None:
         """Count from here on: every generator is ready, and none has sent a call."""
-        self._before = server_status(self._channel, self._target, 5.0)
+        self._before = self._servers.status(5.0)
 
     def told(self, outcome: str) -> dict[str, Any]:
         """What the server says of itself, with the operations it answered since `begin`."""
-        return told(self._before, status_after(self._channel, self._target, outcome))
+        return told(self._before, status_after(self._servers, outcome))
 
     def __exit__(
         self,

@@ -229,6 +229,11 @@ class Operations:
             reached += weight / total
             self._up_to.append(reached)
 
+    @property
+    def shards(self) -> "list[Operations]":
+        """What draws for each of several servers; this one alone draws for one."""
+        return [self]
+
     def draw(self, due_s: float = math.nan) -> Operation:
         """The next operation."""
         with self._lock:

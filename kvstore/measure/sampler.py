@@ -1,6 +1,6 @@
 """Memory, threads and processor time of two processes, looked at from outside."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
@@ -39,29 +39,36 @@ class Sample(NamedTuple):
 
 
 class Sampler:
-    """Looks at this process and, if it runs on this machine, at the server's."""
+    """Looks at this process and, if they run on this machine, at those of the servers.
 
-    def __init__(self, server_pid: int | None, collector: CollectorWatch | None = None) -> None:
+    What is said of the server is said of all of them together, where there are several.
+    """
+
+    def __init__(
+        self, server_pids: int | Sequence[int] | None, collector: CollectorWatch | None = None
+    ) -> None:
         import pandas as pd  # now, not after the run: at a memory ceiling it would have no room
 
         self._table = pd.DataFrame
         self._client = psutil.Process()
-        self._server = _process(server_pid)
+        pids = [server_pids] if isinstance(server_pids, int) else server_pids or []
+        self._servers = [process for pid in pids if (process := _process(pid)) is not None]
         self._collector = collector
         self._collected_before = collector.now() if collector else None
         self._samples: list[Sample] = []
-        self._cpu_before = (_cpu(self._client), _cpu(self._server))
+        self._cpu_before = self._cpu_now()
 
     def start_over(self) -> None:
         """Forget what was seen so far: the run begins now, with nothing in flight."""
         self._samples = []
-        self._cpu_before = (_cpu(self._client), _cpu(self._server))
+        self._cpu_before = self._cpu_now()
         self.look(0.0, 0, 0)
 
     def look(self, elapsed_s: float, issued: int, answered: int) -> Sample:
         """Take one sample and keep it."""
         client_rss, client_threads = _memory_and_threads(self._client)
-        server_rss, server_threads = _memory_and_threads(self._server)
+        seen = [_memory_and_threads(server) for server in self._servers] or [(np.nan, np.nan)]
+        server_rss, server_threads = (sum(each) for each in zip(*seen, strict=True))
         collected = self._collected()
         sample = Sample(
             elapsed_s, issued - answered, issued, answered,
@@ -79,36 +86,38 @@ class Sampler:
         return tuple(now - before for now, before in pairs)
 
     def largest_rss_bytes(self) -> float:
-        """The larger of both processes' resident memory now."""
-        client, server = _rss(self._client), _rss(self._server)
-        return float(np.nanmax([client, server]))
+        """The largest process's resident memory now."""
+        return float(np.nanmax([_rss(each) for each in (self._client, *self._servers)]))
 
     @property
     def watches_server(self) -> bool:
-        """Whether the server's process was seen here."""
-        return self._server is not None
+        """Whether a server's process was seen here."""
+        return bool(self._servers)
 
     def server_gone(self) -> bool:
-        """Whether the server's process was seen here and has ended."""
-        return self._server is not None and not _runs(self._server)
+        """Whether a server's process was seen here and has ended."""
+        return not all(_runs(server) for server in self._servers)
 
     def cpu(self) -> tuple[Cpu, Cpu]:
         """Processor time of client and server since this sampler was made."""
-        now = (_cpu(self._client), _cpu(self._server))
-        (c0, s0), (c1, s1) = self._cpu_before, now
+        (c0, s0), (c1, s1) = self._cpu_before, self._cpu_now()
         return (
             Cpu(c1.user_s - c0.user_s, c1.system_s - c0.system_s),
             Cpu(s1.user_s - s0.user_s, s1.system_s - s0.system_s),
         )
+
+    def _cpu_now(self) -> tuple[Cpu, Cpu]:
+        servers = [_cpu(server) for server in self._servers] or [NO_CPU]
+        return _cpu(self._client), Cpu(*(sum(each) for each in zip(*servers, strict=True)))
 
     def frame(self) -> "pd.DataFrame":
         """All samples, one row each."""
         return self._table(self._samples, columns=list(Sample._fields), dtype=float)
 
 
-def _process(pid: int | None) -> psutil.Process | None:
+def _process(pid: int) -> psutil.Process | None:
     try:
-        return None if pid is None else psutil.Process(pid)
+        return psutil.Process(pid)
     except psutil.NoSuchProcess:
         return None
 
@@ -127,22 +136,15 @@ def _unless_gone(look: Callable[[], _T], otherwise: _T) -> _T:
         return otherwise
 
 
-def _rss(process: psutil.Process | None) -> float:
-    if process is None:
-        return np.nan
+def _rss(process: psutil.Process) -> float:
     return _unless_gone(lambda: float(process.memory_info().rss), np.nan)
 
 
-def _memory_and_threads(process: psutil.Process | None) -> tuple[float, float]:
-    if process is None:
-        return np.nan, np.nan
+def _memory_and_threads(process: psutil.Process) -> tuple[float, float]:
     return _rss(process), _unless_gone(lambda: float(process.num_threads()), np.nan)
 
 
-def _cpu(process: psutil.Process | None) -> Cpu:
-    if process is None:
-        return NO_CPU
-
+def _cpu(process: psutil.Process) -> Cpu:
     def look() -> Cpu:
         times = process.cpu_times()
         return Cpu(times.user, times.system)

@@ -73,6 +73,8 @@ class FakeClient:
 class FakeStream:
     """One open pipeline; leaving it waits for the last reply."""
 
+    shard = 0
+
     def __init__(self, client: FakeClient, on_reply: Callable[[], object]) -> None:
         self._client = client
         self._on_reply = on_reply
@@ -106,6 +108,6 @@ class Shared(Iterator[Any]):
         with self._lock:
             return next(self._items)
 
-    def take(self, most: int) -> list[Any]:
+    def take(self, most: int, shard: int = 0) -> list[Any]:
         with self._lock:
             return list(itertools.islice(self._items, most))

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from kvstore.client import load, run_in_process
-from kvstore.client.channel import ServerNotReached
+from kvstore.client.channel import ServerNotReached, Target
 from kvstore.client.connections import ConnectionsShared, Opened, _distinct
 from kvstore.client.load import RunFailed
 from kvstore.client.strategies import blocking, bounded, futures, pipelined, tasks, threads
@@ -16,6 +16,7 @@ from kvstore.client.workload import Workload
 from kvstore.measure import Run, audit
 
 SMALL = Workload(value_bytes_mean=16)
+ONE = Target("127.0.0.1:1")
 
 WAYS = [
     (bounded, 12, {}),
@@ -33,6 +34,15 @@ def established(address: str) -> int:
     return sum(1 for c in here if c.status == "ESTABLISHED" and c.raddr and c.raddr.port == port)
 
 
+def when_at_rest(address: str, expected: int = 0) -> int:
+    """Connections once those of runs that have ended are closed, or after 10 s."""
+    gc.collect()  # gRPC's streams refer to their channel in a circle
+    end_s = time.perf_counter() + 10.0  # and it closes a socket when its thread comes to it
+    while established(address) > expected and time.perf_counter() < end_s:
+        time.sleep(0.02)
+    return established(address)
+
+
 def most_in_flight(run: Run, connection: int) -> int:
     """The most calls that were in flight at once on one connection."""
     calls = run.records[run.records["connection"] == connection]
@@ -48,7 +58,7 @@ def test_connections_are_apart_and_share_the_calls(strategy, in_flight, options,
     def look(_: object) -> None:
         seen.append(established(quick_server.address) - before)
 
-    before = established(quick_server.address)
+    before = when_at_rest(quick_server.address)
     run = load.run(
         strategy, quick_server, SMALL, in_flight=in_flight, connections=4, calls=400,
         on_sample=look, sample_interval_s=0.02, **options,
@@ -64,11 +74,7 @@ def test_connections_are_apart_and_share_the_calls(strategy, in_flight, options,
         share = [most_in_flight(run, number) for number in range(4)]
         assert max(share) <= in_flight // 4
     assert all(0 < took_s < 10 for took_s in run.connect_s)
-    gc.collect()  # gRPC's streams refer to their channel in a circle
-    end_s = time.perf_counter() + 10.0  # and it closes a socket when its thread comes to it
-    while established(quick_server.address) > before and time.perf_counter() < end_s:
-        time.sleep(0.02)
-    assert established(quick_server.address) == before
+    assert when_at_rest(quick_server.address, before) == before
 
 
 def test_connections_stand_before_the_clock_starts(quick_server):
@@ -108,7 +114,13 @@ def test_connections_that_are_shared_are_no_run():
     with pytest.raises(
         ConnectionsShared, match="3 connections were asked for, but the server sees 2"
     ):
-        _distinct([Opened(None, 0.1, peer) for peer in ("a:1", "a:2", "a:1")])
+        _distinct([ONE] * 3, [Opened(None, 0.1, peer) for peer in ("a:1", "a:2", "a:1")])
+
+
+def test_two_servers_may_see_the_same_port_at_our_end():
+    opened = [Opened(None, 0.1, "a:1"), Opened(None, 0.1, "a:1")]
+
+    assert opened == _distinct([ONE, Target("127.0.0.1:2")], opened)
 
 
 def test_a_server_that_goes_while_connections_open_fails_the_run(own_server, monkeypatch):

@@ -1,16 +1,21 @@
 """part.py, gate.py: the parts add up to the whole, and begin when the last one is ready."""
 
 import json
+import math
 import threading
 import time
 from itertools import islice
 
+import grpc
 import pytest
 
+from kvstore.client.client import Client
 from kvstore.client.gate import READY, Gate, opening
 from kvstore.client.pacing import constant_rate
 from kvstore.client.part import SEEDS_APART, WHOLE, Part, parts
+from kvstore.client.watch import Watch
 from kvstore.client.workload import Operations, crud, reads
+from kvstore.measure.sampler import Sampler
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3, 32])
@@ -98,3 +103,32 @@ def test_a_gate_opens_for_all_at_the_same_time(capsys):
     told = [json.loads(line)[READY] for line in capsys.readouterr().out.splitlines()]
     assert all(ready_s < opens_s for ready_s in told)
     assert 2 == len(told)
+
+
+@pytest.mark.parametrize("connections_opened_late", [False, True])
+def test_the_clock_counts_from_the_opening(connections_opened_late):
+    """All generators count from the same moment, whenever their own connections stood."""
+    gate = Gate()
+    with grpc.insecure_channel("127.0.0.1:1") as channel:
+        client = Client(channel, "127.0.0.1:1")
+        watch = Watch(client, Sampler(None), "127.0.0.1:1", math.inf, gate)
+        word, opens_s = opening()
+        gate.hear(word)
+        refused = watch.admit()
+        if connections_opened_late:
+            client._begin()
+        before_s, now_s, after_s = time.perf_counter(), client.now_s(), time.perf_counter()
+
+    assert not refused
+    assert before_s - opens_s <= now_s <= after_s - opens_s
+
+
+def test_who_is_asked_to_end_while_waiting_sends_nothing():
+    gate = Gate()
+    with grpc.insecure_channel("127.0.0.1:1") as channel:
+        watch = Watch(Client(channel, "127.0.0.1:1"), Sampler(None), "127.0.0.1:1", math.inf, gate)
+        gate.inside = True
+        gate.stop()
+
+        assert watch.admit()
+        assert "interrupted" == watch.outcome
