@@ -7,6 +7,7 @@ from made_runs import run_of
 
 from kvstore.course.stories import climb, pictures
 from kvstore.measure import Cpu, Run, audit
+from kvstore.model import Prediction
 from kvstore.server import serving
 
 PRICE = climb.Cost(per_message_s=90e-6, per_operation_s=1e-6)
@@ -51,6 +52,13 @@ def test_a_group_pays_the_disk_once_until_the_processor_binds(size, group, per_s
     predicted = climb.commit_throughput(size, PRICE, trip_s=0.001, group_commit=group)
 
     assert (pytest.approx(per_s), binds) == (predicted.value, predicted.binds)
+
+
+def test_a_bound_is_held_against_the_time_at_work_only():
+    """1 operation a second, a quarter of a core busy; 8 a second were possible."""
+    run = dataclasses.replace(priced(0.25), client_cpu=Cpu(0.25, 0.0))
+
+    assert climb.while_at_work(run, Prediction(8.0, "operations/s", "by hand")) == 0.5
 
 
 def test_one_operation_that_was_not_ok_is_not_verified():

@@ -17,7 +17,7 @@ from kvstore.course import tables
 from kvstore.course.stories.counted import counted
 from kvstore.course.tables.layout import rounded
 from kvstore.measure import Run, accounts
-from kvstore.measure.price import price_s
+from kvstore.measure.price import busy, price_s
 from kvstore.model import Prediction, batching
 
 ENDS: Final = (1, 1_024)
@@ -93,6 +93,15 @@ def worst_factor(runs: Mapping[int, Run], predicted: Cost) -> float:
     """How far price and prediction are apart where they are furthest: 2 is double, or half."""
     ratios = [price_s(run) * predicted.throughput(size).value / size for size, run in runs.items()]
     return math.exp(max(abs(math.log(ratio)) for ratio in ratios))
+
+
+def while_at_work(run: Run, bound: Prediction) -> float:
+    """Measured over the bound, for the time only that the dearer side was at work.
+
+    The bound supposes a processor that does nothing else; where others use it too, this
+    is the ratio that the model can be held to.
+    """
+    return bound.ratio_of(run.throughput_per_s) / busy(run)
 
 
 def verified(runs: Mapping[int, Run]) -> int:

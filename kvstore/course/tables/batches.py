@@ -6,7 +6,7 @@ import pandas as pd
 
 from kvstore.course.tables.layout import by_row, rounded
 from kvstore.measure import Run
-from kvstore.measure.price import price_s
+from kvstore.measure.price import busy, price_s
 from kvstore.model import batching
 
 
@@ -33,6 +33,7 @@ def throughput_by_batch(
                 "measured ÷ predicted": run.throughput_per_s / predicted,
                 "a + b·k (µs)": 1e6 * (per_message_s + per_operation_s * size),
                 "price of a message (µs)": 1e6 * price_s(run),
+                "dearer side busy (%)": 100 * busy(run),
                 "used for": "a and b" if size in fitted else "the test",
             }
         )
