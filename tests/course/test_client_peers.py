@@ -4,7 +4,11 @@ import math
 import sys
 
 import pytest
+from made_runs import staircase
 
+from kvstore.client import load
+from kvstore.client.strategies import tasks
+from kvstore.client.workload import reads
 from kvstore.course import peers
 from kvstore.course.peers import programs
 from kvstore.course.peers.h2load import parsed
@@ -110,3 +114,23 @@ def test_numbers_that_make_no_sense_are_refused(asked, says):
 
 def test_the_scenarios_are_those_of_the_source():
     assert [1, 10, 10, 100, 100, 1000] == [each.in_flight for each in peers.SCENARIOS.values()]
+
+
+@pytest.mark.slow
+def test_a_peer_runs_beside_ours_in_the_same_layout(quick_server):
+    ours = {"a": load.run(tasks, quick_server, reads(), in_flight=6, connections=2, calls=30)}
+    for program in ("h2load", "ghz"):
+        theirs = peers.beside(program, quick_server, ours)
+        if programs.path_of(program) is None:
+            assert {} == theirs
+            continue
+        assert ["a"] == list(theirs)
+        assert (2, 3, 30) == (theirs["a"].connections, theirs["a"].streams, theirs["a"].requests)
+        assert theirs["a"].all_ok
+
+
+def test_only_runs_whose_connections_were_counted_are_laid_out_again():
+    with pytest.raises(ValueError, match="the run a had 0 connections"):
+        peers.beside("h2load", "127.0.0.1:1", {"a": staircase()})
+    with pytest.raises(ValueError, match="program must be one of h2load, ghz, got 'wrk'"):
+        peers.beside("wrk", "127.0.0.1:1", {})

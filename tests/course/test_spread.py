@@ -63,3 +63,11 @@ def test_two_clients_stand_side_by_side():
         table.loc["1b", "ours ÷ h2load"],
     )
     assert "h2load (operations/s)" not in tables.side_by_side({"1b": mine})
+
+
+def test_the_layout_has_a_row_for_each_number_of_connections():
+    run = two_connections()
+    table = tables.layout([run, dataclasses.replace(run, in_flight=20, window_s=0.05)])
+
+    assert 30.0 == table.loc[2, 1]
+    assert 60.0 == table.loc[2, 10]

@@ -1,6 +1,6 @@
 """Runs in the form of h2load's table: least, most, mean, and how far from it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -77,3 +77,19 @@ def side_by_side(
             )
         rows.append(row)
     return rounded(by_row(rows, "scenario"))
+
+
+def layout(runs: Iterable[Run]) -> pd.DataFrame:
+    """Throughput in operations/s by connections (rows) and calls in flight on each (columns)."""
+    rows = [
+        {
+            "connections": run.connections,
+            "in flight on each": run.in_flight // max(1, run.connections),
+            "operations/s": run.throughput_per_s,
+        }
+        for run in runs
+    ]
+    table = pd.DataFrame(rows).pivot_table(
+        index="connections", columns="in flight on each", values="operations/s", aggfunc="mean"
+    )
+    return rounded(table)
