@@ -18,6 +18,7 @@ NAMES = (
     "ladder",
     "published",
     "batches",
+    "processes",
     "recording",
     "burst",
     "unlimited",

@@ -90,16 +90,23 @@ class Batches:
         self._rng = random.Random(operations.workload.seed)
         self._block: _Block | None = None
 
+    def prepare(self, count: int) -> None:
+        """Draw the block for batches of this size, unless it is there or there can be none."""
+        held = self._operations.held_throughout()
+        if count == 1 or not held or not self._operations.known:
+            return
+        if self._block is None or len(self._block.keys) < 2 * count:
+            self._block = _Block(self._operations, held, max(BLOCK_OPERATIONS, 4 * count))
+
     def draw(self, count: int, due_s: Sequence[float] = ()) -> Batch:
         """The next `count` operations; without due times they are due as soon as possible."""
         held = self._operations.held_throughout()
         if count == 1:
             return _batch_of_one(self._operations.draw(*due_s), held)
-        if not held or not self._operations.known:
+        self.prepare(count)
+        if self._block is None:
             each_s = due_s or [math.nan] * count
             return batch_of([self._operations.draw(due) for due in each_s])
-        if self._block is None or len(self._block.keys) < 2 * count:
-            self._block = _Block(self._operations, held, max(BLOCK_OPERATIONS, 4 * count))
         block = self._block
         first = int(self._rng.random() * (len(block.keys) - count))
         last = first + count

@@ -131,6 +131,7 @@ def run(
         schedule = Schedule(
             operations, clock=client.now_s, due_times=due_times, guard=watch.admit, **limits
         )
+        schedule.prepare(options.get("batch", 1))
         started_at = datetime.now().astimezone().isoformat(timespec="milliseconds")
         with closing(client):
             watch.run(strategy, schedule, in_flight, options, on_sample, sample_interval_s)

@@ -46,6 +46,11 @@ class Schedule(Iterator[Operation]):
         self._handed_out = 0
         self._stopped = False
 
+    def prepare(self, batch: int) -> None:
+        """Draw ahead what can be drawn ahead for batches of this size: the run has no time."""
+        for batches in self._batches:
+            batches.prepare(batch)
+
     def stop(self) -> None:
         """Hand out nothing more; what is in flight is not touched."""
         self._stopped = True

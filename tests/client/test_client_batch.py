@@ -176,3 +176,17 @@ def test_the_guard_looks_as_often_as_for_single_operations(most):
 
 def test_a_guard_stops_batches_too():
     assert [] == sizes(schedule(calls=100, guard=lambda: True), 8)
+
+
+def test_what_is_drawn_ahead_is_what_would_be_drawn():
+    handed_out = []
+    for ahead in (False, True):
+        operations = Operations(workload.reads(keys=20, value_bytes_mean=4))
+        for preload in operations.preloads():
+            operations.created(preload.key)
+        asked = Schedule(operations, clock=lambda: 0.0, calls=50)
+        if ahead:
+            asked.prepare(8)
+        handed_out.append([asked.take(8) for _ in range(3)])
+
+    assert handed_out[0] == handed_out[1]
