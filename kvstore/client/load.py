@@ -161,6 +161,7 @@ def run(
             outcome=watch.outcome,
             records=records,
             samples=with_server(watch.sampler.frame(), moments(after), began_unix_s),
+            machine_cpu_s=watch.sampler.machine_cpu_s(),
             connections=_verified(client, before),
             connect_s=[each.connect_s for each in client.connections.opened],
             client_cpu=client_cpu,

@@ -70,6 +70,8 @@ class Run:
     """In flight, issued, answered, memory and threads over time."""
     client_cpu: Cpu = NO_CPU
     server_cpu: Cpu = NO_CPU
+    machine_cpu_s: float = math.nan
+    """Processor seconds that all programs of the client's machine used during the run."""
     connections: int = 0
     """Connections that carried calls, as the server counts its callers; 0 if it does not tell."""
     connect_s: Sequence[float] = ()
@@ -227,6 +229,7 @@ _PLAIN = (
     "issued",
     "outcome",
     "connections",
+    "machine_cpu_s",
     "operations_sent",
 )
 _NOT_WORKED = ("CANCELLED", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "NO_ANSWER")

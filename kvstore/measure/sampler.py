@@ -57,11 +57,13 @@ class Sampler:
         self._collected_before = collector.now() if collector else None
         self._samples: list[Sample] = []
         self._cpu_before = self._cpu_now()
+        self._machine_before_s = machine_busy_s()
 
     def start_over(self) -> None:
         """Forget what was seen so far: the run begins now, with nothing in flight."""
         self._samples = []
         self._cpu_before = self._cpu_now()
+        self._machine_before_s = machine_busy_s()
         self.look(0.0, 0, 0)
 
     def look(self, elapsed_s: float, issued: int, answered: int) -> Sample:
@@ -110,9 +112,23 @@ class Sampler:
         servers = [_cpu(server) for server in self._servers] or [NO_CPU]
         return _cpu(self._client), Cpu(*(sum(each) for each in zip(*servers, strict=True)))
 
+    def machine_cpu_s(self) -> float:
+        """Processor seconds that all programs of this machine used since the run began."""
+        return machine_busy_s() - self._machine_before_s
+
     def frame(self) -> "pd.DataFrame":
         """All samples, one row each."""
         return self._table(self._samples, columns=list(Sample._fields), dtype=float)
+
+
+def machine_busy_s() -> float:
+    """Processor seconds of all cores together since the start of the machine, idle ones apart.
+
+    Time that a host of virtual machines took away ("steal") was not ours to use: it counts.
+    """
+    times = psutil.cpu_times()._asdict()
+    idle = ("idle", "iowait", "guest", "guest_nice")  # a guest's time is in the user's already
+    return float(sum(seconds for name, seconds in times.items() if name not in idle))
 
 
 def _process(pid: int) -> psutil.Process | None:

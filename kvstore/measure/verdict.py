@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import psutil
 
 from kvstore.measure.host import cores
 from kvstore.measure.run import Run
@@ -23,6 +24,8 @@ LATE = 0.25
 """A generator is late when calls are sent so late, as a share of their residence time."""
 LATE_S = 0.005
 """Less than this is the grain of timers and of the scheduler."""
+CROWDED = 0.5
+"""With fewer idle cores than this, other programs took time that the run may have wanted."""
 SHORT_S = 0.2
 """The system counts processor time in steps of 10 ms: in less than this it tells too little."""
 
@@ -37,6 +40,8 @@ class Verdict:
     """Cores the server kept busy; NaN where it cannot be seen from here."""
     machine_share: float
     """Share of this machine's cores that both took together; NaN where that is not known."""
+    others_cores: float
+    """Cores that all other programs kept busy meanwhile; NaN where that is not known."""
     late_s: float
     """Seconds from when a call was due until it was sent that 99 % of the calls did not
     exceed; NaN in a closed loop, where no call is due."""
@@ -51,13 +56,18 @@ class Verdict:
 
 def verdict(run: Run) -> Verdict:
     """Judge the generator of one run by its processor time and its lateness."""
-    client = run.client_cpu.total_s / run.window_s if run.window_s else math.nan
-    server = run.server_cpu.total_s / run.window_s if run.window_s else math.nan
+    window_s = run.window_s or math.nan
+    client = run.client_cpu.total_s / window_s
+    server = run.server_cpu.total_s / window_s
     each = client / int(run.settings.get("processes", 1))
     machine = (client + server) / int(run.host.get("cores", cores()))
+    others = float(np.maximum(0.0, run.machine_cpu_s / window_s - client - server))
     late_s = _late_s(run)
-    binds, reason = _judged(run, each, server, machine, late_s)
-    return Verdict(each, server, machine, late_s, binds, reason)
+    binds, reason = _by_lateness(run, late_s)
+    if not binds and run.window_s >= SHORT_S and not math.isnan(client):
+        binds, reason = _by_processor(each, server, machine)
+        reason += _crowd(others, client, server)
+    return Verdict(each, server, machine, others, late_s, binds, reason)
 
 
 def _late_s(run: Run) -> float:
@@ -66,16 +76,16 @@ def _late_s(run: Run) -> float:
     return float(np.quantile(late_s, 0.99)) if len(late_s) else math.nan
 
 
-def _judged(
-    run: Run, client: float, server: float, machine: float, late_s: float
-) -> tuple[bool, str]:
+def _by_lateness(run: Run, late_s: float) -> tuple[bool, str]:
     if late_s > max(LATE_S, LATE * run.mean_residence_s):
         return True, (
-            f"the generator was late: 1 % of the calls were sent more than {1e3 * late_s:,.3g} ms"
-            " after they were due, so less was asked for than it says"
+            "the generator was late: 1 % of the calls were sent more than"
+            f" {1e3 * late_s:,.3g} ms after they were due, so less was asked for than it says"
         )
-    if run.window_s < SHORT_S or math.isnan(client):
-        return False, "too short, or too far away, to tell whether the generator was the limit"
+    return False, "too short, or too far away, to tell whether the generator was the limit"
+
+
+def _by_processor(client: float, server: float, machine: float) -> tuple[bool, str]:
     told = f"the generator kept {client:.2f} of a core busy"
     if client >= BUSY:
         also = f", the server {server:.2f}" if server >= BUSY else ""
@@ -86,3 +96,11 @@ def _judged(
             " other's time"
         )
     return False, f"{told}: no sign that it was the limit"
+
+
+def _crowd(others: float, client: float, server: float) -> str:
+    """A warning where other programs left too little of the machine."""
+    there = psutil.cpu_count() or 1
+    if others >= CROWDED and others + client + server > there - CROWDED:
+        return f"; but other programs kept {others:.1f} of {there} cores busy, and it had the rest"
+    return ""

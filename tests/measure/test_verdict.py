@@ -2,10 +2,12 @@
 
 import math
 
+import psutil
 import pytest
 from traces import Made, run_of
 
 from kvstore.measure import Cpu, summary, verdict
+from kvstore.measure.sampler import machine_busy_s
 
 TEN_S = [Made(n, n + 1.0) for n in range(10)]
 
@@ -77,3 +79,25 @@ def test_the_summary_of_a_run_says_it():
     run = run_of(TEN_S, client_cpu=Cpu(9, 0.5), server_cpu=Cpu(1, 0))
 
     assert "it may be the generator that was measured" in summary(run).loc["verdict"].iloc[0]
+
+
+@pytest.mark.parametrize(
+    ("others", "crowded"), [(math.nan, False), (0.1, False), (1.0, False), (3.0, True)]
+)
+def test_other_programs_that_leave_no_core_are_named(others, crowded, monkeypatch):
+    """Client and server keep one of four cores busy between them."""
+    monkeypatch.setattr("psutil.cpu_count", lambda: 4)
+    told = judged(5.0, 5.0, machine_cpu_s=10.0 * (others + 1.0))
+
+    assert pytest.approx(others, nan_ok=True) == told.others_cores
+    assert crowded == ("other programs kept 3.0 of 4 cores busy" in told.reason)
+    assert "no sign that it was the limit" in told.reason
+
+
+def test_the_time_of_the_whole_machine_is_at_least_ours():
+    before_s, ours = machine_busy_s(), psutil.Process()
+    mine_s = sum(ours.cpu_times()[:2])
+    while sum(ours.cpu_times()[:2]) - mine_s < 0.1:
+        sum(range(10_000))
+
+    assert machine_busy_s() - before_s > 0.05
