@@ -69,7 +69,8 @@ def _one_round(
                     row.rounds.append(make(plan, fresh, seconds))
             else:
                 row.rounds.append(make(plan, shared, seconds))
-            print(f"    {row.name}: {row.rounds[-1].per_s:,.0f}/s", flush=True)
+            place = f"{list(rows).index(plan) + 1:3} of {len(rows)}"
+            print(f"    {place}  {row.name}: {row.rounds[-1].per_s:,.0f}/s", flush=True)
 
 
 def _go_round(go: GoPipeline | None, rows: dict[Plan, Row], seconds: float) -> None:
