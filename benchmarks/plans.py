@@ -163,20 +163,25 @@ def round_of(run: Run, *, memory: bool) -> Round:
     lost = operations - run.operations_ok + unknown
     if not memory:
         return Round(run.throughput_per_s, cost.client_cpu_s, cost.server_cpu_s, lost=lost)
-    records_bytes = len(run.records) * CALL.itemsize  # ours alone, however many are in flight
     return Round(
         run.throughput_per_s,
         cost.client_cpu_s,
         cost.server_cpu_s,
-        (_growth_bytes(run, "client") - records_bytes) / run.in_flight,
-        _growth_bytes(run, "server") / run.in_flight,
+        _call_bytes(run, "client", apart_bytes=len(run.records) * CALL.itemsize),
+        _call_bytes(run, "server"),
         lost,
     )
 
 
-def _growth_bytes(run: Run, side: str) -> float:
-    rss_bytes = run.samples[f"{side}_rss_bytes"]
-    return float(rss_bytes.max() - rss_bytes.iloc[0])
+def _call_bytes(run: Run, side: str, apart_bytes: int = 0) -> float:
+    """Growth of a process for each call that was in flight; NaN where they were few at any time.
+
+    `apart_bytes` grew for another reason: the records, one for every call there ever was.
+    """
+    rss_bytes, most = run.samples[f"{side}_rss_bytes"], float(run.samples["in_flight"].max())
+    if most < MEMORY_FROM / 2:
+        return float("nan")
+    return (float(rss_bytes.max() - rss_bytes.iloc[0]) - apart_bytes) / most
 
 
 def predict(plan: Plan, server: Server, seconds: float, rows: dict[Plan, Row]) -> Prediction | None:
