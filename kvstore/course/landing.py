@@ -14,7 +14,9 @@ LESSONS: Final[Mapping[str, str]] = {
     "03": "03_bounded",
     "04": "04_server",
     "05": "05_pipelined",
+    "06": "06_saturation",
     "07": "07_threads_and_coroutines",
+    "08": "08_overload",
 }
 """The lessons that exist, in the order in which they are taken."""
 

@@ -68,7 +68,8 @@ class FrontService(kvstore_pb2_grpc.KeyValueServiceServicer):
         call = self._stub.Pipeline(
             map(passing.asked, request_iterator), timeout=deadline_s(context)
         )
-        context.add_callback(call.cancel)  # the caller has gone, so nobody wants the answers
+        if not context.add_callback(call.cancel):  # for a caller who has gone: nobody wants them
+            call.cancel()
         try:
             for reply in call:
                 yield passing.answered(reply)

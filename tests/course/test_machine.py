@@ -131,6 +131,14 @@ def test_each_lesson_is_refused_for_its_own_reason(monkeypatch):
     assert fit.TIGHT == lessons(pipelined=run_at(1000, server_cpu_s=0.2))["05_pipelined"]
 
 
+def test_a_machine_that_others_use_says_how_much(monkeypatch):
+    """Six programs on four cores: one and a half for each."""
+    monkeypatch.setattr("psutil.getloadavg", lambda: (6.0, 1.0, 1.0))
+    monkeypatch.setattr("kvstore.course.machine.facts.cores", lambda: 4)
+
+    assert 1.5 == machine.wanted_per_core()
+
+
 def test_the_size_that_fits_keeps_the_processor_below_its_limit(monkeypatch):
     monkeypatch.setattr("kvstore.course.machine.facts.cores", lambda: 2)
     most = fit.most_in_flight(run_at(3000, server_cpu_s=0.1), 0.040)

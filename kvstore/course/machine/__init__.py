@@ -14,6 +14,7 @@ from kvstore.course.machine.facts import (
     price_s,
     round_trips,
     timer,
+    wanted_per_core,
 )
 from kvstore.course.machine.fit import lessons
 from kvstore.course.machine.noise import Noise, noise, repeats
@@ -42,4 +43,5 @@ __all__ = [
     "repeats",
     "round_trips",
     "timer",
+    "wanted_per_core",
 ]

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import psutil
 
 from kvstore.measure import Run, cores, describe_host
 from kvstore.model import Station
@@ -41,6 +42,14 @@ def price_s(run: Run) -> Price:
 def cores_busy(run: Run) -> float:
     """How many cores client and server kept busy together, on average over the run."""
     return (run.client_cpu.total_s + run.server_cpu.total_s) / run.window_s
+
+
+def wanted_per_core() -> float:
+    """How many programs wanted each core at once, on average over the last minute.
+
+    Above 1, calls wait for processors, too: those of other programs' work as well as ours.
+    """
+    return float(psutil.getloadavg()[0]) / cores()
 
 
 def cpu_per_call(runs: Mapping[str, Run]) -> pd.DataFrame:
