@@ -1,5 +1,7 @@
 """Messages at gRPC's limit of 4 MB, on both stacks: what fits passes, what does not is named."""
 
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import grpc
@@ -79,6 +81,29 @@ def test_reads_that_do_not_fit_into_the_reply_fail_by_name_and_the_stream_goes_o
     assert [MEGABYTE] * 4 == [len(value) for value in large.values]
     assert large.detail.startswith("the values read make a reply over gRPC's limit")
     assert {0, 1, 2, 3, 4, 5, 10, 11} == set(heard)
+
+
+def test_a_client_of_another_make_that_sends_too_much_is_told_and_nobody_else_suffers(own_server):
+    """What it had sent before is answered; then its stream ends, and only its stream."""
+    server = own_server(read_delay_s=0.0, write_delay_s=0.0)
+    answered = threading.Event()
+
+    def requests() -> Iterator[pb.PipelineRequest]:
+        yield pb.PipelineRequest(id=1, kinds=bytes([CREATE]), keys=[b"a"], values=[b"v"])
+        answered.wait(HANG_S)
+        yield pb.PipelineRequest(id=2, kinds=bytes([CREATE]), keys=[b"b"], values=[bytes(5 << 20)])
+
+    with grpc.insecure_channel(server.address) as channel:
+        stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+        replies = stub.Pipeline(requests(), timeout=HANG_S)
+        first = next(replies)
+        answered.set()
+        with pytest.raises(grpc.RpcError) as ended:
+            next(replies)
+        after = stub.Retrieve(pb.RetrieveRequest(key=b"a"), timeout=HANG_S)
+
+    assert grpc.StatusCode.RESOURCE_EXHAUSTED is ended.value.code()
+    assert (1, b"v") == (first.id, after.value)
 
 
 def test_a_run_whose_replies_are_too_large_ends_with_every_operation_accounted_for(own_server):
