@@ -9,6 +9,8 @@ from kvstore.course.peers.programs import found
 from kvstore.measure import Run
 
 PROGRAMS = {"h2load": h2load, "ghz": ghz}
+LEAST_S, SLOWER = 30.0, 10.0
+"""A program may take ten times as long as our run before it is stopped, and half a minute."""
 
 
 def beside(program: str, server: object, ours: Mapping[str, Run]) -> dict[str, PeerRun]:
@@ -34,6 +36,7 @@ def beside(program: str, server: object, ours: Mapping[str, Run]) -> dict[str, P
             connections=run.connections,
             streams=run.in_flight // run.connections,
             requests=max(run.in_flight, run.operations_ok),
+            timeout_s=LEAST_S + SLOWER * run.window_s,
         )
         for name, run in ours.items()
     }
