@@ -39,6 +39,7 @@ def lessons(
         ("03", "CPU for 100 in flight", *_processor(crud, trip_s)),
         ("04", "a round trip far shorter than its disk", *_short(trip_s, POOL_DISK_S)),
         ("05", "a round trip far longer than one message's CPU", *_window(pipelined, trip_s)),
+        ("06", "a core each for client and server", *_core_each(round_trip)),
     ]
     columns = ["lesson", "it needs", "measured here", "this machine", "up to"]
     table = pd.DataFrame([(LESSONS[number], *row) for number, *row in rows], columns=columns)
@@ -97,4 +98,14 @@ def _window(pipelined: Run, trip_s: float) -> tuple[str, str, str]:
         f"{1e6 * trip_s:.0f} µs against {1e6 * slowest.demand_s:.0f} µs",
         YES if gain >= 2 else TIGHT,
         f"{1 / slowest.demand_s:,.0f} messages/s, {gain:.1f} {TIMES} one at a time",
+    )
+
+
+def _core_each(small: Run) -> tuple[str, str, str]:
+    stations = cpu_stations(small)
+    slowest = max(stations, key=lambda station: station.demand_s)
+    return (
+        f"{1e6 * slowest.demand_s:.0f} µs for {slowest.name}",
+        YES if len(stations) > 1 else TIGHT,
+        f"{slowest.most_per_s:,.0f} calls/s at the bend",
     )
