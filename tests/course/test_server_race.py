@@ -7,7 +7,7 @@ from kvstore.course.stories.server_race import BEFORE, Race, races, table
 from kvstore.server import WRITINGS
 
 LOSE = ["create, create", "delete, update"]
-SLOW = {"write_delay_s": 0.4, "read_delay_s": 0, "locking": "per_key"}
+SLOW = {"write_delay_s": 0.3, "read_delay_s": 0, "locking": "per_key"}
 
 
 @pytest.mark.slow
