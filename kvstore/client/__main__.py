@@ -4,18 +4,17 @@ import argparse
 import json
 import math
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 from kvstore.client import NotEnoughMemory, load, pacing, run_in_process, strategies
 from kvstore.client.channel import Target
-from kvstore.client.gate import Gate
+from kvstore.client.gate import INTERRUPTED, Gate
 from kvstore.client.generators import ENDED, EXIT_STATUS
 from kvstore.client.part import WHOLE, Part
 from kvstore.client.workload import Workload
-from kvstore.lifeline import end_with_parent, interrupt_main
+from kvstore.lifeline import end_with_parent
 from kvstore.measure.audit import audit
 from kvstore.measure.run import Run
 from kvstore.measure.sampler import Sample
@@ -69,9 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for_parent = options.end_with_parent is not None
     gate = Gate()
     if for_parent:
-        alone = options.part == WHOLE
-        stop = interrupt_main if alone else gate.stop
-        end_with_parent(options.end_with_parent, stop, gate.hear)
+        end_with_parent(options.end_with_parent, gate.stop, gate.hear)
     if options.duration_s is None and options.calls is None:
         options.duration_s = 10.0
     try:
@@ -80,7 +77,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _finish(ended.run, options.save, for_parent)
         if not isinstance(ended, load.RunInterrupted):
             print(f"error: {ended}", file=sys.stderr)
-        return 130 if isinstance(ended, load.RunInterrupted) else 1
+        return INTERRUPTED if isinstance(ended, load.RunInterrupted) else 1
+    except KeyboardInterrupt:
+        return INTERRUPTED  # before the run began; Python's own way out may wait for threads
     except (ValueError, TypeError, OSError, RuntimeError, NotEnoughMemory) as wrong:
         print(f"error: {wrong}", file=sys.stderr)
         return EXIT_STATUS.get(type(wrong), EXIT_STATUS[ValueError])
@@ -116,14 +115,12 @@ def _run(options: argparse.Namespace, for_parent: bool, gate: Gate) -> Run:
         part.workload(workload),
         due_times=None if rate is None else part.due_times(pacing.constant_rate(rate)),
         part=part,
-        gate=None if part == WHOLE else gate,
+        gate=gate if for_parent else None,
         **settings,
     )
 
 
 def _finish(run: Run, path: str | None, for_parent: bool) -> None:
-    if for_parent:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the end has come already: keep the run
     if path:
         run.save(path)
     if for_parent:

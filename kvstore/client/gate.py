@@ -1,18 +1,21 @@
 """The gate before which generators wait, so that none sends before all of them can.
 
+A single one waits as well: its parent hears in the same way that it is ready, and ends it.
+
 They count their time from its opening, by one clock: `time.perf_counter` is the same for all
 processes of a machine, on Linux, macOS and Windows (as Python's documentation says of it, and
 whoever opens the gate checks).
 """
 
 import json
+import os
 import threading
 import time
 
-from kvstore.lifeline import interrupt_main
-
 OPENS_IN_S = 0.05
 """Seconds between the word that opens the gate and its opening: all have heard it by then."""
+INTERRUPTED = 130
+"""Exit status of a process that Ctrl-C has ended, as shells have it."""
 READY = "ready_s"
 """What a generator tells: its clock when it was ready."""
 
@@ -38,12 +41,13 @@ class Gate:
     def stop(self) -> None:
         """The parent asks for an end: let no more through.
 
-        A run that has begun is not interrupted by a signal, as one without a gate is: its end
-        may be under way already, and then all that it recorded would be lost.
+        Nothing is interrupted by a signal. In the middle of a call, gRPC may then wait for ever
+        when its channel is closed; and at the end of a run all that it recorded may be lost. A
+        process in which no run has begun has nothing to save and ends here.
         """
         self.closed = True
         if not self.inside:
-            interrupt_main()
+            os._exit(INTERRUPTED)
 
     def wait(self) -> float:
         """Say that all is ready, wait until the gate opens or closes, and return when that was."""
@@ -57,7 +61,7 @@ class Gate:
         return self._opens_s
 
 
-def opening() -> tuple[str, float]:
-    """The parent's side: the word that opens the gate, and when it will."""
-    opens_s = time.perf_counter() + OPENS_IN_S
+def opening(in_s: float = OPENS_IN_S) -> tuple[str, float]:
+    """The parent's side: the word that opens the gate in so many seconds, and when it will."""
+    opens_s = time.perf_counter() + in_s
     return f"open {opens_s!r}", opens_s

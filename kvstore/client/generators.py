@@ -66,11 +66,11 @@ class Generators:
         ceiling_bytes: float = math.inf,
         before_all: Callable[[], object] = lambda: None,
     ) -> None:
-        """`before_all` is called once all of several are ready, before the first call is sent."""
+        """`before_all` is called once all are ready, before the first call is sent."""
         self.all = [Generator(child) for child in children]
         self.interrupted = False
-        self.began = len(self.all) == 1
-        """Whether calls may have been sent: several begin when the gate opens."""
+        self.began = False
+        """Whether calls may have been sent: all begin when the gate opens."""
         self.failed_first: Generator | None = None
         self._server_pids = server_pids
         self._on_sample = on_sample
@@ -141,7 +141,7 @@ class Generators:
             return
         self._before_all()
         self.began = True
-        word, _ = opening()
+        word, _ = opening() if len(self.all) > 1 else opening(in_s=0.0)
         for each in self.all:
             each.child.tell(word)
 

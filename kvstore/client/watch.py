@@ -94,10 +94,10 @@ class Watch:
             finally:
                 ended.set()
 
+        if self._gate is not None:
+            self._gate.inside = True
         threading.Thread(target=work, name="strategy", daemon=True).start()
         try:
-            if self._gate is not None:
-                self._gate.inside = True
             self._look_on(ended, schedule, on_sample, interval_s)
         except KeyboardInterrupt:
             self.outcome = "interrupted"

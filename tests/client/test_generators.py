@@ -2,6 +2,9 @@
 
 import os
 import signal
+import subprocess
+import sys
+import threading
 import time
 from itertools import islice
 
@@ -135,18 +138,57 @@ def test_a_server_that_is_killed_ends_every_generator():
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_all_with_every_call_accounted_for(server):
+@pytest.mark.parametrize("processes", [1, 2])
+def test_ctrl_c_ends_all_with_every_call_accounted_for(processes, server):
     with pytest.raises(RunInterrupted) as interrupted:
         run_in_process(
-            strategies.bounded, server, SMALL, processes=2, in_flight=4, duration_s=LONG_S,
-            on_sample=midway(lambda: signal.raise_signal(signal.SIGINT)), sample_interval_s=0.02,
+            strategies.bounded, server, SMALL, processes=processes, in_flight=4,
+            duration_s=LONG_S, sample_interval_s=0.02,
+            on_sample=midway(lambda: signal.raise_signal(signal.SIGINT)),
         )  # fmt: skip
     run = interrupted.value.run
 
     assert "interrupted" == run.outcome
-    assert ["interrupted"] * 2 == [each["outcome"] for each in run.settings["generators"]]
     assert audit(run).holds
     assert run.issued == sum(run.server["operations"].values()) >= 50
+
+
+@pytest.mark.slow
+def test_ctrl_c_before_they_are_ready_leaves_nothing_behind(server):
+    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        run_in_process(
+            strategies.tasks, server, reads(keys=100), processes=2, in_flight=4, duration_s=LONG_S
+        )
+    timer.join()
+
+
+PARENT = """
+from kvstore.client import run_in_process, strategies, workload
+run_in_process(
+    strategies.tasks, {address!r}, workload.crud(value_bytes_mean=9), processes=2, in_flight=4,
+    duration_s=60, on_sample=lambda sample: print(sample.answered, flush=True),
+)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="sends a POSIX signal")
+def test_when_the_parent_is_killed_no_generator_is_left(server):
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT.format(address=server.address)],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as parent:
+        assert parent.stdout is not None
+        parent.stdout.readline()
+        generators = psutil.Process(parent.pid).children()
+        parent.kill()
+        _, alive = psutil.wait_procs(generators, timeout=10)
+
+    assert 2 == len(generators)
+    assert not alive
 
 
 @pytest.mark.slow
