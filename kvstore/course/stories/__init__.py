@@ -8,6 +8,7 @@ rpc_pipeline     three clients of one connection, timed as `time` does (lesson 0
 reply_order      replies as they finish, against a protocol that answers in order (lesson 05)
 link             a stream as two verbs, send and receive, for code of your own (lesson 05)
 replicated_log   a leader that copies its log to a follower, pipelined (lesson 05)
+shared_connections   ten channels that are one connection (lesson 06)
 contract         the messages on the wire, from the proto file
 counted          says which run of several is under way
 pictures         the figures of these stories
