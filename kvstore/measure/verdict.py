@@ -102,5 +102,5 @@ def _crowd(others: float, client: float, server: float) -> str:
     """A warning where other programs left too little of the machine."""
     there = psutil.cpu_count() or 1
     if others >= CROWDED and others + client + server > there - CROWDED:
-        return f"; but other programs kept {others:.1f} of {there} cores busy, and it had the rest"
+        return f"; but other programs kept {others:.1f} of {there} cores busy"
     return ""

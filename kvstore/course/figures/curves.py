@@ -46,6 +46,7 @@ def throughput_by_in_flight(
         ax.set(xlabel="in flight, N (calls)", ylabel="throughput, X (operations/s)")
         style.plain_numbers(ax.xaxis)
         style.plain_numbers(ax.yaxis)
+        style.close_ticks(ax.yaxis)
         _key(ax)
         ax.margins(0.08)
     return ax
