@@ -13,6 +13,9 @@ from benchmarks.results import Results, Row
 
 FEWEST_ROUNDS = 3
 """With fewer rounds on either side their spread says nothing."""
+TOO_FEW = "too few rounds"
+SHOWN = 3
+"""Names of rows that only one file has are told up to here; a quick file has half of them."""
 FIGURES = {
     "operations/s": "per_s",
     "client CPU": "client_cpu_s",
@@ -32,7 +35,7 @@ def compare(old: Results, new: Results) -> pd.DataFrame:
 def verdict(old: Row, new: Row, figure: str) -> str:
     """Whether a figure differs beyond the spread of the rounds: "higher", "lower", "same"."""
     if min(len(old.known(figure)), len(new.known(figure))) < FEWEST_ROUNDS:
-        return "too few rounds"
+        return TOO_FEW
     (old_low, old_high), (new_low, new_high) = old.spread(figure), new.spread(figure)
     if new_low > old_high:
         return "higher"
@@ -60,9 +63,18 @@ def report(old: Results, new: Results) -> str:
     table = compare(old, new)
     lines = [f"{old.started_at} (old) against {new.started_at} (new)"]
     lines += [f"  other conditions: {changed}" for changed in changed_conditions(old, new)]
-    lines += [f"  only in one of them: {name}" for name in missing(old, new)]
+    if alone := missing(old, new):
+        more = ", ..." if len(alone) > SHOWN else ""
+        lines.append(f"  {len(alone)} rows in one of them only: {', '.join(alone[:SHOWN])}{more}")
     if table.empty:
         return "\n".join([*lines, "no row is in both"])
+    judged = [f"{figure} is" for figure in FIGURES]
+    if (table[judged] == TOO_FEW).all(axis=None):
+        shown = table.drop(columns=judged)
+        lines.append(
+            f"  which rows differ cannot be said: that takes {FEWEST_ROUNDS} rounds in both"
+        )
+        return "\n".join([*lines, "", shown.to_string(index=False)])
     lines += ["", table.to_string(index=False), ""]
     for figure in FIGURES:
         found = table[table[f"{figure} is"].isin(["higher", "lower"])]
@@ -89,6 +101,8 @@ def _compared(old: Row, new: Row) -> dict[str, Any]:
 
 def _spread(row: Row, figure: str) -> str:
     """Half the range of the rounds over their median, in per cent."""
+    if len(row.known(figure)) < 2:
+        return "one round"
     low, high = row.spread(figure)
     median = row.median(figure)
     return f"±{100 * (high - low) / 2 / median:.0f} %" if median and not np.isnan(median) else ""

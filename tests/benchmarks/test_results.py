@@ -141,3 +141,16 @@ def test_the_report_names_what_differs_beyond_the_spread():
 
 def test_a_report_of_nothing_in_common_says_so():
     assert "no row is in both" in report(results(row("tasks", 1)), results(row("threads", 1)))
+
+
+def test_with_too_few_rounds_ratios_are_shown_and_nothing_is_judged():
+    old, new = results(row("tasks", 100)), results(row("tasks", 150), *map(row, "abcde"))
+    for each in new.rows[1:]:
+        each.rounds.append(Round(1.0, 1.0, 1.0))
+    said = report(old, new)
+
+    assert "which rows differ cannot be said: that takes 3 rounds in both" in said
+    assert "5 rows in one of them only: asyncio: a x100" in said
+    assert "1.5" in said
+    assert "one round" in said
+    assert "too few rounds" not in said
