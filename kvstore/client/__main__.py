@@ -31,7 +31,8 @@ def parser() -> argparse.ArgumentParser:
     )
     add = parse.add_argument
     add("strategy", choices=BY_NAME)
-    add("address", help="the server, such as 127.0.0.1:40123")
+    add("address", help="the server, such as 127.0.0.1:40123; several that share out the keys have"
+        " commas between")  # fmt: skip
     add(
         "--in-flight", type=int, default=1, metavar="N", help="limit of calls in flight (default 1)"
     )

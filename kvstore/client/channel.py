@@ -60,7 +60,10 @@ def target_of(server: object) -> Target:
     if isinstance(server, str):
         server = Target(server)
     if isinstance(server, Target):
-        for each in server.address.split(","):
+        addresses = server.address.split(",")
+        if len(set(addresses)) < len(addresses):
+            raise ValueError(f"a server keeps one shard, got {server.address!r}")
+        for each in addresses:
             host, _, port = each.rpartition(":")
             if not host or not port.isdigit():
                 raise ValueError(f"an address is host:port, such as 127.0.0.1:40123, got {each!r}")

@@ -183,6 +183,8 @@ def _checked(
     """Refuse what makes no sense; return the limits for the schedule."""
     if not callable(strategy):
         raise ValueError(f"strategy must be a function of kvstore.client.strategies: {strategy!r}")
+    if "processes" in options:
+        raise ValueError("this run is made from here: run_in_process knows several processes")
     for name, value in options.items():
         if name.endswith("_s") and not 0 <= value < math.inf:
             raise ValueError(f"{name} must be 0 or more seconds, got {value!r}")

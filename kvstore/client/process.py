@@ -62,8 +62,8 @@ def run_in_process(
 
     Raises:
         ValueError: a setting makes no sense, or is too small to be shared out.
-        NotEnoughMemory: less than twice the ceiling is free for each process's growth, so the
-            attempt could hurt the machine.
+        NotEnoughMemory: less than the ceiling is free for each client and for the server, so
+            the attempt could hurt the machine.
         RunFailed: also when a generator was killed; `.run` then lacks its calls, and says so.
         and whatever `load.run` raises.
     """
@@ -71,7 +71,7 @@ def run_in_process(
     unlimited = strategy is futures
     if processes > 1:
         _refuse_too_small(processes, calls=calls, in_flight=None if unlimited else in_flight)
-    _refuse_without_room(memory_ceiling_bytes)
+    _refuse_without_room(memory_ceiling_bytes, processes)
     target = target_of(server)
     if options.get("joins") is not None:
         if processes > 1:
@@ -165,13 +165,15 @@ def _refuse_too_small(processes: int, **counts: int | None) -> None:
             )
 
 
-def _refuse_without_room(ceiling_bytes: float) -> None:
+def _refuse_without_room(ceiling_bytes: float, processes: int) -> None:
     if math.isinf(ceiling_bytes):
         return
     free_bytes = available_memory_bytes()
-    if free_bytes < 2 * ceiling_bytes:
+    sides = processes + 1
+    if free_bytes < sides * ceiling_bytes:
+        clients = "the client" if processes == 1 else f"each of {processes} clients"
         raise NotEnoughMemory(
-            f"this run may fill {ceiling_bytes / 1e6:,.0f} MB in the client and as much in the"
+            f"this run may fill {ceiling_bytes / 1e6:,.0f} MB in {clients} and as much in the"
             f" server, but only {free_bytes / 1e6:,.0f} MB are free: close other programs, or"
-            f" set memory_ceiling_bytes to {free_bytes / 2e6:,.0f}e6 or less"
+            f" set memory_ceiling_bytes to {free_bytes / sides / 1e6:,.0f}e6 or less"
         )

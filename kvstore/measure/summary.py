@@ -63,6 +63,7 @@ def _figures(run: Run) -> dict[str, str]:
     figures = {
         "operations/s": f"{run.throughput_per_s:,.2f}",
         "95 % interval": f"{low:,.2f} to {high:,.2f}",
+        **_generators(run),
         "real": f"{run.window_s:.2f} s",
         "client user + sys": _cpu(run.client_cpu.user_s, run.client_cpu.system_s),
         "server user + sys": _cpu(run.server_cpu.user_s, run.server_cpu.system_s),
@@ -83,6 +84,12 @@ def _figures(run: Run) -> dict[str, str]:
         figures["ended by"] = run.outcome
     figures["verdict"] = str(verdict(run))
     return figures
+
+
+def _generators(run: Run) -> dict[str, str]:
+    """How many made the run, where there were several."""
+    count = int(run.settings.get("processes", 1))
+    return {"generator processes": f"{count}"} if count > 1 else {}
 
 
 def _cpu(user_s: float, system_s: float) -> str:

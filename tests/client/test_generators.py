@@ -11,7 +11,14 @@ from itertools import islice
 import psutil
 import pytest
 
-from kvstore.client import RunFailed, RunInterrupted, ServerGone, run_in_process, strategies
+from kvstore.client import (
+    RunFailed,
+    RunInterrupted,
+    ServerGone,
+    load,
+    run_in_process,
+    strategies,
+)
 from kvstore.client.channel import Target, WrongServer
 from kvstore.client.pacing import constant_rate
 from kvstore.client.workload import Workload, crud, reads
@@ -218,6 +225,22 @@ def test_another_server_is_not_taken_for_ours(server):
             strategies.bounded, Target(server.address, "another"), SMALL, processes=2,
             in_flight=2, calls=2,
         )  # fmt: skip
+
+
+def test_every_client_may_grow_to_the_ceiling(monkeypatch):
+    monkeypatch.setattr("kvstore.client.process.available_memory_bytes", lambda: 900e6)
+    monkeypatch.delattr("kvstore.client.process.child")
+
+    with pytest.raises(MemoryError, match=r"in each of 2 clients .* 300e6 or less"):
+        run_in_process(
+            strategies.futures, "127.0.0.1:1", SMALL, processes=2, calls=9,
+            memory_ceiling_bytes=301e6,
+        )  # fmt: skip
+
+
+def test_a_run_made_from_here_is_made_by_one_process():
+    with pytest.raises(ValueError, match="run_in_process knows several processes"):
+        load.run(strategies.bounded, "127.0.0.1:1", SMALL, calls=9, processes=2)
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,7 @@ def test_a_target_of_several_servers():
     ("target", "says"),
     [
         (Target("a:1,b", None), "an address is host:port, such as 127.0.0.1:40123, got 'b'"),
+        (Target("a:1,b:2,a:1"), "a server keeps one shard, got 'a:1,b:2,a:1'"),
         (Target("a:1,b:2", "one"), "each server has an identity: got 'a:1,b:2' and 'one'"),
     ],
 )
