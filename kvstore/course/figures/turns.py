@@ -23,6 +23,8 @@ ENDS = {
 }
 """Colour and hatching of the ends that overload brings; others share one look."""
 OTHER = (style.SKY, "")
+MOST_DOTS = 60
+"""About as many samples of a run are drawn; more would be a thick line."""
 
 
 def turns(
@@ -68,12 +70,12 @@ def _memory(ax: Axes, data: pd.DataFrame, memory: Mapping[str, HasValue | float]
 
 
 def endings(runs: Runs, *, ax: Axes | None = None) -> Axes:
-    """One bar for each run: how many of its calls ended OK, and how many otherwise."""
+    """One bar for each run: the share of its calls that ended OK, and of those that did not."""
     data = tables.endings(runs).rename(columns=lambda heading: heading.removesuffix(" (calls)"))
-    ends = data.drop(columns="sent")
+    ends = 100 * data.drop(columns="sent").div(data["sent"], axis=0)
     with style.canvas(ax, height_in=2.4 + 0.8 * len(data)) as ax:
         stack(ax, ends, {str(name): ENDS.get(str(name), OTHER) for name in ends})
-        ax.set(xlabel="ended (calls)", ylabel="run")
+        ax.set(xlabel="share of the calls sent (%)", ylabel="run")
     ax.grid(visible=False, axis="y")
     return ax
 
@@ -81,16 +83,17 @@ def endings(runs: Runs, *, ax: Axes | None = None) -> Axes:
 def collections(runs: Runs, *, ax: Axes | None = None) -> Axes:
     """Collections of both sides over time, of all generations, on a logarithmic axis.
 
-    A dot for each sample; the runs differ in being filled or hollow.
+    Dots for about `MOST_DOTS` samples; the runs differ in being filled or hollow.
     """
     with style.canvas(ax) as ax:
         for place, (name, run) in enumerate(runs_by_name(runs)):
+            samples = run.samples.iloc[:: max(1, len(run.samples) // MOST_DOTS)]
             for side, (marker, colour, _) in LOOKS.items():
-                told = run.samples[[f"{side}_{age}" for age in ("young", "middle", "full")]]
+                told = samples[[f"{side}_{age}" for age in ("young", "middle", "full")]]
                 counted = told.sum(axis=1, skipna=False)
                 shown = counted[counted > 0]
                 ax.plot(
-                    run.samples.loc[shown.index, "elapsed_s"], shown, marker, color=colour,
+                    samples.loc[shown.index, "elapsed_s"], shown, marker, color=colour,
                     markersize=7, markerfacecolor="white" if place % 2 else colour,
                     label=f"{name}, {side}",
                 )  # fmt: skip
