@@ -2,7 +2,7 @@
 
 workload    what to ask: operations, drawn from a seed
 schedule    when to ask, and until when; pacing: due times
-strategies  how many at once: the six functions the course is about
+strategies  how many at once: the functions the course is about
 adaptive    the same without knowing how many; retrying: asking again for what was refused
 client      call, start, acall, stream: one record for each call
 connections, route   the connections of a client, and which of them a call takes

@@ -9,6 +9,7 @@ front, front_async, back_end   a service that asks another server for every answ
 locking, disk, store     where it waits, works, and is kept
 deadlines                whether it is still worth the work
 limits, pool             what is accepted, who runs it
+headers                  work on the metadata of every call, before all that
 status, reflecting       what the server says of itself
 """
 
