@@ -60,6 +60,15 @@ def test_a_run_needs_no_more_than_the_methods_of_the_contract(strategy, address)
     assert "not known" == summary(run).loc["server user + sys"].iloc[0]
 
 
+@pytest.mark.parametrize("strategy", [bounded, tasks])
+def test_connections_that_nobody_counts_are_used_and_not_claimed(strategy, address):
+    run = load.run(strategy, address, SMALL, in_flight=4, connections=2, calls=40)
+
+    assert (0, 2) == (run.connections, len(run.connect_s))
+    assert {0, 1} == set(run.records["connection"])
+    assert audit(run).holds
+
+
 def test_keys_can_be_created_before_the_run_there_too(address):
     reads = workload.reads(keys=20, value_bytes_mean=10)
 
