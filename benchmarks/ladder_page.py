@@ -10,11 +10,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
+from benchmarks.cost import NAMES
 from kvstore.course.figures import style
 from kvstore.course.rendering import TIMES
 
 SAME_BYTES: Final[dict[str, Any]] = {"svg.hashsalt": "ladder", "svg.fonttype": "path"}
 """Names inside the file that are random otherwise, and letters that need no font."""
+
+A_CORE: Final = 0.8
+"""A process that has less of a core than this was kept from it."""
 
 
 class Rung(NamedTuple):
@@ -35,6 +39,11 @@ class Rung(NamedTuple):
     def ratio(self) -> float:
         """Measured over predicted."""
         return self.measured_per_s / self.predicted_per_s
+
+    @property
+    def starved(self) -> bool:
+        """Whether a processor was to bind, and neither process had most of one."""
+        return self.binds in NAMES.values() and max(self.client_busy, self.server_busy) < A_CORE
 
     @property
     def busy(self) -> str:
@@ -145,6 +154,13 @@ def markdown(rungs: Sequence[Rung], host: Mapping[str, Any], duration_s: float) 
             f" | {four_digits(rung.measured_per_s)} | {rung.ratio:.2f} | {rung.binds}"
             f" | {rung.busy} | {four_digits(rung.measured_per_s / lowest)} |"
         )
+    if starved := [rung.name for rung in rungs if rung.starved]:
+        lines += [
+            "",
+            "A processor was to bind, but other programs had the cores meanwhile: "
+            + "; ".join(starved)
+            + ". Measure again on a quiet machine.",
+        ]
     versions = ", ".join(f"{name} {host[name]}" for name in ("python", "grpcio", "uvloop"))
     lines += [
         "",

@@ -80,6 +80,17 @@ def test_the_table_has_a_row_for_each_rung_and_says_on_what(tmp_path: Path):
     assert f"Measured on {date.today().isoformat()}: a processor, 2 cores, python 3.13.1" in page
 
 
+@pytest.mark.parametrize(
+    ("binds", "busy", "starved"),
+    [("server CPU", (0.2, 0.5), True), ("server CPU", (0.2, 0.9), False), ("disk", (0, 0), False)],
+)
+def test_a_page_says_where_other_programs_had_the_cores(binds, busy, starved, tmp_path: Path):
+    rungs = [*RUNGS, Rung("the last", "no disk", 200.0, 100.0, binds, *busy)]
+    page = write_page(tmp_path, rungs, HOST, 10.0)[1].read_text("utf-8")
+
+    assert starved == ("other programs had the cores meanwhile: the last." in page)
+
+
 def test_the_figure_names_every_rung_its_ratio_and_its_unit():
     axes = draw(RUNGS, Figure().add_subplot())
     said = [text.get_text() for text in axes.texts]
