@@ -60,7 +60,10 @@ def run_apart(
     on_sample: OnSample | None = None,
     **options: Any,
 ) -> Run:
-    """Do as `run` does, but make the calls from a process of their own: see `run_in_process`."""
+    """Do as `run` does, but make the calls from a process of their own: see `run_in_process`.
+
+    With `processes=2` two of them make the run together, and so on.
+    """
     return _watched(
         run_in_process, strategy, server, workload, closes, prediction, on_sample, options
     )

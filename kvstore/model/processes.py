@@ -5,6 +5,10 @@ operations a second and s servers answer at most s / d_server, with d the proces
 operation on that side. Both sides draw on the same cores when they share a machine, and then
 cores / (d_client + d_server) is the end of it, however many processes there are. Each is the
 utilisation law, U = X D, with U at its most (see `laws`).
+
+That a process has one core is an approximation. The processor time of an operation includes
+what gRPC's own threads, which are not Python, spend beside the interpreter. Where they have a
+core to themselves, a process exceeds its bound by that share.
 """
 
 import math
