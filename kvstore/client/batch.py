@@ -2,9 +2,9 @@
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, cycle
 
 from kvstore.client.workload import Operation, Operations
 from kvstore.measure.codes import CREATE, OK, RETRIEVE, UPDATE
@@ -81,8 +81,8 @@ class Batches:
     Where every operation asks for keys that were created before the run, and none changes what
     they hold, a block of operations is drawn once and batches are cut from it at random places:
     the cost of an operation is that of copying a pointer, and it is known what each retrieve
-    has to read. Updates then write what their key holds already. All other workloads, and
-    batches of one, draw one operation after the other, in the order that the seed says.
+    has to read. Updates then write what their key holds already. Batches of one come in the order
+    of the block. All other workloads draw one operation after the other.
     """
 
     def __init__(self, operations: Operations) -> None:
@@ -93,21 +93,22 @@ class Batches:
     def prepare(self, count: int) -> None:
         """Draw the block for batches of this size, unless it is there or there can be none."""
         held = self._operations.held_throughout()
-        if count == 1 or not held or not self._operations.known:
+        if not held or not self._operations.known:
             return
         if self._block is None or len(self._block.keys) < 2 * count:
             self._block = _Block(self._operations, held, max(BLOCK_OPERATIONS, 4 * count))
+            if count == 1:
+                self._block.take_apart()
 
     def draw(self, count: int, due_s: Sequence[float] = ()) -> Batch:
         """The next `count` operations; without due times they are due as soon as possible."""
-        held = self._operations.held_throughout()
-        if count == 1:
-            return _batch_of_one(self._operations.draw(*due_s), held)
         self.prepare(count)
-        if self._block is None:
+        block = self._block
+        if block is None:
             each_s = due_s or [math.nan] * count
             return batch_of([self._operations.draw(due) for due in each_s])
-        block = self._block
+        if count == 1 and block.alone is not None and not due_s:
+            return next(block.alone)
         first = int(self._rng.random() * (len(block.keys) - count))
         last = first + count
         updates_before, updates_until = block.updates[first], block.updates[last]
@@ -120,13 +121,6 @@ class Batches:
         )
 
 
-def _batch_of_one(operation: Operation, held: dict[bytes, bytes]) -> Batch:
-    kind, key, value, due_s = operation
-    values = (value,) if kind in (CREATE, UPDATE) else ()
-    written = [held[key]] if kind == RETRIEVE and key in held else None
-    return Batch(bytes((kind,)), (key,), values, due_s, written)
-
-
 class _Block:
     """Retrieves and updates in columns, and how many updates there are before each of them."""
 
@@ -137,3 +131,17 @@ class _Block:
         self.values = [held[operation.key] for operation in drawn if operation.kind == UPDATE]
         self.written = [held[operation.key] for operation in drawn if operation.kind == RETRIEVE]
         self.updates = list(accumulate((kind == UPDATE for kind in self.kinds), initial=0))
+        self.alone: Iterator[Batch] | None = None
+        """Each operation as a batch of its own, round and round, once it was taken apart."""
+
+    def take_apart(self) -> None:
+        """Make a batch of each operation: where each needs its own message, that is the price."""
+        values, written = iter(self.values), iter(self.written)
+        self.alone = cycle(
+            [
+                Batch(bytes([kind]), (key,), (), written=[next(written)])
+                if kind == RETRIEVE
+                else Batch(bytes([kind]), (key,), (next(values),), written=[])
+                for kind, key in zip(self.kinds, self.keys, strict=True)
+            ]
+        )
