@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.cost import Cost, cost_of
 from benchmarks.peers.go_pipeline import Calls, go_pipeline
 from kvstore.client import run_in_process, strategies, workload
 from kvstore.measure import Run
@@ -79,7 +80,7 @@ def _rows(runs: Runs, peer: list[Calls]) -> Iterator[dict[str, Any]]:
                 "spread": f"{min(rates):,.0f} to {max(rates):,.0f}",
                 "a + b k, us": f"{1e6 * a_s:.1f} + {1e6 * b_s:.3f} k",
                 "over curve": round(predicted.ratio_of(median[size]), 2),
-                "CPU us client/server": _cpu(runs[streams, size]),
+                "CPU us client/server": str(cost_of(*runs[streams, size])),
                 "over Go": round(median[size] / go_per_s, 2),
             }
     if peer:
@@ -91,15 +92,8 @@ def _rows(runs: Runs, peer: list[Calls]) -> Iterator[dict[str, Any]]:
             "spread": f"{min(peer).per_s:,.0f} to {max(peer).per_s:,.0f}",
             "a + b k, us": "",
             "over curve": "",
-            "CPU us client/server": f"{1e6 * float(np.median([c.client_cpu_s for c in peer])):.2f}"
-            f" / {1e6 * float(np.median([c.server_cpu_s for c in peer])):.2f}",
+            "CPU us client/server": str(
+                Cost(*(float(np.median(side)) for side in list(zip(*peer, strict=True))[1:]))
+            ),
             "over Go": 1.0,
         }
-
-
-def _cpu(runs: list[Run]) -> str:
-    """Processor microseconds for each operation on both sides."""
-    operations = sum(run.operations_ok for run in runs)
-    client_s = sum(run.client_cpu.total_s for run in runs)
-    server_s = sum(run.server_cpu.total_s for run in runs if run.server_cpu is not None)
-    return f"{1e6 * client_s / operations:.2f} / {1e6 * server_s / operations:.2f}"

@@ -22,6 +22,9 @@ class Cost(NamedTuple):
     client_cpu_s: float
     server_cpu_s: float
 
+    def __str__(self) -> str:
+        return f"{1e6 * self.client_cpu_s:.2f} / {1e6 * self.server_cpu_s:.2f}"
+
     def stations(self) -> list[Station]:
         """Each process has one core, and both share those of the machine."""
         return [
@@ -44,10 +47,13 @@ class Cost(NamedTuple):
         return replace(predicted, binds=NAMES[predicted.binds])
 
 
-def cost_of(run: Run) -> Cost:
-    """Processor seconds of each side for one operation."""
-    operations = max(1, run.operations_ok)
-    return Cost(run.client_cpu.total_s / operations, run.server_cpu.total_s / operations)
+def cost_of(*runs: Run) -> Cost:
+    """Processor seconds of each side for one operation, on average over all of the runs."""
+    operations = max(1, sum(run.operations_ok for run in runs))
+    return Cost(
+        sum(run.client_cpu.total_s for run in runs) / operations,
+        sum(run.server_cpu.total_s for run in runs) / operations,
+    )
 
 
 def between(ends: dict[int, Cost], size: int) -> Cost:

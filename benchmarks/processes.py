@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.cost import cost_of
 from kvstore.client import run_in_process, strategies, workload
 from kvstore.client.strategies import Strategy
 from kvstore.measure import Run, cores
+from kvstore.measure.price import cores_busy
 from kvstore.model import Prediction, processes
 from kvstore.server import ShardedServer, serving_sharded
 
@@ -75,12 +77,13 @@ def _run(way: str, server: ShardedServer, generators: int, duration_s: float) ->
 
 
 def _bound(part: Run, generators: int, servers: int) -> Prediction:
+    each = cost_of(part)
     return processes.throughput(
         generators=generators,
         servers=servers,
         cores=cores(),
-        client_s=part.client_cpu.total_s / part.operations_ok,
-        server_s=part.server_cpu.total_s / part.operations_ok,
+        client_s=each.client_cpu_s,
+        server_s=each.server_cpu_s,
     )
 
 
@@ -89,9 +92,6 @@ def _row(
 ) -> dict[str, Any]:
     rates = [run.throughput_per_s for run in runs]
     alone = float(np.median([run.throughput_per_s for run in found_alone]))
-    operations = sum(run.operations_ok for run in runs)
-    client_s = sum(run.client_cpu.total_s for run in runs)
-    server_s = sum(run.server_cpu.total_s for run in runs)
     return {
         "client": way,
         "generators": p,
@@ -102,8 +102,7 @@ def _row(
         "bound": f"{bound.value:,.0f}",
         "binds": bound.binds,
         "over bound": round(bound.ratio_of(float(np.median(rates))), 2),
-        "CPU us client/server": f"{1e6 * client_s / operations:.2f}"
-        f" / {1e6 * server_s / operations:.2f}",
-        "cores busy": round((client_s + server_s) / sum(run.window_s for run in runs), 2),
+        "CPU us client/server": str(cost_of(*runs)),
+        "cores busy": round(float(np.mean([cores_busy(run) for run in runs])), 2),
         "cores": cores(),
     }

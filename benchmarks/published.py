@@ -9,6 +9,7 @@ from typing import Any
 from kvstore.client import run_in_process, strategies, workload
 from kvstore.client.strategies import Strategy
 from kvstore.measure import Run, audit
+from kvstore.measure.price import price_s
 from kvstore.model import Station, bounds, service_time_s
 from kvstore.server import serving
 
@@ -38,7 +39,7 @@ def _row(run: Run, in_flight: int, settings: dict[str, Any]) -> dict[str, Any]:
     serial = settings["locking"] == "global"
     station = Station("global lock" if serial else "disk", disk_s, 1 if serial else in_flight)
     predicted = bounds.closed_loop(in_flight, [station])
-    cpu_s = run.client_cpu.total_s / len(run.records), run.server_cpu.total_s / len(run.records)
+    cpu = price_s(run)
     return {
         "strategy": f"{run.strategy} x{in_flight}",
         "server": " ".join(f"{name}={value}" for name, value in settings.items()),
@@ -47,6 +48,6 @@ def _row(run: Run, in_flight: int, settings: dict[str, Any]) -> dict[str, Any]:
         "measured/s": round(run.answered_per_s, 2),
         "ratio": round(predicted.ratio_of(run.answered_per_s), 3),
         "binds": predicted.binds,
-        "CPU us client/server": f"{1e6 * cpu_s[0]:.0f} / {1e6 * cpu_s[1]:.0f}",
+        "CPU us client/server": f"{1e6 * cpu.client_s:.0f} / {1e6 * cpu.server_s:.0f}",
         "audit": audit(run).holds,
     }

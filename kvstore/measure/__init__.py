@@ -12,7 +12,6 @@ price     processor time of one call
 only      the calls of one kind, by themselves
 merge     one run out of those that several generators made together
 goodput   answers that came while somebody still waited for them
-during    what was answered between two moments
 turns     a run of turns, turn by turn
 verdict   was the generator itself the limit?
 summary   the figures people compare, with intervals

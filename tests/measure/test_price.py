@@ -21,7 +21,9 @@ FOUR = [Made(0.0, 1.0)] * 4
     ids=["client", "server", "server out of sight"],
 )
 def test_the_dearer_side_sets_the_price(client, server, each_s):
-    assert each_s == pytest.approx(price_s(run_of(FOUR, client_cpu=client, server_cpu=server)))
+    price = price_s(run_of(FOUR, client_cpu=client, server_cpu=server))
+
+    assert each_s == pytest.approx(price.dearer_s)
 
 
 def test_the_share_of_the_time_it_was_at_work():
@@ -31,6 +33,6 @@ def test_the_share_of_the_time_it_was_at_work():
 
 
 def test_where_nothing_was_seen_or_sent_there_is_no_price():
-    assert math.isnan(price_s(run_of(FOUR)))
+    assert math.isnan(price_s(run_of(FOUR)).dearer_s)
     assert math.isnan(busy(run_of(FOUR)))
-    assert math.isnan(price_s(run_of([], client_cpu=Cpu(1.0, 1.0))))
+    assert math.isnan(price_s(run_of([], client_cpu=Cpu(1.0, 1.0))).dearer_s)

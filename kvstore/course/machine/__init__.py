@@ -7,11 +7,9 @@ pictures   the figures, each beside a table of `facts` or `noise`
 """
 
 from kvstore.course.machine.facts import (
-    cores_busy,
     cpu_per_call,
     cpu_stations,
     host,
-    price_s,
     round_trips,
     timer,
     wanted_per_core,
@@ -25,6 +23,7 @@ from kvstore.course.machine.pictures import (
     draw_round_trips,
     draw_timer,
 )
+from kvstore.measure.price import cores_busy, price_s
 
 __all__ = [
     "Noise",

@@ -1,28 +1,16 @@
 """What runs say of the machine they were made on, as tables with units."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import psutil
 
 from kvstore.measure import Run, cores, describe_host
+from kvstore.measure.price import price_s
 from kvstore.model import Station
 
 QUANTILES = {"fastest": 0.0, "p50": 0.5, "p90": 0.9, "p99": 0.99, "slowest": 1.0}
-
-
-class Price(NamedTuple):
-    """Processor seconds that one call cost, on each side."""
-
-    client_s: float
-    server_s: float
-
-    @property
-    def together_s(self) -> float:
-        """Both sides."""
-        return self.client_s + self.server_s
 
 
 def host() -> pd.DataFrame:
@@ -31,17 +19,6 @@ def host() -> pd.DataFrame:
     names = {"memory_bytes": "memory", "cores": "cores for this process"}
     shown = {names.get(name, name): _words(name, value) for name, value in told.items()}
     return pd.DataFrame({"this machine": shown})
-
-
-def price_s(run: Run) -> Price:
-    """Processor seconds per call. NaN on the server's side when it cannot be seen from here."""
-    calls = max(1, len(run.records))
-    return Price(run.client_cpu.total_s / calls, run.server_cpu.total_s / calls)
-
-
-def cores_busy(run: Run) -> float:
-    """How many cores client and server kept busy together, on average over the run."""
-    return (run.client_cpu.total_s + run.server_cpu.total_s) / run.window_s
 
 
 def wanted_per_core() -> float:

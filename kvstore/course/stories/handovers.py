@@ -16,6 +16,7 @@ import psutil
 from kvstore.client import load, strategies
 from kvstore.client.workload import Workload
 from kvstore.measure import Run
+from kvstore.measure.price import price_s
 from kvstore.server import Server
 
 
@@ -29,7 +30,7 @@ class Watched:
     @property
     def price_s(self) -> float:
         """d: processor seconds of the server for a call."""
-        return self.run.server_cpu.total_s / self.run.issued
+        return price_s(self.run).server_s
 
     @property
     def busy(self) -> float:
@@ -64,7 +65,7 @@ def account(seen: Mapping[str, Watched]) -> pd.DataFrame:
             "U: server (cores busy)": one.busy,
             "d: server (µs a call)": 1e6 * one.price_s,
             "client (cores busy)": one.run.client_cpu.total_s / one.run.window_s,
-            "client (µs a call)": 1e6 * one.run.client_cpu.total_s / one.run.issued,
+            "client (µs a call)": 1e6 * price_s(one.run).client_s,
             "server switches (a call)": one.switches / one.run.issued,
         }
         for name, one in seen.items()

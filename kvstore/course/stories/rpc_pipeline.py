@@ -16,6 +16,7 @@ from kvstore.client.strategies import Strategy, blocking, pipelined, tasks
 from kvstore.course import rendering
 from kvstore.course.stories.counted import counted
 from kvstore.measure import Run
+from kvstore.measure.price import cores_busy, price_s
 from kvstore.model import Station
 
 SYNCHRONOUS: Final = "synchronous"
@@ -117,7 +118,7 @@ def as_published(runs: Mapping[str, Sequence[Run]]) -> pd.DataFrame:
                 "client sys (s)": _median([run.client_cpu.system_s for run in repeated]),
                 "server user (s)": _median([run.server_cpu.user_s for run in repeated]),
                 "server sys (s)": _median([run.server_cpu.system_s for run in repeated]),
-                "cores busy": _median([_cores_busy(run) for run in repeated]),
+                "cores busy": _median([cores_busy(run) for run in repeated]),
                 "calls/s": round(repeated[0].issued / _median(real)),
             }
         )
@@ -177,8 +178,8 @@ def parts(runs: Mapping[str, Sequence[Run]]) -> Parts:
     """The parts from a race: of repeated runs the least disturbed one."""
     return Parts(
         min(run.mean_residence_s for run in runs[ONE_AT_A_TIME]),
-        min(run.client_cpu.total_s / run.issued for run in runs[PIPELINED]),
-        min(run.server_cpu.total_s / run.issued for run in runs[PIPELINED]),
+        min(price_s(run).client_s for run in runs[PIPELINED]),
+        min(price_s(run).server_s for run in runs[PIPELINED]),
     )
 
 
@@ -203,10 +204,6 @@ def spread_in_words(runs: Mapping[str, Sequence[Run]]) -> str:
         f"the rounds overlap, {shown}: something else uses this machine. Close other"
         " programs and run the race again before you trust the ratio"
     )
-
-
-def _cores_busy(run: Run) -> float:
-    return (run.client_cpu.total_s + run.server_cpu.total_s) / run.window_s
 
 
 def _median(values: Sequence[float]) -> float:

@@ -8,6 +8,7 @@ from kvstore.course.named import Runs, runs_by_name
 from kvstore.course.tables.layout import by_row, rounded
 from kvstore.measure import Run, audit
 from kvstore.measure.boxes import stands_for
+from kvstore.measure.price import price_s
 
 STATIONS: Final = {
     "disk": "disk_s",
@@ -59,8 +60,8 @@ def cost(runs: Runs) -> pd.DataFrame:
             "run": name,
             "throughput (operations/s)": run.throughput_per_s,
             "in flight, mean (calls)": audit(run).in_flight_mean,
-            "client CPU (µs a call)": 1e6 * run.client_cpu.total_s / max(1, run.issued),
-            "server CPU (µs a call)": 1e6 * run.server_cpu.total_s / max(1, run.issued),
+            "client CPU (µs a call)": 1e6 * price_s(run).client_s,
+            "server CPU (µs a call)": 1e6 * price_s(run).server_s,
             "client threads, most": run.samples["client_threads"].max(),
         }
         for name, run in runs_by_name(runs)
