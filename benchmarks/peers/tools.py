@@ -1,15 +1,12 @@
-"""ghz and h2load against our server, where they are installed: calls that others' clients make."""
-
-from collections.abc import Callable
+"""Clients of other makes against our server, where they are installed."""
 
 import psutil
 
 from benchmarks.results import Round
-from kvstore.course.peers import PeerRun, ghz, h2load
+from kvstore.course.peers import PROGRAMS
 from kvstore.course.peers.programs import path_of
 from kvstore.server import Server
 
-TOOLS: dict[str, Callable[..., PeerRun]] = {"ghz": ghz, "h2load": h2load}
 CALLS_PER_S = {1: 1_500, 100: 8_000}
 """Calls in flight, and how many calls then pass for a second: the tools are given a count."""
 END_S = 120.0
@@ -18,7 +15,7 @@ END_S = 120.0
 
 def installed() -> list[str]:
     """Names of the tools there are here."""
-    return [name for name in TOOLS if path_of(name)]
+    return [name for name in PROGRAMS if path_of(name)]
 
 
 def tool(name: str, server: Server, in_flight: int, seconds: float) -> Round:
@@ -28,7 +25,7 @@ def tool(name: str, server: Server, in_flight: int, seconds: float) -> Round:
     its processor time. Raises as the tools do.
     """
     own, others = psutil.Process().cpu_times(), psutil.Process(server.pid).cpu_times()
-    done = TOOLS[name](
+    done = PROGRAMS[name](
         server, streams=in_flight,
         requests=max(in_flight, round(CALLS_PER_S[in_flight] * seconds)), timeout_s=END_S,
     )  # fmt: skip

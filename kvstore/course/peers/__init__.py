@@ -13,9 +13,10 @@ from kvstore.course.peers.ghz import ghz
 from kvstore.course.peers.h2load import h2load
 from kvstore.course.peers.programs import NotInstalled, PeerFailed, found
 from kvstore.course.peers.scenarios import SCENARIOS, Scenario
-from kvstore.course.peers.together import beside
+from kvstore.course.peers.together import PROGRAMS, beside
 
 __all__ = [
+    "PROGRAMS",
     "SCENARIOS",
     "NotInstalled",
     "PeerFailed",

@@ -9,8 +9,7 @@ import pandas as pd
 from kvstore.client.channel import target_of
 from kvstore.course.peers import programs
 from kvstore.course.peers.beside import KEY, METHOD, PeerRun, checked, counted
-from kvstore.course.peers.h2load import COLUMNS
-from kvstore.course.tables.spread import spread
+from kvstore.course.tables.spread import SPREAD, spread
 
 
 def ghz(
@@ -39,5 +38,5 @@ def ghz(
         window_s=report["total"] / 1e9,
         succeeded=report["statusCodeDistribution"].get("OK", 0),
         answered_ok=ok,
-        table=pd.DataFrame([spread(took_ms)], index=["request (ms)"], columns=list(COLUMNS)),
+        table=pd.DataFrame([spread(took_ms)], index=["request (ms)"], columns=list(SPREAD)),
     )

@@ -2,6 +2,7 @@
 
 import re
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -10,10 +11,10 @@ import pandas as pd
 from kvstore.client.channel import target_of
 from kvstore.course.peers import programs
 from kvstore.course.peers.beside import KEY, METHOD, PeerRun, checked, counted
+from kvstore.course.tables.spread import SPREAD
 from kvstore.v1 import kvstore_pb2 as pb
 
 UNITS_MS: Final = {"us": 1e-3, "ms": 1.0, "s": 1e3, "m": 60e3, "h": 3600e3}
-COLUMNS: Final = ("min", "max", "mean", "sd", "within 1 sd (%)")
 ROWS: Final = {
     "time for request": "request (ms)",
     "time for connect": "connect (ms)",
@@ -68,12 +69,12 @@ def parsed(said: str) -> pd.DataFrame:
     for theirs, ours in ROWS.items():
         line = re.search(rf"^{re.escape(theirs)}\s*:(.*)$", said, re.MULTILINE)
         cells = line[1].split() if line else []
-        if len(cells) != len(COLUMNS):
+        if len(cells) != len(SPREAD):
             raise programs.PeerFailed(f"h2load printed no row {theirs!r}: {said[-programs.SAID :]}")
         *numbers, share = cells
         read = float if theirs == "req/s" else _ms
         rows[ours] = [*(read(cell) for cell in numbers), float(share.removesuffix("%"))]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=list(COLUMNS))
+    return pd.DataFrame.from_dict(rows, orient="index", columns=list(SPREAD))
 
 
 def _ms(text: str) -> float:
@@ -84,8 +85,8 @@ def _ms(text: str) -> float:
     return float(number[1]) * UNITS_MS[number[2]]
 
 
-def _found(pattern: str, said: str, read: "type[float] | object") -> float:
+def _found(pattern: str, said: str, read: Callable[[str], float]) -> float:
     match = re.search(pattern, said)
     if match is None:
         raise programs.PeerFailed(f"h2load printed no {pattern!r}: {said[-programs.SAID :]}")
-    return float(read(match[1]))  # type: ignore[operator]
+    return read(match[1])

@@ -9,6 +9,7 @@ from kvstore.course.peers.programs import found
 from kvstore.measure import Run
 
 PROGRAMS = {"h2load": h2load, "ghz": ghz}
+"""All the clients of other makes, by the names of their programs."""
 LEAST_S, SLOWER = 30.0, 10.0
 """A program may take ten times as long as our run before it is stopped, and half a minute."""
 

@@ -1,7 +1,7 @@
 """Runs in the form of h2load's table: least, most, mean, and how far from it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +10,9 @@ import pandas as pd
 from kvstore.course.tables.layout import by_row, rounded
 from kvstore.measure import Run
 from kvstore.measure.codes import OK
+
+SPREAD: Final = ("min", "max", "mean", "sd", "within 1 sd (%)")
+"""The columns of h2load's table, which `spread` fills."""
 
 
 class HasRate(Protocol):
@@ -24,7 +27,7 @@ def spread(values: npt.NDArray[np.float64] | Sequence[float]) -> list[float]:
     """Least, most, mean, standard deviation, and percent within one of it; NaN for no value."""
     found = np.asarray(values, np.float64)
     if not len(found):
-        return [np.nan] * 5
+        return [np.nan] * len(SPREAD)
     mean, sd = found.mean(), found.std()
     within = np.mean(np.abs(found - mean) <= sd)
     return [float(x) for x in (found.min(), found.max(), mean, sd, 100 * within)]
@@ -53,8 +56,7 @@ def like_h2load(run: Run) -> pd.DataFrame:
             [len(mine) / run.window_s for mine in on.values()] if run.window_s else []
         ),
     }
-    columns = ["min", "max", "mean", "sd", "within 1 sd (%)"]
-    return rounded(pd.DataFrame.from_dict(rows, orient="index", columns=columns))
+    return rounded(pd.DataFrame.from_dict(rows, orient="index", columns=list(SPREAD)))
 
 
 def side_by_side(
