@@ -103,6 +103,20 @@ def mean_in_flight(
     return float(np.dot(level[:-1], np.diff(at_s)) / window_s)
 
 
+def in_flight_between(
+    sent_s: npt.NDArray[np.float64],
+    done_s: npt.NDArray[np.float64],
+    edges_s: npt.NDArray[np.float64],
+) -> npt.NDArray[np.float64]:
+    """The time average of the number in flight from each of the moments to the next one."""
+    at_s, level = in_flight_steps(sent_s, done_s)
+    if not len(at_s):
+        return np.zeros(len(edges_s) - 1)
+    area = np.concatenate([[0.0], np.cumsum(level[:-1] * np.diff(at_s))])
+    until = np.interp(edges_s, at_s, area, left=0.0)
+    return np.asarray(np.diff(until) / np.diff(edges_s), np.float64)
+
+
 def in_flight_steps(
     sent_s: npt.NDArray[np.float64], done_s: npt.NDArray[np.float64]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:

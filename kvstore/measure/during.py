@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kvstore.measure.audit import in_flight_steps
+from kvstore.measure.audit import in_flight_between
 from kvstore.measure.run import Run
 
 
@@ -30,11 +30,11 @@ def during(run: Run, from_s: float, until_s: float) -> During:
     records = run.records
     done = records[(records["done_s"] >= from_s) & (records["done_s"] < until_s)]
     took_s = done["done_s"] - done["sent_s"]
-    at_s, level = in_flight_steps(records["sent_s"], records["done_s"])
-    area = np.concatenate([[0.0], np.cumsum(level[:-1] * np.diff(at_s))]) if len(at_s) else [0.0]
-    begin, end = np.interp([from_s, until_s], at_s if len(at_s) else [0.0], area, left=0.0)
+    (in_flight,) = in_flight_between(
+        records["sent_s"], records["done_s"], np.array([from_s, until_s])
+    )
     return During(
         len(done) / (until_s - from_s),
         float(np.mean(took_s)) if len(done) else float("nan"),
-        float(end - begin) / (until_s - from_s),
+        float(in_flight),
     )

@@ -11,7 +11,7 @@ from kvstore.course.named import forecast_by_side, number
 from kvstore.course.predictions import HasValue
 from kvstore.course.tables.layout import MB, by_row, rounded, slices, window_s
 from kvstore.measure import Run
-from kvstore.measure.audit import in_flight_steps
+from kvstore.measure.audit import in_flight_between
 from kvstore.measure.codes import NO_ANSWER
 
 
@@ -34,13 +34,8 @@ def throughput_over_time(run: Run, prediction: HasValue | float | None = None) -
 
 def in_flight_over_time(run: Run) -> pd.DataFrame:
     """The mean number of calls in flight in each slice of the run."""
-    at_s, level = in_flight_steps(run.records["sent_s"], run.records["done_s"])
     edges = np.linspace(0.0, window_s(run), slices(run) + 1)
-    if len(at_s):
-        area = np.concatenate([[0.0], np.cumsum(level[:-1] * np.diff(at_s))])
-        mean = np.diff(np.interp(edges, at_s, area, left=0.0)) / np.diff(edges)
-    else:
-        mean = np.zeros(len(edges) - 1)
+    mean = in_flight_between(run.records["sent_s"], run.records["done_s"], edges)
     middles = (edges[:-1] + edges[1:]) / 2
     return rounded(
         pd.DataFrame({"elapsed (s)": middles, "in flight (calls)": mean}).set_index("elapsed (s)")
