@@ -20,7 +20,7 @@ from kvstore.server import Server, serving
 
 SIZES = (1, 8, 32, 128, 512)
 STREAMS = (1, 8)
-ASKED = workload.Workload(
+SMALL = workload.Workload(
     mix={"retrieve": 1, "update": 1}, preload=1_000,
     key_bytes_mean=8, value_bytes_mean=16, sizes="fixed",
 )  # fmt: skip
@@ -44,16 +44,17 @@ def measure(quick: bool) -> Iterator[dict[str, Any]]:
     ):
         for _ in range(rounds):
             for (streams, size), found in runs.items():
-                found.append(_run(server, streams, size, duration_s))
+                found.append(run_batches(server, streams, size, duration_s))
             if go is not None:
                 peer.append(go.calls(GO_WINDOW, duration_s))
     yield from _rows(runs, peer)
 
 
-def _run(server: Server, streams: int, size: int, duration_s: float) -> Run:
+def run_batches(server: Server, streams: int, size: int, duration_s: float) -> Run:
+    """One run of batches of this size. Raises `RuntimeError` when an operation was not OK."""
     in_flight = min(MOST_REQUESTS_IN_FLIGHT, max(REQUESTS_IN_FLIGHT, OPERATIONS_IN_FLIGHT // size))
     run = run_in_process(
-        strategies.pipelined, server, ASKED,
+        strategies.pipelined, server, SMALL,
         in_flight=in_flight, duration_s=duration_s, batch=size, streams=streams,
     )  # fmt: skip
     if set(run.outcomes()) != {"OK"}:  # an answer that is wrong has ended the run already

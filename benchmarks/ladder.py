@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.batches import SIZES, SMALL, run_batches
 from benchmarks.cost import between, cost_of
 from benchmarks.ladder_page import Rung, write_page
 from benchmarks.peers.bare import bare
@@ -20,21 +21,16 @@ from kvstore.client.workload import Operations, Workload
 from kvstore.measure import Run, describe_host
 from kvstore.measure.codes import CREATE, RETRIEVE
 from kvstore.model import Prediction, Station, bounds
-from kvstore.server import Server, serving
+from kvstore.server import serving
 
 ROOT = Path(__file__).parent.parent
 READ_S, WRITE_S = 0.010, 0.050
 PRELOADED = {"global": 60, "per_key": 500}
 """Keys from the start: enough for the deletes, and few where one lock lets them in one by one."""
-SMALL = Workload(
-    mix={"retrieve": 1, "update": 1}, preload=1_000,
-    key_bytes_mean=8, value_bytes_mean=16, sizes="fixed",
-)  # fmt: skip
-STREAMS, SIZES = 8, (1, 8, 32, 128, 512)
+STREAMS = 8
 CALLERS, CALIBRATED_AT = 100, 16
 ENDS = {"OK", "NOT_FOUND", "ALREADY_EXISTS"}
 """How calls of the mix end: an update may overtake a delete, and keys of one byte are few."""
-OPERATIONS_IN_FLIGHT, FEWEST_REQUESTS, MOST_REQUESTS = 8 * 1024, 16, 128
 
 
 def measure(quick: bool) -> Iterator[dict[str, Any]]:
@@ -98,9 +94,12 @@ def _without_disk(duration_s: float, calibration_s: float) -> Iterator[Rung]:
         run = partial(tasks, in_flight=CALLERS, duration_s=duration_s)
         yield _rung(f"{CALLERS} tasks", conditions, cost_of(few).most(), settings, run)
 
-        ends = {k: cost_of(_batches(server, k, calibration_s)) for k in (SIZES[0], SIZES[-1])}
+        ends = {
+            k: cost_of(run_batches(server, STREAMS, k, calibration_s))
+            for k in (SIZES[0], SIZES[-1])
+        }
         for size in SIZES:
-            run = partial(_batches, size=size, duration_s=duration_s)
+            run = partial(run_batches, streams=STREAMS, size=size, duration_s=duration_s)
             name = f"{STREAMS} streams" if size == 1 else f"{STREAMS} streams, batches of {size}"
             yield _rung(name, conditions, between(ends, size).most(), settings, run)
 
@@ -120,14 +119,6 @@ def _rung(
         raise RuntimeError(f"{name}: every call should be answered, got {done.outcomes()}")
     busy = done.client_cpu.total_s / done.window_s, done.server_cpu.total_s / done.window_s
     return Rung(name, conditions, predicted.value, done.throughput_per_s, predicted.binds, *busy)
-
-
-def _batches(server: Server, size: int, duration_s: float) -> Run:
-    requests = min(MOST_REQUESTS, max(FEWEST_REQUESTS, OPERATIONS_IN_FLIGHT // size))
-    return run_in_process(
-        strategies.pipelined, server, SMALL,
-        in_flight=requests, duration_s=duration_s, batch=size, streams=STREAMS,
-    )  # fmt: skip
 
 
 def drawn_disk_s(asked: Workload, busy_s: float) -> float:

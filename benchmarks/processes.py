@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.batches import SMALL
 from benchmarks.cost import cost_of
-from kvstore.client import run_in_process, strategies, workload
+from kvstore.client import run_in_process, strategies
 from kvstore.client.strategies import Strategy
 from kvstore.measure import Run, cores
 from kvstore.measure.price import cores_busy
@@ -22,10 +23,6 @@ from kvstore.model import Prediction, processes
 from kvstore.server import ShardedServer, serving_sharded
 
 COUNTS = (1, 2)
-ASKED = workload.Workload(
-    mix={"retrieve": 1, "update": 1}, preload=1_000,
-    key_bytes_mean=8, value_bytes_mean=16, sizes="fixed",
-)  # fmt: skip
 
 
 class Way(NamedTuple):
@@ -68,7 +65,7 @@ def measure(quick: bool) -> Iterator[dict[str, Any]]:
 def _run(way: str, server: ShardedServer, generators: int, duration_s: float) -> Run:
     strategy, in_flight, options = WAYS[way]
     run = run_in_process(
-        strategy, server, ASKED,
+        strategy, server, SMALL,
         processes=generators, in_flight=in_flight, duration_s=duration_s, **options,
     )  # fmt: skip
     if set(run.outcomes()) != {"OK"}:  # a key that is looked for on the wrong server, say
