@@ -255,8 +255,12 @@ def main(arguments: Sequence[str]) -> int:
     """The command; see `--help`."""
     parser = argparse.ArgumentParser(prog="course.py run", description="Execute the notebooks.")
     length = parser.add_mutually_exclusive_group()
-    length.add_argument("--fast", action="store_const", dest="mode", const="fast", help="for tests")
-    length.add_argument("--full", action="store_const", dest="mode", const="full", help="for class")
+    length.add_argument(
+        "--fast", action="store_const", dest="mode", const="fast", help="short runs, as tests take"
+    )
+    length.add_argument(
+        "--full", action="store_const", dest="mode", const="full", help="the published lengths"
+    )
     parser.add_argument("--timeout-s", type=float, default=TIMEOUT_S, help="for one notebook")
     parser.add_argument("names", nargs="*", help="such as 01_blocking or 01 (default: all)")
     options = parser.parse_args(arguments)
