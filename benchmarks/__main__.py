@@ -63,7 +63,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     )  # fmt: skip
     parse.add_argument(
         "--save", type=Path, default=None, metavar="FILE",
-        help=f"where the rounds of the {DEFAULT} are kept (default: a new file in benchmarks/{FOLDER.name}/)",
+        help=f"where the rounds of the {DEFAULT} are kept"
+        f" (default: a new file in benchmarks/{FOLDER.name}/)",
     )  # fmt: skip
     options = parse.parse_args(arguments)
     if unknown := set(options.names) - {*NAMES, ALL}:
