@@ -75,7 +75,7 @@ class Client:
     # The clock and the counts
 
     def now_s(self) -> float:
-        """Seconds since this client was made, or since the connections it opened stood."""
+        """Seconds since this client was made, its connections stood, or `start_clock` said."""
         return time.perf_counter() - self._origin_s
 
     def _begin(self) -> None:

@@ -12,13 +12,6 @@ from kvstore.course.named import Runs, runs_by_name
 from kvstore.course.tables.climbs import Simulated, Stations, joins_of, own_threads, part_edges
 from kvstore.model import Station, climb
 
-LOOKS: Final = (
-    ("o", style.BLUE, "-"),
-    ("s", style.GREEN, "--"),
-    ("D", style.PURPLE, ":"),
-    ("v", style.ORANGE, "-."),
-)
-"""Dot and colour of each run, and the dashes of its prediction."""
 MOST_DOTS: Final = 400
 """More calls than this are thinned out evenly: a cloud of dots shows no more."""
 STEPS: Final = 400
@@ -42,7 +35,8 @@ def throughput_in_climb(
     """
     data = tables.throughput_in_climb(runs, stations, simulated)
     with style.canvas(ax) as ax:
-        for (name, _), (marker, colour, _) in zip(runs_by_name(runs), LOOKS, strict=False):
+        for place, (name, _) in enumerate(runs_by_name(runs)):
+            marker, colour, _ = style.look(place)
             rates = data[f"{name}: measured (calls/s)"]
             ax.plot(data.index, rates, marker, color=colour, label=name, zorder=3)
             if simulated and name in simulated:
@@ -73,7 +67,8 @@ def residence_in_climb(
 
     most_ms = 1.0
     with style.canvas(ax, height_in=5.5) as ax:
-        for (name, run), (marker, colour, _) in zip(runs_by_name(runs), LOOKS, strict=False):
+        for place, (name, run) in enumerate(runs_by_name(runs)):
+            marker, colour, _ = style.look(place)
             calls = run.records[:: max(1, len(run.records) // MOST_DOTS)]
             took_ms = 1e3 * (calls["done_s"] - calls["sent_s"])
             most_ms = max(most_ms, *np.quantile(took_ms, [0.995]), 1.0) if len(calls) else most_ms
@@ -96,7 +91,8 @@ def threads_in_climb(
 ) -> Axes:
     """Threads of each server's process as dots, own + min(N, limit) as lines."""
     with style.canvas(ax) as ax:
-        for (name, run), (marker, colour, dashes) in zip(runs_by_name(runs), LOOKS, strict=False):
+        for place, (name, run) in enumerate(runs_by_name(runs)):
+            marker, colour, dashes = style.look(place)
             seen = run.samples
             every = max(1, len(seen) // 40)
             ax.plot(
@@ -122,8 +118,9 @@ def _lines(
     stations: Stations | None,
     predicted: Callable[[Sequence[float], Sequence[Station], float], float],
 ) -> None:
-    for (name, run), (_, _, dashes) in zip(runs_by_name(runs), LOOKS, strict=False):
+    for place, (name, run) in enumerate(runs_by_name(runs)):
         if stations and name in stations:
+            _, _, dashes = style.look(place)
             at = np.linspace(0.0, part_edges(run)[-1], STEPS)
             line = [predicted(joins_of(run), stations[name], t) for t in at]
             ax.plot(at, line, dashes, color=style.PREDICTED, zorder=2)

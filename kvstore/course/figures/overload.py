@@ -1,7 +1,6 @@
 """More than can be served: who was in time, who asked again, and what a limiter chose."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,14 +11,6 @@ from kvstore.course.named import Runs, number
 from kvstore.course.predictions import HasValue
 from kvstore.course.tables.overload import SHARES, Curve
 from kvstore.measure import Run
-
-LOOKS: Final = (
-    (style.BLUE, "o", "-"),
-    (style.GREEN, "s", "--"),
-    (style.ORANGE, "D", ":"),
-    (style.PURPLE, "^", "-."),
-)
-"""Colour and dot of what was measured, and dashes of what was predicted for it, by place."""
 
 
 def goodput_by_offered(
@@ -39,7 +30,7 @@ def goodput_by_offered(
     most = 1.05 * float(data["offered (calls/s)"].max())
     with style.canvas(ax, height_in=6.0) as ax:
         for place, name in enumerate(runs):
-            colour, marker, dashes = LOOKS[place % len(LOOKS)]
+            marker, colour, dashes = style.look(place)
             rows = data.loc[[name]].sort_values("offered (calls/s)")
             if predictions is not None and name in predictions:
                 offered = np.linspace(most / 200, most, 200)
@@ -70,7 +61,7 @@ def attempts_over_time(runs: Runs, *, ax: Axes | None = None) -> Axes:
     data = tables.attempts_over_time(runs)
     with style.canvas(ax, height_in=5.5) as ax:
         for place, heading in enumerate(data):
-            colour, marker, _ = LOOKS[place % len(LOOKS)]
+            marker, colour, _ = style.look(place)
             sent = data[heading][data[heading] > 0]
             ax.plot(
                 sent.index, sent, marker, color=colour, markersize=8,
@@ -93,7 +84,7 @@ def latency_from(runs: Runs, prediction: Curve | None = None, *, ax: Axes | None
     columns = [heading for heading in data.columns if heading != "from"]
     with style.canvas(ax, height_in=6.0) as ax:
         for place, name in enumerate(dict.fromkeys(data.index)):
-            colour, marker, _ = LOOKS[place % len(LOOKS)]
+            marker, colour, _ = style.look(place)
             for _, row in data.loc[[name]].iterrows():
                 hollow = row["from"] == "sending"
                 ax.plot(

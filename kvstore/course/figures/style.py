@@ -22,6 +22,14 @@ PREDICTED: Final = RED
 MEASURED: Final = BLUE
 """Measured is always dots, in this colour."""
 
+LOOKS: Final = (
+    ("o", BLUE, "-"),
+    ("s", GREEN, "--"),
+    ("D", PURPLE, ":"),
+    ("v", ORANGE, "-."),
+)
+"""Dot and colour of each of several runs, and the dashes of what is predicted for it."""
+
 OPERATIONS: Final = {
     "create": (GREEN, ""),
     "retrieve": (SKY, "///"),
@@ -87,6 +95,11 @@ def canvas(ax: Axes | None, height_in: float = 5.0) -> Iterator[Axes]:
     # The notebook's backend is loaded for the first figure, so inside the context, and switches
     # this on; with the context's end it would be off, and no later figure would be shown.
     mpl.interactive(interactive)
+
+
+def look(place: int) -> tuple[str, str, str]:
+    """One of `LOOKS` for the run at this place, from 0; after the last the first comes again."""
+    return LOOKS[place % len(LOOKS)]
 
 
 def rate(value_per_s: float) -> str:

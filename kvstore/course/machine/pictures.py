@@ -13,7 +13,6 @@ from kvstore.course.machine import facts
 from kvstore.course.machine.noise import repeats
 from kvstore.measure import Run
 
-COLOURS = (style.BLUE, style.ORANGE, style.GREEN, style.PURPLE)
 PATH = (
     ("client", "", "#FFFFFF"),
     ("wire", "", "#FFFFFF"),
@@ -23,7 +22,6 @@ PATH = (
     ("disk", "disk", style.GREEN),
 )
 """The stations in the order of the call, the heading that has their time, and their colour."""
-MARKERS = ("o", "s", "D", "v")
 
 
 def draw_path(run: Run, *, ax: Axes | None = None) -> Axes:
@@ -95,14 +93,10 @@ def draw_repeats(groups: Mapping[str, Sequence[Run]], *, ax: Axes | None = None)
         for place, name in enumerate(groups):
             rates = [run.throughput_per_s for run in groups[name]]
             turns = [1 + place + len(groups) * turn for turn in range(len(rates))]
-            colour = COLOURS[place % 4]
-            ax.plot(
-                turns, rates, MARKERS[place % 4], label=name, color=colour, markeredgecolor="black"
-            )
+            marker, colour, dashes = style.look(place)
+            ax.plot(turns, rates, marker, label=name, color=colour, markeredgecolor="black")
             median = float(table.loc[f"{name} (calls/s)", "median"])  # type: ignore[arg-type]
-            ax.axhline(
-                median, linestyle=("-", "--", ":", "-.")[place % 4], linewidth=2, color=colour
-            )
+            ax.axhline(median, linestyle=dashes, linewidth=2, color=colour)
         highest = max(run.throughput_per_s for runs in groups.values() for run in runs)
         ax.set(xlabel="turn (number)", ylabel="throughput\n(calls/s)", ylim=(0, 1.15 * highest))
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))

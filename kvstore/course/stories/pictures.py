@@ -131,9 +131,9 @@ def commit_over_time(
     copies: Sequence[Replication], round_trip_s: float | None = None, ax: Axes | None = None
 ) -> Axes:
     """Commit index over time for each copy, and the predicted index t·window/RTT as a line."""
-    colours = [style.MEASURED, style.GREEN, style.PURPLE, style.ORANGE]
     with style.canvas(ax, height_in=6.0) as ax:
-        for copy, colour, marker in zip(copies, colours, "osDv", strict=False):
+        for place, copy in enumerate(copies):
+            marker, colour, _ = style.look(place)
             ax.plot(
                 1e3 * copy.acks["acked_s"], copy.acks["commit_index"], marker, color=colour,
                 markersize=6, label=f"window {copy.window}", zorder=3,

@@ -10,6 +10,7 @@ from kvstore.course.named import Runs, number, runs_by_name
 from kvstore.course.predictions import HasValue
 from kvstore.course.tables.layout import MB, by_row, rounded
 from kvstore.measure import Run
+from kvstore.measure.collector import columns
 
 SIDES = ("client", "server")
 
@@ -61,7 +62,7 @@ def collections(runs: Runs) -> pd.DataFrame:
     rows = []
     for name, run in runs_by_name(runs):
         for side in SIDES:
-            told = run.samples[[f"{side}_{what}" for what in measure.Collections._fields]]
+            told = run.samples[columns(side)]
             young, middle, full, pause_s = told.iloc[-1] if len(told) else [math.nan] * 4
             rows.append(
                 {
