@@ -16,6 +16,7 @@ from kvstore.measure import audit
 from kvstore.measure.codes import CREATE, OK, RESOURCE_EXHAUSTED, RETRIEVE
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
+from kvstore.wire import MESSAGE_LIMIT_BYTES
 
 HANG_S = 15.0
 MEGABYTE = 1_000_000
@@ -53,7 +54,7 @@ def test_a_batch_of_the_size_that_is_named_passes(replies):
 
     assert f"with operations of this size, {fit} fit into one" in str(refused.value)
     assert bytes(fit) == replies(request, write_delay_s=0.0)[2].statuses
-    assert stream_request(3, operations[:fit]).ByteSize() > workload.MESSAGE_LIMIT_BYTES - 7_100
+    assert stream_request(3, operations[:fit]).ByteSize() > MESSAGE_LIMIT_BYTES - 7_100
 
 
 @two_disks

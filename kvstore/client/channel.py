@@ -9,18 +9,12 @@ import grpc
 
 from kvstore.v1 import server_status_pb2 as pb
 from kvstore.v1 import server_status_pb2_grpc
+from kvstore.wire import OWN_CONNECTION, WIDE_WINDOW
 
 CONNECT_S = 5.0
 """Seconds to wait for a server before saying that nothing answers."""
 
-OPTIONS = [
-    # Channels to one address share a TCP connection unless each keeps to itself.
-    ("grpc.use_local_subchannel_pool", 1),
-    # A value above the default window of 64 KiB waits for one more round trip on its way.
-    # A window of one whole message was 2 to 5 % more throughput, 100 in flight, 64 KiB values.
-    ("grpc.http2.lookahead_bytes", 4 * 1024 * 1024),
-]
-
+OPTIONS = [OWN_CONNECTION, WIDE_WINDOW]
 
 _NOT_KNOWN_HERE = (
     grpc.StatusCode.UNIMPLEMENTED,

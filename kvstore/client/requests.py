@@ -6,9 +6,10 @@ import numpy as np
 from google.protobuf.message import Message
 
 from kvstore.client.batch import Batch, batch_of
-from kvstore.client.workload import MESSAGE_LIMIT_BYTES, Operation
+from kvstore.client.workload import Operation
 from kvstore.measure.codes import CREATE, DELETE, RETRIEVE, UPDATE
 from kvstore.v1 import kvstore_pb2 as pb
+from kvstore.wire import MESSAGE_LIMIT_BYTES
 
 METHODS = {CREATE: "Create", RETRIEVE: "Retrieve", UPDATE: "Update", DELETE: "Delete"}
 """Name of the unary method by kind of operation."""

@@ -13,12 +13,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from kvstore.measure.codes import CREATE, DELETE, KINDS, RETRIEVE, UPDATE
+from kvstore.wire import MESSAGE_LIMIT_BYTES
 
 UNIFORM_MIX: Mapping[str, float] = {"create": 1, "retrieve": 1, "update": 1, "delete": 1}
 """Each of the four with the same chance, as in the Java original."""
 
-MESSAGE_LIMIT_BYTES = 4 * 1024 * 1024
-"""gRPC refuses larger messages unless both sides are told otherwise."""
 LARGEST_VALUE_BYTES = MESSAGE_LIMIT_BYTES - 64 * 1024
 """Largest value that is ever sent: the limit less room for the key and the framing."""
 

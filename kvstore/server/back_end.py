@@ -13,6 +13,7 @@ from kvstore.measure.codes import CREATE, DELETE, RETRIEVE, UPDATE
 from kvstore.server.status import Counts
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
+from kvstore.wire import OWN_CONNECTION, WIDE_WINDOW
 
 PATIENCE_S: Final = 30.0
 """Seconds that a back end gets for a caller who set no deadline: nobody waits for ever."""
@@ -20,10 +21,8 @@ NO_DEADLINE_S: Final = 365 * 24 * 3600.0
 """The threads server tells some such number for a caller who set none, asyncio tells None."""
 
 OPTIONS: Final = [
-    # A front of its own has a connection of its own, even if another one is in the process.
-    ("grpc.use_local_subchannel_pool", 1),
-    # As between client and server: a value above 64 KiB would wait for one more round trip.
-    ("grpc.http2.lookahead_bytes", 4 * 1024 * 1024),
+    OWN_CONNECTION,
+    WIDE_WINDOW,
     # A back end that was restarted is found again soon: the default waits up to two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 500),

@@ -12,9 +12,9 @@ from kvstore.measure.codes import (
     UPDATE,
 )
 from kvstore.measure.stations import StationTimes
-from kvstore.server.limits import MESSAGE_LIMIT_BYTES
 from kvstore.server.store import CARRY_VALUE, DETAILS
 from kvstore.v1 import kvstore_pb2 as pb
+from kvstore.wire import MESSAGE_LIMIT_BYTES
 
 _FIELD_BYTES = 5
 """A value's tag, and its length as a varint: what it takes beside itself, at most."""

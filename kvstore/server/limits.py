@@ -4,9 +4,7 @@ Each is here because its default bites without a word.
 """
 
 from kvstore.server.settings import ServerSettings
-
-MESSAGE_LIMIT_BYTES = 4 * 1024 * 1024
-"""The largest message that a gRPC client accepts unless it was told otherwise."""
+from kvstore.wire import WIDE_WINDOW
 
 STREAM_REQUESTS = 16_384
 """Requests of one stream that may be in the server's hands; it reads no more until one is
@@ -20,8 +18,7 @@ def channel_options(settings: ServerSettings) -> list[tuple[str, int]]:
     options = [
         # Two servers may share a port by default, and calls go to either of them.
         ("grpc.so_reuseport", 0),
-        # Values above the default window of 64 KiB would wait for one more round trip.
-        ("grpc.http2.lookahead_bytes", 4 * 1024 * 1024),
+        WIDE_WINDOW,
     ]
     if settings.max_streams is not None:
         options.append(("grpc.max_concurrent_streams", settings.max_streams))

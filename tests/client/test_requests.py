@@ -11,9 +11,10 @@ from kvstore.client.requests import (
     stream_request,
     unary_request,
 )
-from kvstore.client.workload import MESSAGE_LIMIT_BYTES, create, delete, retrieve, update
+from kvstore.client.workload import create, delete, retrieve, update
 from kvstore.measure.codes import CREATE, UPDATE
 from kvstore.v1 import kvstore_pb2 as pb
+from kvstore.wire import MESSAGE_LIMIT_BYTES
 
 
 @pytest.mark.parametrize(

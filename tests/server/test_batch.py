@@ -2,7 +2,6 @@
 
 import pytest
 
-from kvstore.client.workload import MESSAGE_LIMIT_BYTES as CLIENT_LIMIT_BYTES
 from kvstore.measure.codes import (
     CREATE,
     DELETE,
@@ -14,8 +13,8 @@ from kvstore.measure.codes import (
 )
 from kvstore.measure.stations import StationTimes
 from kvstore.server.batch import kept_within_limit, operations_of, problem_of, refused, reply_to
-from kvstore.server.limits import MESSAGE_LIMIT_BYTES
 from kvstore.v1 import kvstore_pb2 as pb
+from kvstore.wire import MESSAGE_LIMIT_BYTES
 
 
 def request(kinds: list[int], keys: list[bytes], values: list[bytes]) -> pb.PipelineRequest:
@@ -85,10 +84,6 @@ def test_a_reply_tells_its_stations_when_it_is_asked_to():
     told = reply.station_times
 
     assert (0.1, 0.2, 0.3, 0.4) == (told.pool_s, told.lock_s, told.disk_s, told.rest_s)
-
-
-def test_both_sides_speak_of_one_limit():
-    assert CLIENT_LIMIT_BYTES == MESSAGE_LIMIT_BYTES
 
 
 @pytest.mark.parametrize("value_bytes", [100, 16_000, 1_000_000, 4_000_000])
