@@ -8,7 +8,8 @@
     course    what the learner sees
 
 Beside them: `lifeline` (child processes that end with their parent), `event_loop`,
-`garbage` (the collector, kept quiet) and `awake` (cores, kept from sleeping).
+`garbage` (the collector, kept quiet), `awake` (cores, kept from sleeping), `shards` (who keeps
+a key) and `wire` (what both ends tell gRPC).
 """
 
 __version__ = "0.1.0"

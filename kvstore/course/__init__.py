@@ -7,9 +7,14 @@
     attempts                   runs a judge, whatever the answer does
     live, sparkline            a run that is watched
     figures, tables            pictures, and their numbers under the same names
+    named                      the forms in which both take runs and predictions
     peers                      clients of other makes, beside ours
     source, quizzes            what is read and asked in between
     progress, keeping          what is remembered between sittings
+    landing                    the lessons there are, and where the learner stands
+    machine                    what this machine can show
+    ceiling, ceiling_picture   a sender without a limit, until memory is full
+    stories                    published experiments, played again
     mode                       how long everything lasts
     rendering                  how text reaches the page, escaped
     execute                    notebooks without a browser

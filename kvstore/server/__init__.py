@@ -6,7 +6,9 @@ settings  what can be set
 serve     listen, answer, drain, on threads or asyncio
 service, service_async   one call, from request to reply
 front, front_async, back_end   a service that asks another server for every answer
+batch                    a message of many operations, taken apart and put together
 locking, disk, store     where it waits, works, and is kept
+racing                   stores that look first and write later
 deadlines                whether it is still worth the work
 limits, pool             what is accepted, who runs it
 headers                  work on the metadata of every call, before all that
