@@ -27,13 +27,12 @@ from kvstore.course.tables.overload import (
 )
 from kvstore.course.tables.rates import ladder, throughput, throughput_by_in_flight
 from kvstore.course.tables.saturation import saturation
-from kvstore.course.tables.shares import STATIONS, cost, little_by_station, mix, time_by_station
+from kvstore.course.tables.shares import cost, little_by_station, mix, time_by_station
 from kvstore.course.tables.spread import layout, like_h2load, side_by_side
 from kvstore.course.tables.turns import collections, endings, turns
 
 __all__ = [
     "MB",
-    "STATIONS",
     "attempts_over_time",
     "calls_over_time",
     "collections",

@@ -1,22 +1,12 @@
 """What runs are made of: stations, processor time, kinds of operation."""
 
-from typing import Final
-
 import pandas as pd
 
 from kvstore.course.named import Runs, runs_by_name
 from kvstore.course.tables.layout import by_row, rounded
 from kvstore.measure import Run, audit
-from kvstore.measure.boxes import stands_for
+from kvstore.measure.boxes import BOXES, stands_for
 from kvstore.measure.price import price_s
-
-STATIONS: Final = {
-    "disk": "disk_s",
-    "lock": "lock_s",
-    "pool queue": "pool_s",
-    "rest of the server": "rest_s",
-}
-"""The stations of the server and the columns of a run that hold their times."""
 
 
 def time_by_station(runs: Runs) -> pd.DataFrame:
@@ -33,7 +23,7 @@ def time_by_station(runs: Runs) -> pd.DataFrame:
             )
         means_s = {
             stands_for(run, station): float(calls[column].mean())
-            for station, column in STATIONS.items()
+            for station, column in BOXES.items()
         }
         whole_s = float(calls["residence_s"].mean())
         outside_s = max(0.0, whole_s - sum(means_s.values()))
