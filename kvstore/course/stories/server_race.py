@@ -57,9 +57,8 @@ class Race:
         if self.before is not None:
             store.apply(*create(key, self.before)[:3])
         answers = {place: store.apply(*self.asked[place][:3])[0] for place in order}
-        return tuple(STATUSES[answers[place]] for place in sorted(answers)), store.apply(
-            *retrieve(key)[:3]
-        )[1] or None
+        _, stored = store.apply(*retrieve(key)[:3])
+        return tuple(STATUSES[answers[place]] for place in sorted(answers)), stored or None
 
 
 def races(server: Server) -> dict[str, Race]:
