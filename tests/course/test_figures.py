@@ -153,6 +153,16 @@ def test_the_bound_bends_at_the_knee():
     assert "1/D_max = 1,000/s (processor)" in texts
 
 
+@pytest.mark.parametrize(("disk_s", "side"), [(0.0005, "right"), (0.040, "left")])
+def test_the_name_of_the_ceiling_stands_where_there_is_room(disk_s, side):
+    """Left of an N* of 1.5 of 30 calls it would be written across the lines."""
+    stations = [Station("disk", disk_s, math.inf), Station("processor", 0.001)]
+    ax = figures.throughput_by_in_flight([ONE, MANY], stations)
+    (name,) = [text for text in ax.texts if text.get_text().startswith("1/D_max")]
+
+    assert side == name.get_horizontalalignment()
+
+
 def test_a_wait_of_seconds_is_written_out():
     """3,756 ms, and not 3.76e+03: it is read from the back row."""
     long = run_of([(0.0, 3.8, "update", "OK", StationTimes(0.0, 3.756, 0.042, 0.0))])

@@ -13,6 +13,8 @@ from kvstore.model import Station, bounds
 
 PLENTY = 10**12
 """So many in flight that only the busiest station matters."""
+EARLY = 0.4
+"""An N* in this part of the axis leaves no room beside it for the words on the ceiling."""
 
 
 def throughput_by_in_flight(
@@ -77,9 +79,11 @@ def _bounds(ax: Axes, stations: Sequence[Station], think_s: float, most: int) ->
         "N/(D+Z)", (beyond[1], slope * beyond[1]), (8, -4),
         textcoords="offset points", color=style.PREDICTED,
     )  # fmt: skip
+    early = math.log(max(knee, 1.0)) < EARLY * math.log(right)  # no room left of N*
     ax.annotate(
-        f"1/D_max = {style.rate(ceiling.value)} ({ceiling.binds})", (1.0, ceiling.value),
-        (0, 8), textcoords="offset points", color=style.PREDICTED,
+        f"1/D_max = {style.rate(ceiling.value)} ({ceiling.binds})",
+        (right if early else 1.0, ceiling.value), (0, 8), ha="right" if early else "left",
+        textcoords="offset points", color=style.PREDICTED,
     )  # fmt: skip
     ax.plot([1.0, knee], [ceiling.value] * 2, color=style.PREDICTED, linestyle=":", linewidth=2)
     ax.axvline(knee, color=style.GREY, linestyle="--", linewidth=1.5)
