@@ -35,6 +35,21 @@ def test_residence_times_are_followed_too():
     assert math.isclose(50, table["run: predicted (ms)"].iloc[-2], rel_tol=1e-3)
 
 
+def test_before_the_first_answer_there_is_no_residence_time_and_no_row():
+    """Answers of 0.3 s begin in the fourth of 16 parts; a mean with zeros would be below 0.3 s."""
+    stations = {"run": [Station("back end", 0.3, math.inf)]}
+    table = tables.residence_in_climb({"run": climbed(wait_s=0.3)}, stations)
+
+    assert not table.isna().all(axis=1).any()
+    assert tables.throughput_in_climb({"run": climbed()}).index[0] < 0.3 <= table.index[0] + 0.05
+    assert {300.0} == set(table["run: predicted (ms)"].dropna())
+
+
+def test_moments_are_written_as_they_are_read():
+    for table in (tables.threads_in_climb, tables.throughput_in_climb, tables.residence_in_climb):
+        assert all(len(f"{at_s:g}") <= len("1.234") for at_s in table({"run": climbed()}).index)
+
+
 def test_what_was_simulated_stands_beside_it():
     """One call of 50 ms that ends in the first part, which is 1.5 / 16 s long."""
     played = {"run": [simulate.Call(0.0, 0.0, 0.0, 0.0, 0.05)]}

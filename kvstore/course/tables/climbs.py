@@ -1,6 +1,7 @@
 """Runs whose users joined one after the other: predicted and measured over the climb."""
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
@@ -46,6 +47,7 @@ def residence_in_climb(
 ) -> pd.DataFrame:
     """Mean milliseconds of the calls answered in each part of the climb, beside N / X.
 
+    A part in which nothing was answered, and nothing was to be, has no row.
     `simulated` gives for each run by its name the calls of `simulate.joined`.
     """
 
@@ -55,9 +57,10 @@ def residence_in_climb(
         return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
     def predicted(joins_s: Sequence[float], parts: Sequence[Station], at_s: float) -> float:
-        return 1e3 * climb.residence_s(joins_s, parts, at_s)
+        return 1e3 * climb.residence_s(joins_s, parts, at_s) or np.nan  # no answer yet: no time
 
-    return _followed(runs, stations, simulated, "ms", mean_ms, predicted)
+    table = _followed(runs, stations, simulated, "ms", mean_ms, predicted)
+    return table.dropna(how="all", subset=list(table.columns[1:]))
 
 
 def threads_in_climb(runs: Runs, limits: Mapping[str, float] | None = None) -> pd.DataFrame:
@@ -77,7 +80,7 @@ def threads_in_climb(runs: Runs, limits: Mapping[str, float] | None = None) -> p
             ]
         seen = run.samples.set_index("elapsed_s")["server_threads"]
         columns[f"{name}: measured (threads)"] = [seen[:at_s].max() for at_s in ends_s]
-    return rounded(pd.DataFrame(columns).set_index("elapsed (s)"))
+    return _by_time(columns)
 
 
 def summary_report(runs: Runs) -> pd.DataFrame:
@@ -123,6 +126,17 @@ def joins_of(run: Run) -> Sequence[float]:
     return joins
 
 
+def _mean(values: Sequence[float]) -> float:
+    """Of those that are numbers; NaN where none is."""
+    known = [value for value in values if not math.isnan(value)]
+    return float(np.mean(known)) if known else math.nan
+
+
+def _by_time(columns: Mapping[str, object]) -> pd.DataFrame:
+    """The table of these columns; its moments to a thousandth of a second, as they are read."""
+    return rounded(pd.DataFrame(columns).round({"elapsed (s)": 3}).set_index("elapsed (s)"))
+
+
 def _users(run: Run, at: Floats) -> list[int]:
     return [climb.users(joins_of(run), at_s) for at_s in at]
 
@@ -144,7 +158,7 @@ def _followed(
         if stations and name in stations:
             joins_s, parts = joins_of(run), stations[name]
             columns[f"{name}: predicted ({unit})"] = [
-                np.mean([predicted(joins_s, parts, at_s) for at_s in np.linspace(*part, LOOKS)])
+                _mean([predicted(joins_s, parts, at_s) for at_s in np.linspace(*part, LOOKS)])
                 for part in itertools.pairwise(edges)
             ]
         if simulated and name in simulated:
@@ -152,4 +166,4 @@ def _followed(
             columns[f"{name}: simulated ({unit})"] = figure(played[:, 0], played[:, 1], edges)
         calls = run.records
         columns[f"{name}: measured ({unit})"] = figure(calls["sent_s"], calls["done_s"], edges)
-    return rounded(pd.DataFrame(columns).set_index("elapsed (s)"))
+    return _by_time(columns)
