@@ -157,7 +157,10 @@ def _name(answer: Callable[..., Any]) -> str:
 
 
 def _stub() -> Verdict:
-    return Verdict("not attempted", "Write your answer in the cell above, and run both again.")
+    return Verdict(
+        "not attempted",
+        "Put your answer in place of NOT_ATTEMPTED, then run that cell and the check again.",
+    )
 
 
 def _too_long(exercise: Exercise, *, stopped: bool) -> str:
