@@ -110,6 +110,7 @@ def commits(runs: climb.Commits, predicted: climb.Predicted, ax: Axes | None = N
                 sizes,
                 [predicted[group_commit][size].value for size in sizes],
                 color=style.PREDICTED, linestyle="-" if group_commit else "--",
+                label="predicted" if group_commit else None,
             )  # fmt: skip
             ax.plot(
                 sizes, [by_size[k].throughput_per_s for k in sizes],
