@@ -1,5 +1,6 @@
 """`run`: one strategy against one server, for some seconds or some calls."""
 
+import inspect
 import json
 import math
 import secrets
@@ -131,7 +132,8 @@ def run(
         schedule = Schedule(
             operations, clock=client.now_s, due_times=due_times, guard=watch.admit, **limits
         )
-        schedule.prepare(options.get("batch", 1))
+        if "batch" in inspect.signature(strategy).parameters:  # others draw one after the other
+            schedule.prepare(options.get("batch", 1))
         started_at = datetime.now().astimezone().isoformat(timespec="milliseconds")
         with closing(client):
             watch.run(strategy, schedule, in_flight, options, on_sample, sample_interval_s)
