@@ -18,6 +18,10 @@ POOL_DISK_S = 0.020
 CALLERS = 100
 CEILING_BYTES = 512e6
 """Most memory that lesson 02 lets a process take."""
+USERS, BACK_END_S = 250, 0.250
+"""Users of lesson 07, and what its back end takes for each of their calls."""
+FLOOD, FLOOD_BYTES = 10_000, 52 * 1024
+"""Calls of a turn in lesson 08, and what one of them holds on both sides while it waits."""
 ROOM = 0.8
 """A processor that is to be busier than this makes calls wait for it."""
 YES, TIGHT, NO = "✔ it can", "◐ just about", "✘ smaller only"
@@ -40,6 +44,8 @@ def lessons(
         ("04", "a round trip far shorter than its disk", *_short(trip_s, POOL_DISK_S)),
         ("05", "a round trip far longer than one message's CPU", *_window(pipelined, trip_s)),
         ("06", "a core each for client and server", *_core_each(round_trip)),
+        ("07", "CPU for 250 users before a slow back end", *_users(round_trip)),
+        ("08", "memory for 10,000 calls in flight", *_flood(free_bytes)),
     ]
     columns = ["lesson", "it needs", "measured here", "this machine", "up to"]
     table = pd.DataFrame([(LESSONS[number], *row) for number, *row in rows], columns=columns)
@@ -108,4 +114,24 @@ def _core_each(small: Run) -> tuple[str, str, str]:
         f"{1e6 * slowest.demand_s:.0f} µs for {slowest.name}",
         YES if len(stations) > 1 else TIGHT,
         f"{slowest.most_per_s:,.0f} calls/s at the bend",
+    )
+
+
+def _users(small: Run) -> tuple[str, str, str]:
+    # The server in front answers one call and makes another: it pays for both sides.
+    front_s = sum(station.demand_s for station in cpu_stations(small))
+    share = USERS / BACK_END_S * front_s
+    return (
+        f"the server in front {100 * share:.0f} % busy at {USERS / BACK_END_S:,.0f} calls/s",
+        YES if share <= ROOM else TIGHT,  # the lesson makes its back end slower then
+        f"{BACK_END_S * ROOM / front_s:,.0f} users",
+    )
+
+
+def _flood(free_bytes: float) -> tuple[str, str, str]:
+    needed_bytes = FLOOD * FLOOD_BYTES
+    return (
+        f"{free_bytes / 1e6:,.0f} MB free for {needed_bytes / 1e6:,.0f} MB",
+        YES if free_bytes >= 2 * needed_bytes else NO,
+        f"{free_bytes / 2 / FLOOD_BYTES:,.0f} calls at once",
     )
