@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.cost import Cost, cost_of
+from benchmarks.cost import cost_of
 from benchmarks.peers.go_pipeline import Calls, go_pipeline
 from kvstore.client import run_in_process, strategies, workload
 from kvstore.measure import Run
@@ -93,8 +93,8 @@ def _rows(runs: Runs, peer: list[Calls]) -> Iterator[dict[str, Any]]:
             "spread": f"{min(peer).per_s:,.0f} to {max(peer).per_s:,.0f}",
             "a + b k, us": "",
             "over curve": "",
-            "CPU us client/server": str(
-                Cost(*(float(np.median(side)) for side in list(zip(*peer, strict=True))[1:]))
+            "CPU us client/server": " / ".join(
+                f"{1e6 * np.median(side):.2f}" for side in list(zip(*peer, strict=True))[1:]
             ),
             "over Go": 1.0,
         }

@@ -21,15 +21,18 @@ class Cost(NamedTuple):
 
     client_cpu_s: float
     server_cpu_s: float
+    client_serial_s: float
+    server_serial_s: float
+    """Of both, what only one thread of the process can do: see `Cpu.serial_s`."""
 
     def __str__(self) -> str:
         return f"{1e6 * self.client_cpu_s:.2f} / {1e6 * self.server_cpu_s:.2f}"
 
     def stations(self) -> list[Station]:
-        """Each process has one core, and both share those of the machine."""
+        """Each process has one core for what only one of its threads can do."""
         return [
-            Station("client CPU", self.client_cpu_s),
-            Station("server CPU", self.server_cpu_s),
+            Station("client CPU", self.client_serial_s),
+            Station("server CPU", self.server_serial_s),
         ]
 
     def most(self, machine_cores: float | None = None) -> Prediction:
@@ -43,6 +46,8 @@ class Cost(NamedTuple):
             cores=machine_cores or cores(),
             client_s=max(self.client_cpu_s, LEAST_S),
             server_s=max(self.server_cpu_s, LEAST_S),
+            client_serial_s=max(self.client_serial_s, LEAST_S),
+            server_serial_s=max(self.server_serial_s, LEAST_S),
         )
         return replace(predicted, binds=NAMES[predicted.binds])
 
@@ -53,6 +58,8 @@ def cost_of(*runs: Run) -> Cost:
     return Cost(
         sum(run.client_cpu.total_s for run in runs) / operations,
         sum(run.server_cpu.total_s for run in runs) / operations,
+        sum(run.client_cpu.serial_s for run in runs) / operations,
+        sum(run.server_cpu.serial_s for run in runs) / operations,
     )
 
 

@@ -2,8 +2,9 @@
 
 A prediction is built from parts: the disk times of the operations that the seed will draw, the
 processor time of a call in a short calibration, the round trip of a bare loop, and for batches
-a + b k through two sizes. A process is taken to have one core, whatever its libraries' threads
-do beside it. The figure and its table go to docs/ (with --quick to executed/).
+a + b k through two sizes. A process has one core for what its event loop does; what gRPC's own
+threads do beside the loop only the machine's cores limit. The figure and its table go to docs/
+(with --quick to executed/).
 """
 
 import math
@@ -58,7 +59,7 @@ def _with_disk(duration_s: float, calibration_s: float) -> Iterator[Rung]:
         )
     cost = cost_of(loaded)
     # Both processors' work is a part of the round trip, and a station of its own below.
-    rest_s = max(0.0, alone.mean_residence_s - sum(cost))
+    rest_s = max(0.0, alone.mean_residence_s - cost.client_serial_s - cost.server_serial_s)
     trip = Station("rest of the round trip", rest_s, math.inf)
     conditions = "10 ms reads, 50 ms writes, 64 KiB values"
     for name, locking, in_flight, strategy in (
@@ -117,7 +118,7 @@ def _rung(
         done = run(server=server)
     if set(done.outcomes()) - ENDS:
         raise RuntimeError(f"{name}: every call should be answered, got {done.outcomes()}")
-    busy = done.client_cpu.total_s / done.window_s, done.server_cpu.total_s / done.window_s
+    busy = done.client_cpu.serial_s / done.window_s, done.server_cpu.serial_s / done.window_s
     return Rung(name, conditions, predicted.value, done.throughput_per_s, predicted.binds, *busy)
 
 

@@ -32,8 +32,8 @@ class Rung(NamedTuple):
     """The station that the prediction says sets the limit."""
     client_busy: float
     server_busy: float
-    """Cores that each process kept busy: far below 1 where the processor was to bind, another
-    program had it."""
+    """The share of a core that each side's event loop (of a client without one, the process)
+    kept busy: far below 1 where the processor was to bind, another program had it."""
 
     @property
     def ratio(self) -> float:

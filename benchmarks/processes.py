@@ -81,6 +81,8 @@ def _bound(part: Run, generators: int, servers: int) -> Prediction:
         cores=cores(),
         client_s=each.client_cpu_s,
         server_s=each.server_cpu_s,
+        client_serial_s=each.client_serial_s,
+        server_serial_s=each.server_serial_s,
     )
 
 

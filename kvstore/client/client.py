@@ -5,6 +5,7 @@ flight on one call. Strategies are written in these verbs and never count anythi
 """
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -62,6 +63,8 @@ class Client:
         self._operations = operations
         self._tells_times = tells_times
         self._aio: tuple[asyncio.AbstractEventLoop, asyncio.Task[object]] | None = None
+        self.loop_cpu_s = math.nan
+        """Processor seconds of the event loop that calls were made on; NaN without one."""
         self._count = threading.Lock()
         self.issued = 0
         self.issued_operations = 0
@@ -189,7 +192,11 @@ class Client:
                 self._aio = (asyncio.get_running_loop(), task)
                 try:
                     await self.connections.aopen(open_channels)
-                    await work()
+                    began_s = time.thread_time()
+                    try:
+                        await work()
+                    finally:
+                        self.loop_cpu_s = time.thread_time() - began_s
                 finally:
                     self._aio = None
 

@@ -22,7 +22,7 @@ from kvstore.client.schedule import Schedule
 from kvstore.client.servers import reached
 from kvstore.client.sharding import AnyOperations, ShardedOperations
 from kvstore.client.strategies import Strategy, futures, pipelined
-from kvstore.client.telling import moments, status_after, told
+from kvstore.client.telling import loop_cpu_s, moments, status_after, told
 from kvstore.client.watch import OnSample, Watch
 from kvstore.client.workload import Operations, Workload
 from kvstore.measure.collector import watched_collector, with_server
@@ -166,8 +166,8 @@ def run(
             machine_cpu_s=watch.sampler.machine_cpu_s(),
             connections=_verified(client, before),
             connect_s=[each.connect_s for each in client.connections.opened],
-            client_cpu=client_cpu,
-            server_cpu=server_cpu,
+            client_cpu=client_cpu._replace(loop_s=client.loop_cpu_s),
+            server_cpu=server_cpu._replace(loop_s=loop_cpu_s(before, after)),
             operations_sent=client.issued_operations,
         )
     return _returned_or_raised(finished, watch, target)

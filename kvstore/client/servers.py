@@ -60,6 +60,7 @@ def combined(statuses: Sequence[pb.GetServerStatusResponse]) -> pb.GetServerStat
         peer=first.peer,
         cpu_user_s=sum(status.cpu_user_s for status in statuses),
         cpu_system_s=sum(status.cpu_system_s for status in statuses),
+        loop_cpu_s=sum(status.loop_cpu_s for status in statuses),
     )
     for status in statuses:
         for name, count in status.operations.items():

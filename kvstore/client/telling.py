@@ -1,6 +1,7 @@
 """What a server tells of itself before and after a run."""
 
 import json
+import math
 from typing import Any
 
 from kvstore.client.channel import ServerNotReached
@@ -25,6 +26,15 @@ def moments(status: pb.GetServerStatusResponse | None) -> list[Moment]:
         Moment(row.at_unix_s, Collections(row.young, row.middle, row.full, row.pause_s))
         for row in (status.collections if status else ())
     ]
+
+
+def loop_cpu_s(
+    before: pb.GetServerStatusResponse, after: pb.GetServerStatusResponse | None
+) -> float:
+    """Processor seconds of the server's event loop between the two; NaN where it has none."""
+    if after is None or not after.loop_cpu_s:
+        return math.nan
+    return after.loop_cpu_s - before.loop_cpu_s
 
 
 def told(

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kvstore.measure.host import cores
 from kvstore.measure.run import Run
 
 
@@ -20,10 +21,7 @@ class Price(NamedTuple):
 
     @property
     def dearer_s(self) -> float:
-        """The side that it costs more, of those that can be seen.
-
-        The other side works meanwhile, so this is the least time from one call to the next.
-        """
+        """The side that it costs more, of those that can be seen."""
         return max((each_s for each_s in self if not np.isnan(each_s)), default=float("nan"))
 
 
@@ -32,18 +30,38 @@ def price_s(run: Run) -> Price:
     return _shared_out(run, run.issued)
 
 
+def serial_s(run: Run) -> Price:
+    """Of the price, what no other call of that side can do meanwhile: see `Cpu.serial_s`."""
+    over = run.issued or float("nan")
+    return Price(run.client_cpu.serial_s / over, run.server_cpu.serial_s / over)
+
+
+def pace_s(run: Run) -> float:
+    """The least time from one call to the next, in seconds.
+
+    The dearer of both sides sets it, by what it must do in one thread; the other side works
+    meanwhile. Where the cores are too few for all that both do, they set it. NaN where neither
+    process could be seen.
+    """
+    return float(np.fmax(serial_s(run).dearer_s, price_s(run).together_s / _cores(run)))
+
+
 def busy(run: Run) -> float:
-    """The share of the run that the side it cost more was at work, 1 for one whole core.
+    """The share of the run that what sets the pace was at work.
 
     What is missing to 1 it waited, or the core was another program's. NaN where neither process
     could be seen.
     """
-    return _shared_out(run, run.window_s).dearer_s
+    return pace_s(run) * run.issued / (run.window_s or float("nan"))
 
 
 def cores_busy(run: Run) -> float:
     """How many cores client and server kept busy together, on average over the run."""
     return _shared_out(run, run.window_s).together_s
+
+
+def _cores(run: Run) -> int:
+    return int(run.host.get("cores", cores()))
 
 
 def _shared_out(run: Run, over: float) -> Price:

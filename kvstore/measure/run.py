@@ -28,11 +28,23 @@ class Cpu(NamedTuple):
 
     user_s: float
     system_s: float
+    loop_s: float = math.nan
+    """Of both, what the thread of the event loop took; NaN where Python ran in several threads."""
 
     @property
     def total_s(self) -> float:
         """User and system time together."""
         return self.user_s + self.system_s
+
+    @property
+    def serial_s(self) -> float:
+        """The part that one call cannot do while another does it.
+
+        Python runs one thread at a time. On an event loop that is the loop's own, and gRPC's
+        threads work beside it on other cores. In a pool the turns of all threads count, and
+        cannot be told from what gRPC does beside them: all of it is taken, which is too much.
+        """
+        return self.total_s if math.isnan(self.loop_s) else self.loop_s
 
 
 NO_CPU = Cpu(math.nan, math.nan)

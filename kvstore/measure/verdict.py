@@ -35,7 +35,8 @@ class Verdict:
     """Whether the generator limited a run, and from what that is told."""
 
     client_cores: float
-    """Cores the generator kept busy, for each of its processes; NaN where that is not known."""
+    """Cores that each process of the generator kept busy with what it cannot share out (see
+    `Cpu.serial_s`); NaN where that is not known."""
     server_cores: float
     """Cores the server kept busy; NaN where it cannot be seen from here."""
     machine_share: float
@@ -59,7 +60,7 @@ def verdict(run: Run) -> Verdict:
     window_s = run.window_s or math.nan
     client = run.client_cpu.total_s / window_s
     server = run.server_cpu.total_s / window_s
-    each = client / int(run.settings.get("processes", 1))
+    each = run.client_cpu.serial_s / window_s / int(run.settings.get("processes", 1))
     machine = (client + server) / int(run.host.get("cores", cores()))
     others = float(np.maximum(0.0, run.machine_cpu_s / window_s - client - server))
     late_s = _late_s(run)

@@ -6,9 +6,10 @@ operation on that side. Both sides draw on the same cores when they share a mach
 cores / (d_client + d_server) is the end of it, however many processes there are. Each is the
 utilisation law, U = X D, with U at its most (see `laws`).
 
-That a process has one core is an approximation. The processor time of an operation includes
-what gRPC's own threads, which are not Python, spend beside the interpreter. Where they have a
-core to themselves, a process exceeds its bound by that share.
+Of the processor time of an operation a part is spent by gRPC's own threads, which are not Python
+and work beside the interpreter. The cores pay for all of it, but the interpreter only for its
+own part: where that is known (on an event loop it is what the loop's thread takes), the first
+two bounds are p / d'_client and s / d'_server with the serial part d'.
 """
 
 import math
@@ -26,19 +27,27 @@ def throughput(
     client_s: float,
     server_s: float,
     busiest_share: float | None = None,
+    client_serial_s: float | None = None,
+    server_serial_s: float | None = None,
 ) -> Prediction:
     """Operations per second of `generators` client and `servers` server processes.
 
     X <= min(p / d_client, 1 / (q d_server), cores / (d_client + d_server)).
 
-    `client_s` and `server_s` are the processor seconds of one operation on each side;
+    `client_s` and `server_s` are the processor seconds of one operation on each side, and the
+    serial ones those of them that only one thread of a process can do: all, where none is given.
     `busiest_share` is q, the share of the operations that the busiest server gets, 1 / servers
     when they are spread evenly. `cores` are those that both sides have between them: give
     infinity where each process has a machine of its own. Raises `ValueError` when a count is
     below 1, a time is not positive, or the share cannot be the busiest one's.
     """
     counts = {"generators": generators, "servers": servers, "cores": cores}
-    times = {"client_s": client_s, "server_s": server_s}
+    client_one_s = client_s if client_serial_s is None else client_serial_s
+    server_one_s = server_s if server_serial_s is None else server_serial_s
+    times = {
+        "client_s": client_s, "server_s": server_s,
+        "client_serial_s": client_one_s, "server_serial_s": server_one_s,
+    }  # fmt: skip
     for name, value in counts.items():
         if not value >= 1:
             raise ValueError(f"{name} must be 1 or more, got {value}")
@@ -54,15 +63,15 @@ def throughput(
     uneven = share * servers > 1 + 1e-9
     bounds = {
         GENERATORS: (
-            generators / client_s,
-            f"{_many(generators, 'generator')}, {_us(client_s)} an operation: p / d_client",
+            generators / client_one_s,
+            f"{_many(generators, 'generator')}, {_us(client_one_s)} an operation: p / d_client",
         ),
         BUSIEST if uneven else SERVERS: (
-            1 / (share * server_s),
+            1 / (share * server_one_s),
             f"the busiest of {servers} servers gets {share:.3g} of the operations,"
-            f" {_us(server_s)} each: 1 / (q d_server)"
+            f" {_us(server_one_s)} each: 1 / (q d_server)"
             if uneven
-            else f"{_many(servers, 'server')}, {_us(server_s)} an operation: s / d_server",
+            else f"{_many(servers, 'server')}, {_us(server_one_s)} an operation: s / d_server",
         ),
         CORES: (
             cores / (client_s + server_s),

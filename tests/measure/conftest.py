@@ -15,6 +15,6 @@ def run() -> Run:
     return run_of(
         CALLS,
         samples=pd.DataFrame(samples, columns=list(Sample._fields)),
-        client_cpu=Cpu(1.5, 0.25),
+        client_cpu=Cpu(1.5, 0.25, 1.25),
         server_cpu=Cpu(math.nan, math.nan),
     )

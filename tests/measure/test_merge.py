@@ -24,14 +24,20 @@ def test_counts_add_up_and_calls_lie_in_one_trace():
     other = [Made(0.25, 3.0), Made(3.0, 12.0)]
     merged = merge(
         [
-            run_of(CALLS, client_cpu=Cpu(1.5, 0.25), server_cpu=Cpu(2, 1), issued=5, in_flight=3),
-            run_of(other, client_cpu=Cpu(1.0, 0.5), server_cpu=Cpu(2, 2), in_flight=2),
+            run_of(
+                CALLS,
+                client_cpu=Cpu(1.5, 0.25, 1.0),
+                server_cpu=Cpu(2, 1, 2),
+                issued=5,
+                in_flight=3,
+            ),
+            run_of(other, client_cpu=Cpu(1.0, 0.5, 0.5), server_cpu=Cpu(2, 2, 3), in_flight=2),
         ]
     )
 
     assert (7, 5, 12.0) == (merged.issued, merged.in_flight, merged.window_s)
     assert [1.0, 2.5, 3.0, 4.0, 5.5, 10.0, 12.0] == list(merged.records["done_s"])
-    assert (Cpu(2.5, 0.75), Cpu(2, 2)) == (merged.client_cpu, merged.server_cpu)
+    assert (Cpu(2.5, 0.75, 1.5), Cpu(2, 2, 3)) == (merged.client_cpu, merged.server_cpu)
     assert merged.server == {"settings": {"locking": "global"}, "operations": None}
     # 1 + 2 + 3 + 4 + 8 of the one and 2.75 + 9 of the other, over 12 seconds
     assert audit(merged).in_flight_mean == pytest.approx(29.75 / 12)

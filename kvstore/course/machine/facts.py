@@ -7,7 +7,7 @@ import pandas as pd
 import psutil
 
 from kvstore.measure import Run, cores, describe_host
-from kvstore.measure.price import price_s
+from kvstore.measure.price import price_s, serial_s
 from kvstore.model import Station
 
 QUANTILES = {"fastest": 0.0, "p50": 0.5, "p90": 0.9, "p99": 0.99, "slowest": 1.0}
@@ -38,23 +38,36 @@ def cpu_per_call(runs: Mapping[str, Run]) -> pd.DataFrame:
             "client CPU (µs/call)": 1e6 * price.client_s,
             "server CPU (µs/call)": 1e6 * price.server_s,
             "together (µs/call)": 1e6 * price.together_s,
+            **_loops(run),
             "one answer every (µs)": 1e6 / run.answered_per_s if run.answered_per_s else np.nan,
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("run").round(0).astype("Int64")
 
 
+def _loops(run: Run) -> dict[str, float]:
+    """What the event loops take of the price; nothing for a run without one."""
+    sides = {"client": (run.client_cpu, serial_s(run).client_s)}
+    sides["server"] = (run.server_cpu, serial_s(run).server_s)
+    return {
+        f"{side}'s loop (µs/call)": 1e6 * each_s
+        for side, (cpu, each_s) in sides.items()
+        if not np.isnan(cpu.loop_s)
+    }
+
+
 def cpu_stations(run: Run) -> list[Station]:
     """The processors as stations, each with the demand that this run showed.
 
-    A Python process runs one thread of Python at a time, so each process counts as one core.
-    With one core for both, they share it.
+    A Python process runs one thread of Python at a time, so each process counts as one core,
+    for what it does in that thread. Where both sides together need more than the cores there
+    are, they share those.
     """
-    price = price_s(run)
-    if cores() < 2:
-        return [Station("the one core", price.together_s)]
+    together_s, one = price_s(run).together_s, serial_s(run)
+    if together_s / cores() > one.dearer_s:
+        return [Station("all cores" if cores() > 1 else "the one core", together_s / cores())]
     return [
-        Station("CPU of the client", price.client_s),
-        Station("CPU of the server", price.server_s),
+        Station("CPU of the client", one.client_s),
+        Station("CPU of the server", one.server_s),
     ]
 
 

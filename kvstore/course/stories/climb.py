@@ -17,7 +17,7 @@ from kvstore.course import tables
 from kvstore.course.stories.counted import counted
 from kvstore.course.tables.layout import rounded
 from kvstore.measure import Run, accounts
-from kvstore.measure.price import busy, price_s
+from kvstore.measure.price import busy, pace_s
 from kvstore.model import Prediction, batching
 
 ENDS: Final = (1, 1_024)
@@ -68,7 +68,7 @@ class Cost(NamedTuple):
 
 def cost(ends: Mapping[int, Run]) -> Cost:
     """The prices a and b, from the processor time that messages of two sizes took."""
-    a_s, b_s = batching.fit({size: price_s(run).dearer_s for size, run in ends.items()})
+    a_s, b_s = batching.fit({size: pace_s(run) for size, run in ends.items()})
     return Cost(max(a_s, 0.0), max(b_s, 1e-9))  # clocks of 10 ms can make either negative
 
 
@@ -91,10 +91,7 @@ def climb(
 
 def worst_factor(runs: Mapping[int, Run], predicted: Cost) -> float:
     """How far price and prediction are apart where they are furthest: 2 is double, or half."""
-    ratios = [
-        price_s(run).dearer_s * predicted.throughput(size).value / size
-        for size, run in runs.items()
-    ]
+    ratios = [pace_s(run) * predicted.throughput(size).value / size for size, run in runs.items()]
     return math.exp(max(abs(math.log(ratio)) for ratio in ratios))
 
 

@@ -6,7 +6,7 @@ import pandas as pd
 
 from kvstore.course.tables.layout import by_row, rounded
 from kvstore.measure import Run
-from kvstore.measure.price import busy, price_s
+from kvstore.measure.price import busy, pace_s
 from kvstore.model import batching
 
 
@@ -32,7 +32,7 @@ def throughput_by_batch(
                 "measured (operations/s)": run.throughput_per_s,
                 "measured ÷ predicted": run.throughput_per_s / predicted,
                 "a + b·k (µs)": 1e6 * (per_message_s + per_operation_s * size),
-                "price of a message (µs)": 1e6 * price_s(run).dearer_s,
+                "price of a message (µs)": 1e6 * pace_s(run),
                 "dearer side busy (%)": 100 * busy(run),
                 "used for": "a and b" if size in fitted else "the test",
             }
