@@ -46,6 +46,16 @@ def pace_s(run: Run) -> float:
     return float(np.fmax(serial_s(run).dearer_s, price_s(run).together_s / _cores(run)))
 
 
+def paced_s(run: Run) -> Price:
+    """The serial part of both sides, stretched so that the dearer one is the pace.
+
+    Where the cores are too few, each side gets less than a whole one for its thread.
+    """
+    serial = serial_s(run)
+    stretch = pace_s(run) / serial.dearer_s
+    return Price(serial.client_s * stretch, serial.server_s * stretch)
+
+
 def busy(run: Run) -> float:
     """The share of the run that what sets the pace was at work.
 

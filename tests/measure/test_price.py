@@ -6,7 +6,7 @@ import pytest
 from traces import Made, run_of
 
 from kvstore.measure import Cpu
-from kvstore.measure.price import busy, pace_s, price_s, serial_s
+from kvstore.measure.price import busy, pace_s, paced_s, price_s, serial_s
 
 FOUR = [Made(0.0, 1.0)] * 4
 
@@ -54,4 +54,7 @@ def test_too_few_cores_set_the_pace(cores, each_s):
     """All the work there is, over the cores there are, if that takes longer than one thread."""
     cpu = {"client_cpu": Cpu(0.5, 0.3, 0.4), "server_cpu": Cpu(0.8, 0.4, 0.6)}
 
-    assert pace_s(run_of(FOUR, **cpu, host={"cores": cores})) == pytest.approx(each_s)
+    run = run_of(FOUR, **cpu, host={"cores": cores})
+
+    assert pace_s(run) == pytest.approx(each_s)
+    assert paced_s(run) == pytest.approx((each_s * 0.1 / 0.15, each_s))

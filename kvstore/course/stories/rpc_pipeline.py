@@ -16,7 +16,7 @@ from kvstore.client.strategies import Strategy, blocking, pipelined, tasks
 from kvstore.course import rendering
 from kvstore.course.stories.counted import counted
 from kvstore.measure import Run
-from kvstore.measure.price import cores_busy, price_s
+from kvstore.measure.price import cores_busy, paced_s
 from kvstore.model import Station
 
 SYNCHRONOUS: Final = "synchronous"
@@ -169,7 +169,7 @@ class Parts(NamedTuple):
     round_trip_s: float
     """From sending to the answer, with nothing else in flight."""
     client_s: float
-    """Processor time of the client for each message, with many in flight."""
+    """Time of the client's event loop for each message, with many in flight."""
     server_s: float
     """The same of the server."""
 
@@ -178,8 +178,8 @@ def parts(runs: Mapping[str, Sequence[Run]]) -> Parts:
     """The parts from a race: of repeated runs the least disturbed one."""
     return Parts(
         min(run.mean_residence_s for run in runs[ONE_AT_A_TIME]),
-        min(price_s(run).client_s for run in runs[PIPELINED]),
-        min(price_s(run).server_s for run in runs[PIPELINED]),
+        min(paced_s(run).client_s for run in runs[PIPELINED]),
+        min(paced_s(run).server_s for run in runs[PIPELINED]),
     )
 
 
