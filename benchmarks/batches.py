@@ -52,7 +52,8 @@ def measure(quick: bool) -> Iterator[dict[str, Any]]:
 
 def run_batches(server: Server, streams: int, size: int, duration_s: float) -> Run:
     """One run of batches of this size. Raises `RuntimeError` when an operation was not OK."""
-    in_flight = min(MOST_REQUESTS_IN_FLIGHT, max(REQUESTS_IN_FLIGHT, OPERATIONS_IN_FLIGHT // size))
+    fewest = max(REQUESTS_IN_FLIGHT, streams)
+    in_flight = min(MOST_REQUESTS_IN_FLIGHT, max(fewest, OPERATIONS_IN_FLIGHT // size))
     run = run_in_process(
         strategies.pipelined, server, SMALL,
         in_flight=in_flight, duration_s=duration_s, batch=size, streams=streams,

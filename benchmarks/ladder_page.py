@@ -145,7 +145,7 @@ def markdown(rungs: Sequence[Rung], host: Mapping[str, Any], duration_s: float) 
         "",
         "| step | conditions | predicted (operations/s) | measured (operations/s)"
         f" | measured ÷ predicted | binds"
-        f" | cores busy, client / server | {TIMES} the first |",
+        f" | of a core busy, client / server | {TIMES} the first |",
         "| --- | --- | ---: | ---: | ---: | --- | ---: | ---: |",
     ]
     for rung in rungs:
@@ -168,9 +168,9 @@ def markdown(rungs: Sequence[Rung], host: Mapping[str, Any], duration_s: float) 
         f"{versions}; {duration_s:g} s for each step.",
         "Client and server have a process of their own each, on this machine; the server is on"
         " asyncio, the last six",
-        "clients too. Predictions take one core for each process, and say what binds. Values that"
-        " batches read",
-        "are compared with what was written.",
+        "clients too. A processor binds when the event loop of a side has no time left: that share"
+        " of a core is shown.",
+        "Values that batches read are compared with what was written.",
         "",
     ]
     return "\n".join(lines)
