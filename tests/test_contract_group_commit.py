@@ -74,9 +74,8 @@ def test_either_way_each_operation_has_a_status_of_its_own_and_the_order_is_kept
     [
         ([RETRIEVE] * 6, 6 * READ_S, READ_S),
         ([RETRIEVE] * 5 + [DELETE], 5 * READ_S + WRITE_S, WRITE_S),
-        ([DELETE] * 6, 6 * WRITE_S, WRITE_S),
     ],
-    ids=["reads", "one write", "writes"],
+    ids=["reads", "one write"],
 )
 def test_as_a_group_a_batch_pays_the_disk_once(kinds, each_s, group_s, locking, asked):
     """A busy machine only adds to a sleep; an event loop's timer may end 1 ms early."""
