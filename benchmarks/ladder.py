@@ -32,7 +32,7 @@ STREAMS = 64
 """On few, messages go to and fro in waves, and each loop waits for the other's."""
 CALLERS, CALIBRATED_AT = 100, 16
 CALIBRATIONS = 3
-"""Short runs for each price: a machine that is shared has good seconds and bad ones."""
+"""Short runs for each price, just before its rung: a shared machine has good times and bad ones."""
 ENDS = {"OK", "NOT_FOUND", "ALREADY_EXISTS"}
 """How calls of the mix end: an update may overtake a delete, and keys of one byte are few."""
 
@@ -90,6 +90,7 @@ def _without_disk(duration_s: float, calibration_s: float) -> Iterator[Rung]:
     conditions = "no disk, 16-byte values"
     settings = {"read_delay_s": 0, "write_delay_s": 0, "locking": "per_key"}
     ask = partial(run_in_process, workload=SMALL)
+    part_s = calibration_s / 2
     tasks = partial(ask, strategies.tasks)
     with serving(use_asyncio=True, **settings) as server:  # each part just before its rungs
         alone = bare("sync", server, in_flight=1, seconds=calibration_s)
@@ -98,19 +99,16 @@ def _without_disk(duration_s: float, calibration_s: float) -> Iterator[Rung]:
         yield _rung("blocking", conditions, trip, settings, run)
 
         few = [
-            tasks(server, in_flight=CALIBRATED_AT, duration_s=calibration_s)
-            for _ in range(CALIBRATIONS)
+            tasks(server, in_flight=CALIBRATED_AT, duration_s=part_s) for _ in range(CALIBRATIONS)
         ]
         run = partial(tasks, in_flight=CALLERS, duration_s=duration_s)
         yield _rung(f"{CALLERS} tasks", conditions, cost_of(*few).most(), settings, run)
 
-        ends = {
-            k: cost_of(
-                *(run_batches(server, STREAMS, k, calibration_s) for _ in range(CALIBRATIONS))
-            )
-            for k in (SIZES[0], SIZES[-1])
-        }
         for size in SIZES:
+            ends = {
+                k: cost_of(*(run_batches(server, STREAMS, k, part_s) for _ in range(CALIBRATIONS)))
+                for k in (SIZES[0], SIZES[-1])
+            }
             run = partial(run_batches, streams=STREAMS, size=size, duration_s=duration_s)
             name = f"{STREAMS} streams" if size == 1 else f"{STREAMS} streams, batches of {size}"
             yield _rung(name, conditions, between(ends, size).most(), settings, run)
