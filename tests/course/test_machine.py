@@ -8,7 +8,7 @@ import pytest
 from made_runs import run_of, staircase
 from matplotlib.text import Text
 
-from kvstore.course import machine
+from kvstore.course import machine, rendering
 from kvstore.course.figures import style
 from kvstore.course.machine import fit
 from kvstore.measure import Cpu
@@ -188,3 +188,12 @@ def test_figures_are_large_and_name_their_units(draw, given):
     if draw is not machine.draw_path:
         assert re.search(r"\(.+\)", ax.get_xlabel())
         assert ax.get_ylabel()
+
+
+def test_the_loops_part_of_a_price_is_told_where_there_is_a_loop():
+    run = run_at(1000)
+    looped = dataclasses.replace(run, client_cpu=run.client_cpu._replace(loop_s=run.issued * 80e-6))
+    table = machine.cpu_per_call({"pool": run, "loop": looped})
+
+    assert [rendering.NONE, 80] == list(table["client's loop (µs/call)"])
+    assert "server's loop (µs/call)" not in table

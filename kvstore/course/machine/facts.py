@@ -6,10 +6,12 @@ import numpy as np
 import pandas as pd
 import psutil
 
+from kvstore.course import rendering
 from kvstore.measure import Run, cores, describe_host
 from kvstore.measure.price import price_s, serial_s
 from kvstore.model import Station
 
+LOOPS = ("client's loop (µs/call)", "server's loop (µs/call)")
 QUANTILES = {"fastest": 0.0, "p50": 0.5, "p90": 0.9, "p99": 0.99, "slowest": 1.0}
 
 
@@ -41,18 +43,20 @@ def cpu_per_call(runs: Mapping[str, Run]) -> pd.DataFrame:
             **_loops(run),
             "one answer every (µs)": 1e6 / run.answered_per_s if run.answered_per_s else np.nan,
         }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("run").round(0).astype("Int64")
+    table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("run").round(0).astype("Int64")
+    for loop in LOOPS:
+        known = table[loop].notna()
+        table[loop] = table[loop].astype(object).where(known, rendering.NONE)
+        if not known.any():
+            table = table.drop(columns=loop)
+    return table
 
 
 def _loops(run: Run) -> dict[str, float]:
-    """What the event loops take of the price; nothing for a run without one."""
-    sides = {"client": (run.client_cpu, serial_s(run).client_s)}
-    sides["server"] = (run.server_cpu, serial_s(run).server_s)
-    return {
-        f"{side}'s loop (µs/call)": 1e6 * each_s
-        for side, (cpu, each_s) in sides.items()
-        if not np.isnan(cpu.loop_s)
-    }
+    """What the event loops take of the price; NaN for a side without one."""
+    sides = run.client_cpu.loop_s, run.server_cpu.loop_s
+    over = run.issued or np.nan
+    return {loop: 1e6 * each_s / over for loop, each_s in zip(LOOPS, sides, strict=True)}
 
 
 def cpu_stations(run: Run) -> list[Station]:
