@@ -19,8 +19,8 @@ from benchmarks.ladder_page import Rung, write_page
 from benchmarks.peers.bare import bare
 from kvstore.client import run_in_process, strategies, workload
 from kvstore.client.workload import Operations, Workload
+from kvstore.codes import CREATE, RETRIEVE
 from kvstore.measure import Run, describe_host
-from kvstore.measure.codes import CREATE, RETRIEVE
 from kvstore.model import Prediction, Station, bounds, mva
 from kvstore.server import serving
 

@@ -12,8 +12,8 @@ import pytest
 from kvstore.client import load, pacing, strategies, workload
 from kvstore.client.strategies import STRATEGIES, bounded, futures, pipelined
 from kvstore.measure import audit
-from kvstore.measure.stations import StationTimes
 from kvstore.server import serving
+from kvstore.stations import StationTimes
 
 SMALL = workload.crud(value_bytes_mean=100)
 

@@ -15,8 +15,8 @@ from kvstore.client import load, pacing, servers, strategies, workload
 from kvstore.client.process import run_in_process
 from kvstore.client.strategies import STRATEGIES, bounded, futures, pipelined
 from kvstore.client.watch import DRAIN_S
+from kvstore.codes import CREATE
 from kvstore.measure import accounts, audit
-from kvstore.measure.codes import CREATE
 from kvstore.server import Server, serving
 
 SMALL = workload.crud(value_bytes_mean=100)

@@ -7,8 +7,7 @@ import pytest
 
 from kvstore.client import load, workload
 from kvstore.client.strategies import pipelined
-from kvstore.measure import audit
-from kvstore.measure.codes import (
+from kvstore.codes import (
     ALREADY_EXISTS,
     CREATE,
     DELETE,
@@ -18,6 +17,7 @@ from kvstore.measure.codes import (
     RETRIEVE,
     UPDATE,
 )
+from kvstore.measure import audit
 from kvstore.server import LOCKINGS
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc

@@ -12,8 +12,8 @@ from kvstore.client.batch import batch_of
 from kvstore.client.requests import MessageTooLarge, fitting, stream_request
 from kvstore.client.strategies import pipelined
 from kvstore.client.workload import create
+from kvstore.codes import CREATE, OK, RESOURCE_EXHAUSTED, RETRIEVE
 from kvstore.measure import audit
-from kvstore.measure.codes import CREATE, OK, RESOURCE_EXHAUSTED, RETRIEVE
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 from kvstore.wire import MESSAGE_LIMIT_BYTES

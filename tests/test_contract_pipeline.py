@@ -10,7 +10,7 @@ import pytest
 
 from kvstore.client import load, workload
 from kvstore.client.strategies import pipelined
-from kvstore.measure.codes import (
+from kvstore.codes import (
     ALREADY_EXISTS,
     CREATE,
     DELETE,

@@ -19,10 +19,10 @@ MAY_USE = {
     # Each room, and the rooms and modules of ours that it may import besides itself.
     "v1": set[str](),
     "model": set[str](),
-    "measure": {"v1"},
+    "measure": {"v1", *BESIDE},
     **dict.fromkeys(BESIDE, BESIDE),
     "client": {"v1", "measure", *BESIDE},
-    "server": {"v1", "measure", *BESIDE},
+    "server": {"v1", *BESIDE},
 }
 FORBIDDEN = {
     # What a room must not even have heard of.
@@ -120,6 +120,21 @@ def test_the_door_of_the_model_is_light():
     )
 
     assert "False" == told.stdout.strip()
+
+
+@pytest.mark.slow
+def test_a_server_starts_without_numpy():
+    """It would take longer to start than all the rest, and threads of its own busy the cores."""
+    look = "import sys, kvstore.server.__main__; print({'numpy', 'pandas'} & set(sys.modules))"
+    told = subprocess.run(
+        [sys.executable, "-c", look],
+        cwd=PACKAGE.parent,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+
+    assert "set()" == told.stdout.strip()
 
 
 def test_the_check_sees_an_import_wherever_it_hides(tmp_path, monkeypatch):

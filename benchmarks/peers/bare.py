@@ -21,9 +21,9 @@ import psutil
 
 from kvstore import garbage
 from kvstore.client.channel import OPTIONS
+from kvstore.codes import RETRIEVE
 from kvstore.event_loop import event_loop_factory
 from kvstore.lifeline import child, end_with_parent, interrupt_main
-from kvstore.measure.codes import RETRIEVE
 from kvstore.server import Server
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate, cycle
 
 from kvstore.client.workload import Operation, Operations
-from kvstore.measure.codes import CREATE, OK, RETRIEVE, UPDATE
+from kvstore.codes import CREATE, OK, RETRIEVE, UPDATE
 
 BLOCK_OPERATIONS = 16 * 1024
 """Operations that are drawn once, for batches to be cut from at random places."""

@@ -20,10 +20,10 @@ from kvstore.client.requests import payload_bytes, unary_request
 from kvstore.client.sharding import AnyOperations
 from kvstore.client.stream import Stream
 from kvstore.client.workload import Operation
+from kvstore.codes import CANCELLED, CREATE, OK, STATUSES
 from kvstore.event_loop import event_loop_factory
-from kvstore.measure.codes import CANCELLED, CREATE, OK, STATUSES
 from kvstore.measure.recorder import Recorder
-from kvstore.measure.stations import UNKNOWN_STATIONS, StationTimes, from_metadata
+from kvstore.stations import UNKNOWN_STATIONS, StationTimes, from_metadata
 
 LATE_REPORTS_S = 0.1
 """Seconds an event loop stays open for gRPC after its calls were cancelled."""

@@ -25,7 +25,8 @@ from kvstore.client.strategies import Strategy, futures, pipelined
 from kvstore.client.telling import loop_cpu_s, moments, status_after, told
 from kvstore.client.watch import OnSample, Watch
 from kvstore.client.workload import Operations, Workload
-from kvstore.measure.collector import watched_collector, with_server
+from kvstore.collector import watched_collector
+from kvstore.measure.collected import with_server
 from kvstore.measure.host import describe_host
 from kvstore.measure.recorder import MOST_OPERATIONS
 from kvstore.measure.run import Run

@@ -6,7 +6,7 @@ import socket
 import numpy as np
 
 from kvstore.client.client import Client
-from kvstore.measure.codes import UNAVAILABLE
+from kvstore.codes import UNAVAILABLE
 
 UNREACHED_S = 1.0
 """Seconds with no end but UNAVAILABLE before a run asks whether anyone listens at all."""

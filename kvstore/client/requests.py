@@ -7,7 +7,7 @@ from google.protobuf.message import Message
 
 from kvstore.client.batch import Batch, batch_of
 from kvstore.client.workload import Operation
-from kvstore.measure.codes import CREATE, DELETE, RETRIEVE, UPDATE
+from kvstore.codes import CREATE, DELETE, RETRIEVE, UPDATE
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.wire import MESSAGE_LIMIT_BYTES
 

@@ -9,8 +9,8 @@ import grpc
 from kvstore.client.batch import Batch, batch_of, verify
 from kvstore.client.requests import stream_request
 from kvstore.client.workload import Operation
-from kvstore.measure.codes import BATCH, CREATE, NO_ANSWER, OK
-from kvstore.measure.stations import UNKNOWN_STATIONS, StationTimes
+from kvstore.codes import BATCH, CREATE, NO_ANSWER, OK
+from kvstore.stations import UNKNOWN_STATIONS, StationTimes
 from kvstore.v1 import kvstore_pb2 as pb
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any
 
 from kvstore.client.channel import ServerNotReached
 from kvstore.client.servers import Servers
-from kvstore.measure.collector import Collections, Moment
+from kvstore.collector import Collections, Moment
 from kvstore.v1 import server_status_pb2 as pb
 
 

@@ -11,7 +11,7 @@ from kvstore.client.gate import Gate
 from kvstore.client.reach import Reach
 from kvstore.client.schedule import Schedule
 from kvstore.client.strategies import Strategy
-from kvstore.measure.codes import UNAVAILABLE
+from kvstore.codes import UNAVAILABLE
 from kvstore.measure.sampler import Sample, Sampler
 
 DRAIN_S = 5.0

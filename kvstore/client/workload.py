@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
-from kvstore.measure.codes import CREATE, DELETE, KINDS, RETRIEVE, UPDATE
+from kvstore.codes import CREATE, DELETE, KINDS, RETRIEVE, UPDATE
 from kvstore.wire import MESSAGE_LIMIT_BYTES
 
 UNIFORM_MIX: Mapping[str, float] = {"create": 1, "retrieve": 1, "update": 1, "delete": 1}

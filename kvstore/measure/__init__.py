@@ -2,7 +2,7 @@
 
 recorder  one record for each call, while it runs
 sampler   memory and threads of both processes, over time
-collector what Python's garbage collector did meanwhile
+collected what the garbage collectors of both sides did meanwhile
 run       all of it, frozen: `Run`
 accounts  every operation: done, failed or unknown
 audit     Little's law on the trace, and the count of calls
@@ -15,13 +15,13 @@ goodput   answers that came while somebody still waited for them
 turns     a run of turns, turn by turn
 verdict   was the generator itself the limit?
 summary   the figures people compare, with intervals
-stations, codes, host   the words: where time goes, how calls end, on what machine
+host      on what machine
 """
 
+from kvstore.collector import Collections
 from kvstore.measure.accounts import Accounts, accounts
 from kvstore.measure.audit import Audit, audit
 from kvstore.measure.boxes import Box, Boxes, boxes
-from kvstore.measure.collector import Collections
 from kvstore.measure.during import During, during
 from kvstore.measure.goodput import Goodput, goodput
 from kvstore.measure.host import cores, describe_host

@@ -4,7 +4,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kvstore.measure.codes import STATUSES
+from kvstore.codes import STATUSES
 from kvstore.measure.run import Run
 
 SAY_NOTHING: Final = (

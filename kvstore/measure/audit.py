@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from kvstore.codes import NO_ANSWER
 from kvstore.measure.accounts import Accounts, accounts
-from kvstore.measure.codes import NO_ANSWER
 from kvstore.measure.run import Run
 
 TOLERANCE = 1e-9

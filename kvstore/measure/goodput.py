@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kvstore.measure.codes import DEADLINE_EXCEEDED, OK
+from kvstore.codes import DEADLINE_EXCEEDED, OK
 from kvstore.measure.run import Run
 
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from kvstore.measure.codes import KINDS
+from kvstore.codes import KINDS
 from kvstore.measure.run import Run
 
 

@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from kvstore.measure.stations import UNKNOWN_STATIONS, StationTimes
+from kvstore.stations import UNKNOWN_STATIONS, StationTimes
 
 CALL: Final = np.dtype(
     [

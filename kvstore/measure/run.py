@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kvstore.measure.codes import KINDS, NO_ANSWER, OK, STATUSES
+from kvstore.codes import KINDS, NO_ANSWER, OK, STATUSES
 from kvstore.measure.recorder import CALL
 
 if TYPE_CHECKING:
-    # The server knows this room too and starts often: pandas would be most of its start.
+    # Importing pandas takes longer than all the rest: who makes no table does without.
     import pandas as pd
 
 FORMAT = 1

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 import psutil
 
-from kvstore.measure.collector import CollectorWatch
+from kvstore.collector import CollectorWatch
 from kvstore.measure.run import NO_CPU, Cpu
 
 if TYPE_CHECKING:  # see run.py

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from kvstore.codes import OK
 from kvstore.measure.accounts import accounts
-from kvstore.measure.codes import OK
 from kvstore.measure.run import Run
 from kvstore.measure.verdict import verdict
 

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kvstore.codes import OK
 from kvstore.measure.audit import in_flight_steps
-from kvstore.measure.codes import OK
 from kvstore.measure.run import Run
 
 if TYPE_CHECKING:  # see run.py

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import grpc
 
-from kvstore.measure.codes import CREATE, DELETE, RETRIEVE, UPDATE
+from kvstore.codes import CREATE, DELETE, RETRIEVE, UPDATE
 from kvstore.server.status import Counts
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc

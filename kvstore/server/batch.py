@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, takewhile
 
-from kvstore.measure.codes import (
+from kvstore.codes import (
     CREATE,
     INVALID_ARGUMENT,
     OK,
@@ -11,8 +11,8 @@ from kvstore.measure.codes import (
     RETRIEVE,
     UPDATE,
 )
-from kvstore.measure.stations import StationTimes
 from kvstore.server.store import CARRY_VALUE, DETAILS
+from kvstore.stations import StationTimes
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.wire import MESSAGE_LIMIT_BYTES
 

@@ -3,7 +3,7 @@
 import asyncio
 import time
 
-from kvstore.measure.codes import RETRIEVE
+from kvstore.codes import RETRIEVE
 from kvstore.server.settings import ServerSettings
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import grpc
 
-from kvstore.measure.codes import CREATE, DELETE, OK, RETRIEVE, UPDATE
-from kvstore.measure.stations import METADATA_KEY, StationClock, to_header
+from kvstore.codes import CREATE, DELETE, OK, RETRIEVE, UPDATE
 from kvstore.server.back_end import (
     EMPTY,
     OPTIONS,
@@ -23,6 +22,7 @@ from kvstore.server.back_end import (
 from kvstore.server.pool import MeasuredPool
 from kvstore.server.settings import ServerSettings
 from kvstore.server.status import STATUS_CODE, Counts
+from kvstore.stations import METADATA_KEY, StationClock, to_header
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 

@@ -20,7 +20,7 @@ from contextlib import (
 from functools import partial
 from typing import Protocol
 
-from kvstore.measure.codes import RETRIEVE
+from kvstore.codes import RETRIEVE
 
 _FREE: nullcontext[None] = nullcontext()
 

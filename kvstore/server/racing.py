@@ -13,7 +13,7 @@ good as the same bytes: what an operation does depends on the value alone.
 
 from collections.abc import Callable
 
-from kvstore.measure.codes import OK, RETRIEVE
+from kvstore.codes import OK, RETRIEVE
 from kvstore.server.store import Store
 
 Seen = bytes | None

@@ -8,9 +8,9 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
+from kvstore.collector import CollectorWatch, watched_collector
 from kvstore.event_loop import event_loop_factory
 from kvstore.lifeline import on_signals
-from kvstore.measure.collector import CollectorWatch, watched_collector
 from kvstore.server.front import FrontService
 from kvstore.server.front_async import AsyncFrontService
 from kvstore.server.headers import interceptors

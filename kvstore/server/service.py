@@ -6,8 +6,7 @@ from queue import SimpleQueue
 
 import grpc
 
-from kvstore.measure.codes import CREATE, DEADLINE_EXCEEDED, DELETE, OK, RETRIEVE, UPDATE
-from kvstore.measure.stations import METADATA_KEY, StationClock, to_header
+from kvstore.codes import CREATE, DEADLINE_EXCEEDED, DELETE, OK, RETRIEVE, UPDATE
 from kvstore.server.batch import kept_within_limit, operations_of, problem_of, refused, reply_to
 from kvstore.server.deadlines import too_late
 from kvstore.server.disk import Disk
@@ -18,6 +17,7 @@ from kvstore.server.racing import STORES, LooksFirst
 from kvstore.server.settings import ServerSettings
 from kvstore.server.status import STATUS_CODE, Counts
 from kvstore.server.store import DETAILS
+from kvstore.stations import METADATA_KEY, StationClock, to_header
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 

@@ -14,8 +14,8 @@ from typing import Any
 import grpc
 import psutil
 
-from kvstore.measure.codes import KINDS, OK, STATUSES
-from kvstore.measure.collector import CollectorWatch
+from kvstore.codes import KINDS, OK, STATUSES
+from kvstore.collector import CollectorWatch
 from kvstore.server.settings import ServerSettings
 from kvstore.v1 import server_status_pb2 as pb
 from kvstore.v1 import server_status_pb2_grpc

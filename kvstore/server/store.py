@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from kvstore.measure.codes import (
+from kvstore.codes import (
     ALREADY_EXISTS,
     CREATE,
     DEADLINE_EXCEEDED,

@@ -13,7 +13,7 @@ from kvstore.client.client import Answer, Client
 from kvstore.client.requests import MessageTooLarge
 from kvstore.client.stream import Stream, StreamBroken
 from kvstore.client.workload import Operations, Workload, create, delete, retrieve, update
-from kvstore.measure.codes import BATCH, CREATE, DELETE, NO_ANSWER, NOT_FOUND, OK, RETRIEVE
+from kvstore.codes import BATCH, CREATE, DELETE, NO_ANSWER, NOT_FOUND, OK, RETRIEVE
 from kvstore.v1 import kvstore_pb2 as pb
 
 

@@ -11,7 +11,7 @@ from kvstore.client import pacing, workload
 from kvstore.client.batch import BLOCK_OPERATIONS, Batch, Batches, batch_of, verify
 from kvstore.client.schedule import LOOK_EVERY, Schedule
 from kvstore.client.workload import Operations, Workload, create, delete, retrieve, update
-from kvstore.measure.codes import CREATE, NOT_FOUND, OK, RETRIEVE, UPDATE
+from kvstore.codes import CREATE, NOT_FOUND, OK, RETRIEVE, UPDATE
 
 SMALL: dict[str, Any] = {"key_bytes_mean": 8, "value_bytes_mean": 16, "sizes": "fixed"}
 MIXED = Workload(mix={"retrieve": 1, "update": 1}, preload=50, **SMALL)

@@ -11,7 +11,7 @@ import pytest
 from kvstore.client import load, workload
 from kvstore.client.strategies import bounded
 from kvstore.client.workload import KnownKeys, Operations, Workload, ZipfKeys
-from kvstore.measure.codes import CREATE, DELETE
+from kvstore.codes import CREATE, DELETE
 
 THREE = [b"oldest", b"middle", b"newest"]
 

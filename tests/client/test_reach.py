@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from kvstore.client.reach import UNREACHED_S, Reach
-from kvstore.measure.codes import CREATE, DEADLINE_EXCEEDED, OK, UNAVAILABLE
+from kvstore.codes import CREATE, DEADLINE_EXCEEDED, OK, UNAVAILABLE
 from kvstore.measure.recorder import Recorder
 
 

@@ -12,7 +12,7 @@ from kvstore.client.requests import (
     unary_request,
 )
 from kvstore.client.workload import create, delete, retrieve, update
-from kvstore.measure.codes import CREATE, UPDATE
+from kvstore.codes import CREATE, UPDATE
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.wire import MESSAGE_LIMIT_BYTES
 

@@ -14,8 +14,8 @@ from kvstore.client.schedule import Schedule
 from kvstore.client.servers import combined
 from kvstore.client.sharding import ShardedOperations
 from kvstore.client.workload import Workload, crud, reads, retrieve
+from kvstore.codes import CREATE
 from kvstore.measure import audit
-from kvstore.measure.codes import CREATE
 from kvstore.server import serving_sharded
 from kvstore.shards import shard_of
 from kvstore.v1 import server_status_pb2 as pb

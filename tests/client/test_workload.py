@@ -11,7 +11,7 @@ import pytest
 
 from kvstore.client import workload
 from kvstore.client.workload import KnownKeys, Operations, Workload
-from kvstore.measure.codes import CREATE, DELETE, RETRIEVE, UPDATE
+from kvstore.codes import CREATE, DELETE, RETRIEVE, UPDATE
 
 KNOWN = [b"key %d" % number for number in range(10)]
 

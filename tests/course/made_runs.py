@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pandas as pd
 
+from kvstore.codes import KINDS, STATUSES
 from kvstore.measure import Run, Sample
-from kvstore.measure.codes import KINDS, STATUSES
 from kvstore.measure.recorder import Recorder
-from kvstore.measure.stations import UNKNOWN_STATIONS, StationTimes
+from kvstore.stations import UNKNOWN_STATIONS, StationTimes
 
 
 def run_of(

@@ -14,8 +14,8 @@ from matplotlib.text import Text
 from kvstore.course import figures, tables
 from kvstore.course.figures import style
 from kvstore.measure import Run
-from kvstore.measure.stations import StationTimes
 from kvstore.model import Prediction, Station, simulate, usl
+from kvstore.stations import StationTimes
 
 pytestmark = [pytest.mark.usefixtures("no_windows"), pytest.mark.slow]
 

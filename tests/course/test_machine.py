@@ -12,8 +12,8 @@ from kvstore.course import machine, rendering
 from kvstore.course.figures import style
 from kvstore.course.machine import fit
 from kvstore.measure import Cpu
-from kvstore.measure.stations import StationTimes
 from kvstore.model import bounds
+from kvstore.stations import StationTimes
 
 
 def run_at(per_s, *, client_cpu_s=0.02, server_cpu_s=0.03, calls=100):

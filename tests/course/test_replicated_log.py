@@ -8,6 +8,7 @@ import time
 import pytest
 
 from kvstore.client.channel import ServerNotReached
+from kvstore.codes import CREATE
 from kvstore.course.stories.replicated_log import (
     CommitIndex,
     EntryRefused,
@@ -17,7 +18,6 @@ from kvstore.course.stories.replicated_log import (
     read_back,
     replicate,
 )
-from kvstore.measure.codes import CREATE
 from kvstore.server import serving
 
 

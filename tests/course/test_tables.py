@@ -7,8 +7,8 @@ from made_runs import run_of, staircase
 from kvstore.course import tables
 from kvstore.course.rendering import TIMES
 from kvstore.measure import Cpu, Sample
-from kvstore.measure.stations import StationTimes
 from kvstore.model import Prediction, Station
+from kvstore.stations import StationTimes
 
 
 def test_throughput_stands_beside_its_prediction():

@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 from traces import Made, run_of
 
+from kvstore.codes import BATCH, NO_ANSWER, NOT_FOUND, OK, STATUSES
 from kvstore.measure import Run, accounts, audit, summary
 from kvstore.measure.accounts import SAY_NOTHING
-from kvstore.measure.codes import BATCH, NO_ANSWER, NOT_FOUND, OK, STATUSES
 
 BATCHES = (
     Made(0.0, 1.0, BATCH, OK, operations=8, ok_operations=8),

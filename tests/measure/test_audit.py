@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from traces import Made, random_trace, run_of, without
 
+from kvstore.codes import NO_ANSWER
 from kvstore.measure import audit
 from kvstore.measure.audit import TOLERANCE, in_flight_steps, mean_in_flight
-from kvstore.measure.codes import NO_ANSWER
 
 BY_HAND = (Made(0.0, 2.0), Made(1.0, 3.0), Made(1.0, 4.0))
 """In flight: 1 for a second, 3 for one, 2 for one, 1 for one: 7 call-seconds in 4 s."""

@@ -1,4 +1,4 @@
-"""collector.py: collections are counted by generation, and belong to a time of the run."""
+"""Collections are counted by generation, and belong to a time of the run."""
 
 import gc
 
@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 
 from kvstore.client import load, strategies, workload
-from kvstore.measure.collector import Collections, Moment, columns, watched_collector, with_server
+from kvstore.collector import Collections, Moment, watched_collector
+from kvstore.measure.collected import columns, with_server
 from kvstore.measure.sampler import Sample
 from kvstore.server import serving
 

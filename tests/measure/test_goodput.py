@@ -5,8 +5,7 @@ import math
 import pytest
 from traces import Made, run_of
 
-from kvstore.measure import goodput
-from kvstore.measure.codes import (
+from kvstore.codes import (
     CANCELLED,
     DEADLINE_EXCEEDED,
     NO_ANSWER,
@@ -14,6 +13,7 @@ from kvstore.measure.codes import (
     RETRIEVE,
     STATUSES,
 )
+from kvstore.measure import goodput
 
 EXHAUSTED = STATUSES.index("RESOURCE_EXHAUSTED")
 

@@ -6,9 +6,9 @@ import threading
 import numpy as np
 import pytest
 
-from kvstore.measure.codes import BATCH, CREATE, NOT_FOUND, OK
+from kvstore.codes import BATCH, CREATE, NOT_FOUND, OK
 from kvstore.measure.recorder import CALL, Recorder
-from kvstore.measure.stations import StationTimes
+from kvstore.stations import StationTimes
 
 
 @pytest.fixture

@@ -5,8 +5,7 @@ import math
 import pytest
 from traces import Made, run_of
 
-from kvstore.measure import Cpu
-from kvstore.measure.codes import (
+from kvstore.codes import (
     BATCH,
     CANCELLED,
     CREATE,
@@ -16,6 +15,7 @@ from kvstore.measure.codes import (
     RETRIEVE,
     STATUSES,
 )
+from kvstore.measure import Cpu
 
 DEADLINE_EXCEEDED, UNAVAILABLE = STATUSES.index("DEADLINE_EXCEEDED"), STATUSES.index("UNAVAILABLE")
 

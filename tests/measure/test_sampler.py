@@ -9,7 +9,7 @@ import sys
 import psutil
 import pytest
 
-from kvstore.measure.collector import watched_collector
+from kvstore.collector import watched_collector
 from kvstore.measure.sampler import Sample, Sampler
 
 

@@ -6,8 +6,8 @@ import statistics
 import pytest
 from traces import Made, run_of
 
+from kvstore.codes import NOT_FOUND
 from kvstore.measure import Cpu, summary, throughput_interval
-from kvstore.measure.codes import NOT_FOUND
 from kvstore.measure.summary import BATCHES
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kvstore.measure.codes import (
+from kvstore.codes import (
     CREATE,
     DELETE,
     NOT_FOUND,
@@ -11,8 +11,8 @@ from kvstore.measure.codes import (
     RETRIEVE,
     UPDATE,
 )
-from kvstore.measure.stations import StationTimes
 from kvstore.server.batch import kept_within_limit, operations_of, problem_of, refused, reply_to
+from kvstore.stations import StationTimes
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.wire import MESSAGE_LIMIT_BYTES
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kvstore.measure.codes import CREATE, DELETE, RETRIEVE, UPDATE
+from kvstore.codes import CREATE, DELETE, RETRIEVE, UPDATE
 from kvstore.server import ServerSettings, disk
 from kvstore.server.disk import Disk
 

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from kvstore.measure.codes import CREATE, DELETE, RETRIEVE, UPDATE
+from kvstore.codes import CREATE, DELETE, RETRIEVE, UPDATE
 from kvstore.server import LOCKINGS
 from kvstore.server.locking import ASYNC_LOCKS, LOCKS
 

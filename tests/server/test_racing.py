@@ -5,8 +5,7 @@ import random
 import pytest
 
 from kvstore.client import load, strategies, workload
-from kvstore.measure import boxes
-from kvstore.measure.codes import (
+from kvstore.codes import (
     ALREADY_EXISTS,
     CREATE,
     DELETE,
@@ -16,6 +15,7 @@ from kvstore.measure.codes import (
     RETRIEVE,
     UPDATE,
 )
+from kvstore.measure import boxes
 from kvstore.server import WRITINGS
 from kvstore.server.racing import STORES, CompareAndReplace, ReadThenWrite
 from kvstore.server.store import Store

@@ -11,7 +11,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
 )
 from running import HANG_S, messages_of_source_1
 
-from kvstore.measure import stations
+from kvstore import stations
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 

@@ -7,8 +7,8 @@ import threading
 
 import grpc
 
-from kvstore.measure.codes import CREATE, DELETE, NOT_FOUND, OK, RETRIEVE, STATUSES
-from kvstore.measure.collector import watched_collector
+from kvstore.codes import CREATE, DELETE, NOT_FOUND, OK, RETRIEVE, STATUSES
+from kvstore.collector import watched_collector
 from kvstore.server import ServerSettings
 from kvstore.server.status import STATUS_CODE, Counts, ServerStatusService
 from kvstore.v1 import server_status_pb2 as pb

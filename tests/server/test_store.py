@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from kvstore.measure.codes import (
+from kvstore.codes import (
     ALREADY_EXISTS,
     CREATE,
     DEADLINE_EXCEEDED,

@@ -6,7 +6,7 @@ call itself is ours, so that each is recorded and the server can be asked what i
 
 from kvstore.client.client import Client
 from kvstore.client.schedule import Schedule
-from kvstore.measure.codes import CREATE
+from kvstore.codes import CREATE
 
 
 class JavaClient:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 
 from kvstore.client.channel import connected, target_of
-from kvstore.measure.codes import CREATE, OK, RETRIEVE
+from kvstore.codes import CREATE, OK, RETRIEVE
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 

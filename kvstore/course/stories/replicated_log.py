@@ -26,8 +26,8 @@ import grpc
 import pandas as pd
 
 from kvstore.client.channel import OPTIONS, Target, connected, target_of
+from kvstore.codes import ALREADY_EXISTS, CREATE, OK, RETRIEVE, STATUSES
 from kvstore.event_loop import event_loop_factory
-from kvstore.measure.codes import ALREADY_EXISTS, CREATE, OK, RETRIEVE, STATUSES
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 

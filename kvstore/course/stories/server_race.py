@@ -18,7 +18,7 @@ import pandas as pd
 from kvstore.client.channel import connected, target_of
 from kvstore.client.client import Answer, Client
 from kvstore.client.workload import Operation, create, delete, retrieve, update
-from kvstore.measure.codes import STATUSES
+from kvstore.codes import STATUSES
 from kvstore.server import Server
 from kvstore.server.store import Store
 

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from kvstore.codes import OK
 from kvstore.course.named import Runs, runs_by_name
 from kvstore.course.tables.layout import rounded
 from kvstore.measure import Run
-from kvstore.measure.codes import OK
 from kvstore.model import Station, climb, simulate
 
 PARTS: Final = 16

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from kvstore.codes import NO_ANSWER
 from kvstore.course.named import forecast_by_side, number
 from kvstore.course.predictions import HasValue
 from kvstore.course.tables.layout import MB, by_row, rounded, slices, window_s
 from kvstore.measure import Run
 from kvstore.measure.audit import in_flight_between
-from kvstore.measure.codes import NO_ANSWER
 
 
 def throughput_over_time(run: Run, prediction: HasValue | float | None = None) -> pd.DataFrame:

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 
 from kvstore.client.retrying import Tried
+from kvstore.codes import OK
 from kvstore.course.named import Runs, number, runs_by_name
 from kvstore.course.predictions import HasValue
 from kvstore.course.tables.layout import SLICES, by_row, rounded
 from kvstore.measure import Run, goodput
-from kvstore.measure.codes import OK
 
 Curve = Callable[[float], HasValue | float]
 """What is predicted for a rate offered, in calls per second, or for a share of the calls."""

@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from kvstore.codes import OK
 from kvstore.course.tables.layout import by_row, rounded
 from kvstore.measure import Run
-from kvstore.measure.codes import OK
 
 SPREAD: Final = ("min", "max", "mean", "sd", "within 1 sd (%)")
 """The columns of h2load's table, which `spread` fills."""

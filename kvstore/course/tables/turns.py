@@ -10,7 +10,7 @@ from kvstore.course.named import Runs, number, runs_by_name
 from kvstore.course.predictions import HasValue
 from kvstore.course.tables.layout import MB, by_row, rounded
 from kvstore.measure import Run
-from kvstore.measure.collector import columns
+from kvstore.measure.collected import columns
 
 SIDES = ("client", "server")
 

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from kvstore.measure import stations
-from kvstore.measure.stations import StationClock, StationTimes
+from kvstore import stations
+from kvstore.stations import StationClock, StationTimes
 
 
 @pytest.fixture

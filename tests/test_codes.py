@@ -2,7 +2,7 @@
 
 import grpc
 
-from kvstore.measure import codes
+from kvstore import codes
 from kvstore.v1 import kvstore_pb2 as pb
 
 
