@@ -97,6 +97,7 @@ def _ours(server: str, sizes: tuple[int, ...]) -> list[Plan]:
         *some(strategies.blocking, "sync", 1, 1),
         *some(strategies.threads, "sync", 10, 1_000),  # 10,000 threads are another experiment
         *some(strategies.bounded, "future", 1, 10_000),
+        *some(strategies.chained, "chain", 1, 10_000),
         *some(strategies.turns, "", 100, 10_000),
         *some(strategies.tasks, "aio", 1, 10_000),
         *some(strategies.pipelined, "stream", 1, 10_000),

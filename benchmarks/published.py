@@ -18,6 +18,7 @@ SETUPS: tuple[tuple[Strategy, int, dict[str, Any]], ...] = (
     (strategies.blocking, 1, {"locking": "global"}),
     (strategies.bounded, 100, {"locking": "global"}),
     (strategies.bounded, 100, {"locking": "per_key", "use_asyncio": True}),
+    (strategies.chained, 100, {"locking": "per_key", "use_asyncio": True}),
     (strategies.bounded, 100, {"locking": "per_key", "threads": 128}),
     (strategies.pipelined, 100, {"locking": "per_key", "use_asyncio": True}),
 )

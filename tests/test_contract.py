@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kvstore.client import load, pacing, strategies, workload
-from kvstore.client.strategies import STRATEGIES, bounded, futures, pipelined
+from kvstore.client.strategies import STRATEGIES, bounded, chained, futures, pipelined
 from kvstore.measure import audit
 from kvstore.server import serving
 from kvstore.stations import StationTimes
@@ -59,7 +59,9 @@ def test_a_limit_on_calls_in_flight_is_kept(strategy, quick_server):
         assert most <= (1 if strategy is strategies.blocking else 5)
 
 
-@every_strategy
+@pytest.mark.parametrize(
+    "strategy", [s for s in STRATEGIES if s is not chained], ids=lambda s: s.__name__
+)
 @pytest.mark.slow
 def test_a_run_of_some_seconds_ends_with_them(strategy, quick_server):
     """What was sent before the end is still answered; nothing is sent after it."""

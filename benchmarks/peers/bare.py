@@ -8,6 +8,7 @@ as ours are, so that only the loops differ.
 
 import argparse
 import asyncio
+import itertools
 import json
 import secrets
 import sys
@@ -110,6 +111,30 @@ def future(address: str, key: bytes, in_flight: int, end_s: float, **_: int) -> 
     return calls
 
 
+def chain(address: str, key: bytes, in_flight: int, end_s: float, **_: int) -> int:
+    """Futures, each of which sends the next when it is done."""
+    ended = threading.Semaphore(0)
+    calls = itertools.count()
+
+    with grpc.insecure_channel(address, options=OPTIONS) as channel:
+        retrieve = kvstore_pb2_grpc.KeyValueServiceStub(channel).Retrieve
+
+        def send(before: Any = None) -> None:
+            if before is not None:
+                before.result()
+            if time.perf_counter() >= end_s:
+                ended.release()
+                return
+            next(calls)
+            retrieve.future(pb.RetrieveRequest(key=key), timeout=DEADLINE_S).add_done_callback(send)
+
+        for _each in range(in_flight):
+            send()
+        for _each in range(in_flight):
+            ended.acquire()
+    return next(calls)
+
+
 def aio(address: str, key: bytes, in_flight: int, end_s: float, **_: int) -> int:
     """Tasks that each wait for their own answer."""
 
@@ -159,7 +184,7 @@ def stream(
         return runner.run(all_of_them())
 
 
-LOOPS = {loop.__name__: loop for loop in (sync, future, aio, stream)}
+LOOPS = {loop.__name__: loop for loop in (sync, future, chain, aio, stream)}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

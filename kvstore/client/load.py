@@ -21,7 +21,7 @@ from kvstore.client.part import WHOLE, Part
 from kvstore.client.schedule import Schedule
 from kvstore.client.servers import reached
 from kvstore.client.sharding import AnyOperations, ShardedOperations
-from kvstore.client.strategies import Strategy, futures, pipelined
+from kvstore.client.strategies import Strategy, chained, futures, pipelined
 from kvstore.client.telling import loop_cpu_s, moments, status_after, told
 from kvstore.client.watch import OnSample, Watch
 from kvstore.client.workload import Operations, Workload
@@ -99,6 +99,10 @@ def run(
             All three carry the run so far in `.run`.
     """
     limits = _checked(strategy, in_flight, connections, duration_s, calls, deadline_s, options)
+    if strategy is chained and due_times is not None:
+        raise ValueError(
+            "chained sends a call when an answer comes, so it cannot keep due times: bounded can"
+        )
     if joins is not None:
         options["joins"] = joining.checked(joins, in_flight, strategy)
     owns = None if part == WHOLE else part.owns

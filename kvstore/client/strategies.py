@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
+from queue import SimpleQueue
 
 from kvstore.client.batch import Batch
 from kvstore.client.client import Client
@@ -51,6 +52,31 @@ def bounded(client: Client, schedule: Schedule, in_flight: int) -> None:
     for operation in schedule:
         client.start(operation, on_reply=free.release)
         free.acquire()  # only then is the next operation chosen
+    client.wait_until_idle()
+
+
+def chained(client: Client, schedule: Schedule, in_flight: int) -> None:
+    """Send `in_flight` calls; from then on each answer sends the next, and no sender has to wake.
+
+    The limit is that of `bounded`, without the hand-over to a thread that waits for a place.
+    """
+    ended: SimpleQueue[BaseException | None] = SimpleQueue()
+
+    def send() -> None:
+        error = None
+        try:
+            for operation in islice(schedule, 1):
+                client.start(operation, on_reply=send)
+                return
+        except BaseException as raised:  # in gRPC's thread, where nobody would hear of it
+            error = raised
+        ended.put(error)
+
+    for _ in range(in_flight):
+        send()
+    for _ in range(in_flight):
+        if error := ended.get():
+            raise error
     client.wait_until_idle()
 
 
@@ -113,5 +139,7 @@ def in_batches(schedule: Schedule, size: int, shard: int = 0) -> Iterator[Batch]
         yield operations
 
 
-STRATEGIES: tuple[Strategy, ...] = (blocking, threads, futures, bounded, turns, tasks, pipelined)
+STRATEGIES: tuple[Strategy, ...] = (
+    blocking, threads, futures, bounded, chained, turns, tasks, pipelined,
+)  # fmt: skip
 """All of them, for tests and comparisons."""

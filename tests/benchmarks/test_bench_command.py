@@ -69,7 +69,8 @@ def test_every_strategy_is_measured_on_both_servers_and_at_every_size_where_it_m
 
     for server in ("asyncio", "threads"):
         assert set(strategies.STRATEGIES) == {p.strategy for p in found if p.server == server}
-        for strategy in (strategies.bounded, strategies.tasks, strategies.pipelined):
+        crowds = (strategies.bounded, strategies.chained, strategies.tasks, strategies.pipelined)
+        for strategy in crowds:
             sizes = {p.in_flight for p in found if (p.server, p.strategy) == (server, strategy)}
             assert set(IN_FLIGHT) == sizes
 

@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 
 from kvstore.client import load, pacing, strategies, workload
-from kvstore.client.strategies import blocking, bounded, futures, pipelined
+from kvstore.client.strategies import blocking, bounded, chained, futures, pipelined
 from kvstore.measure import Run, audit
 
 SMALL = workload.crud(value_bytes_mean=100)
@@ -42,6 +42,11 @@ def test_a_run_that_makes_no_sense_is_refused_before_it_connects(named, settings
 def test_what_is_no_strategy_is_refused(strategy):
     with pytest.raises(ValueError, match=r"strategy must be a function of kvstore\.client"):
         load.run(strategy, "127.0.0.1:1", SMALL, calls=1)
+
+
+def test_answers_that_send_cannot_keep_due_times():
+    with pytest.raises(ValueError, match="chained sends a call when an answer comes"):
+        load.run(chained, "127.0.0.1:1", SMALL, calls=1, due_times=pacing.constant_rate(10))
 
 
 def test_what_is_no_address_is_refused():
