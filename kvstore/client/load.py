@@ -115,6 +115,8 @@ def run(
     )
     if strategy is pipelined:
         _check_streams(options.get("streams", 1), connections, shards)
+        if workload.busiest_share is not None:
+            raise ValueError("a stream speaks to one server: with `pipelined` leave busiest_share")
     quiet = garbage.settled() if settle_garbage else nullcontext()
     with reached(target) as servers, quiet, watched_collector() as collector:
         channel, before = servers.channels[0], servers.before

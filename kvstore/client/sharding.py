@@ -23,9 +23,10 @@ _SHARD_SEEDS_APART = 64 * SEEDS_APART
 class ShardedOperations:
     """Draws operations as `Operations` does, whose keys are shared out over `shards` servers.
 
-    Every server gets the same share of them, and keys that are created before the run are
-    shared out, at least one for each. A workload that prefers some keys ("zipf") prefers them
-    on each server alike.
+    Every server gets the same share of them, unless the workload has a `busiest_share` for the
+    first; keys that are created before the run are shared out, at least one for each. A workload
+    that prefers some keys ("zipf") prefers them on each server alike. Raises `ValueError` for a
+    share that cannot be the busiest one's.
     """
 
     def __init__(
@@ -37,14 +38,26 @@ class ShardedOperations:
     ) -> None:
         self.workload = workload
         self.shards = [_drawer(workload, Part(n, shards), salt, owns) for n in range(shards)]
+        even = 1 / shards
+        self._first = even if workload.busiest_share is None else workload.busiest_share
+        if not even <= self._first <= 1:
+            raise ValueError(
+                f"busiest_share must be from 1/{shards} to 1, got {self._first}: of {shards}"
+                " servers the busiest gets at least its even share"
+            )
         self._rng = random.Random(workload.seed)
         self._lock = threading.Lock()
 
     def draw(self, due_s: float = math.nan) -> Operation:
         """The next operation, for any of the servers."""
         with self._lock:
-            shard = int(self._rng.random() * len(self.shards))
-        return self.shards[shard].draw(due_s)
+            drawn = self._rng.random()
+        others = len(self.shards) - 1
+        if drawn < self._first or not others:
+            return self.shards[0].draw(due_s)
+        # Rounding may lift the quotient to 1, which no server is for.
+        place = int((drawn - self._first) / (1 - self._first) * others)
+        return self.shards[1 + min(place, others - 1)].draw(due_s)
 
     def preloads(self) -> list[Operation]:
         """The creates that have to be done before the run begins."""

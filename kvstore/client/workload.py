@@ -80,6 +80,9 @@ class Workload:
     1 / k ** zipf_exponent, see `ZipfKeys`."""
     zipf_exponent: float = 1.0
     """How uneven "zipf" is; 0.99 is the usual one of the YCSB benchmark. Not used by "uniform"."""
+    busiest_share: float | None = None
+    """Of several servers, the share of the operations that is for keys of the first one, as where
+    a hot key lives there; None is all servers alike. Batches know no such share."""
 
     def __post_init__(self) -> None:
         unknown = set(self.mix) - set(KINDS[1:])

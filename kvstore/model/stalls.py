@@ -1,4 +1,8 @@
-"""A server that stands still now and then: what callers feel who come by a time-table."""
+"""A server that stands still now and then: what callers feel who come by a time-table.
+
+Who asks n servers and waits for all feels the slowest of them: J. Dean and L. A. Barroso, "The
+Tail at Scale", Communications of the ACM 56 (2013).
+"""
 
 from kvstore.model.prediction import Prediction
 
@@ -21,4 +25,22 @@ def latency(share: float, *, stall_s: float, every_s: float, service_s: float) -
         f"{stall_s / every_s:.0%} of the calls come in a stall of {stall_s:g} s; all but"
         f" {1 - share:.0%} wait {waits_s:.3g} s or less, and take {service_s:g} s",
         "stall" if waits_s else "service",
+    )
+
+
+def slow_of_all(servers: int, slow_share: float) -> Prediction:
+    """The share of the requests that wait for a slow answer, when each asks so many servers.
+
+    Each of the n answers is slow with the same chance p, whatever the others are; then none of
+    them is with (1 - p)**n. Raises `ValueError` for less than one server, or no such share.
+    """
+    if not servers >= 1:
+        raise ValueError(f"servers must be 1 or more, got {servers}")
+    if not 0 <= slow_share <= 1:
+        raise ValueError(f"slow_share must be from 0 to 1, got {slow_share}")
+    return Prediction(
+        1 - (1 - slow_share) ** servers,
+        "of the requests",
+        f"each of {servers} answers is slow with p = {slow_share:.3g}: 1 - (1 - p)^{servers}",
+        "the slowest of all" if servers > 1 else "",
     )

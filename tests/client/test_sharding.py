@@ -58,6 +58,24 @@ def test_an_operation_for_any_server_is_drawn_for_all_of_them_alike():
     assert min(drawn.values()) > 900
 
 
+@pytest.mark.parametrize(("share", "shards"), [(0.7, 3), (1.0, 2), (0.5, 2)])
+def test_the_first_server_may_get_more(share, shards):
+    operations = ShardedOperations(reads(keys=9, busiest_share=share, **TINY), shards)
+    for create in operations.preloads():
+        operations.created(create.key)
+    drawn = Counter(shard_of(operations.draw().key, shards) for _ in range(6_000))
+
+    assert drawn[0] / 6_000 == pytest.approx(share, abs=0.03)
+    others = [drawn[number] / 6_000 for number in range(1, shards)]
+    assert others == pytest.approx([(1 - share) / (shards - 1)] * (shards - 1), abs=0.03)
+
+
+@pytest.mark.parametrize("share", [0.3, 1.1])
+def test_a_share_that_cannot_be_the_busiest_one_is_refused(share):
+    with pytest.raises(ValueError, match="busiest_share must be from 1/3 to 1"):
+        ShardedOperations(reads(busiest_share=share, **TINY), 3)
+
+
 def test_keys_of_a_part_are_keys_of_its_shards_too():
     part = Part(1, 2)
     drawn = ShardedOperations(reads(keys=40, **TINY), 2, "salt", part.owns).preloads()
@@ -217,3 +235,14 @@ def test_what_needs_one_server_says_so():
         connected(Target("a:1,b:2")),
     ):
         pass
+
+
+@pytest.mark.slow
+def test_batches_know_no_busiest_server(both):
+    hot = reads(busiest_share=0.8, **TINY)
+    with pytest.raises(ValueError, match="leave busiest_share"):
+        load.run(strategies.pipelined, both, hot, in_flight=4, calls=8, streams=2)
+    run = load.run(strategies.tasks, both, hot, in_flight=4, calls=200)
+
+    assert {"OK": 200} == run.outcomes()
+    assert 0.8 == run.settings["workload"]["busiest_share"]

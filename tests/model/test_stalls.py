@@ -33,3 +33,18 @@ def test_no_stall_is_no_wait():
 def test_what_makes_no_sense_is_refused(named, wrong):
     with pytest.raises(ValueError, match=named):
         stalls.latency(**{**STALL, **wrong})
+
+
+@pytest.mark.parametrize(
+    ("servers", "slow_share", "share"),
+    [(1, 0.01, 0.01), (2, 0.5, 0.75), (100, 0.01, 0.634), (8, 0.0, 0.0), (3, 1.0, 1.0)],
+)
+def test_who_waits_for_all_waits_for_the_slowest(servers, slow_share, share):
+    """The third is the example of "The Tail at Scale": one in a hundred, asked of a hundred."""
+    assert share == pytest.approx(stalls.slow_of_all(servers, slow_share).value, abs=1e-3)
+
+
+@pytest.mark.parametrize(("servers", "slow_share"), [(0, 0.1), (2, 1.1), (2, -0.1)])
+def test_no_such_share_of_slow_answers(servers, slow_share):
+    with pytest.raises(ValueError, match="must be"):
+        stalls.slow_of_all(servers, slow_share)
