@@ -54,22 +54,14 @@ def measure(quick: bool) -> Iterator[dict[str, Any]]:
 
 
 def _with_disk(duration_s: float, calibration_s: float) -> Iterator[Rung]:
-    with serving(read_delay_s=0, write_delay_s=0, use_asyncio=True) as server:
-        large = workload.crud(preload=PRELOADED["per_key"])
-        alone = run_in_process(strategies.blocking, server, large, duration_s=calibration_s)
-        loaded = run_in_process(
-            strategies.bounded, server, large, in_flight=CALIBRATED_AT, duration_s=calibration_s
-        )
-    cost = cost_of(loaded)
-    # Both processors' work is a part of the round trip, and a station of its own below.
-    rest_s = max(0.0, alone.mean_residence_s - cost.client_serial_s - cost.server_serial_s)
-    trip = Station("rest of the round trip", rest_s, math.inf)
     conditions = "10 ms reads, 50 ms writes, 64 KiB values"
     for name, locking, in_flight, strategy in (
         ("blocking, one lock", "global", 1, strategies.blocking),
         (f"{CALLERS} in flight, one lock", "global", CALLERS, strategies.bounded),
         (f"{CALLERS} in flight, a lock per key", "per_key", CALLERS, strategies.bounded),
+        ("the same, answers send the next", "per_key", CALLERS, strategies.chained),
     ):
+        way = _way(strategies.bounded if in_flight == 1 else strategy, calibration_s)
         serial, asked = locking == "global", workload.crud(preload=PRELOADED[locking])
         servers = 1 if serial else in_flight
         disk_s = drawn_disk_s(asked, servers * duration_s)
@@ -77,13 +69,27 @@ def _with_disk(duration_s: float, calibration_s: float) -> Iterator[Rung]:
         # The disk takes what it takes, so behind one lock the bound is reached. The processors'
         # work comes by chance: with many calls in flight some queue there, as MVA says.
         law = bounds.closed_loop if serial else mva.closed_loop
-        predicted = law(in_flight, [disk, trip, *cost.stations()])
+        predicted = law(in_flight, [disk, *way])
         settings = {"read_delay_s": READ_S, "write_delay_s": WRITE_S, "locking": locking}
 
         run = partial(
             run_in_process, strategy, workload=asked, in_flight=in_flight, duration_s=duration_s
         )
         yield _rung(name, conditions, predicted, settings, run)
+
+
+def _way(strategy: strategies.Strategy, calibration_s: float) -> list[Station]:
+    """What a call of this strategy meets beside the disk: both processors, and a way without."""
+    large = workload.crud(preload=PRELOADED["per_key"])
+    with serving(read_delay_s=0, write_delay_s=0, use_asyncio=True) as server:
+        alone = run_in_process(strategies.blocking, server, large, duration_s=calibration_s)
+        loaded = run_in_process(
+            strategy, server, large, in_flight=CALIBRATED_AT, duration_s=calibration_s
+        )
+    cost = cost_of(loaded)
+    # Both processors' work is a part of the round trip, and a station of its own.
+    rest_s = max(0.0, alone.mean_residence_s - cost.client_serial_s - cost.server_serial_s)
+    return [Station("rest of the round trip", rest_s, math.inf), *cost.stations()]
 
 
 def _without_disk(duration_s: float, calibration_s: float) -> Iterator[Rung]:
