@@ -14,6 +14,7 @@
     usl         a line through measured throughputs, with intervals and warnings
     popularity  how unevenly keys are asked for, and the lock of the hottest
     batching    what many operations in one message bring, and where more is waste
+    commits     what one fsync for many writes brings
     processes   what several generators and servers bring, until the cores bind
     burst       thousands of calls at once: when they are answered, and what shedding leaves
     memory      when an unlimited sender reaches a memory ceiling
@@ -27,6 +28,7 @@ from kvstore.model import (
     bounds,
     burst,
     climb,
+    commits,
     laws,
     memory,
     mva,
@@ -48,6 +50,7 @@ __all__ = [
     "bounds",
     "burst",
     "climb",
+    "commits",
     "laws",
     "memory",
     "mva",

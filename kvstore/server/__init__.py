@@ -8,6 +8,7 @@ service, service_async   one call, from request to reply
 front, front_async, back_end   a service that asks another server for every answer
 batch                    a message of many operations, taken apart and put together
 locking, disk, store     where it waits, works, and is kept
+durable, service_durable a store on a real disk, and the service that waits for it
 racing                   stores that look first and write later
 deadlines                whether it is still worth the work
 limits, pool             what is accepted, who runs it

@@ -63,6 +63,8 @@ def parser() -> argparse.ArgumentParser:
     add("--default-limits", "leave gRPC's own caps on calls that wait: a burst loses some",
         action="store_true")  # fmt: skip
     add("--leave-garbage", "leave Python's collector as it is", action="store_true")
+    add("--data-dir", "keep all in this folder: a write is on the disk before it is answered",
+        metavar="FOLDER", default=None)  # fmt: skip
     add("--back-end", "ask this key-value server for every answer, and keep nothing here",
         metavar="HOST:PORT", default=None)  # fmt: skip
     add("--identity", "a word that clients can check; GetServerStatus tells it", default="")
@@ -98,6 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             metadata_work=options.metadata_work,
             default_limits=options.default_limits,
             settle_garbage=not options.leave_garbage,
+            data_dir=options.data_dir,
             back_end=options.back_end,
         )
     except ValueError as wrong:

@@ -103,6 +103,8 @@ def _arguments(settings: ServerSettings) -> list[str]:
         arguments.append("--default-limits")
     if not settings.settle_garbage:
         arguments.append("--leave-garbage")
+    if settings.data_dir is not None:
+        arguments.append(f"--data-dir={settings.data_dir}")
     if settings.back_end is not None:
         arguments.append(f"--back-end={settings.back_end}")
     return arguments

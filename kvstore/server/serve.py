@@ -19,6 +19,7 @@ from kvstore.server.pool import MeasuredPool
 from kvstore.server.reflecting import enable_reflection
 from kvstore.server.service import KeyValueService
 from kvstore.server.service_async import AsyncKeyValueService
+from kvstore.server.service_durable import AsyncDurableService, DurableService
 from kvstore.server.settings import ServerSettings
 from kvstore.server.status import AsyncServerStatusService, Counts, ServerStatusService
 from kvstore.v1 import (
@@ -43,7 +44,7 @@ SERVICES = ("", KEY_VALUE, SERVER_STATUS)
 def serve(settings: ServerSettings, identity: str, on_ready: Ready) -> None:
     """Serve until a signal or `on_ready`'s stop function says so; return when drained.
 
-    Raises `OSError` naming the port when it cannot be had.
+    Raises `OSError` naming the port or the folder when it cannot be had.
     """
     with watched_collector() as collector:
         if settings.use_asyncio:
@@ -67,8 +68,12 @@ def _serve_threads(
         maximum_concurrent_rpcs=settings.max_concurrent_rpcs,
     )
     checks = health.HealthServicer()
-    service = FrontService if settings.back_end else KeyValueService
-    kvstore_pb2_grpc.add_KeyValueServiceServicer_to_server(service(settings, pool, counts), server)
+    service: FrontService | KeyValueService
+    if settings.back_end:
+        service = FrontService(settings, pool, counts)
+    else:
+        service = (DurableService if settings.data_dir else KeyValueService)(settings, pool, counts)
+    kvstore_pb2_grpc.add_KeyValueServiceServicer_to_server(service, server)
     server_status_pb2_grpc.add_ServerStatusServiceServicer_to_server(
         ServerStatusService(settings, identity, counts, collector), server
     )
@@ -84,6 +89,8 @@ def _serve_threads(
     checks.enter_graceful_shutdown()
     server.stop(GRACE_S).wait()
     pool.shutdown(wait=False, cancel_futures=True)
+    if isinstance(service, DurableService):
+        service.close()
 
 
 async def _serve_async(
@@ -103,7 +110,13 @@ async def _serve_async(
         maximum_concurrent_rpcs=settings.max_concurrent_rpcs,
     )
     checks = health.aio.HealthServicer()
-    service = (AsyncFrontService if settings.back_end else AsyncKeyValueService)(settings, counts)
+    service: AsyncFrontService | AsyncKeyValueService
+    if settings.back_end:
+        service = AsyncFrontService(settings, counts)
+    else:
+        service = (AsyncDurableService if settings.data_dir else AsyncKeyValueService)(
+            settings, counts
+        )
     kvstore_pb2_grpc.add_KeyValueServiceServicer_to_server(service, server)
     server_status_pb2_grpc.add_ServerStatusServiceServicer_to_server(
         AsyncServerStatusService(settings, identity, counts, collector), server
@@ -122,7 +135,7 @@ async def _serve_async(
             pass
     await checks.enter_graceful_shutdown()
     await server.stop(GRACE_S)
-    if isinstance(service, AsyncFrontService):
+    if isinstance(service, AsyncFrontService | AsyncDurableService):
         await service.close()
 
 

@@ -63,6 +63,10 @@ class ServerSettings:
     """Leave gRPC's own caps on calls that wait to be taken: a burst loses those above them."""
     settle_garbage: bool = True
     """Keep the collector away from what lives long, and call it less often; see `garbage`."""
+    data_dir: str | None = None
+    """Folder in which every write is on the disk, with fsync, before it is answered; a server
+    started again on it knows them all. `group_commit` then takes in whatever waits, and
+    `write_delay_s` is paid before each transaction. None keeps everything in memory alone."""
     back_end: str | None = None
     """Host and port of another key-value server that this one asks for every answer. It takes
     the place of disk, locks and store: their settings have no effect, and the time of the disk
@@ -97,6 +101,8 @@ class ServerSettings:
             _whole_number("max_streams", self.max_streams, 1, 10_000_000)
         if self.max_concurrent_rpcs is not None:
             _whole_number("max_concurrent_rpcs", self.max_concurrent_rpcs, 1, 10_000_000)
+        if self.data_dir is not None:
+            _folder(self)
         if self.back_end is not None:
             _address("back_end", self.back_end)
 
@@ -109,6 +115,22 @@ def _whole_number(name: str, value: object, lowest: int, highest: int) -> None:
     whole = isinstance(value, int) and not isinstance(value, bool)
     if not whole or not lowest <= value <= highest:  # type: ignore[operator]
         raise ValueError(f"{name} must be a whole number from {lowest} to {highest}, got {value!r}")
+
+
+def _folder(settings: ServerSettings) -> None:
+    if not isinstance(settings.data_dir, str) or not settings.data_dir:
+        raise ValueError(
+            f"data_dir must be the path of a folder, as text, got {settings.data_dir!r}"
+        )
+    if settings.writing != "in_one_step":
+        raise ValueError(
+            "data_dir: one thread writes to the disk and looks as it writes, so writing must be"
+            f" in_one_step, got {settings.writing!r}"
+        )
+    if settings.back_end is not None:
+        raise ValueError(
+            "data_dir and back_end: a server with a back end keeps nothing itself, give one of them"
+        )
 
 
 def _address(name: str, value: object) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from kvstore.server.process import Server, serving
@@ -50,7 +51,8 @@ def serving_sharded(processes: int, **settings: Any) -> Iterator[ShardedServer]:
     Each has a port, an identity and a store of its own, and keeps the keys of one shard; a run
     against what is yielded sends each operation to the server that `shards.shard_of` names for
     its key. The settings are those of `serving`, the same for all; a thread pool of 8 is 8
-    threads in each. All processes end with the block.
+    threads in each, and a `data_dir` gets a folder below it for each, named after its shard and
+    how many there are: another number of shards begins empty. All processes end with the block.
 
     Why not one port for all, which SO_REUSEPORT would allow? The kernel then chooses a server
     for each *connection*, knowing nothing of keys: a client that reconnects finds other data.
@@ -71,5 +73,16 @@ def serving_sharded(processes: int, **settings: Any) -> Iterator[ShardedServer]:
         )
     with ExitStack() as running:
         yield ShardedServer(
-            tuple(running.enter_context(serving(**settings)) for _ in range(processes))
+            tuple(
+                running.enter_context(serving(**_of_shard(shard, processes, settings)))
+                for shard in range(processes)
+            )
         )
+
+
+def _of_shard(shard: int, processes: int, settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings of one of them: two servers cannot write into one folder."""
+    if processes == 1 or not isinstance(settings.get("data_dir"), str):
+        return settings
+    folder = Path(settings["data_dir"]) / f"shard-{shard}-of-{processes}"
+    return {**settings, "data_dir": str(folder)}

@@ -8,6 +8,7 @@ from kvstore.codes import (
     CREATE,
     DEADLINE_EXCEEDED,
     DELETE,
+    INTERNAL,
     INVALID_ARGUMENT,
     NOT_FOUND,
     OK,
@@ -21,6 +22,8 @@ DETAILS = {
     NOT_FOUND: "the key is not known: create it first",
     DEADLINE_EXCEEDED: "too little time was left: nothing was done",
     INVALID_ARGUMENT: "every operation needs a known kind and a key of at least one byte",
+    INTERNAL: "the disk could not be written: whether this was done is not known, and nothing more"
+    " is written until the server is started again",
     RESOURCE_EXHAUSTED: "the values read make a reply over gRPC's limit for one message: ask for"
     " the missing ones again, fewer at a time",
 }

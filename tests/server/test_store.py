@@ -9,6 +9,7 @@ from kvstore.codes import (
     CREATE,
     DEADLINE_EXCEEDED,
     DELETE,
+    INTERNAL,
     INVALID_ARGUMENT,
     NOT_FOUND,
     OK,
@@ -100,6 +101,7 @@ def test_every_refusal_says_what_to_do():
     assert {
         ALREADY_EXISTS,
         DEADLINE_EXCEEDED,
+        INTERNAL,
         INVALID_ARGUMENT,
         NOT_FOUND,
         RESOURCE_EXHAUSTED,

@@ -1,0 +1,225 @@
+"""durable.py: what was answered is in the file, in groups or one by one, and errors have words."""
+
+import random
+import sqlite3
+import threading
+from concurrent.futures import CancelledError
+from typing import Any
+
+import pytest
+
+from kvstore.measure.codes import (
+    ALREADY_EXISTS,
+    CREATE,
+    DELETE,
+    INTERNAL,
+    INVALID_ARGUMENT,
+    NOT_FOUND,
+    OK,
+    RETRIEVE,
+    UPDATE,
+)
+from kvstore.server import process
+from kvstore.server.__main__ import parser
+from kvstore.server.durable import FILE_NAME, DurableStore
+from kvstore.server.settings import ServerSettings
+from kvstore.server.store import Store
+
+HANG_S = 15.0
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """Opens stores on one folder, and closes those that a test left open."""
+    stores = []
+
+    def open_store(**settings: Any) -> DurableStore:
+        chosen = {"data_dir": str(tmp_path / "data"), "write_delay_s": 0.0, **settings}
+        stores.append(DurableStore(ServerSettings(**chosen)))
+        return stores[-1]
+
+    yield open_store
+    for store in stores:
+        store.close()
+
+
+class Gate:
+    """A disk whose first write takes until the gate is opened."""
+
+    def __init__(self) -> None:
+        self.reached, self.opened = threading.Event(), threading.Event()
+
+    def work(self, kind: int) -> None:
+        self.reached.set()
+        assert self.opened.wait(HANG_S)
+
+
+@pytest.mark.parametrize("group_commit", [False, True])
+def test_it_does_what_a_store_in_memory_does_and_knows_it_when_opened_again(group_commit, opened):
+    rng = random.Random(9)
+    keys, memory, durable = (b"", b"a", b"b", b"c"), Store(), opened(group_commit=group_commit)
+    for number in range(60):
+        kinds = bytes(rng.choice((CREATE, RETRIEVE, UPDATE, DELETE, 99)) for _ in range(3))
+        asked = [rng.choice(keys) for _ in kinds]
+        values = [b"%d" % number] * (kinds.count(CREATE) + kinds.count(UPDATE))
+
+        assert memory.apply_columns(kinds, asked, values) == durable.apply_columns(
+            kinds, asked, values
+        )
+        kind, key = rng.choice((CREATE, RETRIEVE, UPDATE, DELETE)), rng.choice(keys)
+        assert memory.apply(kind, key, b"x") == durable.apply(kind, key, b"x")
+    durable.close()
+
+    assert 0 < len(memory)
+    assert memory._values == durable._values == opened()._values
+
+
+def test_the_file_is_set_to_survive_a_loss_of_power(opened):
+    """Killing a process cannot show it: what the system holds in memory survives that."""
+    store = opened()
+    found = {
+        name: store._file.execute(f"pragma {name}").fetchone()[0]
+        for name in ("journal_mode", "synchronous", "locking_mode", "fullfsync")
+    }
+
+    assert {
+        "journal_mode": "wal", "synchronous": 2, "locking_mode": "exclusive", "fullfsync": 1,
+    } == found  # fmt: skip
+
+
+@pytest.mark.parametrize(("group_commit", "commits"), [(False, 11), (True, 2)])
+def test_what_waits_while_one_is_on_the_disk_is_the_next_group(group_commit, commits, opened):
+    store = opened(group_commit=group_commit)
+    store._disk = gate = Gate()
+    said: list[str] = []
+    store._file.set_trace_callback(said.append)
+    writes = [store.write(bytes([CREATE]), [b"0"], [b"v"])]
+    assert gate.reached.wait(HANG_S)
+    writes += [store.write(bytes([CREATE]), [b"%d" % n], [b"v"]) for n in range(1, 11)]
+    before = (store.apply(RETRIEVE, b"0", b""), any(write.done() for write in writes))
+    gate.opened.set()
+
+    assert [(bytes([OK]), [])] * 11 == [write.result(HANG_S) for write in writes]
+    assert ((NOT_FOUND, b""), False) == before  # nobody sees what a crash could take back
+    assert commits == said.count("COMMIT")
+    assert b"v" == store.apply(RETRIEVE, b"7", b"")[1]
+
+
+def test_in_a_group_each_sees_what_was_done_before_it(opened):
+    store = opened(group_commit=True)
+    store._disk = gate = Gate()
+    first = store.write(bytes([CREATE]), [b"other"], [b""])
+    assert gate.reached.wait(HANG_S)
+    asked = [
+        (CREATE, b"k", [b"1"]), (CREATE, b"k", [b"2"]), (UPDATE, b"k", [b"3"]),
+        (RETRIEVE, b"k", []), (DELETE, b"k", []), (UPDATE, b"k", [b"4"]), (7, b"k", []),
+    ]  # fmt: skip
+    writes = [store.write(bytes([kind]), [key], values) for kind, key, values in asked]
+    gate.opened.set()
+
+    assert OK == first.result(HANG_S)[0][0]
+    found = [write.result(HANG_S) for write in writes]
+    assert [OK, ALREADY_EXISTS, OK, OK, OK, NOT_FOUND, INVALID_ARGUMENT] == [s[0] for s, _ in found]
+    assert [b"3"] == found[3][1]
+
+
+def test_who_left_before_his_turn_is_not_written(opened):
+    store = opened(group_commit=False)
+    store._disk = gate = Gate()
+    kept = store.write(bytes([CREATE]), [b"kept"], [b""])
+    assert gate.reached.wait(HANG_S)
+    left = store.write(bytes([CREATE]), [b"left"], [b""])
+    assert left.cancel()
+    assert not kept.cancel()  # the disk has it already, or will
+    gate.opened.set()
+    store.close()
+
+    assert OK == kept.result()[0][0]
+    with pytest.raises(CancelledError):
+        left.result()
+    assert {b"kept": b""} == opened()._values
+
+
+def test_a_disk_that_refuses_is_never_trusted_again(opened, caplog):
+    store = opened(group_commit=True)
+    store.apply(CREATE, b"before", b"1")
+    (pages,) = store._file.execute("pragma page_count").fetchone()
+    store._file.execute(f"pragma max_page_count = {pages}")
+    full = store.apply(CREATE, b"large", bytes(100_000))
+    store._file.execute("pragma max_page_count = 100000")
+
+    assert (INTERNAL, b"") == full
+    assert (b"\x0d\x0d", []) == store.apply_columns(bytes([CREATE, RETRIEVE]), [b"a", b"b"], [b""])
+    assert [(OK, b"1"), (NOT_FOUND, b"")] == [
+        store.apply(RETRIEVE, key, b"") for key in (b"before", b"large")
+    ]
+    assert "database or disk is full" in caplog.text
+    store.close()
+    assert {b"before": b"1"} == opened()._values
+
+
+def test_a_second_server_on_the_folder_is_refused(opened):
+    first = opened()
+    with pytest.raises(OSError, match=r"another server keeps its data in .*: one folder, one"):
+        opened()
+    first.apply(CREATE, b"k", b"v")
+    first.close()
+
+    assert 1 == len(opened())
+
+
+def test_a_damaged_file_is_named(tmp_path, opened):
+    file = tmp_path / "data" / FILE_NAME
+    file.parent.mkdir()
+    file.write_bytes(b"no database at all" * 1000)
+
+    with pytest.raises(OSError, match=rf"{FILE_NAME} is damaged \(.*\): move it away"):
+        opened()
+
+
+def test_a_page_that_was_overwritten_is_found(tmp_path, opened):
+    store = opened()
+    for number in range(40):
+        store.apply(CREATE, b"%d" % number, bytes(500))
+    store.close()
+    file = tmp_path / "data" / FILE_NAME
+    with sqlite3.connect(file) as healthy:
+        (page_bytes,) = healthy.execute("pragma page_size").fetchone()
+    healthy.close()
+    content = bytearray(file.read_bytes())
+    content[2 * page_bytes : 3 * page_bytes] = b"\xff" * page_bytes
+    file.write_bytes(content)
+
+    with pytest.raises(OSError, match=r"is damaged"):
+        opened()
+
+
+def test_a_folder_that_cannot_be_is_named(tmp_path, opened):
+    (tmp_path / "file").write_text("in the way")
+
+    with pytest.raises(OSError, match=r"the folder .*file.data cannot be made: "):
+        opened(data_dir=str(tmp_path / "file" / "data"))
+    (tmp_path / "data" / FILE_NAME).mkdir(parents=True)
+    with pytest.raises(OSError, match=r"cannot be opened and written \(.*\): choose another"):
+        opened()
+
+
+@pytest.mark.parametrize(
+    ("says", "settings"),
+    [
+        ("data_dir must be the path of a folder, as text, got 5", {"data_dir": 5}),
+        ("data_dir must .* got ''", {"data_dir": ""}),
+        ("writing must be in_one_step", {"data_dir": "x", "writing": "read_then_write"}),
+        ("keeps nothing itself", {"data_dir": "x", "back_end": "127.0.0.1:9"}),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(says, settings):
+    with pytest.raises(ValueError, match=says):
+        ServerSettings(**settings)
+
+
+def test_the_command_line_says_the_folder():
+    settings = ServerSettings(data_dir="/some where/else", group_commit=True)
+    understood = parser().parse_args(process._arguments(settings))
+
+    assert (settings.data_dir, True) == (understood.data_dir, understood.group_commit)
