@@ -17,7 +17,6 @@ verdict   was the generator itself the limit?
 summary   the figures people compare, with intervals
 host      on what machine
 fsync     how long the disk takes to have something for certain
-stations, codes, host   the words: where time goes, how calls end, on what machine
 """
 
 from kvstore.collector import Collections

@@ -14,7 +14,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
-from kvstore.measure.codes import CREATE, INTERNAL, OK, RETRIEVE
+from kvstore.codes import CREATE, INTERNAL, OK, RETRIEVE
 from kvstore.server.disk import Disk
 from kvstore.server.settings import ServerSettings
 from kvstore.server.store import CARRY_VALUE, Store

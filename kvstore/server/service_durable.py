@@ -10,8 +10,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 
-from kvstore.measure.codes import RETRIEVE
-from kvstore.measure.stations import StationClock
+from kvstore.codes import RETRIEVE
 from kvstore.server.durable import Answer, DurableStore
 from kvstore.server.pool import MeasuredPool
 from kvstore.server.service import KeyValueService
@@ -19,6 +18,7 @@ from kvstore.server.service_async import AsyncKeyValueService
 from kvstore.server.settings import ServerSettings
 from kvstore.server.status import Counts
 from kvstore.server.store import CARRY_VALUE
+from kvstore.stations import StationClock
 from kvstore.v1 import kvstore_pb2 as pb
 
 _FREE: nullcontext[None] = nullcontext()

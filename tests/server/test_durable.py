@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kvstore.measure.codes import (
+from kvstore.codes import (
     ALREADY_EXISTS,
     CREATE,
     DELETE,
