@@ -267,11 +267,12 @@ def _returned_or_raised(run: Run, watch: Watch, target: Target) -> Run:
     if run.outcome == "interrupted":
         raise RunInterrupted(run)
     if run.outcome == "server gone":
+        silent = ",".join(watch.reach.silent()) or target.address
         again = (
             f"the server at {target.address} ended after {run.window_s:.1f} s of the run."
             " Start it again with `with serving() as server:` and repeat the cell"
             if target.identity is not None
-            else f"nobody answers at {target.address} any more, {run.window_s:.1f} s into the run."
+            else f"nobody answers at {silent} any more, {run.window_s:.1f} s into the run."
             " Start that server again and repeat the run"
         )
         raise ServerGone(f"{again}; what was measured is in the error's `.run`: {run!r}", run)

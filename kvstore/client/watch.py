@@ -11,7 +11,6 @@ from kvstore.client.gate import Gate
 from kvstore.client.reach import Reach
 from kvstore.client.schedule import Schedule
 from kvstore.client.strategies import Strategy
-from kvstore.codes import UNAVAILABLE
 from kvstore.measure.sampler import Sample, Sampler
 
 DRAIN_S = 5.0
@@ -158,7 +157,7 @@ class Watch:
         """Tell a server that has gone, and a strategy that failed, from a run that is complete."""
         if self.outcome != "complete":
             return
-        trouble = _disconnected(self.error) or self._unavailable_at_last()
+        trouble = _disconnected(self.error) or self.reach.unavailable_at_last()
         end_s = time.perf_counter() + (DYING_S if trouble else 0.0)
         while not (gone := self._server_gone(trouble)) and time.perf_counter() < end_s:
             time.sleep(0.01)
@@ -171,12 +170,7 @@ class Watch:
         """By its process where that can be seen, else by its address once calls found nobody."""
         if self.sampler.watches_server:
             return self.sampler.server_gone()
-        return trouble and not self.reach.anyone_listens()
-
-    def _unavailable_at_last(self) -> bool:
-        """Whether the last call to end found no server, as calls do once it has gone."""
-        records = self.client.recorder.array()
-        return bool(len(records)) and records["status"][-1] == UNAVAILABLE
+        return trouble and bool(self.reach.silent())
 
     def _cancel(self, ended: threading.Event) -> None:
         closing = threading.Thread(target=self.client.cancel, daemon=True)

@@ -21,9 +21,9 @@ class Calls:
     def now_s(self) -> float:
         return self.at_s
 
-    def end(self, at_s: float, status: int) -> None:
+    def end(self, at_s: float, status: int, connection: int = 0) -> None:
         self.at_s = at_s
-        self.recorder.record(at_s, at_s, at_s, CREATE, status, 0, 0)
+        self.recorder.record(at_s, at_s, at_s, CREATE, status, 0, 0, connection=connection)
 
 
 @pytest.fixture
@@ -76,3 +76,36 @@ def test_a_run_that_waits_for_answers_is_not_lost(port):
     calls.at_s = 100.0
 
     assert not reach.lost()
+
+
+@pytest.mark.parametrize("gone", [0, 1])
+def test_of_several_servers_each_is_watched_by_itself(gone, port):
+    """The answers of the one that is well hide nothing of the one that is not there."""
+    with socket.create_server(("127.0.0.1", 0)) as well:
+        there = f"127.0.0.1:{well.getsockname()[1]}"
+        addresses = [there, there]
+        addresses[gone] = port.address
+        calls = Calls()
+        reach = Reach(calls, ",".join(addresses))
+        found = []
+        for tenth in range(11):
+            calls.end(tenth * UNREACHED_S / 10, UNAVAILABLE, connection=2 + gone)
+            calls.end(tenth * UNREACHED_S / 10, OK, connection=1 - gone)
+            found.append(reach.lost())
+
+        assert [False] * 10 + [True] == found
+        assert reach.unavailable_at_last()
+        assert [port.address] == reach.silent()
+
+
+def test_one_of_several_that_refuses_and_listens_is_not_lost(port):
+    port.listen()
+    calls = Calls()
+    reach = Reach(calls, f"{port.address},{port.address}")
+    for tenth in range(30):
+        calls.end(tenth * UNREACHED_S / 10, UNAVAILABLE, connection=1)
+        assert not reach.lost()
+    calls.end(tenth * UNREACHED_S / 10, OK, connection=1)
+
+    assert not reach.unavailable_at_last()
+    assert [] == reach.silent()

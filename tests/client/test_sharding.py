@@ -217,6 +217,30 @@ def test_the_end_of_one_server_is_the_end_of_the_run(strategy):
 
 
 @pytest.mark.slow
+def test_the_end_of_one_server_elsewhere_is_the_end_of_the_run(monkeypatch):
+    """Of a server on another machine nothing is known but its address, the second one's too."""
+    monkeypatch.setattr("kvstore.client.servers.local_pid", lambda status: None)
+    with serving_sharded(2, use_asyncio=True, **QUICK) as both:
+        second = both.address.split(",")[1]
+        killed = []
+
+        def kill(sample) -> None:
+            if sample.answered >= 50 and not killed:
+                killed.append(both.pids[1])
+                os.kill(both.pids[1], signal.SIGKILL)
+
+        with pytest.raises(ServerGone, match=f"nobody answers at {second} any more") as gone:
+            load.run(
+                strategies.tasks, both.address, KEPT, in_flight=8, duration_s=30, on_sample=kill,
+                sample_interval_s=0.02,
+            )  # fmt: skip
+
+    assert 1 == len(killed)
+    assert gone.value.run.window_s < 15
+    assert audit(gone.value.run).holds
+
+
+@pytest.mark.slow
 def test_one_server_that_is_another_is_found_out(both):
     first, _ = both.identity.split(",")
     with pytest.raises(WrongServer, match="'another' was started"):
