@@ -6,6 +6,7 @@ import math
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from kvstore.client import NotEnoughMemory, load, pacing, run_in_process, strategies
@@ -16,6 +17,7 @@ from kvstore.client.part import WHOLE, Part
 from kvstore.client.workload import Workload
 from kvstore.lifeline import end_with_parent
 from kvstore.measure.audit import audit
+from kvstore.measure.journal import Journal
 from kvstore.measure.run import Run
 from kvstore.measure.sampler import Sample
 from kvstore.measure.summary import summary
@@ -58,6 +60,7 @@ def parser() -> argparse.ArgumentParser:
     add("--identity", default=None, help="what the server must say it is")
     add("--sample-interval-s", type=float, default=0.25, help=argparse.SUPPRESS)
     add("--part", type=Part.parse, default=WHOLE, help=argparse.SUPPRESS)
+    add("--journal", type=Path, default=None, help=argparse.SUPPRESS)
     add("--end-with-parent", type=int, default=None, metavar="PID",
         help="end with this parent, and print samples as JSON lines for it")  # fmt: skip
     return parse
@@ -117,6 +120,7 @@ def _run(options: argparse.Namespace, for_parent: bool, gate: Gate) -> Run:
         due_times=None if rate is None else part.due_times(pacing.constant_rate(rate)),
         part=part,
         gate=gate if for_parent else None,
+        journal=None if options.journal is None else Journal(options.journal),
         **settings,
     )
 

@@ -28,6 +28,7 @@ from kvstore.client.workload import Operations, Workload
 from kvstore.collector import watched_collector
 from kvstore.measure.collected import with_server
 from kvstore.measure.host import describe_host
+from kvstore.measure.journal import Journal
 from kvstore.measure.recorder import MOST_OPERATIONS
 from kvstore.measure.run import Run
 from kvstore.measure.sampler import Sampler
@@ -73,6 +74,7 @@ def run(
     settle_garbage: bool = True,
     part: Part = WHOLE,
     gate: Gate | None = None,
+    journal: Journal | None = None,
     **options: Any,
 ) -> Run:
     """Make calls until the duration or the count is up; return once every one has ended.
@@ -89,7 +91,8 @@ def run(
     once. Strategies with callers of their own know it: `threads` and `tasks`.
 
     One of several generators that make a run together is told its `part`, whose keys no other
-    asks for. When all is ready it waits at the `gate`; the clock counts from its opening.
+    asks for. When all is ready it waits at the `gate`; the clock counts from its opening. Its
+    `journal` keeps a copy of the records, should it be killed.
 
     Raises:
         ValueError: a setting makes no sense.
@@ -135,7 +138,7 @@ def run(
             connections=connections,
             on_start=sampler.start_over,
         )
-        watch = Watch(client, sampler, target.address, memory_ceiling_bytes, gate)
+        watch = Watch(client, sampler, target.address, memory_ceiling_bytes, gate, journal)
         schedule = Schedule(
             operations, clock=client.now_s, due_times=due_times, guard=watch.admit, **limits
         )

@@ -22,6 +22,7 @@ from kvstore.client.watch import OnSample
 from kvstore.client.workload import Workload
 from kvstore.lifeline import child
 from kvstore.measure.host import available_memory_bytes
+from kvstore.measure.journal import kept_in
 from kvstore.measure.run import Run
 
 
@@ -64,7 +65,8 @@ def run_in_process(
         ValueError: a setting makes no sense, or is too small to be shared out.
         NotEnoughMemory: less than the ceiling is free for each client and for the server, so
             the attempt could hurt the machine.
-        RunFailed: also when a generator was killed; `.run` then lacks its calls, and says so.
+        RunFailed: also when one of several generators was killed; `.run` then has its calls up to
+            its last sample, and says how many it lacks.
         and whatever `load.run` raises.
     """
     shares = parts(processes)
@@ -104,6 +106,7 @@ def run_in_process(
                 "calls": calls if calls is None else part.count(calls),
                 "part": part if processes > 1 else None,
                 "save": path,
+                "journal": _journal_of(path) if processes > 1 else None,
             }
             commands.append([strategy.__name__, target.address, *_flags({**whole, **own})])
         if processes == 1:
@@ -112,8 +115,9 @@ def run_in_process(
         with ServerCount(target) as count:
             generators = _looked_on(commands, **looking, before_all=count.begin)
             runs = [_saved(path) for path in paths]
+            kept = [kept_in(_journal_of(path)) for path in paths]
             asked = {"workload": workload.as_dict(), "calls": calls}
-            return together(generators, runs, count, asked)
+            return together(generators, runs, kept, count, asked)
 
 
 def _flags(options: Mapping[str, object]) -> list[str]:
@@ -136,6 +140,10 @@ def _looked_on(commands: Sequence[Sequence[str]], **looking: Any) -> Generators:
         generators = Generators(children, **looking)
         generators.look_on()
     return generators
+
+
+def _journal_of(path: Path) -> Path:
+    return path.with_suffix(".journal")
 
 
 def _saved(path: Path) -> Run | None:

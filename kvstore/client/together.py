@@ -6,13 +6,16 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from kvstore.client.channel import Target
 from kvstore.client.generators import Generator, Generators, not_begun
 from kvstore.client.load import RunFailed, RunInterrupted, ServerGone
 from kvstore.client.servers import reached
 from kvstore.client.telling import status_after, told
 from kvstore.measure.merge import merge
-from kvstore.measure.run import Run
+from kvstore.measure.run import NO_CPU, Run
 
 LOST = "lost"
 """How the account names the end of a generator that left no run behind."""
@@ -51,15 +54,21 @@ class ServerCount:
 
 
 def together(
-    generators: Generators, runs: Sequence[Run | None], count: ServerCount, asked: Mapping[str, Any]
+    generators: Generators,
+    runs: Sequence[Run | None],
+    kept: Sequence[npt.NDArray[np.void]],
+    count: ServerCount,
+    asked: Mapping[str, Any],
 ) -> Run:
     """The run that these are parts of, None standing for a generator that left none.
 
-    Its settings name the `processes`, and under `generators` how each ended, what it sent and
-    what is recorded of it. `asked` are the settings of the whole.
+    Of such a one there is what its journal `kept`. The run's settings name the `processes`, and
+    under `generators` how each ended, what it sent and what is recorded of it. `asked` are the
+    settings of the whole.
 
-    Raises as `load.run` does. A generator that was killed takes its records with it: then
-    `RunFailed` says how many calls it had sent at its last sign of life.
+    Raises as `load.run` does. When a generator was killed, `RunFailed` says how many calls it had
+    sent at its last sign of life, and how many of them are recorded. Should all be killed, nobody
+    is left to tell how the run was made, and the records are lost.
     """
     there = [run for run in runs if run is not None]
     if not there or not generators.began:
@@ -67,7 +76,13 @@ def together(
             raise KeyboardInterrupt  # before the run began: there is nothing to account for
         first = generators.failed_first or generators.all[0]
         raise not_begun(first.said, first.child.popen.returncode)
-    merged = merge(there)
+    merged = merge(
+        [
+            run or _left(there[0], records)
+            for run, records in zip(runs, kept, strict=True)
+            if run is not None or len(records)
+        ]
+    )
     lost = [each for each, run in zip(generators.all, runs, strict=True) if run is None]
     outcome = "failed" if lost and merged.outcome != "server gone" else merged.outcome
     merged = dataclasses.replace(
@@ -79,7 +94,8 @@ def together(
             **asked,
             "processes": len(runs),
             "generators": [
-                _account(each, run) for each, run in zip(generators.all, runs, strict=True)
+                _account(each, run, len(records))
+                for each, run, records in zip(generators.all, runs, kept, strict=True)
             ],
         },
     )
@@ -94,27 +110,44 @@ def together(
     return merged
 
 
-def _account(generator: Generator, run: Run | None) -> dict[str, Any]:
+def _left(other: Run, records: npt.NDArray[np.void]) -> Run:
+    """What is left of a generator that was killed, in the words of another of the same run.
+
+    The other has the same limit in flight, or one call more or less. Calls that were sent and have
+    no record are in the account alone: nobody knows when they were sent.
+    """
+    return dataclasses.replace(
+        other,
+        records=records,
+        issued=len(records),
+        operations_sent=None,
+        window_s=float(records["done_s"].max()),
+        outcome="failed",
+        samples=other.samples.iloc[:0],
+        client_cpu=NO_CPU,
+        connections=0,
+        connect_s=(),
+    )
+
+
+def _account(generator: Generator, run: Run | None, kept: int) -> dict[str, Any]:
     """How one generator ended, the calls it sent (at least), and those that are recorded."""
     if run is not None:
         return {"outcome": run.outcome, "issued": run.issued, "recorded": len(run.records)}
     issued = 0 if generator.sample is None else int(generator.sample.issued)
-    return {"outcome": LOST, "issued": issued, "recorded": 0}
+    return {"outcome": LOST, "issued": max(issued, kept), "recorded": kept}
 
 
 def _without(lost: Sequence[Generator], generators: Generators, run: Run) -> str:
     words = []
-    for each in lost:
-        sent = answered = elapsed_s = 0.0
-        if each.sample is not None:
-            sent, answered, elapsed_s = (
-                each.sample.issued, each.sample.answered, each.sample.elapsed_s
-            )  # fmt: skip
-        words.append(
-            f"generator {generators.all.index(each) + 1} of {len(generators.all)} ended with exit"
-            f" status {each.child.popen.returncode} and took its records with it: at"
-            f" {elapsed_s:.1f} s it had sent {sent:,.0f} calls, {answered:,.0f} of them answered"
-        )
+    for each, account in zip(generators.all, run.settings["generators"], strict=True):
+        if each in lost:
+            elapsed_s = 0.0 if each.sample is None else each.sample.elapsed_s
+            words.append(
+                f"generator {generators.all.index(each) + 1} of {len(generators.all)} ended with"
+                f" exit status {each.child.popen.returncode}: at {elapsed_s:.1f} s it had sent"
+                f" {account['issued']:,} calls, and {account['recorded']:,} are recorded"
+            )
     counted = run.server["operations"]
     if counted is not None:
         words.append(

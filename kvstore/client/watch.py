@@ -11,6 +11,7 @@ from kvstore.client.gate import Gate
 from kvstore.client.reach import Reach
 from kvstore.client.schedule import Schedule
 from kvstore.client.strategies import Strategy
+from kvstore.measure.journal import Journal
 from kvstore.measure.sampler import Sample, Sampler
 
 DRAIN_S = 5.0
@@ -34,6 +35,7 @@ class Watch:
         address: str,
         ceiling_bytes: float,
         gate: Gate | None = None,
+        journal: Journal | None = None,
     ) -> None:
         self.client = client
         self.sampler = sampler
@@ -43,6 +45,7 @@ class Watch:
         self.elapsed_s = 0.0
         self._ceiling_bytes = ceiling_bytes
         self._gate = gate
+        self._journal = journal
         self._began = gate is None
         """Whether the clock runs that counts: several generators start it together."""
 
@@ -136,6 +139,8 @@ class Watch:
             self._sample(on_sample)
 
     def _sample(self, on_sample: OnSample | None) -> None:
+        if self._journal is not None:
+            self._journal.keep(self.client.recorder)
         answered = len(self.client.recorder)
         sample = self.sampler.look(self.client.now_s(), self.client.issued, answered)
         if on_sample is not None:

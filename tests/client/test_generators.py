@@ -117,9 +117,12 @@ def test_a_generator_that_is_killed_ends_the_run_and_is_named(server):
     assert "failed" == run.outcome
     assert run.window_s < LONG_S / 2
     assert audit(run).holds
-    assert ("interrupted", run.issued, run.issued) == tuple(there.values())
-    assert ("lost", 0) == (lost["outcome"], lost["recorded"])
-    assert sum(run.server["operations"].values()) >= there["recorded"]
+    assert ("interrupted", there["recorded"]) == (there["outcome"], there["issued"])
+    assert "lost" == lost["outcome"]
+    assert 0 < lost["recorded"] <= lost["issued"]
+    assert run.issued == there["recorded"] + lost["recorded"]
+    assert 2 == len(set(run.records["connection"])), "those of both are told apart"
+    assert sum(run.server["operations"].values()) >= run.issued
     assert f"{run.records['operations'].sum():,} are recorded" in str(failed.value)
     assert f"it had sent {lost['issued']:,} calls" in str(failed.value)
 
