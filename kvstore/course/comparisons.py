@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Protocol, runtime_checkable
 
-from kvstore.course import agreement, progress, rendering
+from kvstore.course import agreement, progress, rendering, units
 from kvstore.course.claims import Claim
 from kvstore.course.predictions import HasValue
 
@@ -127,6 +127,10 @@ def compare(
     shown all the same, marked as not predicted. Compared again, the first result is
     the one that progress remembers.
 
+    All must be in one unit: of model and question times are converted, and calls are taken for
+    operations where each call of the run carried one. `units.UnitError` otherwise, and nothing
+    is closed.
+
     `main=True` marks a comparison that the lesson stands for: `course.py run` lists it with
     measured/model and its band, 10 %, or 20 % where `binds="cpu"`. `why` is a claim of this
     lesson that tells the cause when it lies outside; one that does not hold explains nothing.
@@ -137,6 +141,14 @@ def compare(
     source = measured if isinstance(measured, HasThroughput) else run
     number = _number(measured)
     held = progress.ask(question_id)
+    reason = str(getattr(model, "reason", ""))
+    unit = held.unit or getattr(model, "unit", None) or units.CALLS
+    per_call = units.operations_in_a_call(source)
+    if isinstance(measured, HasThroughput):
+        given = units.OPERATIONS
+        number *= units.factor(given, unit, "a run given as it is, its throughput,", per_call)
+    if isinstance(model, HasValue):
+        model = model.value * units.factor(model.unit, unit, "the model's prediction", per_call)
     question = progress.reveal(
         question_id,
         number,
@@ -145,13 +157,13 @@ def compare(
     )
     made = Comparison(
         question_id,
-        unit=question.unit or getattr(model, "unit", None) or "calls/s",
+        unit=unit,
         measured=number,
         yours=question.value,
-        model=model.value if isinstance(model, HasValue) else model,
+        model=model,
         attempt=question.attempt,
         late=held.value is not None and question.value is None,
-        reason=str(getattr(model, "reason", "")),
+        reason=reason,
         main=main,
         binds=binds,
         why=why.sentence if why else "",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from kvstore.course import progress, rendering
+from kvstore.course import progress, rendering, units
 
 
 class PredictionError(ValueError):
@@ -63,7 +63,8 @@ def predict(
 
     Once the run has begun or was compared, only the number that is already committed
     is accepted: another one is refused on the page and the earlier one stands. A
-    prediction of the model may be given as it is. PredictionError when `value` is not
+    prediction of the model may be given as it is: its times are converted, and its calls
+    taken for operations, one in each. PredictionError when `value` is not
     a number above zero.
     """
     if value is None:
@@ -88,12 +89,10 @@ def again(question_id: str) -> None:
 
 def _checked(value: object, unit: str) -> float:
     if isinstance(value, HasValue):
-        if value.unit != unit:
-            raise PredictionError(
-                f"the question asks for {unit}, but the prediction is in {value.unit}: "
-                "predict the quantity that the question names"
-            )
-        value = value.value
+        try:
+            value = value.value * units.factor(value.unit, unit, "the prediction")
+        except units.UnitError as other:
+            raise PredictionError(str(other)) from None
     if isinstance(value, str):
         raise PredictionError(
             f"a prediction is a number of {unit}, got the text {value!r}: "

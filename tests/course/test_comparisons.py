@@ -7,6 +7,7 @@ import pytest
 from made_runs import staircase
 
 from kvstore.course import claims, compare, comparisons, predict, progress
+from kvstore.course.units import UnitError
 from kvstore.model import Prediction
 
 
@@ -131,3 +132,47 @@ def test_a_claim_that_does_not_hold_explains_nothing(page):
 def test_a_main_comparison_needs_a_model(page):
     with pytest.raises(ValueError, match=r"01\.mix: a main comparison needs the model"):
         compare("01.mix", 25.0, main=True)
+
+
+@pytest.mark.parametrize(
+    ("asked", "model", "shown"),
+    [
+        ("calls/s", Prediction(24.0, "operations/s", ""), 24.0),
+        ("ms", Prediction(0.024, "s", ""), 24.0),
+        ("s", Prediction(24_000.0, "ms", ""), 24.0),
+        ("times", Prediction(24.0, "times", ""), 24.0),
+    ],
+)
+def test_the_model_is_brought_to_the_unit_of_the_question(page, asked, model, shown):
+    predict("01.mix", None, unit=asked)
+
+    comparison = compare("01.mix", 25.0, model)
+
+    assert (asked, pytest.approx(shown)) == (comparison.unit, comparison.model)
+
+
+def test_a_model_of_another_quantity_is_refused_and_nothing_is_closed(page):
+    predict("01.mix", 20)
+
+    with pytest.raises(UnitError, match="asks for calls/s, but the model's prediction is in s"):
+        compare("01.mix", 25.0, Prediction(0.024, "s", ""))
+    assert predict("01.mix", 21).status == "kept"
+
+
+def test_a_run_is_no_time(page):
+    predict("01.one_call", None, unit="ms")
+
+    with pytest.raises(UnitError, match="asks for ms, but a run given as it is, its throughput,"):
+        compare("01.one_call", staircase())
+
+
+def test_calls_of_many_operations_are_no_operations(page):
+    batches = dataclasses.replace(staircase(), operations_sent=8 * staircase().issued)
+    predict("05.window", None)
+    predict("05.peak", None, unit="operations/s")
+
+    with pytest.raises(UnitError, match="a call of this run carried 8 operations"):
+        compare("05.window", batches)
+    with pytest.raises(UnitError, match="the model's prediction is in calls/s"):
+        compare("05.peak", batches, Prediction(10.0, "calls/s", ""))
+    assert compare("05.peak", batches).measured == batches.throughput_per_s

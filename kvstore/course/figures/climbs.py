@@ -43,7 +43,7 @@ def throughput_in_climb(
                 ax.plot(data.index, data[f"{name}: simulated (calls/s)"], **CROSS)
         _lines(ax, runs, stations, climb.throughput_per_s)
         _name_the_crosses(ax, simulated)
-        ax.set(xlabel="elapsed (s)", ylabel="throughput, X (calls/s)", xlim=(0.0, None))
+        ax.set(xlabel="elapsed (s)", ylabel="answered, X (calls/s)", xlim=(0.0, None))
         ax.set_ylim(bottom=0.0)
         style.key_above(ax)
     return ax

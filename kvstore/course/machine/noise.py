@@ -81,10 +81,10 @@ def noise(groups: Mapping[str, Sequence[Run]]) -> Noise:
 
 
 def repeats(groups: Mapping[str, Sequence[Run]]) -> pd.DataFrame:
-    """Each run's throughput in calls/s, one row for each group, with its median."""
+    """Each run's throughput in operations/s, one row for each group, with its median."""
     table = pd.DataFrame(
         {
-            f"{name} (calls/s)": pd.Series([run.throughput_per_s for run in runs])
+            f"{name} (operations/s)": pd.Series([run.throughput_per_s for run in runs])
             for name, runs in groups.items()
         }
     )

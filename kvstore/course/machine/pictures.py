@@ -95,10 +95,12 @@ def draw_repeats(groups: Mapping[str, Sequence[Run]], *, ax: Axes | None = None)
             turns = [1 + place + len(groups) * turn for turn in range(len(rates))]
             marker, colour, dashes = style.look(place)
             ax.plot(turns, rates, marker, label=name, color=colour, markeredgecolor="black")
-            median = float(table.loc[f"{name} (calls/s)", "median"])  # type: ignore[arg-type]
+            median = float(table.loc[f"{name} (operations/s)", "median"])  # type: ignore[arg-type]
             ax.axhline(median, linestyle=dashes, linewidth=2, color=colour)
         highest = max(run.throughput_per_s for runs in groups.values() for run in runs)
-        ax.set(xlabel="turn (number)", ylabel="throughput\n(calls/s)", ylim=(0, 1.15 * highest))
+        ax.set(
+            xlabel="turn (number)", ylabel="throughput\n(operations/s)", ylim=(0, 1.15 * highest)
+        )
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         style.key_above(ax)
     return ax
