@@ -9,6 +9,7 @@ import pytest
 
 from kvstore.client.channel import ServerNotReached
 from kvstore.codes import CREATE
+from kvstore.course.stories import pictures
 from kvstore.course.stories.replicated_log import (
     CommitIndex,
     EntryRefused,
@@ -102,6 +103,19 @@ class TestReplicate:
         assert acks["commit_index"].is_monotonic_increasing
         for row, commit_index in enumerate(acks["commit_index"], start=1):
             assert set(range(1, commit_index + 1)) <= set(acks["index"][:row])
+
+    def test_the_table_of_acknowledgements_says_what_is_committed_and_names_its_units(
+        self, follower
+    ):
+        copy = replicate(a_log(30, long_every=5), follower, window=10)
+
+        table = pictures.acknowledged(copy, most=30)
+
+        assert all("(" in name for name in table if name not in ("entry", "is committed"))
+        assert [1, 30] == [table.index[0], table.index[-1]]
+        late = table["entry"] > table["committed up to (entry)"]
+        assert (late == ~table["is committed"]).all()
+        assert late.any()
 
     def test_what_a_broken_stream_leaves_unknown_is_sent_again(self, follower):
         log = a_log(30)

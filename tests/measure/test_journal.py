@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from kvstore.measure.codes import OK, RETRIEVE
+from kvstore.codes import OK, RETRIEVE
 from kvstore.measure.journal import Journal, kept_in
 from kvstore.measure.recorder import CALL, Recorder
 

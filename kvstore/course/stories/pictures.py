@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 
 import matplotlib.pyplot as plt
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
@@ -177,3 +178,18 @@ def stored_and_committed(copy: Replication, *, most: int = 60, ax: Axes | None =
         ax.set_ylim(bottom=0.0)
         style.key_above(ax)
     return ax
+
+
+def acknowledged(copy: Replication, *, most: int = 12) -> pd.DataFrame:
+    """The first acknowledgements as they came, and up to which entry all were there then."""
+    acks = copy.acks.head(most)
+    return pd.DataFrame(
+        {
+            "entry": acks["index"].to_numpy(),
+            "sent (ms)": 1e3 * acks["sent_s"].to_numpy(),
+            "acknowledged (ms)": 1e3 * acks["acked_s"].to_numpy(),
+            "committed up to (entry)": acks["commit_index"].to_numpy(),
+            "is committed": (acks["index"] <= acks["commit_index"]).to_numpy(),
+        },
+        index=pd.RangeIndex(1, len(acks) + 1, name="acknowledged as number"),
+    ).round(2)
