@@ -15,6 +15,7 @@
     popularity  how unevenly keys are asked for, and the lock of the hottest
     batching    what many operations in one message bring, and where more is waste
     commits     what one fsync for many writes brings
+    quorum      the w-th fastest of n servers, and how often there are w
     processes   what several generators and servers bring, until the cores bind
     burst       thousands of calls at once: when they are answered, and what shedding leaves
     memory      when an unlimited sender reaches a memory ceiling
@@ -36,6 +37,7 @@ from kvstore.model import (
     overload,
     popularity,
     processes,
+    quorum,
     retries,
     simulate,
     stalls,
@@ -58,6 +60,7 @@ __all__ = [
     "overload",
     "popularity",
     "processes",
+    "quorum",
     "retries",
     "service_time_s",
     "simulate",

@@ -65,8 +65,10 @@ def parser() -> argparse.ArgumentParser:
     add("--leave-garbage", "leave Python's collector as it is", action="store_true")
     add("--data-dir", "keep all in this folder: a write is on the disk before it is answered",
         metavar="FOLDER", default=None)  # fmt: skip
-    add("--back-end", "ask this key-value server for every answer, and keep nothing here",
-        metavar="HOST:PORT", default=None)  # fmt: skip
+    add("--back-end", "ask this key-value server for every answer, and keep nothing here; several,"
+        " with commas between, are replicas", metavar="HOST:PORT", default=None)  # fmt: skip
+    add("--write-quorum", "how many replicas must have answered a write before it is answered",
+        default=None, **number)  # fmt: skip
     add("--identity", "a word that clients can check; GetServerStatus tells it", default="")
     add("--end-with-parent", "end when standard input closes or this process is gone",
         type=int, metavar="PID", default=None)  # fmt: skip
@@ -102,6 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             settle_garbage=not options.leave_garbage,
             data_dir=options.data_dir,
             back_end=options.back_end,
+            write_quorum=options.write_quorum,
         )
     except ValueError as wrong:
         parse.error(str(wrong))

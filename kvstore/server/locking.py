@@ -157,6 +157,10 @@ class AsyncKeyLocks:
                 await held.enter_async_context(self._writing(key))
             yield
 
+    def waiting(self, key: bytes) -> bool:
+        """Whether somebody writes this key, or waits to."""
+        return key in self._writers
+
     @asynccontextmanager
     async def _writing(self, key: bytes) -> AsyncIterator[None]:
         lock, users = self._writers.get(key) or (asyncio.Lock(), 0)

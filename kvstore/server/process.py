@@ -107,6 +107,8 @@ def _arguments(settings: ServerSettings) -> list[str]:
         arguments.append(f"--data-dir={settings.data_dir}")
     if settings.back_end is not None:
         arguments.append(f"--back-end={settings.back_end}")
+    if settings.write_quorum is not None:
+        arguments.append(f"--write-quorum={settings.write_quorum}")
     return arguments
 
 

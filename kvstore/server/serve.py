@@ -17,6 +17,7 @@ from kvstore.server.headers import interceptors
 from kvstore.server.limits import channel_options
 from kvstore.server.pool import MeasuredPool
 from kvstore.server.reflecting import enable_reflection
+from kvstore.server.replicated import ReplicatedService
 from kvstore.server.service import KeyValueService
 from kvstore.server.service_async import AsyncKeyValueService
 from kvstore.server.service_durable import AsyncDurableService, DurableService
@@ -111,7 +112,9 @@ async def _serve_async(
     )
     checks = health.aio.HealthServicer()
     service: AsyncFrontService | AsyncKeyValueService
-    if settings.back_end:
+    if settings.write_quorum:
+        service = ReplicatedService(settings, counts)
+    elif settings.back_end:
         service = AsyncFrontService(settings, counts)
     else:
         service = (AsyncDurableService if settings.data_dir else AsyncKeyValueService)(
@@ -135,7 +138,7 @@ async def _serve_async(
             pass
     await checks.enter_graceful_shutdown()
     await server.stop(GRACE_S)
-    if isinstance(service, AsyncFrontService | AsyncDurableService):
+    if isinstance(service, AsyncFrontService | AsyncDurableService | ReplicatedService):
         await service.close()
 
 

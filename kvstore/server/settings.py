@@ -70,7 +70,10 @@ class ServerSettings:
     back_end: str | None = None
     """Host and port of another key-value server that this one asks for every answer. It takes
     the place of disk, locks and store: their settings have no effect, and the time of the disk
-    is the time at the back end."""
+    is the time at the back end. Several, with commas between, are replicas of one another."""
+    write_quorum: int | None = None
+    """How many of the back ends must have answered a write before it is answered; see
+    `replicated`. None for a back end that is alone."""
 
     def __post_init__(self) -> None:
         for name in ("read_delay_s", "write_delay_s", "time_needed_s"):
@@ -103,8 +106,8 @@ class ServerSettings:
             _whole_number("max_concurrent_rpcs", self.max_concurrent_rpcs, 1, 10_000_000)
         if self.data_dir is not None:
             _folder(self)
-        if self.back_end is not None:
-            _address("back_end", self.back_end)
+        if self.back_end is not None or self.write_quorum is not None:
+            _back_ends(self)
 
     def as_dict(self) -> dict[str, Any]:
         """The settings by name, ready for JSON."""
@@ -133,10 +136,27 @@ def _folder(settings: ServerSettings) -> None:
         )
 
 
-def _address(name: str, value: object) -> None:
-    host, _, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
-    if not host or not port.isdigit():
+def _back_ends(settings: ServerSettings) -> None:
+    told, quorum = settings.back_end, settings.write_quorum
+    addresses = told.split(",") if isinstance(told, str) else [""]
+    for address in addresses if told is not None else ():
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdigit():
+            raise ValueError(
+                f"back_end must be host:port, such as 127.0.0.1:40123, got {told!r}: of a server"
+                " from `with serving() as other:` it is `other.address`"
+            )
+    if quorum is None:
+        if len(addresses) > 1:
+            raise ValueError(
+                f"{len(addresses)} back ends: write_quorum says how many of them must have a write"
+            )
+        return
+    if told is None:
+        raise ValueError("write_quorum counts back ends, and back_end names none")
+    _whole_number("write_quorum", quorum, 1, len(addresses))
+    if not settings.use_asyncio:
         raise ValueError(
-            f"{name} must be host:port, such as 127.0.0.1:40123, got {value!r}: of a server from"
-            " `with serving() as other:` it is `other.address`"
+            "write_quorum needs use_asyncio=True: a thread for each replica of each call is not"
+            " on offer"
         )

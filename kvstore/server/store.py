@@ -14,6 +14,7 @@ from kvstore.codes import (
     OK,
     RESOURCE_EXHAUSTED,
     RETRIEVE,
+    UNAVAILABLE,
     UPDATE,
 )
 
@@ -24,6 +25,7 @@ DETAILS = {
     INVALID_ARGUMENT: "every operation needs a known kind and a key of at least one byte",
     INTERNAL: "the disk could not be written: whether this was done is not known, and nothing more"
     " is written until the server is started again",
+    UNAVAILABLE: "too few replicas have answered: whether this was done is not known",
     RESOURCE_EXHAUSTED: "the values read make a reply over gRPC's limit for one message: ask for"
     " the missing ones again, fewer at a time",
 }

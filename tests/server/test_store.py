@@ -15,6 +15,7 @@ from kvstore.codes import (
     OK,
     RESOURCE_EXHAUSTED,
     RETRIEVE,
+    UNAVAILABLE,
     UPDATE,
 )
 from kvstore.server.store import DETAILS, Store
@@ -105,6 +106,7 @@ def test_every_refusal_says_what_to_do():
         INVALID_ARGUMENT,
         NOT_FOUND,
         RESOURCE_EXHAUSTED,
+        UNAVAILABLE,
     } == set(DETAILS)
 
 

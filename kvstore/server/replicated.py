@@ -1,0 +1,161 @@
+"""A front that keeps its data on several servers: a write is answered when enough have it.
+
+There is one front, and it sets the order: all replicas get the operations of one key in the same
+order, each at its own pace, so they answer alike. A slow one lags behind, and no write that was
+answered waits for it. A replica that missed a write is asked nothing more: what would bring
+it up to date again (a log, as in Raft) and what would choose another front are not here.
+"""
+
+import asyncio
+import itertools
+import logging
+from contextlib import nullcontext
+from typing import Any, Final
+
+import grpc
+
+from kvstore.codes import (
+    ALREADY_EXISTS,
+    CREATE,
+    DELETE,
+    INVALID_ARGUMENT,
+    NOT_FOUND,
+    OK,
+    RETRIEVE,
+    UNAVAILABLE,
+    UPDATE,
+)
+from kvstore.server.back_end import OPTIONS, PATIENCE_S, methods
+from kvstore.server.locking import AsyncKeyLocks
+from kvstore.server.service_async import AsyncKeyValueService
+from kvstore.server.settings import ServerSettings
+from kvstore.server.status import Counts
+from kvstore.stations import StationClock
+from kvstore.v1 import kvstore_pb2 as pb
+
+ANSWERS: Final = frozenset({OK, INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS})
+"""What a store says. Any other status is none of its answers: nobody knows what was done."""
+CATCH_UP_S: Final = 1.0
+"""Seconds that slow replicas get for writes under way when the front stops."""
+_FREE: Final[nullcontext[None]] = nullcontext()
+
+
+class Replica:
+    """One of the servers behind, and the order in which it is told of each key."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.lost = False
+        """Whether it missed a write."""
+        self._order = AsyncKeyLocks(through_disk=True)
+        channel = grpc.aio.insecure_channel(address, options=OPTIONS)
+        self._methods = methods(channel)
+        self.close = channel.close
+
+    def lags(self, key: bytes) -> bool:
+        """Whether a write of this key is under way to it."""
+        return self._order.waiting(key)
+
+    async def read(self, key: bytes) -> tuple[int, bytes]:
+        """Status and value, after all writes of the key that were under way before."""
+        async with self._order.holding(CREATE, key) if self.lags(key) else _FREE:
+            try:
+                reply = await self._methods[RETRIEVE](
+                    pb.RetrieveRequest(key=key), timeout=PATIENCE_S
+                )
+            except grpc.aio.AioRpcError as error:
+                return int(error.code().value[0]), b""
+            return OK, reply.value
+
+    async def write(self, kind: int, key: bytes, value: bytes) -> int:
+        """The status, once its turn has come and it has answered."""
+        async with self._order.holding(kind, key):
+            if self.lost:
+                return UNAVAILABLE
+            try:
+                await self._methods[kind](_request(kind, key, value), timeout=PATIENCE_S)
+            except grpc.aio.AioRpcError as error:
+                status = int(error.code().value[0])
+                if status not in ANSWERS and not self.lost:
+                    self.lost = True
+                    logging.getLogger(__name__).warning(
+                        "the replica at %s missed a write and is asked nothing more: %s",
+                        self.address, error.details(),
+                    )  # fmt: skip
+                return status
+            return OK
+
+
+class ReplicatedService(AsyncKeyValueService):
+    """Sends each write to all replicas and answers when `write_quorum` of them have answered.
+
+    A read asks one replica, in turn, and if it cannot be reached the next one. It needs no
+    quorum: the front knows which of them lag behind on this key, and prefers the others.
+    """
+
+    def __init__(self, settings: ServerSettings, counts: Counts) -> None:
+        super().__init__(settings, counts)
+        assert settings.back_end is not None
+        assert settings.write_quorum is not None
+        self._group_commit = self._at_once = False
+        self._replicas = [Replica(address) for address in settings.back_end.split(",")]
+        self._quorum = settings.write_quorum
+        self._turns = itertools.count()
+        self._under_way: set[asyncio.Task[int]] = set()
+
+    async def close(self) -> None:
+        """Give slow replicas a moment for what callers were told is done, and leave them."""
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=CATCH_UP_S)
+        for replica in self._replicas:
+            await replica.close()
+
+    async def _apply(
+        self, kind: int, key: bytes, value: bytes, clock: StationClock
+    ) -> tuple[int, bytes]:
+        if kind == RETRIEVE:
+            answer = await self._read(key)
+        elif kind in (CREATE, UPDATE, DELETE):
+            answer = await self._write(kind, key, value), b""
+        else:
+            answer = INVALID_ARGUMENT, b""
+        clock.worked()
+        return answer
+
+    async def _read(self, key: bytes) -> tuple[int, bytes]:
+        first = next(self._turns)
+        in_turn = [
+            self._replicas[(first + step) % len(self._replicas)]
+            for step in range(len(self._replicas))
+        ]
+        for replica in sorted(in_turn, key=lambda replica: replica.lags(key)):
+            if not replica.lost:
+                status, found = await replica.read(key)
+                if status in ANSWERS:
+                    return status, found
+        return UNAVAILABLE, b""
+
+    async def _write(self, kind: int, key: bytes, value: bytes) -> int:
+        there = [replica for replica in self._replicas if not replica.lost]
+        if len(there) < self._quorum:
+            return UNAVAILABLE
+        # Tasks, because they go on when the caller is answered, or has gone.
+        writes = [asyncio.create_task(replica.write(kind, key, value)) for replica in there]
+        for write in writes:
+            self._under_way.add(write)
+            write.add_done_callback(self._under_way.discard)
+        answers = 0
+        for write_ended in asyncio.as_completed(writes):
+            status = await write_ended
+            answers += status in ANSWERS
+            if answers == self._quorum:
+                return status
+        return UNAVAILABLE
+
+
+def _request(kind: int, key: bytes, value: bytes) -> Any:
+    if kind == CREATE:
+        return pb.CreateRequest(key=key, value=value)
+    if kind == UPDATE:
+        return pb.UpdateRequest(key=key, value=value)
+    return pb.DeleteRequest(key=key)
