@@ -17,6 +17,7 @@ LESSONS: Final[Mapping[str, str]] = {
     "06": "06_saturation",
     "07": "07_threads_and_coroutines",
     "08": "08_overload",
+    "09": "09_beyond_one_machine",
 }
 """The lessons that exist, in the order in which they are taken."""
 

@@ -10,12 +10,13 @@ done all that came before: no event but the answers is needed, so it plays ten t
 in seconds, where the general `simulate` needs minutes. For one server both are the same.
 """
 
+import functools
 import heapq
 import itertools
 import math
 import random
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,9 +58,14 @@ def by_hash(keys: int, exponent: float, servers: int) -> list[float]:
     """
     if not servers >= 1:
         raise ValueError(f"servers must be 1 or more, got {servers}")
-    server_of = [zlib.crc32(b"key %d" % number) % servers for number in range(keys)]
+    server_of = _hashes(keys) % servers
     weights = np.bincount(server_of, weights=shares(keys, exponent), minlength=servers)
     return [float(each) for each in weights]
+
+
+@functools.lru_cache(maxsize=4)
+def _hashes(keys: int) -> npt.NDArray[np.int64]:
+    return np.array([zlib.crc32(b"key %d" % number) for number in range(keys)], dtype=np.int64)
 
 
 def stations(shares_of_servers: Shares, service_s: float) -> list[Station]:
@@ -135,23 +141,28 @@ def closed_loop(
     if not math.isclose(sum(shares_of_servers), 1) or not all(q >= 0 for q in shares_of_servers):
         raise ValueError(f"shares must be 0 or more and sum to 1, got {sum(shares_of_servers)}")
     rng = random.Random(seed)
-    up_to = list(itertools.accumulate(shares_of_servers))
-    numbers = range(len(shares_of_servers))
-    free_s = [0.0] * len(shares_of_servers)
-    pending: list[tuple[float, int, int]] = []
+
+    def takes_s() -> float:
+        return rng.expovariate(1 / service_s) if exponential else service_s
+
     warm_up = max(calls // 10, int(in_flight)) if warm_up is None else warm_up
-    whole = warm_up + calls
+    answers = play(int(in_flight), shares_of_servers, takes_s, rng)
+    served = np.fromiter(itertools.islice(answers, warm_up + calls), dtype="f8,i4")
+    return Played(served["f0"], served["f1"], warm_up)
 
-    def send(now_s: float, number: int) -> None:
-        server = rng.choices(numbers, cum_weights=up_to)[0]
-        takes_s = rng.expovariate(1 / service_s) if exponential else service_s
-        free_s[server] = max(now_s, free_s[server]) + takes_s
-        heapq.heappush(pending, (free_s[server], number, server))
 
-    for number in range(int(in_flight)):
-        send(0.0, number)
-    answered_s, server_of = np.empty(whole), np.empty(whole, dtype=np.int32)
-    for done in range(whole):
-        answered_s[done], _, server_of[done] = heapq.heappop(pending)
-        send(answered_s[done], int(in_flight) + done)
-    return Played(answered_s, server_of, warm_up)
+def play(
+    in_flight: int, shares_of_servers: Shares, takes_s: Callable[[], float], rng: random.Random
+) -> Iterator[tuple[float, int]]:
+    """Every answer, in order: the second at which it came, and the server that gave it."""
+    servers, up_to = range(len(shares_of_servers)), [*itertools.accumulate(shares_of_servers)]
+    free_s = [0.0 for _ in servers]  # when each has done all that was sent to it
+    under_way: list[tuple[float, int, int]] = []  # the next answer first
+    now_s = 0.0
+    for number in itertools.count():
+        (server,) = rng.choices(servers, cum_weights=up_to)
+        free_s[server] = max(now_s, free_s[server]) + takes_s()
+        heapq.heappush(under_way, (free_s[server], number, server))
+        if len(under_way) == in_flight:  # all callers wait: the next one whose answer comes
+            now_s, _, answered = heapq.heappop(under_way)
+            yield now_s, answered

@@ -6,6 +6,7 @@ import math
 import re
 
 import matplotlib as mpl
+import numpy as np
 import pytest
 from made_runs import climbed, paced, run_of, staircase
 from matplotlib.colors import to_hex
@@ -13,8 +14,9 @@ from matplotlib.text import Text
 
 from kvstore.course import figures, tables
 from kvstore.course.figures import style
+from kvstore.course.stories.fan_out import Asked
 from kvstore.measure import Run
-from kvstore.model import Prediction, Station, simulate, usl
+from kvstore.model import Prediction, Station, scale_out, simulate, usl
 from kvstore.stations import StationTimes
 
 pytestmark = [pytest.mark.usefixtures("no_windows"), pytest.mark.slow]
@@ -61,6 +63,15 @@ BATCHES = ({1: ONE, 32: MANY}, {"per_message_s": 1e-3, "per_operation_s": 1e-4, 
 ARGUMENTS |= {
     "residence_by_batch": (BATCHES[:1], BATCHES[1]),
     "throughput_by_batch": (BATCHES[:1], BATCHES[1]),
+}
+BY_SERVERS = {"even": {1: ONE, 2: MANY}, "a hot key": {2: ONE}}
+PER_SERVER = {"even": lambda servers: 25.0 * servers, "a hot key": lambda _: PREDICTED}
+PLAYED_ON = scale_out.closed_loop(4, [0.75, 0.25], 0.040, calls=200)
+ASKED = Asked(np.array([[0.01, 0.02], [0.01, math.inf], [0.03, 0.01]]))
+ARGUMENTS |= {
+    "simulated_over_time": ((PLAYED_ON, PREDICTED), {}),
+    "slow_by_servers": ((ASKED, 0.02, lambda servers: 0.2 * servers), {}),
+    "throughput_by_servers": ((BY_SERVERS, PER_SERVER, {"even": {4: PLAYED_ON}}), {}),
 }
 NAMES = sorted(figures.__all__)
 

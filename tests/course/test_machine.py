@@ -115,7 +115,7 @@ def lessons(**changed):
 def test_a_good_machine_can_show_every_lesson(monkeypatch):
     monkeypatch.setattr("kvstore.course.machine.facts.cores", lambda: 2)
 
-    assert [fit.YES] * 9 == list(lessons())
+    assert [fit.YES] * 10 == list(lessons())
 
 
 def test_each_lesson_is_refused_for_its_own_reason(monkeypatch):
@@ -133,6 +133,7 @@ def test_each_lesson_is_refused_for_its_own_reason(monkeypatch):
         fit.TIGHT == lessons(round_trip=run_at(500, server_cpu_s=0.1))["07_threads_and_coroutines"]
     )
     assert fit.NO == lessons(free_bytes=6e8)["08_overload"]
+    assert fit.NO == lessons(free_bytes=6e8)["09_beyond_one_machine"]
 
 
 def test_on_one_core_both_processes_share_its_time(monkeypatch):

@@ -23,6 +23,11 @@ from kvstore.course.figures.overload import (
 )
 from kvstore.course.figures.rates import ladder, throughput
 from kvstore.course.figures.saturation import saturation
+from kvstore.course.figures.servers import (
+    simulated_over_time,
+    slow_by_servers,
+    throughput_by_servers,
+)
 from kvstore.course.figures.shares import mix, time_by_station
 from kvstore.course.figures.turns import collections, endings, turns
 from kvstore.course.figures.waits import latency_by_answer
@@ -45,10 +50,13 @@ __all__ = [
     "residence_in_climb",
     "saturation",
     "side_by_side",
+    "simulated_over_time",
+    "slow_by_servers",
     "threads_in_climb",
     "throughput",
     "throughput_by_batch",
     "throughput_by_in_flight",
+    "throughput_by_servers",
     "throughput_in_climb",
     "throughput_over_time",
     "time_by_station",

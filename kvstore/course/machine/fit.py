@@ -22,6 +22,8 @@ USERS, BACK_END_S = 250, 0.250
 """Users of lesson 07, and what its back end takes for each of their calls."""
 FLOOD, FLOOD_BYTES = 10_000, 52 * 1024
 """Calls of a turn in lesson 08, and what one of them holds on both sides while it waits."""
+SERVERS, SERVER_BYTES = 8, 80e6
+"""Server processes of lesson 09, and the memory that each of them takes at most."""
 ROOM = 0.8
 """A processor that is to be busier than this makes calls wait for it."""
 YES, TIGHT, NO = "✔ it can", "◐ just about", "✘ smaller only"
@@ -46,6 +48,7 @@ def lessons(
         ("06", "a core each for client and server", *_core_each(round_trip)),
         ("07", "CPU for 250 users before a slow back end", *_users(round_trip)),
         ("08", "memory for 10,000 calls in flight", *_flood(free_bytes)),
+        ("09", f"memory for {SERVERS} servers", *_servers(free_bytes)),
     ]
     columns = ["lesson", "it needs", "measured here", "this machine", "up to"]
     table = pd.DataFrame([(LESSONS[number], *row) for number, *row in rows], columns=columns)
@@ -134,4 +137,13 @@ def _flood(free_bytes: float) -> tuple[str, str, str]:
         f"{free_bytes / 1e6:,.0f} MB free for {needed_bytes / 1e6:,.0f} MB",
         YES if free_bytes >= 2 * needed_bytes else NO,
         f"{free_bytes / 2 / FLOOD_BYTES:,.0f} calls at once",
+    )
+
+
+def _servers(free_bytes: float) -> tuple[str, str, str]:
+    needed_bytes = SERVERS * SERVER_BYTES
+    return (
+        f"{free_bytes / 1e6:,.0f} MB free for {needed_bytes / 1e6:,.0f} MB",
+        YES if free_bytes >= needed_bytes else NO,
+        f"{free_bytes / SERVER_BYTES:,.0f} servers",
     )

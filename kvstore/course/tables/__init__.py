@@ -27,6 +27,11 @@ from kvstore.course.tables.overload import (
 )
 from kvstore.course.tables.rates import ladder, throughput, throughput_by_in_flight
 from kvstore.course.tables.saturation import saturation
+from kvstore.course.tables.servers import (
+    simulated_over_time,
+    slow_by_servers,
+    throughput_by_servers,
+)
 from kvstore.course.tables.shares import cost, little_by_station, mix, time_by_station
 from kvstore.course.tables.spread import layout, like_h2load, side_by_side
 from kvstore.course.tables.turns import collections, endings, turns
@@ -55,11 +60,14 @@ __all__ = [
     "residence_in_climb",
     "saturation",
     "side_by_side",
+    "simulated_over_time",
+    "slow_by_servers",
     "summary_report",
     "threads_in_climb",
     "throughput",
     "throughput_by_batch",
     "throughput_by_in_flight",
+    "throughput_by_servers",
     "throughput_in_climb",
     "throughput_over_time",
     "time_by_station",

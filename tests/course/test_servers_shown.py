@@ -1,0 +1,82 @@
+"""Tables of several servers, and the two stories behind them, by hand and against real servers."""
+
+import math
+from itertools import count
+
+import numpy as np
+import pytest
+from made_runs import staircase
+
+from kvstore.course import tables
+from kvstore.course.stories import fan_out, one_port
+from kvstore.course.stories.fan_out import Asked
+from kvstore.model import scale_out, stalls
+from kvstore.server import serving
+
+ANSWERS = Asked(np.array([[0.01, 0.02, 0.01], [0.01, 0.01, math.inf]]))
+
+
+def test_a_request_takes_as_long_as_the_slowest_of_its_servers():
+    assert sorted([0.01, 0.01, 0.02, 0.01, 0.01, math.inf]) == sorted(ANSWERS.residence_s(1))
+    assert sorted([0.02, 0.02, 0.01, 0.01, math.inf, math.inf]) == sorted(ANSWERS.residence_s(2))
+    assert [0.02, math.inf] == list(ANSWERS.residence_s(3))
+    assert 0.5 == ANSWERS.slow_share(3, 0.02)  # the one that was never answered
+    with pytest.raises(ValueError, match="from 1 to 3, got 4"):
+        ANSWERS.residence_s(4)
+
+
+def test_the_table_of_slow_requests_has_percent_and_milliseconds():
+    table = tables.slow_by_servers(ANSWERS, 0.015, lambda n: stalls.slow_of_all(n, 0.5))
+
+    assert [1, 2, 3] == list(table.index)
+    assert pytest.approx([50.0, 75.0, 87.5]) == list(table["predicted, slow (%)"])
+    assert pytest.approx([33.33, 66.67, 100.0]) == list(table["measured, slow (%)"])
+    assert 10.0 == table.loc[1, "median (ms)"]
+
+
+def test_throughput_by_servers_has_a_row_for_each_that_was_run_or_played():
+    played = scale_out.closed_loop(3, [0.5, 0.5], 0.040, calls=100)
+    runs = {"even": {1: staircase(10), 2: staircase(10, in_flight=2)}}
+    table = tables.throughput_by_servers(
+        runs, {"even": lambda n: 25.0 * n, "hot": lambda _: 30.0}, {"hot": {2: played}}
+    )
+
+    assert [("even", 1), ("even", 2), ("hot", 2)] == list(table.index)
+    assert [25.0, 50.0, 30.0] == list(table["predicted (operations/s)"])
+    assert table.loc[("hot", 2), "simulated (operations/s)"] == pytest.approx(
+        played.throughput_per_s, rel=1e-3
+    )
+    assert math.isnan(table.loc[("hot", 2), "measured (operations/s)"])
+    without = tables.throughput_by_servers(runs, {"even": lambda n: 25.0 * n})
+    assert "simulated (operations/s)" not in without
+
+
+@pytest.mark.slow
+def test_every_server_is_asked_at_every_due_time():
+    with serving(read_delay_s=0, write_delay_s=0) as one, serving(read_delay_s=0.05) as two:
+        asked = fan_out.ask_all([one, two], (n / 50 for n in count()), duration_s=0.2)
+
+    assert (10, 2) == asked.answer_s.shape
+    assert np.isfinite(asked.answer_s).all()
+    assert (asked.answer_s[:, 1] > 0.045).all()  # the disk
+    assert list(asked.residence_s(2)) == list(asked.answer_s.max(axis=1))
+
+
+@pytest.mark.slow
+def test_what_is_not_answered_is_slow():
+    """A server that takes one call at a time and refuses the others."""
+    busy = {"read_delay_s": 0.3, "write_delay_s": 0, "threads": 1, "max_concurrent_rpcs": 1}
+    with serving(locking="per_key", **busy) as server:
+        asked = fan_out.ask_all([server], (n / 100 for n in count()), duration_s=0.1)
+
+    assert 1 == np.isfinite(asked.answer_s).sum()
+    assert 1.0 == asked.slow_share(1, 0.1)
+
+
+@pytest.mark.skipif(not one_port.known_here(), reason="this system does not share a port out")
+def test_servers_on_one_port_are_chosen_by_connection():
+    found = one_port.reached(2, 100)
+
+    assert 100 == len(found)
+    assert {0, 1} == set(found)
+    assert {0} == set(one_port.reached(1, 5))
