@@ -58,7 +58,7 @@ class Stream:
     async def __aenter__(self) -> "Stream":
         self._call = self._stub.Pipeline(metadata=self._client.metadata)
         self._receiver = asyncio.create_task(self._receive())
-        self._watcher = asyncio.create_task(self._watch_deadline())
+        self._watch_deadline()
         return self
 
     async def send(self, operations: Batch | Sequence[Operation]) -> None:
@@ -143,16 +143,19 @@ class Stream:
             )  # fmt: skip
             self._on_reply()
 
-    async def _watch_deadline(self) -> None:
-        """Break the stream when the oldest request has waited longer than the deadline."""
+    def _watch_deadline(self) -> None:
+        """Break the stream when the oldest request has waited longer than the deadline.
+
+        A timer, not a task: the traceback of a task that was cancelled refers to this stream,
+        and keeps its call, and with it the connection, until garbage is collected.
+        """
         deadline_s = self._client.deadline_s
-        while True:
-            await asyncio.sleep(min(1.0, deadline_s / 4))
-            oldest = next(iter(self._waiting.values()), None)
-            if oldest is not None and self._client.now_s() - oldest.sent_s > deadline_s:
-                self._why_cancelled = f"no reply within the deadline of {deadline_s:g} s"
-                self._call.cancel()
-                return
+        oldest = next(iter(self._waiting.values()), None)
+        if oldest is not None and self._client.now_s() - oldest.sent_s > deadline_s:
+            self._why_cancelled = f"no reply within the deadline of {deadline_s:g} s"
+            self._call.cancel()
+        again_s = min(1.0, deadline_s / 4)
+        self._watcher = asyncio.get_running_loop().call_later(again_s, self._watch_deadline)
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
@@ -167,6 +170,7 @@ class Stream:
                 await asyncio.gather(self._receiver, return_exceptions=True)
         finally:
             self._watcher.cancel()
+            del self._call  # an error's traceback refers to this stream: it may live for long
 
 
 def _task_is_cancelled() -> bool:
