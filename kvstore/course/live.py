@@ -183,7 +183,7 @@ def in_words(run: Run) -> str:
     in_flight = "" if math.isnan(most) else f", at most {most:,.0f} seen in flight"
     end = "" if run.outcome == "complete" else f"; ended by: {run.outcome}"
     return (
-        f"{title(run)}: {run.throughput_per_s:,.4g} operations/s over "
+        f"{title(run)}: {rendering.number(run.throughput_per_s)} operations/s over "
         f"{run.window_s:.1f} s{in_flight}{end}. Verdict: {verdict(run)}."
     )
 

@@ -71,6 +71,10 @@ def verdict(run: Run) -> Verdict:
     return Verdict(each, server, machine, others, late_s, binds, reason)
 
 
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:,.0f}" if seconds >= 0.1 else f"{1e3 * seconds:.3g}"
+
+
 def _late_s(run: Run) -> float:
     late_s = run.records["sent_s"] - run.records["due_s"]
     late_s = late_s[~np.isnan(late_s)]
@@ -81,7 +85,7 @@ def _by_lateness(run: Run, late_s: float) -> tuple[bool, str]:
     if late_s > max(LATE_S, LATE * run.mean_residence_s):
         return True, (
             "the generator was late: 1 % of the calls were sent more than"
-            f" {1e3 * late_s:,.3g} ms after they were due, so less was asked for than it says"
+            f" {_ms(late_s)} ms after they were due, so less was asked for than it says"
         )
     return False, "too short, or too far away, to tell whether the generator was the limit"
 

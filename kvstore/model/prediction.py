@@ -21,7 +21,8 @@ class Prediction:
 
     def __str__(self) -> str:
         binds = f" [{self.binds} binds]" if self.binds else ""
-        return f"{self.value:,.4g} {self.unit}: {self.reason}{binds}"
+        digits = ",.0f" if 1e4 <= abs(self.value) < math.inf else ",.4g"  # never 1.2e+04
+        return f"{self.value:{digits}} {self.unit}: {self.reason}{binds}"
 
 
 @dataclass(frozen=True, slots=True)

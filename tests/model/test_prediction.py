@@ -56,3 +56,8 @@ def test_a_station_serves_at_most_its_servers_over_its_demand(most_per_s, statio
 def test_a_station_that_makes_no_sense_is_refused(named, demand_s, servers):
     with pytest.raises(ValueError, match=named):
         Station("station", demand_s, servers)
+
+
+def test_large_numbers_are_written_out():
+    assert str(Prediction(2_537_634.4, "operations/s", "so")).startswith("2,537,634 operations/s")
+    assert str(Prediction(math.inf, "calls/s", "so")).startswith("inf calls/s")

@@ -1,5 +1,6 @@
 """Throughput of runs beside its prediction, and step after step."""
 
+import math
 from collections.abc import Mapping
 
 from matplotlib.axes import Axes
@@ -10,6 +11,10 @@ from kvstore.course.named import Predictions, Runs, number
 from kvstore.course.predictions import HasValue
 from kvstore.course.rendering import TIMES
 from kvstore.measure import Run
+
+MILLION = 1_000_000
+FLAT = 2.0
+"""A step of less than this factor is drawn nearly level."""
 
 
 def throughput(runs: Runs, predictions: Predictions = None, *, ax: Axes | None = None) -> Axes:
@@ -56,7 +61,8 @@ def throughput(runs: Runs, predictions: Predictions = None, *, ax: Axes | None =
 def ladder(steps: Mapping[str, Run | HasValue | float], *, ax: Axes | None = None) -> Axes:
     """Throughput step by step on a logarithmic axis: runs as dots, predictions as lines.
 
-    A plain number, such as a published one, is drawn as a hollow dot.
+    A plain number, such as a published one, is drawn as a hollow dot. From a million on, numbers
+    stand in millions: M/s.
     """
     data = tables.ladder(steps)
     with style.canvas(ax, height_in=5.5) as ax:
@@ -68,14 +74,17 @@ def ladder(steps: Mapping[str, Run | HasValue | float], *, ax: Axes | None = Non
             else:
                 fill = style.MEASURED if isinstance(step, Run) else "white"
                 ax.plot(place, rate, "o", color=style.MEASURED, markerfacecolor=fill)
-            ax.annotate(
-                style.rate(rate), (place, rate), (0, 14), textcoords="offset points", ha="center"
-            )
+            # Seven digits would run into those of the next step.
+            told = f"{rate / MILLION:.3g} M/s" if rate >= MILLION else style.rate(rate)
+            ax.annotate(told, (place, rate), (0, 14), textcoords="offset points", ha="center")
         for place, factor in enumerate(data["times the step before"]):
             if place:
-                middle = (rates.iloc[place] * rates.iloc[place - 1]) ** 0.5
+                pair = rates.iloc[place - 1], rates.iloc[place]
+                flat = max(pair) < FLAT * min(pair)  # then below both dots: beside, it hides one
                 ax.annotate(
-                    f"{TIMES} {factor:.3g}", (place - 0.5, middle), (8, -16),
+                    f"{TIMES} {factor:.3g}",
+                    (place - 0.5, min(pair) if flat else math.sqrt(pair[0] * pair[1])),
+                    (-20, -32) if flat else (8, -16),
                     textcoords="offset points", color=style.GREY,
                 )  # fmt: skip
         ax.set_yscale("log")

@@ -46,5 +46,5 @@ def saturation(
                 in_flight, fitted, ":", color=style.MEASURED, linewidth=2.5,
                 label="USL, fitted to the dots",
             )  # fmt: skip
-        ax.legend(loc="lower right")
+        ax.legend(loc="best")  # past the peak a fit may come down into any corner
     return ax

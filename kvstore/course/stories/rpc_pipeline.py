@@ -112,7 +112,7 @@ def as_published(runs: Mapping[str, Sequence[Run]]) -> pd.DataFrame:
             {
                 "client": name,
                 "real (s)": _median(real),
-                "from": min(real),
+                "from (s)": min(real),
                 "to (s)": max(real),
                 "client user (s)": _median([run.client_cpu.user_s for run in repeated]),
                 "client sys (s)": _median([run.client_cpu.system_s for run in repeated]),
@@ -143,7 +143,7 @@ def ratios(runs: Mapping[str, Sequence[Run]]) -> pd.DataFrame:
             row["real published"] = own.real_s / base.real_s
             row["processor published"] = (own.user_s + own.sys_s) / (base.user_s + base.sys_s)
         rows.append(row)
-    table = pd.DataFrame(rows).set_index("client").round(2)
+    table = pd.DataFrame(rows).set_index("client").rename_axis("client (synchronous: 1)").round(2)
     return table.astype(object).where(table.notna(), rendering.NONE)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
+from kvstore.course.tables.layout import rounded
 from kvstore.measure import Run
 
 
@@ -51,7 +52,7 @@ def _lanes(sent_s: Iterable[float], done_s: Iterable[float]) -> list[int]:
 def reply_order(run: Run, *, most: int = 60) -> pd.DataFrame:
     """The first `most` calls: as which they were sent, and as which they were answered."""
     calls = run.calls.head(most)
-    return pd.DataFrame(
+    table = pd.DataFrame(
         {
             "operation": calls["operation"].astype(str).to_numpy(),
             "answered as number": calls["done_s"].rank(method="first").astype(int).to_numpy(),
@@ -59,3 +60,4 @@ def reply_order(run: Run, *, most: int = 60) -> pd.DataFrame:
         },
         index=pd.RangeIndex(1, len(calls) + 1, name="sent as number"),
     )
+    return rounded(table)
