@@ -12,7 +12,7 @@ from made_runs import climbed, paced, run_of, staircase
 from matplotlib.colors import to_hex
 from matplotlib.text import Text
 
-from kvstore.course import figures, tables
+from kvstore.course import design, figures, tables
 from kvstore.course.figures import style
 from kvstore.course.stories.fan_out import Asked
 from kvstore.measure import Run
@@ -82,6 +82,15 @@ ARGUMENTS |= {
         "in groups": lambda n: commits.in_groups(n, fsync_s=0.03),
     }), {}),
 }  # fmt: skip
+SHOP = design.case("lock")
+OFFERED = {name: design.forecast(SHOP, each) for name, each in (
+    ("as it is", SHOP.start), ("cheapest", design.reference(SHOP).design)
+)}  # fmt: skip
+PLAN = design.Plan("pool", 60.0, SHOP.start, 60.0)
+ARGUMENTS |= {
+    "promises": ((OFFERED, 300.0), {}),
+    "score": (({"one": design.scored(SHOP, PLAN, ONE, MANY)},), {}),
+}
 NAMES = sorted(figures.__all__)
 
 

@@ -13,6 +13,7 @@ from kvstore.course.figures.climbs import (
     throughput_in_climb,
 )
 from kvstore.course.figures.curves import throughput_by_in_flight
+from kvstore.course.figures.designs import promises, score
 from kvstore.course.figures.growth import memory
 from kvstore.course.figures.kept import answered_within, throughput_by_commit
 from kvstore.course.figures.levels import in_flight_over_time, throughput_over_time
@@ -47,10 +48,12 @@ __all__ = [
     "limit_over_time",
     "memory",
     "mix",
+    "promises",
     "reply_order",
     "residence_by_batch",
     "residence_in_climb",
     "saturation",
+    "score",
     "side_by_side",
     "simulated_over_time",
     "slow_by_servers",

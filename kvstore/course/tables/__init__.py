@@ -11,6 +11,7 @@ from kvstore.course.tables.climbs import (
     threads_in_climb,
     throughput_in_climb,
 )
+from kvstore.course.tables.designs import promises, score
 from kvstore.course.tables.kept import answered_within, throughput_by_commit
 from kvstore.course.tables.layout import MB
 from kvstore.course.tables.over_time import (
@@ -57,10 +58,12 @@ __all__ = [
     "little_by_station",
     "memory",
     "mix",
+    "promises",
     "reply_order",
     "residence_by_batch",
     "residence_in_climb",
     "saturation",
+    "score",
     "side_by_side",
     "simulated_over_time",
     "slow_by_servers",
