@@ -20,6 +20,7 @@ NAMES = (
     "batches",
     "processes",
     "recording",
+    "overhead",
     "burst",
     "unlimited",
     "orphans",

@@ -1,0 +1,80 @@
+"""overhead.py and peers/loops.py: turns are fair, and a bare loop looks at its answers."""
+
+from collections.abc import Callable
+
+import grpc
+import pytest
+
+from benchmarks.overhead import SHAPES, Shape, Turn, clients, in_turns, ratios, row
+from benchmarks.peers.loops import LOOPS, Asked, new_key
+from kvstore.client import strategies
+from kvstore.v1 import kvstore_pb2 as pb
+from kvstore.v1 import kvstore_pb2_grpc
+
+
+def test_all_take_a_turn_in_every_round_each_time_another_one_first():
+    took: list[str] = []
+
+    def turn(name: str) -> Callable[[], Turn]:
+        return lambda: took.append(name) or Turn(float(len(took)), 1.0)  # type: ignore[func-returns-value]
+
+    rounds = in_turns({name: turn(name) for name in "abc"}, 3)
+
+    assert "abc bca cab abc".replace(" ", "") == "".join(took)
+    assert {3} == {len(turns) for turns in rounds.values()}  # the first round warms up
+    assert [6.0, 8.0, 10.0] == [turn.per_s for turn in rounds["a"]]
+
+
+def test_ratios_are_taken_within_a_round():
+    """The machine slowed down to a tenth in the second round, and all with it."""
+    rounds = {
+        "ours": [Turn(90.0, 2.0), Turn(9.0, 20.0)],
+        "bare": [Turn(100.0, 1.0), Turn(10.0, 10.0)],
+        "unread": [Turn(110.0, 0.5), Turn(11.0, 5.0)],
+    }
+    told = row("x", rounds)
+
+    assert [0.9, 0.9] == ratios(rounds, "ours", "bare", "per_s")
+    assert (0.9, 2.0, 0.5) == (
+        told["over bare"], told["CPU over bare"], told["CPU unread over bare"],
+    )  # fmt: skip
+
+
+def test_every_bare_loop_has_its_strategy_and_no_shape_stands_twice():
+    names = [str(shape) for shape in SHAPES]
+
+    assert len(names) == len(set(names))
+    assert set(LOOPS) == {shape.loop for shape in SHAPES}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_bare_loop_makes_calls_and_tells_what_they_took(loop, quick_server):
+    asked = Asked(
+        quick_server.address, new_key(quick_server.address), 0.1, in_flight=3, streams=2, batch=2
+    )
+    did = LOOPS[loop](asked)
+
+    assert did.operations > 0
+    assert did.took_s >= 0.1
+    assert did.cpu_s > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_bare_loop_sees_an_answer_that_is_wrong(loop, quick_server):
+    key = new_key(quick_server.address)
+    with grpc.insecure_channel(quick_server.address) as channel:
+        kvstore_pb2_grpc.KeyValueServiceStub(channel).Update(pb.UpdateRequest(key=key, value=b"!"))
+    asked = Asked(quick_server.address, key, 5.0, in_flight=2)
+
+    with pytest.raises(ValueError, match="did not read what was written"):
+        LOOPS[loop](asked)
+
+
+@pytest.mark.slow
+def test_ours_and_the_bare_loop_take_turns_against_one_server(quick_server):
+    shape = Shape(strategies.pipelined, "stream", 4, streams=2, batch=8)
+    rounds = in_turns(clients(shape, quick_server, 0.1), 1)
+
+    assert all(turn.per_s > 0 for turns in rounds.values() for turn in turns)
