@@ -50,11 +50,11 @@ def test_a_batch_of_the_size_that_is_named_passes(replies):
     with pytest.raises(MessageTooLarge) as refused:
         stream_request(1, operations)
     fit = fitting(batch_of(operations))
-    request = stream_request(2, operations[:fit])
+    request = pb.PipelineRequest.FromString(stream_request(2, operations[:fit]))
 
     assert f"with operations of this size, {fit} fit into one" in str(refused.value)
     assert bytes(fit) == replies(request, write_delay_s=0.0)[2].statuses
-    assert stream_request(3, operations[:fit]).ByteSize() > MESSAGE_LIMIT_BYTES - 7_100
+    assert len(stream_request(3, operations[:fit])) > MESSAGE_LIMIT_BYTES - 7_100
 
 
 @two_disks

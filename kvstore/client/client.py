@@ -17,6 +17,7 @@ import grpc
 from kvstore.client.batch import Batch
 from kvstore.client.connections import Connections
 from kvstore.client.requests import payload_bytes, unary_request
+from kvstore.client.sent import Sent
 from kvstore.client.sharding import AnyOperations
 from kvstore.client.stream import Stream
 from kvstore.client.workload import Operation
@@ -38,7 +39,7 @@ class Answer(NamedTuple):
     """What a retrieve read."""
 
 
-class Client:
+class Client(Sent):
     """Makes calls to one server and records the end of each."""
 
     def __init__(
@@ -53,99 +54,75 @@ class Client:
         connections: int = 1,
         on_start: Callable[[], object] | None = None,
     ) -> None:
+        super().__init__(on_start)
         self.recorder = Recorder()
         self.deadline_s = deadline_s
         self.metadata = tuple((metadata or {}).items()) or None
         """What is sent along with every call, as pairs of name and text."""
         self._channel = channel
-        self._on_start = on_start
         self.connections = Connections(channel, address, connections, self._begin)
         self._operations = operations
-        self._tells_times = tells_times
+        self.tells_times = tells_times
         self._aio: tuple[asyncio.AbstractEventLoop, asyncio.Task[object]] | None = None
         self.loop_cpu_s = math.nan
         """Processor seconds of the event loop that calls were made on; NaN without one."""
-        self._count = threading.Lock()
-        self.issued = 0
-        self.issued_operations = 0
-        self._origin_s = time.perf_counter()
-        self._started = False
-        """Whether the clock was started for good, from outside."""
         self._idle = threading.Event()
         self._draining = False
         self._error: BaseException | None = None
-
-    # The clock and the counts
-
-    def now_s(self) -> float:
-        """Seconds since this client was made, its connections stood, or `start_clock` said."""
-        return time.perf_counter() - self._origin_s
-
-    def _begin(self) -> None:
-        """All connections stand: unless calls were made already, the clock begins anew."""
-        if not self._started and not self.issued:
-            self._origin_s = time.perf_counter()
-            if self._on_start is not None:
-                self._on_start()
-
-    def start_clock(self, origin_s: float) -> None:
-        """Count seconds from this reading of `time.perf_counter`, and never anew."""
-        self._origin_s, self._started = origin_s, True
 
     @property
     def in_flight(self) -> int:
         """Calls sent and not yet answered."""
         return self.issued - len(self.recorder)
 
-    def sending(self, operations: int = 1) -> float:
-        """Count one call as sent, with what it carries; return the time."""
-        with self._count:  # threads may send at once, and `+=` alone loses one of two
-            self.issued += 1
-            self.issued_operations += operations
-        return self.now_s()
-
     # Waiting for the answer
 
     def call(self, operation: Operation) -> Answer:
         """Send one operation and wait for its answer."""
-        delay_s = operation.due_s - self.now_s()  # NaN, so never above 0, in a closed loop
-        if delay_s > 0:
-            time.sleep(delay_s)
+        if operation.due_s > 0:  # never so in a closed loop, where it is NaN
+            self._sleep_until(operation.due_s)
         request = unary_request(operation)
         connection, methods = self.connections.take(operation)
+        method = methods[operation.kind]
+        told: Any = None
         sent_s = self.sending()
         try:
-            reply, call = methods[operation.kind].with_call(
-                request, timeout=self.deadline_s, metadata=self.metadata
-            )
+            if self.tells_times:
+                how = {"timeout": self.deadline_s, "metadata": self.metadata}
+                reply, told = method.with_call(request, **how)
+            else:  # without what tells of the call: to make it costs
+                reply = method(request, timeout=self.deadline_s, metadata=self.metadata)
             status = OK
         except grpc.RpcError as error:
-            reply, call, status = None, error, _code(error)
+            reply, told, status = None, error, _code(error)
         except BaseException:
             self._ended(operation, sent_s, CANCELLED, 0, UNKNOWN_STATIONS, connection)
             raise
         value: bytes = getattr(reply, "value", b"")
-        times = from_metadata(call.trailing_metadata()) if self._tells_times else UNKNOWN_STATIONS
+        times = from_metadata(told.trailing_metadata()) if self.tells_times else UNKNOWN_STATIONS
         self._ended(operation, sent_s, status, len(value), times, connection)
         return Answer(STATUSES[status], value)
+
+    def _sleep_until(self, due_s: float) -> None:
+        time.sleep(max(0.0, due_s - self.now_s()))
 
     # Calling back
 
     def start(self, operation: Operation, on_reply: Callable[[], object] | None = None) -> None:
         """Send one operation and return; `on_reply` is called once its answer is recorded."""
-        delay_s = operation.due_s - self.now_s()
-        if delay_s > 0:
-            time.sleep(delay_s)
+        if operation.due_s > 0:
+            self._sleep_until(operation.due_s)
         request = unary_request(operation)
 
         def ended(future: Any) -> None:
             try:
-                code = future.code()
-                status = code.value[0]
-                size = len(getattr(future.result(), "value", b"")) if status == OK else 0
+                try:
+                    size, status = len(getattr(future.result(), "value", b"")), OK
+                except (grpc.RpcError, grpc.FutureCancelledError):
+                    size, status = 0, _code(future)
                 times = (
                     from_metadata(future.trailing_metadata())
-                    if self._tells_times
+                    if self.tells_times
                     else UNKNOWN_STATIONS
                 )
                 self._ended(operation, sent_s, status, size, times, connection)
@@ -214,11 +191,12 @@ class Client:
 
     async def acall(self, operation: Operation) -> Answer:
         """Send one operation and wait for its answer, letting other tasks run."""
-        await self.until_due(operation)
+        if operation.due_s > 0:  # never so in a closed loop, where it is NaN
+            await self.until_due(operation)
         request = unary_request(operation)
         connection, methods = self.connections.atake(operation)
         call = methods[operation.kind](request, timeout=self.deadline_s, metadata=self.metadata)
-        sent_s = self.sending()
+        sent_s = self.asending()
         size, status, times, value = 0, CANCELLED, UNKNOWN_STATIONS, b""
         try:
             reply = await call
@@ -228,22 +206,22 @@ class Client:
         except grpc.aio.AioRpcError as error:
             status = _code(error)
         finally:
-            if self._tells_times and status != CANCELLED:
+            if self.tells_times and status != CANCELLED:
                 times = from_metadata(await call.trailing_metadata())
             self._ended(operation, sent_s, status, size, times, connection)
         return Answer(STATUSES[status], value)
 
     async def until_due(self, operation: Operation | Batch) -> None:
-        """Sleep until the operation, or a batch's first, is due; not at all in a closed loop."""
+        """Sleep until the operation, or a batch's first, is due."""
         delay_s = operation.due_s - self.now_s()
         if delay_s > 0:
             await asyncio.sleep(delay_s)
 
     def stream(self, on_reply: Callable[[], object]) -> Stream:
         """A stream to send requests on, as an async context manager; see `Stream`."""
-        connection, stub = self.connections.next_for_stream()
+        connection, pipeline = self.connections.next_for_stream()
         shard = connection % self.connections.shards
-        return Stream(self, stub, on_reply, connection, shard)
+        return Stream(self, pipeline, on_reply, connection, shard)
 
     # The end
 

@@ -18,8 +18,12 @@ from kvstore.client.channel import CONNECT_S, OPTIONS, ServerNotReached, Target,
 from kvstore.client.requests import METHODS
 from kvstore.client.route import route
 from kvstore.client.workload import Operation
-from kvstore.v1 import kvstore_pb2_grpc, server_status_pb2_grpc
+from kvstore.v1 import kvstore_pb2, kvstore_pb2_grpc, server_status_pb2_grpc
 from kvstore.v1 import server_status_pb2 as pb
+
+PIPELINE = "/{}/Pipeline".format(
+    kvstore_pb2.DESCRIPTOR.services_by_name["KeyValueService"].full_name
+)
 
 
 class ConnectionsShared(RuntimeError):
@@ -98,10 +102,16 @@ class Connections:
             self._route.give(connection)
 
     def next_for_stream(self) -> tuple[int, Any]:
-        """The connection of the next stream, in turn, and a stub for it."""
+        """The connection of the next stream, in turn, and what opens one on it.
+
+        Requests are given to it encoded, see `stream_request`; the stub of the contract would
+        encode each anew.
+        """
         number = self._streams % len(self._targets)
         self._streams += 1
-        return number, kvstore_pb2_grpc.KeyValueServiceStub(self.opened[number].channel)
+        return number, self.opened[number].channel.stream_stream(
+            PIPELINE, response_deserializer=kvstore_pb2.PipelineResponse.FromString
+        )
 
     def close(self) -> None:
         """Close those that threads opened; the channel that was given is the giver's."""

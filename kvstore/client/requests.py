@@ -46,20 +46,27 @@ def unary_request(operation: Operation) -> Message:
     return _BUILD[operation.kind](operation)
 
 
-def stream_request(request_id: int, operations: Batch | Sequence[Operation]) -> pb.PipelineRequest:
-    """One stream request for all the operations, in columns.
+def stream_request(request_id: int, operations: Batch | Sequence[Operation]) -> bytes:
+    """One stream request for all the operations, in columns and encoded.
+
+    The encoding of two messages, one after the other, is that of both merged: that is how
+    protobuf reads it. So columns that are there already want the id before them and no more.
 
     Raises `MessageTooLarge`, which says how many operations of this size would fit.
     """
     batch = batch_of(operations)
-    request = pb.PipelineRequest(
-        id=request_id, kinds=batch.kinds, keys=batch.keys, values=batch.values
-    )
-    most_bytes = batch.payload_bytes + 13 * len(batch) + _FRAME_BYTES
-    # Counting what the message takes on the wire costs as much as sending it: only in doubt.
-    if most_bytes > MESSAGE_LIMIT_BYTES and request.ByteSize() > MESSAGE_LIMIT_BYTES:
-        raise MessageTooLarge(_too_large(batch, request.ByteSize()))
+    request: bytes = pb.PipelineRequest(id=request_id).SerializeToString()
+    request += batch.encoded or columns(batch)
+    if len(request) > MESSAGE_LIMIT_BYTES:
+        raise MessageTooLarge(_too_large(batch, len(request)))
     return request
+
+
+def columns(batch: Batch) -> bytes:
+    """A request that carries the batch, encoded but for its id."""
+    request = pb.PipelineRequest(kinds=batch.kinds, keys=batch.keys, values=batch.values)
+    encoded: bytes = request.SerializeToString()
+    return encoded
 
 
 def fitting(batch: Batch) -> int:

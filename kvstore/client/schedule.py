@@ -2,10 +2,11 @@
 
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, takewhile
 
-from kvstore.client.batch import Batch, Batches
+from kvstore.client.batch import Batch
+from kvstore.client.batches import Batches
 from kvstore.client.sharding import AnyOperations
 from kvstore.client.workload import Operation
 
@@ -44,6 +45,8 @@ class Schedule(Iterator[Operation]):
         self._guard = guard
         self._lock = threading.Lock()
         self._handed_out = 0
+        self._free_until = 0.0
+        """Up to so many operations nobody has to be asked: neither the guard nor the count."""
         self._stopped = False
 
     def prepare(self, batch: int) -> None:
@@ -62,7 +65,7 @@ class Schedule(Iterator[Operation]):
 
     def __next__(self) -> Operation:
         with self._lock:
-            if not self._left(1):
+            if self._stopped or (self._handed_out >= self._free_until and not self._left(1)):
                 self._stopped = True
                 raise StopIteration
             if self._due_times is None:
@@ -81,8 +84,9 @@ class Schedule(Iterator[Operation]):
         All are for one server; where there are several, `shard` says for which.
         """
         with self._lock:
-            count = self._left(most)
-            due_s: list[float] = []
+            free = not self._stopped and self._handed_out + most <= self._free_until
+            count = most if free else self._left(most)
+            due_s: Sequence[float] = ()
             if count and self._due_times is not None:
                 in_time = takewhile(lambda due: due < self._duration_s, self._due_times)
                 due_s = list(islice(in_time, count))
@@ -98,4 +102,9 @@ class Schedule(Iterator[Operation]):
         look = self._guard is not None and -self._handed_out % LOOK_EVERY < most
         if look and self._guard is not None and self._guard():
             self._stopped = True
-        return 0 if self._stopped else int(min(most, self._calls - self._handed_out))
+        if self._stopped:
+            return 0
+        count = int(min(most, self._calls - self._handed_out))
+        next_look = -(-(self._handed_out + count) // LOOK_EVERY) * LOOK_EVERY
+        self._free_until = min(self._calls, next_look if self._guard else math.inf)
+        return count

@@ -2,14 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import grpc
 
 from kvstore.client.batch import Batch, batch_of, verify
 from kvstore.client.requests import stream_request
 from kvstore.client.workload import Operation
-from kvstore.codes import BATCH, CREATE, NO_ANSWER, OK
+from kvstore.codes import CREATE, NO_ANSWER, OK
 from kvstore.stations import UNKNOWN_STATIONS, StationTimes
 from kvstore.v1 import kvstore_pb2 as pb
 
@@ -19,13 +19,6 @@ if TYPE_CHECKING:
 
 class StreamBroken(ConnectionError):
     """The stream ended before every request was answered."""
-
-
-class _Waiting(NamedTuple):
-    """A request that was sent and has no reply yet."""
-
-    sent_s: float
-    batch: Batch
 
 
 class Stream:
@@ -39,7 +32,7 @@ class Stream:
     def __init__(
         self,
         client: "Client",
-        stub: Any,
+        pipeline: Callable[..., Any],
         on_reply: Callable[[], object],
         connection: int = 0,
         shard: int = 0,
@@ -48,15 +41,16 @@ class Stream:
         """The server it speaks to, of several: it takes operations on that one's keys only."""
         self._client = client
         self._connection = connection
-        self._stub = stub
+        self._pipeline = pipeline
         self._on_reply = on_reply
-        self._waiting: dict[int, _Waiting] = {}
+        self._waiting: dict[int, tuple[float, Batch]] = {}
+        """By its id each request that has no reply yet: when it was sent, and what it carries."""
         self._next_id = 0
         self._broken: StreamBroken | None = None
         self._why_cancelled = "it was cancelled"
 
     async def __aenter__(self) -> "Stream":
-        self._call = self._stub.Pipeline(metadata=self._client.metadata)
+        self._call = self._pipeline(metadata=self._client.metadata)
         self._receiver = asyncio.create_task(self._receive())
         self._watch_deadline()
         return self
@@ -66,14 +60,14 @@ class Stream:
 
         Raises `StreamBroken` once the stream has ended.
         """
-        batch = batch_of(operations)
+        batch = operations if isinstance(operations, Batch) else batch_of(operations)
         if batch.due_s > 0:  # never so in a closed loop, where it is NaN
             await self._client.until_due(batch)
         if self._broken is not None:
             raise self._broken
         self._next_id += 1
         request = stream_request(self._next_id, batch)
-        self._waiting[self._next_id] = _Waiting(self._client.sending(len(batch)), batch)
+        self._waiting[self._next_id] = self._client.asending(batch.count), batch
         try:
             await self._call.write(request)
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError, asyncio.CancelledError):
@@ -86,7 +80,7 @@ class Stream:
         """Match replies to requests until the stream ends."""
         try:
             while (reply := await self._call.read()) is not grpc.aio.EOF:
-                self._record(self._waiting[reply.id], reply)
+                self._record(*self._waiting[reply.id], reply)
                 del self._waiting[reply.id]
                 self._on_reply()
             if self._waiting:
@@ -101,23 +95,25 @@ class Stream:
             self._call.cancel()
             self._break(f"a reply made no sense: {strange!r}")
 
-    def _record(self, sent: _Waiting, reply: pb.PipelineResponse) -> None:
-        batch, statuses, values = sent.batch, reply.statuses, list(reply.values)
-        count, ok = len(batch), statuses.count(OK)
-        if len(statuses) != count:
-            raise ValueError(f"{len(statuses)} statuses for {count} operations")
-        if batch.written is not None and values != batch.written:
+    def _record(self, sent_s: float, batch: Batch, reply: pb.PipelineResponse) -> None:
+        client, statuses, values = self._client, reply.statuses, list(reply.values)
+        ok = statuses.count(OK)
+        if len(statuses) != batch.count:
+            raise ValueError(f"{len(statuses)} statuses for {batch.count} operations")
+        read_bytes = batch.written_bytes
+        if values != batch.written:
             verify(batch, statuses, values)
-        self._client.recorder.record(
+            read_bytes = sum(map(len, values))
+        client.recorder.record(
             batch.due_s,
-            sent.sent_s,
-            self._client.now_s(),
-            batch.kinds[0] if count == 1 else BATCH,
-            OK if ok == count else next(filter(None, statuses)),
+            sent_s,
+            client.now_s(),
+            batch.kind,
+            OK if ok == batch.count else next(filter(None, statuses)),
             batch.payload_bytes,
-            sum(map(len, values)),
-            _times_of(reply),
-            count,
+            read_bytes,
+            _times_of(reply) if client.tells_times else UNKNOWN_STATIONS,
+            batch.count,
             ok,
             self._connection,
         )
@@ -133,12 +129,10 @@ class Stream:
             f"the stream broke ({why}) with {len(unanswered)} requests unanswered: they are"
             " recorded as NO_ANSWER, because the server may have done them"
         )
-        for sent in unanswered.values():
-            batch = sent.batch
-            kind = batch.kinds[0] if len(batch) == 1 else BATCH
+        for sent_s, batch in unanswered.values():
             self._client.recorder.record(
-                batch.due_s, sent.sent_s, self._client.now_s(), kind, NO_ANSWER,
-                batch.payload_bytes, 0, UNKNOWN_STATIONS, len(batch), 0,
+                batch.due_s, sent_s, self._client.now_s(), batch.kind, NO_ANSWER,
+                batch.payload_bytes, 0, UNKNOWN_STATIONS, batch.count, 0,
                 self._connection,
             )  # fmt: skip
             self._on_reply()
@@ -151,7 +145,7 @@ class Stream:
         """
         deadline_s = self._client.deadline_s
         oldest = next(iter(self._waiting.values()), None)
-        if oldest is not None and self._client.now_s() - oldest.sent_s > deadline_s:
+        if oldest is not None and self._client.now_s() - oldest[0] > deadline_s:
             self._why_cancelled = f"no reply within the deadline of {deadline_s:g} s"
             self._call.cancel()
         again_s = min(1.0, deadline_s / 4)

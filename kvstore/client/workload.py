@@ -270,11 +270,8 @@ class Operations:
             self.known.add(key)
 
     def _kind(self) -> int:
-        drawn = self._rng.random()
-        for kind, up_to in zip(self._kinds, self._up_to, strict=True):
-            if drawn < up_to:
-                return kind
-        return self._kinds[-1]
+        place = bisect_right(self._up_to, self._rng.random())
+        return self._kinds[min(place, len(self._kinds) - 1)]  # rounding may leave the sum below 1
 
     def _new_key(self) -> bytes:
         while True:

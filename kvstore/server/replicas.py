@@ -20,7 +20,9 @@ class ReplicatedServer:
 
     def kill(self, number: int) -> None:
         """End one replica at once, as a crash does; return when it is gone."""
-        self.replicas[number].kill()
+        process = self.replicas[number].child.popen
+        process.kill()
+        process.wait()
 
 
 @contextmanager

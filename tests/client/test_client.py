@@ -238,7 +238,7 @@ def test_a_stream_that_breaks_accounts_for_all_that_is_open(says, replies, clien
 
     async def work() -> None:
         nonsense = ServerOfNonsense(*replies)
-        async with Stream(client, nonsense, lambda: told.append(1)) as stream:
+        async with Stream(client, nonsense.Pipeline, lambda: told.append(1)) as stream:
             for _ in range(3):
                 await stream.send([delete(next(keys))])
 
@@ -255,7 +255,7 @@ def test_a_retrieve_that_reads_what_was_not_written_breaks_the_stream(client):
 
     async def work() -> None:
         nonsense = ServerOfNonsense(pb.PipelineResponse(id=1, statuses=b"\x00", values=[b"wrong"]))
-        async with Stream(client, nonsense, lambda: None) as stream:
+        async with Stream(client, nonsense.Pipeline, lambda: None) as stream:
             await stream.send(batch)
 
     with pytest.raises(StreamBroken, match="read b'wrong', but b'right' was written"):

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from kvstore.client import pacing, workload
-from kvstore.client.batch import BLOCK_OPERATIONS, Batch, Batches, batch_of, verify
+from kvstore.client.batch import Batch, batch_of, verify
+from kvstore.client.batches import BLOCK_OPERATIONS, Batches
 from kvstore.client.schedule import LOOK_EVERY, Schedule
 from kvstore.client.workload import Operations, Workload, create, delete, retrieve, update
 from kvstore.codes import CREATE, NOT_FOUND, OK, RETRIEVE, UPDATE
+from kvstore.v1 import kvstore_pb2 as pb
 
 SMALL: dict[str, Any] = {"key_bytes_mean": 8, "value_bytes_mean": 16, "sizes": "fixed"}
 MIXED = Workload(mix={"retrieve": 1, "update": 1}, preload=50, **SMALL)
@@ -97,6 +99,57 @@ def test_until_a_key_is_known_there_is_nothing_to_cut_from():
     operations.preloads()
 
     assert bytes([CREATE] * 3) == Batches(operations).draw(3).kinds
+
+
+def test_batches_come_round_again_and_are_not_made_anew():
+    batches = Batches(preloaded(MIXED)[0])
+    once, again = ([batches.draw(4096) for _ in range(4)] for _ in range(2))
+
+    assert [id(batch) for batch in once] == [id(batch) for batch in again]
+
+
+def test_batches_of_one_that_are_alike_are_one():
+    """Each that is another object is one more that the processor has to fetch from memory."""
+    batches = Batches(preloaded(MIXED)[0])
+    alike: dict[tuple[bytes, bytes], set[int]] = {}
+    for _ in range(1_000):
+        batch = batches.draw(1)
+        alike.setdefault((batch.kinds, batch.keys[0]), set()).add(id(batch))
+
+    assert len(alike) == 100  # 50 keys, read and written
+    assert {1} == {len(each) for each in alike.values()}
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_batch_that_is_kept_encoded_says_what_its_columns_say(count):
+    batches = Batches(preloaded(MIXED)[0])
+    for batch in (batches.draw(count) for _ in range(20)):
+        sent = pb.PipelineRequest.FromString(batch.encoded)
+
+        assert (batch.kinds, batch.keys, batch.values) == (sent.kinds, sent.keys, sent.values)
+
+
+def test_large_values_are_not_kept_twice():
+    large = Workload(mix={"update": 1}, preload=40, value_bytes_mean=500_000, sizes="fixed")
+    batch = Batches(preloaded(large)[0]).draw(1)
+
+    assert (True, None) == (batch.payload_bytes > 500_000, batch.encoded)
+
+
+@pytest.mark.parametrize("count", [1, 5, 7])
+def test_the_first_of_a_batch_are_a_batch(count):
+    """The last request of a run that counts its calls is a short one."""
+    operations, written = preloaded(MIXED)
+    short = Batches(operations)
+    short.prepare(8)
+    whole, batch = short.draw(8).first(count), short.draw(count)
+    values, reads = iter(batch.values), iter(batch.written or ())
+
+    assert (count, count) == (len(whole), len(batch))
+    assert (whole.encoded, batch.encoded) == (None, None)
+    for kind, key in zip(batch.kinds, batch.keys, strict=True):
+        assert written[key] == next(values if kind == UPDATE else reads)
+    assert [] == [*values, *reads]
 
 
 READS = Batch(
