@@ -63,6 +63,17 @@ def test_every_server_is_asked_at_every_due_time():
 
 
 @pytest.mark.slow
+def test_each_server_stalls_in_a_rhythm_of_its_own():
+    """0.1 of 0.5 s, and the 30 ms that a late comer to a stall waits no longer than."""
+    with fan_out.stalling(2, slow_share=0.1, slow_s=0.040, disk_s=0.010) as both:
+        settings = [each.settings for each in both]
+
+    assert pytest.approx([0.080, 0.0835]) == [each.stall_s for each in settings]
+    assert pytest.approx([0.500, 0.535]) == [each.stall_every_s for each in settings]
+    assert {0.010} == {each.read_delay_s for each in settings}
+
+
+@pytest.mark.slow
 def test_what_is_not_answered_is_slow():
     """A server that takes one call at a time and refuses the others."""
     busy = {"read_delay_s": 0.3, "write_delay_s": 0, "threads": 1, "max_concurrent_rpcs": 1}

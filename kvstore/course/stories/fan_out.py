@@ -3,8 +3,8 @@
 import secrets
 import threading
 import time
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,11 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from kvstore.client.channel import connected, target_of
+from kvstore.server import Server, serving
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 
 DEADLINE_S: Final = 10.0
 """No answer is waited for longer; a request that lacks one counts as slow."""
+
+RHYTHM_S, APART = 0.5, 0.07
+"""Seconds from stall to stall of the first server; each further one's are so much longer."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,29 @@ class Asked:
     def slow_share(self, servers: int, longer_than_s: float) -> float:
         """The share of the requests to so many servers that took longer than this."""
         return float(np.mean(self.residence_s(servers) > longer_than_s))
+
+
+@contextmanager
+def stalling(
+    servers: int, *, slow_share: float, slow_s: float, disk_s: float
+) -> Iterator[list[Server]]:
+    """So many servers, whose disks stand still now and then, each in a rhythm of its own.
+
+    This share of the answers takes longer than `slow_s` seconds: those that come in the part
+    of a stall that is still so long. An answer takes `disk_s` otherwise.
+    """
+    quick = {"use_asyncio": True, "locking": "per_key", "write_delay_s": 0, "read_delay_s": disk_s}
+    with ExitStack() as running:
+        yield [
+            running.enter_context(
+                serving(
+                    **quick,
+                    stall_s=slow_share * every_s + slow_s - disk_s,
+                    stall_every_s=every_s,
+                )
+            )
+            for every_s in (RHYTHM_S * (1 + APART * number) for number in range(servers))
+        ]
 
 
 def ask_all(servers: Sequence[object], due_times: Iterable[float], *, duration_s: float) -> Asked:
