@@ -248,7 +248,15 @@ def lab_settings() -> list[str]:
 def test(arguments: Sequence[str]) -> int:
     """Run every test, notebooks included: [arguments for pytest]."""
     every = ["-m", ""]  # pyproject.toml leaves slow tests out of a bare `pytest`
-    hand_over(course_python(), ["-m", "pytest", *every, *arguments], {"COURSE_MODE": "fast"})
+    beside = ["-n", str(test_processes()), "--max-worker-restart=0"]  # see tests/side_by_side.py
+    hand_over(
+        course_python(), ["-m", "pytest", *every, *beside, *arguments], {"COURSE_MODE": "fast"}
+    )
+
+
+def test_processes() -> int:
+    """How many tests run at a time: one for each core, up to four (a third of a GiB each)."""
+    return min(4, os.cpu_count() or 1)
 
 
 def run(arguments: Sequence[str]) -> int:

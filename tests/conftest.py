@@ -6,9 +6,16 @@ from typing import Any
 
 import grpc
 import pytest
+from side_by_side import SideBySideThenAlone
 
 from kvstore.server import Server, serving
 from kvstore.v1 import kvstore_pb2_grpc
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SideBySideThenAlone:
+    """How `python3 course.py test` shares the tests out among processes."""
+    return SideBySideThenAlone(config, log)
+
 
 STACKS = {"threads": False, "asyncio": True}
 """The two ways to serve, by the word that stands in test names."""

@@ -20,7 +20,7 @@ MAY_USE = {
     "v1": set[str](),
     "model": set[str](),
     "measure": {"v1", *BESIDE},
-    **dict.fromkeys(BESIDE, BESIDE),
+    **dict.fromkeys(sorted(BESIDE), BESIDE),
     "client": {"v1", "measure", *BESIDE},
     "server": {"v1", *BESIDE},
 }

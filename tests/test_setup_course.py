@@ -353,7 +353,22 @@ def handed(course: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[tuple[li
 def test_test_runs_the_slow_tests_too_and_in_fast_mode(course, handed):
     course.main(["test", "-k", "audit"])
 
-    assert handed == [(["-m", "pytest", "-m", "", "-k", "audit"], {"COURSE_MODE": "fast"})]
+    ((command, environment),) = handed
+    assert command[:4] == ["-m", "pytest", "-m", ""]
+    assert command[-2:] == ["-k", "audit"]
+    assert environment == {"COURSE_MODE": "fast"}
+
+
+@pytest.mark.parametrize(("cores", "processes"), [(None, 1), (1, 1), (2, 2), (4, 4), (64, 4)])
+def test_tests_run_side_by_side_as_far_as_there_are_cores(
+    course, handed, monkeypatch, cores, processes
+):
+    monkeypatch.setattr(course.os, "cpu_count", lambda: cores)
+
+    course.main(["test"])
+
+    command, _ = handed[0]
+    assert command[4:6] == ["-n", str(processes)]
 
 
 def test_an_own_choice_of_tests_comes_last_and_so_wins(course, handed):
