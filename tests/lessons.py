@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
-STARTS = {"serving", "serving_sharded"}
+STARTS = {"serving", "serving_sharded", "served", "probing"}
 """A cell that names one of these runs a server."""
 
 

@@ -14,6 +14,7 @@
     landing                    the lessons there are, and where the learner stands
     machine                    what this machine can show
     ceiling, ceiling_picture   a sender without a limit, until memory is full
+    design                     a service to be probed, changed and scored
     stories                    published experiments, played again
     mode                       how long everything lasts
     rendering                  how text reaches the page, escaped

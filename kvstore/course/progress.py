@@ -133,6 +133,13 @@ def record_answer(exercise_id: str, outcome: str, message: str) -> None:
         )
 
 
+def answers(lesson: str) -> list[tuple[str, str, str]]:
+    """Every checked answer of a lesson, in order: which exercise, the outcome, the message."""
+    with writing() as connection:
+        rows = connection.execute("SELECT exercise_id, outcome, message FROM answers ORDER BY at")
+        return [(row[0], row[1], row[2]) for row in rows if lesson_of(row[0]) == lesson]
+
+
 def take_hint(exercise_id: str, available: int) -> int:
     """The number of the next hint, counted from 1; the last one again when all were taken."""
     with writing() as connection:

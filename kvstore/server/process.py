@@ -38,6 +38,11 @@ class Server:
         """Whether the process still runs."""
         return self.child.alive()
 
+    def kill(self) -> None:
+        """End it at once, as a crash does; return when it is gone."""
+        self.child.popen.kill()
+        self.child.popen.wait()
+
 
 class ServerDidNotStart(RuntimeError):
     """The server's process ended, or said nothing, before it listened."""

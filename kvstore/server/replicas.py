@@ -20,9 +20,7 @@ class ReplicatedServer:
 
     def kill(self, number: int) -> None:
         """End one replica at once, as a crash does; return when it is gone."""
-        process = self.replicas[number].child.popen
-        process.kill()
-        process.wait()
+        self.replicas[number].kill()
 
 
 @contextmanager

@@ -12,11 +12,11 @@ from made_runs import climbed, paced, run_of, staircase
 from matplotlib.colors import to_hex
 from matplotlib.text import Text
 
-from kvstore.course import figures, tables
+from kvstore.course import design, figures, tables
 from kvstore.course.figures import style
 from kvstore.course.stories.fan_out import Asked
 from kvstore.measure import Run
-from kvstore.model import Prediction, Station, scale_out, simulate, usl
+from kvstore.model import Prediction, Station, commits, scale_out, simulate, usl
 from kvstore.stations import StationTimes
 
 pytestmark = [pytest.mark.usefixtures("no_windows"), pytest.mark.slow]
@@ -72,6 +72,24 @@ ARGUMENTS |= {
     "simulated_over_time": ((PLAYED_ON, PREDICTED), {}),
     "slow_by_servers": ((ASKED, 0.02, lambda servers: 0.2 * servers), {}),
     "throughput_by_servers": ((BY_SERVERS, PER_SERVER, {"even": {4: PLAYED_ON}}), {}),
+}
+ARGUMENTS |= {
+    "answered_within": (({"1 of 3": ONE, "3 of 3": MANY}, {
+        "1 of 3": lambda share: 0.01 + 0.03 * share, "3 of 3": lambda share: 0.02 + 0.5 * share,
+    }), {}),
+    "throughput_by_commit": (({"one by one": {1: ONE}, "in groups": {20: MANY, 1: ONE}}, {
+        "one by one": lambda n: commits.one_by_one(n, fsync_s=0.03),
+        "in groups": lambda n: commits.in_groups(n, fsync_s=0.03),
+    }), {}),
+}  # fmt: skip
+SHOP = design.case("lock")
+OFFERED = {name: design.forecast(SHOP, each) for name, each in (
+    ("as it is", SHOP.start), ("cheapest", design.reference(SHOP).design)
+)}  # fmt: skip
+PLAN = design.Plan("pool", 60.0, SHOP.start, 60.0)
+ARGUMENTS |= {
+    "promises": ((OFFERED, 300.0), {}),
+    "score": (({"one": design.scored(SHOP, PLAN, ONE, MANY)},), {}),
 }
 NAMES = sorted(figures.__all__)
 

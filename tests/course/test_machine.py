@@ -115,7 +115,7 @@ def lessons(**changed):
 def test_a_good_machine_can_show_every_lesson(monkeypatch):
     monkeypatch.setattr("kvstore.course.machine.facts.cores", lambda: 2)
 
-    assert [fit.YES] * 10 == list(lessons())
+    assert [fit.YES] * 11 == list(lessons())
 
 
 def test_each_lesson_is_refused_for_its_own_reason(monkeypatch):
@@ -134,6 +134,8 @@ def test_each_lesson_is_refused_for_its_own_reason(monkeypatch):
     )
     assert fit.NO == lessons(free_bytes=6e8)["08_overload"]
     assert fit.NO == lessons(free_bytes=6e8)["09_beyond_one_machine"]
+    dear_call = run_at(500, server_cpu_s=2.0)
+    assert fit.NO == lessons(round_trip=dear_call)["10_design_one"]
 
 
 def test_on_one_core_both_processes_share_its_time(monkeypatch):

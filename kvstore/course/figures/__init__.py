@@ -13,7 +13,9 @@ from kvstore.course.figures.climbs import (
     throughput_in_climb,
 )
 from kvstore.course.figures.curves import throughput_by_in_flight
+from kvstore.course.figures.designs import promises, score
 from kvstore.course.figures.growth import memory
+from kvstore.course.figures.kept import answered_within, throughput_by_commit
 from kvstore.course.figures.levels import in_flight_over_time, throughput_over_time
 from kvstore.course.figures.overload import (
     attempts_over_time,
@@ -33,6 +35,7 @@ from kvstore.course.figures.turns import collections, endings, turns
 from kvstore.course.figures.waits import latency_by_answer
 
 __all__ = [
+    "answered_within",
     "attempts_over_time",
     "calls_over_time",
     "collections",
@@ -45,16 +48,19 @@ __all__ = [
     "limit_over_time",
     "memory",
     "mix",
+    "promises",
     "reply_order",
     "residence_by_batch",
     "residence_in_climb",
     "saturation",
+    "score",
     "side_by_side",
     "simulated_over_time",
     "slow_by_servers",
     "threads_in_climb",
     "throughput",
     "throughput_by_batch",
+    "throughput_by_commit",
     "throughput_by_in_flight",
     "throughput_by_servers",
     "throughput_in_climb",

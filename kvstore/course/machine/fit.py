@@ -24,6 +24,8 @@ FLOOD, FLOOD_BYTES = 10_000, 52 * 1024
 """Calls of a turn in lesson 08, and what one of them holds on both sides while it waits."""
 SERVERS, SERVER_BYTES = 8, 80e6
 """Server processes of lesson 09, and the memory that each of them takes at most."""
+DESIGNED_PER_S = 600
+"""Calls a second that designs of lesson 10 make, where a disk sets their pace."""
 ROOM = 0.8
 """A processor that is to be busier than this makes calls wait for it."""
 YES, TIGHT, NO = "✔ it can", "◐ just about", "✘ smaller only"
@@ -49,6 +51,7 @@ def lessons(
         ("07", "CPU for 250 users before a slow back end", *_users(round_trip)),
         ("08", "memory for 10,000 calls in flight", *_flood(free_bytes)),
         ("09", f"memory for {SERVERS} servers", *_servers(free_bytes)),
+        ("10", "CPU for the designs it asks for", *_designed(round_trip)),
     ]
     columns = ["lesson", "it needs", "measured here", "this machine", "up to"]
     table = pd.DataFrame([(LESSONS[number], *row) for number, *row in rows], columns=columns)
@@ -146,4 +149,14 @@ def _servers(free_bytes: float) -> tuple[str, str, str]:
         f"{free_bytes / 1e6:,.0f} MB free for {needed_bytes / 1e6:,.0f} MB",
         YES if free_bytes >= needed_bytes else NO,
         f"{free_bytes / SERVER_BYTES:,.0f} servers",
+    )
+
+
+def _designed(small: Run) -> tuple[str, str, str]:
+    slowest = max(cpu_stations(small), key=lambda station: station.demand_s)
+    share = DESIGNED_PER_S * slowest.demand_s
+    return (
+        f"{slowest.name} {100 * share:.0f} % busy at {DESIGNED_PER_S:,.0f} calls/s",
+        YES if share <= ROOM else TIGHT if share <= 1 else NO,
+        f"{ROOM * slowest.most_per_s:,.0f} calls/s",
     )

@@ -12,6 +12,7 @@ replicated_log   a leader that copies its log to a follower, pipelined (lesson 0
 shared_connections   ten channels that are one connection (lesson 06)
 lost_answer      the work was done, the caller does not know (lesson 08)
 own_retries      gRPC asks again by itself (lesson 08)
+crash            a server that is killed at work, and what it still knows (lesson 09)
 contract         the messages on the wire, from the proto file
 counted          says which run of several is under way
 pictures         the figures of these stories

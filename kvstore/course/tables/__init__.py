@@ -11,6 +11,8 @@ from kvstore.course.tables.climbs import (
     threads_in_climb,
     throughput_in_climb,
 )
+from kvstore.course.tables.designs import promises, score
+from kvstore.course.tables.kept import answered_within, throughput_by_commit
 from kvstore.course.tables.layout import MB
 from kvstore.course.tables.over_time import (
     in_flight_over_time,
@@ -38,6 +40,7 @@ from kvstore.course.tables.turns import collections, endings, turns
 
 __all__ = [
     "MB",
+    "answered_within",
     "attempts_over_time",
     "calls_over_time",
     "collections",
@@ -55,10 +58,12 @@ __all__ = [
     "little_by_station",
     "memory",
     "mix",
+    "promises",
     "reply_order",
     "residence_by_batch",
     "residence_in_climb",
     "saturation",
+    "score",
     "side_by_side",
     "simulated_over_time",
     "slow_by_servers",
@@ -66,6 +71,7 @@ __all__ = [
     "threads_in_climb",
     "throughput",
     "throughput_by_batch",
+    "throughput_by_commit",
     "throughput_by_in_flight",
     "throughput_by_servers",
     "throughput_in_climb",

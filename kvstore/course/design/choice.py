@@ -1,0 +1,117 @@
+"""What a learner decides: a way of calling, and changes of the server that cost days."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from kvstore.client import strategies
+from kvstore.client.strategies import Strategy
+
+WAYS: Final[Mapping[str, Strategy]] = MappingProxyType(
+    {
+        "blocking": strategies.blocking,
+        "bounded": strategies.bounded,
+        "tasks": strategies.tasks,
+        "pipelined": strategies.pipelined,
+    }
+)
+"""The strategies a design may name."""
+
+CHANGES: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
+    {
+        "threads=32": {"threads": 32},
+        "threads=128": {"threads": 128},
+        "asyncio": {"use_asyncio": True},
+        "per_key": {"locking": "per_key"},
+        "group_commit": {"group_commit": True},
+    }
+)
+"""What can be changed at a server, and the settings that each change sets."""
+
+STREAM_DAYS: Final = 1
+"""What it costs to rewrite a client so that it sends its operations down a stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """How the client calls, and what is changed at the server.
+
+    `Design()` changes nothing and calls one by one. Whether a case can have it, and what it
+    costs there, says the case: see `Case.refuse` and `Case.cost_days`.
+    """
+
+    strategy: str = "blocking"
+    """One of `WAYS`."""
+    in_flight: int = 1
+    """Calls in flight at most; a message of a stream is one call."""
+    batch: int = 1
+    """Operations in one message; `pipelined` only."""
+    streams: int = 1
+    """Streams that share the calls in flight; `pipelined` only."""
+    connections: int = 1
+    """Connections that share the calls, or the streams."""
+    changes: tuple[str, ...] = ()
+    """Names out of `CHANGES`."""
+
+    @property
+    def options(self) -> dict[str, int]:
+        """What the strategy is told, as `load.run` takes it."""
+        told = {"in_flight": self.in_flight, "connections": self.connections}
+        if self.strategy == "pipelined":
+            told |= {"batch": self.batch, "streams": self.streams}
+        return told
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What its changes set at the server."""
+        return {name: value for change in self.changes for name, value in CHANGES[change].items()}
+
+    def __str__(self) -> str:
+        words = [f"{self.strategy} x{self.in_flight}"]
+        words += [f"batch {self.batch}"] if self.batch > 1 else []
+        words += [f"{self.streams} streams"] if self.streams > 1 else []
+        words += [f"{self.connections} connections"] if self.connections > 1 else []
+        return ", ".join([*words, *self.changes])
+
+
+class DesignRefused(ValueError):
+    """A design that cannot exist, is not on offer or costs too much; the message says why."""
+
+
+def own_problem(design: Design) -> str | None:
+    """What is wrong with a design whatever the case, in words; None when it can exist."""
+    if design.strategy not in WAYS:
+        return f"strategy must be one of {', '.join(WAYS)}, got {design.strategy!r}"
+    for name in ("in_flight", "batch", "streams", "connections"):
+        value = getattr(design, name)
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 100_000:
+            return f"{name} must be a whole number from 1 to 100,000, got {value!r}"
+    if isinstance(design.changes, str):
+        return f'changes must be a tuple: write changes=("{design.changes}",), comma included'
+    if design.strategy == "blocking" and design.in_flight > 1:
+        return (
+            f"blocking has one call in flight, you ask for {design.in_flight}: `bounded` and"
+            " `tasks` keep several"
+        )
+    for name in ("batch", "streams"):
+        if design.strategy != "pipelined" and getattr(design, name) > 1:
+            return (
+                f"{name}={getattr(design, name)} needs messages on a stream: the strategy"
+                f' {design.strategy} makes one call for each operation. strategy="pipelined" has it'
+            )
+    if design.streams > design.in_flight:
+        return f"{design.streams} streams share {design.in_flight} calls in flight: some have none"
+    carriers = design.streams if design.strategy == "pipelined" else design.in_flight
+    if design.connections > carriers:
+        what = "streams" if design.strategy == "pipelined" else "calls in flight"
+        return f"{design.connections} connections for {carriers} {what}: some would carry nothing"
+    unknown = [change for change in design.changes if change not in CHANGES]
+    if unknown:
+        return f"nobody knows the change {unknown[0]!r}: there are {', '.join(CHANGES)}"
+    named = [name for change in design.changes for name in CHANGES[change]]
+    if len(named) > len(set(named)):
+        return f"{' and '.join(design.changes)} set the same thing twice: choose one of them"
+    if {"threads", "use_asyncio"} <= set(named):
+        return "an event loop has no pool: asyncio and more threads do not go together"
+    return None
