@@ -59,6 +59,10 @@ def test_every_station_binds_somewhere():
     assert set(STATIONS) == {design.case(name).binds for name in NAMED}
 
 
+def test_the_seeds_that_the_lesson_names_are_of_six_kinds():
+    assert set(STATIONS) == {design.case(seed).binds for seed in (2, 9, 4, 5, 19, 13)}
+
+
 def test_a_seed_draws_the_same_case_again_and_others_differ():
     assert design.case(7) == design.case(7)
     assert 20 == len({case.id for case in CASES if case.id.startswith("case_")})

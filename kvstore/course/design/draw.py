@@ -54,7 +54,7 @@ def _lock(name: str, rng: random.Random) -> Case:
         server={**disk, "locking": "global", "threads": 64},
         workload=asked,
         start=Design("bounded", 32),
-        target=Target(per_s=_round(5 / mean_s), p99_s=0.3, most_in_flight=32),
+        target=Target(per_s=_round(3 / mean_s), p99_s=0.4, most_in_flight=32),
         offers=_offers(rng, "threads=128", "asyncio", "per_key", sometimes="group_commit"),
         binds=LOCK,
         tempting=Design("bounded", 32, changes=("threads=128",)),

@@ -196,10 +196,14 @@ def _paid(case: Case, design: Design, met: bool, price: Price) -> Line:
     of = POINTS[COST]
     mine_days = case.cost_days(design)
     if not met:
-        return Line(COST, 0.0, of, f"{mine_days} days, and the target was missed")
+        return Line(COST, 0.0, of, f"{_days(mine_days)}, and the target was missed")
     best = reference(case, price)
     share = min(1.0, (1 + best.cost_days) / (1 + mine_days))
-    why = f"{mine_days} days; the model's design takes {best.cost_days}: {best.design}"
+    why = f"{_days(mine_days)}; the model's design takes {best.cost_days}: {best.design}"
     if mine_days < best.cost_days:
-        why = f"{mine_days} days, less than the model dared: {best.cost_days}"
+        why = f"{_days(mine_days)}, less than the model dared: {best.cost_days}"
     return Line(COST, of * share, of, why)
+
+
+def _days(count: int) -> str:
+    return f"{count} day" if count == 1 else f"{count} days"
