@@ -4,16 +4,22 @@ All threads stand still while it works, so its time is part of every call in fli
 """
 
 import gc
+import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from kvstore.lifeline import interrupt_main
+
 KEPT_EVERY_S = 0.05
 """A look back has a row at most this often: with Python's own settings collections are many."""
 MOST_KEPT = 20_000
 """Rows of a look back; the oldest are forgotten, so a server that runs for weeks stays small."""
+AGAIN_S = 0.001
+"""How soon an interrupt that was lost comes again."""
 
 
 class Collections(NamedTuple):
@@ -70,6 +76,31 @@ def watched_collector() -> Iterator[CollectorWatch]:
     watch = CollectorWatch()
     gc.callbacks.append(watch)
     try:
-        yield watch
+        with _no_interrupt_lost_in(watch):
+            yield watch
     finally:
         gc.callbacks.remove(watch)
+
+
+@contextmanager
+def _no_interrupt_lost_in(watch: CollectorWatch) -> Iterator[None]:
+    """Interrupt once more when Ctrl-C came just as the watch was called.
+
+    Python raises it in the next line it runs, wherever that is, and goes on after an error of a
+    watch. While C does the work (a large import), that line is the watch's in one of ten times.
+    """
+    usual = sys.unraisablehook
+
+    def heard(lost: "sys.UnraisableHookArgs") -> None:
+        if lost.object is watch and issubclass(lost.exc_type, KeyboardInterrupt):
+            # From another thread, and later: here it would be lost again.
+            threading.Timer(AGAIN_S, interrupt_main).start()
+        else:
+            usual(lost)
+
+    sys.unraisablehook = heard
+    try:
+        yield
+    finally:
+        if sys.unraisablehook is heard:
+            sys.unraisablehook = usual

@@ -189,8 +189,11 @@ def _parent_lives(parent_pid: int) -> bool:
 
 
 def interrupt_main() -> None:
-    """Raise `KeyboardInterrupt` in this process's main thread, as Ctrl-C would."""
-    signal.raise_signal(signal.SIGINT)
+    """Raise `KeyboardInterrupt` in this process's main thread, as Ctrl-C would; from any thread."""
+    if sys.platform == "win32":
+        signal.raise_signal(signal.SIGINT)
+    else:  # to that thread, or it would notice only when what it waits for has come
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
 
 def on_signals(action: Callable[[], object]) -> None:

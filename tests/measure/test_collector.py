@@ -1,6 +1,9 @@
 """Collections are counted by generation, and belong to a time of the run."""
 
 import gc
+import signal
+import sys
+import time
 
 import pandas as pd
 import pytest
@@ -38,6 +41,26 @@ def test_after_the_block_nothing_is_counted(still):
 
     assert Collections() == watch.now()
     assert watch not in gc.callbacks
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="Windows has no such timer")
+def test_an_interrupt_during_a_collection_is_not_lost(still):
+    """It is raised where Python runs next: in the watch, whose errors end nothing."""
+    heap = [[] for _ in range(1_000_000)]  # so many that a collection takes longer than the timer
+    usual = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    hook = sys.unraisablehook
+    try:
+        with watched_collector() as watch:
+            signal.setitimer(signal.ITIMER_REAL, 0.005)
+            gc.collect()
+            with pytest.raises(KeyboardInterrupt):
+                time.sleep(5)
+        assert (0, 0, 0) == watch.now()[:3]  # it came in place of the count
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, usual)
+        del heap
+    assert hook is sys.unraisablehook
 
 
 def test_the_last_moment_is_now_and_the_counts_only_rise(still):
