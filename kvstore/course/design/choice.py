@@ -25,9 +25,11 @@ CHANGES: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
         "asyncio": {"use_asyncio": True},
         "per_key": {"locking": "per_key"},
         "group_commit": {"group_commit": True},
+        "servers=2": {"servers": 2},
     }
 )
-"""What can be changed at a server, and the settings that each change sets."""
+"""What can be changed at a server, and the settings that each change sets; `servers` is the
+number of processes that share out the keys."""
 
 STREAM_DAYS: Final = 1
 """What it costs to rewrite a client so that it sends its operations down a stream."""
@@ -64,7 +66,15 @@ class Design:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What its changes set at the server."""
+        """What its changes set at each server."""
+        return {name: value for name, value in self._changed().items() if name != "servers"}
+
+    @property
+    def servers(self) -> int:
+        """How many server processes share out the keys."""
+        return int(self._changed().get("servers", 1))
+
+    def _changed(self) -> dict[str, Any]:
         return {name: value for change in self.changes for name, value in CHANGES[change].items()}
 
     def __str__(self) -> str:

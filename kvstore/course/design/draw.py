@@ -20,7 +20,8 @@ from kvstore.course.design.service import (
 )
 from kvstore.model import popularity, service_time_s
 
-KEYS: Final = 8
+KEYS, HOT_KEYS = 32, 8
+"""Keys of a service; and of one where some are asked for more than others."""
 HEADERS: Final = MappingProxyType({f"x-trace-{n}": "a header of some length" for n in range(6)})
 
 
@@ -55,7 +56,10 @@ def _lock(name: str, rng: random.Random) -> Case:
         workload=asked,
         start=Design("bounded", 32),
         target=Target(per_s=_round(3 / mean_s), p99_s=0.4, most_in_flight=32),
-        offers=_offers(rng, "threads=128", "asyncio", "per_key", sometimes="group_commit"),
+        offers={
+            **_offers(rng, "threads=128", "asyncio", "per_key", sometimes="group_commit"),
+            **_offers(rng, "servers=2"),
+        },
         binds=LOCK,
         tempting=Design("bounded", 32, changes=("threads=128",)),
     )
@@ -83,17 +87,17 @@ def _pool(name: str, rng: random.Random) -> Case:
 
 
 def _hot_key(name: str, rng: random.Random) -> Case:
-    disk, reads, asked = _traffic(rng, reads=0.25, key_choice="zipf")
+    disk, reads, asked = _traffic(rng, reads=0.25, key_choice="zipf", preload=HOT_KEYS)
     station = popularity.hottest_lock(
-        KEYS, 1.0, hold_s=disk["write_delay_s"], locking_share=1 - reads
+        HOT_KEYS, 1.0, hold_s=disk["write_delay_s"], locking_share=1 - reads
     )
     return Case(
         id=name,
         told=(
             "It counts votes: a few candidates get most of them.",
             *_of_traffic(reads),
-            f"There are {KEYS} keys; the second is asked for half as often as the first, the third"
-            " a third as often, and so on.",
+            f"There are {HOT_KEYS} keys; the second is asked for half as often as the first, the"
+            " third a third as often, and so on.",
             "Locks are per key, it is said, and held until the disk is done. 64 threads.",
         ),
         server={**disk, "locking": "per_key_held", "threads": 64},
@@ -148,7 +152,7 @@ def _cpu(name: str, rng: random.Random) -> Case:
         workload=asked,
         start=Design("bounded", 16),
         target=Target(times_start=2.0, p99_s=0.3, most_in_flight=32),
-        offers=_offers(rng, "group_commit"),
+        offers=_offers(rng, "group_commit", "servers=2"),
         binds=PROCESSOR,
         tempting=Design("bounded", 32, changes=("group_commit",)),
         price=Price(call_s=5e-6 * work),
@@ -201,6 +205,7 @@ _DAYS: Final = {
     "asyncio": (4, 8),
     "per_key": (3, 6),
     "group_commit": (2, 6),
+    "servers=2": (5, 8),
 }
 """From how many days to how many a change may take."""
 
@@ -221,11 +226,10 @@ def _workload(rng: random.Random, reads: float, **keys: Any) -> Workload:
     return Workload(
         mix={"retrieve": reads, "update": 1 - reads},
         seed=rng.randrange(1000),
-        preload=KEYS,
         key_bytes_mean=16,
         value_bytes_mean=rng.choice((16, 64, 256, 1024)),
         sizes="fixed",
-        **keys,
+        **{"preload": KEYS, **keys},
     )
 
 

@@ -11,7 +11,7 @@ from kvstore.course.design.service import Case
 from kvstore.course.exercises import NOT_ATTEMPTED
 from kvstore.course.exercises.base import NotAttempted
 from kvstore.measure import Run
-from kvstore.server import Server, serving
+from kvstore.server import Server, ShardedServer, serving, serving_sharded
 
 PROBE_CALLS = 150
 """Calls that a visit may make in all."""
@@ -60,7 +60,9 @@ class Probe:
 
 
 @contextmanager
-def served(case: Case, design: Design | NotAttempted | None = None) -> Iterator[Server | None]:
+def served(
+    case: Case, design: Design | NotAttempted | None = None
+) -> Iterator[Server | ShardedServer | None]:
     """Serve the case with the design's changes while the block lasts; as it is without one.
 
     For a design that is not attempted there is no server: None. Raises `DesignRefused`, before
@@ -72,7 +74,12 @@ def served(case: Case, design: Design | NotAttempted | None = None) -> Iterator[
     chosen = case.start if design is None else design
     case.refuse(chosen)
     assert isinstance(chosen, Design)
-    with serving(**case.settings(chosen), station_times=True) as server:
+    settings = {**case.settings(chosen), "station_times": True}
+    if chosen.servers > 1:
+        with serving_sharded(chosen.servers, **settings) as several:
+            yield several
+        return
+    with serving(**settings) as server:
         yield server
 
 
@@ -86,7 +93,7 @@ def probing(case: Case) -> Iterator[Probe]:
 def tried(
     case: Case,
     design: Design | NotAttempted,
-    server: Server | None,
+    server: Server | ShardedServer | None,
     *,
     duration_s: float,
     closes: str | Sequence[str] = (),

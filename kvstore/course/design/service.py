@@ -112,11 +112,14 @@ class Case:
             raise DesignRefused(
                 f"a design is written as Design(strategy=..., in_flight=..., ...), got {design!r}"
             )
-        problem = own_problem(design) or self._problem(design)
-        if problem:
+        if problem := self.problem_with(design):
             raise DesignRefused(problem)
 
-    def _problem(self, design: Design) -> str | None:
+    def problem_with(self, design: Design) -> str | None:
+        """Why this case cannot have the design, in words; None when it can."""
+        return own_problem(design) or self._problem_here(design)
+
+    def _problem_here(self, design: Design) -> str | None:
         missing = [change for change in design.changes if change not in self.offers]
         if missing:
             return f"{missing[0]} is not on offer here: {', '.join(self.offers)} are"
@@ -130,6 +133,12 @@ class Case:
             return (
                 f"{design.streams} streams on a pool of {after['threads']} threads: each stream"
                 " keeps a thread while it is open, so some would never begin"
+            )
+        wanted = design.servers * design.connections
+        if design.strategy == "pipelined" and design.servers > 1 and design.streams < wanted:
+            return (
+                f"{design.streams} streams for {design.servers} servers: a stream speaks to one of"
+                f" them, so it takes {wanted} or more"
             )
         each_bytes = self.workload.key_bytes_mean + self.workload.value_bytes_mean + 16
         if design.batch * each_bytes > MESSAGE_LIMIT_BYTES:
