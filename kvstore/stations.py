@@ -21,7 +21,7 @@ class StationTimes(NamedTuple):
     lock_s: float = math.nan
     """Waited for the lock."""
     disk_s: float = math.nan
-    """On the simulated disk."""
+    """On the disk: the simulated one, and the real one of a server that has a folder."""
     rest_s: float = math.nan
     """Everything else: the interpreter, the dictionary, waiting for the processor."""
 

@@ -10,7 +10,8 @@ import pytest
 from kvstore.client import load, workload
 from kvstore.client.strategies import pipelined, tasks
 from kvstore.measure import audit
-from kvstore.server import ServerDidNotStart, serving, serving_sharded
+from kvstore.server import ServerDidNotStart, ServerSettings, serving, serving_sharded
+from kvstore.server.durable import DurableStore
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 
@@ -61,17 +62,26 @@ def test_what_was_answered_before_a_kill_is_there_after_it(tmp_path, stack):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("group_commit", [False, True], ids=["each", "group"])
-def test_a_run_loses_nothing_and_a_stopped_server_knows_it_all(group_commit, tmp_path, own_server):
-    server = own_server(
-        **DURABLE, data_dir=str(tmp_path / "data"), group_commit=group_commit, station_times=True
-    )
-    small = workload.crud(value_bytes_mean=30)
-    runs = [
-        load.run(tasks, server, small, in_flight=8, calls=80),
-        load.run(pipelined, server, small, in_flight=4, calls=80, batch=8, streams=2),
-    ]
-    with pytest.raises(ServerDidNotStart, match="another server keeps its data in"):
-        own_server(data_dir=str(tmp_path / "data"))
+def test_a_run_loses_nothing_and_who_opens_the_folder_next_finds_it_all(
+    group_commit, tmp_path, stack
+):
+    settings = {
+        **DURABLE, "data_dir": str(tmp_path), "group_commit": group_commit, "station_times": True,
+        "use_asyncio": stack == "asyncio",
+    }  # fmt: skip
+    small = workload.crud(mix={"create": 2, "update": 1, "retrieve": 1}, value_bytes_mean=30)
+    with serving(**settings) as server:
+        runs = [
+            load.run(tasks, server, small, in_flight=8, calls=80),
+            load.run(pipelined, server, small, in_flight=4, calls=80, batch=8, streams=2),
+        ]
+        with (
+            pytest.raises(ServerDidNotStart, match="another server keeps its data in"),
+            serving(**settings),
+        ):
+            pass
+    next_one = DurableStore(ServerSettings(data_dir=str(tmp_path)))
+    next_one.close()
 
     for run in runs:
         assert 80 == run.records["operations"].sum() == sum(run.server["operations"].values())
@@ -81,6 +91,7 @@ def test_a_run_loses_nothing_and_a_stopped_server_knows_it_all(group_commit, tmp
         assert audit(run).holds
     calls = runs[0].calls
     assert (calls[calls["operation"] == "create"]["disk_s"] > 0).all()
+    assert sum(run.server["operations"]["create/OK"] for run in runs) == len(next_one)
 
 
 @pytest.mark.slow

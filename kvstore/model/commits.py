@@ -14,7 +14,7 @@ all came back in the same instant would there be one group.
 
 Z is the way: all that a call spends elsewhere, there and back. The idea of committing what
 waits together: D. DeWitt et al., "Implementation Techniques for Main Memory Database Systems"
-(1984), section 5. The formula for a closed loop follows from Little's law.
+(1984). The formula for a closed loop follows from Little's law.
 """
 
 import math

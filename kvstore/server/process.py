@@ -1,8 +1,9 @@
 """`serving`: a server in a process of its own, for as long as a block lasts."""
 
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +12,9 @@ from kvstore.server.settings import ServerSettings
 
 START_S = 20.0
 """Seconds a server gets to come up; a cold import on a slow laptop takes several."""
+
+SIDE_BY_SIDE = 4
+"""So many servers come up at the same time: more would only be in each other's way."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,21 @@ def serving(**settings: Any) -> Iterator[Server]:
         if not address:
             raise ServerDidNotStart(_why(process))
         yield Server(address, identity, chosen, process)
+
+
+@contextmanager
+def serving_each(every: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Server, ...]]:
+    """Serve from a process for each of these settings while the block lasts.
+
+    They come up side by side, `SIDE_BY_SIDE` at a time: most of a start is imports, and a class
+    waits for them. Raises as `serving` does, of any of them; the others are stopped.
+    """
+    with ExitStack() as running:
+        with ThreadPoolExecutor(SIDE_BY_SIDE) as starting:
+            servers = starting.map(
+                lambda settings: running.enter_context(serving(**settings)), every
+            )
+        yield tuple(servers)
 
 
 def _settings(settings: dict[str, Any]) -> ServerSettings:

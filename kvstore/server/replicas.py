@@ -1,11 +1,11 @@
 """`serving_replicated`: several servers with the same data, and a front that keeps them alike."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from kvstore.server.process import Server, serving
+from kvstore.server.process import Server, serving, serving_each
 
 MOST_REPLICAS = 16
 """More copies than this were never meant: each write goes to all of them."""
@@ -39,12 +39,13 @@ def serving_replicated(
     """
     if not 1 <= len(replicas) <= MOST_REPLICAS:
         raise ValueError(f"replicas must be from 1 to {MOST_REPLICAS}, got {len(replicas)}")
-    with ExitStack() as running:
-        behind = tuple(running.enter_context(serving(**settings)) for settings in replicas)
-        front = serving(
+    with (
+        serving_each(replicas) as behind,
+        serving(
             use_asyncio=True,
             back_end=",".join(server.address for server in behind),
             write_quorum=write_quorum,
             station_times=station_times,
-        )
-        yield ReplicatedServer(running.enter_context(front), behind)
+        ) as front,
+    ):
+        yield ReplicatedServer(front, behind)

@@ -1,12 +1,12 @@
 """`serving_sharded`: several server processes for as long as a block lasts, each with a shard."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kvstore.server.process import Server, serving
+from kvstore.server.process import Server, serving_each
 from kvstore.server.settings import ServerSettings
 
 MOST_PROCESSES = 64
@@ -71,13 +71,8 @@ def serving_sharded(processes: int, **settings: Any) -> Iterator[ShardedServer]:
             f"{processes} servers cannot share port {settings['port']}: leave the port out, and"
             " each takes a free one"
         )
-    with ExitStack() as running:
-        yield ShardedServer(
-            tuple(
-                running.enter_context(serving(**_of_shard(shard, processes, settings)))
-                for shard in range(processes)
-            )
-        )
+    with serving_each([_of_shard(n, processes, settings) for n in range(processes)]) as servers:
+        yield ShardedServer(servers)
 
 
 def _of_shard(shard: int, processes: int, settings: dict[str, Any]) -> dict[str, Any]:
