@@ -74,7 +74,7 @@ class Stream:
             if _task_is_cancelled():
                 raise
             await self._receiver  # it learns why, and accounts for what is waiting
-            raise self._broken or StreamBroken("the stream was closed") from None
+            raise self._broken or self._break("the server closed it") from None
 
     async def _receive(self) -> None:
         """Match replies to requests until the stream ends."""
@@ -122,10 +122,10 @@ class Stream:
                 if kind == CREATE and status == OK:
                     self._client.created(key)
 
-    def _break(self, why: str) -> None:
+    def _break(self, why: str) -> StreamBroken:
         """Account for every request without a reply, and let a waiting sender go on."""
         unanswered, self._waiting = self._waiting, {}
-        self._broken = StreamBroken(
+        self._broken = broken = StreamBroken(
             f"the stream broke ({why}) with {len(unanswered)} requests unanswered: they are"
             " recorded as NO_ANSWER, because the server may have done them"
         )
@@ -136,6 +136,7 @@ class Stream:
                 self._connection,
             )  # fmt: skip
             self._on_reply()
+        return broken
 
     def _watch_deadline(self) -> None:
         """Break the stream when the oldest request has waited longer than the deadline.
@@ -164,6 +165,9 @@ class Stream:
                 await asyncio.gather(self._receiver, return_exceptions=True)
         finally:
             self._watcher.cancel()
+            if not self._receiver.done():  # cancelled on the way out: it accounts for what waits
+                self._call.cancel()
+                await asyncio.gather(self._receiver, return_exceptions=True)
             del self._call  # an error's traceback refers to this stream: it may live for long
 
 
