@@ -3,9 +3,9 @@
 All threads stand still while it works, so its time is part of every call in flight.
 """
 
+import _thread
 import gc
 import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ KEPT_EVERY_S = 0.05
 """A look back has a row at most this often: with Python's own settings collections are many."""
 MOST_KEPT = 20_000
 """Rows of a look back; the oldest are forgotten, so a server that runs for weeks stays small."""
-AGAIN_S = 0.001
+AGAIN_S = 0.02
 """How soon an interrupt that was lost comes again."""
 
 
@@ -82,6 +82,11 @@ def watched_collector() -> Iterator[CollectorWatch]:
         gc.callbacks.remove(watch)
 
 
+def _interrupt_soon() -> None:
+    time.sleep(AGAIN_S)
+    interrupt_main()
+
+
 @contextmanager
 def _no_interrupt_lost_in(watch: CollectorWatch) -> Iterator[None]:
     """Interrupt once more when Ctrl-C came just as the watch was called.
@@ -93,8 +98,8 @@ def _no_interrupt_lost_in(watch: CollectorWatch) -> Iterator[None]:
 
     def heard(lost: "sys.UnraisableHookArgs") -> None:
         if lost.object is watch and issubclass(lost.exc_type, KeyboardInterrupt):
-            # From another thread, and later: here it would be lost again.
-            threading.Timer(AGAIN_S, interrupt_main).start()
+            # Later, and with a thread that is not waited for: here it would be lost again.
+            _thread.start_new_thread(_interrupt_soon, ())
         else:
             usual(lost)
 
