@@ -35,6 +35,8 @@ from kvstore.v1 import kvstore_pb2 as pb
 
 ANSWERS: Final = frozenset({OK, INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS})
 """What a store says. Any other status is none of its answers: nobody knows what was done."""
+MOST_BEHIND: Final = 10_000
+"""Writes that may be under way to one replica: one that stands still would fill our memory."""
 CATCH_UP_S: Final = 1.0
 """Seconds that slow replicas get for writes under way when the front stops."""
 _FREE: Final[nullcontext[None]] = nullcontext()
@@ -48,6 +50,7 @@ class Replica:
         self.lost = False
         """Whether it missed a write."""
         self._order = AsyncKeyLocks(through_disk=True)
+        self._under_way = 0
         channel = grpc.aio.insecure_channel(address, options=OPTIONS)
         self._methods = methods(channel)
         self.close = channel.close
@@ -69,21 +72,33 @@ class Replica:
 
     async def write(self, kind: int, key: bytes, value: bytes) -> int:
         """The status, once its turn has come and it has answered."""
-        async with self._order.holding(kind, key):
-            if self.lost:
-                return UNAVAILABLE
-            try:
-                await self._methods[kind](_request(kind, key, value), timeout=PATIENCE_S)
-            except grpc.aio.AioRpcError as error:
-                status = int(error.code().value[0])
-                if status not in ANSWERS and not self.lost:
-                    self.lost = True
-                    logging.getLogger(__name__).warning(
-                        "the replica at %s missed a write and is asked nothing more: %s",
-                        self.address, error.details(),
-                    )  # fmt: skip
-                return status
-            return OK
+        if self._under_way >= MOST_BEHIND:
+            self._lose(f"it is {MOST_BEHIND:,} writes behind")
+            return UNAVAILABLE
+        self._under_way += 1
+        try:
+            async with self._order.holding(kind, key):
+                return UNAVAILABLE if self.lost else await self._asked(kind, key, value)
+        finally:
+            self._under_way -= 1
+
+    async def _asked(self, kind: int, key: bytes, value: bytes) -> int:
+        try:
+            await self._methods[kind](_request(kind, key, value), timeout=PATIENCE_S)
+        except grpc.aio.AioRpcError as error:
+            status = int(error.code().value[0])
+            if status not in ANSWERS:
+                self._lose(error.details() or error.code().name)
+            return status
+        return OK
+
+    def _lose(self, why: str) -> None:
+        """It has missed a write; say so once."""
+        if not self.lost:
+            self.lost = True
+            logging.getLogger(__name__).warning(
+                "the replica at %s missed a write and is asked nothing more: %s", self.address, why
+            )
 
 
 class ReplicatedService(AsyncKeyValueService):

@@ -1,7 +1,9 @@
 """A front with replicas: an order that all keep, a quorum, and servers that are frozen or gone."""
 
+import asyncio
 import os
 import signal
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -12,9 +14,9 @@ import pytest
 from running import HANG_S
 
 from kvstore.client import load, strategies, workload
-from kvstore.codes import INVALID_ARGUMENT, OK
+from kvstore.codes import CREATE, INVALID_ARGUMENT, OK, UNAVAILABLE
 from kvstore.measure import audit
-from kvstore.server import ServerSettings, process, serving_replicated
+from kvstore.server import ServerSettings, process, replicated, serving_replicated
 from kvstore.server.__main__ import parser
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
@@ -140,6 +142,29 @@ def test_where_all_must_answer_one_that_is_killed_stops_the_writes():
     assert run.issued == sum(run.outcomes().values())
     assert OK != run.records["status"][-1]
     assert audit(run).holds
+
+
+def test_a_replica_that_stands_still_does_not_fill_the_memory(monkeypatch, caplog):
+    """Somebody listens, and never answers."""
+    monkeypatch.setattr(replicated, "MOST_BEHIND", 3)
+
+    async def writes(address: str) -> tuple[int, bool, int]:
+        replica = replicated.Replica(address)
+        waiting = [asyncio.create_task(replica.write(CREATE, b"%d" % n, b"")) for n in range(3)]
+        await asyncio.sleep(0)
+        status = await replica.write(CREATE, b"3", b"")
+        told = status, replica.lost, sum(not task.done() for task in waiting)
+        await replica.close()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        return told
+
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        told = asyncio.run(writes(f"127.0.0.1:{silent.getsockname()[1]}"))
+
+    assert (UNAVAILABLE, True, 3) == told
+    assert "is asked nothing more: it is 3 writes behind" in caplog.text
 
 
 @pytest.mark.parametrize(
