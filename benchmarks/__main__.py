@@ -21,6 +21,7 @@ NAMES = (
     "processes",
     "recording",
     "overhead",
+    "settings",
     "burst",
     "unlimited",
     "orphans",

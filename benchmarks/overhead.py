@@ -58,6 +58,8 @@ class Turn(NamedTuple):
     """Operations per second."""
     cpu_s: float
     """Processor seconds of this process for each operation."""
+    paused: float = 0.0
+    """The share of the time in which Python's collector was at work, where it is looked at."""
 
 
 Rounds = dict[str, list[Turn]]
@@ -131,11 +133,11 @@ def row(name: str, rounds: Rounds) -> dict[str, Any]:
         "client": name,
         "bare, operations/s": f"{_median(rounds, 'bare', 'per_s'):,.0f}",
         "over bare": round(float(np.median(rates)), 3),
-        "spread": _middle_half(rates),
+        "spread": middle_half(rates),
         "CPU us, ours": f"{1e6 * _median(rounds, 'ours', 'cpu_s'):.3g}",
         "bare": f"{1e6 * _median(rounds, 'bare', 'cpu_s'):.3g}",
         "CPU over bare": round(float(np.median(prices)), 3),
-        "spread of that": _middle_half(prices),
+        "spread of that": middle_half(prices),
         "CPU unread over bare": round(
             float(np.median(ratios(rounds, "unread", "bare", "cpu_s"))), 3
         ),
@@ -146,6 +148,7 @@ def _median(rounds: Rounds, client: str, figure: str) -> float:
     return float(np.median([getattr(turn, figure) for turn in rounds[client]]))
 
 
-def _middle_half(values: list[float]) -> str:
+def middle_half(values: list[float]) -> str:
+    """The lower and the upper quartile."""
     low, high = np.quantile(values, (0.25, 0.75))
     return f"{low:.2f} to {high:.2f}"

@@ -2,8 +2,10 @@
 
 A program that measures has a large heap that never changes (modules, tables, the notebook)
 and makes thousands of short-lived objects a second. By default each few hundred of those
-start a collection, and every so often one that looks at the whole heap: a tenth and more of
-the processor time of a call, and pauses that no model predicts.
+start a collection, and every so often one that looks at the whole heap: pauses that no model
+predicts. With few calls in flight they are nothing; with thousands, each of which is a heap of
+objects that live until its answer comes, they are a share of the time that is well seen, and
+without the setting several times as large (`course.py bench settings`).
 """
 
 import gc

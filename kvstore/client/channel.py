@@ -9,12 +9,12 @@ import grpc
 
 from kvstore.v1 import server_status_pb2 as pb
 from kvstore.v1 import server_status_pb2_grpc
-from kvstore.wire import OWN_CONNECTION, WIDE_WINDOW
+from kvstore.wire import OWN_CONNECTION
 
 CONNECT_S = 5.0
 """Seconds to wait for a server before saying that nothing answers."""
 
-OPTIONS = [OWN_CONNECTION, WIDE_WINDOW]
+OPTIONS = [OWN_CONNECTION]
 
 _NOT_KNOWN_HERE = (
     grpc.StatusCode.UNIMPLEMENTED,
@@ -68,11 +68,6 @@ def target_of(server: object) -> Target:
         return server
     address, identity = getattr(server, "address", None), getattr(server, "identity", None)
     if not isinstance(address, str):
-        if hasattr(server, "__enter__"):
-            raise ValueError(
-                "this server was not started: write `with serving() as server:`, and the run"
-                " indented below it, where `server` is what the block gives"
-            )
         raise ValueError(
             "server must be what `with serving() as server:` gives, or an address such as"
             f" '127.0.0.1:40123', got {server!r}"

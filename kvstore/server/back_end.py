@@ -13,7 +13,7 @@ from kvstore.codes import CREATE, DELETE, RETRIEVE, UPDATE
 from kvstore.server.status import Counts
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
-from kvstore.wire import OWN_CONNECTION, WIDE_WINDOW
+from kvstore.wire import OWN_CONNECTION
 
 PATIENCE_S: Final = 30.0
 """Seconds that a back end gets for a caller who set no deadline: nobody waits for ever."""
@@ -22,7 +22,6 @@ NO_DEADLINE_S: Final = 365 * 24 * 3600.0
 
 OPTIONS: Final = [
     OWN_CONNECTION,
-    WIDE_WINDOW,
     # A back end that was restarted is found again soon: the default waits up to two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 500),
