@@ -7,6 +7,7 @@ import tomllib
 from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
 
+import nbformat
 import pytest
 import yaml
 from packaging.requirements import Requirement
@@ -132,7 +133,7 @@ def commands_in(name: str) -> list[str]:
 
 COURSE_COMMANDS = [
     pytest.param(command, id=f"{name}: {command}")
-    for name in ("README.md", "CONTRIBUTING.md")
+    for name in ("README.md", "CONTRIBUTING.md", "docs/teaching.md")
     for command in commands_in(name)
     if "course.py" in command
 ]
@@ -187,13 +188,37 @@ def test_the_first_page_is_there():
     assert (ROOT / "notebooks" / course.FIRST_PAGE).is_file()
 
 
+def minutes_of(notebook: Path) -> int:
+    """What the table of sections at the start of a lesson adds up to."""
+    cells = nbformat.read(notebook, as_version=4).cells
+    table = next(
+        cell.source for cell in cells if re.search(r"^\| (section|part) ", cell.source, re.M)
+    )
+    return sum(map(int, re.findall(r"^\|.*\| *(\d+) *\|$", table, flags=re.M)))
+
+
+def test_the_page_for_teachers_has_the_minutes_of_each_lesson():
+    here = {each.stem: minutes_of(each) for each in sorted((ROOT / "notebooks").glob("*.ipynb"))}
+    page = read("docs/teaching.md")
+    told = {name: int(n) for name, n in re.findall(r"^\| `(\d\d_\w+)` \| (\d+) \|", page, re.M)}
+
+    assert told == here, f"the rows of docs/teaching.md begin with {here}"
+    by_number = {name[:2]: minutes for name, minutes in here.items()}
+    plans = re.findall(r"^\| [^|]+ \| (\d\d(?:, \d\d)+) \| (\d+) \|$", page, re.M)
+    assert len(plans) >= 3
+    for lessons, minutes in plans:
+        assert int(minutes) == sum(by_number[lesson] for lesson in lessons.split(", "))
+
+
 def test_the_readme_lists_the_lessons_that_are_there():
     listed = re.findall(r"^\| `(\d\d_\w+)` \|", read("README.md"), flags=re.M)
 
     assert listed == sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/teaching.md"]
+)
 def test_links_to_files_lead_somewhere(page):
     targets = re.findall(r"\]\((?!https?:)([^)#]+)", read(page))
 

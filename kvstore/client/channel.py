@@ -68,6 +68,11 @@ def target_of(server: object) -> Target:
         return server
     address, identity = getattr(server, "address", None), getattr(server, "identity", None)
     if not isinstance(address, str):
+        if hasattr(server, "__enter__"):
+            raise ValueError(
+                "this server was not started: write `with serving() as server:`, and the run"
+                " indented below it, where `server` is what the block gives"
+            )
         raise ValueError(
             "server must be what `with serving() as server:` gives, or an address such as"
             f" '127.0.0.1:40123', got {server!r}"

@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 
 from kvstore import garbage
-from kvstore.client import joining
+from kvstore.client import asked, joining
 from kvstore.client.channel import ServerNotReached, Target, target_of
 from kvstore.client.client import Client
 from kvstore.client.gate import Gate
@@ -29,7 +29,6 @@ from kvstore.collector import watched_collector
 from kvstore.measure.collected import with_server
 from kvstore.measure.host import describe_host
 from kvstore.measure.journal import Journal
-from kvstore.measure.recorder import MOST_OPERATIONS
 from kvstore.measure.run import Run
 from kvstore.measure.sampler import Sampler
 from kvstore.v1 import server_status_pb2 as pb
@@ -101,7 +100,9 @@ def run(
         RunInterrupted: after Ctrl-C. ServerGone, RunFailed: the run could not go on.
             All three carry the run so far in `.run`.
     """
-    limits = _checked(strategy, in_flight, connections, duration_s, calls, deadline_s, options)
+    limits = asked.limits(
+        strategy, workload, in_flight, connections, duration_s, calls, deadline_s, options
+    )
     if strategy is chained and due_times is not None:
         raise ValueError(
             "chained sends a call when an answer comes, so it cannot keep due times: bounded can"
@@ -117,7 +118,7 @@ def run(
         else ShardedOperations(workload, shards, salt, owns)
     )
     if strategy is pipelined:
-        _check_streams(options.get("streams", 1), connections, shards)
+        asked.check_streams(options.get("streams", 1), connections, shards)
         if workload.busiest_share is not None:
             raise ValueError("a stream speaks to one server: with `pipelined` leave busiest_share")
     quiet = garbage.settled() if settle_garbage else nullcontext()
@@ -181,68 +182,6 @@ def run(
             operations_sent=client.issued_operations,
         )
     return _returned_or_raised(finished, watch, target)
-
-
-def _checked(
-    strategy: Strategy,
-    in_flight: int,
-    connections: int,
-    duration_s: float | None,
-    calls: int | None,
-    deadline_s: float,
-    options: dict[str, Any],
-) -> dict[str, float]:
-    """Refuse what makes no sense; return the limits for the schedule."""
-    if not callable(strategy):
-        raise ValueError(f"strategy must be a function of kvstore.client.strategies: {strategy!r}")
-    if "processes" in options:
-        raise ValueError("this run is made from here: run_in_process knows several processes")
-    for name, value in options.items():
-        if name.endswith("_s") and not 0 <= value < math.inf:
-            raise ValueError(f"{name} must be 0 or more seconds, got {value!r}")
-    counts = {name: value for name, value in options.items() if not name.endswith("_s")}
-    counts = {"in_flight": in_flight, "connections": connections, **counts}
-    for name, value in counts.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ValueError(
-                f"{name} must be a whole number of 1 or more, got {value!r}:"
-                " with none, nothing would ever be sent"
-            )
-    if options.get("streams", 1) > in_flight:
-        raise ValueError(
-            f"{options['streams']} streams need at least as many requests in flight,"
-            f" got in_flight={in_flight}"
-        )
-    if options.get("batch", 1) > MOST_OPERATIONS:
-        raise ValueError(
-            f"batch must be at most {MOST_OPERATIONS:,} operations, got {options['batch']:,}:"
-            " far below it more in a message gains nothing (lesson 05)"
-        )
-    carriers = options.get("streams", 1) if strategy is pipelined else in_flight
-    if connections > carriers and strategy is not futures:
-        what = "streams" if strategy is pipelined else "calls in flight"
-        raise ValueError(
-            f"{connections} connections need at least as many {what}, got {carriers}:"
-            " the others would carry nothing"
-        )
-    if duration_s is None and calls is None:
-        raise ValueError("say how long: duration_s=10 for seconds, or calls=1000 for a count")
-    for name, value in {"duration_s": duration_s, "calls": calls, "deadline_s": deadline_s}.items():
-        if value is not None and not value > 0:
-            raise ValueError(f"{name} must be above 0, got {value!r}")
-    return {
-        "duration_s": math.inf if duration_s is None else duration_s,
-        "calls": math.inf if calls is None else calls,
-    }
-
-
-def _check_streams(streams: int, connections: int, shards: int) -> None:
-    """Refuse what would leave a server, or a connection, without a stream."""
-    if streams < connections * shards > connections:
-        raise ValueError(
-            f"{shards} servers with {connections} connections to each need at least"
-            f" {shards * connections} streams, got {streams}: a stream speaks to one server"
-        )
 
 
 def _verified(client: Client, before: pb.GetServerStatusResponse) -> int:

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from kvstore.client import asked
 from kvstore.client.channel import target_of
 from kvstore.client.generators import Generators, not_begun
 from kvstore.client.load import RunFailed, RunInterrupted, ServerGone
@@ -70,6 +71,8 @@ def run_in_process(
         and whatever `load.run` raises.
     """
     shares = parts(processes)
+    own = {name: value for name, value in options.items() if name != "joins"}
+    asked.limits(strategy, workload, in_flight, connections, duration_s, calls, deadline_s, own)
     unlimited = strategy is futures
     if processes > 1:
         _refuse_too_small(processes, calls=calls, in_flight=None if unlimited else in_flight)
@@ -116,8 +119,8 @@ def run_in_process(
             generators = _looked_on(commands, **looking, before_all=count.begin)
             runs = [_saved(path) for path in paths]
             kept = [kept_in(_journal_of(path)) for path in paths]
-            asked = {"workload": workload.as_dict(), "calls": calls}
-            return together(generators, runs, kept, count, asked)
+            of_all = {"workload": workload.as_dict(), "calls": calls}
+            return together(generators, runs, kept, count, of_all)
 
 
 def _flags(options: Mapping[str, object]) -> list[str]:

@@ -78,8 +78,9 @@ class Stream:
 
     async def _receive(self) -> None:
         """Match replies to requests until the stream ends."""
+        call = self._call  # the stream lets go of it, perhaps before this task has come to its end
         try:
-            while (reply := await self._call.read()) is not grpc.aio.EOF:
+            while (reply := await call.read()) is not grpc.aio.EOF:
                 self._record(*self._waiting[reply.id], reply)
                 del self._waiting[reply.id]
                 self._on_reply()
@@ -92,7 +93,7 @@ class Stream:
             if _task_is_cancelled():
                 raise
         except Exception as strange:  # a reply that no request of ours asked for
-            self._call.cancel()
+            call.cancel()
             self._break(f"a reply made no sense: {strange!r}")
 
     def _record(self, sent_s: float, batch: Batch, reply: pb.PipelineResponse) -> None:

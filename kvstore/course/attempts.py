@@ -15,6 +15,10 @@ UNWIND_S: Final = 5.0
 """How long an answer that is stopped may take to leave its `with` blocks."""
 
 
+SHOWN: Final = 60
+"""So many characters of what an answer returned are shown at most."""
+
+
 class _StubReached(BaseException):
     """The learner's function is still a stub; passes through a judge's `except Exception`."""
 
@@ -39,6 +43,11 @@ def judged(exercise: Exercise, answer: Any) -> Verdict:
     """
     if answer is None or answer is ... or answer is NOT_ATTEMPTED:
         return _stub()
+    if callable(exercise.reference) and not callable(answer):
+        return not_yet(
+            f"the check wants your function itself, to call it with values of its own, and got"
+            f" {_short(answer)}: give its name without parentheses, as the cell did at first."
+        )
     verdicts: list[Verdict] = []
     errors: list[BaseException] = []
     inside: set[int] = set()
@@ -71,15 +80,19 @@ def judged(exercise: Exercise, answer: Any) -> Verdict:
 
 def _judged_here(exercise: Exercise, answer: Any, inside: set[int]) -> Verdict:
     called = callable(answer) and not inspect.isclass(answer)
+    results: list[Any] = []
     try:
-        return exercise.judge(_guarded(exercise, answer, inside) if called else answer)
+        return exercise.judge(_guarded(exercise, answer, inside, results) if called else answer)
     except (Exception, SystemExit, BaseExceptionGroup, _StubReached, _AnswerFailed) as error:
         for reason in _reasons(error):
             if isinstance(reason, _StubReached):
                 return _stub()
             if isinstance(reason, _AnswerFailed):
                 return reason.verdict
-        return not_yet(_failure(answer, error, "the check could not use your answer"))
+        what = (
+            f"what `{_name(answer)}` returned, {_short(results[-1])}" if results else "your answer"
+        )
+        return not_yet(_failure(answer, error, f"the check could not use {what}"))
 
 
 def _reasons(error: BaseException | None) -> Iterator[BaseException]:
@@ -93,11 +106,12 @@ def _reasons(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _guarded(
-    exercise: Exercise, answer: Callable[..., Any], inside: set[int]
+    exercise: Exercise, answer: Callable[..., Any], inside: set[int], results: list[Any]
 ) -> Callable[..., Any]:
     """The same function, with its failures and its stub marked as the learner's own.
 
-    The threads that are in it stand in `inside`: a run calls it from a thread of its own.
+    The last of what it returned stands in `results`. The threads that are in it stand in
+    `inside`: a run calls it from a thread of its own.
     """
 
     @contextmanager
@@ -120,6 +134,10 @@ def _guarded(
         if result is None and not exercise.may_return_none:
             text = f"`{_name(answer)}` returned None: is its `return` missing?"
             raise _AnswerFailed(not_yet(text))
+        if isinstance(result, str) and not exercise.may_return_text:
+            text = f"`{_name(answer)}` returned the text {_short(result)}: no text is asked for,"
+            raise _AnswerFailed(not_yet(f"{text} so leave out the quotes, or the `str`."))
+        results[:] = [result]
         return result
 
     @functools.wraps(answer)
@@ -150,6 +168,12 @@ def _failure(answer: Any, error: BaseException, otherwise: str) -> str:
         return f"{otherwise}: {said}"
     line = f": `{frames[-1].line}`" if frames[-1].line else ""
     return f"`{frames[-1].name}` stopped at line {frames[-1].lineno}{line}\n{said}"
+
+
+def _short(value: Any) -> str:
+    """The value as Python writes it, cut where it goes on for too long."""
+    text = repr(value)
+    return f"`{text}`" if len(text) <= SHOWN else f"`{text[:SHOWN]}...`"
 
 
 def _name(answer: Callable[..., Any]) -> str:

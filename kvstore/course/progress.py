@@ -1,5 +1,6 @@
 """What is remembered between sittings: predictions, exercises, and the help taken."""
 
+import difflib
 import re
 import sqlite3
 import time
@@ -112,8 +113,19 @@ def reveal(
 
 
 def start_again(question_id: str) -> Question:
-    """Open a fresh attempt; what was predicted and measured before is kept beside it."""
+    """Open a fresh attempt; what was predicted and measured before is kept beside it.
+
+    LookupError for a question that was never asked.
+    """
     with writing() as connection:
+        rows = connection.execute("SELECT DISTINCT question_id FROM questions ORDER BY 1")
+        known = [row[0] for row in rows]
+        if question_id not in known:
+            near = " or ".join(difflib.get_close_matches(str(question_id), known, n=2, cutoff=0.3))
+            raise LookupError(
+                f"no question {question_id!r} was asked so far: "
+                + (f"did you mean {near}?" if near else "run its `predict` cell first")
+            )
         question = _asked(connection, question_id)
         if not question.closed:
             return question
@@ -241,6 +253,11 @@ def _lesson_row(
 
 
 def _asked(connection: sqlite3.Connection, question_id: str) -> Question:
+    if not isinstance(question_id, str):
+        raise TypeError(
+            f"a question is named first, in quotes, and then comes your number, as in"
+            f' `predict("03.global_lock", 25)`; got {question_id!r} for its name'
+        )
     connection.execute(
         "INSERT OR IGNORE INTO questions (question_id, attempt) SELECT ?, 1 "
         "WHERE NOT EXISTS (SELECT 1 FROM questions WHERE question_id = ?)",

@@ -16,6 +16,7 @@ from kvstore.client.channel import (
     server_status,
     target_of,
 )
+from kvstore.server import serving
 from kvstore.v1 import server_status_pb2 as pb
 
 
@@ -125,3 +126,10 @@ def test_a_process_on_another_host_cannot_be_watched_from_here():
     told = pb.GetServerStatusResponse(host_name="another host", process_id=1)
 
     assert local_pid(told) is None
+
+
+def test_a_server_that_was_not_started_is_told_from_nonsense():
+    with pytest.raises(ValueError, match="this server was not started: write `with serving"):
+        target_of(serving())
+    with pytest.raises(ValueError, match="server must be what `with serving"):
+        target_of(None)

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from kvstore.client import load, pacing, strategies, workload
+from kvstore.client import load, pacing, run_in_process, strategies, workload
 from kvstore.client.strategies import blocking, bounded, chained, futures, pipelined
 from kvstore.measure import Run, audit
 
@@ -22,11 +22,11 @@ SMALL = workload.crud(value_bytes_mean=100)
         ("in_flight must be .* got True", {"in_flight": True}),
         ("in_flight must be .* got '8'", {"in_flight": "8"}),
         ("say how long: duration_s=10 for seconds, or calls=1000", {"calls": None}),
-        ("calls must be above 0, got 0", {"calls": 0}),
-        ("duration_s must be above 0, got 0", {"duration_s": 0}),
-        ("duration_s must be above 0, got -1", {"duration_s": -1}),
-        ("duration_s must be above 0, got nan", {"duration_s": math.nan}),
-        ("deadline_s must be above 0, got 0", {"deadline_s": 0}),
+        ("calls must be a whole number above 0, got 0", {"calls": 0}),
+        ("duration_s must be above 0 seconds, got 0", {"duration_s": 0}),
+        ("duration_s must be above 0 seconds, got -1", {"duration_s": -1}),
+        ("duration_s must be above 0 seconds, got nan", {"duration_s": math.nan}),
+        ("deadline_s must be above 0 seconds, got 0", {"deadline_s": 0}),
         ("batch must be a whole number of 1 or more, got 0", {"batch": 0}),
         ("batch must be at most 65,535 operations, got 70,000", {"batch": 70_000}),
         ("4 streams need at least as many requests in flight, got in_flight=2",
@@ -54,9 +54,34 @@ def test_what_is_no_address_is_refused():
         load.run(blocking, "localhost", SMALL, calls=1)
 
 
-def test_an_option_that_a_strategy_does_not_know_is_named(quick_server):
-    with pytest.raises(load.RunFailed, match="unexpected keyword argument 'batch'"):
-        load.run(bounded, quick_server, SMALL, calls=1, batch=8)
+@pytest.mark.parametrize("make_run", [load.run, run_in_process])
+@pytest.mark.parametrize(
+    ("says", "settings"),
+    [
+        ("neither a run nor bounded knows a setting batch$", {"batch": 8}),
+        ("knows a setting inflight: did you mean in_flight", {"inflight": 8}),
+        ("in_flight must be a whole number of 1 or more, got '100'", {"in_flight": "100"}),
+        ("duration_s must be above 0 seconds, got '10'", {"duration_s": "10"}),
+        ("deadline_s must be above 0 seconds, got None", {"deadline_s": None}),
+        ("calls must be a whole number above 0, got 10.5", {"calls": 10.5}),
+        ("calls must be a whole number above 0, got True", {"calls": True}),
+        ("say how long", {"calls": None}),
+        ("it lacks its parentheses$", {"workload": workload.reads}),
+        ("such as `workload.reads\\(\\)`, got 'reads'$", {"workload": "reads"}),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_is_sent(make_run, says, settings):
+    with pytest.raises(ValueError, match=says):
+        make_run(bounded, "127.0.0.1:1", **{"workload": SMALL, "calls": 1, **settings})
+
+
+def test_a_strategy_of_ones_own_may_know_settings(quick_server):
+    def patient(client, schedule, in_flight, *, pause_s=0.0):
+        blocking(client, schedule)
+
+    assert 2 == load.run(patient, quick_server, SMALL, calls=2, pause_s=0.0).issued
+    with pytest.raises(ValueError, match="did you mean pause_s"):
+        load.run(patient, quick_server, SMALL, calls=2, pauses=1)
 
 
 def test_a_run_tells_how_it_was_asked_for_and_where_it_was_made(quick_server):

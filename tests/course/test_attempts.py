@@ -79,10 +79,12 @@ def test_an_answer_that_leaves_the_program_is_not_yet():
 
 
 def test_a_value_the_judge_cannot_use_is_not_yet():
-    verdict = judged(find("00.utilisation"), lambda calls_per_s, cpu_us_per_call: "a lot")
+    verdict = judged(find("00.utilisation"), lambda calls_per_s, cpu_us_per_call: [2] * 99)
 
     assert verdict.outcome == "not yet"
-    assert "the check could not use your answer: TypeError" in verdict.message
+    assert "could not use what `<lambda>` returned, `[2, 2, 2" in verdict.message
+    assert "...`: TypeError" in verdict.message
+    assert len(verdict.message) < 250
 
 
 def test_an_error_inside_a_run_is_still_the_learners():
@@ -185,3 +187,22 @@ def test_pressing_stop_during_a_check_stops_the_answer():
     with pytest.raises(KeyboardInterrupt):
         judged(exercise(doubles), mine)
     assert left.wait(1.0)
+
+
+def test_a_number_in_quotes_is_no_number():
+    verdict = judged(exercise(doubles), lambda x: str(2 * x))
+
+    assert verdict.message == (
+        "`<lambda>` returned the text `'4'`: no text is asked for, so leave out the quotes, or"
+        " the `str`."
+    )
+    words = exercise(lambda answer: passed(answer(2)), may_return_text=True)
+    assert judged(words, lambda x: str(2 * x)).message == "4"
+
+
+@pytest.mark.parametrize("answer", [5, "my_bounded", [1]])
+def test_a_value_in_place_of_a_function_is_told_so(answer):
+    verdict = judged(find("03.bounded"), answer)
+
+    assert ("not yet", True) == (verdict.outcome, "without parentheses" in verdict.message)
+    assert repr(answer) in verdict.message

@@ -108,3 +108,18 @@ def test_an_open_question_needs_no_fresh_attempt(page):
     again("01.mix")
 
     assert [question.attempt for question in progress.questions()] == [1]
+
+
+def test_a_question_is_named_first(page):
+    with pytest.raises(TypeError, match=r"a question is named first, in quotes.*got 25"):
+        predict(25)
+
+
+def test_a_question_that_was_never_asked_cannot_be_asked_again(page):
+    predict("03.global_lock", 25)
+
+    with pytest.raises(
+        LookupError, match=r"'03.global_lok' was asked.*did you mean 03.global_lock"
+    ):
+        again("03.global_lok")
+    assert ["03.global_lock"] == [question.question_id for question in progress.questions()]

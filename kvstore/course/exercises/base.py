@@ -91,7 +91,7 @@ class Exercise:
     `answer` of the judge is a function the learner wrote, or a value. A judge never
     needs to guard against the learner's function: what it raises, a hang, and
     `NOT_ATTEMPTED` are dealt with before the judge sees them. A function that returns
-    None is told so, unless `may_return_none`.
+    None is told so, unless `may_return_none`; one that returns text, unless `may_return_text`.
     """
 
     id: str
@@ -103,6 +103,7 @@ class Exercise:
     judge: Callable[[Any], Verdict]
     timeout_s: float = 20.0
     may_return_none: bool = False
+    may_return_text: bool = False
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"\d\d\.[a-z0-9_]+", self.id):
