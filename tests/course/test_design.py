@@ -106,6 +106,7 @@ def test_a_forecast_worked_out_by_hand():
         ({"in_flight": 2, "connections": 4}, "would carry nothing"),
         ({"strategy": "pipelined", "connections": 2}, "2 connections for 1 streams"),
         ({"changes": "per_key"}, "comma included"),
+        ({"changes": None}, r"or \(\) for none"),
         ({"changes": ("magic",)}, "nobody knows the change"),
         ({"changes": ("threads=128", "threads=128")}, "the same thing twice"),
         ({"changes": ("threads=128", "asyncio")}, "do not go together"),
@@ -124,7 +125,7 @@ def test_an_ordinary_mistake_gets_clear_words(wrong, words):
 
     with pytest.raises(DesignRefused, match=words):
         LOCK.refuse(made)
-    assert words in LOCK.bill(made)
+    assert words.replace("\\", "") in LOCK.bill(made)
 
 
 def test_a_design_over_budget_is_refused():

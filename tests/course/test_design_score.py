@@ -10,6 +10,7 @@ from made_runs import run_of
 from kvstore.course import NOT_ATTEMPTED, design, predict, progress
 from kvstore.course.design import Design, Plan
 from kvstore.course.design.score import COST, HELD, LINES, LOST, POINTS, RATE, RESULT, START, TAIL
+from kvstore.course.execute import NOTEBOOKS
 from kvstore.stations import StationTimes
 
 CASE = design.case("lock")
@@ -44,6 +45,12 @@ def test_a_plan_that_was_right_throughout_has_all_points():
     assert "passed" == found.outcome
     assert list(LINES) == [line.name for line in found.lines]
     assert 100 == sum(POINTS.values())
+
+
+def test_the_lesson_tells_the_points_as_they_are_given():
+    told = (NOTEBOOKS / "10_design_one.ipynb").read_text("utf-8")
+
+    assert [] == [line for line, points in POINTS.items() if f"| {line} | {points} |" not in told]
 
 
 def test_more_throughput_never_brings_less():

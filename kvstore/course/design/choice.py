@@ -99,6 +99,8 @@ def own_problem(design: Design) -> str | None:
             return f"{name} must be a whole number from 1 to 100,000, got {value!r}"
     if isinstance(design.changes, str):
         return f'changes must be a tuple: write changes=("{design.changes}",), comma included'
+    if not isinstance(design.changes, tuple | list):
+        return f"changes must be a tuple of names, or () for none, got {design.changes!r}"
     if design.strategy == "blocking" and design.in_flight > 1:
         return (
             f"blocking has one call in flight, you ask for {design.in_flight}: `bounded` and"
