@@ -4,10 +4,12 @@ import dataclasses
 import math
 
 import pytest
+from made_runs import staircase
 
 from kvstore.course import NOT_ATTEMPTED, design
 from kvstore.course.design import NAMED, STATIONS, Design, DesignRefused
 from kvstore.course.design.forecasts import MARGIN, candidates
+from kvstore.measure.run import NO_CPU, Cpu
 from kvstore.server import ServerSettings
 
 CASES = [design.case(seed) for seed in (*NAMED, *range(12))]
@@ -90,8 +92,31 @@ def test_a_forecast_worked_out_by_hand():
     assert math.isclose(50.0, design.throughput(by_hand, by_hand.start).value)
     assert math.isclose(11 / 0.022, design.throughput(by_hand, freed).value)
     assert math.isclose(64 / 0.032, design.throughput(by_hand, grouped).value, rel_tol=1e-6)
-    assert math.isclose(50 / 0.65, design.throughput(by_hand, split).value)
+    assert math.isclose(50 / 0.7, design.throughput(by_hand, split).value)
     assert (4, 7) == (by_hand.cost_days(freed), by_hand.cost_days(grouped))
+
+
+@pytest.mark.parametrize(("times", "enough"), [(1.5, False), (2.5, True)])
+def test_a_tail_keeps_a_margin_too(times, enough):
+    best = design.reference(LOCK)
+    target = dataclasses.replace(LOCK.target, p99_s=times * best.p99_s)
+
+    found = design.forecast(dataclasses.replace(LOCK, target=target), best.design)
+    assert enough == found.enough
+
+
+def test_what_a_call_costs_is_measured_where_the_processor_is_in_question():
+    """A hundred calls, 0.2 s of processor at the server's loop: 2 ms each, so 500 a second."""
+    run = dataclasses.replace(
+        staircase(100), client_cpu=Cpu(0.05, 0.0, 0.05), server_cpu=Cpu(0.2, 0.0, 0.2)
+    )
+    cpu = design.case("cpu")
+    unseen = dataclasses.replace(run, client_cpu=NO_CPU, server_cpu=NO_CPU)
+
+    assert math.isclose(0.002, design.price_of(cpu, run).call_s)
+    assert math.isclose(500, design.throughput(cpu, cpu.start, design.price_of(cpu, run)).value)
+    assert cpu.price == design.price_of(cpu, unseen)
+    assert LOCK.price == design.price_of(LOCK, run)
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def case(seed: int | str) -> Case:
 
 
 def _lock(name: str, rng: random.Random) -> Case:
-    disk, reads, asked = _traffic(rng)
+    disk, reads, asked = _traffic(rng, slow=2, preload=KEYS // 2)
     mean_s = service_time_s(asked.mix, **disk)
     return Case(
         id=name,
@@ -54,7 +54,7 @@ def _lock(name: str, rng: random.Random) -> Case:
         ),
         server={**disk, "locking": "global", "threads": 64},
         workload=asked,
-        start=Design("bounded", 32),
+        start=Design("bounded", 16),
         target=Target(per_s=_round(3 / mean_s), p99_s=0.4, most_in_flight=32),
         offers={
             **_offers(rng, "threads=128", "asyncio", "per_key", sometimes="group_commit"),

@@ -63,8 +63,8 @@ def keep(score: Score) -> Score:
 def scoreboard() -> pd.DataFrame:
     """The best score of each case that was tried, and how often it was."""
     points: dict[str, list[float]] = {}
-    for exercise_id, outcome, message in progress.answers("10"):
-        if outcome != "not attempted" and message.endswith(" points"):
+    for exercise_id, _, message in progress.answers("10"):
+        if message.endswith(" points"):
             case_id = exercise_id.removeprefix("10.")
             points.setdefault(case_id, []).append(float(message.removesuffix(" points")))
     rows = [
