@@ -210,6 +210,32 @@ def test_the_page_for_teachers_has_the_minutes_of_each_lesson():
         assert int(minutes) == sum(by_number[lesson] for lesson in lessons.split(", "))
 
 
+def needs_of(notebook: Path) -> list[str]:
+    """The lessons that a lesson names under "You need"."""
+    cells = nbformat.read(notebook, as_version=4).cells
+    text = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    (paragraph,) = re.findall(r"\*\*You need\*\*.*?(?=\n\n|\Z)", text, flags=re.S)
+    return sorted(set(re.findall(r"\b(\d\d)\b", paragraph)))
+
+
+def test_the_page_for_teachers_takes_lessons_in_an_order_they_allow():
+    needs = {
+        each.stem: needs_of(each)
+        for each in sorted((ROOT / "notebooks").glob("*.ipynb"))
+        if not each.stem.startswith("10")  # it needs all
+    }
+    page = read("docs/teaching.md")
+    rows = re.findall(r"^\| `(\d\d_\w+)` \| \d+ \| ([\d, ]*)\|", page, flags=re.M)
+    plans = re.findall(r"^\| [^|]+ \| (\d\d(?:, \d\d)+) \| \d+ \|$", page, re.M)
+    taken: list[str] = []
+    for lesson in ", ".join(plans[1:]).split(", "):  # the first stands for itself
+        taken.append(lesson)
+        missing = [needs[name] for name in needs if name.startswith(lesson)]
+        assert set().union(*missing) <= set(taken), f"{lesson} needs {missing}, after {taken}"
+
+    assert {name: re.findall(r"\d\d", said) for name, said in rows} == needs
+
+
 def test_the_readme_lists_the_lessons_that_are_there():
     listed = re.findall(r"^\| `(\d\d_\w+)` \|", read("README.md"), flags=re.M)
 
