@@ -1,6 +1,7 @@
 """Every lesson runs from top to bottom as it is, and shows what it promises."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,24 @@ def test_no_cell_is_allowed_to_fail(path):
         for cell in cells
         if {"raises-exception", "skip-execution"} & set(cell["metadata"].get("tags", ()))
     ]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_what_a_teacher_asks_before_a_run_stands_before_it(path):
+    """Of the section it stands in, a run is still to come; the opening speaks of all of them."""
+    cells = json.loads(path.read_text("utf-8"))["cells"]
+    too_late = []
+    for place, cell in enumerate(cells):
+        note = "".join(cell["source"]).partition("For the teacher")[2]
+        if cell["id"] != "goals" and re.search(
+            r"before the (run|sweep|ends|first run)", note, re.I
+        ):
+            ahead = "\n\n".join("".join(each["source"]) for each in cells[place + 1 :])
+            section = re.split(r"^#{1,2} ", ahead, maxsplit=1, flags=re.M)[0]
+            if "serving(" not in section and "predict(" not in section:
+                too_late.append(cell["id"])
+
+    assert [] == too_late
 
 
 def _figures(notebook):

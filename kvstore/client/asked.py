@@ -17,6 +17,9 @@ OF_EVERY_RUN = (
 """What every run can be told: a learner may have meant one of these by a word that is none."""
 
 
+NOTHING_SENT = "with none, nothing would ever be sent"
+
+
 def limits(
     strategy: Strategy,
     workload: Workload,
@@ -39,10 +42,8 @@ def limits(
     counts = {name: value for name, value in options.items() if not name.endswith("_s")}
     for name, value in {"in_flight": in_flight, "connections": connections, **counts}.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ValueError(
-                f"{name} must be a whole number of 1 or more, got {value!r}:"
-                " with none, nothing would ever be sent"
-            )
+            why = "write it without quotes" if isinstance(value, str) else NOTHING_SENT
+            raise ValueError(f"{name} must be a whole number of 1 or more, got {value!r}: {why}")
     _check_carriers(strategy, in_flight, connections, options)
     if duration_s is None and calls is None:
         raise ValueError("say how long: duration_s=10 for seconds, or calls=1000 for a count")
