@@ -95,10 +95,12 @@ def test_calls_to_nobody_are_not_made_for_long(strategy, settings):
 
 def test_a_process_of_its_own_says_so_too():
     with plain_server() as (address, process):
-        threading.Timer(1.5, process.kill).start()
         started_s = time.perf_counter()
         with pytest.raises(load.ServerGone) as gone:
-            run_in_process(bounded, address, SMALL, in_flight=8, duration_s=30)
+            run_in_process(
+                bounded, address, SMALL, in_flight=8, duration_s=30,
+                on_sample=after_some_answers(process.kill),
+            )  # fmt: skip
 
     assert_gone(gone, address, started_s)
 

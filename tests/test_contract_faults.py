@@ -100,10 +100,18 @@ def test_a_run_after_a_killed_server_is_not_disturbed_by_it(strategy, server, ca
 @pytest.mark.slow
 def test_a_server_that_dies_before_the_last_calls_is_noticed_too():
     """Calls that find nobody end at once, and soon use up the count."""
-    with serving(**SETTINGS) as doomed:
-        threading.Timer(0.3, os.kill, (doomed.pid, signal.SIGKILL)).start()
-        with pytest.raises(load.ServerGone) as gone:
-            load.run(strategies.blocking, doomed, SMALL, calls=60, sample_interval_s=60)
+
+    def deadly():
+        """Due times, all at once; before the eleventh call the server is killed."""
+        for number in range(60):
+            if number == 10:
+                os.kill(doomed.pid, signal.SIGKILL)
+            yield 0.0
+
+    with serving(**SETTINGS) as doomed, pytest.raises(load.ServerGone) as gone:
+        load.run(
+            strategies.blocking, doomed, SMALL, calls=60, due_times=deadly(), sample_interval_s=60
+        )
 
     assert 60 == gone.value.run.issued
     assert_accounted(gone.value.run)
@@ -111,10 +119,14 @@ def test_a_server_that_dies_before_the_last_calls_is_noticed_too():
 
 @pytest.mark.slow
 def test_in_a_process_of_its_own_a_run_names_a_killed_server_too():
-    with serving(**SETTINGS) as doomed:
-        threading.Timer(2.0, os.kill, (doomed.pid, signal.SIGKILL)).start()
-        with pytest.raises(load.ServerGone, match="ended after") as gone:
-            run_in_process(pipelined, doomed, SMALL, in_flight=8, duration_s=30)
+    with (
+        serving(**SETTINGS) as doomed,
+        pytest.raises(load.ServerGone, match="ended after") as gone,
+    ):
+        run_in_process(
+            pipelined, doomed, SMALL, in_flight=8, duration_s=30,
+            on_sample=midway(os.kill, doomed.pid, signal.SIGKILL),
+        )  # fmt: skip
 
     assert_accounted(gone.value.run)
 
@@ -209,12 +221,19 @@ def test_an_interrupted_run_is_whole_and_the_next_one_works(strategy, server):
 @pytest.mark.slow
 def test_a_second_interrupt_does_not_wait_for_answers():
     """Calls on the disk for 30 s are cancelled, and counted as such."""
+    interrupts = [
+        threading.Timer(after_s, os.kill, (os.getpid(), signal.SIGINT)) for after_s in (0.01, 0.5)
+    ]
+
+    def twice(sample) -> None:
+        if sample.in_flight == 8 and interrupts[0].ident is None:
+            for interrupt in interrupts:
+                interrupt.start()
+
     with serving(write_delay_s=30, locking="per_key") as slow:
-        threading.Timer(0.4, os.kill, (os.getpid(), signal.SIGINT)).start()
-        threading.Timer(0.9, os.kill, (os.getpid(), signal.SIGINT)).start()
         started_s = time.perf_counter()
         with pytest.raises(load.RunInterrupted) as ended:
-            load.run(bounded, slow, SMALL, in_flight=8, duration_s=60)
+            load.run(bounded, slow, SMALL, in_flight=8, duration_s=60, on_sample=twice)
 
     assert time.perf_counter() - started_s < DRAIN_S
     assert {"CANCELLED"} == set(ended.value.run.outcomes())
@@ -222,14 +241,19 @@ def test_a_second_interrupt_does_not_wait_for_answers():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("when_s", [0.2, 2.0], ids=["as it starts", "in the middle"])
-def test_a_run_in_a_process_of_its_own_can_be_interrupted(when_s, server):
+@pytest.mark.parametrize("started", [False, True], ids=["as it starts", "in the middle"])
+def test_a_run_in_a_process_of_its_own_can_be_interrupted(started, server):
     before = psutil.Process().children()
-    threading.Timer(when_s, os.kill, (os.getpid(), signal.SIGINT)).start()
+    interrupt = (os.kill, os.getpid(), signal.SIGINT)
+    if not started:
+        threading.Timer(0.2, interrupt[0], interrupt[1:]).start()
     with pytest.raises(KeyboardInterrupt) as ended:
-        run_in_process(bounded, server, SMALL, in_flight=8, duration_s=30)
+        run_in_process(
+            bounded, server, SMALL, in_flight=8, duration_s=30,
+            on_sample=midway(*interrupt) if started else None,
+        )  # fmt: skip
 
-    if when_s > 1:
+    if started:
         assert isinstance(ended.value, load.RunInterrupted)
         assert_accounted(ended.value.run)
     assert before == psutil.Process().children()
