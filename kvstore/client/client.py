@@ -16,7 +16,7 @@ import grpc
 
 from kvstore.client.batch import Batch
 from kvstore.client.connections import Connections
-from kvstore.client.requests import payload_bytes, unary_request
+from kvstore.client.requests import unary_request
 from kvstore.client.sent import Sent
 from kvstore.client.sharding import AnyOperations
 from kvstore.client.stream import Stream
@@ -249,13 +249,14 @@ class Client(Sent):
         self, operation: Operation, sent_s: float, status: int, size: int, times: StationTimes,
         connection: int,
     ) -> None:  # fmt: skip
+        kind, key, value, due_s = operation
         self.recorder.record(
-            operation.due_s, sent_s, self.now_s(), operation.kind, status,
-            payload_bytes(operation), size, times, connection=connection,
+            due_s, sent_s, self.now_s(), kind, status,
+            len(key) + len(value), size, times, 1, None, connection,
         )  # fmt: skip
         self.connections.give(connection)
-        if status == OK and operation.kind == CREATE:
-            self.created(operation.key)
+        if status == OK and kind == CREATE:
+            self.created(key)
         if self._draining and not self.in_flight:
             self._idle.set()
 

@@ -14,11 +14,13 @@ from kvstore.wire import MESSAGE_LIMIT_BYTES
 METHODS = {CREATE: "Create", RETRIEVE: "Retrieve", UPDATE: "Update", DELETE: "Delete"}
 """Name of the unary method by kind of operation."""
 
-_BUILD: dict[int, Callable[[Operation], Message]] = {
-    CREATE: lambda op: pb.CreateRequest(key=op.key, value=op.value),
-    RETRIEVE: lambda op: pb.RetrieveRequest(key=op.key),
-    UPDATE: lambda op: pb.UpdateRequest(key=op.key, value=op.value),
-    DELETE: lambda op: pb.DeleteRequest(key=op.key),
+_WITH_VALUE: dict[int, Callable[..., Message]] = {
+    CREATE: pb.CreateRequest,
+    UPDATE: pb.UpdateRequest,
+}
+_KEY_ONLY: dict[int, Callable[..., Message]] = {
+    RETRIEVE: pb.RetrieveRequest,
+    DELETE: pb.DeleteRequest,
 }
 
 _CARRY_VALUE = (CREATE, UPDATE)
@@ -30,20 +32,19 @@ class MessageTooLarge(ValueError):
     """A request is over gRPC's limit; it was not sent."""
 
 
-def payload_bytes(operation: Operation) -> int:
-    """Bytes of key and value together: what the caller wanted moved."""
-    return len(operation.key) + len(operation.value)
-
-
 def unary_request(operation: Operation) -> Message:
     """The request of the operation's own method. Raises `MessageTooLarge`."""
-    if payload_bytes(operation) > MESSAGE_LIMIT_BYTES - 64:
+    kind, key, value, _ = operation
+    size_bytes = len(key) + len(value)
+    if size_bytes > MESSAGE_LIMIT_BYTES - 64:
         raise MessageTooLarge(
-            f"a {operation.name} of {payload_bytes(operation):,} bytes is over gRPC's limit of"
+            f"a {operation.name} of {size_bytes:,} bytes is over gRPC's limit of"
             f" {MESSAGE_LIMIT_BYTES:,} bytes for one message: use a smaller value, or split it"
             " over several keys"
         )
-    return _BUILD[operation.kind](operation)
+    if kind in _KEY_ONLY:
+        return _KEY_ONLY[kind](key=key)
+    return _WITH_VALUE[kind](key=key, value=value)
 
 
 def stream_request(request_id: int, operations: Batch | Sequence[Operation]) -> bytes:

@@ -242,12 +242,12 @@ class Operations:
             kind = self._kind() if len(self.known) else CREATE
             if kind == CREATE:
                 return Operation(CREATE, self._new_key(), self._value(), due_s)
-            key = self.known.draw(self._rng)
+            key, value = self.known.draw(self._rng), b""
             if kind == DELETE:
                 self.known.remove(key)
-            value = self._value() if kind == UPDATE else b""
-            if kind == UPDATE and key in self._held:
-                value = self._held[key]
+            elif kind == UPDATE:
+                value = self._value()
+                value = self._held.get(key, value)
             return Operation(kind, key, value, due_s)
 
     def preloads(self) -> list[Operation]:
