@@ -55,7 +55,7 @@ def stream_request(request_id: int, operations: Batch | Sequence[Operation]) -> 
 
     Raises `MessageTooLarge`, which says how many operations of this size would fit.
     """
-    batch = batch_of(operations)
+    batch = operations if isinstance(operations, Batch) else batch_of(operations)
     request: bytes = pb.PipelineRequest(id=request_id).SerializeToString()
     request += batch.encoded or columns(batch)
     if len(request) > MESSAGE_LIMIT_BYTES:
