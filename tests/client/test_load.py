@@ -1,12 +1,13 @@
 """load.py: what a run refuses, keeps and tells; whole runs are in the contract tests."""
 
+import inspect
 import json
 import math
 from datetime import datetime
 
 import pytest
 
-from kvstore.client import load, pacing, run_in_process, strategies, workload
+from kvstore.client import asked, load, pacing, run_in_process, strategies, workload
 from kvstore.client.strategies import blocking, bounded, chained, futures, pipelined
 from kvstore.measure import Run, audit
 
@@ -180,3 +181,10 @@ def test_a_strategy_of_ones_own_is_as_good(quick_server):
 
     assert ("mine", 5) == (run.strategy, run.issued)
     assert mine not in strategies.STRATEGIES
+
+
+def test_what_every_run_can_be_told_is_what_load_knows():
+    """A learner is asked "did you mean" of these; what processes tell each other is not among."""
+    inner = {"strategy", "server", "workload", "part", "gate", "journal", "options"}
+
+    assert set(inspect.signature(load.run).parameters) - inner == set(asked.OF_EVERY_RUN)
