@@ -109,7 +109,7 @@ def test_a_slow_run_says_where_its_calls_waited():
 
 
 def test_a_slow_tail_too_many_in_flight_and_lost_calls_each_miss_the_target():
-    slow, crowd = answered(400.0, in_flight=200), answered(400.0, in_flight=64)
+    slow, crowd = answered(400.0, in_flight=320), answered(400.0, in_flight=64)
     failed = answered(800.0, status="UNAVAILABLE", extra=1)
 
     assert score(after=slow)[TAIL].points < POINTS[TAIL]
