@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.peers.loops import KEY_BYTES, LOOPS, VALUE, Asked, new_key
+from benchmarks.peers.loops import KEY_BYTES, VALUE, Asked, made, new_key
 from kvstore import garbage
 from kvstore.client import load, strategies, workload
 from kvstore.server import Server, serving
@@ -68,7 +68,7 @@ Rounds = dict[str, list[Turn]]
 
 def measure(quick: bool) -> Iterator[dict[str, Any]]:
     """One row for each shape."""
-    rounds, seconds = (3, 0.2) if quick else (15, 0.4)
+    rounds, seconds = (3, 0.2) if quick else (11, 0.6)
     with serving(read_delay_s=0, write_delay_s=0, locking="per_key", use_asyncio=True) as server:
         for shape in SHAPES:
             yield row(str(shape), in_turns(clients(shape, server, seconds), rounds))
@@ -102,7 +102,7 @@ def ours(shape: Shape, server: Server, seconds: float) -> Turn:
 def bare(shape: Shape, asked: Asked) -> Turn:
     """A turn of the bare loop, with the collector as ours has it."""
     with garbage.settled():
-        did = LOOPS[shape.loop](asked)
+        did = made(shape.loop, asked)
     return Turn(did.operations / did.took_s, did.cpu_s / did.operations)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import psutil
 
-from benchmarks.peers.loops import LOOPS, Asked, new_key
+from benchmarks.peers.loops import LOOPS, Asked, made, new_key
 from kvstore import garbage
 from kvstore.lifeline import child, end_with_parent, interrupt_main
 from kvstore.server import Server
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         in_flight=options.in_flight, streams=options.streams, batch=options.batch,
     )  # fmt: skip
     with garbage.settled():
-        print(json.dumps(LOOPS[options.shape](asked)), flush=True)
+        print(json.dumps(made(options.shape, asked)), flush=True)
 
 
 if __name__ == "__main__":

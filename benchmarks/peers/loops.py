@@ -54,12 +54,13 @@ class Asked(NamedTuple):
 
 
 class Did(NamedTuple):
-    """What a loop has done, from when its connection stood until its last answer."""
+    """What a loop has done."""
 
     operations: int
     took_s: float
+    """Seconds from when its connection stood until its last answer."""
     cpu_s: float
-    """Processor seconds of this process."""
+    """Processor seconds of this process from then until all was closed: ours counts that too."""
 
 
 class _Clock:
@@ -68,13 +69,23 @@ class _Clock:
     def __init__(self, seconds: float) -> None:
         self._cpu_s, self._start_s = time.process_time(), time.perf_counter()
         self.end_s = self._start_s + seconds
+        self._operations, self._took_s = 0, 0.0
 
-    def did(self, operations: int) -> Did:
-        took_s = time.perf_counter() - self._start_s
-        return Did(operations, took_s, time.process_time() - self._cpu_s)
+    def stop(self, operations: int) -> "_Clock":
+        """All answers are there; what was opened is still to be closed."""
+        self._operations, self._took_s = operations, time.perf_counter() - self._start_s
+        return self
+
+    def did(self) -> Did:
+        return Did(self._operations, self._took_s, time.process_time() - self._cpu_s)
 
 
-def sync(asked: Asked) -> Did:
+def made(loop: str, asked: Asked) -> Did:
+    """Make calls in the loop of this name, one of `LOOPS`, and close what it opened."""
+    return LOOPS[loop](asked).did()
+
+
+def sync(asked: Asked) -> _Clock:
     """Wait for each answer, in each of so many threads."""
     calls = [0] * asked.in_flight
     with _connected(asked) as retrieve:
@@ -91,10 +102,10 @@ def sync(asked: Asked) -> Did:
             callers = [pool.submit(loop, number) for number in range(asked.in_flight)]
         for caller in callers:
             caller.result()
-        return clock.did(sum(calls))
+        return clock.stop(sum(calls))
 
 
-def future(asked: Asked) -> Did:
+def future(asked: Asked) -> _Clock:
     """Futures and a semaphore."""
     free = threading.Semaphore(asked.in_flight)
     wrong: list[BaseException] = []
@@ -121,10 +132,10 @@ def future(asked: Asked) -> Did:
             free.acquire()
         if wrong:
             raise wrong[0]
-        return clock.did(calls)
+        return clock.stop(calls)
 
 
-def chain(asked: Asked) -> Did:
+def chain(asked: Asked) -> _Clock:
     """Futures, each of which sends the next when it is done."""
     ended = threading.Semaphore(0)
     calls = itertools.count()
@@ -154,10 +165,10 @@ def chain(asked: Asked) -> Did:
             ended.acquire()
         if wrong:
             raise wrong[0]
-        return clock.did(next(calls))
+        return clock.stop(next(calls))
 
 
-def aio(asked: Asked) -> Did:
+def aio(asked: Asked) -> _Clock:
     """Tasks that each wait for their own answer."""
 
     async def loop(retrieve: Any, clock: _Clock) -> int:
@@ -169,19 +180,19 @@ def aio(asked: Asked) -> Did:
             calls += 1
         return calls
 
-    async def loops() -> Did:
+    async def loops() -> _Clock:
         async with grpc.aio.insecure_channel(asked.address, options=OPTIONS) as channel:
             await channel.channel_ready()
             retrieve = kvstore_pb2_grpc.KeyValueServiceStub(channel).Retrieve
             clock = _Clock(asked.seconds)
             callers = (loop(retrieve, clock) for _ in range(asked.in_flight))
-            return clock.did(sum(await asyncio.gather(*callers)))
+            return clock.stop(sum(await asyncio.gather(*callers)))
 
     with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
         return runner.run(loops())
 
 
-def stream(asked: Asked) -> Did:
+def stream(asked: Asked) -> _Clock:
     """Requests of `batch` operations on streams, `in_flight` of them open at any time."""
     kinds, keys = bytes([RETRIEVE]) * asked.batch, [asked.key] * asked.batch
     statuses, values = bytes([OK]) * asked.batch, [VALUE] * asked.batch
@@ -202,7 +213,7 @@ def stream(asked: Asked) -> Did:
                 ended = True
         return answered
 
-    async def all_of_them() -> Did:
+    async def all_of_them() -> _Clock:
         async with grpc.aio.insecure_channel(asked.address, options=OPTIONS) as channel:
             await channel.channel_ready()
             stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
@@ -212,7 +223,7 @@ def stream(asked: Asked) -> Did:
             ]
             clock = _Clock(asked.seconds)
             answered = await asyncio.gather(*(one(stub, share, clock) for share in shares))
-            return clock.did(asked.batch * sum(answered))
+            return clock.stop(asked.batch * sum(answered))
 
     with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
         return runner.run(all_of_them())

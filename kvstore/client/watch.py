@@ -45,6 +45,8 @@ class Watch:
         self.elapsed_s = 0.0
         self._ceiling_bytes = ceiling_bytes
         self._gate = gate
+        self._guards = gate is not None or not math.isinf(ceiling_bytes)
+        """Whether there is something to look for, each time the schedule asks."""
         self._journal = journal
         self._began = gate is None
         """Whether the clock runs that counts: several generators start it together."""
@@ -54,7 +56,7 @@ class Watch:
 
         By then connections stand. Where threads open theirs with the first call, they do now.
         """
-        if self._gate is not None and not self._began:
+        if not self._began and self._gate is not None:
             self.client.connections.stand()
             self.client.start_clock(self._gate.wait())
             self.sampler.start_over()
@@ -63,16 +65,19 @@ class Watch:
 
     def guard(self) -> bool:
         """Whether to send no more. The schedule asks every few calls: memory can grow fast."""
-        if self.outcome == "complete" and self._gate is not None and self._gate.closed:
-            self.outcome = "interrupted"
-        if self.outcome == "complete" and self._over_the_ceiling():
-            self.outcome = "memory ceiling"
-            self._sample(None)  # the look that found it is the highest there will be
+        if self._guards and self.outcome == "complete":
+            self._look_for_an_end()
         return self.outcome in ("memory ceiling", "interrupted")
 
-    def _over_the_ceiling(self) -> bool:
-        ceiling = self._ceiling_bytes
-        return not math.isinf(ceiling) and self.sampler.largest_rss_bytes() >= ceiling
+    def _look_for_an_end(self) -> None:
+        if self._gate is not None and self._gate.closed:
+            self.outcome = "interrupted"
+        elif (
+            not math.isinf(self._ceiling_bytes)
+            and self.sampler.largest_rss_bytes() >= self._ceiling_bytes
+        ):
+            self.outcome = "memory ceiling"
+            self._sample(None)  # the look that found it is the highest there will be
 
     def run(
         self,

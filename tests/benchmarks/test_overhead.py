@@ -6,7 +6,7 @@ import grpc
 import pytest
 
 from benchmarks.overhead import SHAPES, Shape, Turn, clients, in_turns, ratios, row
-from benchmarks.peers.loops import LOOPS, Asked, new_key
+from benchmarks.peers.loops import LOOPS, Asked, made, new_key
 from kvstore.client import strategies
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
@@ -53,7 +53,7 @@ def test_a_bare_loop_makes_calls_and_tells_what_they_took(loop, quick_server):
     asked = Asked(
         quick_server.address, new_key(quick_server.address), 0.1, in_flight=3, streams=2, batch=2
     )
-    did = LOOPS[loop](asked)
+    did = made(loop, asked)
 
     assert did.operations > 0
     assert did.took_s >= 0.1
@@ -69,7 +69,7 @@ def test_a_bare_loop_sees_an_answer_that_is_wrong(loop, quick_server):
     asked = Asked(quick_server.address, key, 5.0, in_flight=2)
 
     with pytest.raises(ValueError, match="did not read what was written"):
-        LOOPS[loop](asked)
+        made(loop, asked)
 
 
 @pytest.mark.slow
