@@ -57,6 +57,11 @@ def test_nothing_that_has_to_be_found_out_is_told(case):
     assert f"{1e3 * case.server['write_delay_s']:g} ms" not in str(case)
 
 
+def test_a_case_of_a_seed_does_not_give_away_its_kind():
+    assert str(design.case(32)).startswith("Case 32\n")
+    assert "lock" not in str(design.case(32)).split("Changes")[0]
+
+
 def test_every_station_binds_somewhere():
     assert set(STATIONS) == {design.case(name).binds for name in NAMED}
 

@@ -170,7 +170,7 @@ class Case:
     def __str__(self) -> str:
         offers = ", ".join(f"{name} {days}" for name, days in self.offers.items())
         lines = [
-            f"Case {self.id}",
+            self.id.replace("_", " ").capitalize(),
             *(f"  {sentence}" for sentence in self.told),
             f"Start:   {self.start}",
             f"Target:  {self.target}",
