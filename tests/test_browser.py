@@ -23,6 +23,7 @@ CHROMIUM = next(
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.timeout(300),  # a lab, a browser and a lesson, beside other tests
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium"),
 ]
 
@@ -107,7 +108,7 @@ CELLS = """() => {
 }"""
 
 
-def run_all(page, lab, name, timeout_s=90):
+def run_all(page, lab, name, timeout_s=180):
     """Open a lesson, run all its cells, return the outputs once the kernel has become idle."""
     page.goto(f"{lab}/lab/tree/{name}?token={TOKEN}&reset")
     page.wait_for_function(CONNECTED, timeout=60_000)

@@ -99,6 +99,13 @@ def test_a_module_says_what_it_holds(path):
     assert ast.get_docstring(ast.parse(path.read_text("utf-8")))
 
 
+def test_no_two_files_of_tests_have_one_name():
+    """The folders of the tests are no packages: the second file of a name is not run at all."""
+    names = [path.name for path in Path(__file__).parent.rglob("test_*.py")]
+
+    assert sorted(set(names)) == sorted(names)
+
+
 def test_every_room_has_a_front_door_with_a_map():
     for room in ("client", "server", "measure", "model", "course"):
         door = (PACKAGE / room / "__init__.py").read_text("utf-8")
