@@ -1,6 +1,7 @@
 """The room of what happened.
 
 recorder  one record for each call, while it runs
+journal   the same on file, for the case that the process is killed
 sampler   memory and threads of both processes, over time
 collected what the garbage collectors of both sides did meanwhile
 run       all of it, frozen: `Run`
