@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import grpc
 
+from kvstore.apart import apart
 from kvstore.v1 import server_status_pb2 as pb
 from kvstore.v1 import server_status_pb2_grpc
 from kvstore.wire import OWN_CONNECTION
@@ -114,8 +115,10 @@ def server_status(
     """
     stub = server_status_pb2_grpc.ServerStatusServiceStub(channel)
     try:
-        answer: pb.GetServerStatusResponse = stub.GetServerStatus(
-            pb.GetServerStatusRequest(), timeout=timeout_s, wait_for_ready=wait_for_ready
+        answer: pb.GetServerStatusResponse = apart(
+            lambda: stub.GetServerStatus(
+                pb.GetServerStatusRequest(), timeout=timeout_s, wait_for_ready=wait_for_ready
+            )
         )
     except grpc.RpcError as error:
         if error.code() in _NOT_KNOWN_HERE:

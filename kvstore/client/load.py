@@ -8,11 +8,13 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, nullcontext
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import grpc
 
 from kvstore import garbage
+from kvstore.apart import apart
 from kvstore.client import asked, joining
 from kvstore.client.channel import ServerNotReached, Target, target_of
 from kvstore.client.client import Client
@@ -125,7 +127,7 @@ def run(
     with reached(target) as servers, quiet, watched_collector() as collector:
         channel, before = servers.channels[0], servers.before
         tells_times = bool(json.loads(before.settings_json or "{}").get("station_times"))
-        _preload(channel, target, operations)
+        apart(partial(_preload, channel, target, operations))
         if workload.preload:
             before = servers.status(5.0)
         sampler = Sampler(servers.pids, collector)

@@ -1,0 +1,58 @@
+"""apart.py: what is done apart ends as it would here, and Ctrl-C does not end it midway."""
+
+import threading
+
+import pytest
+
+from kvstore.apart import apart
+from kvstore.client import load, strategies, workload
+from kvstore.client.client import Client
+from kvstore.lifeline import interrupt_main
+from kvstore.v1 import server_status_pb2_grpc
+
+
+def test_work_apart_gives_what_it_returns_and_raises_what_it_raises():
+    assert "apart" == apart(lambda: threading.current_thread().name)
+    with pytest.raises(ZeroDivisionError):
+        apart(lambda: 1 / 0)
+
+
+def test_ctrl_c_ends_the_waiting_and_not_the_work():
+    go_on, ended = threading.Event(), threading.Event()
+
+    def work() -> None:
+        interrupt_main()
+        go_on.wait(10)
+        ended.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        apart(work)
+    assert not ended.is_set()
+    go_on.set()
+    assert ended.wait(10)
+
+
+def test_before_a_run_no_call_is_made_where_ctrl_c_would_tear_it(quick_server, monkeypatch):
+    """Status and first keys: what the main thread began would be waited for without end."""
+    made_in = []
+    start, stub = Client.start, server_status_pb2_grpc.ServerStatusServiceStub
+
+    def started(client, *what, **how):
+        made_in.append(threading.current_thread())
+        return start(client, *what, **how)
+
+    class Stub:
+        def __init__(self, channel):
+            self._stub = stub(channel)
+
+        def GetServerStatus(self, *what, **how):
+            made_in.append(threading.current_thread())
+            return self._stub.GetServerStatus(*what, **how)
+
+    monkeypatch.setattr(Client, "start", started)
+    monkeypatch.setattr(server_status_pb2_grpc, "ServerStatusServiceStub", Stub)
+    keys = workload.reads(keys=3, value_bytes_mean=9)
+    load.run(strategies.blocking, quick_server, keys, calls=1)
+
+    assert len(made_in) >= 3 + 2  # the keys, and the status before and after
+    assert threading.main_thread() not in made_in
