@@ -11,7 +11,7 @@ from kvstore.client.channel import connected, target_of
 from kvstore.client.client import Client
 from kvstore.client.workload import Operation
 from kvstore.course.exercises.base import Exercise, Verdict, WrongAnswer
-from kvstore.course.exercises.trials import tried, verdict
+from kvstore.course.exercises.trials import WAVES, Trial, tried, verdict
 from kvstore.server import serving
 
 LIMIT = 8
@@ -30,14 +30,20 @@ def _operations() -> list[Operation]:
 def _judge_bounded(answer: Any) -> Verdict:
     with grpc.insecure_channel("127.0.0.1:1") as nowhere:  # a stub shows without any server
         tried(answer, Client(nowhere, "127.0.0.1:1"), [], LIMIT)
+    trial = _trial(answer)
+    if trial.idle >= WAVES:  # so it looks, too, when the machine stood still: seldom twice
+        trial = _trial(answer)
+    return verdict(trial, len(_operations()), LIMIT)
+
+
+def _trial(answer: Any) -> Trial:
     disk = {"read_delay_s": 0.010, "write_delay_s": 0.030}
     with (
         serving(locking="per_key", use_asyncio=True, **disk) as server,
         connected(target_of(server)) as (channel, _),
     ):
         client = Client(channel, server.address, deadline_s=5.0)
-        trial = tried(answer, client, _operations(), LIMIT)
-    return verdict(trial, len(_operations()), LIMIT)
+        return tried(answer, client, _operations(), LIMIT)
 
 
 def _releases_when_sent(client: Client, schedule: Iterator[Operation], in_flight: int) -> None:

@@ -14,6 +14,8 @@ from kvstore.client.workload import Operation
 from kvstore.course.exercises.base import Verdict, not_yet, passed
 from kvstore.measure.audit import in_flight_steps
 
+WAVES = 3
+"""So many times nothing at all was in flight midway: then calls are sent in waves."""
 STUCK_S = 1.0
 """An answer that neither asks, sends nor hears anything for so long is stuck."""
 
@@ -157,7 +159,7 @@ def verdict(trial: Trial, count: int, limit: int) -> Verdict:
             "there was never more than one call in flight: `client.call` waits for the answer, "
             "`client.start` does not."
         )
-    if trial.idle >= 3:
+    if trial.idle >= WAVES:
         return not_yet(
             f"you send in waves: {trial.idle} times nothing at all was in flight. One answer "
             "should make room for one call, at once."
