@@ -12,7 +12,11 @@ from xdist.scheduler import LoadScopeScheduling
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
-ALONE = ("tests/course/test_design_run.py", "tests/test_notebooks.py")
+ALONE = (
+    "tests/course/test_design_run.py",
+    "tests/test_contract_one_lock.py",
+    "tests/test_notebooks.py",
+)
 """Files with tests that compare what they measure with a prediction."""
 
 
