@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 ALONE = (
     "tests/course/test_design_run.py",
-    "tests/test_contract_one_lock.py",
     "tests/test_notebooks.py",
 )
 """Files with tests that compare what they measure with a prediction."""

@@ -19,6 +19,7 @@ def test_there_are_lessons():
     assert expected <= {path.name[:2] for path in NOTEBOOKS}
 
 
+@pytest.mark.usefixtures("cores_awake")
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_an_untouched_lesson_runs_and_its_claims_hold(path, tmp_path, monkeypatch):
     monkeypatch.setenv("COURSE_MODE", "fast")

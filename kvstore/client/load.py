@@ -177,6 +177,7 @@ def run(
             records=records,
             samples=with_server(watch.sampler.frame(), moments(after), began_unix_s),
             machine_cpu_s=watch.sampler.machine_cpu_s(),
+            machine_stolen_s=watch.sampler.machine_stolen_s(),
             connections=_verified(client, before),
             connect_s=[each.connect_s for each in client.connections.opened],
             client_cpu=client_cpu._replace(loop_s=client.loop_cpu_s),

@@ -49,6 +49,7 @@ def merge(runs: Sequence[Run]) -> Run:
         records=records,
         samples=_samples(runs),
         machine_cpu_s=float(np.max([run.machine_cpu_s for run in runs])),
+        machine_stolen_s=float(np.max([run.machine_stolen_s for run in runs])),
         connections=_sum_if_all_known([run.connections for run in runs]),
         connect_s=[seconds for run in runs for seconds in run.connect_s],
         client_cpu=Cpu(*np.sum([run.client_cpu for run in runs], axis=0).tolist()),

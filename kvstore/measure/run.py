@@ -83,7 +83,10 @@ class Run:
     client_cpu: Cpu = NO_CPU
     server_cpu: Cpu = NO_CPU
     machine_cpu_s: float = math.nan
-    """Processor seconds that all programs of the client's machine used during the run."""
+    """Processor seconds that all programs of the client's machine used during the run, and those
+    that its host took away from them."""
+    machine_stolen_s: float = math.nan
+    """Of these, what the host took away ("steal"); NaN where the system does not tell."""
     connections: int = 0
     """Connections that carried calls, as the server counts its callers; 0 if it does not tell."""
     connect_s: Sequence[float] = ()
@@ -129,6 +132,16 @@ class Run:
         """
         answered = np.count_nonzero(self.records["status"] != NO_ANSWER)
         return answered / self.window_s if self.window_s else 0.0
+
+    @property
+    def stolen_cores(self) -> float:
+        """Cores that the host of this virtual machine took away while the run wanted them, in the
+        mean; 0 where nobody did, or nobody tells.
+
+        A run with one call in flight is held up by no more than that share of its time.
+        """
+        known = self.window_s and not math.isnan(self.machine_stolen_s)
+        return self.machine_stolen_s / self.window_s if known else 0.0
 
     @property
     def mean_residence_s(self) -> float:
@@ -242,6 +255,7 @@ _PLAIN = (
     "outcome",
     "connections",
     "machine_cpu_s",
+    "machine_stolen_s",
     "operations_sent",
 )
 _NOT_WORKED = ("CANCELLED", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "NO_ANSWER")

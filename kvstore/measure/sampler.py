@@ -58,12 +58,14 @@ class Sampler:
         self._samples: list[Sample] = []
         self._cpu_before = self._cpu_now()
         self._machine_before_s = machine_busy_s()
+        self._stolen_before_s = machine_stolen_s()
 
     def start_over(self) -> None:
         """Forget what was seen so far: the run begins now, with nothing in flight."""
         self._samples = []
         self._cpu_before = self._cpu_now()
         self._machine_before_s = machine_busy_s()
+        self._stolen_before_s = machine_stolen_s()
         self.look(0.0, 0, 0)
 
     def look(self, elapsed_s: float, issued: int, answered: int) -> Sample:
@@ -116,6 +118,10 @@ class Sampler:
         """Processor seconds that all programs of this machine used since the run began."""
         return machine_busy_s() - self._machine_before_s
 
+    def machine_stolen_s(self) -> float:
+        """Processor seconds that the machine's host gave to others since the run began."""
+        return machine_stolen_s() - self._stolen_before_s
+
     def frame(self) -> "pd.DataFrame":
         """All samples, one row each."""
         return self._table(self._samples, columns=list(Sample._fields), dtype=float)
@@ -129,6 +135,15 @@ def machine_busy_s() -> float:
     times = psutil.cpu_times()._asdict()
     idle = ("idle", "iowait", "guest", "guest_nice")  # a guest's time is in the user's already
     return float(sum(seconds for name, seconds in times.items() if name not in idle))
+
+
+def machine_stolen_s() -> float:
+    """Processor seconds that programs of a virtual machine wanted and its host gave to others.
+
+    Since the start of the machine, all cores together; NaN where the system does not tell, and
+    only Linux does. On a machine that shares with nobody they are 0.
+    """
+    return float(getattr(psutil.cpu_times(), "steal", np.nan))
 
 
 def _process(pid: int) -> psutil.Process | None:

@@ -26,6 +26,8 @@ LATE_S = 0.005
 """Less than this is the grain of timers and of the scheduler."""
 CROWDED = 0.5
 """With fewer idle cores than this, other programs took time that the run may have wanted."""
+STOLEN = 0.05
+"""More of a core than this, taken by the host, is more than a quiet one takes."""
 SHORT_S = 0.2
 """The system counts processor time in steps of 10 ms: in less than this it tells too little."""
 
@@ -43,6 +45,8 @@ class Verdict:
     """Share of this machine's cores that both took together; NaN where that is not known."""
     others_cores: float
     """Cores that all other programs kept busy meanwhile; NaN where that is not known."""
+    stolen_cores: float
+    """Cores that the host of a virtual machine took away meanwhile; 0 where nobody tells."""
     late_s: float
     """Seconds from when a call was due until it was sent that 99 % of the calls did not
     exceed; NaN in a closed loop, where no call is due."""
@@ -62,13 +66,16 @@ def verdict(run: Run) -> Verdict:
     server = run.server_cpu.total_s / window_s
     each = run.client_cpu.serial_s / window_s / int(run.settings.get("processes", 1))
     machine = (client + server) / int(run.host.get("cores", cores()))
-    others = float(np.maximum(0.0, run.machine_cpu_s / window_s - client - server))
+    stolen = run.stolen_cores
+    others = float(np.maximum(0.0, run.machine_cpu_s / window_s - stolen - client - server))
     late_s = _late_s(run)
     binds, reason = _by_lateness(run, late_s)
     if not binds and run.window_s >= SHORT_S and not math.isnan(client):
         binds, reason = _by_processor(each, server, machine)
         reason += _crowd(others, client, server)
-    return Verdict(each, server, machine, others, late_s, binds, reason)
+    if stolen > STOLEN:
+        reason += f"; but the host of this virtual machine took {stolen:.2f} of a core away"
+    return Verdict(each, server, machine, others, stolen, late_s, binds, reason)
 
 
 def _ms(seconds: float) -> str:

@@ -5,7 +5,7 @@ import pytest
 from kvstore.course import NOT_ATTEMPTED, design
 from kvstore.course.design import PROBE_CALLS, DesignRefused, Plan, ProbeSpent
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cores_awake")]
 
 
 def ran(case, chosen, duration_s=0.5):

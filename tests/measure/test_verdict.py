@@ -1,13 +1,14 @@
 """verdict.py: whether the generator limited a run, told by hand-made facts."""
 
 import math
+from collections import namedtuple
 
 import psutil
 import pytest
 from traces import Made, run_of
 
 from kvstore.measure import Cpu, summary, verdict
-from kvstore.measure.sampler import machine_busy_s
+from kvstore.measure.sampler import machine_busy_s, machine_stolen_s
 
 TEN_S = [Made(n, n + 1.0) for n in range(10)]
 
@@ -92,6 +93,27 @@ def test_other_programs_that_leave_no_core_are_named(others, crowded, monkeypatc
     assert pytest.approx(others, nan_ok=True) == told.others_cores
     assert crowded == ("other programs kept 3.0 of 4 cores busy" in told.reason)
     assert "no sign that it was the limit" in told.reason
+
+
+@pytest.mark.parametrize(("stolen_s", "told"), [(math.nan, 0.0), (0.4, 0.04), (4.0, 0.4)])
+def test_what_the_host_took_is_named_and_is_not_other_programs(stolen_s, told):
+    seen = judged(5.0, 5.0, machine_cpu_s=14.0, machine_stolen_s=stolen_s)
+
+    assert pytest.approx(told) == seen.stolen_cores
+    assert pytest.approx(0.4 - told) == seen.others_cores
+    assert ("host of this virtual machine took 0.40 of a core" in seen.reason) == (told > 0.05)
+
+
+def test_what_the_host_took_is_part_of_what_the_machine_was_busy_with(monkeypatch):
+    """With the field of Linux, and without it, as on other systems."""
+    fields = {"user": 3.0, "system": 2.0, "idle": 9.0, "steal": 1.5}
+    monkeypatch.setattr("psutil.cpu_times", lambda: namedtuple("times", fields)(**fields))
+    assert (6.5, 1.5) == (machine_busy_s(), machine_stolen_s())
+
+    del fields["steal"]
+    monkeypatch.setattr("psutil.cpu_times", lambda: namedtuple("times", fields)(**fields))
+    assert machine_busy_s() == 5.0
+    assert math.isnan(machine_stolen_s())
 
 
 def test_the_time_of_the_whole_machine_is_at_least_ours():

@@ -9,6 +9,7 @@ import pandas as pd
 
 from kvstore.course import rendering
 from kvstore.measure import Run
+from kvstore.measure.verdict import STOLEN
 
 QUIET, USABLE = 0.10, 0.30
 """Up to this spread of single runs the machine counts as quiet, or as usable."""
@@ -22,6 +23,8 @@ class Noise(rendering.Shown):
     """The fastest run over the slowest, less 1: what comparing two single runs can fake."""
     between_medians: float
     """The larger median over the smaller, less 1: what is left when medians are compared."""
+    stolen_cores: float = 0.0
+    """Cores that the host of this virtual machine took away meanwhile, in the mean."""
 
     @property
     def verdict(self) -> str:
@@ -39,6 +42,15 @@ class Noise(rendering.Shown):
         return (
             f"Identical runs differ here by up to {100 * self.spread:.0f} %, the medians of two "
             f"interleaved groups by {100 * self.between_medians:.1f} %. {_ADVICE[self.verdict]}"
+            + self._of_the_host()
+        )
+
+    def _of_the_host(self) -> str:
+        if self.stolen_cores <= STOLEN:
+            return ""
+        return (
+            f" This is a virtual machine, and meanwhile its host gave {self.stolen_cores:.2f} of"
+            " your cores to others: that can be waited for, not closed."
         )
 
     def _forms(self) -> Mapping[str, Any]:
@@ -75,7 +87,8 @@ def noise(groups: Mapping[str, Sequence[Run]]) -> Noise:
     rates = [[run.throughput_per_s for run in runs] for runs in groups.values()]
     every = [rate for group in rates for rate in group]
     medians = [float(np.median(group)) for group in rates]
-    shown = Noise(max(every) / min(every) - 1, max(medians) / min(medians) - 1)
+    stolen = float(np.mean([run.stolen_cores for runs in groups.values() for run in runs]))
+    shown = Noise(max(every) / min(every) - 1, max(medians) / min(medians) - 1, stolen)
     shown._show()
     return shown
 
