@@ -2,16 +2,19 @@
 
 import argparse
 import importlib
+import math
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import pandas as pd
 
 from benchmarks.compare import report
 from benchmarks.results import FOLDER, NotResults, Results, new_path
-from kvstore.measure import describe_host
+from kvstore.awake import keeping_awake
+from kvstore.measure import cores, describe_host
 
 NAMES = (
     "table",
@@ -38,12 +41,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "display.max_rows", 500,
     )  # fmt: skip
     try:
-        if options.compare:
-            return _compare(options.compare, options.quick, options.save or new_path())
-        names = NAMES if ALL in options.names else options.names or (DEFAULT,)
-        _print_host()
-        for name in names:
-            _one(name, options.quick, *([options.save or new_path()] if name == DEFAULT else []))
+        with keeping_awake(cores(), longest_s=math.inf) if options.awake else nullcontext():
+            if options.compare:
+                return _compare(options.compare, options.quick, options.save or new_path())
+            _print_host()
+            for name in NAMES if ALL in options.names else options.names or (DEFAULT,):
+                more = [options.save or new_path()] if name == DEFAULT else []
+                _one(name, options.quick, *more)
     except NotResults as wrong:
         print(f"error: {wrong}", file=sys.stderr)
         return 1
@@ -67,6 +71,11 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--save", type=Path, default=None, metavar="FILE",
         help=f"where the rounds of the {DEFAULT} are kept"
         f" (default: a new file in benchmarks/{FOLDER.name}/)",
+    )  # fmt: skip
+    parse.add_argument(
+        "--awake", action="store_true",
+        help="keep every core from falling asleep meanwhile: on a virtual machine a core that"
+        " slept comes back late, and that would be measured too",
     )  # fmt: skip
     options = parse.parse_args(arguments)
     if unknown := set(options.names) - {*NAMES, ALL}:

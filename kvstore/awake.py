@@ -18,23 +18,42 @@ from kvstore.lifeline import child, end_with_parent
 START_S = 20.0
 """Seconds the processes get to come up; a cold import on a slow laptop takes several."""
 LONGEST_S = 600.0
-"""No process turns longer than this, whatever happens."""
+"""No process turns longer than this, whatever happens, unless it was asked to."""
+KEPT = "KVSTORE_CORES_KEPT_AWAKE"
+"""Environment variable with the number of cores; processes started meanwhile inherit it."""
 
 
 @contextmanager
-def keeping_awake(cores: int) -> Iterator[None]:
-    """Give each of so many cores something to do while the block lasts.
+def keeping_awake(cores: int, *, longest_s: float = LONGEST_S) -> Iterator[None]:
+    """Give each of so many cores something to do while the block lasts, for `longest_s` at most.
 
-    Raises `RuntimeError` when a process did not come up.
+    Runs of that time say so among their conditions. Raises `RuntimeError` when a process did
+    not come up.
     """
     with ExitStack() as processes:
-        started = [processes.enter_context(child("kvstore.awake", ())) for _ in range(cores)]
+        how = (f"--longest-s={longest_s}",)
+        started = [processes.enter_context(child("kvstore.awake", how)) for _ in range(cores)]
         for process in started:
             if not process.first_line(START_S):
                 raise RuntimeError(
                     f"a process that keeps a core awake did not start: {process.error_text()}"
                 )
+        before = os.environ.get(KEPT)
+        processes.callback(_say, before)
+        _say(str(cores))
         yield
+
+
+def kept_awake() -> int:
+    """How many cores this process, or one that started it, keeps awake now."""
+    return int(os.environ.get(KEPT, 0))
+
+
+def _say(cores: str | None) -> None:
+    if cores is None:
+        os.environ.pop(KEPT, None)
+    else:
+        os.environ[KEPT] = cores
 
 
 def lowest_priority() -> None:
@@ -51,12 +70,13 @@ def main(arguments: Sequence[str]) -> None:
     """Turn until the parent asks to stop, or is gone."""
     parser = argparse.ArgumentParser(prog="kvstore.awake", description="Keep one core awake.")
     parser.add_argument("--end-with-parent", type=int, required=True, metavar="PID")
+    parser.add_argument("--longest-s", type=float, default=LONGEST_S, metavar="SECONDS")
     options = parser.parse_args(arguments)
     asked: list[bool] = []
     lowest_priority()
     end_with_parent(options.end_with_parent, lambda: asked.append(True))
     print("awake", flush=True)
-    end_s = time.perf_counter() + LONGEST_S
+    end_s = time.perf_counter() + options.longest_s
     while not asked and time.perf_counter() < end_s:
         for _ in range(10_000):
             pass

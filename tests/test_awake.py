@@ -5,7 +5,8 @@ import time
 import psutil
 import pytest
 
-from kvstore.awake import keeping_awake
+from kvstore.awake import KEPT, keeping_awake, kept_awake
+from kvstore.measure import describe_host
 
 pytestmark = pytest.mark.slow
 
@@ -24,6 +25,23 @@ def test_each_core_gets_a_process_for_as_long_as_the_block_lasts():
         assert len(turning()) == 2
 
     assert [] == turning()
+
+
+def test_a_run_of_that_time_says_so_among_its_conditions(monkeypatch):
+    monkeypatch.delenv(KEPT, raising=False)  # the whole test may run on cores that are kept awake
+    with keeping_awake(2):
+        assert describe_host()["cores_kept_awake"] == 2
+        with keeping_awake(1):
+            assert kept_awake() == 1
+        assert kept_awake() == 2
+
+    assert describe_host()["cores_kept_awake"] == 0
+
+
+def test_none_turns_longer_than_it_was_asked_to():
+    with keeping_awake(1, longest_s=0.2):
+        (process,) = turning()
+        assert process.wait(timeout=10.0) == 0
 
 
 def test_they_work_and_give_way_to_everybody_else():

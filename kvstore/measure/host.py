@@ -9,12 +9,18 @@ from typing import Any
 
 import psutil
 
+from kvstore.awake import kept_awake
+
 PACKAGES = ("grpcio", "protobuf", "uvloop", "numpy", "pandas")
 
 
-@cache
 def describe_host() -> dict[str, Any]:
-    """Processor, memory, system and versions, ready for JSON."""
+    """Processor, memory, system and versions, and whether cores are kept awake; ready for JSON."""
+    return {**_machine(), "cores_kept_awake": kept_awake()}
+
+
+@cache
+def _machine() -> dict[str, Any]:
     return {
         "system": platform.platform(),
         "processor": _processor(),

@@ -135,10 +135,10 @@ class Run:
 
     @property
     def stolen_cores(self) -> float:
-        """Cores that the host of this virtual machine took away while the run wanted them, in the
-        mean; 0 where nobody did, or nobody tells.
+        """Cores that the host of a virtual machine took away from the run, in the mean.
 
-        A run with one call in flight is held up by no more than that share of its time.
+        0 where nobody did, or nobody tells. A run with one call in flight is held up by no more
+        than that share of its time.
         """
         known = self.window_s and not math.isnan(self.machine_stolen_s)
         return self.machine_stolen_s / self.window_s if known else 0.0

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import psutil
 
+from kvstore.awake import kept_awake
 from kvstore.course import rendering
 from kvstore.measure import Run, cores, describe_host
 from kvstore.measure.price import price_s, serial_s
@@ -18,7 +19,11 @@ QUANTILES = {"fastest": 0.0, "p50": 0.5, "p90": 0.9, "p99": 0.99, "slowest": 1.0
 def host() -> pd.DataFrame:
     """The machine and the versions in use, one row each."""
     told = describe_host()
-    names = {"memory_bytes": "memory", "cores": "cores for this process"}
+    names = {
+        "memory_bytes": "memory",
+        "cores": "cores for this process",
+        "cores_kept_awake": "cores kept awake",
+    }
     shown = {names.get(name, name): _words(name, value) for name, value in told.items()}
     return pd.DataFrame({"this machine": shown})
 
@@ -26,9 +31,10 @@ def host() -> pd.DataFrame:
 def wanted_per_core() -> float:
     """How many programs wanted each core at once, on average over the last minute.
 
-    Above 1, calls wait for processors, too: those of other programs' work as well as ours.
+    Above 1, calls wait for processors, too: those of other programs' work as well as ours. What
+    keeps cores awake does not count: it gives way to all others.
     """
-    return float(psutil.getloadavg()[0]) / cores()
+    return max(0.0, float(psutil.getloadavg()[0]) - kept_awake()) / cores()
 
 
 def cpu_per_call(runs: Mapping[str, Run]) -> pd.DataFrame:

@@ -50,7 +50,8 @@ class Noise(rendering.Shown):
             return ""
         return (
             f" This is a virtual machine, and meanwhile its host gave {self.stolen_cores:.2f} of"
-            " your cores to others: that can be waited for, not closed."
+            " your cores to others: that can be waited for, not closed. Cores that never sleep need"
+            " not be given back: `with keeping_awake(cores()):` around a run often helps."
         )
 
     def _forms(self) -> Mapping[str, Any]:
