@@ -260,7 +260,7 @@ def test_processes() -> int:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Execute the notebooks without a browser: [--fast | --full] [names]."""
+    """Execute the notebooks without a browser: [--fast | --full] [--awake] [names]."""
     hand_over(course_python(), ["-m", "kvstore.course.execute", *arguments])
 
 

@@ -7,13 +7,14 @@ notebooks that measure at once measure each other. `execute` does one notebook, 
 
 import argparse
 import asyncio
+import math
 import os
 import shutil
 import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -25,7 +26,9 @@ from jupyter_core.utils import ensure_async
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
+from kvstore.awake import keeping_awake
 from kvstore.course import agreement, claims, comparisons, keeping, mode
+from kvstore.measure import cores
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 NOTEBOOKS: Final = ROOT / "notebooks"
@@ -261,6 +264,10 @@ def main(arguments: Sequence[str]) -> int:
     length.add_argument(
         "--full", action="store_const", dest="mode", const="full", help="the published lengths"
     )
+    parser.add_argument(
+        "--awake", action="store_true",
+        help="keep every core from falling asleep: on a virtual machine those come back late",
+    )  # fmt: skip
     parser.add_argument("--timeout-s", type=float, default=TIMEOUT_S, help="for one notebook")
     parser.add_argument("names", nargs="*", help="such as 01_blocking or 01 (default: all)")
     options = parser.parse_args(arguments)
@@ -270,7 +277,8 @@ def main(arguments: Sequence[str]) -> int:
         paths = chosen(options.names)
     except ValueError as error:
         parser.error(str(error))
-    return run_all(paths, timeout_s=options.timeout_s)
+    with keeping_awake(cores(), longest_s=math.inf) if options.awake else nullcontext():
+        return run_all(paths, timeout_s=options.timeout_s)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,9 @@ from benchmarks.peers.bare import bare
 from benchmarks.plans import IN_FLIGHT, Plan, make, plans, round_of
 from benchmarks.results import Results, Round, Row
 from benchmarks.table import over_bare, shown
+from kvstore.awake import KEPT, kept_awake
 from kvstore.client import run_in_process, strategies, workload
+from kvstore.measure import cores
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -48,6 +50,19 @@ def test_two_files_are_compared_without_a_run(tmp_path: Path, capsys):
 
     assert main(["--compare", str(tmp_path / "old"), str(tmp_path / "new")]) == 0
     assert "asyncio: tasks x100 (higher)" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("awake", [True, False])
+def test_cores_are_kept_awake_while_it_measures_if_that_was_asked_for(awake, monkeypatch, capsys):
+    monkeypatch.delenv(KEPT, raising=False)
+    measured = []
+    monkeypatch.setattr("benchmarks.__main__._one", lambda *_: measured.append(kept_awake()))
+
+    assert main(["recording", *(["--awake"] if awake else [])]) == 0
+
+    assert measured == [cores() if awake else 0]
+    assert f"cores_kept_awake: {measured[0]}" in capsys.readouterr().out
 
 
 # ---- the rows ------------------------------------------------------------------------------

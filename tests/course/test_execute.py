@@ -13,7 +13,9 @@ import psutil
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from kvstore.awake import KEPT, kept_awake
 from kvstore.course import execute
+from kvstore.measure import cores
 
 ROOT = Path(execute.__file__).resolve().parents[2]
 
@@ -227,6 +229,19 @@ def test_the_mode_reaches_the_kernels_through_the_environment(mode, monkeypatch)
     assert execute.main([]) == 0
 
     assert told[0] == mode
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("awake", [True, False])
+def test_cores_are_kept_awake_while_lessons_run_if_that_was_asked_for(awake, monkeypatch):
+    monkeypatch.delenv(KEPT, raising=False)
+    told = []
+    monkeypatch.setattr(execute, "chosen", lambda names: names)
+    monkeypatch.setattr(execute, "run_all", lambda *_, **__: told.append(kept_awake()) or 0)
+
+    assert execute.main(["--awake"] if awake else []) == 0
+
+    assert told == [cores() if awake else 0]
 
 
 def test_an_unknown_name_is_refused_with_what_there_is(capsys):
