@@ -3,15 +3,19 @@
 A prediction is built from parts: the disk times of the operations that the seed will draw, the
 processor time of a call in a short calibration, the round trip of a bare loop, and for batches
 a + b k through two sizes. A process has one core for what its event loop does; what gRPC's own
-threads do beside the loop only the machine's cores limit. The figure and its table go to docs/
-(with --quick to executed/).
+threads do beside the loop only the machine's cores limit. Each rung is taken in rounds, its parts
+measured anew before each: a shared machine that slows down then slows both. The figure and its
+table go to docs/ (with --quick to executed/).
 """
 
+import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from statistics import fmean
+from typing import Any, NamedTuple
 
 from benchmarks.batches import SIZES, SMALL, run_batches
 from benchmarks.cost import between, cost_of
@@ -31,29 +35,37 @@ PRELOADED = {"global": 60, "per_key": 500}
 STREAMS = 64
 """On few, messages go to and fro in waves, and each loop waits for the other's."""
 CALLERS, CALIBRATED_AT = 100, 16
-CALIBRATIONS = 3
-"""Short runs for each price, just before its rung: a shared machine has good times and bad ones."""
+MEAN_DISK_S = 0.040
+"""What an operation of the mix needs in the long run."""
 ENDS = {"OK", "NOT_FOUND", "ALREADY_EXISTS"}
 """How calls of the mix end: an update may overtake a delete, and keys of one byte are few."""
 
 
+class Pace(NamedTuple):
+    """How long each part of a rung takes."""
+
+    rounds: int
+    run_s: float
+    calibration_s: float
+
+    def __str__(self) -> str:
+        return f"{self.rounds} rounds of {self.run_s:g} s for each step"
+
+
 def measure(quick: bool) -> Iterator[dict[str, Any]]:
     """One row for each rung: predicted, measured, their ratio, what binds; then the page."""
-    duration_s, calibration_s = (1.0, 0.5) if quick else (10.0, 2.0)
+    pace = Pace(1, 1.0, 0.5) if quick else Pace(5, 2.5, 1.0)
     folder = ROOT / ("executed" if quick else "docs")
     rungs = []
-    for rung in _with_disk(duration_s, calibration_s):
-        rungs.append(rung)
-        yield rung.row()
-    for rung in _without_disk(duration_s, calibration_s):
+    for rung in itertools.chain(_with_disk(pace), _without_disk(pace)):
         rungs.append(rung)
         yield rung.row()
     folder.mkdir(exist_ok=True)
-    for path in write_page(folder, rungs, describe_host(), duration_s):
+    for path in write_page(folder, rungs, describe_host(), str(pace)):
         print(f"  wrote {path.relative_to(ROOT)}", flush=True)
 
 
-def _with_disk(duration_s: float, calibration_s: float) -> Iterator[Rung]:
+def _with_disk(pace: Pace) -> Iterator[Rung]:
     conditions = "10 ms reads, 50 ms writes, 64 KiB values"
     for name, locking, in_flight, strategy in (
         ("blocking, one lock", "global", 1, strategies.blocking),
@@ -61,21 +73,35 @@ def _with_disk(duration_s: float, calibration_s: float) -> Iterator[Rung]:
         (f"{CALLERS} in flight, a lock per key", "per_key", CALLERS, strategies.bounded),
         ("the same, answers send the next", "per_key", CALLERS, strategies.chained),
     ):
-        way = _way(strategies.bounded if in_flight == 1 else strategy, calibration_s)
         serial, asked = locking == "global", workload.crud(preload=PRELOADED[locking])
-        servers = 1 if serial else in_flight
-        disk_s = drawn_disk_s(asked, servers * duration_s)
+        at_once = 1 if serial else in_flight
+        disk_s = drawn_disk_s(asked, at_once * pace.run_s + in_flight * MEAN_DISK_S)
         disk = Station("lock and disk" if serial else "disk", disk_s, 1 if serial else math.inf)
         # The disk takes what it takes, so behind one lock the bound is reached. The processors'
         # work comes by chance: with many calls in flight some queue there, as MVA says.
         law = bounds.closed_loop if serial else mva.closed_loop
-        predicted = law(in_flight, [disk, *way])
-        settings = {"read_delay_s": READ_S, "write_delay_s": WRITE_S, "locking": locking}
-
+        way = partial(_way, strategies.bounded if in_flight == 1 else strategy, pace.calibration_s)
         run = partial(
-            run_in_process, strategy, workload=asked, in_flight=in_flight, duration_s=duration_s
+            run_in_process, strategy, workload=asked, in_flight=in_flight, duration_s=pace.run_s
         )
-        yield _rung(name, conditions, predicted, settings, run)
+        yield _rung(
+            name,
+            conditions,
+            partial(_through, law, in_flight, disk, way),
+            {"read_delay_s": READ_S, "write_delay_s": WRITE_S, "locking": locking},
+            run,
+            pace.rounds,
+        )
+
+
+def _through(
+    law: Callable[[int, Sequence[Station]], Prediction],
+    in_flight: int,
+    disk: Station,
+    way: Callable[[], list[Station]],
+) -> Prediction:
+    """What goes through the disk, and through a way that is measured now."""
+    return law(in_flight, [disk, *way()])
 
 
 def _way(strategy: strategies.Strategy, calibration_s: float) -> list[Station]:
@@ -92,49 +118,69 @@ def _way(strategy: strategies.Strategy, calibration_s: float) -> list[Station]:
     return [Station("rest of the round trip", rest_s, math.inf), *cost.stations()]
 
 
-def _without_disk(duration_s: float, calibration_s: float) -> Iterator[Rung]:
+def _without_disk(pace: Pace) -> Iterator[Rung]:
     conditions = "no disk, 16-byte values"
     settings = {"read_delay_s": 0, "write_delay_s": 0, "locking": "per_key"}
     ask = partial(run_in_process, workload=SMALL)
-    part_s = calibration_s / 2
-    tasks = partial(ask, strategies.tasks)
-    with serving(use_asyncio=True, **settings) as server:  # each part just before its rungs
-        alone = bare("sync", server, in_flight=1, seconds=calibration_s)
-        trip = Prediction(alone.per_s, "calls/s", "the round trip of a bare loop", "round trip")
-        run = partial(ask, strategies.blocking, duration_s=duration_s)
-        yield _rung("blocking", conditions, trip, settings, run)
+    with serving(use_asyncio=True, **settings) as server:  # for the parts; runs have their own
 
-        few = [
-            tasks(server, in_flight=CALIBRATED_AT, duration_s=part_s) for _ in range(CALIBRATIONS)
-        ]
-        run = partial(tasks, in_flight=CALLERS, duration_s=duration_s)
-        yield _rung(f"{CALLERS} tasks", conditions, cost_of(*few).most(), settings, run)
+        def trip() -> Prediction:
+            alone = bare("sync", server, in_flight=1, seconds=pace.calibration_s)
+            return Prediction(alone.per_s, "calls/s", "the round trip of a bare loop", "round trip")
 
-        for size in SIZES:
+        def price() -> Prediction:
+            few = ask(
+                strategies.tasks, server, in_flight=CALIBRATED_AT, duration_s=pace.calibration_s
+            )
+            return cost_of(few).most()
+
+        def line(size: int) -> Prediction:
             ends = {
-                k: cost_of(*(run_batches(server, STREAMS, k, part_s) for _ in range(CALIBRATIONS)))
+                k: cost_of(run_batches(server, STREAMS, k, pace.calibration_s))
                 for k in (SIZES[0], SIZES[-1])
             }
-            run = partial(run_batches, streams=STREAMS, size=size, duration_s=duration_s)
+            return between(ends, size).most()
+
+        run = partial(ask, strategies.blocking, duration_s=pace.run_s)
+        yield _rung("blocking", conditions, trip, settings, run, pace.rounds)
+        run = partial(ask, strategies.tasks, in_flight=CALLERS, duration_s=pace.run_s)
+        yield _rung(f"{CALLERS} tasks", conditions, price, settings, run, pace.rounds)
+        for size in SIZES:
+            run = partial(run_batches, streams=STREAMS, size=size, duration_s=pace.run_s)
             name = f"{STREAMS} streams" if size == 1 else f"{STREAMS} streams, batches of {size}"
-            yield _rung(name, conditions, between(ends, size).most(), settings, run)
+            yield _rung(name, conditions, partial(line, size), settings, run, pace.rounds)
 
 
 def _rung(
     name: str,
     conditions: str,
-    predicted: Prediction,
+    parts: Callable[[], Prediction],
     settings: dict[str, Any],
     run: Callable[..., Run],
+    rounds: int,
 ) -> Rung:
-    """Say the prediction, then make the run. Raises `RuntimeError` when a call was not OK."""
-    print(f"  {name}: predicted {predicted}", flush=True)
-    with serving(use_asyncio=True, **settings) as server:
-        done = run(server=server)
-    if set(done.outcomes()) - ENDS:
-        raise RuntimeError(f"{name}: every call should be answered, got {done.outcomes()}")
-    busy = done.client_cpu.serial_s / done.window_s, done.server_cpu.serial_s / done.window_s
-    return Rung(name, conditions, predicted.value, done.throughput_per_s, predicted.binds, *busy)
+    """Measure the parts, say the prediction, make the run, and all again; the rung is their mean.
+
+    Raises `RuntimeError` when a call was not OK.
+    """
+    said, done = [], []
+    for number in range(1, rounds + 1):
+        said.append(parts())
+        print(f"  {name}, {number} of {rounds}: predicted {said[-1]}", flush=True)
+        with serving(use_asyncio=True, **settings) as server:
+            done.append(run(server=server))
+        if set(done[-1].outcomes()) - ENDS:
+            raise RuntimeError(f"{name}: every call should be answered, got {done[-1].outcomes()}")
+    return Rung(
+        name,
+        conditions,
+        fmean(each.value for each in said),
+        fmean(each.throughput_per_s for each in done),
+        Counter(each.binds for each in said).most_common(1)[0][0],
+        fmean(each.client_cpu.serial_s / each.window_s for each in done),
+        fmean(each.server_cpu.serial_s / each.window_s for each in done),
+        fmean(each.stolen_cores for each in done),
+    )
 
 
 def drawn_disk_s(asked: Workload, busy_s: float) -> float:

@@ -13,6 +13,7 @@ from matplotlib.ticker import EngFormatter
 from benchmarks.cost import NAMES
 from kvstore.course.figures import style
 from kvstore.course.rendering import TIMES
+from kvstore.measure.verdict import STOLEN
 
 SAME_BYTES: Final[dict[str, Any]] = {"svg.hashsalt": "ladder", "svg.fonttype": "path"}
 """Names inside the file that are random otherwise, and letters that need no font."""
@@ -34,6 +35,8 @@ class Rung(NamedTuple):
     server_busy: float
     """The share of a core that each side's event loop (of a client without one, the process)
     kept busy: far below 1 where the processor was to bind, another program had it."""
+    stolen: float = 0.0
+    """Cores that the host of a virtual machine took away meanwhile."""
 
     @property
     def ratio(self) -> float:
@@ -60,6 +63,7 @@ class Rung(NamedTuple):
             "ratio": round(self.ratio, 2),
             "binds": self.binds,
             "cores busy client/server": self.busy,
+            "cores stolen": round(self.stolen, 2),
         }
 
 
@@ -69,7 +73,7 @@ def four_digits(value: float) -> str:
 
 
 def write_page(
-    folder: Path, rungs: Sequence[Rung], host: Mapping[str, Any], duration_s: float
+    folder: Path, rungs: Sequence[Rung], host: Mapping[str, Any], pace: str
 ) -> list[Path]:
     """Write ladder.svg and ladder.md; return where they are.
 
@@ -81,7 +85,7 @@ def write_page(
         draw(rungs, figure.add_subplot())
         figure.set_layout_engine("constrained")
         figure.savefig(picture, metadata={"Date": None, "Creator": None})
-    page.write_text(markdown(rungs, host, duration_s), encoding="utf-8", newline="\n")
+    page.write_text(markdown(rungs, host, pace), encoding="utf-8", newline="\n")
     return [picture, page]
 
 
@@ -132,7 +136,17 @@ def _name_conditions(rungs: Sequence[Rung], ax: Axes) -> None:
         before = rung.conditions
 
 
-def markdown(rungs: Sequence[Rung], host: Mapping[str, Any], duration_s: float) -> str:
+def _host_of(rungs: Sequence[Rung], host: Mapping[str, Any]) -> list[str]:
+    """What a machine that is not all one's own did meanwhile; nothing where there is none."""
+    told = []
+    if host.get("cores_kept_awake"):
+        told.append("Every core was kept from falling asleep (`--awake`).")
+    if (most := max(rung.stolen for rung in rungs)) > STOLEN:
+        told.append(f"The host of this virtual machine took up to {most:.2f} of its cores away.")
+    return told
+
+
+def markdown(rungs: Sequence[Rung], host: Mapping[str, Any], pace: str) -> str:
     """The table beside the figure, with the conditions it was measured under."""
     lowest = rungs[0].measured_per_s
     lines = [
@@ -165,7 +179,8 @@ def markdown(rungs: Sequence[Rung], host: Mapping[str, Any], duration_s: float) 
     lines += [
         "",
         f"Measured on {date.today().isoformat()}: {host['processor']}, {host['cores']} cores, "
-        f"{versions}; {duration_s:g} s for each step.",
+        f"{versions}; {pace}, the parts of its prediction measured before each.",
+        *_host_of(rungs, host),
         "Client and server have a process of their own each, on this machine; the server is on"
         " asyncio, the last six",
         "clients too. A processor binds when the event loop of a side has no time left: that share"

@@ -2,17 +2,20 @@
 
 import re
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure
 
 from benchmarks.cost import Cost, between
-from benchmarks.ladder import READ_S, WRITE_S, drawn_disk_s
+from benchmarks.ladder import READ_S, WRITE_S, _rung, drawn_disk_s
 from benchmarks.ladder_page import Rung, draw, four_digits, write_page
-from kvstore.client import workload
+from kvstore.client import load, strategies, workload
+from kvstore.model import Prediction
 
 HOST = {"processor": "a processor", "cores": 2, "python": "3.13.1", "grpcio": "1.85", "uvloop": "1"}
+PACE = "5 rounds of 2.5 s for each step"
 RUNGS = [
     Rung("blocking", "a slow disk", 25.0, 24.0, "calls in flight", 0.01, 0.02),
     Rung("100 tasks", "no disk", 10_000.0, 11_000.0, "server CPU", 0.7, 1.1),
@@ -69,20 +72,77 @@ def test_a_page_is_the_same_from_the_same_rungs(tmp_path: Path):
     """So that a change of the committed figure is a change of what was measured."""
     (tmp_path / "again").mkdir()
 
-    once = [path.read_bytes() for path in write_page(tmp_path, RUNGS, HOST, 1.0)]
-    again = [path.read_bytes() for path in write_page(tmp_path / "again", RUNGS, HOST, 1.0)]
+    once = [path.read_bytes() for path in write_page(tmp_path, RUNGS, HOST, PACE)]
+    again = [path.read_bytes() for path in write_page(tmp_path / "again", RUNGS, HOST, PACE)]
 
     assert once == again
     assert not any(str(tmp_path).encode() in written for written in once)
 
 
 def test_the_table_has_a_row_for_each_rung_and_says_on_what(tmp_path: Path):
-    page = write_page(tmp_path, RUNGS, HOST, 10.0)[1].read_text("utf-8")
+    page = write_page(tmp_path, RUNGS, HOST, PACE)[1].read_text("utf-8")
 
     assert "| blocking | a slow disk | 25 | 24 | 0.96 | calls in flight |" in page
     assert "| batches | no disk | 1,000,000 | 1,235,000 | 1.23 | client CPU |" in page
     assert "1.00 / 0.90 | 51,440 |" in page
     assert f"Measured on {date.today().isoformat()}: a processor, 2 cores, python 3.13.1" in page
+
+
+def test_a_page_says_what_a_machine_that_is_shared_did_meanwhile(tmp_path: Path):
+    quiet = write_page(tmp_path, RUNGS, HOST, PACE)[1].read_text("utf-8")
+    shared = write_page(
+        tmp_path,
+        [*RUNGS, RUNGS[-1]._replace(stolen=0.41)],
+        {**HOST, "cores_kept_awake": 2},
+        PACE,
+    )[1].read_text("utf-8")
+
+    assert f"{PACE}, the parts of its prediction" in quiet
+    assert "kept from falling asleep" not in quiet
+    assert "took up to" not in quiet
+    assert "kept from falling asleep (`--awake`)" in shared
+    assert "took up to 0.41 of its cores away" in shared
+
+
+# ---- a rung --------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_rung_is_the_mean_of_rounds_each_predicted_before_its_run(capsys):
+    """Predictions and runs take turns, so a machine that slows down slows both."""
+    told = []
+
+    def parts():
+        told.append("predicted")
+        return Prediction(10.0 * len(told), "calls/s", "made up", "nothing")
+
+    def run(server):
+        told.append("ran")
+        return load.run(strategies.blocking, server, workload.reads(value_bytes_mean=16), calls=5)
+
+    settings = {"read_delay_s": 0, "write_delay_s": 0}
+    rung = _rung("blocking", "no disk", parts, settings, run, rounds=3)
+
+    assert ["predicted", "ran"] * 3 == told
+    assert (10.0 + 30.0 + 50.0) / 3 == rung.predicted_per_s
+    assert rung.measured_per_s > 0
+    assert rung.binds == "nothing"
+    assert "blocking, 3 of 3: predicted 50 calls/s" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_call_that_ends_in_another_way_than_the_mix_allows_is_told():
+    hasty = partial(
+        load.run,
+        strategies.blocking,
+        workload=workload.Workload(mix={"create": 1}),
+        calls=1,
+        deadline_s=0.005,
+    )
+    never = Prediction(1.0, "calls/s", "made up")
+
+    with pytest.raises(RuntimeError, match=r"cut: every call should be .*DEADLINE_EXCEEDED"):
+        _rung("cut", "", lambda: never, {"write_delay_s": 1.0}, hasty, rounds=1)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +151,7 @@ def test_the_table_has_a_row_for_each_rung_and_says_on_what(tmp_path: Path):
 )
 def test_a_page_says_where_other_programs_had_the_cores(binds, busy, starved, tmp_path: Path):
     rungs = [*RUNGS, Rung("the last", "no disk", 200.0, 100.0, binds, *busy)]
-    page = write_page(tmp_path, rungs, HOST, 10.0)[1].read_text("utf-8")
+    page = write_page(tmp_path, rungs, HOST, PACE)[1].read_text("utf-8")
 
     assert starved == ("other programs had the cores meanwhile: the last." in page)
 
