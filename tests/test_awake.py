@@ -1,11 +1,12 @@
 """The processes that keep cores awake come, and go."""
 
 import time
+from pathlib import Path
 
 import psutil
 import pytest
 
-from kvstore.awake import KEPT, keeping_awake, kept_awake
+from kvstore.awake import AUTOGROUP, KEPT, keeping_awake, kept_awake
 from kvstore.measure import describe_host
 
 pytestmark = pytest.mark.slow
@@ -25,6 +26,21 @@ def test_each_core_gets_a_process_for_as_long_as_the_block_lasts():
         assert len(turning()) == 2
 
     assert [] == turning()
+
+
+@pytest.mark.skipif(not hasattr(psutil.Process, "cpu_affinity"), reason="not on this system")
+def test_each_keeps_to_a_core_of_its_own():
+    mine = sorted(psutil.Process().cpu_affinity())
+    with keeping_awake(len(mine)):
+        assert [[core] for core in mine] == sorted(each.cpu_affinity() for each in turning())
+
+
+@pytest.mark.skipif(not AUTOGROUP.exists(), reason="sessions have no groups of their own here")
+def test_it_gives_way_to_other_sessions_too():
+    with keeping_awake(1):
+        (process,) = turning()
+
+        assert Path(f"/proc/{process.pid}/autogroup").read_text("ascii").split()[-1] == "19"
 
 
 def test_a_run_of_that_time_says_so_among_its_conditions(monkeypatch):
