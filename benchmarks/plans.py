@@ -19,8 +19,8 @@ IN_FLIGHT = (1, 10, 100, 1_000, 10_000)
 CROWD, GO = "asyncio, 40 ms of work", "Go net/rpc"
 CALIBRATED_AT = {CROWD: 1_000}
 """Calls in flight of the run that a prediction is made from; 16 on a server without a disk."""
-CROWD_S = 10.0
-"""Seconds for 10,000 calls that take a second or two each; a third of it in a quick run."""
+CROWD_S = 30.0
+"""Seconds for 10,000 calls that take a second or two each; a tenth of it in a quick run."""
 MEMORY_FROM = 1_000
 """With fewer calls in flight the memory of each is lost in that of the process."""
 BATCH = 128
@@ -136,7 +136,7 @@ def make(plan: Plan, server: Server, seconds: float, rate_per_s: float | None = 
             )
         )  # fmt: skip
     if plan.server == CROWD:
-        seconds = max(seconds, CROWD_S if seconds > 1 else CROWD_S / 3)
+        seconds = max(seconds, CROWD_S if seconds > 1 else CROWD_S / 10)
     return round_of(run_of(plan, server, plan.in_flight, seconds), memory=plan.counts_memory)
 
 

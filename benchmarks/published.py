@@ -14,24 +14,27 @@ from kvstore.model import Station, bounds, service_time_s
 from kvstore.server import serving
 
 DISK = {"read_delay_s": 0.010, "write_delay_s": 0.050}
-SETUPS: tuple[tuple[Strategy, int, dict[str, Any]], ...] = (
-    (strategies.blocking, 1, {"locking": "global"}),
-    (strategies.bounded, 100, {"locking": "global"}),
-    (strategies.bounded, 100, {"locking": "per_key", "use_asyncio": True}),
-    (strategies.chained, 100, {"locking": "per_key", "use_asyncio": True}),
-    (strategies.bounded, 100, {"locking": "per_key", "threads": 128}),
-    (strategies.pipelined, 100, {"locking": "per_key", "use_asyncio": True}),
+EVENT_LOOP = {"locking": "per_key", "use_asyncio": True}
+SETUPS: tuple[tuple[Strategy, int, int, dict[str, Any]], ...] = (
+    (strategies.blocking, 1, 0, {"locking": "global"}),
+    (strategies.bounded, 100, 0, {"locking": "global"}),
+    (strategies.bounded, 100, 0, EVENT_LOOP),
+    (strategies.chained, 100, 0, EVENT_LOOP),
+    (strategies.bounded, 100, 0, {"locking": "per_key", "threads": 128}),
+    (strategies.pipelined, 100, 1, EVENT_LOOP),
+    (strategies.pipelined, 100, 8, EVENT_LOOP),
 )
+"""Strategy, calls in flight, streams (0 for calls of their own), and the server's settings."""
 
 
 def measure(quick: bool) -> Iterator[dict[str, Any]]:
     """One row for each published step: predicted, measured, their ratio, who binds."""
     duration_s = 5.0 if quick else 60.0
-    for strategy, in_flight, settings in SETUPS:
+    for strategy, in_flight, streams, settings in SETUPS:
+        how: dict[str, Any] = {"in_flight": in_flight, "duration_s": duration_s}
+        how |= {"streams": streams} if streams else {}
         with serving(**DISK, **settings) as server:
-            run = run_in_process(
-                strategy, server, workload.crud(), in_flight=in_flight, duration_s=duration_s
-            )
+            run = run_in_process(strategy, server, workload.crud(), **how)
         yield _row(run, in_flight, settings)
 
 
@@ -43,12 +46,14 @@ def _row(run: Run, in_flight: int, settings: dict[str, Any]) -> dict[str, Any]:
     cpu = price_s(run)
     return {
         "strategy": f"{run.strategy} x{in_flight}",
+        "streams": run.settings.get("streams", ""),
         "server": " ".join(f"{name}={value}" for name, value in settings.items()),
         "seconds": round(run.window_s, 1),
         "predicted/s": round(predicted.value, 2),
-        "measured/s": round(run.answered_per_s, 2),
-        "ratio": round(predicted.ratio_of(run.answered_per_s), 3),
+        "measured/s": round(float(run.answered_per_s), 2),
+        "ratio": round(float(predicted.ratio_of(run.answered_per_s)), 3),
         "binds": predicted.binds,
         "CPU us client/server": f"{1e6 * cpu.client_s:.0f} / {1e6 * cpu.server_s:.0f}",
+        "cores stolen": round(run.stolen_cores, 2),
         "audit": audit(run).holds,
     }
