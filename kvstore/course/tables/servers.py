@@ -51,7 +51,7 @@ def simulated_over_time(played: Played, bound: HasValue | float, slices: int = 1
     at_s, rates = played.rates(slices)
     table = pd.DataFrame({"simulated time (s)": at_s, "simulated (operations/s)": rates})
     table["bound (operations/s)"] = number(bound)
-    return rounded(table.set_index("simulated time (s)"))
+    return rounded(table).set_index("simulated time (s)")
 
 
 def slow_by_servers(
