@@ -1,6 +1,7 @@
 """Real servers, each in a process of its own, for every test that needs one."""
 
 import itertools
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -38,7 +39,7 @@ def cores_awake() -> Iterator[None]:
     A sleeping core of a virtual machine comes back when its host sees fit. On a host with much to
     do that took tens of milliseconds, and what such a test then judged was the host.
     """
-    with keeping_awake(cores()):
+    with keeping_awake(cores(), longest_s=math.inf):  # they end with this process at the latest
         yield
 
 
