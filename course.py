@@ -4,6 +4,7 @@
 Only the standard library is used here, because this file runs before anything is installed.
 It makes `.venv` once and again only when `pyproject.toml` or `constraints.txt` changed. Inside an
 activated conda or virtual environment that has all the course needs, it uses that one instead.
+JupyterLab opens the learner's own copies of the lessons. The originals stay as they are.
 """
 
 from __future__ import annotations  # so that an old Python gets as far as the message below
@@ -12,6 +13,8 @@ import argparse
 import contextlib
 import hashlib
 import importlib.util
+import itertools
+import json
 import os
 import shutil
 import signal
@@ -22,7 +25,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
@@ -30,6 +33,9 @@ LOCK = ROOT / ".venv.lock"
 STAMP = VENV / "course-stamp.txt"  # written last: without it, the install was not finished
 REQUIREMENTS = ("pyproject.toml", "constraints.txt")
 OLDEST_PYTHON = (3, 11)
+ORIGINALS = ROOT / "notebooks"
+MINE = ROOT / "my_lessons"
+COPIED_FROM = ".copied_from.json"  # in the learner's folder: the original behind each copy
 FIRST_PAGE = "00_start_here.ipynb"
 
 
@@ -55,7 +61,7 @@ def course_python() -> Path:
             return python
         say(f"not using the active environment {prefix}: {summed_up(missing)}")
     if not venv_is_current():
-        with one_at_a_time():
+        with one_at_a_time(LOCK, "setting up .venv"):
             refresh_venv()
     return python_of(VENV)
 
@@ -130,9 +136,7 @@ def refresh_venv() -> None:
     if not (same_python and python_of(VENV).exists()):
         make_venv()
     install()
-    unfinished = STAMP.with_suffix(".new")
-    unfinished.write_text(wanted, encoding="utf-8")
-    os.replace(unfinished, STAMP)
+    write_whole(STAMP, wanted.encode())
 
 
 def make_venv() -> None:
@@ -176,12 +180,23 @@ def install() -> None:
         )
 
 
+# ---- files that several processes use --------------------------------------------------------
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write the file so that it has all of the new content or all of the old, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.new")
+    unfinished.write_bytes(data)
+    os.replace(unfinished, path)
+
+
 @contextlib.contextmanager
-def one_at_a_time() -> Iterator[None]:
-    """Hold the lock on `.venv`; the system lets go of it however this process ends."""
-    with LOCK.open("w") as handle:
+def one_at_a_time(lock: Path, doing: str) -> Iterator[None]:
+    """Hold the lock; the system releases it when this process ends, whatever ends it."""
+    with lock.open("w") as handle:
         if not locked(handle):
-            say("another course.py is setting up .venv; waiting for it")
+            say(f"another course.py is {doing}; waiting for it")
             while not locked(handle):
                 time.sleep(0.2)
         yield
@@ -205,21 +220,117 @@ def locked(handle: IO[str]) -> bool:
     return True
 
 
+# ---- the learner's own copies of the lessons -------------------------------------------------
+
+
+def originals() -> dict[str, Path]:
+    """The lessons of the course by the name that a learner types, such as `03_bounded`."""
+    return {
+        path.relative_to(ORIGINALS).with_suffix("").as_posix(): path
+        for path in sorted(ORIGINALS.rglob("*.ipynb"))
+        if path.parent.name != ".ipynb_checkpoints"
+    }
+
+
+def content_hash(lesson: Path) -> str:
+    """The hash of its sources and outputs, without what opening it changes; empty if missing."""
+    if not lesson.exists():
+        return ""
+    content = lesson.read_bytes()
+    with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):  # not a notebook
+        fields = ("cell_type", "outputs", "attachments")
+        cells = json.loads(content)["cells"]
+        kept = [["".join(cell["source"]), *map(cell.get, fields)] for cell in cells]
+        content = json.dumps(kept).encode()
+    return hashlib.sha256(content).hexdigest()
+
+
+@contextlib.contextmanager
+def my_lessons() -> Iterator[tuple[Path, dict[str, str]]]:
+    """Lock the learner's folder; yield it and the hash of the original behind each copy."""
+    writable = os.access(MINE if MINE.exists() else ROOT, os.W_OK)  # else in the home folder
+    folder = MINE if writable else Path.home() / "rpc_throughput_lessons"
+    try:
+        folder.mkdir(exist_ok=True)
+        with one_at_a_time(folder / ".lock", "copying the lessons"):
+            copied_from: dict[str, str] = {}
+            with contextlib.suppress(FileNotFoundError, ValueError, TypeError):
+                copied_from.update(json.loads((folder / COPIED_FROM).read_bytes()))
+            yield folder, copied_from
+            write_whole(folder / COPIED_FROM, json.dumps(copied_from, indent=1).encode())
+    except OSError as error:
+        raise CannotGoOn(f"your copies of the lessons cannot be written: {error}") from error
+
+
+def update_my_lessons() -> Path:
+    """Copy new lessons and new versions, but never over an edited copy; return the folder."""
+    with my_lessons() as (folder, copied_from):
+        first_time, lessons = not copied_from, originals()
+        for name, original in lessons.items():
+            copy, before = folder / f"{name}.ipynb", copied_from.get(name, "")
+            found, newest = content_hash(copy), content_hash(original)
+            if found not in ("", newest, before):  # the learner edited it or ran it
+                get_it = f"`python3 course.py fresh {name}` gives you the new one"
+                if before != newest:
+                    say(f"{name} has a new version; your copy is kept; {get_it}")
+                continue
+            copied_from[name] = copy_lesson(original, copy)
+            if found not in ("", newest):
+                say(f"{name} has a new version; it replaced your unedited copy")
+            elif not found and not first_time:
+                say(f"{name} was added to {folder}")
+        for name in copied_from.keys() - lessons.keys():
+            copy, before = folder / f"{name}.ipynb", copied_from.pop(name)
+            if before and content_hash(copy) == before:
+                copy.unlink()
+                say(f"{name} is no longer in the course; your unedited copy was removed")
+    if first_time:
+        say(f"your own copies of the lessons are in {folder}")
+    return folder
+
+
+def copy_lesson(original: Path, copy: Path) -> str:
+    """Copy one lesson unless the copy is the same; return the hash to remember.
+
+    An original with outputs was used in place, by a learner: its copy may never be replaced.
+    """
+    content, newest = original.read_bytes(), content_hash(original)
+    if content_hash(copy) != newest:
+        write_whole(copy, content)
+    return "" if b'"output_type"' in content else newest
+
+
+def lesson_named(text: str, lessons: Collection[str]) -> str:
+    """The one lesson with this name, or whose name begins with this text."""
+    start = Path(text).as_posix().removeprefix("notebooks/").removeprefix("my_lessons/")
+    start = start.removesuffix(".ipynb")
+    fitting = [start] if start in lessons else [n for n in lessons if n.startswith(start)]
+    if len(fitting) != 1:
+        which = f"fits {len(fitting)} lessons" if fitting else "is no lesson"
+        raise CannotGoOn(f"{text!r} {which}; write one of: {', '.join(fitting or lessons)}")
+    return fitting[0]
+
+
 # ---- the commands --------------------------------------------------------------------------
 
 
 def lab(arguments: Sequence[str]) -> int:
-    """Open the course in JupyterLab: [--no-browser] [--port N]."""
+    """Open your copies of the lessons in JupyterLab: [--no-browser] [--port N] [--originals]."""
     parser = argparse.ArgumentParser(prog="course.py lab")
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
     parser.add_argument("--port", type=int, help="listen here, or fail (default: a free port)")
+    parser.add_argument(
+        "--originals", action="store_true", help="open notebooks/ itself, to change the course"
+    )
     options = parser.parse_args(arguments)
-    command = ["-m", "jupyterlab", *lab_settings()]
+    python = course_python()
+    folder = ORIGINALS if options.originals else update_my_lessons()
+    command = ["-m", "jupyterlab", *lab_settings(folder)]
     if options.no_browser:
         command += ["--no-browser"]
     if options.port is not None:
         command += [f"--ServerApp.port={options.port}", "--ServerApp.port_retries=0"]
-    hand_over(course_python(), command, lab_environment())
+    hand_over(python, command, lab_environment())
 
 
 def lab_environment() -> dict[str, str]:
@@ -231,11 +342,11 @@ def lab_environment() -> dict[str, str]:
     }
 
 
-def lab_settings() -> list[str]:
-    """Start at the first page, stop at one Ctrl-C, and ask the internet for nothing."""
+def lab_settings(folder: Path) -> list[str]:
+    """Start at the first page in `folder`, stop at one Ctrl-C, and ask the internet for nothing."""
     is_root = hasattr(os, "geteuid") and os.geteuid() == 0
     return [
-        f"--ServerApp.root_dir={ROOT / 'notebooks'}",
+        f"--ServerApp.root_dir={folder}",
         f"--LabApp.default_url=/lab/tree/{FIRST_PAGE}",
         "--ServerApp.answer_yes=True",
         "--LabApp.news_url=None",
@@ -245,23 +356,38 @@ def lab_settings() -> list[str]:
     ]
 
 
+def fresh(arguments: Sequence[str]) -> int:
+    """Replace your copy of a lesson; the old one stays beside it: NAME, such as 03."""
+    parser = argparse.ArgumentParser(prog="course.py fresh")
+    parser.add_argument("names", nargs="+", metavar="NAME", help="such as 03 or 03_bounded")
+    lessons = originals()
+    chosen = [lesson_named(each, lessons) for each in parser.parse_args(arguments).names]
+    with my_lessons() as (folder, copied_from):
+        for name in chosen:
+            copy = folder / f"{name}.ipynb"
+            said = f"{copy} is a fresh copy"
+            unedited = ("", content_hash(lessons[name]), copied_from.get(name))
+            if content_hash(copy) not in unedited:
+                numbered = (f"{copy.stem}_old_{n}.ipynb" for n in itertools.count(1))
+                old = next(each for each in numbered if not copy.with_name(each).exists())
+                copy.rename(copy.with_name(old))
+                said += f"; your old one is {old}"
+            copied_from[name] = copy_lesson(lessons[name], copy)
+            say(f"{said}. If the lesson is open: File > Reload Notebook from Disk")
+    return 0
+
+
 def test(arguments: Sequence[str]) -> int:
     """Run every test, notebooks included: [arguments for pytest]."""
-    every = ["-m", ""]  # pyproject.toml leaves slow tests out of a bare `pytest`
-    beside = ["-n", str(test_processes()), "--max-worker-restart=0"]  # see tests/side_by_side.py
-    hand_over(
-        course_python(), ["-m", "pytest", *every, *beside, *arguments], {"COURSE_MODE": "fast"}
-    )
-
-
-def test_processes() -> int:
-    """How many tests run at a time: one for each core, up to four (a third of a GiB each)."""
-    return min(4, os.cpu_count() or 1)
+    command = ["-m", "pytest", "-m", ""]  # pyproject.toml leaves slow tests out of a bare `pytest`
+    processes = min(4, os.cpu_count() or 1)  # each takes a third of a GiB
+    command += ["-n", str(processes), "--max-worker-restart=0"]  # see tests/side_by_side.py
+    hand_over(course_python(), [*command, *arguments], {"COURSE_MODE": "fast"})
 
 
 def run(arguments: Sequence[str]) -> int:
     """Execute the notebooks without a browser: [--fast | --full] [--awake] [names]."""
-    hand_over(course_python(), ["-m", "kvstore.course.execute", *arguments])
+    hand_over(course_python(), ["-m", "kvstore.course.run_notebooks", *arguments])
 
 
 def bench(arguments: Sequence[str]) -> int:
@@ -270,9 +396,9 @@ def bench(arguments: Sequence[str]) -> int:
 
 
 def check(arguments: Sequence[str]) -> int:
-    """Check format, lint, types, generated code and notebooks: [--fix]."""
+    """Check notebooks, English, lint, format, types and generated code: [--fix]."""
     parser = argparse.ArgumentParser(prog="course.py check")
-    parser.add_argument("--fix", action="store_true", help="put right what a tool can")
+    parser.add_argument("--fix", action="store_true", help="repair what a tool can repair")
     fix = parser.parse_args(arguments).fix
     python = course_python()
     failed = [name for name, command in check_steps(fix) if step_fails(python, name, command)]
@@ -285,6 +411,7 @@ def check_steps(fix: bool) -> list[tuple[str, list[str]]]:
     lint, layout = ["-m", "ruff", "check"], ["-m", "ruff", "format"]
     return [
         ("notebooks", ["tools/notebooks.py", *(["--fix"] if fix else [])]),
+        ("English", ["tools/english.py"]),
         ("lint", [*lint, "--fix"] if fix else lint),
         ("format", layout if fix else [*layout, "--check"]),
         ("types", ["-m", "mypy"]),
@@ -299,13 +426,13 @@ def step_fails(python: Path, name: str, command: Sequence[str]) -> bool:
 
 
 def generate(arguments: Sequence[str]) -> int:
-    """Write kvstore/v1 anew from proto/ (needs the internet)."""
+    """Write kvstore/v1 from proto/ (needs the internet)."""
     argparse.ArgumentParser(prog="course.py generate").parse_args(arguments)
     hand_over(course_python(), ["tools/generated.py"])
 
 
 COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
-    command.__name__: command for command in (lab, test, run, check, bench, generate)
+    command.__name__: command for command in (lab, fresh, test, run, check, bench, generate)
 }
 
 
@@ -329,7 +456,7 @@ def hand_over(
 
 
 def usage() -> str:
-    """What a learner sees who typed no command."""
+    """What `course.py` prints without a command."""
     lines = [f"  python3 course.py {name:9} {do.__doc__}" for name, do in COMMANDS.items()]
     head, foot = "An interactive course on RPC throughput.", "Begin with: python3 course.py lab"
     return "\n".join([head, "", *lines, "", foot])

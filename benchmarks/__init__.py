@@ -1,6 +1,6 @@
-"""Speed and memory, measured side by side and printed with their conditions.
+"""Benchmarks of throughput, CPU time and memory, printed with their conditions.
 
-Nothing in here is asserted by a test: a figure depends on the machine and the hour.
-`python3 course.py bench` runs all of it; `python3 course.py bench published --quick` one.
-Each module has one `measure(quick)` that yields rows of text for its table.
+No test asserts a figure, because figures depend on the machine. `python3 course.py bench` runs the
+main table, `python3 course.py bench all` every benchmark, and `python3 course.py bench published
+--quick` one of them. Each module has one `measure(quick)` that yields the rows of its table.
 """

@@ -1,19 +1,19 @@
-"""`python -m benchmarks [names] [--quick]`: run the benchmarks and print one table for each."""
+"""`python -m benchmarks [names] [--quick]`: run benchmarks and print a table for each."""
 
 import argparse
 import importlib
 import math
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
 import pandas as pd
+from tqdm import tqdm
 
 from benchmarks.compare import report
 from benchmarks.results import FOLDER, NotResults, Results, new_path
-from kvstore.awake import keeping_awake
+from kvstore.cpu_idle import keeping_awake
 from kvstore.measure import cores, describe_host
 
 NAMES = (
@@ -34,7 +34,7 @@ DEFAULT, ALL = "table", "all"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmarks that were named; return 0, 1 for a file that is none, 130 after Ctrl-C."""
+    """Run the named benchmarks; return 0, 1 for a wrong file, or 130 after Ctrl-C."""
     options = _options(arguments)
     pd.set_option(
         "display.width", 250, "display.max_columns", 30, "display.max_colwidth", 70,
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {wrong}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nstopped; the tables above are whole")
+        print("\nstopped; the tables above are complete")
         return 130
     return 0
 
@@ -62,20 +62,20 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parse.add_argument(
         "names", nargs="*", help=f"some of: {', '.join(NAMES)}, {ALL} (default: {DEFAULT})"
     )
-    parse.add_argument("--quick", action="store_true", help="short runs, to see that it works")
+    parse.add_argument("--quick", action="store_true", help="short runs, to check that it works")
     parse.add_argument(
         "--compare", nargs="+", type=Path, metavar="FILE",
-        help=f"set a saved {DEFAULT} against a second one, or against one measured now",
+        help=f"compare a saved {DEFAULT} with a second one, or with one measured now",
     )  # fmt: skip
     parse.add_argument(
         "--save", type=Path, default=None, metavar="FILE",
-        help=f"where the rounds of the {DEFAULT} are kept"
+        help=f"the file for the rounds of the {DEFAULT}"
         f" (default: a new file in benchmarks/{FOLDER.name}/)",
     )  # fmt: skip
     parse.add_argument(
         "--awake", action="store_true",
-        help="keep every core from falling asleep meanwhile: on a virtual machine a core that"
-        " slept comes back late, and that would be measured too",
+        help="keep every core awake: on a virtual machine an idle core needs time to wake up, which"
+        " would be measured too",
     )  # fmt: skip
     options = parse.parse_args(arguments)
     if unknown := set(options.names) - {*NAMES, ALL}:
@@ -86,7 +86,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _compare(files: Sequence[Path], quick: bool, path: Path) -> int:
-    """One file against another, or against what is measured now; a bad file is told first."""
+    """Compare a file with a second file or with a new measurement; check the file first."""
     old = Results.load(files[0])
     if len(files) == 1:
         _print_host()
@@ -105,13 +105,15 @@ def _print_host() -> None:
 def _one(name: str, quick: bool, *more: object) -> None:
     module = importlib.import_module(f"benchmarks.{name}")
     print(f"\n{name}: {(module.__doc__ or '').strip()}\n", flush=True)
-    started_s = time.perf_counter()
     rows = []
     try:
-        for row in module.measure(quick, *more):
+        # The default has progress of its own, and its rows come all at once.
+        for row in tqdm(
+            module.measure(quick, *more), desc=name, unit="row", disable=name == DEFAULT
+        ):
             rows.append(row)
-            if name != DEFAULT:  # it tells its progress itself, and its rows come all at once
-                print(f"  {time.perf_counter() - started_s:6.1f} s  {row}", flush=True)
+            if name != DEFAULT:
+                tqdm.write(f"  {row}")
     finally:
         if rows:
             print(f"\n{pd.DataFrame(rows).to_string(index=False)}", flush=True)

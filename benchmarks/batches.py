@@ -1,9 +1,9 @@
-"""Batches on streams, without a disk: rate, processor time, and the curve X = k / (a + b k).
+"""Batches on streams without a disk: throughput, CPU time, and the curve X = k / (a + b k).
 
-Keys of 8 bytes, values of 16; half the operations read and every value that comes back is
-compared with what was written, half update. The curve is drawn through the smallest batch and
-the largest. Rounds are interleaved with those of a pipeline over Go's net/rpc, where `go` is
-installed; the median of each is set against Go's.
+Keys have 8 bytes and values 16. Half of the operations are reads, whose values are compared with
+the written values, and half are updates. The curve is fitted to the smallest and the largest batch.
+Rounds are interleaved with those of a pipeline over Go's net/rpc if `go` is installed, and medians
+are compared with Go's median.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ SMALL = workload.Workload(
     key_bytes_mean=8, value_bytes_mean=16, sizes="fixed",
 )  # fmt: skip
 OPERATIONS_IN_FLIGHT = 8 * 1024
-"""At most so many operations, and at least `REQUESTS_IN_FLIGHT` requests, are in flight."""
+"""The maximum number of operations in flight, unless `REQUESTS_IN_FLIGHT` requests have more."""
 REQUESTS_IN_FLIGHT = 16
 MOST_REQUESTS_IN_FLIGHT = 128
 GO_WINDOW = 128
@@ -34,7 +34,7 @@ Runs = dict[tuple[int, int], list[Run]]
 
 
 def measure(quick: bool) -> Iterator[dict[str, Any]]:
-    """One row for each number of streams and size of batch, and one for Go's pipeline."""
+    """Yield one row for each number of streams and batch size, and one for Go's pipeline."""
     rounds, duration_s = (1, 0.5) if quick else (5, 2.0)
     runs: Runs = {(streams, size): [] for streams in STREAMS for size in SIZES}
     peer: list[Calls] = []
@@ -51,14 +51,14 @@ def measure(quick: bool) -> Iterator[dict[str, Any]]:
 
 
 def run_batches(server: Server, streams: int, size: int, duration_s: float) -> Run:
-    """One run of batches of this size. Raises `RuntimeError` when an operation was not OK."""
+    """Make one run with batches of this size. Raises `RuntimeError` if an operation was not OK."""
     fewest = max(REQUESTS_IN_FLIGHT, streams)
     in_flight = min(MOST_REQUESTS_IN_FLIGHT, max(fewest, OPERATIONS_IN_FLIGHT // size))
     run = run_in_process(
         strategies.pipelined, server, SMALL,
         in_flight=in_flight, duration_s=duration_s, batch=size, streams=streams,
     )  # fmt: skip
-    if set(run.outcomes()) != {"OK"}:  # an answer that is wrong has ended the run already
+    if set(run.outcomes()) != {"OK"}:  # a wrong value would have ended the run
         raise RuntimeError(f"every operation should be answered OK, got {run.outcomes()}")
     return run
 
@@ -68,7 +68,7 @@ def _rows(runs: Runs, peer: list[Calls]) -> Iterator[dict[str, Any]]:
     for streams in STREAMS:
         per_s = {size: [run.throughput_per_s for run in runs[streams, size]] for size in SIZES}
         median = {size: float(np.median(rates)) for size, rates in per_s.items()}
-        # From two sizes only, so that the three between them can say that the curve is wrong.
+        # Fitted to two sizes only, so that the three others can contradict the curve.
         a_s, b_s = batching.fit({size: size / median[size] for size in (SIZES[0], SIZES[-1])})
         for size, rates in per_s.items():
             predicted = batching.throughput(

@@ -1,4 +1,4 @@
-"""10,000 calls in flight at once through `bounded`: how each of them ended."""
+"""10,000 calls in flight at once with `bounded`: how the calls ended."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +8,7 @@ from kvstore.measure import audit
 from kvstore.server import serving
 
 IN_FLIGHT = 10_000
-# The disk is slow enough for the limit to be reached before the first answers come.
+# The disk is so slow that the limit is reached before the first replies.
 STACKS: tuple[dict[str, Any], ...] = (
     {"use_asyncio": True, "read_delay_s": 4.0},
     {"threads": 128, "read_delay_s": 0.040},
@@ -16,7 +16,7 @@ STACKS: tuple[dict[str, Any], ...] = (
 
 
 def measure(quick: bool) -> Iterator[dict[str, Any]]:
-    """One row for each stack: calls sent, ended OK, ended otherwise, memory for each in flight."""
+    """Yield one row for each server: calls sent, calls by status, memory per call in flight."""
     calls = 20_000 if quick else 100_000
     for stack in STACKS:
         with serving(locking="per_key", **stack) as server:

@@ -1,7 +1,7 @@
-"""Two files of one benchmark, row by row: the ratio, the spread of both, and which rows differ.
+"""Compare two files of one benchmark row by row: ratios, spreads, and which rows differ.
 
-Rounds say how much a figure wanders within one sitting. Two rows differ where the rounds of one
-all lie above those of the other; that sittings differ as a whole is seen in the bare loops.
+The rounds show how much a figure varies within one session. Two rows differ if all rounds of one
+lie above all rounds of the other. If all bare loops differ too, the sessions differ as a whole.
 """
 
 from typing import Any
@@ -12,10 +12,10 @@ import pandas as pd
 from benchmarks.results import Results, Row
 
 FEWEST_ROUNDS = 3
-"""With fewer rounds on either side their spread says nothing."""
+"""With fewer rounds in a file, their spread is not used."""
 TOO_FEW = "too few rounds"
 SHOWN = 3
-"""Names of rows that only one file has are told up to here; a quick file has half of them."""
+"""The number of names to list of rows that are in one file only."""
 FIGURES = {
     "operations/s": "per_s",
     "client CPU": "client_cpu_s",
@@ -24,7 +24,7 @@ FIGURES = {
 
 
 def compare(old: Results, new: Results) -> pd.DataFrame:
-    """One row for each that both files have: new over old of every figure, and a verdict."""
+    """Return new / old and a verdict for every figure of the rows that both files have."""
     before = {row.name: row for row in old.rows if row.rounds}
     rows = [
         _compared(before[row.name], row) for row in new.rows if row.rounds and row.name in before
@@ -33,7 +33,7 @@ def compare(old: Results, new: Results) -> pd.DataFrame:
 
 
 def verdict(old: Row, new: Row, figure: str) -> str:
-    """Whether a figure differs beyond the spread of the rounds: "higher", "lower", "same"."""
+    """Return "higher" or "lower" if a figure differs beyond the spread of the rounds, or "same"."""
     if min(len(old.known(figure)), len(new.known(figure))) < FEWEST_ROUNDS:
         return TOO_FEW
     (old_low, old_high), (new_low, new_high) = old.spread(figure), new.spread(figure)
@@ -43,13 +43,13 @@ def verdict(old: Row, new: Row, figure: str) -> str:
 
 
 def missing(old: Results, new: Results) -> list[str]:
-    """Names of the rows that only one of the two has."""
+    """Return the names of the rows that only one of the files has."""
     names = [{row.name for row in each.rows if row.rounds} for each in (old, new)]
     return sorted(names[0] ^ names[1])
 
 
 def changed_conditions(old: Results, new: Results) -> list[str]:
-    """What differs between the hosts and settings: a ratio may come from there."""
+    """Return the differences between hosts and settings, which can cause differences in figures."""
     return [
         f"{name}: {before.get(name)} before, {after.get(name)} now"
         for before, after in ((old.host, new.host), (old.settings, new.settings))
@@ -59,7 +59,7 @@ def changed_conditions(old: Results, new: Results) -> list[str]:
 
 
 def report(old: Results, new: Results) -> str:
-    """All of it as text."""
+    """Return the whole comparison as text."""
     table = compare(old, new)
     lines = [f"{old.started_at} (old) against {new.started_at} (new)"]
     lines += [f"  other conditions: {changed}" for changed in changed_conditions(old, new)]
@@ -71,9 +71,7 @@ def report(old: Results, new: Results) -> str:
     judged = [f"{figure} is" for figure in FIGURES]
     if (table[judged] == TOO_FEW).all(axis=None):
         shown = table.drop(columns=judged)
-        lines.append(
-            f"  which rows differ cannot be said: that takes {FEWEST_ROUNDS} rounds in both"
-        )
+        lines.append(f"  no verdict: it takes {FEWEST_ROUNDS} rounds in both files")
         return "\n".join([*lines, "", shown.to_string(index=False)])
     lines += ["", table.to_string(index=False), ""]
     for figure in FIGURES:
@@ -100,7 +98,7 @@ def _compared(old: Row, new: Row) -> dict[str, Any]:
 
 
 def _spread(row: Row, figure: str) -> str:
-    """Half the range of the rounds over their median, in per cent."""
+    """Return half the range of the rounds over their median, in per cent."""
     if len(row.known(figure)) < 2:
         return "one round"
     low, high = row.spread(figure)

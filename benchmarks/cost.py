@@ -1,46 +1,46 @@
-"""What one operation costs either process, and the rate at which one of them has no time left."""
+"""CPU time of one operation in client and server, and the throughput at which it is exhausted."""
 
 from dataclasses import replace
 from typing import NamedTuple
 
 from kvstore.measure import Run, cores
-from kvstore.model import Prediction, Station, batching, processes
+from kvstore.model import Prediction, Station, batching, scaling
 
 LEAST_S = 1e-9
-"""An operation takes some time, though a short run may be too short for the system to see it."""
+"""Seconds. A short run may be too short for the system to measure CPU time, which is not 0."""
 NAMES = {
-    processes.GENERATORS: "client CPU",
-    processes.SERVERS: "server CPU",
-    processes.CORES: "all cores",
+    scaling.GENERATORS: "client CPU",
+    scaling.SERVERS: "server CPU",
+    scaling.CORES: "all cores",
 }
-"""What binds where there is one process on each side."""
+"""Names of the bottleneck if there is one client and one server process."""
 
 
 class Cost(NamedTuple):
-    """What a calibration found one call to cost, in seconds."""
+    """CPU time of one operation in seconds, measured in a calibration run."""
 
     client_cpu_s: float
     server_cpu_s: float
     client_serial_s: float
     server_serial_s: float
-    """Of both, what only one thread of the process can do: see `Cpu.serial_s`."""
+    """The serial parts of the CPU times, see `Cpu.serial_s`."""
 
     def __str__(self) -> str:
         return f"{1e6 * self.client_cpu_s:.2f} / {1e6 * self.server_cpu_s:.2f}"
 
     def stations(self) -> list[Station]:
-        """Each process has one core for what only one of its threads can do."""
+        """Return client and server as stations: one core each for the serial part."""
         return [
             Station("client CPU", self.client_serial_s),
             Station("server CPU", self.server_serial_s),
         ]
 
     def most(self, machine_cores: float | None = None) -> Prediction:
-        """The rate at which the busier process, or both together, have no time left.
+        """Return the throughput at which the busier process, or all cores together, are full.
 
-        Processes share the cores that this one may use, unless another number is given.
+        Without `machine_cores` the processes share the cores that this process may use.
         """
-        predicted = processes.throughput(
+        predicted = scaling.throughput(
             generators=1,
             servers=1,
             cores=machine_cores or cores(),
@@ -53,7 +53,7 @@ class Cost(NamedTuple):
 
 
 def cost_of(*runs: Run) -> Cost:
-    """Processor seconds of each side for one operation, on average over all of the runs."""
+    """Return the mean CPU seconds of one operation in client and server over all runs."""
     operations = max(1, sum(run.operations_ok for run in runs))
     return Cost(
         sum(run.client_cpu.total_s for run in runs) / operations,
@@ -64,7 +64,7 @@ def cost_of(*runs: Run) -> Cost:
 
 
 def between(ends: dict[int, Cost], size: int) -> Cost:
-    """The cost of one operation in batches of `size`: a / k + b, a and b from two sizes."""
+    """Return the CPU time of one operation in batches of k = `size`: a / k + b, from `ends`."""
     sides = []
     for side in Cost._fields:
         a_s, b_s = batching.fit({k: k * getattr(cost, side) for k, cost in ends.items()})

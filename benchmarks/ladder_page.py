@@ -1,4 +1,4 @@
-"""The page of the ladder: one figure and one table, the same from the same rungs."""
+"""The page of the ladder: a figure and a table. The same steps give the same files."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -11,15 +11,15 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 from benchmarks.cost import NAMES
-from kvstore.course.figures import style
 from kvstore.course.rendering import TIMES
-from kvstore.measure.verdict import STOLEN
+from kvstore.course.views import style
+from kvstore.measure.bottleneck import STOLEN
 
 SAME_BYTES: Final[dict[str, Any]] = {"svg.hashsalt": "ladder", "svg.fonttype": "path"}
-"""Names inside the file that are random otherwise, and letters that need no font."""
+"""Settings of matplotlib: identifiers that are not random, and text as paths without a font."""
 
 A_CORE: Final = 0.8
-"""A process that has less of a core than this was kept from it."""
+"""A process that is the bottleneck and uses less of a core than this did not get the core."""
 
 
 class Rung(NamedTuple):
@@ -30,13 +30,13 @@ class Rung(NamedTuple):
     predicted_per_s: float
     measured_per_s: float
     binds: str
-    """The station that the prediction says sets the limit."""
+    """The predicted bottleneck."""
     client_busy: float
     server_busy: float
-    """The share of a core that each side's event loop (of a client without one, the process)
-    kept busy: far below 1 where the processor was to bind, another program had it."""
+    """The share of a core that each event loop used (without an event loop: the process). Far below
+    1 with a CPU as the predicted bottleneck, another program used the core."""
     stolen: float = 0.0
-    """Cores that the host of a virtual machine took away meanwhile."""
+    """Cores that the host took from its virtual machine during the runs."""
 
     @property
     def ratio(self) -> float:
@@ -45,12 +45,12 @@ class Rung(NamedTuple):
 
     @property
     def starved(self) -> bool:
-        """Whether a processor was to bind, and neither process had most of one."""
+        """Whether a CPU was the predicted bottleneck and neither process had most of a core."""
         return self.binds in NAMES.values() and max(self.client_busy, self.server_busy) < A_CORE
 
     @property
     def busy(self) -> str:
-        """Cores that client and server kept busy."""
+        """The cores that client and server used, as text."""
         return f"{self.client_busy:.2f} / {self.server_busy:.2f}"
 
     def row(self) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def write_page(
 ) -> list[Path]:
     """Write ladder.svg and ladder.md; return where they are.
 
-    Of the host only what a figure depends on is told: processor, cores, versions.
+    The page names what a figure depends on: processor, cores, versions.
     """
     picture, page = folder / "ladder.svg", folder / "ladder.md"
     with mpl.rc_context(cast("Any", SAME_BYTES)):
@@ -90,30 +90,30 @@ def write_page(
 
 
 def draw(rungs: Sequence[Rung], ax: Axes) -> Axes:
-    """The rungs from the bottom up on a logarithmic axis: predicted lines, measured dots."""
+    """Draw the steps from the bottom up on a logarithmic axis: predicted lines, measured dots."""
     with style.canvas(ax) as ax:
-        places = range(len(rungs))
+        heights = range(len(rungs))
         measured = [rung.measured_per_s for rung in rungs]
         predicted = [rung.predicted_per_s for rung in rungs]
-        ax.plot(measured, places, color="#CCCCCC", linewidth=1.5, zorder=1)
-        ax.plot(measured, places, "o", color=style.MEASURED, label="measured", zorder=3)
+        ax.plot(measured, heights, color="#CCCCCC", linewidth=1.5, zorder=1)
+        ax.plot(measured, heights, "o", color=style.MEASURED, label="measured", zorder=3)
         ax.vlines(
-            predicted, [place - 0.3 for place in places], [place + 0.3 for place in places],
+            predicted, [height - 0.3 for height in heights], [height + 0.3 for height in heights],
             color=style.PREDICTED, label="predicted before the run", zorder=4,
         )  # fmt: skip
-        for place, rung in zip(places, rungs, strict=True):
+        for height, rung in zip(heights, rungs, strict=True):
             ax.annotate(
                 f"{four_digits(rung.measured_per_s)}/s, {rung.ratio:.2f} {TIMES} predicted",
-                (max(rung.measured_per_s, rung.predicted_per_s), place), (12, 0),
+                (max(rung.measured_per_s, rung.predicted_per_s), height), (12, 0),
                 textcoords="offset points", va="center", bbox=style.PAPER, zorder=2,
             )  # fmt: skip
         ax.set_xscale("log")
         ax.xaxis.set_major_formatter(EngFormatter(sep=""))
-        # The number beside the highest dot needs room that a margin in decades cannot promise.
+        # Room for the number beside the highest dot, in proportion to the range of the axis.
         lowest, highest = min(measured + predicted), max(measured + predicted)
         ax.set_xlim(lowest / 2, highest * (highest / lowest) ** 0.55)
         ax.set_ylim(-0.6, len(rungs) - 0.4)
-        ax.set(yticks=list(places), xlabel="throughput (operations/s)")
+        ax.set(yticks=list(heights), xlabel="throughput (operations/s)")
         ax.set_yticklabels([rung.name for rung in rungs])
         _name_conditions(rungs, ax)
         style.key_above(ax)
@@ -122,14 +122,14 @@ def draw(rungs: Sequence[Rung], ax: Axes) -> Axes:
 
 
 def _name_conditions(rungs: Sequence[Rung], ax: Axes) -> None:
-    """A line where the conditions change, and their name at the foot of each part."""
+    """Draw a line where the conditions change, and their name at the bottom of each part."""
     before = ""
-    for place, rung in enumerate(rungs):
+    for height, rung in enumerate(rungs):
         if rung.conditions != before:
-            if place:
-                ax.axhline(place - 0.5, color=style.GREY, linestyle=":", linewidth=1.5)
+            if height:
+                ax.axhline(height - 0.5, color=style.GREY, linestyle=":", linewidth=1.5)
             ax.annotate(
-                rung.conditions, (1.0, place - 0.45), (-4, 2), ha="right", va="bottom",
+                rung.conditions, (1.0, height - 0.45), (-4, 2), ha="right", va="bottom",
                 xycoords=("axes fraction", "data"), textcoords="offset points",
                 color=style.GREY, fontsize=style.TEXT_PT,
             )  # fmt: skip
@@ -137,29 +137,29 @@ def _name_conditions(rungs: Sequence[Rung], ax: Axes) -> None:
 
 
 def _host_of(rungs: Sequence[Rung], host: Mapping[str, Any]) -> list[str]:
-    """What a machine that is not all one's own did meanwhile; nothing where there is none."""
-    told = []
+    """Lines on what the host did during the runs: cores kept awake, cores taken away."""
+    lines = []
     if host.get("cores_kept_awake"):
-        told.append("Every core was kept from falling asleep (`--awake`).")
+        lines.append("The cores were kept awake (`--awake`).")
     if (most := max(rung.stolen for rung in rungs)) > STOLEN:
-        told.append(f"The host of this virtual machine took up to {most:.2f} of its cores away.")
-    return told
+        lines.append(f"The host of this virtual machine took up to {most:.2f} of its cores away.")
+    return lines
 
 
 def markdown(rungs: Sequence[Rung], host: Mapping[str, Any], pace: str) -> str:
-    """The table beside the figure, with the conditions it was measured under."""
+    """Return the page as Markdown: the table, and the conditions of the measurement."""
     lowest = rungs[0].measured_per_s
     lines = [
         "# The ladder",
         "",
-        "The same key-value service, step by step, each step predicted before it was run.",
-        "`python3 course.py bench ladder` measures it on your machine and writes this page anew.",
+        "The throughput of one key-value service, step by step, each predicted before its run.",
+        "`python3 course.py bench ladder` measures the steps on your machine and writes this page.",
         "",
         "![Throughput of each step, predicted and measured](ladder.svg)",
         "",
         "| step | conditions | predicted (operations/s) | measured (operations/s)"
-        f" | measured ÷ predicted | binds"
-        f" | of a core busy, client / server | {TIMES} the first |",
+        f" | measured ÷ predicted | bottleneck"
+        f" | busy share of a core, client / server | {TIMES} the first |",
         "| --- | --- | ---: | ---: | ---: | --- | ---: | ---: |",
     ]
     for rung in rungs:
@@ -171,7 +171,7 @@ def markdown(rungs: Sequence[Rung], host: Mapping[str, Any], pace: str) -> str:
     if starved := [rung.name for rung in rungs if rung.starved]:
         lines += [
             "",
-            "A processor was to bind, but other programs had the cores meanwhile: "
+            "A CPU was the predicted bottleneck, but other programs used the cores: "
             + "; ".join(starved)
             + ". Measure again on a quiet machine.",
         ]
@@ -179,13 +179,12 @@ def markdown(rungs: Sequence[Rung], host: Mapping[str, Any], pace: str) -> str:
     lines += [
         "",
         f"Measured on {date.today().isoformat()}: {host['processor']}, {host['cores']} cores, "
-        f"{versions}; {pace}, the parts of its prediction measured before each.",
+        f"{versions}. {pace}; the parts of its prediction were measured before each round.",
         *_host_of(rungs, host),
-        "Client and server have a process of their own each, on this machine; the server is on"
-        " asyncio, the last six",
-        "clients too. A processor binds when the event loop of a side has no time left: that share"
-        " of a core is shown.",
-        "Values that batches read are compared with what was written.",
+        "Client and server are two processes on this machine. The server uses asyncio, and so do",
+        "the clients of the last six steps. A processor is the bottleneck if the event loop of one",
+        "process is always busy; the table shows how busy both event loops were.",
+        "Values that batches read were compared with the values written.",
         "",
     ]
     return "\n".join(lines)

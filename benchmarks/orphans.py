@@ -1,4 +1,4 @@
-"""Notebook kernels killed with SIGKILL under load: how long their servers outlived them."""
+"""Kill notebook kernels under load with SIGKILL; measure how long their servers live on."""
 
 import signal
 import time
@@ -8,9 +8,9 @@ from typing import Any
 import psutil
 from jupyter_client.manager import KernelManager
 
-from kvstore.course.execute import OwnKernel
+from kvstore.course.run_notebooks import OwnKernel
 
-# What a notebook does: serve in one process, load it from this one.
+# As in a notebook: a server in its own process, and a load generator in the kernel.
 CELL = """
 from kvstore.client import load, strategies, workload
 from kvstore.server import serving
@@ -21,7 +21,7 @@ with serving(use_asyncio={use_asyncio}, locking="per_key") as server:
 
 
 def measure(quick: bool) -> Iterator[dict[str, Any]]:
-    """One row: how many were killed, how many servers were left after 1 s, the longest survival."""
+    """Yield one row: kernels killed, servers left after 1 s, the longest survival."""
     times = 3 if quick else 20
     outlived_s = [_kill_one(use_asyncio=bool(number % 2)) for number in range(times)]
     yield {
@@ -32,7 +32,7 @@ def measure(quick: bool) -> Iterator[dict[str, Any]]:
 
 
 def _kill_one(*, use_asyncio: bool) -> float:
-    """Seconds that the server lived on after its kernel was killed, at most 5."""
+    """Return the seconds that the server lived on after its kernel was killed, at most 5."""
     manager = KernelManager(kernel_spec_manager=OwnKernel())
     manager.start_kernel()
     client = manager.client()
@@ -41,7 +41,7 @@ def _kill_one(*, use_asyncio: bool) -> float:
         client.wait_for_ready(timeout=60)
         client.execute(CELL.format(use_asyncio=use_asyncio))
         server = psutil.Process(_first_number(client))
-        time.sleep(0.7)  # the load is under way
+        time.sleep(0.7)  # until calls are in flight
         manager.signal_kernel(getattr(signal, "SIGKILL", signal.SIGTERM))
         start_s = time.perf_counter()
         while _lives(server) and time.perf_counter() - start_s < 5.0:
@@ -53,7 +53,7 @@ def _kill_one(*, use_asyncio: bool) -> float:
 
 
 def _first_number(client: Any) -> int:
-    """The process id that the cell prints."""
+    """Return the process id that the cell prints."""
     while True:
         said = client.get_iopub_msg(timeout=30)
         if said["msg_type"] == "error":

@@ -1,12 +1,11 @@
-"""What the client costs beyond a bare loop over the same stub, shape by shape.
+"""The overhead of our client over a bare loop on the same stub, for each shape.
 
-Three ways to make the same calls take turns in this one process, against one server: ours, the
-bare loop of the same shape, and that loop with its answers unread (which nobody should do: it
-shows what reading and comparing them costs; batches of ours are compared, so the loop's are).
-Rounds are short and many, in an order that changes; ratios are taken within a round. "spread"
-is the middle half of the rounds. A rate says little where the server has no time left or one
-call waits for the other: there "CPU over bare" is the price. It is wanted that ours makes at
-least 0.95 of the bare loop's rate.
+Three clients make the same calls in turn, in this process, against one server: our client, the
+bare loop of the same shape, and this loop without checking its replies. The last one shows the
+cost of reading and comparing replies. Rounds are short and many, their order changes, and ratios
+are computed within a round. "spread" is the interquartile range of the rounds. If the server is
+saturated or one call waits for the other, throughput says little about the client, and "CPU over
+bare" shows its CPU time. The target is at least 0.95 of the throughput of the bare loop.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,17 +13,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.peers.loops import KEY_BYTES, VALUE, Asked, made, new_key
-from kvstore import garbage
+from benchmarks.peers.loops import KEY_BYTES, VALUE, LoopOptions, new_key, run_loop
+from kvstore import gc_control
 from kvstore.client import load, strategies, workload
 from kvstore.server import Server, serving
 
-ASKED = workload.reads(key_bytes_mean=KEY_BYTES, value_bytes_mean=len(VALUE), sizes="fixed")
-CLIENTS = ("ours", "bare", "unread")
+WORKLOAD = workload.reads(key_bytes_mean=KEY_BYTES, value_bytes_mean=len(VALUE), sizes="fixed")
 
 
 class Shape(NamedTuple):
-    """A strategy and the bare loop that does the same."""
+    """A strategy, and the bare loop that makes the same calls."""
 
     strategy: strategies.Strategy
     loop: str
@@ -52,14 +50,14 @@ SHAPES = (
 
 
 class Turn(NamedTuple):
-    """One turn of one client."""
+    """The figures of one turn of one client."""
 
     per_s: float
     """Operations per second."""
     cpu_s: float
-    """Processor seconds of this process for each operation."""
+    """CPU seconds of this process for each operation."""
     paused: float = 0.0
-    """The share of the time in which Python's collector was at work, where it is looked at."""
+    """The share of the time that garbage collections of Python took, if it is measured."""
 
 
 Rounds = dict[str, list[Turn]]
@@ -75,39 +73,39 @@ def measure(quick: bool) -> Iterator[dict[str, Any]]:
 
 
 def clients(shape: Shape, server: Server, seconds: float) -> dict[str, Callable[[], Turn]]:
-    """How each of `CLIENTS` takes a turn of this shape."""
-    asked = Asked(
+    """Return the clients by name: functions that take one turn of this shape."""
+    options = LoopOptions(
         server.address, new_key(server.address), seconds,
         in_flight=shape.in_flight, streams=shape.streams, batch=shape.batch,
     )  # fmt: skip
     return {
         "ours": lambda: ours(shape, server, seconds),
-        "bare": lambda: bare(shape, asked),
-        "unread": lambda: bare(shape, asked._replace(verified=False)),
+        "bare": lambda: bare(shape, options),
+        "unread": lambda: bare(shape, options._replace(verified=False)),
     }
 
 
 def ours(shape: Shape, server: Server, seconds: float) -> Turn:
-    """A turn of our strategy. Raises `RuntimeError` when an operation was not OK."""
+    """Take a turn of our strategy. Raises `RuntimeError` if an operation was not OK."""
     pipelined = shape.strategy is strategies.pipelined
     options: dict[str, Any] = {"streams": shape.streams, "batch": shape.batch} if pipelined else {}
     run = load.run(
-        shape.strategy, server, ASKED, in_flight=shape.in_flight, duration_s=seconds, **options
+        shape.strategy, server, WORKLOAD, in_flight=shape.in_flight, duration_s=seconds, **options
     )
     if set(run.outcomes()) != {"OK"}:
         raise RuntimeError(f"every operation should be answered OK, got {run.outcomes()}")
     return Turn(run.throughput_per_s, run.client_cpu.total_s / run.operations_ok)
 
 
-def bare(shape: Shape, asked: Asked) -> Turn:
-    """A turn of the bare loop, with the collector as ours has it."""
-    with garbage.settled():
-        did = made(shape.loop, asked)
-    return Turn(did.operations / did.took_s, did.cpu_s / did.operations)
+def bare(shape: Shape, options: LoopOptions) -> Turn:
+    """Take a turn of the bare loop, with the same garbage collector settings as our client."""
+    with gc_control.settled():
+        result = run_loop(shape.loop, options)
+    return Turn(result.operations / result.took_s, result.cpu_s / result.operations)
 
 
 def in_turns(turns: dict[str, Callable[[], Turn]], rounds: int) -> Rounds:
-    """Let each take its turn in every round, each time another one first; a round warms up."""
+    """Let each client take a turn in every round, in changing order; the first round warms up."""
     names = list(turns)
     found: Rounds = {name: [] for name in names}
     for number in range(rounds + 1):
@@ -120,15 +118,15 @@ def in_turns(turns: dict[str, Callable[[], Turn]], rounds: int) -> Rounds:
 
 
 def ratios(rounds: Rounds, over: str, under: str, figure: str) -> list[float]:
-    """What one client's figure is of another's, in every round."""
+    """Return the ratio of a figure of two clients, for each round."""
     pairs = zip(rounds[over], rounds[under], strict=True)
     return [getattr(one, figure) / getattr(other, figure) for one, other in pairs]
 
 
 def row(name: str, rounds: Rounds) -> dict[str, Any]:
-    """The medians, and the middle half of the ratios."""
+    """Return the row of a shape: medians, and the interquartile range of the ratios."""
     rates = ratios(rounds, "ours", "bare", "per_s")
-    prices = ratios(rounds, "ours", "bare", "cpu_s")
+    cpu_ratios = ratios(rounds, "ours", "bare", "cpu_s")
     return {
         "client": name,
         "bare, operations/s": f"{_median(rounds, 'bare', 'per_s'):,.0f}",
@@ -136,8 +134,8 @@ def row(name: str, rounds: Rounds) -> dict[str, Any]:
         "spread": middle_half(rates),
         "CPU us, ours": f"{1e6 * _median(rounds, 'ours', 'cpu_s'):.3g}",
         "bare": f"{1e6 * _median(rounds, 'bare', 'cpu_s'):.3g}",
-        "CPU over bare": round(float(np.median(prices)), 3),
-        "spread of that": middle_half(prices),
+        "CPU over bare": round(float(np.median(cpu_ratios)), 3),
+        "spread of that": middle_half(cpu_ratios),
         "CPU unread over bare": round(
             float(np.median(ratios(rounds, "unread", "bare", "cpu_s"))), 3
         ),
@@ -149,6 +147,6 @@ def _median(rounds: Rounds, client: str, figure: str) -> float:
 
 
 def middle_half(values: list[float]) -> str:
-    """The lower and the upper quartile."""
+    """Return the lower and the upper quartile as text."""
     low, high = np.quantile(values, (0.25, 0.75))
     return f"{low:.2f} to {high:.2f}"

@@ -1,4 +1,4 @@
-"""What the table measures: each plan is one row, and knows how to make one round of it."""
+"""The rows of the table: a plan is one row, and makes one round of it."""
 
 import shutil
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from benchmarks.peers.bare import bare
 from benchmarks.results import Round, Row
 from kvstore.client import run_in_process, strategies, workload
 from kvstore.measure import Run
-from kvstore.measure.recorder import CALL
+from kvstore.measure.recorder import PACKED
 from kvstore.model import Prediction, Station, bounds
 from kvstore.server import Server
 
@@ -18,14 +18,14 @@ SMALL = workload.reads(key_bytes_mean=8, value_bytes_mean=16, sizes="fixed")
 IN_FLIGHT = (1, 10, 100, 1_000, 10_000)
 CROWD, GO = "asyncio, 40 ms of work", "Go net/rpc"
 CALIBRATED_AT = {CROWD: 1_000}
-"""Calls in flight of the run that a prediction is made from; 16 on a server without a disk."""
+"""Calls in flight of the calibration run of a prediction; 16 on a server without a disk."""
 CROWD_S = 30.0
-"""Seconds for 10,000 calls that take a second or two each; a tenth of it in a quick run."""
+"""Seconds for 10,000 calls of one or two seconds each; a tenth of it in a quick run."""
 MEMORY_FROM = 1_000
-"""With fewer calls in flight the memory of each is lost in that of the process."""
+"""With fewer calls in flight, their memory cannot be separated from that of the process."""
 BATCH = 128
 PACED_CALLS = 2_000
-"""Calls of a sender without a limit: it is paced, and a count keeps it short."""
+"""Calls of a client without a concurrency limit, which is paced."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Plan:
     client: str
     in_flight: int
     strategy: strategies.Strategy | None = None
-    """None for a bare loop or a tool of others."""
+    """None for a bare loop or another tool."""
     shape: str = ""
     """The bare loop of the same shape, one of `bare.LOOPS`."""
     tool: str = ""
@@ -46,7 +46,7 @@ class Plan:
 
     @property
     def counts_memory(self) -> bool:
-        """Whether the memory of a call in flight can be told."""
+        """Whether the memory of a call in flight can be measured."""
         return self.strategy is not None and self.in_flight >= MEMORY_FROM
 
     def row(self) -> Row:
@@ -57,7 +57,7 @@ class Plan:
         return row
 
     def bare_plan(self) -> "Plan":
-        """The bare loop to compare with."""
+        """Return the plan of the bare loop with which this plan is compared."""
         client = f"bare {self.shape}" + _on_streams(self.streams, self.batch)
         return Plan(
             self.server, client, self.in_flight,
@@ -66,7 +66,7 @@ class Plan:
 
 
 def plans(quick: bool) -> list[Plan]:
-    """All rows in the order they are measured in: a bare loop just before what it is bare of."""
+    """Return all plans in the order of measurement; a bare loop precedes plans of its shape."""
     found: dict[Plan, None] = {}
     for server in ("asyncio", "threads"):
         for plan in _ours(server, (1, 100) if quick else IN_FLIGHT):
@@ -125,7 +125,7 @@ def _on_streams(streams: int, batch: int) -> str:
 
 
 def make(plan: Plan, server: Server, seconds: float, rate_per_s: float | None = None) -> Round:
-    """One round of the plan."""
+    """Make one round of the plan."""
     if plan.tool:
         return tools.tool(plan.tool, server, plan.in_flight, seconds)
     if plan.strategy is None:
@@ -141,10 +141,10 @@ def make(plan: Plan, server: Server, seconds: float, rate_per_s: float | None = 
 
 
 def run_of(plan: Plan, server: Server, in_flight: int, seconds: float) -> Run:
-    """One run of the plan's strategy with so many calls in flight."""
+    """Make one run of the plan's strategy with `in_flight` calls."""
     assert plan.strategy is not None
     how: dict[str, Any] = {"duration_s": seconds, **dict(plan.options)}
-    if plan.strategy is strategies.futures:  # without a pace it would measure its own backlog
+    if plan.strategy is strategies.futures:  # without a pace it measures its own backlog
         how |= {"duration_s": None, "calls": PACED_CALLS, "rate_per_s": PACE_PER_S}
     return run_in_process(
         plan.strategy, server, SMALL,
@@ -153,11 +153,11 @@ def run_of(plan: Plan, server: Server, in_flight: int, seconds: float) -> Run:
 
 
 PACE_PER_S = 1_000.0
-"""Well below what any server here can do, so that the pace is what is predicted."""
+"""Calls per second, far below the capacity of any server here: the pace is the prediction."""
 
 
 def round_of(run: Run, *, memory: bool) -> Round:
-    """The figures of a run; what ended in another way than OK is lost."""
+    """Return the figures of a run; every operation that was not answered OK is lost."""
     cost = cost_of(run)
     operations = int(run.records["operations"].sum())
     unknown = run.issued - len(run.records)
@@ -168,16 +168,16 @@ def round_of(run: Run, *, memory: bool) -> Round:
         run.throughput_per_s,
         cost.client_cpu_s,
         cost.server_cpu_s,
-        _call_bytes(run, "client", apart_bytes=len(run.records) * CALL.itemsize),
+        _call_bytes(run, "client", apart_bytes=len(run.records) * PACKED.itemsize),
         _call_bytes(run, "server"),
         lost,
     )
 
 
 def _call_bytes(run: Run, side: str, apart_bytes: int = 0) -> float:
-    """Growth of a process for each call that was in flight; NaN where they were few at any time.
+    """Return the growth of a process for each call in flight; NaN if there were few calls.
 
-    `apart_bytes` grew for another reason: the records, one for every call there ever was.
+    `apart_bytes` is growth for another reason: the records, one for every call of the run.
     """
     rss_bytes, most = run.samples[f"{side}_rss_bytes"], float(run.samples["in_flight"].max())
     if most < MEMORY_FROM / 2:
@@ -186,18 +186,21 @@ def _call_bytes(run: Run, side: str, apart_bytes: int = 0) -> float:
 
 
 def predict(plan: Plan, server: Server, seconds: float, rows: dict[Plan, Row]) -> Prediction | None:
-    """What the row will show, from parts that were measured before it; None for what is not ours.
+    """Return the prediction for a plan from earlier measurements; None for other programs.
 
-    With one call in flight that is the bare loop's round trip. With more it is the processor
-    time of a call in a run with fewer in flight, never of the run itself.
+    With one call in flight it is the round trip of the bare loop. With more it is the bound from
+    the CPU time of a call in a run with fewer calls in flight, never in the run itself.
     """
     if plan.strategy is None:
         return None
     if plan.strategy is strategies.futures:
-        return Prediction(PACE_PER_S, "calls/s", "no more can be answered than are sent", "pace")
+        return Prediction(PACE_PER_S, "calls/s", "X is at most the arrival rate", "pace")
     if plan.in_flight == 1:
         return Prediction(
-            rows[plan.bare_plan()].rounds[-1].per_s, "calls/s", "a bare loop's", "round trip"
+            rows[plan.bare_plan()].rounds[-1].per_s,
+            "calls/s",
+            "the round trip of a bare loop",
+            "round trip",
         )
     work_s = server.settings.read_delay_s
     cost = _calibrated(plan, server, max(seconds, 0.5))
@@ -208,7 +211,7 @@ def predict(plan: Plan, server: Server, seconds: float, rows: dict[Plan, Row]) -
 
 
 _COSTS: dict[tuple[str, str], Cost] = {}
-"""Costs by server and client: one calibration serves every number in flight."""
+"""Costs by server and client: one calibration for all numbers in flight."""
 
 
 def _calibrated(plan: Plan, server: Server, seconds: float) -> Cost:

@@ -1,10 +1,13 @@
-"""Several generators and several servers: what a process more brings, until the cores bind.
+"""Several load generators and servers: throughput against its bound, until the cores are full.
 
-p generator processes make one run against s server processes, with one operation to a call
-(asyncio tasks) and with 128 to a message (streams). The bound is worked out before the rounds,
-from the processor time of one operation on each side in a run with one process on each:
-X <= min(p / d_client, s / d_server, cores / (d_client + d_server)). Rounds are interleaved.
-Where both sides share few cores, the last term is the lesson: a process more brings nothing.
+p generator processes make one run against s server processes, with one operation in a call
+(asyncio tasks) and with 128 in a message (streams). The bound is computed before the rounds from
+the CPU time of one operation, measured in a run with one process each, with serial parts D':
+
+    X <= min(p / D'_client, s / D'_server, cores / (D_client + D_server))
+
+Rounds are interleaved. If client and server processes share few cores, the last term is the
+smallest, and an additional process adds no throughput.
 """
 
 from collections.abc import Iterator
@@ -18,32 +21,34 @@ from benchmarks.cost import cost_of
 from kvstore.client import run_in_process, strategies
 from kvstore.client.strategies import Strategy
 from kvstore.measure import Run, cores
-from kvstore.measure.price import cores_busy
-from kvstore.model import Prediction, processes
+from kvstore.measure.cpu_cost import cores_busy
+from kvstore.model import Prediction, scaling
 from kvstore.server import ShardedServer, serving_sharded
 
 COUNTS = (1, 2)
 
 
-class Way(NamedTuple):
-    """A way of asking, and how much of it is in flight."""
+class Load(NamedTuple):
+    """A strategy with its options and its number of calls or messages in flight."""
 
     strategy: Strategy
     in_flight: int
     options: dict[str, Any]
 
 
-WAYS = {
-    "tasks": Way(strategies.tasks, 128, {}),
-    "pipelined, batch 128": Way(strategies.pipelined, 64, {"streams": 4, "batch": 128}),
+LOADS = {
+    "tasks": Load(strategies.tasks, 128, {}),
+    "pipelined, batch 128": Load(strategies.pipelined, 64, {"streams": 4, "batch": 128}),
 }
-Place = tuple[str, int, int]
+Setup = tuple[str, int, int]
 
 
 def measure(quick: bool) -> Iterator[dict[str, Any]]:
-    """One row for each way and number of processes: rate over its bound, and what binds."""
+    """Yield one row for each load and number of processes: throughput, bound, bottleneck."""
     rounds, duration_s = (1, 0.7) if quick else (5, 2.0)
-    runs: dict[Place, list[Run]] = {(way, p, s): [] for way in WAYS for p in COUNTS for s in COUNTS}
+    runs: dict[Setup, list[Run]] = {
+        (load, p, s): [] for load in LOADS for p in COUNTS for s in COUNTS
+    }
     with ExitStack() as running:
         servers = {
             s: running.enter_context(
@@ -53,29 +58,29 @@ def measure(quick: bool) -> Iterator[dict[str, Any]]:
             )
             for s in COUNTS
         }
-        parts = {way: _run(way, servers[1], 1, duration_s) for way in WAYS}
-        bounds = {place: _bound(parts[place[0]], *place[1:]) for place in runs}
+        parts = {load: _run(load, servers[1], 1, duration_s) for load in LOADS}
+        bounds = {setup: _bound(parts[setup[0]], *setup[1:]) for setup in runs}
         for _ in range(rounds):
-            for (way, p, s), found in runs.items():
-                found.append(_run(way, servers[s], p, duration_s))
-    for (way, p, s), found in runs.items():
-        yield _row(way, p, s, found, bounds[way, p, s], found_alone=runs[way, 1, 1])
+            for (load, p, s), found in runs.items():
+                found.append(_run(load, servers[s], p, duration_s))
+    for (load, p, s), found in runs.items():
+        yield _row(load, p, s, found, bounds[load, p, s], found_alone=runs[load, 1, 1])
 
 
-def _run(way: str, server: ShardedServer, generators: int, duration_s: float) -> Run:
-    strategy, in_flight, options = WAYS[way]
+def _run(load: str, server: ShardedServer, generators: int, duration_s: float) -> Run:
+    strategy, in_flight, options = LOADS[load]
     run = run_in_process(
         strategy, server, SMALL,
         processes=generators, in_flight=in_flight, duration_s=duration_s, **options,
     )  # fmt: skip
-    if set(run.outcomes()) != {"OK"}:  # a key that is looked for on the wrong server, say
+    if set(run.outcomes()) != {"OK"}:  # for example a key that is looked up on the wrong server
         raise RuntimeError(f"every operation should be answered OK, got {run.outcomes()}")
     return run
 
 
 def _bound(part: Run, generators: int, servers: int) -> Prediction:
     each = cost_of(part)
-    return processes.throughput(
+    return scaling.throughput(
         generators=generators,
         servers=servers,
         cores=cores(),
@@ -87,12 +92,12 @@ def _bound(part: Run, generators: int, servers: int) -> Prediction:
 
 
 def _row(
-    way: str, p: int, s: int, runs: list[Run], bound: Prediction, *, found_alone: list[Run]
+    load: str, p: int, s: int, runs: list[Run], bound: Prediction, *, found_alone: list[Run]
 ) -> dict[str, Any]:
     rates = [run.throughput_per_s for run in runs]
     alone = float(np.median([run.throughput_per_s for run in found_alone]))
     return {
-        "client": way,
+        "client": load,
         "generators": p,
         "servers": s,
         "operations/s": f"{np.median(rates):,.0f}",

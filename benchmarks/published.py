@@ -1,6 +1,6 @@
-"""The published runs of the Java store: measured rate over the rate predicted from the mix sent.
+"""The published runs of the Java store: measured throughput over the throughput predicted.
 
-The client runs in a process of its own, as the server does.
+The prediction uses the mix that was sent. Client and server run in their own processes.
 """
 
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import Any
 from kvstore.client import run_in_process, strategies, workload
 from kvstore.client.strategies import Strategy
 from kvstore.measure import Run, audit
-from kvstore.measure.price import price_s
+from kvstore.measure.cpu_cost import price_s
 from kvstore.model import Station, bounds, service_time_s
 from kvstore.server import serving
 
@@ -24,11 +24,11 @@ SETUPS: tuple[tuple[Strategy, int, int, dict[str, Any]], ...] = (
     (strategies.pipelined, 100, 1, EVENT_LOOP),
     (strategies.pipelined, 100, 8, EVENT_LOOP),
 )
-"""Strategy, calls in flight, streams (0 for calls of their own), and the server's settings."""
+"""Strategy, calls in flight, streams (0 for unary calls), and the settings of the server."""
 
 
 def measure(quick: bool) -> Iterator[dict[str, Any]]:
-    """One row for each published step: predicted, measured, their ratio, who binds."""
+    """Yield one row for each published step: predicted, measured, their ratio, the bottleneck."""
     duration_s = 5.0 if quick else 60.0
     for strategy, in_flight, streams, settings in SETUPS:
         how: dict[str, Any] = {"in_flight": in_flight, "duration_s": duration_s}

@@ -1,19 +1,19 @@
-"""What it costs to record a call, and to summarise a run of a million of them."""
+"""CPU time and memory of recording a call, and of summarising a run of a million calls."""
 
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kvstore.measure import Run, audit, summary
-from kvstore.measure.recorder import CALL, Recorder
+from kvstore.measure import Outcome, Run, audit, summary
+from kvstore.measure.recorder import PACKED, Recorder
 from kvstore.measure.sampler import Sampler
 
 A_MILLION = 1_000_000
 
 
 def measure(quick: bool) -> Iterator[dict[str, Any]]:
-    """Rows: seconds and bytes to record a call; seconds to summarise and audit the run."""
+    """Yield rows: time and bytes of a record; seconds to summarise and audit a run."""
     calls = A_MILLION // 10 if quick else A_MILLION
     recorder = Recorder()
     yield {
@@ -29,14 +29,14 @@ def measure(quick: bool) -> Iterator[dict[str, Any]]:
     bytes_each = (tracemalloc.get_traced_memory()[0] - before_bytes) / calls
     tracemalloc.stop()
     yield {
-        "what": f"keep a call, of {CALL.itemsize} bytes and what the buffer has to spare",
+        "what": f"keep a record of {PACKED.itemsize} bytes, with the spare room of the buffer",
         "figure": f"{bytes_each:.1f} bytes",
         "wanted": "64 bytes",
     }
     records = recorder.array()
     run = Run(
         strategy="made up", in_flight=10, settings={}, server={}, host={}, started_at="",
-        window_s=float(records["done_s"].max()), issued=calls, outcome="complete",
+        window_s=float(records["done_s"].max()), issued=calls, outcome=Outcome.COMPLETE,
         records=records, samples=Sampler(None).frame(),
     )  # fmt: skip
     work: Callable[[Run], object]
@@ -52,7 +52,7 @@ def measure(quick: bool) -> Iterator[dict[str, Any]]:
 
 
 def _cpu_s(record: Callable[..., object], calls: int) -> float:
-    """Processor seconds for each call, with those of the loop around it."""
+    """Return the CPU seconds for each call, including the loop around it."""
     start_s = time.thread_time()
     for number in range(calls):
         record(0.0, number * 1e-4, number * 1e-4 + 1e-3, 2, 0, 64, 64)

@@ -1,7 +1,7 @@
-"""The file of a benchmark: every round of every row, with the conditions, so that others compare.
+"""The file of a benchmark: every round of every row, and the conditions.
 
-JSON, so that a person can read it and another tool too. A file is written whole or not at all,
-after every round: Ctrl-C loses the round it came in and no other.
+The format is JSON. A file is written after every round, completely or not at all, so Ctrl-C loses
+only the round in which it comes.
 """
 
 import json
@@ -24,60 +24,60 @@ FOLDER = Path(__file__).parent / "results"
 
 
 class NotResults(ValueError):
-    """A file that was given is not a benchmark's."""
+    """The given file is not the file of a benchmark."""
 
 
 class Round(NamedTuple):
-    """One run of one row; NaN where nobody can know."""
+    """One round of one row; NaN for figures that are not known."""
 
     per_s: float
-    """Operations answered OK for each second."""
+    """Operations answered OK per second."""
     client_cpu_s: float
-    """Processor seconds for each operation."""
+    """CPU seconds for each operation."""
     server_cpu_s: float
     client_call_bytes: float = float("nan")
-    """Memory for each call in flight."""
+    """Memory per call in flight, in bytes."""
     server_call_bytes: float = float("nan")
     lost: int = 0
-    """Operations that were sent and ended in any other way than OK."""
+    """Operations that were sent and not answered OK."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Row:
-    """One setting, and what its rounds gave."""
+    """One row: what was measured, its prediction, and its rounds."""
 
     server: str
     client: str
     in_flight: int
     bare: str = ""
-    """The name of the row whose loop this one is compared with; empty where there is none."""
+    """The name of the row of the bare loop for comparison; empty if there is none."""
     predicted_per_s: float = float("nan")
     binds: str = ""
     rounds: list[Round] = field(default_factory=list)
 
     @property
     def name(self) -> str:
-        """What tells this row from all others, in every file."""
+        """The name of the row, different for all rows of a file."""
         return f"{self.server}: {self.client} x{self.in_flight}"
 
     def median(self, figure: str = "per_s") -> float:
-        """The median of the rounds; NaN when no round knows."""
+        """Return the median of the rounds; NaN if the figure is not known."""
         known = self.known(figure)
         return float(np.median(known)) if known else float("nan")
 
     def known(self, figure: str) -> list[float]:
-        """The figure, from every round that knows it."""
+        """Return the figure of every round in which it is known."""
         return [value for each in self.rounds if not np.isnan(value := getattr(each, figure))]
 
     def spread(self, figure: str = "per_s") -> tuple[float, float]:
-        """The lowest and the highest of the rounds."""
+        """Return the lowest and the highest figure of the rounds."""
         known = self.known(figure) or [float("nan")]
         return min(known), max(known)
 
 
 @dataclass
 class Results:
-    """Rows, and the conditions they were measured under."""
+    """The rows of a benchmark, and the conditions of the measurement."""
 
     settings: Mapping[str, Any]
     rows: Sequence[Row]
@@ -87,7 +87,7 @@ class Results:
     )
 
     def save(self, path: Path) -> None:
-        """Write the file, whole or not at all."""
+        """Write the file, completely or not at all."""
         path.parent.mkdir(parents=True, exist_ok=True)
         plain = {"format": FORMAT, **asdict(self)}
         plain["rows"] = [asdict(row) | {"rounds": _columns(row.rounds)} for row in self.rows]
@@ -100,28 +100,28 @@ class Results:
 
     @classmethod
     def load(cls, path: Path) -> "Results":
-        """Read what `save` wrote. Raises `NotResults`, saying what is wrong with the file."""
+        """Return the results in a file of `save`. Raises `NotResults` for any other file."""
         try:
-            told = json.loads(path.read_text("utf-8"))
+            content = json.loads(path.read_text("utf-8"))
         except (OSError, UnicodeDecodeError) as error:
             raise NotResults(f"{path} cannot be read: {error}") from error
         except json.JSONDecodeError as error:
             raise NotResults(f"{path} is not JSON: {error}") from error
-        if not isinstance(told, dict) or "format" not in told:
-            raise NotResults(f"{path} is JSON, but no benchmark wrote it: it names no format")
-        if told["format"] != FORMAT:
+        if not isinstance(content, dict) or "format" not in content:
+            raise NotResults(f"{path} is JSON without a format, so no benchmark wrote it")
+        if content["format"] != FORMAT:
             raise NotResults(
-                f"{path} has format {told['format']}, this version reads {FORMAT}: measure again"
+                f"{path} has format {content['format']}, this version reads {FORMAT}: measure again"
             )
         try:
-            rows = [_row(each) for each in told["rows"]]
-            return cls(told["settings"], rows, told["host"], told["started_at"])
+            rows = [_row(each) for each in content["rows"]]
+            return cls(content["settings"], rows, content["host"], content["started_at"])
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise NotResults(f"{path} lacks something, or has too much: {error!r}") from error
+            raise NotResults(f"{path} has missing or unknown entries: {error!r}") from error
 
 
 def new_path() -> Path:
-    """A file of its own for a benchmark that starts now: date, time and host."""
+    """Return the path of a new file, named after date, time and host."""
     host = re.sub(r"[^A-Za-z0-9-]+", "-", socket.gethostname().partition(".")[0]) or "host"
     return FOLDER / f"{datetime.now():%Y-%m-%d-%H%M%S}-{host}.json"
 
@@ -130,23 +130,23 @@ def _columns(rounds: Sequence[Round]) -> dict[str, list[float]]:
     return {name: [getattr(each, name) for each in rounds] for name in Round._fields}
 
 
-def _row(told: dict[str, Any]) -> Row:
+def _row(content: dict[str, Any]) -> Row:
     columns = {
         name: [float("nan") if value is None else value for value in values]
-        for name, values in told.pop("rounds").items()
+        for name, values in content.pop("rounds").items()
     }
     rounds = [
         Round(**dict(zip(columns, values, strict=True)))
         for values in zip(*columns.values(), strict=True)
     ]
-    predicted = told.pop("predicted_per_s")
+    predicted = content.pop("predicted_per_s")
     return Row(
-        **told, rounds=rounds, predicted_per_s=float("nan") if predicted is None else predicted
+        **content, rounds=rounds, predicted_per_s=float("nan") if predicted is None else predicted
     )
 
 
 def _without_nan(value: Any) -> Any:
-    """The same with None for NaN, which JSON does not know."""
+    """Return the value with None in place of NaN, which JSON does not have."""
     if isinstance(value, Mapping):
         return {name: _without_nan(each) for name, each in value.items()}
     if isinstance(value, list | tuple):

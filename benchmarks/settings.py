@@ -1,11 +1,11 @@
-"""What each setting brings that this course makes of gRPC, protobuf, Python and its event loop.
+"""The effect of each setting of gRPC, protobuf, Python and the event loop that this course uses.
 
-With it and without it take turns against servers that are both up, so that a machine that slows
-down slows both; "over without" is the median of the rounds' own ratios and "spread" their middle
-half. A setting that is there for speed has to show here: a rate above 1 or processor time (of
-client and server together) below 1, beyond the spread; or, of the collector, less of the time
-(both sides', with / without). Others are there because something would be wrong without them,
-and have to cost nothing; the last were tried and are not used, because they bring nothing.
+Runs with and without the setting alternate, so that a machine that slows down affects both. "over
+without" is the median of the ratios within a round, and "spread" is their interquartile range. A
+setting for speed must have an effect beyond the spread: a throughput ratio above 1, a ratio of CPU
+time (client and server together) below 1, or for the garbage collector a smaller share of the time
+(client and server, with / without). A setting for correctness must not cost throughput. The last
+settings are not used, because they have no effect.
 """
 
 import os
@@ -21,20 +21,21 @@ import numpy as np
 from benchmarks.overhead import Turn, in_turns, middle_half, ratios
 from benchmarks.peers.changed import Change, changed_client, changed_server
 from kvstore.client import load, strategies, workload
+from kvstore.protocol import MESSAGE_LIMIT_BYTES, OWN_CONNECTION
 from kvstore.server import Server
-from kvstore.wire import MESSAGE_LIMIT_BYTES, OWN_CONNECTION
 
-SPEED, RIGHT, TRIED = "speed", "correctness", "not used"
+SPEED, CORRECTNESS, NOT_USED = "speed", "correctness", "not used"
 PROTOBUF = "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"
 PENDING = (
     "grpc.server.max_pending_requests",
     "grpc.server.max_pending_requests_hard_limit",
 )
+WINDOW = ("grpc.http2.bdp_probe", "grpc.http2.lookahead_bytes")
 USUAL = Change()
 
 
 class Load(NamedTuple):
-    """What is asked while a setting is looked at."""
+    """The load under which a setting is measured."""
 
     name: str
     strategy: strategies.Strategy
@@ -55,43 +56,50 @@ LARGE_WRITES = Load("64 KiB writes x100", strategies.tasks, 100, workload.writes
 
 
 class Setting(NamedTuple):
-    """One setting, the load that shows it, and what it is for."""
+    """A setting, the load under which it is measured, and its purpose."""
 
     name: str
     side: str
-    """Whose it is: "client" or "server"."""
+    """The process that has the setting: "client" or "server"."""
     change: Change
-    """How to do without it, or, of what is only tried, with it."""
+    """The change that removes the setting, or adds it if it is not used."""
     load: Load
     kept_for: str
 
 
 def _settings() -> Iterator[Setting]:
     for side in ("client", "server"):
-        for asked in (CALLS, STREAMS):
-            yield Setting("uvloop", side, Change(plain_loop=True), asked, SPEED)
-        for asked in (CALLS, CROWD):
-            yield Setting("settled collector", side, Change(leave_garbage=True), asked, SPEED)
-    yield Setting("own connection", "client", Change(without=(OWN_CONNECTION[0],)), CALLS, RIGHT)
-    yield Setting("port not shared", "server", Change(without=("grpc.so_reuseport",)), CALLS, RIGHT)
+        for under in (CALLS, STREAMS):
+            yield Setting("uvloop", side, Change(plain_loop=True), under, SPEED)
+        for under in (CALLS, CROWD):
+            yield Setting("settled collector", side, Change(leave_garbage=True), under, SPEED)
+    yield Setting(
+        "own connection", "client", Change(without=(OWN_CONNECTION[0],)), CALLS, CORRECTNESS
+    )
+    yield Setting(
+        "port not shared", "server", Change(without=("grpc.so_reuseport",)), CALLS, CORRECTNESS
+    )
     capped = Change(without=PENDING)
-    yield Setting("no cap on what waits", "server", capped, CALLS, RIGHT)
-    for option, value, side, asked in (
+    yield Setting("no cap on what waits", "server", capped, CALLS, CORRECTNESS)
+    for under in (STREAMS, LARGE_WRITES):
+        yield Setting(
+            "fixed flow control window", "server", Change(without=WINDOW), under, CORRECTNESS
+        )
+    for option, value, side, under in (
         ("grpc.http2.lookahead_bytes", MESSAGE_LIMIT_BYTES, "client", LARGE_READS),
-        ("grpc.http2.lookahead_bytes", MESSAGE_LIMIT_BYTES, "server", LARGE_WRITES),
         ("grpc.experimental.tcp_min_read_chunk_size", 64 * 1024, "client", LARGE_READS),
         ("grpc.http2.bdp_probe", 0, "client", CALLS),
         ("grpc.enable_retries", 0, "client", CALLS),
     ):
-        tried = Change(tried=(option, value))
-        yield Setting(f"{option}={value}", side, tried, asked, TRIED)
+        added = Change(added=(option, value))
+        yield Setting(f"{option}={value}", side, added, under, NOT_USED)
 
 
 SETTINGS = tuple(_settings())
 
 
 def measure(quick: bool) -> Iterator[dict[str, Any]]:
-    """One row for each setting and load; the messages of protobuf first."""
+    """Yield one row for each setting and load; the messages of protobuf first."""
     rounds, seconds = (2, 0.2) if quick else (13, 0.4)
     yield row("upb", "both", "128 reads in a message", SPEED, in_turns(messages(), rounds))
     for setting in SETTINGS:
@@ -104,9 +112,9 @@ def measure(quick: bool) -> Iterator[dict[str, Any]]:
 
 
 def turns_of(setting: Setting, seconds: float, servers: ExitStack) -> dict[str, Callable[[], Turn]]:
-    """How to take a turn with the setting and one without; `servers` ends what they ask."""
+    """Return functions that take a turn with and without the setting; `servers` stops servers."""
     other = setting.change
-    with_it, without = (other, USUAL) if setting.kept_for == TRIED else (USUAL, other)
+    with_it, without = (other, USUAL) if setting.kept_for == NOT_USED else (USUAL, other)
     changes = {"with": with_it, "without": without}
     if setting.side == "client":
         server = servers.enter_context(changed_server(USUAL))
@@ -122,13 +130,13 @@ def turns_of(setting: Setting, seconds: float, servers: ExitStack) -> dict[str, 
     }
 
 
-def _turn(server: Server, change: Change, asked: Load, seconds: float) -> Turn:
-    """One run, and the processor time of both sides for each operation."""
+def _turn(server: Server, change: Change, under: Load, seconds: float) -> Turn:
+    """Make one run; return its throughput and the CPU time of client and server per operation."""
     with changed_client(change):
         run = load.run(
-            asked.strategy, server, asked.workload,
-            in_flight=asked.in_flight, duration_s=seconds,
-            settle_garbage=not change.leave_garbage, **asked.options,
+            under.strategy, server, under.workload,
+            in_flight=under.in_flight, duration_s=seconds,
+            settle_garbage=not change.leave_garbage, **under.options,
         )  # fmt: skip
     if set(run.outcomes()) != {"OK"}:
         raise RuntimeError(f"every operation should be answered OK, got {run.outcomes()}")
@@ -139,7 +147,7 @@ def _turn(server: Server, change: Change, asked: Load, seconds: float) -> Turn:
 
 
 def messages() -> dict[str, Callable[[], Turn]]:
-    """Messages made, encoded and decoded with protobuf in C, and with protobuf in Python."""
+    """Return functions that measure messages with protobuf in C and with protobuf in Python."""
     return {"with": lambda: _messages("upb"), "without": lambda: _messages("python")}
 
 
@@ -153,21 +161,21 @@ def _messages(implementation: str) -> Turn:
 
 
 def row(
-    name: str, side: str, asked: str, kept_for: str, rounds: dict[str, list[Turn]]
+    name: str, side: str, load_name: str, kept_for: str, rounds: dict[str, list[Turn]]
 ) -> dict[str, Any]:
-    """Medians with and without, and the ratios of the rounds."""
+    """Return the row of a setting: medians with and without it, and ratios within the rounds."""
     rates = ratios(rounds, "with", "without", "per_s")
-    prices = ratios(rounds, "with", "without", "cpu_s")
+    cpu_ratios = ratios(rounds, "with", "without", "cpu_s")
     return {
         "setting": name,
         "side": side,
-        "load": asked,
+        "load": load_name,
         "with, operations/s": f"{np.median([turn.per_s for turn in rounds['with']]):,.0f}",
         "without": f"{np.median([turn.per_s for turn in rounds['without']]):,.0f}",
         "over without": round(float(np.median(rates)), 2),
         "spread": middle_half(rates),
-        "CPU over without": round(float(np.median(prices)), 2),
-        "spread of that": middle_half(prices),
+        "CPU over without": round(float(np.median(cpu_ratios)), 2),
+        "spread of that": middle_half(cpu_ratios),
         "collector, % of time": " / ".join(
             f"{100 * np.median([turn.paused for turn in rounds[name]]):.1f}"
             for name in ("with", "without")

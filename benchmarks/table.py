@@ -1,21 +1,22 @@
-"""Every strategy on every server, from 1 call in flight to 10,000, beside bare loops and others.
+"""Every strategy on every server with 1 to 10,000 calls in flight, bare loops and other programs.
 
-Rounds are interleaved, so that a machine that slows down slows all of them; medians are shown.
-"over bare" is against the shortest loop of the same shape over the same stub, round by round, and
-so is "CPU over bare", the client's processor time, which says the same where the machine is busy.
-"over predicted" is against the processor time of a call in a short run with fewer in flight (one
-core for each process), or with one in flight against the bare loop. Memory is counted from 1,000
-in flight on. Where the processor is to bind and "cores busy" (client / server) is well below 1,
-another program had the cores. The last rows ask whether 10,000 in flight hide 40 ms of work.
+Rounds are interleaved, so that a machine that slows down affects all rows; medians are shown.
+"over bare" compares with the bare loop of the same shape, within each round. "CPU over bare" does
+so for the CPU time of the client, which is comparable on a busy machine too. "over predicted"
+compares with the bound from the CPU time of a call in a short run with fewer calls in flight (one
+core for each process); with one call in flight it compares with the bare loop. Memory is measured
+with 1,000 calls in flight or more. If a CPU is the predicted bottleneck and "cores busy" (client /
+server) is far below 1, other programs used the cores. The last rows have 40 ms of work for each of
+10,000 calls in flight.
 """
 
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
+from tqdm import tqdm
 
 from benchmarks.peers.go_pipeline import GoPipeline, go_pipeline
 from benchmarks.plans import CROWD, GO, Plan, make, plans, predict
@@ -30,24 +31,23 @@ SERVERS: dict[str, dict[str, Any]] = {
 
 
 def measure(quick: bool, path: Path) -> Iterator[dict[str, Any]]:
-    """One row for each plan; the rounds are saved after each of them, and kept at Ctrl-C."""
+    """Yield one row for each plan. Every round is saved, also at Ctrl-C."""
     rounds, seconds = (1, 0.3) if quick else (3, 1.5)
-    asked = plans(quick)
-    rows = {plan: plan.row() for plan in asked}
+    rows = {plan: plan.row() for plan in plans(quick)}
     results = Results({"quick": quick, "rounds": rounds, "seconds": seconds}, list(rows.values()))
     try:
-        with go_pipeline() as go:
+        with (
+            go_pipeline() as go,
+            tqdm(total=rounds * len(rows), desc="table", unit="run") as progress,
+        ):
             for number in range(rounds):
-                started_s = time.perf_counter()
                 for server_name in SERVERS:
-                    _one_round(server_name, rows, seconds, predicting=number == 0)
-                _go_round(go, rows, seconds)
+                    _one_round(server_name, rows, seconds, progress, predicting=number == 0)
+                _go_round(go, rows, seconds, progress)
                 results.save(path)
-                took_s = time.perf_counter() - started_s
-                print(f"  round {number + 1} of {rounds} took {took_s:.0f} s", flush=True)
     except KeyboardInterrupt:
         results.save(path)
-        print(f"\n  stopped; {path} holds what was measured until then", flush=True)
+        print(f"\n  stopped; {path} has the rounds measured until then", flush=True)
         yield from shown(results)
         raise
     yield from shown(results)
@@ -55,7 +55,12 @@ def measure(quick: bool, path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _one_round(
-    server_name: str, rows: dict[Plan, Row], seconds: float, *, predicting: bool
+    server_name: str,
+    rows: dict[Plan, Row],
+    seconds: float,
+    progress: "tqdm[NoReturn]",
+    *,
+    predicting: bool,
 ) -> None:
     with ExitStack() as servers:
         shared = servers.enter_context(_server(server_name))
@@ -64,19 +69,27 @@ def _one_round(
                 continue
             if predicting and (predicted := predict(plan, shared, seconds, rows)):
                 row.predicted_per_s, row.binds = predicted.value, predicted.binds
-            if plan.counts_memory:  # memory that a server once took it does not give back
+            if plan.counts_memory:  # a server does not return memory to the system
                 with _server(server_name) as fresh:
                     row.rounds.append(make(plan, fresh, seconds))
             else:
                 row.rounds.append(make(plan, shared, seconds))
-            place = f"{list(rows).index(plan) + 1:3} of {len(rows)}"
-            print(f"    {place}  {row.name}: {row.rounds[-1].per_s:,.0f}/s", flush=True)
+            _advance(progress, row)
 
 
-def _go_round(go: GoPipeline | None, rows: dict[Plan, Row], seconds: float) -> None:
+def _go_round(
+    go: GoPipeline | None, rows: dict[Plan, Row], seconds: float, progress: "tqdm[NoReturn]"
+) -> None:
     for plan, row in rows.items():
         if go is not None and plan.server == GO:
             row.rounds.append(Round(*go.calls(plan.in_flight, seconds)))
+            _advance(progress, row)
+
+
+def _advance(progress: "tqdm[NoReturn]", row: Row) -> None:
+    """Show the last round of a row."""
+    progress.update()
+    progress.set_postfix_str(f"{row.name}: {row.rounds[-1].per_s:,.0f}/s")
 
 
 def _server(name: str) -> Any:
@@ -85,7 +98,7 @@ def _server(name: str) -> Any:
 
 
 def shown(results: Results) -> Iterator[dict[str, Any]]:
-    """The rows as text; those without a round are left out."""
+    """Yield the rows as text, without rows that have no round."""
     by_name = {row.name: row for row in results.rows}
     for row in results.rows:
         if not row.rounds:
@@ -111,7 +124,7 @@ def shown(results: Results) -> Iterator[dict[str, Any]]:
 
 
 def over_bare(row: Row, bare: Row | None, figure: str = "per_s") -> float:
-    """The median of the rounds' own ratios: both sides of each were measured side by side."""
+    """Return the median of the ratios within each round, row over bare loop."""
     if bare is None:
         return float("nan")
     pairs = zip(row.known(figure), bare.known(figure), strict=False)
@@ -124,7 +137,7 @@ def _ratio(value: float) -> str:
 
 
 def _busy(row: Row) -> str:
-    """Cores that client and server kept busy: utilisation is throughput times demand."""
+    """Return the cores that client and server used: utilisation U = X D."""
     sides = [
         [each.per_s * getattr(each, side) for each in row.rounds]
         for side in ("client_cpu_s", "server_cpu_s")
@@ -133,7 +146,7 @@ def _busy(row: Row) -> str:
 
 
 def _pair(row: Row, client: str, server: str, factor: float, form: str) -> str:
-    """Client's and server's median; empty where neither is known."""
+    """Return the medians of client and server as text; empty if neither is known."""
     values = [row.median(client), row.median(server)]
     known = ["-" if np.isnan(value) else form.format(factor * value) for value in values]
     return "" if set(known) == {"-"} else " / ".join(known)

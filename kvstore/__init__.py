@@ -1,16 +1,16 @@
 """A key-value service over gRPC, made to be measured.
 
     v1        messages and stubs, written by protoc
-    client    how calls are made
-    server    what is measured
-    measure   what happened
-    model     what should happen
+    client    how calls are made and recorded
+    server    the servers that are measured
+    measure   what a run has measured
+    model     what a model predicts
     course    what the learner sees
 
-Beside them: `lifeline` (child processes that end with their parent), `event_loop`,
-`garbage` (the collector, kept quiet), `collector` (what it did meanwhile), `awake` (cores, kept
-from sleeping), `shards` (who keeps a key), `wire` (what both ends tell gRPC), and the words:
-`codes` (kinds of operation, how calls end) and `stations` (where the server spends its time).
+Besides: `protocol` (constants that client and server share), `subprocesses`, `parent` and
+`run_child` (processes that end with their parent), `flags` (command lines made from dataclasses),
+`event_loop`, `uninterruptible` (work that Ctrl-C must not interrupt), `gc_control` (the garbage
+collector), `cpu_idle` (cores that are kept from idle states).
 """
 
 __version__ = "0.1.0"

@@ -6,24 +6,24 @@ from collections.abc import Iterator
 from typing import Any
 
 import grpc
+import hypothesis
 import pytest
 from side_by_side import SideBySideThenAlone
+from stacks import QUICK, STACKS, serving_quickly
 
-from kvstore.awake import keeping_awake
+from kvstore.cpu_idle import keeping_awake
 from kvstore.measure import cores
 from kvstore.server import Server, serving
 from kvstore.v1 import kvstore_pb2_grpc
+
+# The same examples in every run and on every machine, however slow it is.
+hypothesis.settings.register_profile("course", derandomize=True, deadline=None, database=None)
+hypothesis.settings.load_profile("course")
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SideBySideThenAlone:
     """How `python3 course.py test` shares the tests out among processes."""
     return SideBySideThenAlone(config, log)
-
-
-STACKS = {"threads": False, "asyncio": True}
-"""The two ways to serve, by the word that stands in test names."""
-
-QUICK = {"read_delay_s": 0.001, "write_delay_s": 0.002, "locking": "per_key"}
 
 
 @pytest.fixture(scope="session", params=STACKS)
@@ -45,10 +45,9 @@ def cores_awake() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def quick_server(stack: str) -> Iterator[Server]:
-    """A server with short delays that tells station times; tests share it, each with its keys."""
-    with serving(**QUICK, station_times=True, use_asyncio=STACKS[stack]) as server:
+    """A server with short delays and station times; tests share it, each with its own keys."""
+    with serving_quickly(stack) as server:
         yield server
-        assert server.alive(), server.child.error_text()
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import psutil
 import pytest
 from jupyter_client.manager import KernelManager
 
-from kvstore.course.execute import OwnKernel
+from kvstore.course.run_notebooks import OwnKernel
 
 
 class Kernel:

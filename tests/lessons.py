@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
+from kvstore.course.run_notebooks import lessons_in
+
+NOTEBOOKS = lessons_in(Path(__file__).parent.parent / "notebooks")
+"""The core lessons, then the further ones."""
 STARTS = {"serving", "serving_sharded", "served", "probing"}
 """A cell that names one of these runs a server."""
 
@@ -28,6 +31,10 @@ class Cell:
     @cached_property
     def makes(self) -> set[str]:
         """Names that are there once it has run."""
+        return self.names_made()
+
+    def names_made(self, *, imported: bool = True) -> set[str]:
+        """Names that this cell binds; with or without those that it imports."""
         return {
             name
             for node in ast.walk(self.tree)
@@ -35,7 +42,7 @@ class Cell:
                 [node.id] if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
                 else [node.name] if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
                 else [(each.asname or each.name).split(".")[0] for each in node.names]
-                if isinstance(node, ast.Import | ast.ImportFrom)
+                if imported and isinstance(node, ast.Import | ast.ImportFrom)
                 else []
             )
         }  # fmt: skip

@@ -11,7 +11,7 @@ from subprocess import PIPE, Popen
 
 import grpc
 
-from kvstore.server.pool import MeasuredPool
+from kvstore.server.admission import MeasuredPool
 from kvstore.server.service import KeyValueService
 from kvstore.server.settings import ServerSettings
 from kvstore.server.status import Counts

@@ -1,6 +1,7 @@
 """Lessons in a real browser: JupyterLab opens one, runs every cell, and shows no error."""
 
 import contextlib
+import json
 import os
 import shutil
 import socket
@@ -12,10 +13,12 @@ from pathlib import Path
 
 import psutil
 import pytest
+from labs import LAB
 
 playwright = pytest.importorskip("playwright.sync_api")
 
-NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
+ROOT = Path(__file__).resolve().parent.parent
+NOTEBOOKS = ROOT / "notebooks"
 TOKEN = "a-token-for-tests"
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
@@ -23,38 +26,58 @@ CHROMIUM = next(
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(300),  # a lab, a browser and a lesson, beside other tests
+    pytest.mark.timeout(500),  # a lab, a browser and two lessons, beside other tests
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium"),
+    pytest.mark.skipif(shutil.which("git") is None, reason="no git"),
 ]
 
 
+SETTINGS = {
+    "IdentityProvider": {"token": TOKEN},
+    "LabApp": {"expose_app_in_browser": True},  # window.jupyterapp, to give it commands
+}
+
+
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    """JupyterLab on a copy of the lessons; what it saves does not touch the checkout."""
-    place = tmp_path_factory.mktemp("lab")
-    shutil.copytree(NOTEBOOKS, place / "notebooks")
+def checkout(tmp_path_factory):
+    """A committed copy of what `course.py lab` needs, as a learner has it after `git clone`."""
+    place = tmp_path_factory.mktemp("lab") / "my courses"
+    place.mkdir()
+    for name in ("course.py", ".gitignore", ".gitattributes"):
+        shutil.copy(ROOT / name, place)
+    for name in ("notebooks", "tools"):
+        shutil.copytree(ROOT / name, place / name, ignore=shutil.ignore_patterns(".ipynb_*"))
+    _git(place, "init", "--quiet")
+    _git(place, "add", "--all")
+    who = ("-c", "user.name=tests", "-c", "user.email=tests@example.org")
+    _git(place, *who, "commit", "--quiet", "--message", "the course")
+    return place
+
+
+def _git(place, *arguments):
+    command = ["git", *arguments]
+    return subprocess.run(command, cwd=place, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture(scope="module")
+def lab(checkout):
+    """`course.py lab` for real, in a browser's reach."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [
-        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
-        f"--ServerApp.port={port}",
-        f"--ServerApp.root_dir={place / 'notebooks'}",
-        f"--IdentityProvider.token={TOKEN}",
-        "--LabApp.expose_app_in_browser=True",  # window.jupyterapp, to give it commands
-        "--LabApp.news_url=None",
-        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
-    ]
-    homes = {name: str(place / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR")}
+    own = checkout.parent
+    homes = {name: str(own / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR")}
+    (own / "JUPYTER_CONFIG_DIR").mkdir()
+    (own / "JUPYTER_CONFIG_DIR" / "jupyter_lab_config.json").write_text(json.dumps(SETTINGS))
     settings = {
         **os.environ,
         **homes,
         "COURSE_MODE": "fast",
-        "COURSE_PROGRESS": str(place / "progress.sqlite"),
-        "JUPYTER_PREFER_ENV_PATH": "1",
+        "COURSE_PROGRESS": str(own / "progress.sqlite"),
     }
-    with (place / "log.txt").open("w") as log:
-        server = subprocess.Popen(command, env=settings, stdout=log, stderr=log)
+    command = [sys.executable, "-c", LAB, "--no-browser", f"--port={port}"]
+    with (own / "log.txt").open("w") as log:
+        server = subprocess.Popen(command, cwd=checkout, env=settings, stdout=log, stderr=log)
     try:
         _wait_for(f"http://127.0.0.1:{port}/api?token={TOKEN}")
         yield f"http://127.0.0.1:{port}"
@@ -126,20 +149,33 @@ def run_all(page, lab, name, timeout_s=180):
     pytest.fail(f"{name} was not done after {timeout_s} s: {left} have not run")
 
 
-@pytest.mark.parametrize("lesson", ["00", "01"])
-def test_a_lesson_runs_in_the_browser(page, lab, lesson):
-    (path,) = NOTEBOOKS.glob(f"{lesson}_*.ipynb")
-
-    outputs = run_all(page, lab, path.name)
-
-    assert any("image/png" in output.get("data", {}) for output in outputs)
-    pictures = page.locator(".jp-OutputArea-output img")
-    assert pictures.count() > 0  # the front end draws them, too
+SAVED = """async () => {
+  await window.jupyterapp.commands.execute('docmanager:save');
+  return !window.jupyterapp.shell.currentWidget.context.model.dirty;
+}"""
 
 
-def test_the_map_leads_from_the_first_page_to_a_lesson(page, lab):
-    page.goto(f"{lab}/lab/tree/00_start_here.ipynb?token={TOKEN}&reset")
-    page.wait_for_function(CONNECTED, timeout=60_000)
+def test_lessons_run_in_the_browser_and_are_saved_beside_the_course(page, lab, checkout):
+    """After it, `course.py test` tests the same lessons, and an update meets no local change.
+
+    The map on the first page, which is open at the end, leads to another lesson.
+    """
+    for lesson in ("01", "00"):
+        (path,) = NOTEBOOKS.glob(f"{lesson}_*.ipynb")
+
+        outputs = run_all(page, lab, path.name)
+
+        assert any("image/png" in output.get("data", {}) for output in outputs)
+        pictures = page.locator(".jp-OutputArea-output img")
+        assert pictures.count() > 0  # the front end draws them, too
+
+        assert page.evaluate(SAVED)
+        assert _git(checkout, "status", "--porcelain") == ""
+        for original in sorted(NOTEBOOKS.rglob("*.ipynb")):
+            used = checkout / "notebooks" / original.relative_to(NOTEBOOKS)
+            assert used.read_bytes() == original.read_bytes(), original.name
+        mine = json.loads((checkout / "my_lessons" / path.name).read_text("utf-8"))
+        assert len(outputs) == sum(len(cell.get("outputs", ())) for cell in mine["cells"])
 
     page.locator("a[href*='01_blocking']").first.click()
 

@@ -8,15 +8,16 @@ from collections import Counter
 import grpc
 import numpy as np
 import pytest
+from tables import for_each
 
 from kvstore.client import load, pacing, strategies, workload
 from kvstore.client.strategies import STRATEGIES, bounded, chained, futures, pipelined
 from kvstore.measure import audit
-from kvstore.stations import StationTimes
+from kvstore.protocol import StationTimes
 
 SMALL = workload.crud(value_bytes_mean=100)
 
-every_strategy = pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: s.__name__)
+every_strategy = for_each("strategy", STRATEGIES)
 
 
 def counted(run) -> dict[str, int]:
@@ -58,9 +59,7 @@ def test_a_limit_on_calls_in_flight_is_kept(strategy, quick_server):
         assert most <= (1 if strategy is strategies.blocking else 5)
 
 
-@pytest.mark.parametrize(
-    "strategy", [s for s in STRATEGIES if s is not chained], ids=lambda s: s.__name__
-)
+@for_each("strategy", [s for s in STRATEGIES if s is not chained])
 @pytest.mark.slow
 def test_a_run_of_some_seconds_ends_with_them(strategy, quick_server):
     """What was sent before the end is still answered; nothing is sent after it."""
@@ -78,10 +77,10 @@ def test_a_run_of_some_seconds_ends_with_them(strategy, quick_server):
 def test_where_the_server_tells_its_stations_they_fit_into_the_residence(strategy, quick_server):
     """Times of two clocks that start apart: the stations are durations, and their sum fits."""
     calls = load.run(strategy, quick_server, SMALL, in_flight=4, calls=40).calls
-    told_s = calls[list(StationTimes._fields)].sum(axis=1, skipna=False)
+    reported_s = calls[list(StationTimes._fields)].sum(axis=1, skipna=False)
 
-    assert not told_s.isna().any()
-    assert (told_s <= calls["residence_s"]).all()
+    assert not reported_s.isna().any()
+    assert (reported_s <= calls["residence_s"]).all()
     assert (calls["disk_s"] > 0).all()
 
 
@@ -92,13 +91,15 @@ def test_reads_ask_for_keys_that_were_created_before(strategy, quick_server):
 
     assert {"OK": 20} == run.outcomes()
     assert {"retrieve": 1.0} == run.mix()
-    assert {200} == set(run.calls["reply_bytes"])
+    assert run.calls["reply_bytes"].between(200, 250).all()  # the message around the value
     assert {"retrieve/OK": 20} == run.server["operations"]  # the creates are not part of it
 
 
-@pytest.mark.parametrize(
-    "strategy", [s for s in STRATEGIES if s is not futures], ids=lambda s: s.__name__
-)
+DRAW_AHEAD = (futures, bounded, pipelined)
+"""Strategies that draw an operation while a call is in flight, so its keys depend on time."""
+
+
+@for_each("strategy", [s for s in STRATEGIES if s not in DRAW_AHEAD])
 def test_one_after_another_a_seed_gives_the_same_operations(strategy, quick_server):
     """With one in flight nothing is left to chance but the bytes of the keys."""
     fixed = workload.crud(sizes="fixed", value_bytes_mean=100)  # short keys may be known already
@@ -108,8 +109,8 @@ def test_one_after_another_a_seed_gives_the_same_operations(strategy, quick_serv
     assert one.equals(other)
 
 
-@pytest.mark.parametrize("batch", [1, 4, 32])
-@pytest.mark.parametrize("streams", [1, 3])
+@for_each("batch", [1, 4, 32])
+@for_each("streams", [1, 3])
 def test_batches_and_streams_lose_nothing(batch, streams, quick_server):
     run = load.run(
         pipelined, quick_server, SMALL, in_flight=6, calls=100, batch=batch, streams=streams
@@ -157,7 +158,7 @@ server.wait_for_termination()
 
 @pytest.mark.slow
 def test_a_server_without_our_limits_still_loses_calls_of_a_burst():
-    """The canary: when it stops singing, `server/limits.py` has had its day."""
+    """The canary: when it stops singing, `server/admission.py` has had its day."""
     lost = threading.Event()
 
     def note(call: grpc.Future) -> None:

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 from plain_server import plain_server
+from tables import for_each
 
 from kvstore.client import load, pacing, run_in_process, workload
+from kvstore.client.errors import ServerGone
 from kvstore.client.strategies import STRATEGIES, blocking, bounded, futures, pipelined, tasks
 from kvstore.measure import accounts, audit, summary
 
@@ -39,16 +41,16 @@ def assert_gone(ended, address, started_s) -> None:
     """Named, in time, and every operation is done, failed or unknown."""
     run = ended.value.run
     assert time.perf_counter() - started_s < 10  # not the 30 s that were asked for
-    assert f"nobody answers at {address} any more" in str(ended.value)
+    assert f"no server answers at {address} any more" in str(ended.value)
     assert "server gone" == run.outcome
     assert audit(run).holds, repr(audit(run))
-    told = accounts(run)
-    assert told.balanced, repr(told)
-    assert min(told.ok, told.unknown) > 0
+    report = accounts(run)
+    assert report.balanced, repr(report)
+    assert min(report.ok, report.unknown) > 0
     assert run.server["operations"] is None
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: s.__name__)
+@for_each("strategy", STRATEGIES)
 def test_a_run_needs_no_more_than_the_methods_of_the_contract(strategy, address):
     due_times = pacing.constant_rate(400) if strategy is futures else None
     run = load.run(strategy, address, SMALL, in_flight=4, calls=40, due_times=due_times)
@@ -56,12 +58,12 @@ def test_a_run_needs_no_more_than_the_methods_of_the_contract(strategy, address)
     assert ("complete", 40) == (run.outcome, run.issued)
     assert audit(run).holds
     assert {"OK", "NOT_FOUND", "ALREADY_EXISTS"} >= set(run.outcomes())
-    assert run.server["operations"] is None  # nobody to ask
+    assert run.server["operations"] is None  # the server has no counts
     assert "not known" == summary(run).loc["server user + sys"].iloc[0]
 
 
-@pytest.mark.parametrize("strategy", [bounded, tasks])
-def test_connections_that_nobody_counts_are_used_and_not_claimed(strategy, address):
+@for_each("strategy", [bounded, tasks])
+def test_connections_that_the_server_does_not_count_are_used_and_not_claimed(strategy, address):
     run = load.run(strategy, address, SMALL, in_flight=4, connections=2, calls=40)
 
     assert (0, 2) == (run.connections, len(run.connect_s))
@@ -75,16 +77,15 @@ def test_keys_can_be_created_before_the_run_there_too(address):
     assert {"OK": 40} == load.run(pipelined, address, reads, in_flight=4, calls=40).outcomes()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("strategy", "settings"),
     [(blocking, {}), (bounded, {}), (tasks, {}), (pipelined, {"batch": 5})],
-    ids=["blocking", "bounded", "tasks", "pipelined"],
 )
-def test_calls_to_nobody_are_not_made_for_long(strategy, settings):
+def test_a_run_without_a_server_ends_soon(strategy, settings):
     """They end at once, and a fast strategy would make thousands a second for nothing."""
     with plain_server() as (address, process):
         started_s = time.perf_counter()
-        with pytest.raises(load.ServerGone) as gone:
+        with pytest.raises(ServerGone) as gone:
             load.run(
                 strategy, address, SMALL, in_flight=8, duration_s=30, **settings,
                 on_sample=after_some_answers(os.kill, process.pid, signal.SIGKILL),
@@ -96,7 +97,7 @@ def test_calls_to_nobody_are_not_made_for_long(strategy, settings):
 def test_a_process_of_its_own_says_so_too():
     with plain_server() as (address, process):
         started_s = time.perf_counter()
-        with pytest.raises(load.ServerGone) as gone:
+        with pytest.raises(ServerGone) as gone:
             run_in_process(
                 bounded, address, SMALL, in_flight=8, duration_s=30,
                 on_sample=after_some_answers(process.kill),
@@ -109,7 +110,7 @@ def test_a_server_that_closes_in_mid_window_leaves_nothing_unaccounted_for():
     """It ends in order, but cuts off what is on its disk: those operations are unknown."""
     with plain_server() as (address, process):
         started_s = time.perf_counter()
-        with pytest.raises(load.ServerGone) as gone:
+        with pytest.raises(ServerGone) as gone:
             load.run(
                 pipelined, address, SMALL, in_flight=8, duration_s=30, batch=50, streams=2,
                 on_sample=after_some_answers(process.stdin.close),

@@ -5,6 +5,7 @@ import time
 
 import psutil
 import pytest
+from tables import for_each
 
 from kvstore.client import RunFailed, load
 from kvstore.client.strategies import pipelined
@@ -13,7 +14,7 @@ from kvstore.server import serving
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("read_delay_s", [0.001, 2.0])
+@for_each("read_delay_s", [0.001, 2.0])
 def test_no_connection_outlives_its_run(read_delay_s):
     """Whether all is answered or the deadline breaks it, and with no help from the collector."""
 

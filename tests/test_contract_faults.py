@@ -10,19 +10,21 @@ from itertools import count
 
 import psutil
 import pytest
+from tables import for_each
 
-from kvstore.client import load, pacing, servers, strategies, workload
-from kvstore.client.process import run_in_process
+from kvstore.client import load, monitor, pacing, strategies, workload
+from kvstore.client.errors import RunFailed, RunInterrupted, ServerGone
+from kvstore.client.fleet.local_processes import run_in_process
+from kvstore.client.monitor import DRAIN_S
 from kvstore.client.strategies import STRATEGIES, bounded, futures, pipelined
-from kvstore.client.watch import DRAIN_S
-from kvstore.codes import CREATE
-from kvstore.measure import accounts, audit
-from kvstore.server import Server, serving
+from kvstore.measure import Outcome, accounts, audit
+from kvstore.protocol import CREATE
+from kvstore.server import Server, serving, serving_sharded
 
 SMALL = workload.crud(value_bytes_mean=100)
 SETTINGS = {"read_delay_s": 0.01, "write_delay_s": 0.02, "locking": "per_key"}
 
-every_strategy = pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: s.__name__)
+every_strategy = for_each("strategy", STRATEGIES)
 
 
 def pace(strategy) -> Iterator[float] | None:
@@ -61,7 +63,7 @@ def server() -> Iterator[Server]:
 def test_a_server_killed_in_the_middle_is_named_and_every_call_has_an_end(strategy, caplog):
     with serving(**SETTINGS) as doomed:
         started_s = time.perf_counter()
-        with pytest.raises(load.ServerGone) as gone:
+        with pytest.raises(ServerGone) as gone:
             load.run(
                 strategy, doomed, SMALL, in_flight=8, duration_s=30, due_times=pace(strategy),
                 on_sample=midway(os.kill, doomed.pid, signal.SIGKILL),
@@ -69,7 +71,7 @@ def test_a_server_killed_in_the_middle_is_named_and_every_call_has_an_end(strate
     run = gone.value.run
 
     assert time.perf_counter() - started_s < 10  # not the 30 s that were asked for
-    assert isinstance(gone.value, load.RunFailed)
+    assert isinstance(gone.value, RunFailed)
     assert f"the server at {doomed.address} ended after" in str(gone.value)
     assert "Start it again with `with serving() as server:`" in str(gone.value)
     assert "server gone" == run.outcome
@@ -82,11 +84,11 @@ def test_a_server_killed_in_the_middle_is_named_and_every_call_has_an_end(strate
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", [bounded, pipelined], ids=lambda s: s.__name__)
+@for_each("strategy", [bounded, pipelined])
 def test_a_run_after_a_killed_server_is_not_disturbed_by_it(strategy, server, caplog):
     """gRPC reports the ends of cancelled calls late; the next run must not stumble over them."""
     with serving(**SETTINGS) as doomed:
-        with pytest.raises(load.ServerGone):
+        with pytest.raises(ServerGone):
             load.run(
                 strategies.tasks, doomed, SMALL, in_flight=8, duration_s=30,
                 on_sample=midway(os.kill, doomed.pid, signal.SIGKILL),
@@ -99,7 +101,7 @@ def test_a_run_after_a_killed_server_is_not_disturbed_by_it(strategy, server, ca
 
 @pytest.mark.slow
 def test_a_server_that_dies_before_the_last_calls_is_noticed_too():
-    """Calls that find nobody end at once, and soon use up the count."""
+    """Calls without a server end at once, and soon use up the count."""
 
     def deadly():
         """Due times, all at once; before the eleventh call the server is killed."""
@@ -108,7 +110,7 @@ def test_a_server_that_dies_before_the_last_calls_is_noticed_too():
                 os.kill(doomed.pid, signal.SIGKILL)
             yield 0.0
 
-    with serving(**SETTINGS) as doomed, pytest.raises(load.ServerGone) as gone:
+    with serving(**SETTINGS) as doomed, pytest.raises(ServerGone) as gone:
         load.run(
             strategies.blocking, doomed, SMALL, calls=60, due_times=deadly(), sample_interval_s=60
         )
@@ -121,7 +123,7 @@ def test_a_server_that_dies_before_the_last_calls_is_noticed_too():
 def test_in_a_process_of_its_own_a_run_names_a_killed_server_too():
     with (
         serving(**SETTINGS) as doomed,
-        pytest.raises(load.ServerGone, match="ended after") as gone,
+        pytest.raises(ServerGone, match="ended after") as gone,
     ):
         run_in_process(
             pipelined, doomed, SMALL, in_flight=8, duration_s=30,
@@ -133,66 +135,125 @@ def test_in_a_process_of_its_own_a_run_names_a_killed_server_too():
 
 def test_where_no_server_is_the_run_says_so_before_it_begins(monkeypatch):
     monkeypatch.setattr("kvstore.client.channel.CONNECT_S", 0.1)
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))  # bound, and never listening
-        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+    with socket.socket() as closed_port:
+        closed_port.bind(("127.0.0.1", 0))  # bound, and never listening
+        address = f"127.0.0.1:{closed_port.getsockname()[1]}"
 
         with pytest.raises(ConnectionError, match=f"no server answers at {address}.*Is it run"):
             load.run(bounded, address, SMALL, calls=1)
 
 
-# ---- the server freezes --------------------------------------------------------------------
+# ---- the server stops answering ------------------------------------------------------------
+
+
+@pytest.fixture
+def resumed(server, monkeypatch) -> Iterator[Server]:
+    """The server, which runs again after the test that stops it."""
+    monkeypatch.setattr(monitor, "ANSWER_S", 0.2)  # a stopped one would not answer in 2 s either
+    yield server
+    os.kill(server.pid, signal.SIGCONT)
 
 
 @pytest.mark.slow
-@every_strategy
-def test_a_frozen_server_keeps_no_call_past_its_deadline(strategy, server, monkeypatch):
-    monkeypatch.setattr(servers, "server_status", _unless_frozen(server, servers.server_status))
-    freeze = midway(os.kill, server.pid, signal.SIGSTOP)
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: s.__name__)
+def test_a_server_that_stops_answering_is_named_and_keeps_no_call_past_its_deadline(
+    strategy, resumed
+):
+    """The outcome is the same whether calls or a whole stream end at the deadline."""
     started_s = time.perf_counter()
-    try:
-        run, said = load.run(
-            strategy, server, SMALL, in_flight=4, duration_s=0.5, deadline_s=0.3,
-            due_times=pace(strategy), on_sample=freeze,
-        ), ""  # fmt: skip
-    except load.RunFailed as failed:
-        run, said = failed.run, str(failed)
-    finally:
-        os.kill(server.pid, signal.SIGCONT)
+    run = load.run(
+        strategy, resumed, SMALL, in_flight=4, duration_s=1.0, deadline_s=0.3,
+        due_times=pace(strategy), on_sample=midway(os.kill, resumed.pid, signal.SIGSTOP),
+    )  # fmt: skip
+    status = "NO_ANSWER" if strategy is pipelined else "DEADLINE_EXCEEDED"
+    (last_answer_s,) = run.unresponsive.values()
 
-    assert time.perf_counter() - started_s < 8
-    assert run.records["done_s"].max() < 5
+    assert time.perf_counter() - started_s < 10
+    assert run.records["done_s"].max() < 8
     assert_accounted(run)
-    if strategy is pipelined:  # one deadline for the stream: when it passes, the stream breaks
-        assert run.outcomes()["NO_ANSWER"] >= 1
-        assert "the stream broke (no reply within the deadline of 0.3 s)" in said
-        assert "they are recorded as NO_ANSWER" in said
-    else:
-        assert run.outcomes()["DEADLINE_EXCEEDED"] >= 1
+    assert Outcome.SERVER_UNRESPONSIVE is run.outcome
+    assert run.server["operations"] is None
+    assert 0 < last_answer_s < run.window_s
+    assert (
+        f"the server at {resumed.address} stopped answering after {last_answer_s:.1f} s:"
+        f" {run.outcomes()[status]} call"
+    ) in repr(run)
+    assert f" ended with {status}]>" in repr(run)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", [bounded, pipelined])
+def test_several_generators_say_together_that_the_server_stopped_answering(strategy, resumed):
+    run = run_in_process(
+        strategy, resumed, SMALL, processes=2, in_flight=4, duration_s=1.0, deadline_s=0.3,
+        on_sample=midway(os.kill, resumed.pid, signal.SIGSTOP), sample_interval_s=0.02,
+    )  # fmt: skip
+
+    assert Outcome.SERVER_UNRESPONSIVE is run.outcome
+    assert [resumed.address] == list(run.unresponsive)
+    assert_accounted(run)
+
+
+@pytest.mark.slow
+def test_a_run_is_complete_when_the_server_answers_again(resumed):
+    """Calls ended at their deadline meanwhile, as the run says; it went on afterwards."""
+
+    def stop_for_a_while() -> None:
+        os.kill(resumed.pid, signal.SIGSTOP)
+        threading.Timer(0.6, os.kill, (resumed.pid, signal.SIGCONT)).start()
+
+    run = load.run(
+        bounded, resumed, SMALL, in_flight=4, duration_s=2.0, deadline_s=0.2,
+        on_sample=midway(stop_for_a_while),
+    )  # fmt: skip
+
+    assert Outcome.COMPLETE is run.outcome
+    assert {} == run.unresponsive
+    assert run.outcomes()["DEADLINE_EXCEEDED"] >= 1
+    assert_accounted(run)
+
+
+@pytest.mark.slow
+def test_of_several_servers_the_one_that_stopped_answering_is_named(monkeypatch):
+    monkeypatch.setattr(monitor, "ANSWER_S", 0.2)
+    with serving_sharded(2, **SETTINGS) as both:
+        stopped, address = both.pids[1], both.address.split(",")[1]
+        try:
+            run = load.run(
+                bounded, both, SMALL, in_flight=8, duration_s=1.0, deadline_s=0.3,
+                on_sample=midway(os.kill, stopped, signal.SIGSTOP),
+            )  # fmt: skip
+        finally:
+            os.kill(stopped, signal.SIGCONT)
+
+    assert [address] == list(run.unresponsive)
+    assert_accounted(run)
+
+
+@pytest.mark.slow
+@for_each("strategy", [s for s in STRATEGIES if s is not pipelined])
+def test_a_server_that_is_only_slow_has_not_stopped_answering(strategy):
+    """No call is answered in time, and the server answers all the same when it is asked."""
+    reads = workload.reads(keys=5, value_bytes_mean=10)
+    with serving(read_delay_s=0.5, write_delay_s=0, locking="per_key") as slow:
+        run = load.run(strategy, slow, reads, in_flight=4, calls=4, deadline_s=0.1)
+
+    assert {"DEADLINE_EXCEEDED": 4} == run.outcomes()
+    assert Outcome.COMPLETE is run.outcome
 
 
 @pytest.mark.slow
 def test_a_deadline_that_breaks_a_stream_accounts_for_each_operation_of_its_batches():
-    """A window of 4 messages of 5: nobody knows what became of those 20, nor were more sent."""
+    """A window of 4 messages of 5: the effect of these 20 is unknown, and no more were sent."""
     reads = workload.reads(keys=5, value_bytes_mean=10)
     with (
         serving(read_delay_s=0.5, write_delay_s=0, locking="per_key") as slow,
-        pytest.raises(load.RunFailed, match=r"no reply within the deadline of 0\.3 s") as ended,
+        pytest.raises(RunFailed, match=r"no reply within the deadline of 0\.3 s") as ended,
     ):
         load.run(pipelined, slow, reads, in_flight=4, calls=40, batch=5, deadline_s=0.3)
 
     assert (20, 0, 0, 20) == accounts(ended.value.run)
     assert audit(ended.value.run).holds
-
-
-def _unless_frozen(server, ask):
-    """Do not wait 2 s for what a frozen server has counted: tests have no time."""
-
-    def asked(channel, target, timeout_s, **how):
-        frozen = psutil.Process(server.pid).status() == psutil.STATUS_STOPPED
-        return ask(channel, target, 0.05 if frozen else timeout_s, **how)
-
-    return asked
 
 
 # ---- the learner interrupts ----------------------------------------------------------------
@@ -201,7 +262,7 @@ def _unless_frozen(server, ask):
 @pytest.mark.slow
 @every_strategy
 def test_an_interrupted_run_is_whole_and_the_next_one_works(strategy, server):
-    with pytest.raises(load.RunInterrupted, match="with every call accounted for") as ended:
+    with pytest.raises(RunInterrupted, match="with every call accounted for") as ended:
         load.run(
             strategy, server, SMALL, in_flight=8, duration_s=30, due_times=pace(strategy),
             on_sample=midway(os.kill, os.getpid(), signal.SIGINT),
@@ -232,7 +293,7 @@ def test_a_second_interrupt_does_not_wait_for_answers():
 
     with serving(write_delay_s=30, locking="per_key") as slow:
         started_s = time.perf_counter()
-        with pytest.raises(load.RunInterrupted) as ended:
+        with pytest.raises(RunInterrupted) as ended:
             load.run(bounded, slow, SMALL, in_flight=8, duration_s=60, on_sample=twice)
 
     assert time.perf_counter() - started_s < DRAIN_S
@@ -241,7 +302,7 @@ def test_a_second_interrupt_does_not_wait_for_answers():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("started", [False, True], ids=["as it starts", "in the middle"])
+@for_each("started", [False, True])
 def test_a_run_in_a_process_of_its_own_can_be_interrupted(started, server):
     before = psutil.Process().children()
     interrupt = (os.kill, os.getpid(), signal.SIGINT)
@@ -254,7 +315,7 @@ def test_a_run_in_a_process_of_its_own_can_be_interrupted(started, server):
         )  # fmt: skip
 
     if started:
-        assert isinstance(ended.value, load.RunInterrupted)
+        assert isinstance(ended.value, RunInterrupted)
         assert_accounted(ended.value.run)
     assert before == psutil.Process().children()
     assert server.alive()
@@ -278,7 +339,7 @@ def test_an_operation_that_cannot_be_sent_ends_the_run_with_its_reason(
             return too_large if next(numbers) == 20 else operation
 
     monkeypatch.setattr(load, "Operations", OneTooLarge)
-    with pytest.raises(load.RunFailed, match=r"over gRPC's limit of 4,194,304 bytes") as failed:
+    with pytest.raises(RunFailed, match=r"over gRPC's limit of 4,194,304 bytes") as failed:
         load.run(strategy, server, SMALL, in_flight=4, calls=200, due_times=pace(strategy))
 
     assert "failed" == failed.value.run.outcome

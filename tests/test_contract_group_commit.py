@@ -4,10 +4,12 @@ from typing import Any
 
 import grpc
 import pytest
+from tables import for_each
 
 from kvstore.client import load, workload
 from kvstore.client.strategies import pipelined
-from kvstore.codes import (
+from kvstore.measure import audit
+from kvstore.protocol import (
     ALREADY_EXISTS,
     CREATE,
     DELETE,
@@ -17,7 +19,6 @@ from kvstore.codes import (
     RETRIEVE,
     UPDATE,
 )
-from kvstore.measure import audit
 from kvstore.server import LOCKINGS
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
@@ -25,12 +26,12 @@ from kvstore.v1 import kvstore_pb2_grpc
 HANG_S = 15.0
 READ_S, WRITE_S = 0.02, 0.1
 
-every_locking = pytest.mark.parametrize("locking", LOCKINGS)
-either_way = pytest.mark.parametrize("group_commit", [False, True], ids=["each", "group"])
+every_locking = for_each("locking", LOCKINGS)
+either_way = for_each("group_commit", [False, True])
 
 
 @pytest.fixture
-def asked(own_server) -> Any:
+def requested(own_server) -> Any:
     """Sends one batch to a server of these settings: `asked(kinds, keys, *values, locking=...)`.
 
     A test that asks with the same settings again asks the same server.
@@ -56,9 +57,9 @@ def asked(own_server) -> Any:
 @every_locking
 @either_way
 def test_either_way_each_operation_has_a_status_of_its_own_and_the_order_is_kept(
-    group_commit, locking, asked
+    group_commit, locking, requested
 ):
-    reply = asked(
+    reply = requested(
         [CREATE, RETRIEVE, CREATE, UPDATE, 99, RETRIEVE, DELETE, RETRIEVE, UPDATE, RETRIEVE],
         [b"k", b"k", b"k", b"k", b"k", b"k", b"k", b"k", b"other", b""],
         b"1", b"2", b"3", b"4",
@@ -83,11 +84,11 @@ BATCHES = {
 
 @pytest.mark.slow
 @every_locking
-def test_as_a_group_a_batch_pays_the_disk_once(locking, asked):
+def test_as_a_group_a_batch_pays_the_disk_once(locking, requested):
     """A busy machine only adds to a sleep; an event loop's timer may end 1 ms early."""
     for name, (kinds, each_s, group_s) in BATCHES.items():
         paid_s = {
-            group_commit: asked(
+            group_commit: requested(
                 kinds, [b"k%d" % number for number in range(6)], locking=locking,
                 group_commit=group_commit, read_delay_s=READ_S, write_delay_s=WRITE_S,
             ).station_times.disk_s
@@ -101,7 +102,7 @@ def test_as_a_group_a_batch_pays_the_disk_once(locking, asked):
 
 @pytest.mark.slow
 @either_way
-@pytest.mark.parametrize("delay_s", [0.0, 0.001], ids=["no disk", "a disk"])
+@for_each("delay_s", [0.0, 0.001])
 def test_either_way_a_run_in_batches_loses_nothing(delay_s, group_commit, own_server):
     server = own_server(read_delay_s=delay_s, write_delay_s=delay_s, group_commit=group_commit)
     run = load.run(

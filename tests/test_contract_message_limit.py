@@ -6,30 +6,28 @@ from typing import Any
 
 import grpc
 import pytest
+from tables import for_each
 
 from kvstore.client import load, workload
-from kvstore.client.batch import batch_of
-from kvstore.client.requests import MessageTooLarge, fitting, stream_request
+from kvstore.client.errors import MessageTooLarge, RunFailed
+from kvstore.client.messages import batch_of, create, fitting
 from kvstore.client.strategies import pipelined
-from kvstore.client.workload import create
-from kvstore.codes import CREATE, OK, RESOURCE_EXHAUSTED, RETRIEVE
 from kvstore.measure import audit
+from kvstore.protocol import CREATE, MESSAGE_LIMIT_BYTES, OK, RESOURCE_EXHAUSTED, RETRIEVE
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
-from kvstore.wire import MESSAGE_LIMIT_BYTES
 
 HANG_S = 15.0
 MEGABYTE = 1_000_000
 
 pytestmark = pytest.mark.slow
 
-two_disks = pytest.mark.parametrize(
+two_disks = for_each(
     "settings",
     [
         {"read_delay_s": 0.0, "write_delay_s": 0.0},
         {"read_delay_s": 0.001, "write_delay_s": 0.001, "group_commit": True},
     ],
-    ids=["no disk", "group"],
 )
 
 
@@ -48,13 +46,13 @@ def replies(own_server) -> Any:
 def test_a_batch_of_the_size_that_is_named_passes(replies):
     operations = [create(b"key %06d" % number, bytes(7_000)) for number in range(1_000)]
     with pytest.raises(MessageTooLarge) as refused:
-        stream_request(1, operations)
+        batch_of(operations).message(1)
     fit = fitting(batch_of(operations))
-    request = pb.PipelineRequest.FromString(stream_request(2, operations[:fit]))
+    request = batch_of(operations[:fit]).message(2)
 
     assert f"with operations of this size, {fit} fit into one" in str(refused.value)
     assert bytes(fit) == replies(request, write_delay_s=0.0)[2].statuses
-    assert len(stream_request(3, operations[:fit])) > MESSAGE_LIMIT_BYTES - 7_100
+    assert request.ByteSize() > MESSAGE_LIMIT_BYTES - 7_100
 
 
 @two_disks
@@ -73,18 +71,18 @@ def test_reads_that_do_not_fit_into_the_reply_fail_by_name_and_the_stream_goes_o
             id=10, kinds=bytes([CREATE, *[RETRIEVE] * 6, CREATE]), keys=[b"own"] * 7 + [b"last"],
             values=[bytes(MEGABYTE), b"x"],
         ),
-        pb.PipelineRequest(id=11, kinds=bytes([RETRIEVE]), keys=[b"nobody's"]),
+        pb.PipelineRequest(id=11, kinds=bytes([RETRIEVE]), keys=[b"unknown"]),
         **settings,
     )  # fmt: skip
     large = heard[10]
 
     assert bytes([OK, *[OK] * 4, *[RESOURCE_EXHAUSTED] * 2, OK]) == large.statuses
     assert [MEGABYTE] * 4 == [len(value) for value in large.values]
-    assert large.detail.startswith("the values read make a reply over gRPC's limit")
+    assert large.detail.startswith("the values read exceed gRPC's limit")
     assert {0, 1, 2, 3, 4, 5, 10, 11} == set(heard)
 
 
-def test_a_client_of_another_make_that_sends_too_much_is_told_and_nobody_else_suffers(own_server):
+def test_a_foreign_client_that_sends_too_much_is_refused_and_no_other_call_suffers(own_server):
     """What it had sent before is answered; then its stream ends, and only its stream."""
     server = own_server(read_delay_s=0.0, write_delay_s=0.0)
     answered = threading.Event()
@@ -123,7 +121,7 @@ def test_a_run_whose_requests_are_too_large_says_which_batch_would_do(own_server
     large = workload.crud(
         mix={"create": 1}, value_bytes_mean=MEGABYTE, key_bytes_mean=8, sizes="fixed"
     )
-    with pytest.raises(load.RunFailed, match="of this size, 4 fit into one") as failed:
+    with pytest.raises(RunFailed, match="of this size, 4 fit into one") as failed:
         load.run(pipelined, server, large, in_flight=2, calls=60, batch=6)
     passed = load.run(pipelined, server, large, in_flight=2, calls=12, batch=4)
 

@@ -1,6 +1,7 @@
-"""One lock against a lock for each key, by every strategy, told by where the calls waited."""
+"""One lock against a lock for each key, by every strategy, seen in where the calls waited."""
 
 import pytest
+from tables import for_each
 
 from kvstore.client import load, strategies, workload
 from kvstore.client.strategies import STRATEGIES
@@ -11,13 +12,11 @@ DISK_S = 0.010
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "strategy", [s for s in STRATEGIES if s is not strategies.blocking], ids=lambda s: s.__name__
-)
+@for_each("strategy", [s for s in STRATEGIES if s is not strategies.blocking])
 def test_one_lock_serves_one_at_a_time_and_locks_of_keys_do_not(strategy, locked_servers):
     """Twelve in flight: behind one lock the middle call waits for many others, else for none.
 
-    Medians, because a machine that stands still holds up some calls, and not the middle one.
+    Medians, because a machine that stalls delays some calls, but not the median.
     """
     runs = {
         locking: load.run(strategy, server, SMALL, in_flight=12, calls=24)

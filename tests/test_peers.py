@@ -70,8 +70,8 @@ def counted(quick_server) -> Callable[[], dict[str, int]]:
         status = server_status_pb2_grpc.ServerStatusServiceStub(channel)
 
         def now() -> dict[str, int]:
-            asked = server_status_pb2.GetServerStatusRequest()
-            return dict(status.GetServerStatus(asked, timeout=10).operations)
+            requested = server_status_pb2.GetServerStatusRequest()
+            return dict(status.GetServerStatus(requested, timeout=10).operations)
 
         before = now()
         yield lambda: {
@@ -177,7 +177,7 @@ def test_grpcurl_talks_on_the_stream(grpcurl, quick_server):
 
 
 @pytest.mark.parametrize("service", ["", "kvstore.v1.KeyValueService"])
-def test_grpcurl_is_told_that_the_server_is_well(service, grpcurl, quick_server):
+def test_grpcurl_sees_that_the_server_is_healthy(service, grpcurl, quick_server):
     shown = grpcurl(
         "-plaintext", "-d", json.dumps({"service": service}), quick_server.address,
         "grpc.health.v1.Health/Check",

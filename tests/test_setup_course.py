@@ -43,7 +43,7 @@ def course(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 class Started:
-    """Stands in for starting programs: makes what `venv` makes, and notes what pip was told."""
+    """Stands in for starting programs: makes what `venv` makes, and keeps the arguments of pip."""
 
     def __init__(self, course: ModuleType) -> None:
         self.course = course
@@ -51,7 +51,9 @@ class Started:
         self.installs: list[Sequence[str]] = []
         self.pip: Call = lambda: 0
 
-    def __call__(self, command: Sequence[str], **_settings: object) -> int:
+    def __call__(
+        self, command: Sequence[str], *, env: dict[str, str] | None = None, **_: object
+    ) -> int:
         if command[1:3] == ["-m", "venv"]:
             self.venvs += 1
             python = self.course.python_of(Path(command[3]))
@@ -60,6 +62,8 @@ class Started:
             (Path(command[3]) / "pyvenv.cfg").touch()
             return 0
         assert command[1:4] == ["-m", "pip", "install"]
+        assert env is not None
+        assert env["PIP_USER"] == "0", "a user's pip.conf may say otherwise"
         self.installs.append(command)
         return self.pip()
 
@@ -92,11 +96,10 @@ def test_an_unknown_command_is_named_and_refused(course, capsys):
     assert "'labb'" in capsys.readouterr().err
 
 
-def test_an_old_python_can_read_the_file_as_far_as_the_message():
+def test_an_old_python_reads_the_file_and_says_what_to_install(
+    course, started, capsys, monkeypatch
+):
     ast.parse((ROOT / "course.py").read_text(encoding="utf-8"), feature_version=(3, 8))
-
-
-def test_an_old_python_is_told_what_to_install(course, started, capsys, monkeypatch):
     monkeypatch.setattr(sys, "version_info", (3, 8, 18))
 
     assert course.main(["lab"]) == 1
@@ -107,79 +110,62 @@ def test_an_old_python_is_told_what_to_install(course, started, capsys, monkeypa
     assert started.venvs == 0
 
 
-@pytest.mark.parametrize("module", ["venv", "ensurepip"])
-def test_a_python_that_cannot_make_environments_is_told_what_to_install(
-    module, course, started, capsys, monkeypatch
+def test_a_python_that_cannot_make_environments_says_what_to_install(
+    course, started, capsys, monkeypatch
 ):
-    """Debian ships Python without these; the message has to name its package."""
-    monkeypatch.setitem(sys.modules, module, None)
+    """Debian ships Python without these modules; the message has to name its package."""
+    for module in ("venv", "ensurepip"):
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, module, None)
 
-    assert course.main(["test"]) == 1
+            assert course.main(["test"]) == 1
 
-    said = capsys.readouterr().err
-    assert f"no module {module}" in said
-    assert "sudo apt install python3-venv" in said
+        said = capsys.readouterr().err
+        assert f"no module {module}" in said
+        assert "sudo apt install python3-venv" in said
     assert not course.VENV.exists()
 
-
-def test_a_failing_venv_ends_with_the_same_advice(course, capsys, monkeypatch):
-    """Some systems have both modules and still lack the wheels that ensurepip needs."""
+    # Some systems have both modules and still lack the wheels that ensurepip needs.
     monkeypatch.setattr(course.subprocess, "call", lambda *_, **__: 1)
-
     assert course.main(["test"]) == 1
-
     assert "python3-venv" in capsys.readouterr().err
-
-
-def test_a_failing_pip_says_what_to_do(course, started, capsys):
-    started.pip = lambda: 1
-
-    assert course.main(["lab"]) == 1
-
-    assert "connect to the internet" in capsys.readouterr().err
 
 
 # ---- when .venv is made --------------------------------------------------------------------
 
 
-def test_the_install_is_editable_and_held_to_the_tested_versions(course, started):
-    course.course_python()
+def test_the_install_is_editable_done_once_and_held_to_the_tested_versions(course, started):
+    first = course.course_python()
+    second = course.course_python()
 
+    assert first == second == course.python_of(course.VENV)
+    assert started.venvs == 1
     (command,) = started.installs
     assert command[0] == str(course.python_of(course.VENV))
     assert command[-4:] == ["-c", "constraints.txt", "-e", ".[dev]"]
 
 
-def test_a_second_time_nothing_is_installed(course, started):
-    first = course.course_python()
-    second = course.course_python()
-
-    assert first == second == course.python_of(course.VENV)
-    assert (started.venvs, len(started.installs)) == (1, 1)
-
-
-@pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt"])
-def test_a_changed_requirement_is_installed_over_the_old_ones(name, course, started):
+def test_a_changed_requirement_is_installed_over_the_old_ones(course, started):
     course.course_python()
-    with (course.ROOT / name).open("a") as file:
-        file.write("# changed\n")
+    for installs, name in enumerate(("pyproject.toml", "constraints.txt"), 2):
+        with (course.ROOT / name).open("a") as file:
+            file.write("# changed\n")
 
-    course.course_python()
-    course.course_python()
+        course.course_python()
+        course.course_python()
 
-    assert (started.venvs, len(started.installs)) == (1, 2)
+        assert (started.venvs, len(started.installs)) == (1, installs), name
 
 
-@pytest.mark.parametrize("pip", [stop, lambda: 1], ids=["Ctrl-C", "error"])
-def test_an_unfinished_install_is_done_again_from_the_start(pip, course, started, capsys):
+def test_an_unfinished_install_is_done_again_from_the_start(course, started, capsys):
     """What pip left half done looks installed to it, so the folder cannot be kept."""
-    started.pip = pip
-    course.main(["test"])
-    started.pip = lambda: 0
+    for tries, (pip, status) in enumerate([(stop, 130), (lambda: 1, 1), (lambda: 0, None)], 1):
+        started.pip = pip
 
-    course.course_python()
+        assert course.course_python() if status is None else course.main(["test"]) == status
 
-    assert (started.venvs, len(started.installs)) == (2, 2)
+        assert (started.venvs, len(started.installs)) == (tries, tries)
+    assert "connect to the internet" in capsys.readouterr().err
 
 
 def test_an_unfinished_refresh_is_done_again_from_the_start(course, started):
@@ -195,35 +181,23 @@ def test_an_unfinished_refresh_is_done_again_from_the_start(course, started):
     assert started.venvs == 2
 
 
-def test_another_python_makes_its_own_environment(course, started, monkeypatch):
+def test_an_environment_that_no_longer_fits_is_made_again(course, started, monkeypatch):
+    """Its Python went away, another Python runs, or the checkout was moved with its paths."""
+    course.python_of(course.course_python().parent.parent).unlink()
     course.course_python()
-    monkeypatch.setattr(sys.implementation, "cache_tag", "cpython-399")
-
-    course.course_python()
-
     assert started.venvs == 2
 
-
-def test_a_checkout_that_was_moved_makes_its_environment_anew(course, started, monkeypatch):
-    """Scripts and the editable install hold the old path."""
+    monkeypatch.setattr(sys.implementation, "cache_tag", "cpython-399")
     course.course_python()
+    assert started.venvs == 3
+
     moved = course.ROOT.with_name("moved")
     course.ROOT.rename(moved)
     for name, value in {"ROOT": moved, "VENV": moved / ".venv", "LOCK": moved / ".lock"}.items():
         monkeypatch.setattr(course, name, value)
     monkeypatch.setattr(course, "STAMP", moved / ".venv" / course.STAMP.name)
-
     course.course_python()
-
-    assert started.venvs == 2
-
-
-def test_a_python_that_went_away_is_noticed(course, started):
-    course.python_of(course.course_python().parent.parent).unlink()
-
-    course.course_python()
-
-    assert started.venvs == 2
+    assert started.venvs == 4
 
 
 def test_a_folder_that_is_no_environment_is_not_deleted(course, started, capsys):
@@ -274,16 +248,17 @@ def probes(course: ModuleType, monkeypatch: pytest.MonkeyPatch) -> dict[Path, li
     return lacking
 
 
-@pytest.mark.parametrize("variable", ["VIRTUAL_ENV", "CONDA_PREFIX"])
 def test_an_active_environment_that_will_do_is_used(
-    variable, course, started, probes, tmp_path, monkeypatch, capsys
+    course, started, probes, tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setenv(variable, str(tmp_path / "mine"))
     probes[tmp_path / "mine"] = []
+    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        with monkeypatch.context() as patch:
+            patch.setenv(variable, str(tmp_path / "mine"))
 
-    assert course.course_python() == course.python_of(tmp_path / "mine")
+            assert course.course_python() == course.python_of(tmp_path / "mine"), variable
 
-    assert f"using the active environment {tmp_path / 'mine'}" in capsys.readouterr().err
+        assert f"using the active environment {tmp_path / 'mine'}" in capsys.readouterr().err
     assert started.venvs == 0
 
 
@@ -303,7 +278,7 @@ def test_an_active_environment_that_will_not_do_is_left_alone(
 def test_the_environment_that_runs_comes_before_the_one_that_is_named(
     course, started, probes, tmp_path, monkeypatch
 ):
-    """Who writes /some/venv/bin/python course.py means that one."""
+    """A learner who types /some/venv/bin/python course.py means this environment."""
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "running"))
     monkeypatch.setenv("CONDA_PREFIX", str(tmp_path / "named"))
     probes[tmp_path / "running"] = []
@@ -322,13 +297,10 @@ def test_an_activated_dot_venv_is_still_kept_up_to_date(course, started, probes,
     assert len(started.installs) == 1
 
 
-def test_an_environment_whose_python_is_gone_is_missing_everything(course, tmp_path):
+def test_a_probe_that_breaks_is_not_taken_for_an_answer(course, tmp_path):
     (problem,) = course.what_is_missing(tmp_path / "bin" / "python")
-
     assert "does not start" in problem
 
-
-def test_a_probe_that_breaks_is_not_taken_for_an_answer(course):
     (course.ROOT / "tools" / "satisfied.py").write_text("raise SystemExit('boom')")
 
     assert course.what_is_missing(Path(sys.executable)) == ["boom"]
@@ -339,7 +311,7 @@ def test_a_probe_that_breaks_is_not_taken_for_an_answer(course):
 
 @pytest.fixture
 def handed(course: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], dict]]:
-    """The commands that course.py became, with what they were told through the environment."""
+    """The commands that course.py became, with the environment variables they got."""
     seen: list[tuple[list[str], dict]] = []
     monkeypatch.setattr(course, "course_python", lambda: Path("python"))
     monkeypatch.setattr(
@@ -359,86 +331,62 @@ def test_test_runs_the_slow_tests_too_and_in_fast_mode(course, handed):
     assert environment == {"COURSE_MODE": "fast"}
 
 
-@pytest.mark.parametrize(("cores", "processes"), [(None, 1), (1, 1), (2, 2), (4, 4), (64, 4)])
-def test_tests_run_side_by_side_as_far_as_there_are_cores(
-    course, handed, monkeypatch, cores, processes
-):
-    monkeypatch.setattr(course.os, "cpu_count", lambda: cores)
+def test_tests_run_side_by_side_as_far_as_there_are_cores(course, handed, monkeypatch):
+    expected = {None: "1", 1: "1", 2: "2", 4: "4", 64: "4"}
+    for cores in expected:
+        monkeypatch.setattr(course.os, "cpu_count", lambda cores=cores: cores)
+        course.main(["test"])
 
-    course.main(["test"])
-
-    command, _ = handed[0]
-    assert command[4:6] == ["-n", str(processes)]
-
-
-def test_an_own_choice_of_tests_comes_last_and_so_wins(course, handed):
-    course.main(["test", "-m", "slow"])
-
-    assert handed[0][0][-2:] == ["-m", "slow"]
+    used = [command[4:6] for command, _ in handed]
+    assert dict(zip(expected, used, strict=True)) == {
+        cores: ["-n", processes] for cores, processes in expected.items()
+    }
 
 
-def test_run_and_bench_pass_on_what_they_are_told(course, handed):
+def test_run_and_bench_pass_on_their_arguments(course, handed):
     course.main(["run", "--full", "01_blocking"])
     course.main(["bench", "3"])
 
     assert [command[1:] for command, _ in handed] == [
-        ["kvstore.course.execute", "--full", "01_blocking"],
+        ["kvstore.course.run_notebooks", "--full", "01_blocking"],
         ["benchmarks", "3"],
     ]
 
 
-@pytest.mark.parametrize("user", [0, 1000])
-def test_only_root_is_allowed_root(user, course, handed, monkeypatch):
-    monkeypatch.setattr(os, "geteuid", lambda: user, raising=False)
+def test_the_lab_is_started_with_these_options(course, handed, monkeypatch):
+    """Only root needs --allow-root; three of the others keep the lab from using the internet."""
+    for user in (0, 1000):
+        monkeypatch.setattr(os, "geteuid", lambda user=user: user, raising=False)
+        course.main(["lab", "--port", "8899", "--no-browser"])
 
-    course.main(["lab"])
-
-    assert ("--allow-root" in handed[0][0]) == (user == 0)
-
-
-def test_the_lab_asks_the_internet_for_nothing(course, handed):
-    """Each of these would, and would trouble the learner with what it found or did not."""
-    course.main(["lab"])
-
+    assert ["--allow-root" in command for command, _ in handed] == [True, False]
     assert {
         "--LabApp.news_url=None",
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
         "--LabApp.extension_manager=readonly",
+        "--ServerApp.port=8899",
+        "--ServerApp.port_retries=0",
+        "--no-browser",
     } <= set(handed[0][0])
 
 
-def test_a_port_that_was_asked_for_is_taken_or_refused(course, handed):
-    course.main(["lab", "--port", "8899", "--no-browser"])
+def test_check_does_every_step_and_fails_if_one_did(course, capsys, monkeypatch):
+    tools = ["tools/generated.py", "tools/notebooks.py", "tools/english.py", "mypy", "format"]
+    results = {}
+    for failing in [*tools, "no step"]:
+        steps: list[Sequence[str]] = []
 
-    assert {"--ServerApp.port=8899", "--ServerApp.port_retries=0", "--no-browser"} <= set(
-        handed[0][0]
-    )
+        def call(command: Sequence[str], failing=failing, steps=steps, **_: object) -> int:
+            steps.append(command)
+            return int(failing in command)
 
+        monkeypatch.setattr(course, "course_python", lambda: Path("python"))
+        monkeypatch.setattr(course.subprocess, "call", call)
+        status = course.main(["check"])
+        last = capsys.readouterr().err.splitlines()[-1]
+        results[failing] = (status, len(steps), last.startswith("course.py: failed: "))
 
-@pytest.mark.parametrize("failing", ["ruff", "mypy", "tools/generated.py", "tools/notebooks.py"])
-def test_check_does_every_step_and_fails_if_one_did(failing, course, capsys, monkeypatch):
-    steps = []
-
-    def call(command: Sequence[str], **_settings: object) -> int:
-        steps.append(command)
-        return int(failing in command)
-
-    monkeypatch.setattr(course, "course_python", lambda: Path("python"))
-    monkeypatch.setattr(course.subprocess, "call", call)
-
-    assert course.main(["check"]) == 1
-
-    assert len(steps) == 5
-    assert "course.py: failed: " in capsys.readouterr().err
-
-
-def test_check_is_content_when_every_step_is(course, monkeypatch, capsys):
-    monkeypatch.setattr(course, "course_python", lambda: Path("python"))
-    monkeypatch.setattr(course.subprocess, "call", lambda *_, **__: 0)
-
-    assert course.main(["check", "--fix"]) == 0
-
-    assert "all checks passed" in capsys.readouterr().err
+    assert results == {**dict.fromkeys(tools, (1, 6, True)), "no step": (0, 6, False)}
 
 
 def test_the_active_environment_really_runs_the_tests(checkout, tmp_path):

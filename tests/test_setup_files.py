@@ -1,7 +1,10 @@
 """What must agree: requirements in three files, commands in the pages, CI and course.py."""
 
+import os
 import re
 import shlex
+import shutil
+import subprocess
 import sys
 import tomllib
 from importlib.metadata import PackageNotFoundError, distributions, version
@@ -15,7 +18,8 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 import course
-from kvstore.course import execute
+from kvstore.course import run_notebooks
+from tools import lesson_size
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -44,15 +48,12 @@ def conda() -> dict:
     return yaml.safe_load(read("environment.yml"))
 
 
-def test_conda_is_asked_for_the_same_names_and_floors(conda):
-    """Nobody can solve it here, so at least it may not drift."""
-    asked = {entry for entry in conda["dependencies"] if isinstance(entry, str)}
-
+def test_conda_gets_the_same_names_and_floors_from_conda_forge_alone(conda):
+    """The tests cannot run conda, so the file must at least agree with pyproject.toml."""
+    listed = {entry for entry in conda["dependencies"] if isinstance(entry, str)}
     wanted = {f"{CONDA_NAMES.get(each.name, each.name)}{each.specifier}" for each in REQUIRED}
-    assert asked - {"pip"} == wanted | {f"python{PROJECT['requires-python']}"}
 
-
-def test_conda_uses_only_conda_forge_and_installs_the_checkout(conda):
+    assert listed - {"pip"} == wanted | {f"python{PROJECT['requires-python']}"}
     assert conda["channels"] == ["conda-forge"]
     assert conda["name"] == PROJECT["name"]
     assert conda["dependencies"][-1] == {"pip": ["-e ."]}
@@ -64,35 +65,44 @@ def pins() -> dict[str, Requirement]:
     return {canonicalize_name(each.name): each for each in pinned}
 
 
-@pytest.mark.parametrize("required", REQUIRED, ids=str)
-def test_the_tested_version_is_held_and_meets_the_floor(required):
-    (pin,) = pins()[canonicalize_name(required.name)].specifier
+def test_each_tested_version_is_held_and_meets_the_floor():
+    tested = {name: {each.version for each in pin.specifier} for name, pin in pins().items()}
+    missed = [
+        f"{required}: {versions}"
+        for required in REQUIRED
+        if len(versions := tested.get(canonicalize_name(required.name), set())) != 1
+        or not required.specifier.contains(*versions)
+    ]
 
-    assert required.specifier.contains(pin.version)
+    assert missed == []
 
 
-def test_constraints_are_exact_versions_and_nothing_else():
+def test_constraints_are_exact_versions_sorted_and_nothing_else():
     """No address of an index, no option: the file has to work wherever it is read."""
-    for line in lines("constraints.txt"):
-        assert re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+", line), line
+    found = lines("constraints.txt")
+    names = [canonicalize_name(Requirement(line).name) for line in found]
 
-
-def test_constraints_are_sorted_and_name_nothing_twice():
-    names = [canonicalize_name(Requirement(line).name) for line in lines("constraints.txt")]
-
+    assert [x for x in found if not re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+", x)] == []
     assert names == sorted(set(names))
 
 
-@pytest.mark.parametrize("required", REQUIRED, ids=str)
-def test_what_runs_here_meets_the_floor(required):
-    if required.marker and not required.marker.evaluate():
-        return
+def installed(required: Requirement) -> str:
     try:
-        found = version(required.name)
+        return version(required.name)
     except PackageNotFoundError:
-        pytest.fail(f"{required.name} is not installed: python3 course.py test installs it")
+        return "0: python3 course.py test installs it"
 
-    assert required.specifier.contains(found, prereleases=True)
+
+def test_what_runs_here_meets_the_floors():
+    needed = [each for each in REQUIRED if not each.marker or each.marker.evaluate()]
+    found = {str(each): installed(each).split(":") for each in needed}
+    missed = {
+        str(each): found[str(each)]
+        for each in needed
+        if not each.specifier.contains(found[str(each)][0], prereleases=True)
+    }
+
+    assert missed == {}
 
 
 def test_the_tested_versions_allow_the_very_first_of_the_oldest_python():
@@ -132,7 +142,7 @@ def commands_in(name: str) -> list[str]:
 
 
 COURSE_COMMANDS = [
-    pytest.param(command, id=f"{name}: {command}")
+    command
     for name in ("README.md", "CONTRIBUTING.md", "docs/teaching.md")
     for command in commands_in(name)
     if "course.py" in command
@@ -144,29 +154,30 @@ def test_readme_leads_with_the_two_commands():
     assert commands_in("README.md")[:2] == ["python3 course.py lab", "python3 course.py test"]
 
 
-@pytest.mark.parametrize("command", COURSE_COMMANDS)
-def test_every_command_that_is_documented_is_understood(command, monkeypatch, capsys):
+def test_every_command_that_is_documented_is_understood(monkeypatch, tmp_path, capsys):
     """Typed as it stands, down to the notebooks it names; only the last step is left out."""
-    handed = []
+    handed: list[object] = []
+    monkeypatch.setattr(course, "MINE", tmp_path / "my_lessons")
     monkeypatch.setattr(course, "course_python", lambda: Path(sys.executable))
     monkeypatch.setattr(course, "hand_over", lambda _python, what, _extra=None: handed.append(what))
     monkeypatch.setattr(course.subprocess, "call", lambda what, **_settings: handed.append(what))
-    python, program, *arguments = shlex.split(command)
+    monkeypatch.setenv("COURSE_MODE", "class")  # restored afterwards, whatever main sets
+    monkeypatch.setattr(run_notebooks, "run_all", lambda paths, **_: len(paths))
 
-    course.main(arguments)
+    def understood(command: str) -> bool:
+        handed.clear()
+        python, program, *arguments = shlex.split(command)
+        try:
+            status = course.main(arguments)
+            notebooks = run_notebooks.main(arguments[1:]) if arguments[0] == "run" else 1
+        except SystemExit:
+            return False
+        done = bool(handed) or (arguments[0] == "fresh" and status == 0)
+        return (python, program) == ("python3", "course.py") and done and notebooks >= 1
 
-    assert (python, program) == ("python3", "course.py")
-    assert handed
-    if arguments[0] == "run":
-        monkeypatch.setenv("COURSE_MODE", "class")  # restored afterwards, whatever main sets
-        monkeypatch.setattr(execute, "run_all", lambda paths, **_: len(paths))
-        assert execute.main(arguments[1:]) >= 1
-
-
-def test_every_command_is_documented():
-    documented = {command.split()[2] for param in COURSE_COMMANDS for command in param.values}
-
-    assert documented == set(course.COMMANDS)
+    assert [command for command in COURSE_COMMANDS if not understood(command)] == []
+    assert not understood("python3 course.py lab --no-such-option")
+    assert {command.split()[2] for command in COURSE_COMMANDS} == set(course.COMMANDS)
 
 
 def test_ci_calls_the_commands_of_the_readme_and_no_others():
@@ -184,12 +195,30 @@ def test_ci_can_be_run_as_it_is():
     assert read(".ci/run").startswith("#!/usr/bin/env bash\n")
 
 
-def test_the_first_page_is_there():
-    assert (ROOT / "notebooks" / course.FIRST_PAGE).is_file()
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_ci_goes_on_without_another_python(tmp_path):
+    """pyenv puts a `python3.13` on PATH that only fails when this version is not chosen."""
+    (tmp_path / "python3.99").write_text("#!/bin/sh\nexit 127\n")
+    (tmp_path / "python3.99").chmod(0o755)
+    part = (
+        re.search(r"^note\(\).*?\n", read(".ci/run"), re.M),
+        re.search(r"^others=.*?(?=^# ----)", read(".ci/run"), re.M | re.S),
+    )
+    script = "set -euo pipefail\n" + "".join(found.group() for found in part if found)
+    for other in ("3.98", "3.99"):  # none, and one that fails
+        ended = subprocess.run(
+            ["bash", "-c", f"{script}fast_tests_on {other}"], capture_output=True, text=True,
+            timeout=60, env={**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
+        )  # fmt: skip
+
+        assert (0, "") == (ended.returncode, ended.stderr)
+        assert f"no Python {other} here" in ended.stdout
 
 
 def minutes_of(notebook: Path) -> int:
-    """What the table of sections at the start of a lesson adds up to."""
+    """What the table of sections at the start of a lesson adds up to, or the lesson says."""
+    if notebook.stem not in lesson_size.FIRST_EDITION:
+        return lesson_size.Lesson(notebook).stated_minutes
     cells = nbformat.read(notebook, as_version=4).cells
     table = next(
         cell.source for cell in cells if re.search(r"^\| (section|part) ", cell.source, re.M)
@@ -200,9 +229,9 @@ def minutes_of(notebook: Path) -> int:
 def test_the_page_for_teachers_has_the_minutes_of_each_lesson():
     here = {each.stem: minutes_of(each) for each in sorted((ROOT / "notebooks").glob("*.ipynb"))}
     page = read("docs/teaching.md")
-    told = {name: int(n) for name, n in re.findall(r"^\| `(\d\d_\w+)` \| (\d+) \|", page, re.M)}
+    listed = {name: int(n) for name, n in re.findall(r"^\| `(\d\d_\w+)` \| (\d+) \|", page, re.M)}
 
-    assert told == here, f"the rows of docs/teaching.md begin with {here}"
+    assert listed == here, f"the rows of docs/teaching.md begin with {here}"
     by_number = {name[:2]: minutes for name, minutes in here.items()}
     plans = re.findall(r"^\| [^|]+ \| (\d\d(?:, \d\d)+) \| (\d+) \|$", page, re.M)
     assert len(plans) >= 3
@@ -214,7 +243,10 @@ def needs_of(notebook: Path) -> list[str]:
     """The lessons that a lesson names under "You need"."""
     cells = nbformat.read(notebook, as_version=4).cells
     text = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
-    (paragraph,) = re.findall(r"\*\*You need\*\*.*?(?=\n\n|\Z)", text, flags=re.S)
+    text = re.sub(r"\]\([^)]*\)|This lesson takes about \d+ minutes", "", text)
+    text = re.sub(r"This lesson takes \d+ minutes", "", text)
+    need = r"(?:\*\*You need\*\*|^You need).*?(?=\n\n|\Z)"
+    (paragraph,) = re.findall(need, text, flags=re.S | re.M)
     return sorted(set(re.findall(r"\b(\d\d)\b", paragraph)))
 
 
@@ -237,15 +269,34 @@ def test_the_page_for_teachers_takes_lessons_in_an_order_they_allow():
 
 
 def test_the_readme_lists_the_lessons_that_are_there():
+    assert (ROOT / "notebooks" / course.FIRST_PAGE).is_file()
     listed = re.findall(r"^\| `(\d\d_\w+)` \|", read("README.md"), flags=re.M)
 
     assert listed == sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
 
 
-@pytest.mark.parametrize(
-    "page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/teaching.md"]
-)
-def test_links_to_files_lead_somewhere(page):
-    targets = re.findall(r"\]\((?!https?:)([^)#]+)", read(page))
+def test_links_to_files_lead_somewhere():
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    targets = [
+        (page, target)
+        for page in pages
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8"))
+    ]
 
-    assert [target for target in targets if not (ROOT / target).exists()] == []
+    assert len(targets) > 10
+    assert [f"{page}: {to}" for page, to in targets if not (page.parent / to).exists()] == []
+
+
+def test_the_files_and_names_that_contributing_lists_exist():
+    """In the rows of "Where things go"; `NAMES` of a row stand in one of its files."""
+    rows = re.findall(r"^\| an? .*$", read("CONTRIBUTING.md"), re.M)
+    missing = []
+    for row in rows:
+        files = re.findall(r"`((?:kvstore|benchmarks|tests|notebooks|proto)/[\w/.]*)`", row)
+        missing += [name for name in files if not (ROOT / name).exists()]
+        text = "".join(read(name) for name in files if name.endswith(".py"))
+        names = re.findall(r"`(_?[A-Z][A-Za-z_]+)`", row) if text else []
+        missing += [f"{name} in {files}" for name in names if not re.search(rf"\b{name}\b", text)]
+
+    assert len(rows) >= 12
+    assert missing == []

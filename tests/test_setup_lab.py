@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from labs import LAB
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -22,13 +23,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process"),
 ]
-
-# Become JupyterLab as `course.py lab` does, in the environment that runs the tests.
-PROGRAM = """
-import course, pathlib, sys
-course.course_python = lambda: pathlib.Path(sys.executable)
-sys.exit(course.main(["lab", "--no-browser"]))
-"""
 
 
 class Lab:
@@ -89,7 +83,7 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
     terminal, keyboard = os.openpty()  # on a terminal JupyterLab would ask whether Ctrl-C is meant
     with log.open("w") as out:
         process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM],
+            [sys.executable, "-c", LAB, "--no-browser"],
             cwd=place,
             env={**os.environ, **homes},
             stdin=keyboard,

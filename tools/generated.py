@@ -1,9 +1,9 @@
-"""Write `kvstore/v1` from `proto/`, or with `--check` say whether it still says the same.
+"""Generate `kvstore/v1` from `proto/`, or with `--check` compare the two.
 
-Written with an old generator on purpose: generated code refuses a protobuf or grpcio that is older
-than its generator, so the generator's version is the floor in pyproject.toml. The environment
-holds a newer one. For writing, the old one is therefore fetched into a temporary folder; checking
-uses the newer one and compares what both understood, not the bytes they wrote.
+An old generator is used on purpose: generated code refuses a protobuf or grpcio older than its
+generator, so the version of the generator is the floor in pyproject.toml. The environment has a
+newer one. Generating therefore installs the old generator into a temporary folder. Checking uses
+the newer one and compares descriptors, not bytes.
 """
 
 import argparse
@@ -24,7 +24,7 @@ Call = tuple[str, str]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write or check; the exit status of a check is 1 when something is stale."""
+    """Generate or check; the exit status of a check is 1 if a file is stale."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--check", action="store_true", help="compare only, write nothing")
     if not parser.parse_args(arguments).check:
@@ -36,28 +36,28 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def write(target: Path) -> int:
-    """Write the code for every file of `proto/` below `target`, with the old generator."""
+    """Generate the code for every file of `proto/` below `target`, with the old generator."""
     with tempfile.TemporaryDirectory() as folder:
         pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--quiet"]
-        # The folder is apart from the environment: what would conflict in it, does not here.
+        # Packages in this folder cannot conflict with those of the environment.
         fetched = subprocess.call([*pip, "--no-warn-conflicts", "--target", folder, GENERATOR])
         if fetched:
-            print(f"could not fetch {GENERATOR}: writing needs the internet")
+            print(f"could not install {GENERATOR}: generating needs the internet")
             return fetched
         outputs = [f"--{kind}_out={target}" for kind in ("python", "pyi", "grpc_python")]
         files = [str(path) for path in sources(ROOT / "proto")]
         protoc = [sys.executable, "-m", "grpc_tools.protoc", "-I", str(ROOT / "proto")]
-        settings = {**os.environ, "PYTHONPATH": folder}  # before what is installed
+        settings = {**os.environ, "PYTHONPATH": folder}  # takes precedence over installed packages
         return subprocess.call([*protoc, *outputs, *files], env=settings)
 
 
 def sources(proto: Path) -> list[Path]:
-    """The files of the contract, in a stable order."""
+    """Return the files of the contract, in a stable order."""
     return sorted(proto.rglob("*.proto"))
 
 
 def differences(proto: Path) -> Iterator[str]:
-    """What of the code in `kvstore/v1` no longer says what the contract in `proto` says."""
+    """Yield the differences between the code in `kvstore/v1` and the contract in `proto`."""
     for name, wanted in compiled(proto).items():
         module = name.removesuffix(".proto").replace("/", ".")
         try:
@@ -67,13 +67,13 @@ def differences(proto: Path) -> Iterator[str]:
             yield f"{name}: no code was written from it ({error})"
             continue
         if messages.DESCRIPTOR.serialized_pb != wanted.SerializeToString(deterministic=True):
-            yield f"{name}: {module}_pb2 says something else"
+            yield f"{name}: {module}_pb2 differs from the contract"
         if calls_of(calls, wanted) != calls_wanted(wanted):
-            yield f"{name}: {module}_pb2_grpc has other methods"
+            yield f"{name}: {module}_pb2_grpc has other methods than the contract"
 
 
 def compiled(proto: Path) -> dict[str, FileDescriptorProto]:
-    """What the installed compiler understands of each file, by its name in the contract."""
+    """Return the descriptor of each file from the installed compiler, by file name."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "contract.bin")
         protoc = [sys.executable, "-m", "grpc_tools.protoc", "-I", str(proto)]
@@ -84,7 +84,7 @@ def compiled(proto: Path) -> dict[str, FileDescriptorProto]:
 
 
 def without_json_names(file: FileDescriptorProto) -> FileDescriptorProto:
-    """The same file as generated code holds it: the compiler adds the usual names for JSON."""
+    """Return the descriptor as in generated code: without the compiler's default JSON names."""
     waiting = list(file.message_type)
     while waiting:
         message = waiting.pop()
@@ -97,7 +97,7 @@ def without_json_names(file: FileDescriptorProto) -> FileDescriptorProto:
 
 
 class _Channel:
-    """Stands in for a gRPC channel and notes which methods a stub asks it for."""
+    """A fake gRPC channel that records the methods of a stub."""
 
     def __init__(self) -> None:
         self.calls: set[Call] = set()
@@ -107,7 +107,7 @@ class _Channel:
 
 
 def calls_of(module: object, file: FileDescriptorProto) -> set[Call]:
-    """The methods that the stubs of a generated module call."""
+    """Return the methods that the stubs of a generated module call."""
     channel = _Channel()
     for service in file.service:
         getattr(module, f"{service.name}Stub", lambda _channel: None)(channel)
@@ -115,7 +115,7 @@ def calls_of(module: object, file: FileDescriptorProto) -> set[Call]:
 
 
 def calls_wanted(file: FileDescriptorProto) -> set[Call]:
-    """The methods that the contract promises."""
+    """Return the methods in the contract."""
     side = {False: "unary", True: "stream"}
     return {
         (

@@ -1,8 +1,8 @@
-"""Say which notebooks are not as they are to be committed, or with `--fix` put them right.
+"""Check that notebooks are ready to be committed; `--fix` corrects them.
 
-As committed, a notebook is valid, carries no outputs, no execution counts and none of what an
-editor leaves in the metadata, has an id for each cell that stays when the notebook is saved, and
-is laid out in one way. So a change of a lesson shows in a diff as that change and nothing else.
+A committed notebook is valid and has no outputs, no execution counts and no metadata of an editor.
+Each cell has an id that remains when the notebook is saved, and the JSON has one format. A diff
+then shows only the change of the lesson.
 """
 
 import argparse
@@ -18,18 +18,21 @@ import nbformat
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 KEPT_OF_CELLS = ("tags", "jupyter", "slideshow", "editable", "deletable")
-"""Metadata that says what a cell is, not how it was last run or looked at."""
+"""Metadata that describe a cell, and not how it was last run or viewed."""
 
 Notebook = dict[str, Any]
 
 
 def main(arguments: Sequence[str], folder: Path = FOLDER) -> int:
-    """Check or fix all notebooks; the exit status is 1 when something is or stays amiss."""
+    """Check or fix all notebooks; the exit status is 1 if a problem remains."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--fix", action="store_true", help="strip, name and lay out")
+    parser.add_argument(
+        "--fix", action="store_true", help="remove outputs and metadata, add ids, format"
+    )
     look = fixed if parser.parse_args(arguments).fix else checked
+    paths = [path for path in sorted(folder.rglob("*.ipynb")) if path.parent.name[:1] != "."]
     problems = [
-        f"{path.name}: {each}" for path in sorted(folder.glob("*.ipynb")) for each in look(path)
+        f"{path.relative_to(folder).as_posix()}: {each}" for path in paths for each in look(path)
     ]
     for problem in problems:
         print(problem)
@@ -37,24 +40,24 @@ def main(arguments: Sequence[str], folder: Path = FOLDER) -> int:
 
 
 def checked(path: Path) -> list[str]:
-    """What is wrong with one notebook."""
-    return list(amiss(path.read_text(encoding="utf-8")))
+    """Return the problems of one notebook."""
+    return list(problems_of(path.read_text(encoding="utf-8")))
 
 
 def fixed(path: Path) -> list[str]:
-    """Put one notebook right in place; what is left amiss, a person has to look at."""
+    """Fix one notebook in place and return the problems that remain for a person to solve."""
     text = path.read_text(encoding="utf-8")
     try:
-        tidy = laid_out(stripped(json.loads(text)))
+        tidy = formatted(stripped(json.loads(text)))
     except (ValueError, KeyError, TypeError, AttributeError):
-        return list(amiss(text))
+        return list(problems_of(text))
     if tidy != text:
         path.write_text(tidy, encoding="utf-8", newline="\n")
-    return list(amiss(tidy))
+    return list(problems_of(tidy))
 
 
-def amiss(text: str) -> Iterator[str]:
-    """What is wrong with a notebook of this text, in words; nothing if it can be committed."""
+def problems_of(text: str) -> Iterator[str]:
+    """Yield the problems of a notebook with this text; none if it can be committed."""
     try:
         notebook = json.loads(text)
         ids = [cell.get("id") for cell in notebook["cells"]]
@@ -71,13 +74,13 @@ def amiss(text: str) -> Iterator[str]:
     if any(cell.get("outputs") or cell.get("execution_count") for cell in notebook["cells"]):
         yield "has outputs"
     elif stripped(notebook) != notebook:
-        yield "has metadata that running or looking at it left behind"
-    elif laid_out(notebook) != text:
-        yield "is laid out in another way"
+        yield "has metadata of a run or an editor"
+    elif formatted(notebook) != text:
+        yield "is not in the format of Jupyter"
 
 
 def stripped(notebook: Notebook) -> Notebook:
-    """A copy with only what a lesson needs; cells with no id get one that never changes."""
+    """Return a copy with only what a lesson needs; cells without an id get a stable one."""
     bare = copy.deepcopy(notebook)
     bare["metadata"] = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
     bare["nbformat"], bare["nbformat_minor"] = 4, 5
@@ -94,8 +97,8 @@ def stripped(notebook: Notebook) -> Notebook:
     return bare
 
 
-def laid_out(notebook: Notebook) -> str:
-    """The one text of a notebook: as Jupyter writes it."""
+def formatted(notebook: Notebook) -> str:
+    """Return the JSON of a notebook in the format of Jupyter."""
     return json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 

@@ -1,8 +1,8 @@
-"""Say what this interpreter's environment lacks for the course, one thing a line.
+"""Print what the environment of this interpreter lacks for the course, one problem a line.
 
-`course.py` runs this with the Python of an environment it did not make; no line means that it will
-do. Versions come from the installed metadata, so nothing is imported and the answer takes a
-fraction of a second.
+`course.py` runs this with the Python of an environment that it did not make. No output means that
+the environment can be used. Versions come from the installed metadata, so that no package has to be
+imported and the check takes a fraction of a second.
 """
 
 import json
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def missing() -> Iterator[str]:
-    """Every requirement of pyproject.toml that this environment does not meet."""
+    """Yield every requirement of pyproject.toml that this environment does not meet."""
     if sys.version_info < (3, 11):  # noqa: UP036 - it is the active environment that may be old
         yield f"Python 3.11 or newer (it has {sys.version.split()[0]})"
         return
@@ -30,10 +30,12 @@ def missing() -> Iterator[str]:
 
 
 def unmet(requirements: list[str]) -> Iterator[str]:
-    """The requirements that are absent here or too old."""
+    """Yield the requirements that are not installed or too old."""
     try:
         from packaging.requirements import Requirement
-    except ImportError:  # JupyterLab brings it: without it, nothing is installed yet
+    except (
+        ImportError
+    ):  # JupyterLab depends on it: without it, no package of the course is installed
         yield "the packages of the course are not installed in it"
         return
     for requirement in map(Requirement, requirements):
@@ -49,7 +51,7 @@ def unmet(requirements: list[str]) -> Iterator[str]:
 
 
 def installed_from_here(name: str) -> bool:
-    """Whether the course is installed editable from this very checkout."""
+    """Return whether the course is installed from this checkout in editable mode."""
     try:
         origin = json.loads(distribution(name).read_text("direct_url.json") or "{}")
     except PackageNotFoundError:

@@ -1,1 +1,1 @@
-"""What the course is measured beside: programs of other makes, built when they are needed."""
+"""Other programs with which the course is compared, built when they are needed."""

@@ -1,7 +1,7 @@
-"""Our server in a process of its own, or our client in this one, with a setting changed.
+"""Our server in its own process, or our client in this process, with a changed setting.
 
 `python -m benchmarks.peers.changed CHANGE ...` is `python -m kvstore.server ...` with the change.
-Only benchmarks need this: what is meant to be changed has an argument of its own.
+Only benchmarks change these settings: every setting for users has its own argument.
 """
 
 import asyncio
@@ -14,52 +14,53 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from kvstore.client import channel, client
-from kvstore.lifeline import child
 from kvstore.server import Server, ServerSettings, serve
 from kvstore.server.__main__ import main as serve_here
-from kvstore.server.process import START_S, ServerDidNotStart
+from kvstore.server.errors import ServerDidNotStart
+from kvstore.server.launch import START_S
+from kvstore.subprocesses import child
 
-ARGUMENTS = ("--asyncio", "--read-delay-s=0", "--write-delay-s=0", "--locking=per_key")
+ARGUMENTS = ("--use-asyncio", "--read-delay-s=0", "--write-delay-s=0", "--locking=per_key")
 SETTINGS = ServerSettings(
     use_asyncio=True, read_delay_s=0, write_delay_s=0, locking="per_key", settle_garbage=True
 )
-"""What the arguments come to."""
+"""The settings that these arguments give."""
 
 FACTORY, LIMITS = "event_loop_factory", "channel_options"
-"""What the modules call the two that are changed here."""
+"""The names of the two module attributes that are replaced here."""
 
 Options = Sequence[tuple[str, int]]
 LoopFactory = Callable[[], asyncio.AbstractEventLoop] | None
 
 
 class Change(NamedTuple):
-    """What is done in another way than usual."""
+    """A difference from the usual settings."""
 
     without: tuple[str, ...] = ()
     """Channel options that are left out."""
-    tried: tuple[str, int] | None = None
+    added: tuple[str, int] | None = None
     """A channel option that is set."""
     plain_loop: bool = False
     """Python's own event loop in place of uvloop's."""
     leave_garbage: bool = False
-    """The collector as Python has it."""
+    """Leave the garbage collector with the settings of Python."""
 
     def options(self, usual: Options) -> list[tuple[str, int]]:
-        """Channel options with the change."""
+        """Return the channel options with the change."""
         kept = [(name, value) for name, value in usual if name not in self.without]
-        return kept if self.tried is None else [*kept, (self.tried[0], self.tried[1])]
+        return kept if self.added is None else [*kept, (self.added[0], self.added[1])]
 
     def loop_factory(self, usual: LoopFactory) -> LoopFactory:
-        """What makes event loops with the change."""
+        """Return the factory of event loops with the change."""
         return None if self.plain_loop else usual
 
 
 @contextmanager
 def changed_client(change: Change) -> Iterator[None]:
-    """Clients of this process have the change for as long as the block lasts."""
+    """Apply the change to the clients of this process while the block lasts."""
     options = list(channel.OPTIONS)
     factory: Callable[[], LoopFactory] = getattr(client, FACTORY)
-    channel.OPTIONS[:] = change.options(options)  # in place: others hold this very list
+    channel.OPTIONS[:] = change.options(options)  # in place: others refer to this list
     setattr(client, FACTORY, lambda: change.loop_factory(factory()))
     try:
         yield
@@ -70,11 +71,11 @@ def changed_client(change: Change) -> Iterator[None]:
 
 @contextmanager
 def changed_server(change: Change) -> Iterator[Server]:
-    """A server with the change, in a process of its own. Raises `ServerDidNotStart`."""
+    """Yield a server with the change, in its own process. Raises `ServerDidNotStart`."""
     identity = secrets.token_hex(8)
     arguments = [json.dumps(change), *ARGUMENTS, "--identity", identity]
     if change.leave_garbage:
-        arguments.append("--leave-garbage")
+        arguments.append("--no-settle-garbage")
     with child("benchmarks.peers.changed", arguments) as process:
         address = process.first_line(START_S)
         if not address:
@@ -95,4 +96,4 @@ def main(arguments: Sequence[str]) -> int:
 if __name__ == "__main__":
     status = main(sys.argv[1:])
     sys.stdout.flush()
-    os._exit(status)  # as the server does: no thread of gRPC is waited for
+    os._exit(status)  # as the server does, without waiting for threads of gRPC

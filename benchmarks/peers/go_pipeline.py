@@ -1,4 +1,4 @@
-"""The pipeline of Go's standard library, built and served for as long as a block lasts."""
+"""The pipeline of Go's standard library (net/rpc), built and served while a block lasts."""
 
 import os
 import shutil
@@ -13,20 +13,20 @@ import psutil
 
 SOURCE = Path(__file__).parent / "go_net_rpc"
 BUILD_S, CALL_S = 180.0, 30.0
-"""Seconds for a build on a slow machine, and for calls beyond those that were asked for."""
+"""Seconds for a build on a slow machine, and for calls in addition to the requested duration."""
 
 
 class Calls(NamedTuple):
-    """What one run of the client did."""
+    """What one run of the client measured."""
 
     per_s: float
     client_cpu_s: float
-    """Processor seconds for each call."""
+    """CPU seconds for each call."""
     server_cpu_s: float
 
 
 class GoPipeline:
-    """A server of Go's, and a client to call it with."""
+    """A server in Go, and a client in Go that calls it."""
 
     def __init__(self, program: Path, server: "subprocess.Popen[str]") -> None:
         assert server.stdout is not None
@@ -35,21 +35,21 @@ class GoPipeline:
         self._address = server.stdout.readline().strip()
 
     def calls(self, window: int, seconds: float) -> Calls:
-        """Keep `window` calls in flight on one connection for some seconds."""
+        """Keep `window` calls in flight on one connection for `seconds`; return its figures."""
         before = self._server.cpu_times()
-        told = subprocess.run(
+        words = subprocess.run(
             [self._program, "call", self._address, str(window), str(seconds)],
             check=True, capture_output=True, text=True, timeout=seconds + CALL_S,
         ).stdout.split()  # fmt: skip
         after = self._server.cpu_times()
-        answered, took_s, cpu_s = (float(word) for word in told)
+        answered, took_s, cpu_s = (float(word) for word in words)
         server_s = after.user + after.system - before.user - before.system
         return Calls(answered / took_s, cpu_s / answered, server_s / answered)
 
 
 @contextmanager
 def go_pipeline() -> Iterator[GoPipeline | None]:
-    """Go's pipeline, or None where `go` is not installed."""
+    """Yield Go's pipeline, or None if `go` is not installed."""
     go = shutil.which("go")
     if go is None:
         yield None

@@ -1,10 +1,10 @@
-"""The shortest loops that grpcio allows over the same stub.
+"""Bare loops: the shortest loops that grpcio allows over the same stub, for comparison.
 
-What ours costs beyond them is what drawing, scheduling, recording and accounting cost. They make
-a request for each call, give it a deadline and look at its answer, as anybody should, and answer
-for nothing: no record of a call, no account of what was lost. Messages, channel and event loop
-are as ours are, and so is the clock: it starts when the connection stands and stops with the
-last answer. Only the loops differ.
+A bare loop makes a request for each call, sets a deadline and checks the reply. It records no call
+and counts no lost call. The difference between our client and a bare loop is the cost of drawing
+operations, scheduling, recording and counting. Messages, channel and event loop are those of our
+client. The clock starts when the connection is ready and stops with the last reply, as in our
+client.
 """
 
 import asyncio
@@ -19,20 +19,20 @@ from typing import Any, NamedTuple
 
 import grpc
 
-from kvstore.client.channel import CONNECT_S, OPTIONS
-from kvstore.codes import OK, RETRIEVE
+from kvstore.client.channel import CONNECT_S, OPTIONS, Target, server_status
 from kvstore.event_loop import event_loop_factory
+from kvstore.protocol import OK, RETRIEVE
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 
 DEADLINE_S = 30.0
-"""As ours: it costs gRPC a timer for each unary call. A stream has none."""
+"""Seconds, as in our client: gRPC needs a timer for each unary call. A stream has no deadline."""
 KEY_BYTES = 8
 VALUE = bytes(16)
 
 
 def new_key(address: str) -> bytes:
-    """A key that the server holds `VALUE` under from now on."""
+    """Create a key with the value `VALUE` on the server and return it."""
     key = secrets.token_bytes(KEY_BYTES)
     with grpc.insecure_channel(address) as channel:
         create = kvstore_pb2_grpc.KeyValueServiceStub(channel).Create
@@ -40,8 +40,8 @@ def new_key(address: str) -> bytes:
     return key
 
 
-class Asked(NamedTuple):
-    """What a loop has to do."""
+class LoopOptions(NamedTuple):
+    """The options of a bare loop."""
 
     address: str
     key: bytes
@@ -50,21 +50,21 @@ class Asked(NamedTuple):
     streams: int = 1
     batch: int = 1
     verified: bool = True
-    """Whether answers are looked at: each operation's status, and the value it read."""
+    """Whether to check replies: the status of each operation, and the value that it read."""
 
 
-class Did(NamedTuple):
-    """What a loop has done."""
+class LoopResult(NamedTuple):
+    """What a bare loop measured."""
 
     operations: int
     took_s: float
-    """Seconds from when its connection stood until its last answer."""
+    """Seconds from when its connection was ready until its last reply."""
     cpu_s: float
-    """Processor seconds of this process from then until all was closed: ours counts that too."""
+    """CPU seconds of this process from then until everything was closed, as in our client."""
 
 
 class _Clock:
-    """Starts when it is made: once the connection stands, as our own clock does."""
+    """Starts when it is constructed: when the connection is ready, as in our client."""
 
     def __init__(self, seconds: float) -> None:
         self._cpu_s, self._start_s = time.process_time(), time.perf_counter()
@@ -72,139 +72,139 @@ class _Clock:
         self._operations, self._took_s = 0, 0.0
 
     def stop(self, operations: int) -> "_Clock":
-        """All answers are there; what was opened is still to be closed."""
+        """Note the time of the last reply; connections are closed afterwards."""
         self._operations, self._took_s = operations, time.perf_counter() - self._start_s
         return self
 
-    def did(self) -> Did:
-        return Did(self._operations, self._took_s, time.process_time() - self._cpu_s)
+    def result(self) -> LoopResult:
+        return LoopResult(self._operations, self._took_s, time.process_time() - self._cpu_s)
 
 
-def made(loop: str, asked: Asked) -> Did:
-    """Make calls in the loop of this name, one of `LOOPS`, and close what it opened."""
-    return LOOPS[loop](asked).did()
+def run_loop(loop: str, options: LoopOptions) -> LoopResult:
+    """Run the loop of this name, one of `LOOPS`, close its connections and return the result."""
+    return LOOPS[loop](options).result()
 
 
-def sync(asked: Asked) -> _Clock:
-    """Wait for each answer, in each of so many threads."""
-    calls = [0] * asked.in_flight
-    with _connected(asked) as retrieve:
-        clock = _Clock(asked.seconds)
+def sync(options: LoopOptions) -> _Clock:
+    """Make blocking calls in `in_flight` threads."""
+    calls = [0] * options.in_flight
+    with _connected(options) as retrieve:
+        clock = _Clock(options.seconds)
 
         def loop(number: int) -> None:
             while time.perf_counter() < clock.end_s:
-                reply = retrieve(pb.RetrieveRequest(key=asked.key), timeout=DEADLINE_S)
-                if asked.verified and reply.value != VALUE:
+                reply = retrieve(pb.RetrieveRequest(key=options.key), timeout=DEADLINE_S)
+                if options.verified and reply.value != VALUE:
                     raise _wrong(reply)
                 calls[number] += 1
 
-        with ThreadPoolExecutor(asked.in_flight) as pool:
-            callers = [pool.submit(loop, number) for number in range(asked.in_flight)]
+        with ThreadPoolExecutor(options.in_flight) as pool:
+            callers = [pool.submit(loop, number) for number in range(options.in_flight)]
         for caller in callers:
             caller.result()
         return clock.stop(sum(calls))
 
 
-def future(asked: Asked) -> _Clock:
-    """Futures and a semaphore."""
-    free = threading.Semaphore(asked.in_flight)
+def future(options: LoopOptions) -> _Clock:
+    """Make calls with futures, limited by a semaphore."""
+    free = threading.Semaphore(options.in_flight)
     wrong: list[BaseException] = []
     calls = 0
 
     def ended(answer: Any) -> None:
         try:
             reply = answer.result()
-            if asked.verified and reply.value != VALUE:
+            if options.verified and reply.value != VALUE:
                 raise _wrong(reply)
-        except BaseException as error:  # gRPC would log it and go on
+        except BaseException as error:  # gRPC would only log it
             wrong.append(error)
         finally:
             free.release()
 
-    with _connected(asked) as retrieve:
-        clock = _Clock(asked.seconds)
+    with _connected(options) as retrieve:
+        clock = _Clock(options.seconds)
         while time.perf_counter() < clock.end_s and not wrong:
             free.acquire()
-            call = retrieve.future(pb.RetrieveRequest(key=asked.key), timeout=DEADLINE_S)
+            call = retrieve.future(pb.RetrieveRequest(key=options.key), timeout=DEADLINE_S)
             call.add_done_callback(ended)
             calls += 1
-        for _each in range(asked.in_flight):
+        for _each in range(options.in_flight):
             free.acquire()
         if wrong:
             raise wrong[0]
         return clock.stop(calls)
 
 
-def chain(asked: Asked) -> _Clock:
-    """Futures, each of which sends the next when it is done."""
+def chain(options: LoopOptions) -> _Clock:
+    """Make calls with futures; the end of each call sends the next one."""
     ended = threading.Semaphore(0)
     calls = itertools.count()
     wrong: list[BaseException] = []
 
-    with _connected(asked) as retrieve:
-        clock = _Clock(asked.seconds)
+    with _connected(options) as retrieve:
+        clock = _Clock(options.seconds)
 
         def send(before: Any = None) -> None:
             try:
                 if before is not None:
                     reply = before.result()
-                    if asked.verified and reply.value != VALUE:
+                    if options.verified and reply.value != VALUE:
                         raise _wrong(reply)
                 if time.perf_counter() < clock.end_s:
                     next(calls)
-                    call = retrieve.future(pb.RetrieveRequest(key=asked.key), timeout=DEADLINE_S)
+                    call = retrieve.future(pb.RetrieveRequest(key=options.key), timeout=DEADLINE_S)
                     call.add_done_callback(send)
                     return
-            except BaseException as error:  # gRPC would log it and go on
+            except BaseException as error:  # gRPC would only log it
                 wrong.append(error)
             ended.release()
 
-        for _each in range(asked.in_flight):
+        for _each in range(options.in_flight):
             send()
-        for _each in range(asked.in_flight):
+        for _each in range(options.in_flight):
             ended.acquire()
         if wrong:
             raise wrong[0]
         return clock.stop(next(calls))
 
 
-def aio(asked: Asked) -> _Clock:
-    """Tasks that each wait for their own answer."""
+def aio(options: LoopOptions) -> _Clock:
+    """Make calls in `in_flight` asyncio tasks."""
 
     async def loop(retrieve: Any, clock: _Clock) -> int:
         calls = 0
         while time.perf_counter() < clock.end_s:
-            reply = await retrieve(pb.RetrieveRequest(key=asked.key), timeout=DEADLINE_S)
-            if asked.verified and reply.value != VALUE:
+            reply = await retrieve(pb.RetrieveRequest(key=options.key), timeout=DEADLINE_S)
+            if options.verified and reply.value != VALUE:
                 raise _wrong(reply)
             calls += 1
         return calls
 
     async def loops() -> _Clock:
-        async with grpc.aio.insecure_channel(asked.address, options=OPTIONS) as channel:
+        async with grpc.aio.insecure_channel(options.address, options=OPTIONS) as channel:
             await channel.channel_ready()
             retrieve = kvstore_pb2_grpc.KeyValueServiceStub(channel).Retrieve
-            clock = _Clock(asked.seconds)
-            callers = (loop(retrieve, clock) for _ in range(asked.in_flight))
+            clock = _Clock(options.seconds)
+            callers = (loop(retrieve, clock) for _ in range(options.in_flight))
             return clock.stop(sum(await asyncio.gather(*callers)))
 
     with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
         return runner.run(loops())
 
 
-def stream(asked: Asked) -> _Clock:
-    """Requests of `batch` operations on streams, `in_flight` of them open at any time."""
-    kinds, keys = bytes([RETRIEVE]) * asked.batch, [asked.key] * asked.batch
-    statuses, values = bytes([OK]) * asked.batch, [VALUE] * asked.batch
+def stream(options: LoopOptions) -> _Clock:
+    """Keep `in_flight` requests of `batch` operations open on `streams` streams."""
+    kinds, keys = bytes([RETRIEVE]) * options.batch, [options.key] * options.batch
+    statuses, values = bytes([OK]) * options.batch, [VALUE] * options.batch
 
     async def one(stub: Any, window: int, clock: _Clock) -> int:
         call = stub.Pipeline()
         for number in range(window):
             await call.write(pb.PipelineRequest(id=number, kinds=kinds, keys=keys))
         answered, ended = 0, False
-        while (reply := await call.read()) is not grpc.aio.EOF:  # `async for` is dearer
+        while (reply := await call.read()) is not grpc.aio.EOF:  # `async for` takes more CPU time
             answered += 1
-            if asked.verified and (reply.statuses != statuses or list(reply.values) != values):
+            if options.verified and (reply.statuses != statuses or list(reply.values) != values):
                 raise _wrong(reply)
             if time.perf_counter() < clock.end_s:
                 await call.write(pb.PipelineRequest(id=answered, kinds=kinds, keys=keys))
@@ -214,31 +214,31 @@ def stream(asked: Asked) -> _Clock:
         return answered
 
     async def all_of_them() -> _Clock:
-        async with grpc.aio.insecure_channel(asked.address, options=OPTIONS) as channel:
+        async with grpc.aio.insecure_channel(options.address, options=OPTIONS) as channel:
             await channel.channel_ready()
             stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
-            count = asked.streams
+            count = options.streams
             shares = [
-                asked.in_flight // count + (n < asked.in_flight % count) for n in range(count)
+                options.in_flight // count + (n < options.in_flight % count) for n in range(count)
             ]
-            clock = _Clock(asked.seconds)
+            clock = _Clock(options.seconds)
             answered = await asyncio.gather(*(one(stub, share, clock) for share in shares))
-            return clock.stop(asked.batch * sum(answered))
+            return clock.stop(options.batch * sum(answered))
 
     with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
         return runner.run(all_of_them())
 
 
 @contextmanager
-def _connected(asked: Asked) -> Iterator[Any]:
-    """`Retrieve` of a channel whose connection stands."""
-    with grpc.insecure_channel(asked.address, options=OPTIONS) as channel:
-        grpc.channel_ready_future(channel).result(CONNECT_S)
+def _connected(options: LoopOptions) -> Iterator[Any]:
+    """Yield `Retrieve` of a channel whose connection is ready."""
+    with grpc.insecure_channel(options.address, options=OPTIONS) as channel:
+        server_status(channel, Target(options.address), CONNECT_S, wait_for_ready=True)
         yield kvstore_pb2_grpc.KeyValueServiceStub(channel).Retrieve
 
 
 def _wrong(reply: Any) -> ValueError:
-    return ValueError(f"a retrieve did not read what was written: {reply!r:.200}")
+    return ValueError(f"a retrieve must return the value that was written, got {reply!r:.200}")
 
 
 LOOPS = {loop.__name__: loop for loop in (sync, future, chain, aio, stream)}

@@ -1,28 +1,27 @@
-"""Clients of other makes against our server, where they are installed."""
+"""Other clients (ghz, h2load and the like) against our server, if they are installed."""
 
 import psutil
 
 from benchmarks.results import Round
-from kvstore.course.peers import PROGRAMS
-from kvstore.course.peers.programs import path_of
+from kvstore.course.external_clients import PROGRAMS, path_of
 from kvstore.server import Server
 
 CALLS_PER_S = {1: 1_500, 100: 8_000}
-"""Calls in flight, and how many calls then pass for a second: the tools are given a count."""
+"""Calls per second to assume, by the number in flight: the tools take a count of calls."""
 END_S = 120.0
-"""Seconds for a count that takes far longer than it was thought to."""
+"""Seconds after which a tool that is much slower than assumed is stopped."""
 
 
 def installed() -> list[str]:
-    """Names of the tools there are here."""
+    """Return the names of the installed tools."""
     return [name for name in PROGRAMS if path_of(name)]
 
 
 def tool(name: str, server: Server, in_flight: int, seconds: float) -> Round:
-    """Retrieve one small value over and over on one connection; some seconds' worth of calls.
+    """Retrieve one small value repeatedly on one connection for about `seconds`.
 
-    What was answered OK is the server's own count. Start and end of the tool's process are in
-    its processor time. Raises as the tools do.
+    The server counts the calls answered OK. The CPU time includes start and end of the tool's
+    process. Raises the errors of the tools.
     """
     own, others = psutil.Process().cpu_times(), psutil.Process(server.pid).cpu_times()
     done = PROGRAMS[name](

@@ -1,23 +1,25 @@
-"""The room of how calls are made.
+"""How calls are made, recorded and limited.
 
-workload    what to ask: operations, drawn from a seed
-schedule    when to ask, and until when; pacing: due times; joining: users one by one
-batch       operations in columns, for one message
-strategies  how many at once: the functions the course is about
-adaptive    the same without knowing how many; retrying: asking again for what was refused
-client      call, start, acall, stream: one record for each call
-connections, route   the connections of a client, and which of them a call takes
-stream, requests, channel   one open pipeline, messages, reaching the right server
-servers, sharding, telling  all servers of a run, whose key it is, what they tell of it
-watch, reach   looking on while a run lasts: memory, and a server that has gone
-load        run(): all of it together, from this process
-process     run_in_process(): the same from a process of its own, or from several
-part, gate, generators, together   what each of several does, and the one run they make
+workload, sharded_workload   operations, drawn from a seed; the same over several servers
+schedule, pacing    when each operation is due, when a run ends; callers that join one by one
+strategies   how many calls are in flight: the functions that the course is about
+adaptive, retrying   a limit that adapts to the latency; retries of refused calls
+measured    measured_channel(): a channel that records every call made through it
+recording, measured_channel, measured_channel_aio   its settings; for threads; for asyncio
+client      the channels of one run, and its strategy on them
+channel, connections   connecting to the right server; which connection a call takes
+messages, batches   operations as protobuf messages; batches drawn and encoded ahead
+options     RunOptions: the settings of a run, checked before it begins
+monitor, server_report   memory and servers during a run; the reports of servers
+load         run(): a run made by this process
+fleet        run_in_process(): a run made by other processes
+errors       the public exceptions
 """
 
 from kvstore.client import load, pacing, strategies, workload
-from kvstore.client.load import RunFailed, RunInterrupted, ServerGone
-from kvstore.client.process import NotEnoughMemory, run_in_process
+from kvstore.client.errors import NotEnoughMemory, RunFailed, RunInterrupted, ServerGone
+from kvstore.client.fleet.local_processes import run_in_process
+from kvstore.client.measured import measured_channel
 
 __all__ = [
     "NotEnoughMemory",
@@ -25,6 +27,7 @@ __all__ = [
     "RunInterrupted",
     "ServerGone",
     "load",
+    "measured_channel",
     "pacing",
     "run_in_process",
     "strategies",

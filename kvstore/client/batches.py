@@ -1,29 +1,29 @@
-"""Where batches come from: drawn ahead where that can be, and ready to be sent."""
+"""Batches of operations, drawn and encoded before the run where the workload permits it."""
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate, cycle, pairwise
 
-from kvstore.client.batch import Batch, batch_of
-from kvstore.client.requests import columns
-from kvstore.client.workload import Operation, Operations
-from kvstore.codes import RETRIEVE, UPDATE
+from kvstore.client.messages import Batch, Operation, batch_of
+from kvstore.client.workload import Operations
+from kvstore.protocol import RETRIEVE, UPDATE
 
 BLOCK_OPERATIONS = 16 * 1024
-"""Operations that are drawn once, for batches to be cut from."""
-ENCODED_BYTES = 16 * 1024 * 1024
-"""Keys and values of batches that are kept encoded; above it each is encoded when it is sent."""
+"""Operations that are drawn once and cut into batches."""
+KEPT_BYTES = 16 * 1024 * 1024
+"""Limit on the keys and values of batches whose messages are kept; above
+it, each message is encoded when it is sent."""
 
 
 class Batches:
     """Draws many operations at a time.
 
-    Where every operation asks for keys that were created before the run, and none changes what
-    they hold, a block of operations is drawn and cut into batches once, which then come round
-    and round: the run has no time to make them, and it is known what each retrieve has to read.
-    Updates then write what their key holds already. All other workloads draw one operation
-    after the other.
+    Where every operation is on a key that was created before the run, and none changes its value,
+    a block of operations is drawn and cut into batches once. These batches are then sent in a
+    cycle: encoding them during the run would cost too much. The value that each retrieve has to
+    read is known, because an update writes the value that its key has already. All other
+    workloads draw one operation after the other.
     """
 
     def __init__(self, operations: Operations) -> None:
@@ -32,7 +32,7 @@ class Batches:
         self._ready: Iterator[Batch] | None = None
 
     def prepare(self, count: int) -> None:
-        """Make batches of this size, unless they are there or there can be none."""
+        """Make batches of this size, unless there are some or the workload permits none."""
         held = self._operations.held_throughout()
         if held and self._operations.known and count != self._size:
             drawn = [self._operations.draw() for _ in range(max(BLOCK_OPERATIONS, 4 * count))]
@@ -40,7 +40,7 @@ class Batches:
             self._ready, self._size = cycle(cut), count
 
     def draw(self, count: int, due_s: Sequence[float] = ()) -> Batch:
-        """The next `count` operations; without due times they are due as soon as possible."""
+        """Return the next `count` operations; without due times, each is due at once."""
         if count > self._size:
             self.prepare(count)
         if self._ready is None:
@@ -53,22 +53,22 @@ class Batches:
 
 
 def _alone(drawn: Sequence[Operation], held: dict[bytes, bytes]) -> Sequence[Batch]:
-    """Each operation as a batch of its own; the same one for those that are alike.
+    """Return each operation as a batch of its own; equal operations share one batch.
 
-    A batch is met again while the processor still has it at hand: one for each of the thousands
-    that are drawn, all cold, cost a message a tenth of its processor time.
+    So a batch is used again while it is in the cache of the processor. With a batch for each of the
+    thousands of operations, cache misses took a tenth of the CPU time per message.
     """
-    asked = [operation[:2] for operation in drawn]
+    kinds_and_keys = [operation[:2] for operation in drawn]
     made: dict[tuple[int, bytes], Batch] = {}
-    for kind, key in dict.fromkeys(asked):
+    for kind, key in dict.fromkeys(kinds_and_keys):
         writes, reads = ([held[key]], []) if kind == UPDATE else ([], [held[key]])
         made[kind, key] = Batch(bytes([kind]), [key], writes, written=reads)
-    kept = dict(zip(made, _encoded(list(made.values())), strict=True))
-    return [kept[each] for each in asked]
+    of = dict(zip(made, _kept(list(made.values())), strict=True))
+    return [of[each] for each in kinds_and_keys]
 
 
 def _cut(drawn: Sequence[Operation], held: dict[bytes, bytes], size: int) -> Sequence[Batch]:
-    """Retrieves and updates in batches of one size, and what each retrieve has to read."""
+    """Return retrieves and updates in batches of one size, and what each retrieve has to read."""
     kinds = bytes(operation.kind for operation in drawn)
     keys = [operation.key for operation in drawn]
     values = [held[operation.key] for operation in drawn if operation.kind == UPDATE]
@@ -83,11 +83,11 @@ def _cut(drawn: Sequence[Operation], held: dict[bytes, bytes], size: int) -> Seq
         )
         for first, last in pairwise(range(0, len(drawn) + 1, size))
     ]
-    return _encoded(cut)
+    return _kept(cut)
 
 
-def _encoded(batches: Sequence[Batch]) -> Sequence[Batch]:
-    """The same, ready to be sent over and over, unless that would take too much memory."""
-    if sum(batch.payload_bytes for batch in batches) > ENCODED_BYTES:
+def _kept(batches: Sequence[Batch]) -> Sequence[Batch]:
+    """Return the batches with their messages encoded, unless that takes too much memory."""
+    if sum(batch.payload_bytes for batch in batches) > KEPT_BYTES:
         return batches
-    return [replace(batch, encoded=columns(batch)) for batch in batches]
+    return [batch.keep() for batch in batches]

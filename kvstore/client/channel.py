@@ -1,4 +1,4 @@
-"""The edge to the network: reaching a server, and making sure it is the right one."""
+"""Connect to a server, and check that it is the right one."""
 
 import socket
 from collections.abc import Iterator
@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 import grpc
 
-from kvstore.apart import apart
+from kvstore.client.errors import ServerNotReached, WrongServer
+from kvstore.protocol import OWN_CONNECTION
+from kvstore.uninterruptible import uninterrupted
 from kvstore.v1 import server_status_pb2 as pb
 from kvstore.v1 import server_status_pb2_grpc
-from kvstore.wire import OWN_CONNECTION
 
 CONNECT_S = 5.0
-"""Seconds to wait for a server before saying that nothing answers."""
+"""Seconds to wait for a server before `ServerNotReached`."""
 
 OPTIONS = [OWN_CONNECTION]
 
@@ -23,27 +24,19 @@ _NOT_KNOWN_HERE = (
     grpc.StatusCode.INTERNAL,
     grpc.StatusCode.UNKNOWN,
 )
-"""How servers answer to a method they do not have: the first is right, the others occur."""
-
-
-class ServerNotReached(ConnectionError):
-    """Nothing answers at the address."""
-
-
-class WrongServer(RuntimeError):
-    """Something answers at the address, but not the server that was started."""
+"""Statuses with which servers answer a method they do not have; the first is the standard one."""
 
 
 class Target(NamedTuple):
-    """The server a run is made against."""
+    """The server of a run."""
 
     address: str
     identity: str | None = None
-    """What it must answer to; None when it was started by hand."""
+    """The identity that the server must report; None when it was started by hand."""
 
     @property
     def shards(self) -> list["Target"]:
-        """The server, or each of several whose addresses stand here with commas between."""
+        """The server, or each of several whose addresses are separated by commas."""
         addresses = self.address.split(",")
         if self.identity is None:
             return [Target(address) for address in addresses]
@@ -51,13 +44,18 @@ class Target(NamedTuple):
 
 
 def target_of(server: object) -> Target:
-    """The target for a `Server` of `serving()`, or for an address such as "127.0.0.1:40123"."""
+    """Return the target for a `Server` of `serving()`, or for an address such as 127.0.0.1:40123.
+
+    Raises `ValueError` for anything else.
+    """
     if isinstance(server, str):
         server = Target(server)
     if isinstance(server, Target):
         addresses = server.address.split(",")
         if len(set(addresses)) < len(addresses):
-            raise ValueError(f"a server keeps one shard, got {server.address!r}")
+            raise ValueError(
+                f"each server has one shard, so give each address once, got {server.address!r}"
+            )
         for each in addresses:
             host, _, port = each.rpartition(":")
             if not host or not port.isdigit():
@@ -71,8 +69,8 @@ def target_of(server: object) -> Target:
     if not isinstance(address, str):
         if hasattr(server, "__enter__"):
             raise ValueError(
-                "this server was not started: write `with serving() as server:`, and the run"
-                " indented below it, where `server` is what the block gives"
+                "this server was not started: write `with serving() as server:` and make the run in"
+                " that block, with `server`"
             )
         raise ValueError(
             "server must be what `with serving() as server:` gives, or an address such as"
@@ -83,22 +81,24 @@ def target_of(server: object) -> Target:
 
 @contextmanager
 def connected(target: Target) -> Iterator[tuple[grpc.Channel, pb.GetServerStatusResponse]]:
-    """A channel whose other end was checked, and what the server says of itself.
+    """Yield a channel to the target, after checking its identity, and the status it reported.
 
-    A server that has no status service is taken as it is, with an empty answer, unless
-    an identity is asked for.
+    A server without a status service is accepted, with an empty status, unless the target has an
+    identity.
 
     Raises:
-        ServerNotReached: nothing answered within `CONNECT_S`.
+        ServerNotReached: no server answered within `CONNECT_S`.
         WrongServer: the identity is not the expected one.
     """
     if len(target.shards) > 1:
-        raise ValueError(f"one server is wanted here, got {len(target.shards)}: {target.address}")
+        raise ValueError(
+            f"the target must be one server, got {len(target.shards)}: {target.address}"
+        )
     with grpc.insecure_channel(target.address, options=OPTIONS) as channel:
         status = server_status(channel, target, CONNECT_S, wait_for_ready=True)
         if target.identity is not None and status.identity != target.identity:
             raise WrongServer(
-                f"the server at {target.address} says it is {status.identity or 'nobody'!r},"
+                f"the server at {target.address} has the identity {status.identity!r},"
                 f" but {target.identity!r} was started: another program has taken the port."
                 " Start the server again."
             )
@@ -108,14 +108,14 @@ def connected(target: Target) -> Iterator[tuple[grpc.Channel, pb.GetServerStatus
 def server_status(
     channel: grpc.Channel, target: Target, timeout_s: float, *, wait_for_ready: bool = False
 ) -> pb.GetServerStatusResponse:
-    """Ask the server who it is and what it has counted.
+    """Return the status that the server reports: its identity, settings and counts.
 
-    Raises `ServerNotReached`. Empty when the server answers that it does not know the
-    question, as one of another make does: it is there, and that is enough for a run.
+    It is empty when the server has no such method, as another implementation has none: the server
+    is there, and that is enough for a run. Raises `ServerNotReached`.
     """
     stub = server_status_pb2_grpc.ServerStatusServiceStub(channel)
     try:
-        answer: pb.GetServerStatusResponse = apart(
+        answer: pb.GetServerStatusResponse = uninterrupted(
             lambda: stub.GetServerStatus(
                 pb.GetServerStatusRequest(), timeout=timeout_s, wait_for_ready=wait_for_ready
             )
@@ -132,6 +132,6 @@ def server_status(
 
 
 def local_pid(status: pb.GetServerStatusResponse) -> int | None:
-    """The server's process, when it runs on this machine and can be watched from here."""
+    """Return the process id of the server if it runs on this machine, else None."""
     here = status.process_id and status.host_name == socket.gethostname()
     return status.process_id if here else None

@@ -1,12 +1,14 @@
-"""Connections: how many there really are, and which of them a call takes.
+"""The connections of a client, and the route that chooses the connection of each call.
 
-Channels to one address share a TCP connection unless each keeps to itself, so the server is
-asked over each what it sees at the other end: as many callers as connections, or no run.
+By default, gRPC channels to one address share a connection; here each channel has its own. A route
+shares the calls out evenly among the connections, or sends each key to its server.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future, wait
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from threading import Lock
@@ -14,180 +16,215 @@ from typing import Any
 
 import grpc
 
-from kvstore.client.channel import CONNECT_S, OPTIONS, ServerNotReached, Target, server_status
-from kvstore.client.requests import METHODS
-from kvstore.client.route import route
-from kvstore.client.workload import Operation
-from kvstore.v1 import kvstore_pb2, kvstore_pb2_grpc, server_status_pb2_grpc
+from kvstore.client.channel import CONNECT_S, OPTIONS, Target, server_status
+from kvstore.client.errors import ConnectionsShared, ServerNotReached
+from kvstore.client.recording import Route
+from kvstore.protocol import shard_of
 from kvstore.v1 import server_status_pb2 as pb
-
-PIPELINE = "/{}/Pipeline".format(
-    kvstore_pb2.DESCRIPTOR.services_by_name["KeyValueService"].full_name
-)
+from kvstore.v1 import server_status_pb2_grpc
 
 
-class ConnectionsShared(RuntimeError):
-    """There are fewer connections than were asked for."""
+class EvenShare:
+    """A route that gives each connection the same number of slots; each call holds one.
+
+    With N calls in flight over c connections, no connection has more than N / c, rounded up. In a
+    closed loop, the next call takes the slot of the call that ended. So each connection keeps
+    N / c calls in flight, as the clients of h2load do.
+    """
+
+    def __init__(self, connections: int) -> None:
+        self._connections = connections
+        self._free: deque[int] = deque()
+        self._lock = Lock()
+
+    def take(self, request: Any) -> int:
+        """Return the connection of the slot that has been free for longest.
+
+        If no slot is free, each connection gets one more.
+        """
+        while True:
+            try:
+                return self._free.popleft()  # atomic in the interpreter: it needs no lock
+            except IndexError:
+                with self._lock:
+                    if not self._free:
+                        self._free.extend(range(self._connections))
+
+    def give(self, connection: int) -> None:
+        """Free a slot of this connection."""
+        self._free.append(connection)
+
+
+class ByKey:
+    """A route that sends each call to the server of its key, evenly over its connections.
+
+    Connection i goes to server i modulo `shards`; each server has `connections` of them.
+    """
+
+    def __init__(self, shards: int, connections: int) -> None:
+        self._shards = shards
+        self._shares = [EvenShare(connections) for _ in range(shards)]
+
+    def take(self, request: Any) -> int:
+        """Return a connection to the server that has the request's key."""
+        shard = shard_of(request.key, self._shards)
+        return self._shares[shard].take(request) * self._shards + shard
+
+    def give(self, connection: int) -> None:
+        """Free the connection of a call that has ended."""
+        self._shares[connection % self._shards].give(connection // self._shards)
+
+
+def route(shards: int, connections: int) -> Route | None:
+    """Return the route for so many servers and connections to each; None for one connection."""
+    if shards > 1:
+        return ByKey(shards, connections)
+    return EvenShare(connections) if connections > 1 else None
+
+
+_NOT_REACHED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+"""Statuses of a first call whose connection was not established."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A connection that stands."""
+    """An established connection."""
 
     channel: Any
     """A channel of `grpc`, or of `grpc.aio` where the calls are made on an event loop."""
     connect_s: float
-    """Seconds from opening it until calls could be sent: TCP's and HTTP/2's hand-shake."""
+    """Seconds from opening it until its first call, a status request, was answered."""
     peer: str
-    """What the server calls this end; empty where it does not tell."""
+    """This end's address as the server sees it; empty where the server does not report it."""
 
 
 class Connections:
-    """The connections of one client: opened when first needed, by threads or on a loop.
+    """The connections of one run, opened before its first call, by threads or on an event loop.
 
-    A single one for threads is the channel the client was given.
+    For threads and a single connection, this is the channel that was given.
     """
 
-    def __init__(
-        self, channel: grpc.Channel, address: str, count: int, on_stand: Callable[[], object]
-    ) -> None:
+    def __init__(self, channel: grpc.Channel, address: str, count: int) -> None:
         each = Target(address).shards
         self.shards = len(each)
-        """Servers that share out the keys; connection i leads to server i modulo this."""
+        """Number of servers that share the keys; connection i goes to server i modulo this."""
         self._targets = each * count
-        self._route = route(self.shards, count)
-        self._on_stand = on_stand
-        self._methods = [] if self._route else [methods(channel)]
-        self._amethods: list[dict[int, Any]] = []
+        self.route = route(self.shards, count)
+        """Chooses the connection of a call; None where there is one."""
+        self._given = channel
         self._lock = Lock()
-        self._channels = ExitStack()
-        self._streams = 0
+        self._stack = ExitStack()
+        self._channels: Sequence[grpc.Channel] = ()
         self.opened: Sequence[Opened] = ()
+
+    def __len__(self) -> int:
+        return len(self._targets)
 
     @property
     def verified(self) -> int:
-        """How many of those opened the server sees; 0 where it does not tell."""
+        """How many of the opened connections the server sees; 0 where it does not report them."""
         return _count(self._targets, self.opened)
 
-    def stand(self) -> None:
-        """Open those that the calls of threads take, unless all stand or a loop has its own."""
-        with self._lock:
-            if not self._methods and not self._amethods:
-                self.opened = open_all(self._targets, self._channels)
-                self._methods = [methods(each.channel) for each in self.opened]
-                self._on_stand()
+    def open(self) -> Sequence[grpc.Channel]:
+        """Return the channels for calls from threads; the first call of this method opens them.
 
-    def take(self, operation: Operation) -> tuple[int, dict[int, Any]]:
-        """For a call of a thread: its connection, and the methods of it by kind."""
-        if self._route is None:
-            return 0, self._methods[0]
-        self.stand()
-        number = self._route.take(operation)
-        return number, self._methods[number]
-
-    async def aopen(self, stack: AsyncExitStack) -> None:
-        """Open them on the event loop that runs, to be closed with `stack`."""
-        self.opened = await aopen_all(self._targets, stack)
-        self._amethods = [methods(each.channel) for each in self.opened]
-        self._on_stand()
-
-    def atake(self, operation: Operation) -> tuple[int, dict[int, Any]]:
-        """For a call of a task: its connection, and the methods of it by kind."""
-        number = 0 if self._route is None else self._route.take(operation)
-        return number, self._amethods[number]
-
-    def give(self, connection: int) -> None:
-        """A call has ended on this connection."""
-        if self._route is not None:
-            self._route.give(connection)
-
-    def next_for_stream(self) -> tuple[int, Any]:
-        """The connection of the next stream, in turn, and what opens one on it.
-
-        Requests are given to it encoded, see `stream_request`; the stub of the contract would
-        encode each anew.
+        Raises what `open_all` raises.
         """
-        number = self._streams % len(self._targets)
-        self._streams += 1
-        return number, self.opened[number].channel.stream_stream(
-            PIPELINE, response_deserializer=kvstore_pb2.PipelineResponse.FromString
-        )
+        with self._lock:
+            if not self._channels and self.route is None:
+                self._channels = [self._given]
+            elif not self._channels:
+                self.opened = open_all(self._targets, self._stack)
+                self._channels = [each.channel for each in self.opened]
+            return self._channels
+
+    async def aopen(self, stack: AsyncExitStack) -> Sequence[grpc.aio.Channel]:
+        """Return the channels for calls on the running event loop; `stack` closes them."""
+        self.opened = await aopen_all(self._targets, stack)
+        return [each.channel for each in self.opened]
 
     def close(self) -> None:
-        """Close those that threads opened; the channel that was given is the giver's."""
-        self._channels.close()
-
-
-def methods(channel: Any) -> dict[int, Any]:
-    """The methods of the key-value service by kind of operation."""
-    stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
-    return {kind: getattr(stub, method) for kind, method in METHODS.items()}
+        """Close the channels that `open` opened; the caller closes the given channel."""
+        self._stack.close()
 
 
 class _Opening:
-    """A connection that is being opened; several are at once."""
+    """A connection that is being established, at the same time as others.
+
+    It is ready once the server has answered a first call. gRPC's own `channel_ready_future` is not
+    used: it starts a thread that monitors the channel, and raises an error in this thread when the
+    channel is closed meanwhile.
+    """
 
     def __init__(self, target: Target, stack: ExitStack) -> None:
         self._target = target
-        self._since_s = self._ready_s = time.perf_counter()
+        self.answered_s: Future[float] = Future()
+        """Seconds until the first call ended."""
+        since_s = time.perf_counter()
         self._channel = stack.enter_context(grpc.insecure_channel(target.address, options=OPTIONS))
-        self._ready = grpc.channel_ready_future(self._channel)
-        self._ready.add_done_callback(self._stamp)
-
-    def _stamp(self, _: object) -> None:
-        self._ready_s = time.perf_counter()
+        stub = server_status_pb2_grpc.ServerStatusServiceStub(self._channel)
+        self._call = stub.GetServerStatus.future(
+            pb.GetServerStatusRequest(), timeout=CONNECT_S, wait_for_ready=True
+        )
+        self._call.add_done_callback(
+            lambda _: self.answered_s.set_result(time.perf_counter() - since_s)
+        )
 
     def finish(self) -> Opened:
-        try:
-            self._ready.result(CONNECT_S)
-        except grpc.FutureTimeoutError:
-            raise _not_reached(self._target) from None
-        peer = server_status(self._channel, self._target, CONNECT_S).peer
-        return Opened(self._channel, self._ready_s - self._since_s, peer)
+        connect_s = self.answered_s.result()  # the call has a deadline
+        code = self._call.code()
+        if code in _NOT_REACHED:
+            raise _not_reached(self._target)
+        return Opened(self._channel, connect_s, self._peer(code))
+
+    def _peer(self, code: grpc.StatusCode) -> str:
+        if code is grpc.StatusCode.OK:
+            return str(self._call.result().peer)
+        try:  # once more: the first call may have been refused among so many
+            return server_status(self._channel, self._target, CONNECT_S).peer
+        except ServerNotReached:
+            return ""  # refused again, or the server ends: the run will show it
 
 
 def open_all(targets: Sequence[Target], stack: ExitStack) -> list[Opened]:
-    """One connection to each target, all closed with `stack`.
+    """Return one connection to each target; `stack` closes them all.
 
     Raises:
-        ServerNotReached: one did not stand within `CONNECT_S`.
+        ServerNotReached: a connection was not ready within `CONNECT_S`.
         ConnectionsShared: the server sees fewer than there are targets.
     """
     openings = [_Opening(target, stack) for target in targets]
+    wait([opening.answered_s for opening in openings])
     return _distinct(targets, [opening.finish() for opening in openings])
 
 
 async def aopen_all(targets: Sequence[Target], stack: AsyncExitStack) -> list[Opened]:
-    """The same on the event loop that runs; raises what `open_all` raises."""
+    """Return one connection to each target, on the running event loop; else as `open_all`."""
 
     async def one(target: Target) -> Opened:
         since_s = time.perf_counter()
         channel = await stack.enter_async_context(
             grpc.aio.insecure_channel(target.address, options=OPTIONS)
         )
+        stub = server_status_pb2_grpc.ServerStatusServiceStub(channel)
+        peer = ""
         try:
-            await asyncio.wait_for(channel.channel_ready(), CONNECT_S)
-        except TimeoutError:
-            raise _not_reached(target) from None
-        connect_s = time.perf_counter() - since_s
-        return Opened(channel, connect_s, await _peer(channel))
+            answer = await stub.GetServerStatus(
+                pb.GetServerStatusRequest(), timeout=CONNECT_S, wait_for_ready=True
+            )
+            peer = answer.peer
+        except grpc.aio.AioRpcError as error:
+            if error.code() in _NOT_REACHED:
+                raise _not_reached(target) from None
+        return Opened(channel, time.perf_counter() - since_s, peer)
 
     return _distinct(targets, await asyncio.gather(*(one(target) for target in targets)))
 
 
-async def _peer(channel: grpc.aio.Channel) -> str:
-    stub = server_status_pb2_grpc.ServerStatusServiceStub(channel)
-    try:
-        answer = await stub.GetServerStatus(pb.GetServerStatusRequest(), timeout=CONNECT_S)
-    except grpc.aio.AioRpcError:
-        return ""  # a server of another make, or one that is going: the calls will tell
-    return str(answer.peer)
-
-
 def _count(targets: Sequence[Target], opened: Sequence[Opened]) -> int:
-    """How many connections the servers see; 0 where one does not tell.
+    """Return how many connections the servers see; 0 where one does not report them.
 
-    Two servers may each see the same port at our end, and yet these are two connections.
+    Two servers may see the same port at this end, and still these are two connections.
     """
     ends = {(target, each.peer) for target, each in zip(targets, opened, strict=True)}
     return 0 if any(not each.peer for each in opened) else len(ends)
@@ -197,13 +234,14 @@ def _distinct(targets: Sequence[Target], opened: list[Opened]) -> list[Opened]:
     seen = _count(targets, opened)
     if 0 < seen < len(opened):
         raise ConnectionsShared(
-            f"{len(opened)} connections were asked for, but the server sees {seen}:"
-            " channels share them. Is a proxy in between?"
+            f"{len(opened)} connections were requested, but the server sees {seen}: channels share"
+            " them. Is there a proxy between client and server?"
         )
     return opened
 
 
 def _not_reached(target: Target) -> ServerNotReached:
     return ServerNotReached(
-        f"no connection to {target.address} stood within {CONNECT_S:g} s: is the server running?"
+        f"no call was answered over a new connection to {target.address} within {CONNECT_S:g} s:"
+        " is the server running?"
     )

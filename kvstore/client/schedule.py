@@ -1,29 +1,32 @@
-"""When each operation is asked for, and when the asking ends."""
+"""The schedule of a run: its operations, when each is due, and when the run ends."""
 
+import asyncio
+import itertools
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from itertools import islice, takewhile
 
-from kvstore.client.batch import Batch
 from kvstore.client.batches import Batches
-from kvstore.client.sharding import AnyOperations
-from kvstore.client.workload import Operation
+from kvstore.client.messages import Batch, Operation, StreamRequest
+from kvstore.client.sharded_workload import AnyOperations
 
 LOOK_EVERY = 50
-"""Operations between two looks at the guard: with values of 64 KiB some 13 MB."""
+"""Operations between two calls of the guard: some 3 MB with values of 64 KiB."""
 
-NOTHING = Batch(b"", (), ())
-"""What a schedule that has ended hands out."""
+WAIT_S = 0.05
+"""Seconds after which a caller that waits for a due time checks whether the run has ended."""
 
 
 class Schedule(Iterator[Operation]):
-    """Hands out operations until the time or the count is up; threads may share it.
+    """Yields operations until the duration or the count is reached; threads may share it.
 
-    In a closed loop (no due times) it ends when the clock passes `duration_s`; in an open
-    loop when the next due time does; and as soon as `guard`, asked now and then, says so. It
-    never waits: whoever sends waits until an operation is due, so a thread can sleep and a
-    task can await.
+    In a closed loop (no due times), it ends when the clock passes `duration_s`; in an open loop,
+    when the next due time does. It also ends when `guard`, which is called regularly, returns True.
+
+    `for` and `async for` yield an operation when it is due: `for` sleeps until then, `async for`
+    lets other tasks run. With `joins`, iterator k starts at the k-th of these times.
     """
 
     def __init__(
@@ -35,7 +38,10 @@ class Schedule(Iterator[Operation]):
         calls: float = math.inf,
         due_times: Iterator[float] | None = None,
         guard: Callable[[], bool] | None = None,
+        joins: Sequence[float] = (),
+        unsent: dict[int, Batch] | None = None,
     ) -> None:
+        """`unsent` receives the batch of each stream request by its id, for the recording."""
         self._operations = operations
         self._batches = [Batches(each) for each in operations.shards]
         self._clock = clock
@@ -46,24 +52,31 @@ class Schedule(Iterator[Operation]):
         self._lock = threading.Lock()
         self._handed_out = 0
         self._free_until = 0.0
-        """Up to so many operations nobody has to be asked: neither the guard nor the count."""
+        """Up to this number of operations, neither guard nor count has to be checked."""
         self._stopped = False
+        self._joins = joins
+        self._callers = itertools.count()
+        self._ids = itertools.count(1)
+        self._unsent = unsent
 
     def prepare(self, batch: int) -> None:
-        """Draw ahead what can be drawn ahead for batches of this size: the run has no time."""
+        """Draw and encode batches of this size before the run, where the workload permits it."""
         for batches in self._batches:
             batches.prepare(batch)
 
     def stop(self) -> None:
-        """Hand out nothing more; what is in flight is not touched."""
+        """Yield no more operations; calls in flight go on."""
         self._stopped = True
 
     @property
     def stopped(self) -> bool:
-        """Whether nothing more is handed out, as far as anybody has asked."""
+        """Whether the schedule has ended."""
         return self._stopped
 
-    def __next__(self) -> Operation:
+    # One operation at a time
+
+    def draw(self) -> Operation:
+        """Return the next operation, before it is due. Raises `StopIteration` at the end."""
         with self._lock:
             if self._stopped or (self._handed_out >= self._free_until and not self._left(1)):
                 self._stopped = True
@@ -71,17 +84,51 @@ class Schedule(Iterator[Operation]):
             if self._due_times is None:
                 due_s, now_s = math.nan, self._clock()
             else:
-                due_s = now_s = next(self._due_times)
-            if now_s >= self._duration_s:
+                due_s = now_s = next(self._due_times, math.inf)
+            if now_s >= self._duration_s or now_s == math.inf:
                 self._stopped = True
                 raise StopIteration
             self._handed_out += 1
         return self._operations.draw(due_s)
 
-    def take(self, most: int, shard: int = 0) -> Batch:
-        """Up to `most` operations at once, in columns; fewer at the end, and then none.
+    def __iter__(self) -> Iterator[Operation]:
+        return _Caller(self, self._join_s()) if self._joins else self
 
-        All are for one server; where there are several, `shard` says for which.
+    def __next__(self) -> Operation:
+        operation = self.draw()
+        if operation.due_s > 0:  # in a closed loop it is NaN
+            self._sleep_until(operation.due_s)
+        return operation
+
+    def __aiter__(self) -> AsyncIterator[Operation]:
+        return _AsyncCaller(self, self._join_s())
+
+    def _join_s(self) -> float:
+        """Return when the next caller starts."""
+        return next(islice(self._joins, next(self._callers), None), 0.0) if self._joins else 0.0
+
+    def _sleep_until(self, at_s: float) -> bool:
+        """Sleep until this time of the run; return False if the run has ended before."""
+        while (left_s := at_s - self._clock()) > 0 and not self._stopped:
+            time.sleep(min(left_s, WAIT_S))
+        return not self._stopped
+
+    async def _wait_until(self, at_s: float) -> bool:
+        """Wait as `_sleep_until` does, and let other tasks run meanwhile."""
+        while (left_s := at_s - self._clock()) > 0 and not self._stopped:
+            await asyncio.sleep(min(left_s, WAIT_S))
+        return not self._stopped
+
+    # Many at once, in columns
+
+    def stream(self, batch: int = 1, shard: int = 0) -> "StreamSchedule":
+        """Return the requests of one stream, each with up to `batch` operations for one server."""
+        return StreamSchedule(self, batch, shard)
+
+    def take(self, most: int, shard: int = 0) -> Batch | None:
+        """Return up to `most` operations; fewer at the end, and then None.
+
+        All are for one server: number `shard` where there are several.
         """
         with self._lock:
             free = not self._stopped and self._handed_out + most <= self._free_until
@@ -95,10 +142,19 @@ class Schedule(Iterator[Operation]):
             elif count and self._clock() >= self._duration_s:
                 self._stopped, count = True, 0
             self._handed_out += count
-            return self._batches[shard].draw(count, due_s) if count else NOTHING
+            return self._batches[shard].draw(count, due_s) if count else None
+
+    def _request(self, most: int, shard: int) -> StreamRequest | None:
+        batch = self.take(most, shard)
+        if batch is None:
+            return None
+        number = next(self._ids)
+        if self._unsent is not None:
+            self._unsent[number] = batch
+        return StreamRequest(number, batch)
 
     def _left(self, most: int) -> int:
-        """How many of `most` operations the guard and the count still allow."""
+        """Return how many of `most` operations the guard and the count still allow."""
         look = self._guard is not None and -self._handed_out % LOOK_EVERY < most
         if look and self._guard is not None and self._guard():
             self._stopped = True
@@ -108,3 +164,54 @@ class Schedule(Iterator[Operation]):
         next_look = -(-(self._handed_out + count) // LOOK_EVERY) * LOOK_EVERY
         self._free_until = min(self._calls, next_look if self._guard else math.inf)
         return count
+
+
+class _Caller(Iterator[Operation]):
+    """The operations of one caller, which starts at a given time."""
+
+    def __init__(self, schedule: Schedule, begins_s: float) -> None:
+        self._schedule = schedule
+        self._begins_s = begins_s
+
+    def __next__(self) -> Operation:
+        if self._begins_s and not self._schedule._sleep_until(self._begins_s):
+            raise StopIteration
+        self._begins_s = 0.0
+        return next(self._schedule)
+
+
+class _AsyncCaller(AsyncIterator[Operation]):
+    """The operations of one task, which starts at a given time."""
+
+    def __init__(self, schedule: Schedule, begins_s: float) -> None:
+        self._schedule = schedule
+        self._begins_s = begins_s
+
+    async def __anext__(self) -> Operation:
+        if self._begins_s and not await self._schedule._wait_until(self._begins_s):
+            raise StopAsyncIteration
+        self._begins_s = 0.0
+        try:
+            operation = self._schedule.draw()
+        except StopIteration:
+            raise StopAsyncIteration from None
+        if operation.due_s > 0:
+            await self._schedule._wait_until(operation.due_s)
+        return operation
+
+
+class StreamSchedule(AsyncIterator[StreamRequest]):
+    """The requests of one stream, each yielded when its first operation is due."""
+
+    def __init__(self, schedule: Schedule, batch: int, shard: int) -> None:
+        self._schedule = schedule
+        self._batch = batch
+        self._shard = shard
+
+    async def __anext__(self) -> StreamRequest:
+        request = self._schedule._request(self._batch, self._shard)
+        if request is None:
+            raise StopAsyncIteration
+        if request.batch.due_s > 0:
+            await self._schedule._wait_until(request.batch.due_s)
+        return request

@@ -1,142 +1,166 @@
-"""The strategies: ways of having calls in flight. Read them; they are the course.
+"""The strategies: how many calls a client has in flight. Read them: they are the course.
 
-All have one shape. They send what the schedule hands out, and return when all of it
-is answered. They never count, never look at a clock and never handle a failure: the
-client records every call, whatever its end.
+Each is a function of `(stub, operations, in_flight)`, written in gRPC's own API. It sends every
+operation and returns when each call has ended, with any status. A `def` gets the generated stub
+on a `grpc.Channel`, an `async def` the stub on a `grpc.aio.Channel`. `operations` is an iterator,
+which in an open loop waits until the next operation is due. A strategy counts nothing and measures
+nothing: the channel records every call.
 """
 
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import islice
 from queue import SimpleQueue
+from typing import Any
 
-from kvstore.client.batch import Batch
-from kvstore.client.client import Client
-from kvstore.client.joining import users, users_async
-from kvstore.client.schedule import Schedule
+import grpc
 
-Strategy = Callable[..., None]
-"""`strategy(client, schedule, in_flight)`; some have settings of their own besides."""
+Strategy = Callable[..., Any]
+"""`strategy(stub, operations, in_flight)`; some have options of their own besides."""
 
 
-def blocking(client: Client, schedule: Schedule, in_flight: int = 1) -> None:
-    """Wait for each answer before sending the next call."""
-    for operation in schedule:
-        client.call(operation)
-
-
-def threads(
-    client: Client, schedule: Schedule, in_flight: int, *, joins: Sequence[float] = ()
-) -> None:
-    """Run `blocking` in each of `in_flight` threads, which may join one by one."""
-    with ThreadPoolExecutor(in_flight) as pool:
-        joining = users(client, schedule, in_flight, joins)
-        callers = [pool.submit(blocking, client, schedule) for _ in joining]
-    for caller in callers:
-        caller.result()  # raises here what went wrong there
-
-
-def futures(client: Client, schedule: Schedule, in_flight: int = 0) -> None:
-    """Send without waiting; nothing limits how many calls are in flight."""
-    for operation in schedule:
-        client.start(operation)
-    client.wait_until_idle()
-
-
-def bounded(client: Client, schedule: Schedule, in_flight: int) -> None:
-    """Send without waiting, but no more than `in_flight` at once: a semaphore holds the rest."""
-    free = threading.Semaphore(in_flight - 1)  # the first call needs no leave
-    for operation in schedule:
-        client.start(operation, on_reply=free.release)
-        free.acquire()  # only then is the next operation chosen
-    client.wait_until_idle()
-
-
-def chained(client: Client, schedule: Schedule, in_flight: int) -> None:
-    """Send `in_flight` calls; from then on each answer sends the next, and no sender has to wake.
-
-    The limit is that of `bounded`, without the hand-over to a thread that waits for a place.
-    """
-    ended: SimpleQueue[BaseException | None] = SimpleQueue()
-
-    def send() -> None:
-        error = None
+def blocking(stub, operations, in_flight=1):
+    """Wait for each reply before the next call."""
+    for operation in operations:
         try:
-            for operation in islice(schedule, 1):
-                client.start(operation, on_reply=send)
-                return
-        except BaseException as raised:  # in gRPC's thread, where nobody would hear of it
-            error = raised
-        ended.put(error)
-
-    for _ in range(in_flight):
-        send()
-    for _ in range(in_flight):
-        if error := ended.get():
-            raise error
-    client.wait_until_idle()
+            operation.rpc(stub)(operation.request)
+        except grpc.RpcError:
+            pass  # a failed call is data: the channel has recorded it
 
 
-def turns(client: Client, schedule: Schedule, in_flight: int, *, pause_s: float = 0.0) -> None:
-    """Send `in_flight` calls at once, wait until all of them are answered, pause, begin again."""
-    left = True
-    while left:
-        left = False
-        for operation in islice(schedule, in_flight):
-            client.start(operation)
-            left = True
-        client.wait_until_idle()
-        time.sleep(pause_s if left else 0.0)
+def threads(stub, operations, in_flight):
+    """Run `blocking` in each of `in_flight` threads."""
+    with ThreadPoolExecutor(in_flight) as pool:
+        callers = [pool.submit(blocking, stub, operations) for _ in range(in_flight)]
+    for caller in callers:
+        caller.result()  # raises the error of the thread, if any
 
 
-def tasks(
-    client: Client, schedule: Schedule, in_flight: int, *, joins: Sequence[float] = ()
-) -> None:
-    """Run `in_flight` asyncio tasks, each waiting for its own answers; they may join one by one."""
-
-    async def one_task() -> None:
-        for operation in schedule:
-            await client.acall(operation)
-
-    async def all_tasks() -> None:
-        async with asyncio.TaskGroup() as group:
-            async for _ in users_async(client, schedule, in_flight, joins):
-                group.create_task(one_task())
-
-    client.run_async(all_tasks)
+def futures(stub, operations, in_flight=0):
+    """Send without waiting; nothing limits how many calls are in flight."""
+    sent, ended = 0, threading.Semaphore(0)
+    for operation in operations:
+        call = operation.rpc(stub).future(operation.request)
+        call.add_done_callback(lambda _: ended.release())
+        sent += 1
+    for _ in range(sent):
+        ended.acquire()
 
 
-def pipelined(
-    client: Client, schedule: Schedule, in_flight: int, *, batch: int = 1, streams: int = 1
-) -> None:
-    """Keep a window of requests open on one stream; replies are matched by id, in any order.
+def bounded(stub, operations, in_flight):
+    """Send without waiting; a semaphore limits how many calls are in flight."""
+    free = threading.Semaphore(in_flight)
+    for operation in operations:
+        free.acquire()
+        call = operation.rpc(stub).future(operation.request)
+        call.add_done_callback(lambda _: free.release())
+    for _ in range(in_flight):  # all of the limit is free again: every call has ended
+        free.acquire()
 
-    `in_flight` requests of `batch` operations each are shared out over `streams` streams.
+
+def chained(stub, operations, in_flight):
+    """Start `in_flight` calls; the end of each call sends the next one.
+
+    The limit is that of `bounded`, but no sending thread has to wake up when a call ends.
     """
+    ended = SimpleQueue()
 
-    async def one_stream(window: int) -> None:
-        free = asyncio.Semaphore(window - 1)
-        async with client.stream(on_reply=free.release) as stream:
-            for operations in in_batches(schedule, batch, stream.shard):
-                await stream.send(operations)
-                await free.acquire()
+    def send_next(_=None):
+        try:
+            operation = next(operations)
+            call = operation.rpc(stub).future(operation.request)
+        except BaseException as error:  # gRPC's thread would only log it
+            ended.put(error)
+        else:
+            call.add_done_callback(send_next)
 
-    async def all_streams() -> None:
-        async with asyncio.TaskGroup() as group:
-            for number in range(streams):
-                window = in_flight // streams + (number < in_flight % streams)
-                group.create_task(one_stream(window))
+    for _ in range(in_flight):
+        send_next()
+    for _ in range(in_flight):
+        error = ended.get()
+        if not isinstance(error, StopIteration):  # no operation is left
+            raise error
 
-    client.run_async(all_streams)
+
+def turns(stub, operations, in_flight, pause_s=0.0):
+    """Send `in_flight` calls at once, wait for all of them, pause, begin again."""
+    ended = threading.Semaphore(0)
+    while turn := list(islice(operations, in_flight)):
+        for operation in turn:
+            call = operation.rpc(stub).future(operation.request)
+            call.add_done_callback(lambda _: ended.release())
+        for _ in turn:
+            ended.acquire()
+        time.sleep(pause_s)
 
 
-def in_batches(schedule: Schedule, size: int, shard: int = 0) -> Iterator[Batch]:
-    """The schedule's operations for a server, `size` at a time; the last batch may be shorter."""
-    while operations := schedule.take(size, shard):
-        yield operations
+async def tasks(stub, operations, in_flight):
+    """Run `in_flight` asyncio tasks; each waits for its own replies."""
+
+    async def caller():
+        async for operation in operations:
+            try:
+                await operation.rpc(stub)(operation.request)
+            except grpc.RpcError:
+                pass  # a failed call is data: the channel has recorded it
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(in_flight):
+            group.create_task(caller())
+
+
+async def pipelined(stub, operations, in_flight):
+    """Keep up to `in_flight` requests open on one stream; replies come back in any order."""
+    free = asyncio.Semaphore(in_flight)
+    call = stub.Pipeline()
+
+    async def receive():
+        async for _ in call:
+            free.release()
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(receive())
+        async for operation in operations:
+            await free.acquire()
+            await call.write(operation.request)
+        await call.done_writing()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Supports:
+    """What a strategy supports beyond one operation in each unary call."""
+
+    limit: bool = True
+    """Whether `in_flight` limits the calls in flight."""
+    due_times: bool = True
+    """Whether it can run an open loop."""
+    joins: bool = False
+    """Whether it has several callers, which can join one by one."""
+    streams: bool = False
+    """Whether it sends on a stream. Then a run may have several streams, each with an equal share
+    of `in_flight`, and a request may carry a batch of operations."""
+    options: tuple[str, ...] = ()
+    """Names of its further arguments, after the first three."""
+
+
+_DECLARED = {
+    threads: Supports(joins=True),
+    futures: Supports(limit=False),
+    chained: Supports(due_times=False),
+    turns: Supports(options=("pause_s",)),
+    tasks: Supports(joins=True),
+    pipelined: Supports(streams=True),
+}
+
+
+def supports(strategy: Strategy) -> Supports:
+    """Return what a strategy supports: as declared here, or by its attribute `supports`."""
+    declared = _DECLARED.get(strategy) or getattr(strategy, "supports", None)
+    return declared if isinstance(declared, Supports) else Supports()
 
 
 STRATEGIES: tuple[Strategy, ...] = (

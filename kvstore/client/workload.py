@@ -1,7 +1,7 @@
-"""What is asked: a stream of operations, drawn at random from a seed.
+"""The workload: operations drawn at random from a seed.
 
-`Workload` says what to draw and can be saved with a run; `Operations` draws it, and
-remembers the keys it may ask for.
+`Workload` has the settings and can be saved with a run; `Operations` draws the operations, and
+knows which keys exist.
 """
 
 import math
@@ -10,79 +10,43 @@ import threading
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
-from kvstore.codes import CREATE, DELETE, KINDS, RETRIEVE, UPDATE
-from kvstore.wire import MESSAGE_LIMIT_BYTES
+from kvstore.client.messages import Operation
+from kvstore.protocol import CREATE, DELETE, KINDS, MESSAGE_LIMIT_BYTES, UPDATE
 
 UNIFORM_MIX: Mapping[str, float] = {"create": 1, "retrieve": 1, "update": 1, "delete": 1}
-"""Each of the four with the same chance, as in the Java original."""
+"""All four kinds with the same probability, as in the Java original."""
 
 LARGEST_VALUE_BYTES = MESSAGE_LIMIT_BYTES - 64 * 1024
-"""Largest value that is ever sent: the limit less room for the key and the framing."""
+"""Largest value that is sent: the message limit less room for the key and the framing."""
 
 _BLOCK = random.Random(0).randbytes(LARGEST_VALUE_BYTES + 4096)
-"""Random bytes that values are cut from: drawing each byte anew would cost more than its call."""
-
-
-class Operation(NamedTuple):
-    """One thing to ask of the store."""
-
-    kind: int
-    """One of CREATE, RETRIEVE, UPDATE, DELETE."""
-    key: bytes
-    value: bytes = b""
-    due_s: float = math.nan
-    """Seconds from the start of the run when it ought to be sent; NaN: as soon as possible."""
-
-    @property
-    def name(self) -> str:
-        """The kind in words."""
-        return KINDS[self.kind]
-
-
-def create(key: bytes, value: bytes) -> Operation:
-    """The operation that stores a value under a new key."""
-    return Operation(CREATE, key, value)
-
-
-def retrieve(key: bytes) -> Operation:
-    """The operation that reads the value of a key."""
-    return Operation(RETRIEVE, key)
-
-
-def update(key: bytes, value: bytes) -> Operation:
-    """The operation that replaces the value of a key."""
-    return Operation(UPDATE, key, value)
-
-
-def delete(key: bytes) -> Operation:
-    """The operation that forgets a key."""
-    return Operation(DELETE, key)
+"""Random bytes from which values are cut: drawing each byte would take more CPU than the call."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """What to draw. Raises `ValueError` naming the setting when one makes no sense."""
+    """The settings of a workload. Raises `ValueError` naming the setting that makes no sense."""
 
     mix: Mapping[str, float] = field(default_factory=lambda: dict(UNIFORM_MIX))
-    """How often each kind is drawn, as weights; kinds left out are never drawn, except
-    that a workload which may create does so whenever it knows no key."""
+    """Weight of each kind. Kinds left out are never drawn, except that a workload which may create
+    does so whenever no key exists."""
     seed: int = 1
     key_bytes_mean: float = 64
     value_bytes_mean: float = 64 * 1024
     sizes: str = "exponential"
-    """"exponential" draws each size anew (at least one byte); "fixed" uses the means."""
+    """"exponential" draws each size (at least one byte); "fixed" uses the means."""
     preload: int = 0
-    """Keys created before the run begins; they are not part of it."""
+    """Number of keys created before the run; these creates are not part of it."""
     key_choice: str = "uniform"
-    """"uniform" asks for every known key alike; "zipf" for the one at place k in proportion to
-    1 / k ** zipf_exponent, see `ZipfKeys`."""
+    """"uniform" draws every known key with the same probability; "zipf" draws key number k in
+    proportion to 1 / k ** zipf_exponent, see `ZipfKeys`."""
     zipf_exponent: float = 1.0
-    """How uneven "zipf" is; 0.99 is the usual one of the YCSB benchmark. Not used by "uniform"."""
+    """The skew of "zipf"; the YCSB benchmark uses 0.99. Not used by "uniform"."""
     busiest_share: float | None = None
-    """Of several servers, the share of the operations that is for keys of the first one, as where
-    a hot key lives there; None is all servers alike. Batches know no such share."""
+    """With several servers, the share of the operations on keys of the first one, as with a hot
+    key; None gives every server the same share. Not supported with batches."""
 
     def __post_init__(self) -> None:
         unknown = set(self.mix) - set(KINDS[1:])
@@ -99,7 +63,7 @@ class Workload:
         if not 0 < self.zipf_exponent <= 10:
             raise ValueError(
                 "zipf_exponent must be above 0 and at most 10, got"
-                f" {self.zipf_exponent}: for keys that are all alike choose 'uniform'"
+                f" {self.zipf_exponent}: for keys without skew choose 'uniform'"
             )
         if not 1 <= self.key_bytes_mean <= 16 * 1024:
             raise ValueError(f"key_bytes_mean must be from 1 to 16384, got {self.key_bytes_mean}")
@@ -110,33 +74,33 @@ class Workload:
             )
         if self.preload < 0 or (not self.preload and not self.mix.get("create")):
             raise ValueError(
-                "a mix without create needs keys to ask for: set preload to 1 or more,"
+                "a mix without create needs existing keys: set preload to 1 or more,"
                 f" got {self.preload}"
             )
 
     @property
     def keeps_values(self) -> bool:
-        """Whether a key can hold one value throughout: no key comes or goes or changes its size."""
-        asked = {name for name, weight in self.mix.items() if weight}
-        return asked == {"retrieve"} or (asked <= {"retrieve", "update"} and self.sizes == "fixed")
+        """Whether each key keeps one value: none is created, deleted or changes its size."""
+        kinds = {name for name, weight in self.mix.items() if weight}
+        return kinds == {"retrieve"} or (kinds <= {"retrieve", "update"} and self.sizes == "fixed")
 
     def as_dict(self) -> dict[str, Any]:
-        """The settings by name, ready for JSON and for `Workload(**...)`."""
+        """Return the settings by name, ready for JSON and for `Workload(**...)`."""
         return {**asdict(self), "mix": dict(self.mix)}
 
 
 def crud(seed: int = 1, **settings: Any) -> Workload:
-    """The workload of the Java original: four operations alike, keys 64 B, values 64 KiB."""
+    """Return the workload of the Java original: all four kinds, keys of 64 B, values of 64 KiB."""
     return Workload(seed=seed, **settings)
 
 
 def reads(seed: int = 1, *, keys: int = 8, **settings: Any) -> Workload:
-    """Retrieves only, of `keys` keys that are created before the run."""
+    """Return a workload of retrieves, of `keys` keys that are created before the run."""
     return Workload(mix={"retrieve": 1}, seed=seed, preload=keys, **settings)
 
 
 def writes(seed: int = 1, *, keys: int = 8, **settings: Any) -> Workload:
-    """Updates only, of `keys` keys that are created before the run."""
+    """Return a workload of updates, of `keys` keys that are created before the run."""
     return Workload(mix={"update": 1}, seed=seed, preload=keys, **settings)
 
 
@@ -151,13 +115,13 @@ class KnownKeys:
         return len(self._keys)
 
     def add(self, key: bytes) -> None:
-        """Remember a key; a known one stays where it is."""
+        """Add a key; a known key keeps its place."""
         if key not in self._place:
             self._place[key] = len(self._keys)
             self._keys.append(key)
 
     def remove(self, key: bytes) -> None:
-        """Forget a key: the last one takes its place."""
+        """Remove a key: the last key takes its place. Raises `KeyError` for an unknown key."""
         place = self._place.pop(key)
         last = self._keys.pop()
         if last != key:
@@ -165,33 +129,32 @@ class KnownKeys:
             self._place[last] = place
 
     def draw(self, rng: random.Random) -> bytes:
-        """Any of the keys, each with the same chance."""
+        """Return a random key, each with the same probability."""
         return self._keys[int(rng.random() * len(self._keys))]
 
 
 class ZipfKeys(KnownKeys):
-    """Known keys of which the one at place k is drawn in proportion to 1 / k ** exponent.
+    """Known keys, of which key number k is drawn in proportion to 1 / k ** exponent.
 
-    Popularity belongs to the place. Keys take places in the order in which they become known,
-    so without deletes the oldest key is the hottest, and the order of popularity is that of
-    age. When a key is deleted, the one at the last place moves into its place, and a deleted
-    favourite is followed by a new one. A draw takes a time that grows as log n.
+    The probability belongs to the place. Keys take places in the order in which they become known,
+    so without deletes the oldest key is the hottest. When a key is deleted, the key at the last
+    place moves into its place. A draw takes a time that grows as log n.
     """
 
     def __init__(self, exponent: float) -> None:
         super().__init__()
         self._exponent = exponent
         self._up_to: list[float] = []
-        """Weights of the places so far, added up; never shortened, so it grows only once."""
+        """Cumulative weights of the places; never shortened, so each weight is computed once."""
 
     def draw(self, rng: random.Random) -> bytes:
-        """One of the keys, by the popularity of its place."""
+        """Return a random key, by the weight of its place."""
         count = len(self._keys)
         while len(self._up_to) < count:
             weight = (len(self._up_to) + 1) ** -self._exponent
             self._up_to.append((self._up_to[-1] if self._up_to else 0.0) + weight)
         drawn = rng.random() * self._up_to[count - 1]
-        # Rounding may lift the product to the sum itself, which no place is above.
+        # Rounding may make the product equal to the sum, which belongs to no place.
         return self._keys[min(bisect_right(self._up_to, drawn), count - 1)]
 
 
@@ -202,15 +165,15 @@ KEY_CHOICES: Mapping[str, Callable[[Workload], KnownKeys]] = {
 
 
 class Operations:
-    """Draws operations one by one; several threads may draw and report at once.
+    """Draws operations one by one; safe for several threads.
 
-    The seed decides kinds and sizes. The bytes of the keys also depend on `salt`, another one
-    for each run: a second run against the same server would otherwise ask for the keys of
-    the first, and every create would be refused. Of several generators that make one run
-    together, each draws new keys until it `owns` one: see `Part`.
+    The seed decides kinds and sizes. The bytes of the keys also depend on `salt`, which differs for
+    each run: otherwise a second run against the same server would create the keys of the first, and
+    every create would be refused. Each of several generators draws new keys until it `owns` one:
+    see `Part`.
 
-    A key counts as known once its create was answered OK, and no longer once a delete
-    for it was drawn. With no key known, every draw is a create.
+    A key is known once its create was answered OK, until a delete of it is drawn. With no key
+    known, every draw is a create.
     """
 
     def __init__(
@@ -233,11 +196,11 @@ class Operations:
 
     @property
     def shards(self) -> "list[Operations]":
-        """What draws for each of several servers; this one alone draws for one."""
+        """The operations of each server: these, for the only one."""
         return [self]
 
     def draw(self, due_s: float = math.nan) -> Operation:
-        """The next operation."""
+        """Return the next operation."""
         with self._lock:
             kind = self._kind() if len(self.known) else CREATE
             if kind == CREATE:
@@ -256,16 +219,16 @@ class Operations:
             Operation(CREATE, self._new_key(), self._value()) for _ in range(self.workload.preload)
         ]
         held = {operation.key: operation.value for operation in creates}
-        if self.workload.keeps_values and len(held) == len(creates):  # no key by chance twice
+        if self.workload.keeps_values and len(held) == len(creates):  # no key was drawn twice
             self._held = held
         return creates
 
     def held_throughout(self) -> dict[bytes, bytes]:
-        """What each preloaded key holds throughout, since updates write it again; else empty."""
+        """Return the value of each preloaded key if updates do not change it; else empty."""
         return self._held
 
     def created(self, key: bytes) -> None:
-        """A create was answered OK: its key may be asked for from now on."""
+        """Note that a create was answered OK: later operations may use its key."""
         with self._lock:
             self.known.add(key)
 

@@ -1,45 +1,52 @@
-"""The room of what the learner sees; it may use every other room, and none uses it.
+"""The course layer: everything that a learner sees. It uses all other packages; none uses it.
 
-    predictions, comparisons   a number before the run, and how far off it was
-    agreement                  the main comparisons of a lesson, and the band they are held to
-    claims                     sentences that the run at hand decides
-    exercises, checking        tasks with hints, solutions and a judge for each
-    attempts                   runs a judge, whatever the answer does
-    live, sparkline            a run that is watched
-    figures, tables            pictures, and their numbers under the same names
-    named                      the forms in which both take runs and predictions
-    peers                      clients of other makes, beside ours
-    source, quizzes            what is read and asked in between
-    progress, keeping          what is remembered between sittings
-    landing                    the lessons there are, and where the learner stands
-    machine                    what this machine can show
-    ceiling, ceiling_picture   a sender without a limit, until memory is full
-    design                     a service to be probed, changed and scored
-    stories                    published experiments, played again
-    mode                       how long everything lasts
-    rendering                  how text reaches the page, escaped
-    execute                    notebooks without a browser
+    predictions, comparisons   a number before the run, and its error after the run
+    claims, quizzes            sentences that the run confirms or not; questions in between
+    questions                  the questions of each lesson, by their ids
+    exercises                  tasks with hints and solutions, and their grading
+    live                       a run with a view of it while it lasts
+    explorer                   sliders for a law, and a button that measures
+    views                      tables and figures of runs
+    source                     source code and messages on the page
+    progress                   predictions, answers and help between sittings
+    calibration                predicted against measured, over all lessons
+    lessons                    the lessons, and the learner's progress in them
+    missing_names              the cell to run first, where a name is missing
+    machine, noise             what this machine can show
+    memory_experiment          a sender without a limit, until memory is full
+    experiments                code of one lesson that is too long for a cell
+    external_clients           load generators of other projects, beside ours
+    capstone                   a service to probe, to change, and to score
+    mode, units                durations of runs; conversion of units
+    rendering                  text, tables and progress bars on the page, escaped
+    run_notebooks              notebooks without a browser
 
-Importing it starts nothing, writes nothing and changes no setting.
+The import starts nothing, writes nothing and changes no setting.
 """
 
-from kvstore.course import figures, live, mode, progress, tables
-from kvstore.course.checking import check, hint, solution
+from kvstore.course import live, mode, progress, views
 from kvstore.course.claims import claim
 from kvstore.course.comparisons import compare
 from kvstore.course.exercises import NOT_ATTEMPTED
+from kvstore.course.exercises.grading import check, hint, solution
+from kvstore.course.explorer import Slider, explore
+from kvstore.course.missing_names import lesson
 from kvstore.course.predictions import again, predict
 from kvstore.course.quizzes import quiz
 from kvstore.course.source import show_source
+from kvstore.course.views.stations import draw_stations
 
 __all__ = [
     "NOT_ATTEMPTED",
+    "Slider",
     "again",
     "check",
     "claim",
     "compare",
-    "figures",
+    "draw_stations",
+    "explore",
     "hint",
+    "lesson",
     "live",
     "mode",
     "predict",
@@ -47,5 +54,5 @@ __all__ = [
     "quiz",
     "show_source",
     "solution",
-    "tables",
+    "views",
 ]

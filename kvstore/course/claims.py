@@ -1,4 +1,4 @@
-"""Sentences that the run at hand can contradict, and what it says of each."""
+"""Claims: sentences that a run confirms or contradicts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ import numpy as np
 from kvstore.course import rendering
 
 MIME_TYPE: Final = "application/vnd.kvstore.claim+json"
-"""Under this type the output carries `{"sentence": ..., "holds": ...}` for programs to read."""
+"""The MIME type under which the output has `{"sentence": ..., "holds": ...}` for programs."""
 
 
 @dataclass(frozen=True)
 class Claim(rendering.Shown):
-    """A sentence and whether it holds here; in a condition it counts as `holds`."""
+    """A sentence and whether it holds; its truth value is `holds`."""
 
     sentence: str
     holds: bool
@@ -37,15 +37,15 @@ class Claim(rendering.Shown):
 
 
 def claim(sentence: str, holds: bool | np.bool_) -> Claim:
-    """Show the sentence with whether it holds on this machine, in this run.
+    """Show the sentence and whether it holds on this machine, in this run.
 
-    Build the sentence from the run with an f-string, so that it never quotes a
-    number from elsewhere. A claim that does not hold is shown, not raised.
+    Build the sentence from the run with an f-string, so that its numbers are those of the run. A
+    claim that does not hold is shown and raises nothing.
     """
     if not isinstance(holds, bool | np.bool_):
         raise TypeError(
             f"holds must be True or False, got {type(holds).__name__}: "
-            "write the comparison that decides the claim, such as `measured > predicted`"
+            "pass the comparison that decides the claim, such as `measured > predicted`"
         )
     made = Claim(str(sentence), bool(holds))
     made._show()

@@ -1,13 +1,108 @@
-"""Yours, the model's and the measured number side by side, scored by their ratio."""
+"""Yours, the model's and the measured number side by side, and whether they agree.
+
+A comparison is scored by the ratio of its numbers; the main ones of a lesson are held to a band.
+"""
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Protocol, runtime_checkable
+from numbers import Real
+from typing import Any, Final, Literal, Protocol, runtime_checkable
 
-from kvstore.course import agreement, progress, rendering, units
+from kvstore.course import progress, questions, rendering, units
 from kvstore.course.claims import Claim
 from kvstore.course.predictions import HasValue
+
+Binds = Literal["cpu"]
+"""What the prediction hangs on, where that is known less well than a delay that was set."""
+
+BAND: Final = 0.10
+"""How far from 1 measured/predicted may be."""
+CPU_BAND: Final = 0.20
+"""The same where a processor binds: its price per call drifts with all else the machine does."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """One main comparison; `why` is a claim that held and explains what lies outside the band."""
+
+    lesson: str
+    question_id: str
+    unit: str
+    predicted: float | None
+    measured: float | None
+    band: float
+    why: str = ""
+
+    @classmethod
+    def of(cls, lesson: str, published: Mapping[str, Any]) -> "Agreement":
+        """From what a comparison published for programs to read; it must be a main one."""
+        main = published["main"]
+        return cls(
+            lesson,
+            published["question_id"],
+            published["unit"],
+            published["model"],
+            published["measured"],
+            main["band"],
+            main["why"],
+        )
+
+    @property
+    def ratio(self) -> float:
+        """Measured over predicted; NaN where the run measured nothing."""
+        if self.measured is None or not self.predicted:
+            return math.nan
+        return self.measured / self.predicted
+
+    @property
+    def within(self) -> bool:
+        """Whether the ratio lies in the band; one that is no number does not."""
+        return abs(self.ratio - 1) <= self.band + 1e-12
+
+    @property
+    def verdict(self) -> str:
+        """What is to be thought of it, in words."""
+        if self.within:
+            return "within"
+        return "outside: the lesson shows why" if self.why else "outside"
+
+    def _row(self) -> list[str]:
+        numbers = (self.predicted, self.measured)
+        shown = [rendering.NONE if n is None else rendering.number(n) for n in numbers]
+        ratio = rendering.NONE if math.isnan(self.ratio) else f"{self.ratio:.3f}"
+        band = f"±{self.band:.0%}"
+        return [self.lesson, self.question_id, self.unit, *shown, ratio, band, self.verdict]
+
+
+def table(made: Sequence[Agreement], lessons: Iterable[str], *, full: bool) -> str:
+    """All main comparisons, one line each, then what is outside and why, and who has none.
+
+    `lessons` are all that ran. What lies outside counts in a `full` run only.
+    """
+    head = ["lesson", "question", "unit", "predicted", "measured", "ratio", "band", "verdict"]
+    lines = [rendering.plain_table(head, (each._row() for each in made))] if made else []
+    outside = [each for each in made if not each.within]
+    for each in outside:
+        lines.append(f"{each.question_id}: outside {each.band:.0%}" + _reason(each))
+    have = {each.lesson for each in made}
+    lines += [f"{name}: no main comparison" for name in lessons if name not in have]
+    unexplained = sum(not each.why for each in outside)
+    if full:
+        lines.append(
+            f"OUTSIDE ITS BAND AND NOT EXPLAINED: {unexplained} of {len(made)}"
+            if unexplained
+            else f"all {len(made)} main comparisons are within their band, or explained"
+        )
+    elif outside:
+        lines.append("(the bands are meant for --full: a short run may be outside by noise alone)")
+    return "\n".join(lines)
+
+
+def _reason(each: Agreement) -> str:
+    return f", because {each.why}" if each.why else ""
+
 
 MIME_TYPE: Final = "application/vnd.kvstore.comparison+json"
 """Under this type the output carries the numbers of the comparison for programs to read."""
@@ -37,7 +132,7 @@ class HasThroughput(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Comparison(rendering.Shown):
     """One question after its run; `yours` is None when nothing was predicted."""
 
@@ -50,13 +145,13 @@ class Comparison(rendering.Shown):
     late: bool = False
     reason: str = ""
     main: bool = False
-    binds: agreement.Binds | None = None
+    binds: Binds | None = None
     why: str = ""
 
     @property
     def band(self) -> float:
         """How far from 1 measured/model may be, where this is a main comparison."""
-        return agreement.CPU_BAND if self.binds == "cpu" else agreement.BAND
+        return CPU_BAND if self.binds == "cpu" else BAND
 
     @property
     def predicted(self) -> bool:
@@ -111,18 +206,24 @@ class Comparison(rendering.Shown):
 
 def compare(
     question_id: str,
-    measured: float | HasThroughput,
+    measured: Any,
+    *more: Any,
     model: HasValue | float | None = None,
-    *,
     run: object | None = None,
     main: bool = False,
-    binds: agreement.Binds | None = None,
+    binds: Binds | None = None,
     why: Claim | None = None,
 ) -> Comparison:
     """Show the prediction beside the model's and the measured number, and close the question.
 
-    `measured` is a number in the unit of the question, or a run, which then stands for
-    its throughput. `run` is the run the number was taken from: with it, a prediction
+    `compare("03.global_lock", run)`: for a question that its lesson registers, pass the runs that
+    answer it. The question says how they give the measured number; the model is evaluated only
+    when the question is closed. The last run is the one that was predicted: a prediction made
+    after it began does not count.
+
+    `compare("03.mine", 24.0, 25.0)`: numbers, for any question. `measured` is a number in the unit
+    of the question, or a run, which then stands for its throughput; `model` comes next, or by
+    its name. `run` is the run the number was taken from: with it, a prediction
     made after the run began does not count. Without a prediction the comparison is
     shown all the same, marked as not predicted. Compared again, the first result is
     the one that progress remembers.
@@ -136,6 +237,19 @@ def compare(
     lesson that tells the cause when it lies outside; one that does not hold explains nothing.
     ValueError when a main comparison has no model to be compared with.
     """
+    known = questions.registered(question_id)
+    from_runs = model is None and not any(map(_is_number, (measured, *more)))
+    if known is not None and from_runs:
+        runs = (measured, *more)
+        run = _with_beginning(runs[-1]) if run is None else run
+        measured = known.measured(*runs)
+        _number(measured)  # an error here leaves the question open
+        progress.ask(question_id, known.unit)
+        if known.model is not None and progress.close(question_id).closed:
+            model = known.model(*runs)
+        main, binds = main or known.main, binds or known.binds
+    elif more:
+        (model,) = more
     if main and model is None:
         raise ValueError(f"{question_id}: a main comparison needs the model's prediction")
     source = measured if isinstance(measured, HasThroughput) else run
@@ -147,6 +261,10 @@ def compare(
     if isinstance(measured, HasThroughput):
         given = units.OPERATIONS
         number *= units.factor(given, unit, "a run given as it is, its throughput,", per_call)
+    elif isinstance(measured, HasValue):
+        number *= units.factor(measured.unit, unit, "the measured number", per_call)
+    elif known is not None and from_runs:
+        number *= units.factor(known.unit, unit, "the measured number", per_call)
     if isinstance(model, HasValue):
         model = model.value * units.factor(model.unit, unit, "the model's prediction", per_call)
     question = progress.reveal(
@@ -172,6 +290,19 @@ def compare(
     return made
 
 
+def _is_number(given: object) -> bool:
+    return isinstance(given, Real | HasValue)
+
+
+def _with_beginning(given: object) -> object:
+    """The run itself; of several in a list, tuple or mapping, the one that began first."""
+    several = given.values() if isinstance(given, Mapping) else given
+    if isinstance(several, Iterable) and not isinstance(given, str):
+        runs = [each for each in map(_with_beginning, several) if _began_at(each) is not None]
+        return min(runs, key=lambda each: _began_at(each) or 0.0, default=None)
+    return given
+
+
 def log_error(guess: float | None, measured: float) -> float | None:
     """|log10(guess / measured)|, None when there is no such ratio."""
     if guess is None or not math.isfinite(measured) or guess <= 0 or measured <= 0:
@@ -184,8 +315,9 @@ def band(error: float) -> str:
     return next(words for factor, words in BANDS if error <= math.log10(factor) + 1e-12)
 
 
-def _number(measured: float | HasThroughput) -> float:
+def _number(measured: Any) -> float:
     value = measured.throughput_per_s if isinstance(measured, HasThroughput) else measured
+    value = value.value if isinstance(value, HasValue) else value
     try:
         return float(value)
     except (TypeError, ValueError):

@@ -1,7 +1,4 @@
-"""A run that can be watched while it lasts: `load.run` with a view of it on the page.
-
-`run` makes the calls from this process, `run_apart` from one of its own.
-"""
+"""Runs with a view of them on the page while they last."""
 
 import base64
 import io
@@ -15,20 +12,66 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from kvstore.client import load, run_in_process
+from kvstore.client.errors import RunFailed, RunInterrupted
+from kvstore.client.monitor import OnSample
 from kvstore.client.strategies import Strategy
-from kvstore.client.watch import OnSample
 from kvstore.client.workload import Workload
-from kvstore.course import figures, mode, progress, rendering
-from kvstore.course.figures import style
-from kvstore.course.named import title
+from kvstore.course import mode, progress, rendering, views
 from kvstore.course.predictions import HasValue
-from kvstore.course.sparkline import progress_view
-from kvstore.measure import Run, Sample, verdict
+from kvstore.course.rendering import escaped
+from kvstore.course.views import style
+from kvstore.course.views.inputs import title
+from kvstore.measure import Outcome, Run, Sample, verdict
+
+WIDTH, HEIGHT = 560, 70
+MOST_POINTS: Final = 150
+
+
+def progress_view(
+    title: str,
+    elapsed_s: Sequence[float],
+    in_flight: Sequence[float],
+    answered_per_s: Sequence[float],
+    *,
+    part: float | None,
+    text: str,
+) -> str:
+    """Return a progress bar with its text and two lines over time, as HTML with inline SVG.
+
+    `part` is the part of the run that is done, from 0 to 1; None if it is unknown.
+    """
+    bar = "<progress></progress>" if part is None else f'<progress value="{part:.3f}"></progress>'
+    return (
+        f"<p><b>{escaped(title)}</b> {bar} {escaped(text)}</p>"
+        + sparkline("in flight (calls)", elapsed_s, in_flight, "#009E73")
+        + sparkline("answered (calls/s)", elapsed_s, answered_per_s, "#0072B2")
+    )
+
+
+def sparkline(name: str, elapsed_s: Sequence[float], values: Sequence[float], colour: str) -> str:
+    """Return one line over time from zero to its largest value, with the last value as text."""
+    step = max(1, len(values) // MOST_POINTS)
+    points = list(zip(elapsed_s, values, strict=True))[::-1][::step][::-1]
+    right = max((at_s for at_s, _ in points), default=0.0) or 1.0
+    top = max((value for _, value in points), default=0.0) or 1.0
+    path = " ".join(
+        f"{WIDTH * at_s / right:.1f},{HEIGHT - 4 - (HEIGHT - 8) * value / top:.1f}"
+        for at_s, value in points
+    )
+    last = f"{points[-1][1]:,.0f}" if points else "0"
+    label = escaped(f"{name}: {last} now, {top:,.0f} at most")
+    return (
+        f'<div>{label}<br><svg role="img" aria-label="{label}" width="{WIDTH}" height="{HEIGHT}" '
+        'style="background: #f7f7f7">'
+        f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2.5"/>'
+        "</svg></div>"
+    )
+
 
 REDRAW_S: Final = 0.25
-"""The page is drawn anew at most this often."""
+"""The shortest time between two updates of the page."""
 SMOOTH_S: Final = 0.5
-"""The throughput that is shown is the mean over the latest half second."""
+"""The throughput in the view is the mean over this time."""
 
 
 def run(
@@ -41,11 +84,11 @@ def run(
     on_sample: OnSample | None = None,
     **options: Any,
 ) -> Run:
-    """Run the strategy as `load.run` does and show it while it lasts; a picture remains.
+    """Run the strategy as `load.run` does and show the run while it lasts; a figure remains.
 
-    `closes` names the questions whose answer this run shows: from its start on, no
-    prediction is taken for them. `prediction` is drawn as a line. All other options, and
-    what is raised, are those of `load.run`. In fast mode only the last picture is drawn.
+    `closes` names the questions that this run answers: they refuse predictions from its start
+    on. `prediction` is drawn as a line. All other options and errors are those of `load.run`. In
+    fast mode only the last figure is drawn.
     """
     return _watched(load.run, strategy, server, workload, closes, prediction, on_sample, options)
 
@@ -60,9 +103,9 @@ def run_apart(
     on_sample: OnSample | None = None,
     **options: Any,
 ) -> Run:
-    """Do as `run` does, but make the calls from a process of their own: see `run_in_process`.
+    """Run and show as `run` does, with the client in its own process: see `run_in_process`.
 
-    With `processes=2` two of them make the run together, and so on.
+    With `processes=2` two client processes make the run together.
     """
     return _watched(
         run_in_process, strategy, server, workload, closes, prediction, on_sample, options
@@ -91,7 +134,7 @@ def _watched(
 
     try:
         finished = make(strategy, server, workload, on_sample=look, **options)
-    except (load.RunInterrupted, load.RunFailed) as ended:
+    except (RunInterrupted, RunFailed) as ended:
         view.finish(ended.run, prediction)
         raise
     except BaseException:
@@ -102,7 +145,7 @@ def _watched(
 
 
 class View:
-    """One place on the page: first a light view that follows the run, then its picture."""
+    """One place on the page: first a light view that follows the run, then its figure."""
 
     def __init__(self, name: str, duration_s: float | None, calls: int | None) -> None:
         self._name = name
@@ -114,7 +157,7 @@ class View:
         self._handle: DisplayHandle | None = None
 
     def look(self, sample: Sample) -> None:
-        """Take note of a sample, and draw when the last drawing is old enough."""
+        """Record a sample, and update the page if the last update is old enough."""
         if mode.fast() or not _has_page():
             return
         self._samples.append(sample)
@@ -124,7 +167,7 @@ class View:
             self._put(self._in_progress(sample))
 
     def finish(self, run: Run, prediction: HasValue | float | None = None) -> None:
-        """Replace the view by the picture of the whole run, and say below what it shows."""
+        """Replace the view by the figure of the whole run, and add a summary in words."""
         words = in_words(run)
         if _has_page():
             picture = {"image/png": _picture(run, prediction), "text/plain": words}
@@ -132,7 +175,7 @@ class View:
             rendering.show({"text/plain": words, "text/html": rendering.inline(words)})
 
     def give_up(self) -> None:
-        """The run never came to an end that can be shown: no progress bar is left behind."""
+        """Remove the progress bar of a run that ended without a result."""
         if self._handle is not None:
             self._put({"text/plain": f"{self._name}: the run was given up, see the error below"})
 
@@ -178,10 +221,10 @@ class View:
 
 
 def in_words(run: Run) -> str:
-    """What the picture of a run shows, for those who cannot see it."""
+    """Return in words what the figure of a run shows."""
     most = run.samples["in_flight"].max() if len(run.samples) else math.nan
     in_flight = "" if math.isnan(most) else f", at most {most:,.0f} seen in flight"
-    end = "" if run.outcome == "complete" else f"; ended by: {run.outcome}"
+    end = "" if run.outcome == Outcome.COMPLETE else f"; ended by: {run.ended_by}"
     return (
         f"{title(run)}: {rendering.number(run.throughput_per_s)} operations/s over "
         f"{run.window_s:.1f} s{in_flight}{end}. Verdict: {verdict(run)}."
@@ -189,12 +232,12 @@ def in_words(run: Run) -> str:
 
 
 def _picture(run: Run, prediction: HasValue | float | None) -> str:
-    """In flight above throughput over time, as a PNG in base64."""
+    """Return calls in flight above throughput over time, as a PNG in base64."""
     figure = Figure(figsize=(11.0, 6.0), dpi=style.DPI, layout="constrained")
     FigureCanvasAgg(figure)
     above, below = figure.subplots(2, 1, sharex=True)
-    figures.in_flight_over_time(run, ax=above)
-    figures.throughput_over_time(run, prediction, ax=below)
+    views.plot_in_flight_over_time(run, ax=above)
+    views.plot_throughput_over_time(run, prediction, ax=below)
     above.set_xlabel("")
     picture = io.BytesIO()
     figure.savefig(picture, format="png")
@@ -202,5 +245,5 @@ def _picture(run: Run, prediction: HasValue | float | None) -> str:
 
 
 def _has_page() -> bool:
-    """Whether there is a notebook, or something like it, that can show what is sent to it."""
+    """Return whether this is a notebook or another front end that can show figures."""
     return hasattr(get_ipython(), "kernel")

@@ -1,7 +1,7 @@
-"""How long the runs of the course last: the notebooks are the same bytes in every mode.
+"""The mode of the course, which sets the durations and counts of its runs.
 
-The environment variable COURSE_MODE says which: `fast` (tests), `class` (the default)
-or `full` (the published durations). Only durations and counts depend on it.
+The environment variable COURSE_MODE is `fast` (tests), `class` (the default) or `full` (the
+published durations). The notebooks are the same in every mode.
 """
 
 import os
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def name() -> str:
-    """The mode in force; a ValueError when COURSE_MODE holds another word."""
+    """Return the current mode; raise ValueError if COURSE_MODE is an unknown word."""
     word = os.environ.get(VARIABLE, "").strip().lower() or "class"
     if word not in MODES:
         raise ValueError(
@@ -25,17 +25,17 @@ def name() -> str:
 
 
 def fast() -> bool:
-    """Whether the runs are kept as short as they can be, as in the tests."""
+    """Return whether runs are as short as possible, as in tests."""
     return name() == "fast"
 
 
 def choose(*, fast: T, normal: T, full: T) -> T:
-    """The one of the three values that belongs to the mode in force."""
+    """Return the value for the current mode."""
     return {"fast": fast, "class": normal, "full": full}[name()]
 
 
 def seconds(*, fast: float, normal: float, full: float) -> float:
-    """How long a run lasts in the mode in force, in seconds; more than 0 in each."""
+    """Return the duration of a run in the current mode, in seconds; each must be more than 0."""
     for argument, value in (("fast", fast), ("normal", normal), ("full", full)):
         if not value > 0:
             raise ValueError(f"{argument} must be more than 0 seconds, got {value}")

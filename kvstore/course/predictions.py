@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from kvstore.course import progress, rendering, units
+from kvstore.course import progress, questions, rendering, units
 
 
 class PredictionError(ValueError):
@@ -57,18 +57,27 @@ class Guess(rendering.Shown):
 
 
 def predict(
-    question_id: str, value: float | HasValue | None = None, unit: str = "calls/s"
+    question_id: str, value: float | HasValue | None = None, unit: str | None = None
 ) -> Guess:
     """Commit a number before the run; None leaves the question open, and the run still goes.
+
+    A question that its lesson registers has its text and its unit from there; one that is not
+    registered is in `unit`, or in calls/s. The model is never evaluated here.
 
     Once the run has begun or was compared, only the number that is already committed
     is accepted: another one is refused on the page and the earlier one stands. A
     prediction of the model may be given as it is: its times are converted, and its calls
     taken for operations, one in each. PredictionError when `value` is not
-    a number above zero.
+    a number above zero, or `unit` is not that of the registered question.
     """
+    known = questions.registered(question_id)
+    if known is not None and unit not in (None, known.unit):
+        raise PredictionError(
+            f"{question_id} is a question in {known.unit}, got unit={unit!r}: leave `unit` out"
+        )
+    unit = known.unit if known else unit or units.CALLS
     if value is None:
-        guess = _left_open(progress.ask(question_id, unit), unit)
+        guess = _left_open(progress.ask(question_id, unit), unit, known)
     else:
         number = _checked(value, unit)
         outcome, question = progress.keep_prediction(question_id, number, unit)
@@ -116,7 +125,9 @@ def _checked(value: object, unit: str) -> float:
     return number
 
 
-def _left_open(question: progress.Question, unit: str) -> Guess:
+def _left_open(
+    question: progress.Question, unit: str, known: questions.PredictionQuestion | None
+) -> Guess:
     if question.value is not None:
         held = _with_unit(question.value, question.unit or unit)
         message = f"You predicted {held} before, and it is kept."
@@ -126,8 +137,14 @@ def _left_open(question: progress.Question, unit: str) -> Guess:
             "The result has been shown without a prediction. To predict after all, run "
             f'`again("{question.question_id}")` in a cell of your own first.'
         )
-    else:
+    elif known is None:
         message = f"Put your number ({unit}) in place of None and run this cell before the next."
+    else:
+        text = f"{known.text}\n" if known.text else ""
+        message = (
+            f"{text}Add your number, in {unit}, and run this cell again: "
+            f'`predict("{known.id}", 123)` commits 123 {unit}.'
+        )
     return Guess(question.question_id, None, unit, "not predicted", message)
 
 

@@ -1,77 +1,91 @@
-"""How text reaches the page: escaped, and always with a plain form beside the rich one.
+"""Text, tables and progress bars on the page: escaped, with a plain form beside the rich one.
 
-Nothing here needs JavaScript, a style sheet or a trusted notebook: what the front end
-strips from a notebook it does not trust is not used.
+Text and tables need no JavaScript, no style sheet and no trusted notebook.
 """
 
 import html
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
+import pandas as pd
 from IPython.core.getipython import get_ipython
 from IPython.display import display
+from tqdm.auto import tqdm
+
+T = TypeVar("T")
 
 GOOD, BAD, QUIET = "#00664d", "#a33b00", "#555555"
-"""Text colours, dark enough to be read on white; never the only sign of a meaning."""
+"""Text colours, dark enough to be read on white; a colour is never the only sign of a meaning."""
 
 NONE, TIMES = "\N{EN DASH}", "\N{MULTIPLICATION SIGN}"
-"""What stands in a table for no value, and for a factor."""
+"""The signs for no value and for a factor in a table."""
 
 
 def escaped(text: object) -> str:
-    """The text with nothing in it that HTML would read as markup."""
+    """Return the text with every character escaped that HTML reads as markup."""
     return html.escape(str(text))
 
 
 def inline(text: str) -> str:
-    """The text as HTML: escaped, and what stands between backticks set as code."""
+    """Return the text as HTML: escaped, with text between backticks as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escaped(text)).replace("\n", "<br>")
 
 
 def markdown_escaped(text: str) -> str:
-    """The text as Markdown that shows it as it stands, backticks included as code."""
-    parts = re.split(r"(`[^`]+`)", text)
+    """Return the text as Markdown: escaped, with text between backticks as code.
+
+    Code does not extend over the end of a line. A backtick without a partner is escaped, because
+    Markdown would read the text after it as markup, HTML included.
+    """
+    parts = re.split(r"((?<!`)`[^`\n]+`(?!`))", text)
     return "".join(
-        part if part.startswith("`") else re.sub(r"([\\*_$<>\[\]#|~])", r"\\\1", part)
-        for part in parts
+        part if place % 2 else re.sub(r"([\\`*_$&<>\[\]#|~])", r"\\\1", part)
+        for place, part in enumerate(parts)
     )
 
 
 def table(head: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
-    """An HTML table; every cell is escaped, and the first column is set as a heading."""
-    top = "".join(f'<th style="text-align: left">{escaped(cell)}</th>' for cell in head)
-    body = "".join(
-        f'<tr><th style="text-align: left">{escaped(first)}</th>'
-        + "".join(f'<td style="text-align: right">{escaped(cell)}</td>' for cell in rest)
-        + "</tr>"
-        for first, *rest in rows
-    )
-    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+    """Return an HTML table; every cell is escaped, and the first column is the heading of rows."""
+    with pd.option_context("display.max_colwidth", None):
+        return _frame(head, rows).to_html(border=0, escape=True)
 
 
 def plain_table(head: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
-    """The same table as lines of text with columns that line up."""
-    lines = [[str(cell) for cell in row] for row in (head, *rows)]
-    widths = [max(len(row[column]) for row in lines) for column in range(len(head))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if column == 0 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in lines
+    """Return the same table as aligned lines of text."""
+    return _frame(head, rows).to_string()
+
+
+def _frame(head: Sequence[object], rows: Iterable[Sequence[object]]) -> pd.DataFrame:
+    cells = [[str(cell) for cell in row] for row in rows]
+    corner, *columns = (str(cell) for cell in head)
+    return pd.DataFrame(
+        [row[1:] for row in cells],
+        index=pd.Index([row[0] for row in cells]),
+        columns=pd.Index(columns, name=corner or None),
     )
 
 
+def counted(things: Sequence[T], what: str = "run") -> Iterator[T]:
+    """Yield one thing after the other with a progress bar that names it.
+
+    There is no bar outside a notebook.
+    """
+    with tqdm(things, desc=what, disable=get_ipython() is None) as bar:
+        for thing in bar:
+            bar.set_postfix_str(str(thing))
+            yield thing
+
+
 def headline(mark: str, text: str, colour: str) -> str:
-    """One line of HTML: a mark, and the text in a colour."""
+    """Return one line of HTML: a coloured mark and the text."""
     return f'<b style="color: {colour}">{escaped(mark)}</b> {inline(text)}'
 
 
 def show(bundle: Mapping[str, Any]) -> None:
-    """Put a bundle of forms on the page; without IPython, print the plain one.
+    """Show a bundle of forms on the page; without IPython, print the plain one.
 
-    `bundle` maps MIME types to contents and must hold `text/plain`.
+    `bundle` maps MIME types to contents and must have `text/plain`.
     """
     if get_ipython() is None:
         print(bundle["text/plain"])
@@ -80,7 +94,7 @@ def show(bundle: Mapping[str, Any]) -> None:
 
 
 def number(value: float) -> str:
-    """A number as a person reads it: three significant digits, thousands with commas."""
+    """Return a number with three significant digits and commas between thousands."""
     if value != value or value in (float("inf"), float("-inf")):
         return str(value)
     if abs(value) >= 100:
@@ -89,16 +103,13 @@ def number(value: float) -> str:
 
 
 class Shown:
-    """A result that is put on the page when it is made.
-
-    When it is also the last value of the same cell, it is not put there twice.
-    """
+    """A result that is shown when it is made, and not again as the last value of the same cell."""
 
     def _forms(self) -> Mapping[str, Any]:
         raise NotImplementedError
 
     def _show(self) -> None:
-        """Put it on the page now, and remember in which cell that was."""
+        """Show the result now, and remember the cell."""
         object.__setattr__(self, "_shown_in", _cell())
         show(self._forms())
 

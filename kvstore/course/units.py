@@ -1,9 +1,8 @@
-"""Whether a number may stand beside a question, by their units.
+"""Conversion of units between a question, a prediction and a result.
 
-Two words for a rate, on every page: `calls/s` counts calls, whatever their answer: what is sent,
-what is offered, what a station serves. `operations/s` counts operations answered OK: the
-throughput of a run. They are the same number where each call carries one operation and is answered
-OK. A call of a batch carries many.
+There are two units of a rate. `calls/s` counts calls with any status: an offered rate, or the
+capacity of a station. `operations/s` counts operations answered OK: the throughput of a run. They
+are equal if each call has one operation and is answered OK. A call of a batch has many.
 """
 
 from typing import Any, Final
@@ -15,14 +14,14 @@ _SECONDS: Final = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
 
 
 class UnitError(ValueError):
-    """Two numbers were to stand side by side that do not measure the same thing."""
+    """Two numbers cannot be compared, because their units differ."""
 
 
 def factor(given: str, asked: str, what: str, per_call: float = 1.0) -> float:
-    """What to multiply a number of unit `given` by, to have it in the unit `asked`.
+    """Return the factor from the unit `given` to the unit `asked`.
 
-    Times convert, and the two rates are one number where a call carries one operation
-    (`per_call`, operations in a call). UnitError otherwise; `what` names the number in it.
+    Times convert. The two rates are equal if a call has one operation (`per_call` is the number of
+    operations in a call). Raise UnitError otherwise; `what` names the number in its message.
     """
     if given == asked:
         return 1.0
@@ -36,13 +35,13 @@ def factor(given: str, asked: str, what: str, per_call: float = 1.0) -> float:
     if abs(per_call - 1) > 1e-9:
         raise UnitError(
             f"the question asks for {asked}, but {what} is in {given}, and a call of this run "
-            f"carried {per_call:,.4g} operations: multiply calls by it to have operations"
+            f"has {per_call:,.4g} operations: multiply calls by it to get operations"
         )
     return 1.0
 
 
 def operations_in_a_call(run: object) -> float:
-    """How many operations a call of this run carried, in the mean; 1 where it does not say."""
+    """Return the mean number of operations in a call of this run; 1 if it is unknown."""
     sent: Any = getattr(run, "issued_operations", None)
     calls: Any = getattr(run, "issued", None)
     return sent / calls if sent and calls else 1.0

@@ -1,38 +1,27 @@
-"""The room of what happened.
+"""Measurements of a run.
 
-recorder  one record for each call, while it runs
-journal   the same on file, for the case that the process is killed
-sampler   memory and threads of both processes, over time
-collected what the garbage collectors of both sides did meanwhile
-run       all of it, frozen: `Run`
-accounts  every operation: done, failed or unknown
-audit     Little's law on the trace, and the count of calls
-boxes     the same for every station of the server
-during    what was answered between two moments
-price     processor time of one call
-only      the calls of one kind, by themselves
-merge     one run out of those that several generators made together
-goodput   answers that came while somebody still waited for them
-turns     a run of turns, turn by turn
-verdict   was the generator itself the limit?
-summary   the figures people compare, with intervals
-host      on what machine
-fsync     how long the disk takes to have something for certain
+recorder       one record for each call, in memory or in a file
+sampler        memory, threads and garbage collections of client and server over time
+run            the facts of a run, frozen (`Run`), and its file
+outcome        how a run ended
+audit          counts of calls checked twice; Little's law on the trace and at each station
+subsets        calls of one kind, in an interval, or in one burst
+cpu_cost       CPU time per call
+bottleneck     whether the load generator limited the run
+summary        the figures that people compare: throughput with its interval, goodput
+merge          one run from the parts that several generators recorded
+host           the machine, its versions, and the time of an fsync on its disk
 """
 
-from kvstore.collector import Collections
-from kvstore.measure.accounts import Accounts, accounts
-from kvstore.measure.audit import Audit, audit
-from kvstore.measure.boxes import Box, Boxes, boxes
-from kvstore.measure.during import During, during
-from kvstore.measure.goodput import Goodput, goodput
+from kvstore.gc_control import Collections
+from kvstore.measure.audit import Accounts, Audit, Box, Boxes, accounts, audit, boxes
+from kvstore.measure.bottleneck import Verdict, verdict
 from kvstore.measure.host import cores, describe_host
-from kvstore.measure.only import only
-from kvstore.measure.run import Cpu, Run
-from kvstore.measure.sampler import Sample
-from kvstore.measure.summary import Interval, summary, throughput_interval
-from kvstore.measure.turns import turns
-from kvstore.measure.verdict import Verdict, verdict
+from kvstore.measure.outcome import Outcome
+from kvstore.measure.run import Run
+from kvstore.measure.sampler import Cpu, Sample
+from kvstore.measure.subsets import During, during, only, turns
+from kvstore.measure.summary import Goodput, Interval, goodput, summary, throughput_interval
 
 __all__ = [
     "Accounts",
@@ -44,6 +33,7 @@ __all__ = [
     "During",
     "Goodput",
     "Interval",
+    "Outcome",
     "Run",
     "Sample",
     "Verdict",

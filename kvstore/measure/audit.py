@@ -1,49 +1,113 @@
-"""The audit: Little's law on a run's own trace, and the count of its calls.
+"""Checks of a run against itself: counts of its calls, and Little's law on its trace.
 
-L = lambda * W is an identity on a trace that starts and ends empty (J. D. C. Little,
-"A Proof for the Queuing Formula: L = lambda W", Operations Research 9, 1961; for sample
-paths: S. Stidham, "A Last Word on L = lambda W", 1974). It says nothing of the server.
-It fails only when the measurement is wrong: a call lost from the records, counted
-twice, or stamped by two clocks. That is what it is for.
+Two checks find different mistakes:
+
+* Counting twice finds a call that was lost or recorded twice. The client counts each call when it
+  sends it, and records it when it ends. Different code makes the two counts.
+* Little's law, L = lambda * R (J. D. C. Little, Operations Research 9, 1961), cannot find a lost
+  call. Both sides are computed from the same records, and the identity holds for any subset of
+  them. The law finds a wrong trace: an end before its start, clocks that disagree, a time that is
+  not a number, or calls in flight that do not agree with their residence times.
 """
 
+import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from kvstore.codes import NO_ANSWER
-from kvstore.measure.accounts import Accounts, accounts
 from kvstore.measure.run import Run
+from kvstore.protocol import NO_ANSWER, STATUSES
+
+if TYPE_CHECKING:  # see run.py
+    import pandas as pd
+
+SAY_NOTHING: Final = (
+    "CANCELLED",
+    "UNKNOWN",
+    "DEADLINE_EXCEEDED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "NO_ANSWER",
+)
+"""Statuses after which it is unknown whether the server did the operation. Every other status
+except OK means that the server refused it."""
+
+_UNKNOWN = [STATUSES.index(name) for name in SAY_NOTHING]
+
+
+class Accounts(NamedTuple):
+    """The operations of a run by their outcome. A message of a stream carries several of them."""
+
+    issued: int
+    """Operations sent, counted when they were sent."""
+    ok: int
+    """Operations that the server answered with OK."""
+    failed: int
+    """Operations that the server refused with a status that says why."""
+    unknown: int
+    """Operations without a reply, or with a status of `SAY_NOTHING`."""
+
+    @property
+    def balanced(self) -> bool:
+        """Whether the operations sent are as many as those with an outcome."""
+        return self.issued == self.ok + self.failed + self.unknown
+
+    def __repr__(self) -> str:
+        sign = "=" if self.balanced else "IS NOT"
+        return (
+            f"{self.issued:,} operations sent {sign} {self.ok:,} done + {self.failed:,} failed"
+            f" + {self.unknown:,} unknown"
+        )
+
+
+def accounts(run: Run) -> Accounts:
+    """Return the operations of a run by their outcome.
+
+    `issued` is counted when operations are sent; the other three come from the records of the
+    ends. If the counts differ, an operation was lost or recorded twice.
+    """
+    records = run.records
+    count, ok = records["operations"], records["ok_operations"]
+    unknown = np.isin(records["status"], _UNKNOWN)
+    return Accounts(
+        issued=run.issued_operations,
+        ok=int(ok.sum()),
+        failed=int((count - ok)[~unknown].sum()),
+        unknown=int((count - ok)[unknown].sum()),
+    )
+
 
 TOLERANCE = 1e-9
-"""Relative error that rounding may leave between both sides of the identity."""
+"""Relative difference that rounding may cause between the two sides of Little's law."""
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """Both sides of Little's law, each computed its own way, and the count of calls."""
+    """The two counts of the calls, and the two sides of Little's law."""
 
     in_flight_mean: float
-    """L: the area under the number in flight over time, divided by the window."""
+    """L: the area under the number in flight over time, divided by the window; calls."""
     sent_per_s: float
-    """lambda: calls sent, divided by the window."""
+    """lambda: recorded calls divided by the window; calls per second."""
     residence_mean_s: float
-    """W: mean seconds from sending a call to its end."""
+    """R: mean seconds from sending a call to its end."""
     issued: int
     """Calls counted when they were sent."""
     recorded: int
     """Calls that have a record of their end."""
     unknown: int
-    """Calls among them of which nobody knows whether the server did them."""
+    """Recorded calls without a reply: it is unknown whether the server did them."""
     operations: Accounts
-    """What became of the operations that the calls carried."""
+    """The outcomes of the operations that the calls carried."""
     never_negative: bool
-    """Whether no call ended before it was sent."""
+    """Whether every call ended at or after the time at which it was sent."""
 
     @property
     def relative_error(self) -> float:
-        """How far L and lambda * W are apart, relative to L; 0 for an empty run."""
+        """The difference between L and lambda * R, relative to L; 0 for an empty run."""
         product = self.sent_per_s * self.residence_mean_s
         if not self.in_flight_mean:
             return abs(product)
@@ -51,7 +115,10 @@ class Audit:
 
     @property
     def holds(self) -> bool:
-        """Whether the identity holds to rounding, and every call sent has one end."""
+        """Whether both checks pass: the counts agree, and Little's law holds to rounding.
+
+        Little's law alone would hold for any subset of the records; the counts find lost calls.
+        """
         return (
             self.relative_error <= TOLERANCE
             and self.issued == self.recorded
@@ -60,11 +127,12 @@ class Audit:
         )
 
     def __repr__(self) -> str:
-        told = self.operations
-        carried = "" if told.issued == told.ok == self.issued else f"; {told!r}"
+        operations = self.operations
+        all_ok = operations.issued == operations.ok == self.issued
+        carried = "" if all_ok else f"; {operations!r}"
         verdict = "holds" if self.holds else "DOES NOT HOLD: do not trust this run"
         return (
-            f"L = {self.in_flight_mean:.4f} in flight; lambda x W ="
+            f"L = {self.in_flight_mean:.4f} in flight; lambda x R ="
             f" {self.sent_per_s:,.2f}/s x {1e3 * self.residence_mean_s:,.3f} ms ="
             f" {self.sent_per_s * self.residence_mean_s:.4f}"
             f" (apart by {self.relative_error:.0e}); {self.issued:,} calls sent,"
@@ -73,7 +141,7 @@ class Audit:
 
 
 def audit(run: Run) -> Audit:
-    """Little's law and the count of calls, checked on one run."""
+    """Check the counts of one run and Little's law on its trace."""
     records = run.records
     recorded = len(records)
     residence_s = records["done_s"] - records["sent_s"]
@@ -92,10 +160,10 @@ def audit(run: Run) -> Audit:
 def mean_in_flight(
     sent_s: npt.NDArray[np.float64], done_s: npt.NDArray[np.float64], window_s: float
 ) -> float:
-    """The time average of the number in flight, by walking through all events in order.
+    """Return L, the time average of the number of calls in flight.
 
-    Sums the area of every step between two events: not the sum of the residence times,
-    which would be the other side of the law again.
+    It adds up the area of every step between two events, in order of time. It does not add up
+    residence times, because that would be the other side of Little's law.
     """
     if not len(sent_s) or not window_s:
         return 0.0
@@ -108,7 +176,7 @@ def in_flight_between(
     done_s: npt.NDArray[np.float64],
     edges_s: npt.NDArray[np.float64],
 ) -> npt.NDArray[np.float64]:
-    """The time average of the number in flight from each of the moments to the next one."""
+    """Return the time average of the number of calls in flight between consecutive `edges_s`."""
     at_s, level = in_flight_steps(sent_s, done_s)
     if not len(at_s):
         return np.zeros(len(edges_s) - 1)
@@ -120,8 +188,130 @@ def in_flight_between(
 def in_flight_steps(
     sent_s: npt.NDArray[np.float64], done_s: npt.NDArray[np.float64]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Times of all events in order, and the number in flight from each on."""
+    """Return the times of all sends and ends in order, and the number in flight after each."""
     at_s = np.concatenate([sent_s, done_s])
     change = np.concatenate([np.ones(len(sent_s), int), -np.ones(len(done_s), int)])
     order = np.argsort(at_s, kind="stable")  # a send comes before an end at the same time
     return at_s[order], np.cumsum(change[order])
+
+
+# ---- the stations of the server -------------------------------------------------------------
+
+BOXES: Final = {
+    "pool queue": "pool_s",
+    "lock": "lock_s",
+    "disk": "disk_s",
+    "rest of the server": "rest_s",
+}
+"""The stations of the server in the order in which a call passes them, and their columns in the
+records."""
+BACK_END: Final = "back end"
+"""The station in place of the disk, for a server that calls another server."""
+OUTSIDE: Final = "client and wire"
+"""The time of a call that the server does not measure: client, network and gRPC."""
+ROUNDING: Final = 1e-6
+"""Relative error of a station time, which is stored in four bytes."""
+TICK_S: Final = 1e-6
+"""Seconds. A header gives tenths of a microsecond; the rounding errors of four stations together
+stay below this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """The two sides of Little's law for one station."""
+
+    inside_mean: float
+    """L: calls at the station, from the order of entries and exits, averaged over the window."""
+    entered_per_s: float
+    """lambda: calls that entered, divided by the window; calls per second."""
+    stay_mean_s: float
+    """R: mean seconds that a call spent at the station."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether L equals lambda * R to rounding."""
+        product = self.entered_per_s * self.stay_mean_s
+        return math.isclose(self.inside_mean, product, rel_tol=ROUNDING, abs_tol=ROUNDING)
+
+
+@dataclass(frozen=True, slots=True)
+class Boxes:
+    """All stations of a run, and whether their times fit into the time of every call."""
+
+    by_name: dict[str, Box]
+    overfull: int
+    """Calls whose station times add up to more than their time in flight: two clocks disagree."""
+
+    @property
+    def whole(self) -> float:
+        """Calls at all stations together; `audit(run).in_flight_mean` should be the same."""
+        return sum(box.inside_mean for box in self.by_name.values())
+
+    def table(self) -> "pd.DataFrame":
+        """Return one row for each station, with both sides of Little's law."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            {
+                name: {
+                    "L, counted (calls)": box.inside_mean,
+                    "λ (calls/s)": box.entered_per_s,
+                    "R (ms)": 1e3 * box.stay_mean_s,
+                    "λ·R (calls)": box.entered_per_s * box.stay_mean_s,
+                }
+                for name, box in self.by_name.items()
+            }
+        ).T.rename_axis("station")
+
+    @property
+    def holds(self) -> bool:
+        """Whether the law holds at every station and no call has `overfull` station times."""
+        return not self.overfull and all(box.holds for box in self.by_name.values())
+
+
+def stands_for(run: Run, station: str) -> str:
+    """Return the name of a station in this run: "back end" for the disk of a proxy."""
+    back_end = run.server.get("settings", {}).get("back_end")
+    return BACK_END if back_end and station == "disk" else station
+
+
+def boxes(run: Run) -> Boxes:
+    """Check Little's law at each station of the server, and for the time outside the server.
+
+    Each station is empty at the start and at the end of a run, so the law holds there exactly.
+    The server reports how long each call stayed at its stations, not when. So the stays of a
+    call are placed one after the other on the client's clock, with equal times for the way there
+    and back. Calls at a station are then counted from the order of all entries and exits. Raises
+    `ValueError` if a call of the run has no station times.
+    """
+    records = run.records
+    stays = {name: records[column].astype(float) for name, column in BOXES.items()}
+    if not len(records) or any(np.isnan(stay_s).any() for stay_s in stays.values()):
+        raise ValueError(
+            "not every call of this run has station times: start the server with"
+            " station_times=True, and make sure that every call is answered"
+        )
+    outside_s = records["done_s"] - records["sent_s"] - np.sum(list(stays.values()), axis=0)
+    overfull = int(np.count_nonzero(outside_s < -TICK_S))
+    one_way_s = np.maximum(outside_s, 0.0) / 2  # request and reply are assumed equally long
+    found = {}
+    entered_s = records["sent_s"] + one_way_s
+    for name, stay_s in stays.items():
+        found[stands_for(run, name)] = _box(run, entered_s, stay_s)
+        entered_s = entered_s + stay_s
+    request = _box(run, records["sent_s"], one_way_s)
+    reply = _box(run, entered_s, one_way_s)
+    found[OUTSIDE] = Box(
+        request.inside_mean + reply.inside_mean,
+        request.entered_per_s,
+        request.stay_mean_s + reply.stay_mean_s,
+    )
+    return Boxes(found, overfull)
+
+
+def _box(run: Run, entered_s: npt.NDArray[np.float64], stay_s: npt.NDArray[np.float64]) -> Box:
+    return Box(
+        inside_mean=mean_in_flight(entered_s, entered_s + stay_s, run.window_s),
+        entered_per_s=len(stay_s) / run.window_s,
+        stay_mean_s=float(np.mean(stay_s)),
+    )

@@ -1,21 +1,25 @@
-"""The machine and the versions a run was made with; without them a figure means little."""
+"""The machine and the versions of a run, and the time that an fsync takes on its disk."""
 
 import os
 import platform
+import sys
+import time
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import psutil
 
-from kvstore.awake import kept_awake
+from kvstore.cpu_idle import kept_awake
 
 PACKAGES = ("grpcio", "protobuf", "uvloop", "numpy", "pandas")
 
 
 def describe_host() -> dict[str, Any]:
-    """Processor, memory, system and versions, and whether cores are kept awake; ready for JSON."""
+    """Return processor, memory, system, versions and whether cores are kept awake, for JSON."""
     return {**_machine(), "cores_kept_awake": kept_awake()}
 
 
@@ -32,14 +36,14 @@ def _machine() -> dict[str, Any]:
 
 
 def cores() -> int:
-    """Processors this process may run on, which can be fewer than the machine has."""
+    """Return the number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def available_memory_bytes() -> float:
-    """Memory that can still be used here: the machine's, or its control group's if less."""
+    """Return the bytes of free memory: of the machine, or of the control group if it has less."""
     free = float(psutil.virtual_memory().available)
     for limit, used in _CONTROL_GROUPS:
         try:
@@ -75,3 +79,42 @@ def _version(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return "not installed"
+
+
+def fsyncs_s(
+    folder: str | Path, *, times: int = 50, written_bytes: int = 4096
+) -> npt.NDArray[np.float64]:
+    """Return the seconds that each of `times` appends of `written_bytes` took, fsync included.
+
+    It writes to a temporary file in `folder`. On a file system in memory (tmpfs) an fsync takes
+    almost no time, and little on a disk whose cache has a battery. On macOS the drive empties its
+    own cache as well (F_FULLFSYNC).
+
+    Raises `ValueError` if `times` or `written_bytes` is below 1, and `OSError` for a folder that
+    cannot be written.
+    """
+    for name, value in (("times", times), ("written_bytes", written_bytes)):
+        if not value >= 1:
+            raise ValueError(f"{name} must be 1 or more, got {value}")
+    file = Path(folder) / f"fsync-{os.getpid()}"
+    taken_s = np.empty(times)
+    descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    try:
+        for number in range(times):
+            began_s = time.perf_counter()
+            os.write(descriptor, bytes(written_bytes))
+            _sync(descriptor)
+            taken_s[number] = time.perf_counter() - began_s
+    finally:
+        os.close(descriptor)
+        file.unlink()
+    return taken_s
+
+
+def _sync(descriptor: int) -> None:
+    if sys.platform == "darwin":
+        import fcntl
+
+        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+    else:
+        os.fsync(descriptor)

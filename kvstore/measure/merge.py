@@ -1,7 +1,7 @@
-"""One run out of several that were made together, each by a process of its own.
+"""Merge the runs that several generator processes recorded at the same time into one run.
 
-The runs have to count their time from the same moment by the same clock. Then their calls can
-be laid into one trace, and Little's law has to hold on it as exactly as on each.
+All runs must measure time on the same clock from the same start. Their calls then form one trace,
+for which Little's law holds as exactly as for each part.
 """
 
 import dataclasses
@@ -11,27 +11,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kvstore.measure.run import Cpu, Run
-from kvstore.measure.sampler import Sample
+from kvstore.measure.outcome import Outcome
+from kvstore.measure.run import Run
+from kvstore.measure.sampler import Cpu, Sample
 
 if TYPE_CHECKING:  # see run.py
     import pandas as pd
 
-OUTCOMES = ("server gone", "failed", "memory ceiling", "interrupted", "complete")
-"""The outcome of the whole is the first of these that any part has."""
-
 
 def merge(runs: Sequence[Run]) -> Run:
-    """The run that these are parts of.
+    """Return the run of which these runs are the parts.
 
-    Calls, counts, limits in flight and the clients' processor time add up. All parts looked at
-    the same servers, so of the servers' processor time and memory the largest is taken; what
-    the servers counted belongs to no single part and is left out. Connections get numbers of
-    their own. Raises `ValueError` for no run, or for runs of different strategies.
+    Calls, counts, concurrency limits and CPU time of the clients are added up. All parts observed
+    the same servers, so the largest value is used for CPU time and memory of the servers. The
+    operations that the servers counted are left out, because each part sees those of all parts.
+    The outcome is the worst outcome of a part. Connections are numbered anew. Raises `ValueError`
+    without a run, or for runs of different strategies.
     """
     if len({run.strategy for run in runs}) != 1:
         raise ValueError(
-            "the parts of one run have one strategy, got"
+            "the parts of a run must have the same strategy, got"
             f" {sorted({run.strategy for run in runs}) or 'no run'}"
         )
     first = runs[0]
@@ -45,7 +44,7 @@ def merge(runs: Sequence[Run]) -> Run:
         window_s=max(run.window_s for run in runs),
         issued=sum(run.issued for run in runs),
         operations_sent=sum(run.issued_operations for run in runs),
-        outcome=min((run.outcome for run in runs), key=OUTCOMES.index),
+        outcome=min((run.outcome for run in runs), key=list(Outcome).index),
         records=records,
         samples=_samples(runs),
         machine_cpu_s=float(np.max([run.machine_cpu_s for run in runs])),
@@ -54,27 +53,37 @@ def merge(runs: Sequence[Run]) -> Run:
         connect_s=[seconds for run in runs for seconds in run.connect_s],
         client_cpu=Cpu(*np.sum([run.client_cpu for run in runs], axis=0).tolist()),
         server_cpu=max((run.server_cpu for run in runs), key=lambda cpu: cpu.total_s),
+        unresponsive=_unresponsive(runs),
     )
 
 
 def merge_samples(samples: Sequence[Sample]) -> Sample:
-    """What the generators looked like together, from one sample of each."""
+    """Return one sample of all generators together, from one sample of each."""
     columns = zip(Sample._fields, zip(*samples, strict=True), strict=True)
     return Sample(*(max(each) if _is_common(name) else sum(each) for name, each in columns))
 
 
 def _is_common(column: str) -> bool:
-    """Whether every part sees the same thing there, and not its own share of it."""
+    """Whether every part observes the same value in this column, and not a share of its own."""
     return column == "elapsed_s" or column.startswith("server_")
 
 
+def _unresponsive(runs: Sequence[Run]) -> dict[str, float]:
+    """Return the servers that stopped answering a part, with their last reply to any part."""
+    last_s: dict[str, float] = {}
+    for run in runs:
+        for address, at_s in run.unresponsive.items():
+            last_s[address] = max(at_s, last_s.get(address, 0.0))
+    return last_s
+
+
 def _sum_if_all_known(counts: Sequence[int]) -> int:
-    """Their sum; 0, which stands for unknown, as soon as one of them is."""
+    """Return the sum of the counts; 0, which means unknown, if one of them is unknown."""
     return sum(counts) if all(counts) else 0
 
 
 def _records(runs: Sequence[Run]) -> "itertools.chain[np.ndarray[tuple[int], np.dtype[np.void]]]":
-    """The records of each run, its connections numbered after those of the runs before it."""
+    """Return the records of each run; connections are numbered after those of earlier runs."""
     found, before = [], 0
     for run in runs:
         records = run.records.copy()
@@ -85,7 +94,7 @@ def _records(runs: Sequence[Run]) -> "itertools.chain[np.ndarray[tuple[int], np.
 
 
 def _samples(runs: Sequence[Run]) -> "pd.DataFrame":
-    """The samples of all parts: each part's latest at every time that any was taken."""
+    """Return samples of all parts: at the time of each sample, the latest sample of each part."""
     frames = [run.samples for run in runs if len(run.samples)]
     if not frames:
         return runs[0].samples

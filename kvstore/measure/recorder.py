@@ -1,14 +1,22 @@
-"""One record for each call, 56 bytes and a fraction of a microsecond, from any thread."""
+"""One record for each call, kept in memory and, if a journal is used, in a file during the run.
+
+A record has 56 bytes. Recording takes a fraction of a microsecond and works from any thread. The
+file is still there after its process was killed.
+"""
 
 import struct
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from kvstore.stations import UNKNOWN_STATIONS, StationTimes
+from kvstore.protocol import UNKNOWN_STATIONS, StationTimes
 
-CALL: Final = np.dtype(
+PACKED: Final = np.dtype(
     [
         ("due_s", "<f8"),
         ("sent_s", "<f8"),
@@ -26,30 +34,126 @@ CALL: Final = np.dtype(
         ("connection", "<u2"),
     ]
 )
-"""One call. Times are seconds since the run began; `due_s` is NaN in a closed loop."""
+"""One call as it is recorded and written to a journal, in as few bytes as possible."""
+
+CALL: Final = np.dtype(
+    [
+        (name, np.dtype("<i8") if PACKED[name].kind == "u" else PACKED[name])
+        for name in PACKED.names or ()
+    ]
+)
+"""One call as it is analysed. Times are seconds since the start of the run; `due_s` is NaN in a
+closed loop. Integers have eight bytes and a sign, because numpy keeps the type of the columns that
+it adds or subtracts, also in `np.histogram(weights=...)`. Two bytes would overflow at 65,536, and
+without a sign a difference would overflow below 0."""
 
 MOST_OPERATIONS: Final = 2**16 - 1
-"""The most operations that one call can carry and be recorded."""
+"""The maximum number of operations in one recorded call."""
+
+MOST_KINDS: Final = 2**8 - 1
+"""The maximum number of kinds of call in one run."""
 
 _LAYOUT: Final = struct.Struct("<ddd 16s II BB HHH")
 _STATIONS: Final = struct.Struct("<ffff")
-assert _LAYOUT.size == CALL.itemsize
+assert _LAYOUT.size == PACKED.itemsize
+_REPLY_BYTES: Final = struct.Struct("<I")
+_REPLY_BYTES_AT: Final = PACKED.fields["reply_bytes"][1]  # type: ignore[index]
 _UNKNOWN: Final = _STATIONS.pack(*UNKNOWN_STATIONS)
-"""Four NaN, packed once: most servers do not tell, and packing them was a fifth of a record."""
+"""Four NaN, packed once, because most servers do not send station times."""
 
 
 class Recorder:
-    """Keeps what happened; computes nothing while a run lasts.
+    """Counts calls when they are sent and keeps one record of the end of each call.
 
-    A record is packed first, into bytes nobody else sees. `+=` then grows the one buffer in
-    place: a single step of the interpreter, which no other thread can come into, so threads
-    need no lock and no two records can mix. The name is bound again to the object it had.
+    A record is first packed into bytes of its own thread. `+=` then extends the common buffer in
+    place, which is a single step of the interpreter. Threads therefore need no lock, and two
+    records cannot mix.
     """
 
-    __slots__ = ("_buffer",)
-
-    def __init__(self) -> None:
+    def __init__(
+        self, kinds: Sequence[str] = (), on_start: Callable[[], object] | None = None
+    ) -> None:
+        """Start the clock. `kinds` are the names to which the column `kind` refers."""
         self._buffer = bytearray()
+        self._kinds = list(kinds)
+        self._on_start = on_start
+        self._origin_s = time.perf_counter()
+        self._started = False
+        """Whether `start_clock` has set the clock, after which it does not change."""
+        self._naming = threading.Lock()
+        self._from_threads = bytearray()
+        """One byte for each call that a thread sent. Appending a byte is a single step of the
+        interpreter, so no lock is needed and no count is lost."""
+        self._from_loop = 0
+        self._more_operations = 0
+        """Operations that calls carry beyond the first one of each call."""
+
+    # The clock
+
+    def now_s(self) -> float:
+        """Return the seconds since the start of the run."""
+        return time.perf_counter() - self._origin_s
+
+    def start_clock(self, origin_s: float) -> None:
+        """Set the start of the run to this reading of `time.perf_counter`, finally."""
+        self._origin_s, self._started = origin_s, True
+
+    def connected(self) -> None:
+        """Restart the clock, because all connections are ready. No effect after the first call."""
+        if not self._started and not self.issued:
+            self._origin_s = time.perf_counter()
+            if self._on_start is not None:
+                self._on_start()
+
+    # The counts
+
+    @property
+    def issued(self) -> int:
+        """Calls sent."""
+        return len(self._from_threads) + self._from_loop
+
+    @property
+    def issued_operations(self) -> int:
+        """Operations in the calls sent."""
+        return self.issued + self._more_operations
+
+    @property
+    def in_flight(self) -> int:
+        """Calls sent that have not ended."""
+        return self.issued - len(self)
+
+    def sending(self, operations: int = 1) -> float:
+        """Count one call sent by a thread; return its sending time in seconds of the run."""
+        self._from_threads.append(0)
+        if operations != 1:  # only on a stream
+            with self._naming:  # `+=` alone loses counts when several threads send at once
+                self._more_operations += operations - 1
+        return time.perf_counter() - self._origin_s
+
+    def sending_from_loop(self, operations: int = 1) -> float:
+        """Count one call sent from the event loop; only the loop's thread may call this."""
+        self._from_loop += 1
+        self._more_operations += operations - 1
+        return time.perf_counter() - self._origin_s
+
+    # The records
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Names of the kinds of call, indexed by their number in the records."""
+        return tuple(self._kinds)
+
+    def kind(self, name: str) -> int:
+        """Return the number of the kind with this name; an unknown name becomes a new kind."""
+        with self._naming:
+            if name not in self._kinds:
+                if len(self._kinds) > MOST_KINDS:
+                    raise ValueError(
+                        f"a run can have {MOST_KINDS + 1} kinds of call at most: {name!r} is one"
+                        " too many"
+                    )
+                self._kinds.append(name)
+            return self._kinds.index(name)
 
     def __len__(self) -> int:
         return len(self._buffer) // _LAYOUT.size
@@ -68,7 +172,7 @@ class Recorder:
         ok_operations: int | None = None,
         connection: int = 0,
     ) -> None:
-        """Append one call."""
+        """Append the record of one call; times are seconds of the run."""
         if ok_operations is None:
             ok_operations = 0 if status else 1
         self._buffer += _LAYOUT.pack(
@@ -77,10 +181,48 @@ class Recorder:
             request_bytes, reply_bytes, kind, status, operations, ok_operations, connection,
         )  # fmt: skip
 
+    def set_reply_bytes(self, number: int, reply_bytes: int) -> None:
+        """Set the size of a reply in the record of this number; only if one thread records."""
+        at = number * _LAYOUT.size + _REPLY_BYTES_AT
+        _REPLY_BYTES.pack_into(self._buffer, at, reply_bytes)
+
+    def packed_since(self, first: int) -> bytes:
+        """Return the records from number `first` on as bytes of `PACKED` rows."""
+        return bytes(self._buffer[first * _LAYOUT.size :])
+
     def since(self, first: int) -> npt.NDArray[np.void]:
-        """The calls from number `first` on, in the order of their answers; what is new is cheap."""
-        return np.frombuffer(bytes(self._buffer[first * _LAYOUT.size :]), dtype=CALL)
+        """Return the records from number `first` on as an array of `CALL`."""
+        return unpacked(self.packed_since(first))
 
     def array(self) -> npt.NDArray[np.void]:
-        """All calls so far, in the order of their answers, as a structured array of `CALL`."""
-        return np.frombuffer(bytes(self._buffer), dtype=CALL)
+        """Return all records so far as an array of `CALL`, in the order of their ends."""
+        return self.since(0)
+
+
+def unpacked(stored: bytes) -> npt.NDArray[np.void]:
+    """Return rows of `PACKED` as an array of `CALL`; an incomplete last row is left out."""
+    whole = len(stored) - len(stored) % PACKED.itemsize
+    records = np.frombuffer(stored[:whole], dtype=PACKED).astype(CALL)
+    records.flags.writeable = False  # the facts of a run do not change
+    return records
+
+
+class Journal:
+    """Keeps a copy of the records in a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._kept = 0
+
+    def keep(self, recorder: Recorder) -> None:
+        """Append the new records to the file. Raises `OSError` if it cannot be written."""
+        new = recorder.packed_since(self._kept)
+        with self._path.open("ab", buffering=0) as file:
+            file.write(new)
+        self._kept += len(new) // PACKED.itemsize
+
+
+def kept_in(path: Path) -> npt.NDArray[np.void]:
+    """Return the records in a journal; none if there is no file or no complete record."""
+    # The last record may be incomplete, if the process was killed while it wrote.
+    return unpacked(path.read_bytes() if path.exists() else b"")

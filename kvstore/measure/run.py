@@ -1,159 +1,140 @@
-"""What happened in one run: facts as columns, and the figures that follow from them."""
+"""The facts of one run as columns, the figures computed from them, and the file of a run."""
 
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from kvstore.codes import KINDS, NO_ANSWER, OK, STATUSES
-from kvstore.measure.recorder import CALL
+from kvstore.measure.outcome import Outcome, in_words
+from kvstore.measure.recorder import CALL, PACKED
+from kvstore.measure.sampler import NO_CPU, Cpu, Sample
+from kvstore.protocol import KINDS, NO_ANSWER, OK, STATUSES
 
 if TYPE_CHECKING:
-    # Importing pandas takes longer than all the rest: who makes no table does without.
+    # Importing pandas takes longer than everything else, and most processes make no table.
     import pandas as pd
 
 FORMAT = 1
-"""Version of the file that `Run.save` writes."""
+"""Version of the format in which `Run.save` writes a file."""
 
 
-class Cpu(NamedTuple):
-    """Processor time of one process during a run, in seconds, as `time` would print it."""
-
-    user_s: float
-    system_s: float
-    loop_s: float = math.nan
-    """Of both, what the thread of the event loop took; NaN where Python ran in several threads."""
-
-    @property
-    def total_s(self) -> float:
-        """User and system time together."""
-        return self.user_s + self.system_s
-
-    @property
-    def serial_s(self) -> float:
-        """The part that one call cannot do while another does it.
-
-        Python runs one thread at a time. On an event loop that is the loop's own, and gRPC's
-        threads work beside it on other cores. In a pool the turns of all threads count, and
-        cannot be told from what gRPC does beside them: all of it is taken, which is too much.
-        """
-        return self.total_s if math.isnan(self.loop_s) else self.loop_s
-
-
-NO_CPU = Cpu(math.nan, math.nan)
-"""Processor time of a process that cannot be seen from here."""
-
-
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Run:
     """One strategy against one server for some seconds.
 
-    The facts are frozen; every figure is computed from them, so none can disagree.
+    The facts are frozen, and every figure is computed from them. A run equals only itself, because
+    some of its facts are NaN, which equals nothing.
     """
 
     strategy: str
     """Name of the strategy."""
     in_flight: int
-    """The limit the strategy was given; 0 where it knows none."""
+    """The concurrency limit of the strategy; 0 if it has none."""
     settings: Mapping[str, Any]
-    """How the run was asked for: workload, duration, deadline, options of the strategy."""
+    """The settings of the run: workload, duration, deadline, options of the strategy."""
     server: Mapping[str, Any]
-    """What the server said of itself: settings, versions, operations it counted."""
+    """The server's own report: settings, versions, operations that it counted."""
     host: Mapping[str, Any]
-    """The machine and the versions on the client's side."""
+    """The machine and the versions of the client."""
     started_at: str
     """Local time of the start, ISO 8601."""
     window_s: float
     """Seconds from the start until the last call ended."""
     issued: int
-    """Calls sent, counted at sending: a count apart from the records."""
-    outcome: str
-    """"complete", "interrupted", "memory ceiling", "server gone" or "failed"."""
-    records: npt.NDArray[np.void] = field(compare=False)
-    """One row of `recorder.CALL` for each call, in the order of their answers."""
-    samples: "pd.DataFrame" = field(compare=False)
-    """In flight, issued, answered, memory and threads over time."""
+    """Calls sent, counted when they were sent and not from the records."""
+    outcome: Outcome
+    """How the run ended."""
+    records: npt.NDArray[np.void]
+    """One row of `recorder.CALL` for each call, in the order in which the calls ended."""
+    samples: "pd.DataFrame"
+    """Calls in flight, sent and ended, memory and threads over time."""
     client_cpu: Cpu = NO_CPU
     server_cpu: Cpu = NO_CPU
     machine_cpu_s: float = math.nan
-    """Processor seconds that all programs of the client's machine used during the run, and those
-    that its host took away from them."""
+    """CPU seconds of all programs on the client's machine during the run, including those that
+    its host took away."""
     machine_stolen_s: float = math.nan
-    """Of these, what the host took away ("steal"); NaN where the system does not tell."""
+    """The part of it that the host took away ("steal"); NaN if the system does not report it."""
     connections: int = 0
-    """Connections that carried calls, as the server counts its callers; 0 if it does not tell."""
+    """Connections that carried calls, as counted by the server; 0 if it does not report them."""
     connect_s: Sequence[float] = ()
-    """Seconds until each of the connections that the client opened for the run stood."""
+    """Seconds until each connection that the client opened for the run was ready."""
     operations_sent: int | None = None
-    """Operations sent, counted at sending; None where only the calls were counted."""
+    """Operations sent, counted when they were sent; None if only calls were counted."""
+    unresponsive: Mapping[str, float] = field(default_factory=dict)
+    """Servers that stopped answering during the run: the seconds from the start until the last
+    reply by address, 0 if no reply came."""
+    kinds: tuple[str, ...] = KINDS
+    """Names of the kinds of call, by their number in the records."""
 
     @cached_property
     def calls(self) -> "pd.DataFrame":
-        """One row for each call, with words for kinds and statuses, in order of sending."""
+        """One row for each call in order of sending, with names for kinds and statuses."""
         import pandas as pd
 
         frame = pd.DataFrame({name: self.records[name] for name in self.records.dtype.names or ()})
         del frame["kind"]
         frame.insert(3, "residence_s", frame["done_s"] - frame["sent_s"])
-        frame["operation"] = pd.Categorical.from_codes(self.records["kind"], list(KINDS))  # type: ignore[call-overload]
+        frame["operation"] = pd.Categorical.from_codes(self.records["kind"], list(self.kinds))  # type: ignore[call-overload]
         frame["status"] = pd.Categorical.from_codes(self.records["status"], list(STATUSES))  # type: ignore[call-overload]
         return frame.sort_values("sent_s", kind="stable", ignore_index=True)
 
     @property
     def issued_operations(self) -> int:
-        """Operations sent, counted at sending: a message of a stream carries many."""
+        """Operations sent, counted when they were sent. A message of a stream carries several."""
         if self.operations_sent is not None:
             return self.operations_sent
-        return self.issued + int((self.records["operations"].astype(np.int64) - 1).sum())
+        return self.issued + int((self.records["operations"] - 1).sum())
 
     @property
     def operations_ok(self) -> int:
-        """Operations answered OK; a call of a batch counts each of its operations."""
+        """Operations answered OK. Each operation of a batch counts."""
         return int(self.records["ok_operations"].sum())
 
     @property
     def throughput_per_s(self) -> float:
-        """Operations answered OK, for each second of the window."""
+        """Throughput: operations answered OK per second of the window."""
         return self.operations_ok / self.window_s if self.window_s else 0.0
 
     @property
     def answered_per_s(self) -> float:
-        """Calls answered with any status at all, for each second of the window.
+        """Calls answered with any status per second of the window.
 
-        A refusal such as NOT_FOUND holds the server as long as an answer does, so this is
-        the rate that a prediction from service times speaks of.
+        A call that ends with a status such as NOT_FOUND takes as much service time as one that
+        ends with OK. A prediction from service times is therefore compared with this rate.
         """
         answered = np.count_nonzero(self.records["status"] != NO_ANSWER)
         return answered / self.window_s if self.window_s else 0.0
 
     @property
     def stolen_cores(self) -> float:
-        """Cores that the host of a virtual machine took away from the run, in the mean.
+        """Mean number of cores that the host took from its virtual machine during the run.
 
-        0 where nobody did, or nobody tells. A run with one call in flight is held up by no more
-        than that share of its time.
+        0 if the system does not report it. A run with one call in flight is delayed by at most
+        this share of its time.
         """
         known = self.window_s and not math.isnan(self.machine_stolen_s)
         return self.machine_stolen_s / self.window_s if known else 0.0
 
     @property
     def mean_residence_s(self) -> float:
-        """Mean seconds from sending a call until its end, whatever the end: W of Little's law."""
+        """R of Little's law: mean seconds from sending a call until its end, for every status."""
         if not len(self.records):
             return float("nan")
         return float(np.mean(self.records["done_s"] - self.records["sent_s"]))
 
     def latency_s(self, quantile: float) -> float:
-        """Seconds that this share of the calls answered OK did not exceed.
+        """Return the latency in seconds at this quantile (0 to 1), over the calls answered OK.
 
-        It runs from when a call was due, or in a closed loop, where none is, from sending.
+        Latency is measured from the due time of a call. In a closed loop no call has a due time,
+        and it is measured from sending.
         """
         ok = self.records[self.records["status"] == OK]
         if not len(ok):
@@ -162,27 +143,38 @@ class Run:
         return float(np.quantile(ok["done_s"] - start_s, quantile))
 
     def mix(self) -> dict[str, float]:
-        """Share of each kind among the calls that were answered, kinds that occurred only.
+        """Return the share of each kind among the calls on which the server worked.
 
-        Calls that ended without the server's work (cancelled, no answer) are left out.
+        Calls that ended without work of the server (cancelled, refused, no answer) do not count,
+        and kinds that did not occur are left out.
         """
         worked = self.records[np.isin(self.records["status"], _WORKED)]
-        counts = np.bincount(worked["kind"], minlength=len(KINDS))
+        counts = np.bincount(worked["kind"], minlength=len(self.kinds))
         total = counts.sum()
-        return {KINDS[k]: float(n / total) for k, n in enumerate(counts) if n}
+        return {self.kinds[k]: float(n / total) for k, n in enumerate(counts) if n}
 
     def outcomes(self) -> dict[str, int]:
-        """Calls by how they ended: OK, a gRPC status, or NO_ANSWER."""
+        """Return the number of calls by status: the name of a gRPC status, or NO_ANSWER."""
         counts = np.bincount(self.records["status"], minlength=len(STATUSES))
         return {STATUSES[s]: int(n) for s, n in enumerate(counts) if n}
 
+    @property
+    def ended_by(self) -> str:
+        """How the run ended, in words.
+
+        If a server stopped answering, the text also says when, and how calls ended afterwards.
+        """
+        return in_words(self.outcome, self.unresponsive, self.records)
+
     def save(self, path: str | Path) -> Path:
-        """Write the run to one file, whole or not at all; `Run.load` reads it back."""
+        """Write the run to one file, completely or not at all. `Run.load` reads it."""
         path = Path(path)
         header = {
             "format": FORMAT,
             **{name: getattr(self, name) for name in _PLAIN},
+            "outcome": self.outcome,
             "connect_s": list(self.connect_s),
+            "kinds": list(self.kinds),
             "client_cpu": list(self.client_cpu),
             "server_cpu": list(self.server_cpu),
             "sample_columns": list(self.samples.columns),
@@ -203,30 +195,40 @@ class Run:
 
     @classmethod
     def load(cls, path: str | Path) -> "Run":
-        """Read a run that `save` wrote. Raises `ValueError` when the file is not one."""
+        """Return the run in a file that `save` wrote. Raises `ValueError` for any other file."""
         import pandas as pd
 
         try:
-            # Opened here: numpy forgets to close a file that turns out not to be an archive.
+            # Opened here, because numpy does not close a file that is not an archive.
             with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
-                header = json.loads(str(stored["header"]))
+                header = checked_header(json.loads(str(stored["header"])))
                 records, samples = stored["records"], stored["samples"]
-            if header["format"] != FORMAT:
-                raise ValueError(f"its format is {header['format']}, this version reads {FORMAT}")
-            if records.dtype != CALL:
-                raise ValueError("its records are laid out in another way")
+            if records.dtype not in (CALL, PACKED):  # the first edition wrote them packed
+                raise ValueError(f"its records must have the columns of CALL, got {records.dtype}")
+            lacking = {*Sample._fields} - {*Sample._field_defaults} - {*header["sample_columns"]}
+            if lacking:
+                raise ValueError(f"sample_columns lacks {', '.join(sorted(lacking))}")
+            kinds = header.get("kinds", KINDS)
+            for column, names in (("kind", kinds), ("status", STATUSES)):
+                if (most := int(records[column].max(initial=0))) >= len(names):
+                    raise ValueError(f"{column} of a record must be below {len(names)}, got {most}")
             return cls(
                 **{name: header[name] for name in _PLAIN if name in header},
+                outcome=Outcome(header["outcome"]),
                 connect_s=tuple(header.get("connect_s", ())),
+                kinds=tuple(header.get("kinds", KINDS)),
                 client_cpu=Cpu(*header["client_cpu"]),
                 server_cpu=Cpu(*header["server_cpu"]),
-                records=records,
+                records=records.astype(CALL, copy=False),
                 samples=pd.DataFrame(samples, columns=header["sample_columns"]),
             )
         except (FileNotFoundError, IsADirectoryError, PermissionError):
-            raise  # these say it themselves
+            raise  # their own messages say what is wrong
         except Exception as unreadable:
-            raise ValueError(f"{path} is not a saved run: {unreadable}") from unreadable
+            raise ValueError(
+                f"{path} is not a saved run: {unreadable}."
+                " Load a file that Run.save wrote, unchanged."
+            ) from unreadable
 
     def __repr__(self) -> str:
         limit = f" x{self.in_flight}" if self.in_flight else ""
@@ -234,7 +236,7 @@ class Run:
         ended = self.outcomes()
         ok = ended.pop("OK", 0)
         others = ", ".join(f"{n:,} {status}" for status, n in ended.items()) or "no other end"
-        note = "" if self.outcome == "complete" else f" [{self.outcome}]"
+        note = "" if self.outcome == Outcome.COMPLETE else f" [{self.ended_by}]"
         p50_s, p99_s = self.latency_s(0.50), self.latency_s(0.99)
         latency = f", p50 {1e3 * p50_s:,.1f} ms, p99 {1e3 * p99_s:,.1f} ms" if ok else ""
         return (
@@ -252,11 +254,120 @@ _PLAIN = (
     "started_at",
     "window_s",
     "issued",
-    "outcome",
     "connections",
     "machine_cpu_s",
     "machine_stolen_s",
     "operations_sent",
+    "unresponsive",
 )
 _NOT_WORKED = ("CANCELLED", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "NO_ANSWER")
 _WORKED = [code for code, name in enumerate(STATUSES) if name not in _NOT_WORKED]
+
+
+# ---- the header of a saved run ----------------------------------------------------------------
+
+_OUTCOMES: Final = [str(outcome) for outcome in Outcome]
+
+
+class _Wanted(NamedTuple):
+    """What a value in the header must be: in words, and as a predicate."""
+
+    words: str
+    holds: Callable[[Any], bool]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_list_of(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and all(map(holds, value))
+
+
+def _or_none(wanted: _Wanted) -> _Wanted:
+    return _Wanted(
+        f"{wanted.words}, or null", lambda value: value is None or bool(wanted.holds(value))
+    )
+
+
+_TEXT = _Wanted("a text", lambda value: isinstance(value, str))
+_COUNT = _Wanted("a whole number, 0 or more", _is_count)
+_NUMBER = _Wanted("a number", _is_number)
+_SECONDS = _Wanted(
+    "a number of seconds, 0 or more and finite",
+    lambda value: _is_number(value) and 0 <= value < float("inf"),
+)
+_NUMBERS = _Wanted("a list of numbers", _is_list_of(_is_number))
+_FACTS = _Wanted("an object with names and values", lambda value: isinstance(value, dict))
+_CPU = _Wanted(
+    "a list of two or three numbers of seconds",
+    lambda value: _is_list_of(_is_number)(value) and len(value) in (2, 3),
+)
+
+FIELDS: Final[dict[str, _Wanted]] = {
+    "strategy": _TEXT,
+    "in_flight": _COUNT,
+    "settings": _FACTS,
+    "server": _FACTS,
+    "host": _FACTS,
+    "started_at": _TEXT,
+    "window_s": _SECONDS,
+    "issued": _COUNT,
+    "outcome": _Wanted(f"one of {', '.join(_OUTCOMES)}", lambda value: value in _OUTCOMES),
+    "client_cpu": _CPU,
+    "server_cpu": _CPU,
+    "sample_columns": _Wanted(
+        "a list of different texts",
+        lambda value: _is_list_of(_TEXT.holds)(value) and len(set(value)) == len(value),
+    ),
+}
+"""What every header contains."""
+
+OPTIONAL: Final[dict[str, _Wanted]] = {
+    "connections": _COUNT,
+    "connect_s": _NUMBERS,
+    "machine_cpu_s": _NUMBER,
+    "machine_stolen_s": _NUMBER,
+    "operations_sent": _or_none(_COUNT),
+    "unresponsive": _FACTS,
+    "kinds": _Wanted("a list of texts", _is_list_of(_TEXT.holds)),
+    # Figures are computed from these values inside the objects.
+    "settings.duration_s": _or_none(_NUMBER),
+    "settings.deadline_s": _or_none(_NUMBER),
+    "settings.processes": _COUNT,
+    "settings.joins": _or_none(_NUMBERS),
+    "server.settings": _FACTS,
+    "server.operations": _or_none(
+        _Wanted(
+            "an object with counts",
+            lambda value: isinstance(value, dict) and all(map(_is_count, value.values())),
+        )
+    ),
+    "host.cores": _NUMBER,
+}
+"""What a header may lack, for example in files of earlier versions. A dot leads into an object."""
+
+
+def checked_header(header: object) -> dict[str, Any]:
+    """Return the header if it has every fact of a run.
+
+    A file may come from a stranger or be written by hand. Raises `ValueError` that names the
+    field, its value, and what it must be.
+    """
+    if not isinstance(header, dict):
+        raise ValueError(f"its header must be an object with names and values, got {header!r:.60}")
+    if header.get("format") != FORMAT:
+        raise ValueError(f"its format is {header.get('format')!r:.60}, this version reads {FORMAT}")
+    for name, wanted in FIELDS.items():
+        if name not in header:
+            raise ValueError(f"its header lacks {name}, which must be {wanted.words}")
+    for name, wanted in (FIELDS | OPTIONAL).items():
+        holder, _, inner = name.rpartition(".")
+        facts = header[holder] if holder else header
+        if inner in facts and not wanted.holds(facts[inner]):
+            raise ValueError(f"{name} must be {wanted.words}, got {facts[inner]!r:.60}")
+    return header

@@ -1,46 +1,42 @@
-"""The room of what should happen: arithmetic on settings, before any call is made.
+"""Models: predictions from settings, computed before any call is made.
 
-    prediction  a number, its reason and the station that binds
-    laws        Little's law, the utilisation law, the mean service time of a mix
-    mix         what a client sends that can only ask for keys it knows
-    bounds      throughput and residence time of a closed loop, N*
-    climb       the same while users join one after the other
-    mva         the same, exactly, where calls queue at several stations
-    simulate    the closed loop played through, call by call, for what no formula says
-    overload    more calls than can be answered: what is still in time
-    open_loop   the same played through, for calls that come by chance
-    retries     what a crowd that asks again costs
-    stalls      a server that stands still now and then
-    usl         a line through measured throughputs, with intervals and warnings
-    popularity  how unevenly keys are asked for, and the lock of the hottest
-    batching    what many operations in one message bring, and where more is waste
-    commits     what one fsync for many writes brings
-    quorum      the w-th fastest of n servers, and how often there are w
-    processes   what several generators and servers bring, until the cores bind
-    burst       thousands of calls at once: when they are answered, and what shedding leaves
-    memory      when an unlimited sender reaches a memory ceiling
+    prediction    a number with its unit, its reason and its bottleneck; stations
+    laws          Little's law, the mean service time of a mix, the mix of a workload
+    bounds        bounds on throughput and residence time of a closed loop; the knee N*
+    mva           exact mean values of a closed loop with exponential service times
+    ramp_up       a closed loop while users join one after the other
+    simulate      a closed loop simulated call by call, where no formula applies
+    open_loop     an open loop simulated call by call
+    overload      arrival rates above capacity: goodput, bursts, load shedding, retries
+    tail_latency  servers that stall, and the slowest of several replies
+    usl           the universal scalability law, fitted with intervals and warnings
+    key_skew      unevenly used keys: the hottest lock, the busiest server
+    batching      throughput with several operations in a message
+    group_commit  throughput with several writes in an fsync
+    quorum        latency and availability with w of n servers
+    scaling       throughput with several client and server processes, until the cores are full
+    memory        the memory of a client without a concurrency limit
 
-It imports nothing of ours: a model that can call is soon fitted to the calls. Who fits says
-`from kvstore.model import usl`: scipy is heavy, and the door is opened in every notebook.
+The models import no client and no measurement, so that they cannot be fitted to the calls they
+predict. Import `kvstore.model.usl` by name to fit the scalability law: it needs scipy, which takes
+long to import, and every notebook imports this package.
 """
 
 from kvstore.model import (
     batching,
     bounds,
-    burst,
-    climb,
-    commits,
+    group_commit,
+    key_skew,
     laws,
     memory,
     mva,
     open_loop,
     overload,
-    popularity,
-    processes,
     quorum,
-    retries,
+    ramp_up,
+    scaling,
     simulate,
-    stalls,
+    tail_latency,
 )
 from kvstore.model.laws import service_time_s
 from kvstore.model.prediction import Prediction, Station
@@ -50,19 +46,17 @@ __all__ = [
     "Station",
     "batching",
     "bounds",
-    "burst",
-    "climb",
-    "commits",
+    "group_commit",
+    "key_skew",
     "laws",
     "memory",
     "mva",
     "open_loop",
     "overload",
-    "popularity",
-    "processes",
     "quorum",
-    "retries",
+    "ramp_up",
+    "scaling",
     "service_time_s",
     "simulate",
-    "stalls",
+    "tail_latency",
 ]

@@ -1,7 +1,8 @@
-"""What many operations in one message bring: a cost per message, shared, and one for each.
+"""Throughput with several operations in a message: X = k / (a + b k).
 
-A message of k operations costs a + b * k seconds of whoever binds, so X = k / (a + b * k):
-at first k times as much, in the end 1 / b however large the message.
+A message of k operations takes a + b k seconds of the bottleneck: a for the message, b for each
+operation. Throughput X first grows in proportion to k and finally approaches 1 / b. This is the
+bound X <= 1 / D_max, with D_max = (a + b k) / k for each operation.
 """
 
 import math
@@ -14,36 +15,38 @@ from kvstore.model.prediction import Prediction
 
 
 def throughput(size: int, *, per_message_s: float, per_operation_s: float) -> Prediction:
-    """Operations per second in messages of `size` operations: X = k / (a + b * k).
+    """Return X = k / (a + b k) in operations per second, for k = `size` operations in a message.
 
-    Raises `ValueError` for a size below 1, a negative cost, or no cost at all.
+    `per_message_s` is a and `per_operation_s` is b, in seconds. Raises `ValueError` for a size
+    below 1, a negative time, or if both times are 0.
     """
     if not size >= 1:
         raise ValueError(f"size must be 1 or more operations, got {size}")
     _check(per_message_s, per_operation_s)
     message_s = per_message_s + per_operation_s * size
     if not message_s > 0:
-        raise ValueError("a message costs 0 s: nothing limits the rate")
+        raise ValueError("per_message_s or per_operation_s must be above 0 seconds, got 0 for both")
     return Prediction(
         size / message_s,
         "operations/s",
-        f"{size} operations share {1e6 * per_message_s:,.4g} us and cost"
+        f"{size} operations share {1e6 * per_message_s:,.4g} us and take"
         f" {1e6 * per_operation_s:,.4g} us each: X = k / (a + b k)",
         "message" if per_message_s > per_operation_s * size else "operations",
     )
 
 
 def fit(message_s: Mapping[int, float]) -> tuple[float, float]:
-    """The cost per message (a) and per operation (b), in seconds, from costs by size.
+    """Return (a, b), the seconds per message and per operation, fitted to measured messages.
 
-    `message_s` gives the seconds that a message of so many operations took; two sizes are
-    enough. With more, the squares of the relative errors are least, so that a message of
-    1 counts as much as one of 512. Raises `ValueError` for less than two sizes.
+    `message_s` maps the number of operations in a message to the seconds that such a message
+    took. Two sizes are enough. With more sizes the sum of the squared relative errors is
+    minimised, so that a message of 1 operation has the same weight as one of 512. Raises
+    `ValueError` for fewer than two sizes, or a time that is not above 0.
     """
     if len(message_s) < 2:
-        raise ValueError(f"two sizes are needed to tell a from b, got {sorted(message_s)}")
+        raise ValueError(f"message_s must have two sizes or more, got {sorted(message_s)}")
     if not all(seconds > 0 for seconds in message_s.values()):
-        raise ValueError(f"every message must take more than 0 s, got {dict(message_s)}")
+        raise ValueError(f"every time in message_s must be above 0 s, got {dict(message_s)}")
     sizes, seconds = np.array(list(message_s)), np.array(list(message_s.values()))
     columns = np.stack([1 / seconds, sizes / seconds], axis=1)
     (per_message_s, per_operation_s), *_ = np.linalg.lstsq(columns, np.ones(len(sizes)), rcond=None)
@@ -51,10 +54,11 @@ def fit(message_s: Mapping[int, float]) -> tuple[float, float]:
 
 
 def enough(*, per_message_s: float, per_operation_s: float, share: float = 0.9) -> float:
-    """The size that reaches `share` of the most there is, 1 / b; beyond it more is waste.
+    """Return the message size k that reaches `share` of the maximum throughput 1 / b.
 
-    k = share / (1 - share) * a / b, and at least 1: each further operation makes every answer
-    b seconds later and gains almost nothing. Infinite when an operation costs nothing.
+    k = share / (1 - share) * a / b, and at least 1. Each further operation delays every reply of
+    the message by b seconds and adds little throughput. Infinite if b is 0. Raises `ValueError`
+    unless 0 < share < 1, and for a negative time.
     """
     if not 0 < share < 1:
         raise ValueError(f"share must be between 0 and 1, got {share}")
@@ -72,11 +76,12 @@ def disk_s(
     write_delay_s: float,
     group_commit: bool,
 ) -> float:
-    """Mean seconds on the disk of a batch of `size` operations drawn from a mix.
+    """Return the mean disk time in seconds of a batch of `size` operations drawn from a mix.
 
-    One after the other they take size * W. As a group they pay once: a read's delay when
-    all of them are reads, which happens with the chance (share of reads) ** size, else a
-    write's. Raises `ValueError` for a size below 1 and as `service_time_s` does.
+    Without `group_commit` the operations take size * S, with S the mean service time of the mix.
+    With it the batch uses the disk once: `read_delay_s` if all operations are reads, which has
+    the probability (share of reads) ** size, otherwise `write_delay_s`. Raises `ValueError` for
+    a size below 1, and the errors of `service_time_s`.
     """
     if not size >= 1:
         raise ValueError(f"size must be 1 or more operations, got {size}")

@@ -1,41 +1,74 @@
-"""Laws that hold whatever the distribution: Little's and the utilisation law.
+"""Little's law, the mean service time of a mix of operations, and the mix that a workload gives.
 
-L = lambda W: J. D. C. Little, Operations Research 9 (1961). U = X D: P. J. Denning and
-J. P. Buzen, "The Operational Analysis of Queueing Network Models", ACM Computing
-Surveys 10 (1978).
+Little's law, L = X * R, holds for any distribution of arrivals and service times (J. D. C.
+Little, Operations Research 9, 1961). A workload may only use keys that it has created, so its
+first calls contain more creates than its weights say; `expected_mix` computes how many more.
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
 
 
 def in_flight(throughput_per_s: float, residence_s: float) -> float:
-    """L = X * W: the mean number in flight, from calls per second and seconds per call."""
+    """Return L = X * R, the mean number of calls in flight.
+
+    X is the throughput in calls per second, R the mean residence time of a call in seconds.
+    """
     return throughput_per_s * residence_s
 
 
-def throughput_per_s(calls_in_flight: float, residence_s: float) -> float:
-    """X = L / W: calls per second that keep this many in flight. Raises for W of 0."""
-    if not residence_s > 0:
-        raise ValueError(f"residence_s must be above 0 seconds, got {residence_s}")
-    return calls_in_flight / residence_s
-
-
-def utilisation(rate_per_s: float, demand_s: float) -> float:
-    """U = X * D: the share of its time that a station is busy, or how many of its servers."""
-    return rate_per_s * demand_s
-
-
 def service_time_s(mix: Mapping[str, float], *, read_delay_s: float, write_delay_s: float) -> float:
-    """Mean disk time of one operation: W = sum over kinds of share times delay, in seconds.
+    """Return S, the mean disk time of one operation in seconds: the sum of share times delay.
 
-    `mix` gives a share or a count for each kind ("create", "retrieve", "update", "delete");
-    only their proportions matter. Raises `ValueError` when it names no kind, or another.
+    `mix` gives a share or a count for each kind of operation ("create", "retrieve", "update",
+    "delete"). Only the proportions matter. A retrieve takes `read_delay_s`, every other kind
+    `write_delay_s`. Raises `ValueError` for a mix that is empty or names another kind.
     """
     known = {"create", "retrieve", "update", "delete"}
     if set(mix) - known:
-        raise ValueError(f"mix may name {sorted(known)}, got {sorted(mix)}")
+        raise ValueError(f"the kinds in mix must be among {sorted(known)}, got {sorted(mix)}")
     total = sum(mix.values())
     if not total > 0:
-        raise ValueError("mix is empty: no operation was counted")
+        raise ValueError(f"mix must have a share above 0, got {dict(mix)}")
     reads = mix.get("retrieve", 0.0) / total
     return reads * read_delay_s + (1 - reads) * write_delay_s
+
+
+A_QUARTER_EACH: Final[Mapping[str, float]] = MappingProxyType(
+    {"create": 1.0, "retrieve": 1.0, "update": 1.0, "delete": 1.0}
+)
+
+
+def expected_mix(calls: float, weights: Mapping[str, float] = A_QUARTER_EACH) -> dict[str, float]:
+    """Return the expected share of each kind of operation among the first `calls` calls.
+
+    The calls are made one after the other. While no key exists, the client can only create one,
+    whatever kind it has drawn. The number of keys is a random walk on 0, 1, 2, ... that is
+    reflected at 0; its distribution is computed exactly, call by call. Raises `ValueError` for
+    fewer than one call.
+    """
+    count = round(calls)
+    if count < 1:
+        raise ValueError(f"calls must be 1 or more, got {calls}")
+    total = sum(weights.values())
+    shares = {kind: weight / total for kind, weight in weights.items()}
+    up, down = shares.get("create", 0.0), shares.get("delete", 0.0)
+    chance = np.zeros(count + 2)  # chance[k]: the probability that k keys exist
+    chance[0] = 1.0
+    forced = 0.0
+    for _ in range(count):
+        none = chance[0]
+        forced += none
+        chance[0] = 0.0
+        after = (1.0 - up - down) * chance
+        after[1:] += up * chance[:-1]
+        after[:-1] += down * chance[1:]
+        after[1] += none
+        chance = after
+    forced_share = float(forced / count)
+    mix = {kind: (1.0 - forced_share) * share for kind, share in shares.items()}
+    mix["create"] = mix.get("create", 0.0) + forced_share
+    return mix

@@ -1,16 +1,16 @@
-"""Mean value analysis: the exact throughput of a closed loop with several queues.
+"""Mean value analysis (MVA): the exact throughput of a closed loop with several queues.
 
-M. Reiser and S. S. Lavenberg, Journal of the ACM 27 (1980): a call that arrives finds what
-it would find on average with one call fewer in the loop, so the answer for N follows from
-that for N - 1.
+Source: M. Reiser and S. S. Lavenberg, Journal of the ACM 27 (1980). An arriving call finds at each
+station, on average, the calls of the same loop with one caller fewer. So the solution for N
+follows from the solution for N - 1.
 
-It earns its place when calls may queue at two or more stations, or when one of them is
-nearly as slow as the slowest: around the knee calls then wait at both, and the bound
-min(N / (D + Z), 1 / D_max) promises too much (a quarter too much for two equal stations
-and four callers). Far from the knee, and where there is one queue and nothing else,
-`bounds` says the same for less. It is exact for service times that are exponential (or
-for processor sharing); with constant ones, as our disk's, calls get in each other's way
-less and the truth lies between MVA and the bound. Who wants it there asks `simulate`.
+MVA is exact for exponential service times (and for processor sharing), not for any other
+distribution. With constant service times calls queue less, and the true throughput lies
+between MVA and the bound. Use `simulate` for constant times.
+
+MVA differs from `bounds` if calls queue at two or more stations with similar demands. Around the
+knee calls then wait at both stations, and min(N / (D + Z), 1 / D_max) is too high: by a quarter
+for two equal stations and four callers. Far from the knee, or with one queue only, both agree.
 """
 
 import math
@@ -23,26 +23,28 @@ from kvstore.model.prediction import Prediction, Station
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """A closed loop, solved: what goes through it, and where its calls are."""
+    """The mean values of a closed loop."""
 
     throughput_per_s: float
+    """X, in calls per second."""
     residence_s: Mapping[str, float]
-    """Seconds that a call spends at each station, waiting included."""
+    """R_i: seconds that a call spends at each station, queueing included."""
     in_flight: Mapping[str, float]
-    """Mean number of calls at each station."""
+    """N_i: mean number of calls at each station, in service or queueing."""
 
     @property
     def total_residence_s(self) -> float:
-        """Seconds from sending a call to its answer."""
+        """R: seconds from sending a call to its reply."""
         return sum(self.residence_s.values())
 
 
 def solve(in_flight: int, stations: Sequence[Station], think_s: float = 0.0) -> Solution:
-    """The mean values of a loop with `in_flight` callers.
+    """Return the mean values of a closed loop with N = `in_flight` callers.
 
-    Each station serves one call at a time, or any number (`servers=math.inf`). Raises
-    `ValueError` for other numbers of servers, two stations of one name, less than one
-    caller, or when nothing takes any time.
+    The recursion for n = 1 .. N: R_i = D_i (1 + N_i(n - 1)) at a station with one server, R_i = D_i
+    at a delay station (`servers=math.inf`); X = n / (Z + sum of R_i); N_i = X R_i. `think_s` is Z,
+    in seconds. Raises `ValueError` for other numbers of servers, two stations of the same name,
+    fewer than one caller, a negative think time, or if all demands and the think time are 0.
     """
     if in_flight != int(in_flight) or not in_flight >= 1:
         raise ValueError(f"in_flight must be a whole number of 1 or more, got {in_flight}")
@@ -51,13 +53,16 @@ def solve(in_flight: int, stations: Sequence[Station], think_s: float = 0.0) -> 
     for station in stations:
         if station.servers not in (1, math.inf):
             raise ValueError(
-                f"MVA knows stations of 1 server and of math.inf, got {station.servers:g}"
-                f" for {station.name}: use simulate"
+                f"servers must be 1 or math.inf for MVA, got {station.servers:g} for"
+                f" {station.name}: use simulate"
             )
     if len({station.name for station in stations}) < len(stations):
-        raise ValueError(f"each station needs a name of its own, got {[s.name for s in stations]}")
+        raise ValueError(f"station names must be different, got {[s.name for s in stations]}")
     if not sum(station.demand_s for station in stations) + think_s > 0:
-        raise ValueError("stations and think time add up to 0 s: nothing limits the rate")
+        raise ValueError(
+            "demands and think time add up to 0 s, so throughput has no bound: give a station with"
+            " a demand above 0"
+        )
     queued = dict.fromkeys((station.name for station in stations), 0.0)
     residence_s, throughput_per_s = dict(queued), 0.0
     for callers in range(1, int(in_flight) + 1):
@@ -72,13 +77,13 @@ def solve(in_flight: int, stations: Sequence[Station], think_s: float = 0.0) -> 
 
 
 def closed_loop(in_flight: int, stations: Sequence[Station], think_s: float = 0.0) -> Prediction:
-    """Calls per second of `in_flight` callers, with what queueing costs; raises as `solve` does."""
+    """Return X in calls per second, queueing included. Raises the errors of `solve`."""
     solution = solve(in_flight, stations, think_s)
     bound = bounds.closed_loop(in_flight, stations, think_s)
     return Prediction(
         solution.throughput_per_s,
         "calls/s",
-        f"{in_flight} in flight who wait {1e3 * solution.total_residence_s:,.4g} ms a call, queues"
-        f" included: {solution.throughput_per_s / bound.value:.1%} of the bound",
+        f"{in_flight} in flight, R = {1e3 * solution.total_residence_s:,.4g} ms with queueing:"
+        f" {solution.throughput_per_s / bound.value:.1%} of the bound",
         bound.binds,
     )

@@ -1,8 +1,8 @@
-"""An open loop played through, call by call: calls that come whether or not others are answered.
+"""Simulate an open loop call by call: calls arrive at their due times, answered or not.
 
-It takes due times and the server's settings, and nothing that was measured. Each call waits in
-one queue for a thread and keeps it through its disk time. Whose deadline has gone by when a
-thread gets to it is passed over, as gRPC's own server does.
+The input is due times and the settings of the server, nothing that was measured. Calls wait in
+one queue for a thread and keep the thread during their disk time. The server drops a call whose
+deadline has passed when a thread takes it, as gRPC's own server does.
 """
 
 import itertools
@@ -15,19 +15,19 @@ from typing import NamedTuple
 import simpy
 
 _ROUNDING_S = 1e-9
-"""A call that is done at its deadline is in time, whatever floating point says."""
+"""Seconds. A call that ends exactly at its deadline is in time, in spite of rounding."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pool:
-    """The server. Raises `ValueError` naming the setting when one makes no sense."""
+    """The settings of the simulated server. Raises `ValueError` for a value out of range."""
 
     threads: int
     disk_s: float
     limit: float = math.inf
-    """Calls in its hands, beyond which it refuses; infinite to accept all."""
+    """Calls in the server, waiting or in service; further calls are refused. Infinite: no limit."""
     time_needed_s: float = 0.0
-    """Seconds that a call must have left when a thread gets to it, or it is passed over."""
+    """Seconds until the deadline that a call needs when a thread takes it; else it is dropped."""
 
     def __post_init__(self) -> None:
         if self.threads != int(self.threads) or not self.threads >= 1:
@@ -40,39 +40,43 @@ class Pool:
             raise ValueError(f"time_needed_s must be 0 or more, got {self.time_needed_s}")
 
     def passes_over(self, left_s: float) -> bool:
-        """Whether a call with so much time left is not begun."""
+        """Return whether a call with `left_s` seconds until its deadline is dropped."""
         return left_s <= 0 or left_s < self.time_needed_s - _ROUNDING_S
 
 
 class Call(NamedTuple):
-    """What became of one call; seconds of simulated time."""
+    """The outcome of one call; times are simulated seconds."""
 
     due_s: float
     ended_s: float
     end: str
-    """"in time", "late" (done for nobody), "dropped" (never begun) or "refused"."""
+    """"in time", "late" (completed after its deadline), "dropped" (not started) or "refused"."""
 
 
 @dataclass(frozen=True)
 class Played:
-    """Every call of an open loop, in the order in which they fell due."""
+    """A simulated open loop: every call, in order of due time."""
 
     calls: tuple[Call, ...]
 
     @property
     def ends(self) -> Counter[str]:
-        """How many calls ended in which way."""
+        """The number of calls by outcome."""
         return Counter(call.end for call in self.calls)
 
     def goodput_per_s(self, offered_for_s: float) -> float:
-        """Calls in time for each of these seconds."""
+        """Return the calls in time per second, over `offered_for_s` seconds."""
         return self.ends["in time"] / offered_for_s
 
 
 def open_loop(
     due_s: Iterable[float], pool: Pool, *, deadline_s: float, until_s: float = math.inf
 ) -> Played:
-    """Play the calls due before `until_s`, in order; each is gone `deadline_s` after it was due."""
+    """Simulate the calls due before `until_s`, with a deadline for each call.
+
+    `due_s` are the due times in seconds, in order. The deadline of a call is `deadline_s` seconds
+    after its due time.
+    """
     env = simpy.Environment()
     threads = simpy.Resource(env, pool.threads)
     ended: dict[int, Call] = {}

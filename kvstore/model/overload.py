@@ -1,11 +1,12 @@
-"""More calls than a server can answer: what is still answered in time, as flows.
+"""Overload: goodput, bursts, load shedding and retries, for arrival rates above capacity.
 
-A fluid model: calls flow in at lambda, out at X = threads / service time, and the difference
-piles up. L. Kleinrock, "Queueing Systems" vol. 2 (1976), chapter 2, has the method. It knows no
-chance; `open_loop` plays the same through call by call.
+Fluid approximations: calls are treated as a flow with an arrival rate lambda and a capacity X,
+both in calls per second. The formulas follow from counting what enters and leaves the queue, and
+from Little's law. `open_loop` simulates the same server call by call.
 """
 
 import math
+from collections.abc import Sequence
 
 from kvstore.model.prediction import Prediction, Station
 
@@ -18,51 +19,144 @@ def goodput(
     offered_for_s: float,
     limit: float = math.inf,
 ) -> Prediction:
-    """Calls answered within the deadline, for each of the `offered_for_s` seconds.
+    """Return the goodput: calls per second answered within the deadline.
 
-    Up to the pool's rate X all of them. Beyond it the queue grows at lambda - X, and served
-    first come, first served, a call is in time while its wait leaves it its service time: that is
-    so for the first (deadline - service) X / (lambda - X) seconds, and then never again. A server
-    that has at most `limit` calls in its hands, and refuses the others, keeps every wait below
-    limit / X; where that is within the deadline all it accepted are in time.
-    Raises `ValueError` where a rate or time makes no sense.
+    lambda = `offered_per_s` for `offered_for_s` seconds, X the capacity of the pool, S its service
+    time. If lambda <= X, every call is in time. Otherwise the queue grows at lambda - X and is
+    served in order of arrival. A call is in time as long as the wait before it is at most
+    deadline - S: for the first (deadline - S) X / (lambda - X) seconds, and not afterwards. With
+    at most `limit` calls in the server, waiting or in service, residence time is at most
+    limit / X. If this is within the deadline, every accepted call is in time. Raises `ValueError`
+    for a rate or duration that is not above 0 and finite, and the errors of `within`.
     """
     for name, value in {"offered_per_s": offered_per_s, "offered_for_s": offered_for_s}.items():
         if not 0 < value < math.inf:
             raise ValueError(f"{name} must be above 0 and finite, got {value}")
     served_per_s, most = pool.most_per_s, within(deadline_s, pool)
     if offered_per_s <= served_per_s:
-        return _of(offered_per_s, "offered no more than it can serve: all are in time", "callers")
+        return _of(offered_per_s, "lambda <= X: every call is in time", "callers")
     growth_per_s = offered_per_s - served_per_s
     if limit <= most.value:
         accepted_per_s = min(offered_per_s, served_per_s + limit / offered_for_s)
-        reason = f"never more than {limit:g} calls wait, each less than the deadline: X"
+        reason = f"at most {limit:g} calls in the server, each within the deadline: X"
         return _of(accepted_per_s, reason, pool.name)
     in_time_s = max(0.0, deadline_s - pool.demand_s) * served_per_s / growth_per_s
     reason = (
-        f"the queue grows by {growth_per_s:,.0f} calls a second: in time for the first"
-        f" {in_time_s:.2g} s of {offered_for_s:g} s, then never again"
+        f"the queue grows by {growth_per_s:,.0f} calls per second: calls are in time for the first"
+        f" {in_time_s:.2g} s of {offered_for_s:g} s, and late afterwards"
     )
     return _of(offered_per_s * min(1.0, in_time_s / offered_for_s), reason, "queue")
 
 
 def within(deadline_s: float, pool: Station) -> Prediction:
-    """The most calls a server may have in its hands when each is to end within the deadline.
+    """Return the largest number of calls in the server with which every call meets its deadline.
 
-    Little's law read from the right: N = X W with W = deadline. Raises `ValueError` when the
-    deadline is shorter than the service time, and no call can be in time at all.
+    Little's law: N = X R with R = deadline. Raises `ValueError` if the deadline is shorter than
+    the service time, because then no call can meet it.
     """
     if not deadline_s >= pool.demand_s:
         raise ValueError(
-            f"deadline_s must be the service time of {pool.demand_s:g} s or more, got {deadline_s}"
+            f"deadline_s must be at least the service time of {pool.demand_s:g} s, got {deadline_s}"
         )
     return Prediction(
         pool.most_per_s * deadline_s,
         "calls",
-        f"{pool.most_per_s:,.4g} calls/s, each {deadline_s:g} s in the server: N = X W",
+        f"{pool.most_per_s:,.4g} calls/s, each {deadline_s:g} s in the server: N = X R",
         pool.name,
     )
 
 
 def _of(in_time_per_s: float, reason: str, binds: str) -> Prediction:
     return Prediction(in_time_per_s, "calls/s", reason, binds)
+
+
+def drain_burst(calls: int, stations: Sequence[Station]) -> Prediction:
+    """Return the seconds until a burst of N = `calls` calls is answered: N / X.
+
+    X is the capacity of the bottleneck. Raises `ValueError` for fewer than one call, or if no
+    station has a demand above 0.
+    """
+    slowest = _slowest(calls, stations)
+    return Prediction(
+        calls / slowest.most_per_s,
+        "s",
+        f"{calls:,} calls, and {slowest.name} serves {slowest.most_per_s:,.0f} per second: N / X",
+        slowest.name,
+    )
+
+
+def last_wait_of_burst(calls: int, stations: Sequence[Station], sent_per_s: float) -> Prediction:
+    """Return the residence time of the last call of a burst in seconds: N / X - N / lambda.
+
+    The burst of N = `calls` calls is sent at lambda = `sent_per_s` calls per second, and X is the
+    capacity of the bottleneck. The result is at least the sum of all demands. Raises the errors
+    of `drain_burst`, and `ValueError` for a rate that is not above 0.
+    """
+    if not sent_per_s > 0:
+        raise ValueError(f"sent_per_s must be above 0 calls per second, got {sent_per_s}")
+    slowest = _slowest(calls, stations)
+    alone_s = sum(station.demand_s for station in stations)
+    wait_s = calls / slowest.most_per_s - calls / sent_per_s
+    return Prediction(
+        max(alone_s, wait_s),
+        "s",
+        f"answered after {calls / slowest.most_per_s:,.3g} s,"
+        f" sent after {calls / sent_per_s:,.3g} s: N / X - N / λ",
+        slowest.name if wait_s > alone_s else "",
+    )
+
+
+def left_by_shedding(
+    calls: int, limit: int, *, served_per_s: float, sent_per_s: float
+) -> Prediction:
+    """Return how many calls of a burst are answered if the server accepts `limit` calls at once.
+
+    The first L = `limit` calls are accepted. During the N / lambda seconds in which the burst is
+    sent, X calls per second end, and each makes room for another call. So L + X N / lambda calls
+    are answered, and at most N = `calls`. X is `served_per_s`, lambda is `sent_per_s`. Raises
+    `ValueError` for a number or rate that is not above 0.
+    """
+    for name, value in {
+        "calls": calls, "limit": limit, "served_per_s": served_per_s, "sent_per_s": sent_per_s
+    }.items():  # fmt: skip
+        if not value > 0:
+            raise ValueError(f"{name} must be above 0, got {value}")
+    lasts_s = calls / sent_per_s
+    return Prediction(
+        min(float(calls), limit + served_per_s * lasts_s),
+        "calls",
+        f"limit of {limit:,}, and {served_per_s:,.0f} replies per second during {lasts_s:.3g} s"
+        " of sending: L + X·N/λ",
+        "concurrency limit",
+    )
+
+
+def _slowest(calls: int, stations: Sequence[Station]) -> Station:
+    if calls < 1:
+        raise ValueError(f"calls must be 1 or more, got {calls}")
+    slowest = min(stations, key=lambda station: station.most_per_s, default=None)
+    if slowest is None or not slowest.demand_s > 0:
+        raise ValueError(
+            "every station has a demand of 0 s, so throughput has no bound: give a station with a"
+            " demand above 0"
+        )
+    return slowest
+
+
+def retries_in_lockstep(operations: int, limit: int) -> Prediction:
+    """Return the number of attempts if n operations start together and retry together.
+
+    In each round the server accepts L = `limit` operations and refuses the others, which retry
+    after the same pause. The sum n + (n - L) + (n - 2L) + ... grows with the square of n. This
+    holds if the pause is longer than the service time. Raises `ValueError` for `operations` or
+    `limit` below 1.
+    """
+    if not operations >= 1 or not limit >= 1:
+        raise ValueError(f"operations and limit must be 1 or more, got {operations} and {limit}")
+    rounds = math.ceil(operations / limit)
+    return Prediction(
+        sum(range(operations, 0, -limit)),
+        "attempts",
+        f"{operations} at once, {limit} of them accepted in each round: {rounds} rounds",
+        "concurrency limit",
+    )

@@ -1,4 +1,4 @@
-"""A prediction: a number, its reason, and the station that binds."""
+"""A prediction (a number with its unit, its reason and its bottleneck) and a station."""
 
 import math
 from dataclasses import dataclass
@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a model says a run will show, and why, built before the run."""
+    """The result of a model, computed before the run."""
 
     value: float
     unit: str
     reason: str
-    """The arithmetic in words, so that a reader who is wrong learns where."""
+    """The calculation in words, so that a wrong prediction can be traced to its step."""
     binds: str = ""
-    """The station that sets the limit; empty where the question has none."""
+    """The bottleneck: the station that sets the limit; empty if no station does."""
 
     def ratio_of(self, measured: float) -> float:
-        """Measured over predicted; NaN when nothing was predicted."""
+        """Return measured / predicted; NaN if the prediction is 0."""
         return measured / self.value if self.value else math.nan
 
     def __str__(self) -> str:
@@ -27,11 +27,11 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class Station:
-    """A place where a call is served, and may wait.
+    """A resource at which a call is served, and may queue.
 
-    `demand_s` is the service time one call needs there, in seconds; `servers` is how many
-    calls it serves at once, `math.inf` for a place where nobody ever waits.
-    Raises `ValueError` when the demand is negative or there is less than one server.
+    `demand_s` is D, the service demand of one call in seconds. `servers` is the number of calls
+    served at the same time; `math.inf` means that no call ever queues (a delay station). Raises
+    `ValueError` for a negative demand, or for fewer than one server.
     """
 
     name: str
@@ -46,5 +46,5 @@ class Station:
 
     @property
     def most_per_s(self) -> float:
-        """The highest rate this station can serve: servers / demand."""
+        """The maximum throughput in calls per second: servers / D."""
         return self.servers / self.demand_s if self.demand_s else math.inf

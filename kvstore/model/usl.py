@@ -1,9 +1,15 @@
-"""The universal scalability law: a line bent by waiting for turns and by keeping in step.
+"""The universal scalability law (USL): throughput reduced by contention and coherency.
 
-X(N) = gamma N / (1 + alpha (N - 1) + beta N (N - 1)): N. J. Gunther, "Guerrilla Capacity
-Planning" (2007). Gamma is the throughput of one, alpha the share that is done in turns,
-beta what every pair costs. It describes what was measured and knows no cause; it may not
-be used where a hard limit cuts the line off, because that is a min() and not a bend.
+    X(N) = gamma N / (1 + sigma (N - 1) + kappa N (N - 1))
+
+Source: N. J. Gunther, "Guerrilla Capacity Planning" (2007), where sigma is alpha and kappa is
+beta. gamma is the throughput with N = 1, in calls per second. sigma is contention: the share of the
+work that is serialised, because calls queue for a shared resource. kappa is coherency: the cost
+for each pair of calls of keeping shared data consistent. With kappa > 0 throughput has a maximum
+and then falls.
+
+The law describes measurements and does not explain them. Do not use it if a station has a hard
+limit: that is min(gamma N, limit), which the law does not describe.
 """
 
 import math
@@ -19,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class Interval(NamedTuple):
-    """A fitted number, and what the data allow it to be."""
+    """A fitted number with its confidence interval."""
 
     value: float
     low: float
@@ -31,64 +37,73 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The law, fitted to throughputs that were measured."""
+    """The law, fitted to measured throughputs."""
 
     gamma_per_s: Interval
-    alpha: Interval
-    beta: Interval
+    """Throughput with one call in flight, in calls per second."""
+    sigma: Interval
+    """Contention."""
+    kappa: Interval
+    """Coherency."""
     rms_error: float
-    """How far the points are from the line: root mean square, as a share of each point."""
+    """Root mean square of the relative errors."""
     warnings: tuple[str, ...]
-    """Why it should not be used, or only with care; empty where nothing speaks against it."""
+    """Reasons not to use the fit, or to use it with care; empty if there are none."""
 
     def throughput_per_s(self, in_flight: float) -> float:
-        """Calls per second that the law says for so many in flight."""
+        """Return X(N) in calls per second for N = `in_flight`."""
         return float(
-            law(np.float64(in_flight), self.gamma_per_s.value, self.alpha.value, self.beta.value)
+            law(np.float64(in_flight), self.gamma_per_s.value, self.sigma.value, self.kappa.value)
         )
 
     @property
     def peak(self) -> float:
-        """Calls in flight at which throughput is highest; infinite if it never falls."""
-        return _peak(self.alpha.value, self.beta.value)
+        """The N with the highest throughput: sqrt((1 - sigma) / kappa), or infinite for kappa 0."""
+        return _peak(self.sigma.value, self.kappa.value)
 
     def __str__(self) -> str:
         peak = f"peak at {self.peak:,.3g}" if math.isfinite(self.peak) else "no peak"
         text = (
-            f"USL: gamma {self.gamma_per_s} calls/s, alpha {self.alpha}, beta {self.beta};"
-            f" {peak} in flight, points {self.rms_error:.1%} off"
+            f"USL: gamma {self.gamma_per_s} calls/s, sigma {self.sigma}, kappa {self.kappa};"
+            f" {peak} in flight, relative error {self.rms_error:.1%}"
         )
         return "\n".join([text, *(f"warning: {warning}" for warning in self.warnings)])
 
 
-def law(in_flight: Floats | np.float64, gamma_per_s: float, alpha: float, beta: float) -> Floats:
-    """X(N) of the law, for one number in flight or many."""
-    crowd = in_flight - 1.0
-    return np.asarray(gamma_per_s * in_flight / (1.0 + alpha * crowd + beta * in_flight * crowd))
+def law(in_flight: Floats | np.float64, gamma_per_s: float, sigma: float, kappa: float) -> Floats:
+    """Return X(N) in calls per second for one or several N = `in_flight`."""
+    others = in_flight - 1.0
+    return np.asarray(gamma_per_s * in_flight / (1.0 + sigma * others + kappa * in_flight * others))
 
 
 def fit(
     in_flight: Sequence[float], throughput_per_s: Sequence[float], *, level: float = 0.95
 ) -> Fit:
-    """The law that comes closest, each point weighed as a share of itself, with intervals.
+    """Return the law fitted to measured throughputs in calls per second, with intervals.
 
-    The intervals hold the true number with a chance of `level`, as far as the errors are
-    normal and the law is true; they are cut off at 0. Raises `ValueError` for less than
-    four different numbers in flight, since three would always fit.
+    The fit minimises the sum of the squared relative errors. `level` is the confidence level of
+    the intervals; it is correct if the errors are normal and the law holds. Intervals end at 0.
+    Raises `ValueError` for fewer than four different numbers in flight, because three parameters
+    fit three points exactly, and for values out of range.
     """
     n, x = np.asarray(in_flight, np.float64), np.asarray(throughput_per_s, np.float64)
     if n.shape != x.shape or n.ndim != 1:
-        raise ValueError(f"as many throughputs as numbers in flight, got {x.shape} and {n.shape}")
+        raise ValueError(
+            f"in_flight and throughput_per_s must have the same length, got {n.shape} and {x.shape}"
+        )
     if not (np.all(n >= 1) and np.all(np.isfinite(n)) and np.all(x > 0) and np.all(np.isfinite(x))):
-        raise ValueError("in flight must be 1 or more and throughputs above 0, all of them finite")
+        raise ValueError(
+            "in_flight must be 1 or more and throughput_per_s above 0, all finite, got"
+            f" {n.tolist()} and {x.tolist()}"
+        )
     if len(np.unique(n)) < 4:
         raise ValueError(
-            f"three numbers always fit: 4 or more different numbers in flight are"
-            f" needed, got {sorted(set(n.tolist()))}"
+            "in_flight must have 4 different values or more, because three always fit, got"
+            f" {sorted(set(n.tolist()))}"
         )
     if not 0 < level < 1:
         raise ValueError(f"level must be between 0 and 1, got {level}")
-    # Fitted in units of the best throughput, so that gamma is no million beside a beta of 1e-5.
+    # Fitted in units of the highest throughput: gamma may be 1e6 and kappa 1e-5.
     scale = float(x.max())
     first = int(n.argmin())
     found, covariance = optimize.curve_fit(
@@ -96,33 +111,34 @@ def fit(
         n,
         x / scale,
         p0=(float(x[first] / n[first]) / scale, 0.01, 1e-4),
-        sigma=x / scale,  # a throughput is wrong by a share of itself
+        sigma=x / scale,  # the weights of scipy, not contention: errors are relative
         bounds=(0.0, np.inf),
         x_scale="jac",
         max_nfev=10_000,
     )
-    # stdtrit is Student's t, without the half a second that scipy.stats takes to load.
+    # stdtrit is the quantile of Student's t. scipy.stats has it too, but takes 0.5 s to import.
     reach = special.stdtrit(len(n) - 3, (1 + level) / 2) * np.sqrt(np.diag(covariance))
-    gamma, alpha, beta = (
+    gamma, sigma, kappa = (
         Interval(
             float(value) * unit, max(0.0, float(value - half)) * unit, float(value + half) * unit
         )
         for value, half, unit in zip(found, reach, (scale, 1.0, 1.0), strict=True)
     )
-    rms = _rms(law(n, gamma.value, alpha.value, beta.value), x)
-    return Fit(gamma, alpha, beta, rms, tuple(_warnings(n, x, alpha, beta, rms)))
+    rms = _rms(law(n, gamma.value, sigma.value, kappa.value), x)
+    return Fit(gamma, sigma, kappa, rms, tuple(_warnings(n, x, sigma, kappa, rms)))
 
 
 def hard_cap(in_flight: Floats, throughput_per_s: Floats) -> tuple[float, float, float]:
-    """The closest min(a N, cap): a, the cap, and the root mean square error of it.
+    """Return a, the cap and the root mean square of the relative errors of min(a N, cap).
 
-    A cap that holds back fewer than two numbers in flight is none: the error is infinite then.
+    It is the best fit of this form. If the cap limits fewer than two of the numbers in flight,
+    the data show no cap, and the error is infinite.
     """
     order = np.argsort(in_flight, kind="stable")
     n, x = in_flight[order], throughput_per_s[order]
     found = (math.nan, math.nan, math.inf)
     for split in range(1, len(n)):
-        # Least squares of relative errors, the rising points and the flat ones on their own.
+        # Least squares of relative errors, for the rising and the flat points separately.
         rising, flat = n[:split] / x[:split], 1 / x[split:]
         slope = float(rising.sum() / (rising**2).sum())
         cap = float(flat.sum() / (flat**2).sum())
@@ -132,31 +148,31 @@ def hard_cap(in_flight: Floats, throughput_per_s: Floats) -> tuple[float, float,
     return found
 
 
-def _warnings(n: Floats, x: Floats, alpha: Interval, beta: Interval, rms: float) -> list[str]:
+def _warnings(n: Floats, x: Floats, sigma: Interval, kappa: Interval, rms: float) -> list[str]:
     most = float(n.max())
     warnings = []
     slope, cap, cap_rms = hard_cap(n, x)
     if cap_rms < rms:
         warnings.append(
-            f"a hard cap fits better: min({slope:,.4g} N, {cap:,.4g}) is {cap_rms:.1%} off where"
-            f" this law is {rms:.1%} off. Look for the station that binds instead"
+            f"a hard cap fits better: min({slope:,.4g} N, {cap:,.4g}) has a relative error of"
+            f" {cap_rms:.1%}, this law {rms:.1%}. Look for the bottleneck station instead"
         )
-    peak = _peak(alpha.value, beta.value)
+    peak = _peak(sigma.value, kappa.value)
     if not peak < most:
-        where = f"it would be at {peak:,.3g}" if math.isfinite(peak) else "it shows none"
+        where = f"it would be at {peak:,.3g}" if math.isfinite(peak) else "there is none"
         warnings.append(
-            f"no point past the peak ({where}, the data end at {most:,.3g}): beta is a guess,"
-            " measure with more in flight"
+            f"no point past the peak ({where}, the data end at {most:,.3g}): kappa is uncertain,"
+            " measure with more calls in flight"
         )
-    elif beta.low == 0.0:
-        warnings.append("beta may as well be 0: the fall past the peak is within the noise")
+    elif kappa.low == 0.0:
+        warnings.append("kappa may be 0: the decline past the peak is within the noise")
     return warnings
 
 
-def _peak(alpha: float, beta: float) -> float:
-    if alpha >= 1.0:
+def _peak(sigma: float, kappa: float) -> float:
+    if sigma >= 1.0:
         return 1.0
-    return math.sqrt((1.0 - alpha) / beta) if beta > 0 else math.inf
+    return math.sqrt((1.0 - sigma) / kappa) if kappa > 0 else math.inf
 
 
 def _rms(fitted: Floats, measured: Floats) -> float:

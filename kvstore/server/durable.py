@@ -1,33 +1,38 @@
-"""A store that survives: every write is on the disk before it is answered.
+"""A store that acknowledges a write only after its fsync, and its services.
 
-The file is SQLite's, in WAL mode with synchronous=FULL: a commit is one transaction appended to a
-log and one fsync, and whoever opens the file after a crash finds each commit whole or not at
-all. That part is older and better tested than anything of ours would be, and comes with Python.
+With group commit, writes that wait at the same time share one fsync.
 """
 
+import asyncio
 import logging
 import sqlite3
 import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
+from contextlib import nullcontext
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
-from kvstore.codes import CREATE, INTERNAL, OK, RETRIEVE
+from kvstore.protocol import CREATE, INTERNAL, OK, RETRIEVE, StationClock
+from kvstore.server.admission import MeasuredPool
 from kvstore.server.disk import Disk
+from kvstore.server.request import Batch
+from kvstore.server.service import KeyValueService
+from kvstore.server.service_async import AsyncKeyValueService
 from kvstore.server.settings import ServerSettings
+from kvstore.server.status import Counts
 from kvstore.server.store import CARRY_VALUE, Store
 
 FILE_NAME = "entries.sqlite"
-"""What the file in the folder is called."""
+"""Name of the file in the folder."""
 
 Answer = tuple[bytes, list[bytes]]
 """One status code for each operation, and one value for each retrieve that succeeded."""
 
 
 class _Write(NamedTuple):
-    """Operations that wait for the disk together, in columns, and who waits for their answer."""
+    """Operations that are written together, in columns, and the future of their answer."""
 
     kinds: bytes
     keys: Sequence[bytes]
@@ -38,14 +43,13 @@ class _Write(NamedTuple):
 class DurableStore(Store):
     """Keys and values in memory, and in a file below `data_dir` that one thread writes.
 
-    Readers look at memory, which holds only what is on the disk already: nobody is told of a
-    write that a crash could still take back. Writers queue up for the thread. With
-    `group_commit` it takes all that wait at once, into one transaction with one fsync: what
-    gathers while one group is on its way to the disk is the next one. Otherwise each write has
-    a transaction of its own.
+    Reads use the memory, which has only what is on the disk already: a crash loses no write that a
+    client has read. Writes queue for the thread. With `group_commit`, the thread takes all waiting
+    writes into one transaction with one fsync; writes that arrive meanwhile form the next group.
+    Otherwise each write has its own transaction.
 
-    The simulated disk of `settings` is paid before the real one, once for each transaction: it
-    makes a fast disk a slow one.
+    The simulated disk of `settings` comes before the real one, once for each transaction: it makes
+    a fast disk slow.
 
     Raises `OSError` when the folder cannot be used: unwritable, damaged, or another server's.
     """
@@ -57,7 +61,7 @@ class DurableStore(Store):
         self._disk = Disk(settings)
         self._file = open_file(Path(settings.data_dir))
         self._values.update(self._file.execute("select key, value from entries"))
-        self._ahead = Store()  # as it will be once everything that was taken is on the disk
+        self._ahead = Store()  # the data once everything taken is on the disk
         self._ahead._values.update(self._values)
         self._failed = False
         self._waiting: SimpleQueue[_Write | None] = SimpleQueue()
@@ -67,17 +71,17 @@ class DurableStore(Store):
     def write(
         self, kinds: bytes, keys: Sequence[bytes], values: Iterable[bytes]
     ) -> "Future[Answer]":
-        """Do these operations in their order; the answer comes when the disk has them.
+        """Execute these operations in order; the future has the answer when they are on the disk.
 
-        As `apply_columns` otherwise. When the disk refuses, every status is INTERNAL, and so
-        is that of all later writes: nobody can know what such a disk holds.
+        Otherwise as `apply_columns`. When the disk fails, every status is INTERNAL, and also that
+        of all later writes, because the content of the disk is unknown.
         """
         answer: Future[Answer] = Future()
         self._waiting.put(_Write(kinds, keys, values, answer))
         return answer
 
     def apply(self, kind: int, key: bytes, value: bytes) -> tuple[int, bytes]:
-        """As `Store.apply`; a write holds the calling thread until it is on the disk."""
+        """As `Store.apply`; a write blocks the calling thread until it is on the disk."""
         if kind == RETRIEVE:
             return super().apply(kind, key, value)
         statuses, _ = self.write(
@@ -88,19 +92,19 @@ class DurableStore(Store):
     def apply_columns(
         self, kinds: bytes, keys: Sequence[bytes], values: Iterable[bytes]
     ) -> tuple[bytes, list[bytes]]:
-        """As `Store.apply_columns`; with a write in it, the thread is held until it is kept."""
+        """As `Store.apply_columns`; a write blocks the thread until it is on the disk."""
         if kinds.count(RETRIEVE) == len(kinds):
             return super().apply_columns(kinds, keys, values)
         return self.write(kinds, keys, values).result()
 
     def close(self) -> None:
-        """Write what waits, and leave the folder to whoever comes next."""
+        """Write what waits, and release the folder."""
         self._waiting.put(None)
         self._writer.join()
         self._file.close()
 
     def _write_all(self) -> None:
-        """The thread: a group, and the next one, until a None says that it was the last."""
+        """Run the thread: write group after group, until a group with None, the last."""
         ends = False
         while not ends:
             group = [self._waiting.get()]
@@ -110,7 +114,7 @@ class DurableStore(Store):
                 except Empty:
                     break
             ends = None in group
-            # A caller who has gone before his write was taken has cancelled it.
+            # A client that has gone before its write was taken has cancelled it.
             taken = [
                 write
                 for write in group
@@ -120,13 +124,13 @@ class DurableStore(Store):
                 write.answer.set_result(answer)
 
     def _committed(self, group: Sequence[_Write]) -> list[Answer]:
-        """The answers of a group whose changes are on the disk, and now in memory."""
+        """Write a group to the disk and to the memory; return its answers."""
         try:
             if not self._failed:
                 return self._commit(group)
-        except Exception:  # whatever it was: callers wait for an answer
+        except Exception:  # any error: callers wait for an answer
             self._failed = True
-            logging.getLogger(__name__).exception("nothing more is written: the disk refused")
+            logging.getLogger(__name__).exception("the disk failed: nothing more is written")
         return [(bytes([INTERNAL]) * len(write.kinds), []) for write in group]
 
     def _commit(self, group: Sequence[_Write]) -> list[Answer]:
@@ -153,9 +157,9 @@ class DurableStore(Store):
 
 
 def open_file(folder: Path) -> sqlite3.Connection:
-    """The file in this folder, made if need be, checked, and locked against other servers.
+    """Open the file in this folder, made if needed, checked, and locked against other servers.
 
-    Raises `OSError` with words that say which folder it is and what to do.
+    Raises `OSError` naming the folder and what to do.
     """
     file = folder / FILE_NAME
     try:
@@ -166,7 +170,7 @@ def open_file(folder: Path) -> sqlite3.Connection:
     try:
         connection = sqlite3.connect(file, timeout=0, check_same_thread=False)
         for setting in (
-            "locking_mode = exclusive",  # held until this process ends, however it ends
+            "locking_mode = exclusive",  # held until this process ends in any way
             "journal_mode = wal",
             "synchronous = full",
             "fullfsync = on",  # macOS: fsync alone leaves data in the drive's own memory
@@ -189,7 +193,98 @@ def open_file(folder: Path) -> sqlite3.Connection:
 def _why(error: sqlite3.Error, folder: Path, file: Path) -> str:
     name = getattr(error, "sqlite_errorname", "")
     if name.startswith("SQLITE_BUSY"):
-        return f"another server keeps its data in {folder}: one folder, one server"
+        return f"another server has its data in {folder}: give each server its own folder"
     if isinstance(error, sqlite3.OperationalError):
         return f"{file} cannot be opened and written ({error}): choose another folder"
     return f"{file} is damaged ({error}): move it away, or choose another folder"
+
+
+_FREE: nullcontext[None] = nullcontext()
+
+
+class DurableService(KeyValueService):
+    """A thread of the pool waits until the write of its call is on the disk.
+
+    Raises `OSError` when the folder cannot be used.
+    """
+
+    def __init__(self, settings: ServerSettings, pool: MeasuredPool, counts: Counts) -> None:
+        super().__init__(settings, pool, counts)
+        self._store = self._durable = DurableStore(settings)
+        self.close = self._durable.close
+
+    def _apply(self, kind: int, key: bytes, value: bytes, clock: StationClock) -> tuple[int, bytes]:
+        if kind == RETRIEVE:
+            return super()._apply(kind, key, value, clock)
+        held = self._locks.through_disk
+        with self._locks.holding(kind, key) if held else _FREE:
+            clock.locked()
+            statuses, _ = self._durable.write(bytes([kind]), [key], _carried(kind, value)).result()
+            clock.worked()
+        return statuses[0], b""
+
+    def _commit(self, request: Batch, clock: StationClock) -> Answer:
+        kinds, keys = request.kinds, request.keys
+        if only_reads(kinds):
+            return super()._commit(request, clock)
+        clock.begin()
+        held = self._locks.through_disk
+        with self._locks.holding_all(kinds, keys) if held else _FREE:
+            clock.locked()
+            answer = self._durable.write(kinds, keys, request.values).result()
+            clock.worked()
+        return answer
+
+
+class AsyncDurableService(AsyncKeyValueService):
+    """The event loop serves other calls while the thread of the store writes.
+
+    Raises `OSError` when the folder cannot be used.
+    """
+
+    def __init__(self, settings: ServerSettings, counts: Counts) -> None:
+        super().__init__(settings, counts)
+        self._store = self._durable = DurableStore(settings)
+        self._at_once = False
+
+    async def close(self) -> None:
+        """Write what waits, and release the folder."""
+        await asyncio.to_thread(self._durable.close)
+
+    async def _apply(
+        self, kind: int, key: bytes, value: bytes, clock: StationClock
+    ) -> tuple[int, bytes]:
+        if kind == RETRIEVE:
+            return await super()._apply(kind, key, value, clock)
+        held = self._locks.through_disk
+        async with self._locks.holding(kind, key) if held else _FREE:
+            clock.locked()
+            statuses, _ = await self._written(bytes([kind]), [key], _carried(kind, value))
+            clock.worked()
+        return statuses[0], b""
+
+    async def _commit(self, request: Batch, clock: StationClock) -> Answer:
+        kinds, keys = request.kinds, request.keys
+        if only_reads(kinds):
+            return await super()._commit(request, clock)
+        clock.begin()
+        held = self._locks.through_disk
+        async with self._locks.holding_all(kinds, keys) if held else _FREE:
+            clock.locked()
+            answer = await self._written(kinds, keys, request.values)
+            clock.worked()
+        return answer
+
+    async def _written(
+        self, kinds: bytes, keys: Sequence[bytes], values: Iterable[bytes]
+    ) -> Answer:
+        return await asyncio.wrap_future(self._durable.write(kinds, keys, values))
+
+
+def only_reads(kinds: bytes) -> bool:
+    """Return whether a batch only reads: then memory answers it."""
+    return kinds.count(RETRIEVE) == len(kinds)
+
+
+def _carried(kind: int, value: bytes) -> list[bytes]:
+    return [value] if kind in CARRY_VALUE else []

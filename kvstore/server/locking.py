@@ -1,8 +1,8 @@
-"""Who waits for whom: one lock for everything, or one for each key that is written.
+"""The locks: one for all operations, or one for each key that is written.
 
-Each policy comes for threads and for asyncio. `holding(kind, key)` is the lock of an
-operation; `through_disk` says whether it is held during the disk time as well, or only
-for the step in which the dictionary changes. `LOCKS` and `ASYNC_LOCKS` list them.
+Each kind exists for threads and for asyncio. `holding(kind, key)` is the lock of an operation;
+`through_disk` says whether it is held during the disk time as well, or only while the dictionary
+changes. `LOCKS` and `ASYNC_LOCKS` list them.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from contextlib import (
 from functools import partial
 from typing import Protocol
 
-from kvstore.codes import RETRIEVE
+from kvstore.protocol import RETRIEVE
 
 _FREE: nullcontext[None] = nullcontext()
 
@@ -29,7 +29,7 @@ class Locks(Protocol):
     """Locks for operations that run in threads."""
 
     through_disk: bool
-    """Whether the lock is taken before the disk time, or after it."""
+    """Whether the lock is acquired before the disk time, or after it."""
 
     def holding(self, kind: int, key: bytes) -> AbstractContextManager[object]:
         """The lock of this operation."""
@@ -44,7 +44,7 @@ class AsyncLocks(Protocol):
     """Locks for operations that run as asyncio tasks."""
 
     through_disk: bool
-    """Whether the lock is taken before the disk time, or after it."""
+    """Whether the lock is acquired before the disk time, or after it."""
 
     def holding(self, kind: int, key: bytes) -> AbstractAsyncContextManager[object]:
         """The lock of this operation."""
@@ -58,7 +58,7 @@ class AsyncLocks(Protocol):
 
 
 class GlobalLock:
-    """One lock for all: operations go through one by one, reads too."""
+    """One lock for all: it serialises the operations, reads included."""
 
     through_disk = True
 
@@ -66,19 +66,19 @@ class GlobalLock:
         self._lock = threading.Lock()
 
     def holding(self, kind: int, key: bytes) -> AbstractContextManager[object]:
-        """The one lock, whatever the operation."""
+        """Return the lock."""
         return self._lock
 
     def holding_all(self, kinds: bytes, keys: Sequence[bytes]) -> AbstractContextManager[object]:
-        """The one lock, whatever the operations."""
+        """Return the lock."""
         return self._lock
 
 
 class KeyLocks:
-    """A lock for each key that is being written; readers hold none.
+    """A lock for each key that is being written; reads hold none.
 
-    The table holds a key only while somebody writes it or waits to, so it stays as
-    small as the number of calls in flight.
+    The table has a key only while a call writes it or waits to write it. So it has at most as many
+    entries as there are calls in flight.
     """
 
     def __init__(self, *, through_disk: bool) -> None:
@@ -87,12 +87,12 @@ class KeyLocks:
         self._writers: dict[bytes, tuple[threading.Lock, int]] = {}
 
     def holding(self, kind: int, key: bytes) -> AbstractContextManager[object]:
-        """Nothing for a retrieve; the key's own lock for the rest."""
+        """Return the lock of the key; no lock for a retrieve."""
         return _FREE if kind == RETRIEVE else self._writing(key)
 
     @contextmanager
     def holding_all(self, kinds: bytes, keys: Sequence[bytes]) -> Iterator[None]:
-        """The lock of every key that the batch writes."""
+        """Hold the lock of every key that the batch writes."""
         with ExitStack() as held:
             for key in _written(kinds, keys):
                 held.enter_context(self._writing(key))
@@ -116,7 +116,7 @@ class KeyLocks:
 
 
 class AsyncGlobalLock:
-    """`GlobalLock` for tasks of one event loop."""
+    """`GlobalLock` for the tasks of one event loop."""
 
     through_disk = True
 
@@ -124,41 +124,41 @@ class AsyncGlobalLock:
         self._lock = asyncio.Lock()
 
     def holding(self, kind: int, key: bytes) -> AbstractAsyncContextManager[object]:
-        """The one lock, whatever the operation."""
+        """Return the lock."""
         return self._lock
 
     def holding_all(
         self, kinds: bytes, keys: Sequence[bytes]
     ) -> AbstractAsyncContextManager[object]:
-        """The one lock, whatever the operations."""
+        """Return the lock."""
         return self._lock
 
 
 class AsyncKeyLocks:
-    """`KeyLocks` for tasks of one event loop, which needs no guard around its table."""
+    """`KeyLocks` for the tasks of one event loop; its table needs no guard."""
 
     def __init__(self, *, through_disk: bool) -> None:
         self.through_disk = through_disk
         self._writers: dict[bytes, tuple[asyncio.Lock, int]] = {}
 
     def holding(self, kind: int, key: bytes) -> AbstractAsyncContextManager[object]:
-        """Nothing for a retrieve; the key's own lock for the rest."""
-        # A step without `await` is never interrupted by another task: only a lock that
-        # is held through the disk time has anything to protect here.
+        """Return the lock of the key; no lock for a retrieve."""
+        # Another task cannot run during a step without `await`. So only a lock that is held
+        # through the disk time protects anything.
         if kind == RETRIEVE or not self.through_disk:
             return _FREE
         return self._writing(key)
 
     @asynccontextmanager
     async def holding_all(self, kinds: bytes, keys: Sequence[bytes]) -> AsyncIterator[None]:
-        """The lock of every key that the batch writes; none, where one would hold none."""
+        """Hold the lock of every key that the batch writes; none unless held through the disk."""
         async with AsyncExitStack() as held:
             for key in _written(kinds, keys) if self.through_disk else ():
                 await held.enter_async_context(self._writing(key))
             yield
 
     def waiting(self, key: bytes) -> bool:
-        """Whether somebody writes this key, or waits to."""
+        """Return whether a call writes this key, or waits to write it."""
         return key in self._writers
 
     @asynccontextmanager
@@ -177,7 +177,7 @@ class AsyncKeyLocks:
 
 
 def _written(kinds: bytes, keys: Sequence[bytes]) -> list[bytes]:
-    """Each key that is written, once; sorted, so that no two batches wait for each other."""
+    """Return each key that is written, sorted, so that no two batches deadlock."""
     return sorted({key for kind, key in zip(kinds, keys, strict=True) if kind != RETRIEVE})
 
 

@@ -1,10 +1,4 @@
-"""A front that keeps its data on several servers: a write is answered when enough have it.
-
-There is one front, and it sets the order: all replicas get the operations of one key in the same
-order, each at its own pace, so they answer alike. A slow one lags behind, and no write that was
-answered waits for it. A replica that missed a write is asked nothing more: what would bring
-it up to date again (a log, as in Raft) and what would choose another front are not here.
-"""
+"""A service that stores its data on several servers: a write is acknowledged by a quorum."""
 
 import asyncio
 import itertools
@@ -14,7 +8,7 @@ from typing import Any, Final
 
 import grpc
 
-from kvstore.codes import (
+from kvstore.protocol import (
     ALREADY_EXISTS,
     CREATE,
     DELETE,
@@ -24,31 +18,31 @@ from kvstore.codes import (
     RETRIEVE,
     UNAVAILABLE,
     UPDATE,
+    StationClock,
 )
-from kvstore.server.back_end import OPTIONS, PATIENCE_S, methods
 from kvstore.server.locking import AsyncKeyLocks
+from kvstore.server.proxy import OPTIONS, PATIENCE_S, methods
 from kvstore.server.service_async import AsyncKeyValueService
 from kvstore.server.settings import ServerSettings
 from kvstore.server.status import Counts
-from kvstore.stations import StationClock
 from kvstore.v1 import kvstore_pb2 as pb
 
 ANSWERS: Final = frozenset({OK, INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS})
-"""What a store says. Any other status is none of its answers: nobody knows what was done."""
+"""Statuses of an answer from a store. After any other status, the effect is unknown."""
 MOST_BEHIND: Final = 10_000
-"""Writes that may be under way to one replica: one that stands still would fill our memory."""
+"""Limit on the writes in flight to one replica: a replica that stalls would fill the memory."""
 CATCH_UP_S: Final = 1.0
-"""Seconds that slow replicas get for writes under way when the front stops."""
+"""Seconds in which slow replicas may finish their writes when the front stops."""
 _FREE: Final[nullcontext[None]] = nullcontext()
 
 
 class Replica:
-    """One of the servers behind, and the order in which it is told of each key."""
+    """One of the replicas, with its writes of each key in order."""
 
     def __init__(self, address: str) -> None:
         self.address = address
         self.lost = False
-        """Whether it missed a write."""
+        """Whether it has missed a write."""
         self._order = AsyncKeyLocks(through_disk=True)
         self._under_way = 0
         channel = grpc.aio.insecure_channel(address, options=OPTIONS)
@@ -56,11 +50,11 @@ class Replica:
         self.close = channel.close
 
     def lags(self, key: bytes) -> bool:
-        """Whether a write of this key is under way to it."""
+        """Return whether a write of this key is in flight to it."""
         return self._order.waiting(key)
 
     async def read(self, key: bytes) -> tuple[int, bytes]:
-        """Status and value, after all writes of the key that were under way before."""
+        """Return status and value, after all writes of the key that were in flight before."""
         async with self._order.holding(CREATE, key) if self.lags(key) else _FREE:
             try:
                 reply = await self._methods[RETRIEVE](
@@ -71,18 +65,18 @@ class Replica:
             return OK, reply.value
 
     async def write(self, kind: int, key: bytes, value: bytes) -> int:
-        """The status, once its turn has come and it has answered."""
+        """Send a write after the earlier writes of its key; return its status."""
         if self._under_way >= MOST_BEHIND:
             self._lose(f"it is {MOST_BEHIND:,} writes behind")
             return UNAVAILABLE
         self._under_way += 1
         try:
             async with self._order.holding(kind, key):
-                return UNAVAILABLE if self.lost else await self._asked(kind, key, value)
+                return UNAVAILABLE if self.lost else await self._send(kind, key, value)
         finally:
             self._under_way -= 1
 
-    async def _asked(self, kind: int, key: bytes, value: bytes) -> int:
+    async def _send(self, kind: int, key: bytes, value: bytes) -> int:
         try:
             await self._methods[kind](_request(kind, key, value), timeout=PATIENCE_S)
         except grpc.aio.AioRpcError as error:
@@ -93,19 +87,19 @@ class Replica:
         return OK
 
     def _lose(self, why: str) -> None:
-        """It has missed a write; say so once."""
+        """Exclude the replica, because it has missed a write; log it once."""
         if not self.lost:
             self.lost = True
             logging.getLogger(__name__).warning(
-                "the replica at %s missed a write and is asked nothing more: %s", self.address, why
+                "the replica at %s missed a write and gets no more calls: %s", self.address, why
             )
 
 
 class ReplicatedService(AsyncKeyValueService):
     """Sends each write to all replicas and answers when `write_quorum` of them have answered.
 
-    A read asks one replica, in turn, and if it cannot be reached the next one. It needs no
-    quorum: the front knows which of them lag behind on this key, and prefers the others.
+    A read goes to one replica, in rotation, and to the next one if that does not answer. It needs
+    no quorum: the front knows which replicas lag on this key, and prefers the others.
     """
 
     def __init__(self, settings: ServerSettings, counts: Counts) -> None:
@@ -119,7 +113,7 @@ class ReplicatedService(AsyncKeyValueService):
         self._under_way: set[asyncio.Task[int]] = set()
 
     async def close(self) -> None:
-        """Give slow replicas a moment for what callers were told is done, and leave them."""
+        """Wait a little for the writes in flight to slow replicas, and close their channels."""
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=CATCH_UP_S)
         for replica in self._replicas:
@@ -154,7 +148,7 @@ class ReplicatedService(AsyncKeyValueService):
         there = [replica for replica in self._replicas if not replica.lost]
         if len(there) < self._quorum:
             return UNAVAILABLE
-        # Tasks, because they go on when the caller is answered, or has gone.
+        # Tasks, because they go on when the caller has its answer, or has gone.
         writes = [asyncio.create_task(replica.write(kind, key, value)) for replica in there]
         for write in writes:
             self._under_way.add(write)

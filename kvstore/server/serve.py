@@ -1,4 +1,4 @@
-"""Serve from this process until told to stop, from a thread pool or from one event loop."""
+"""Serve from this process until it is stopped, with a thread pool or with one event loop."""
 
 import asyncio
 import threading
@@ -8,21 +8,23 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from kvstore.collector import CollectorWatch, watched_collector
 from kvstore.event_loop import event_loop_factory
-from kvstore.lifeline import on_signals
-from kvstore.server.front import FrontService
-from kvstore.server.front_async import AsyncFrontService
-from kvstore.server.headers import interceptors
-from kvstore.server.limits import channel_options
-from kvstore.server.pool import MeasuredPool
-from kvstore.server.reflecting import enable_reflection
+from kvstore.gc_control import CollectorWatch, watched_collector
+from kvstore.server.admission import MeasuredPool, channel_options
+from kvstore.server.durable import AsyncDurableService, DurableService
+from kvstore.server.interceptors import interceptors
+from kvstore.server.proxy import AsyncFrontService, FrontService
 from kvstore.server.replicated import ReplicatedService
 from kvstore.server.service import KeyValueService
 from kvstore.server.service_async import AsyncKeyValueService
-from kvstore.server.service_durable import AsyncDurableService, DurableService
 from kvstore.server.settings import ServerSettings
-from kvstore.server.status import AsyncServerStatusService, Counts, ServerStatusService
+from kvstore.server.status import (
+    AsyncServerStatusService,
+    Counts,
+    ServerStatusService,
+    enable_reflection,
+)
+from kvstore.subprocesses import on_signals
 from kvstore.v1 import (
     kvstore_pb2,
     kvstore_pb2_grpc,
@@ -31,21 +33,21 @@ from kvstore.v1 import (
 )
 
 GRACE_S = 5.0
-"""Seconds that calls in flight get to finish once the server is told to stop."""
+"""Seconds in which calls in flight may finish after the server was stopped."""
 
 Ready = Callable[[int, Callable[[], object]], None]
-"""Is told the port once the server listens, and how to ask it to stop."""
+"""A function of the port, and of a function that stops the server; called once it listens."""
 
 KEY_VALUE = kvstore_pb2.DESCRIPTOR.services_by_name["KeyValueService"].full_name
 SERVER_STATUS = server_status_pb2.DESCRIPTOR.services_by_name["ServerStatusService"].full_name
 SERVICES = ("", KEY_VALUE, SERVER_STATUS)
-"""What health is told for; the empty name stands for the whole server."""
+"""The services of the health check; the empty name is the whole server."""
 
 
 def serve(settings: ServerSettings, identity: str, on_ready: Ready) -> None:
-    """Serve until a signal or `on_ready`'s stop function says so; return when drained.
+    """Serve until a signal or the stop function given to `on_ready`; return when drained.
 
-    Raises `OSError` naming the port or the folder when it cannot be had.
+    Raises `OSError` naming the port or the folder that cannot be used.
     """
     with watched_collector() as collector:
         if settings.use_asyncio:
@@ -100,10 +102,10 @@ async def _serve_async(
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
 
-    def ask_to_stop() -> None:
+    def request_stop() -> None:
         loop.call_soon_threadsafe(stop.set)
 
-    on_signals(ask_to_stop)
+    on_signals(request_stop)
     counts = Counts()
     server = grpc.aio.server(
         interceptors=interceptors(settings),
@@ -130,7 +132,7 @@ async def _serve_async(
     await server.start()
     for name in SERVICES:
         await checks.set(name, health_pb2.HealthCheckResponse.SERVING)
-    on_ready(port, ask_to_stop)
+    on_ready(port, request_stop)
     while not stop.is_set():  # Python's signal handlers run between waits
         try:
             await asyncio.wait_for(stop.wait(), 0.5)
@@ -143,7 +145,7 @@ async def _serve_async(
 
 
 def _listen(server: Any, port: int) -> int:
-    """Bind the loopback interface; nothing outside this machine reaches an open server."""
+    """Bind a port of the loopback interface, which other machines cannot reach; return it."""
     try:
         bound = int(server.add_insecure_port(f"127.0.0.1:{port}"))
     except RuntimeError:
@@ -151,6 +153,6 @@ def _listen(server: Any, port: int) -> int:
     if not bound:
         raise OSError(
             f"port {port} of 127.0.0.1 cannot be used: another program has it, or it is"
-            " reserved. Port 0 takes any that is free."
+            " reserved. Port 0 takes any free port."
         )
     return bound

@@ -6,24 +6,36 @@ from queue import SimpleQueue
 
 import grpc
 
-from kvstore.codes import CREATE, DEADLINE_EXCEEDED, DELETE, OK, RETRIEVE, UPDATE
-from kvstore.server.batch import kept_within_limit, operations_of, problem_of, refused, reply_to
-from kvstore.server.deadlines import too_late
+from kvstore.protocol import (
+    CREATE,
+    DEADLINE_EXCEEDED,
+    DELETE,
+    METADATA_KEY,
+    OK,
+    RETRIEVE,
+    UPDATE,
+    StationClock,
+    to_header,
+)
+from kvstore.server.admission import MeasuredPool, too_late
+from kvstore.server.cas_stores import STORES, LooksFirst
 from kvstore.server.disk import Disk
-from kvstore.server.limits import STREAM_REQUESTS
 from kvstore.server.locking import LOCKS
-from kvstore.server.pool import MeasuredPool
-from kvstore.server.racing import STORES, LooksFirst
+from kvstore.server.request import Answer, Batch, answer_to, operations_of, problem_of, refused
 from kvstore.server.settings import ServerSettings
 from kvstore.server.status import STATUS_CODE, Counts
 from kvstore.server.store import DETAILS
-from kvstore.stations import METADATA_KEY, StationClock, to_header
+from kvstore.server.stream_window import StreamWindow
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 
+_Done = SimpleQueue[tuple[Answer, int] | Exception | int]
+"""Events for the writer of a stream: an answer and its bytes, an error that ends the stream, or,
+when the client has sent all requests, their number."""
+
 
 class KeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
-    """Answers calls in the threads that gRPC's pool lends."""
+    """Answers calls in the threads of gRPC's pool."""
 
     def __init__(self, settings: ServerSettings, pool: MeasuredPool, counts: Counts) -> None:
         self._store = STORES[settings.writing]()
@@ -32,12 +44,12 @@ class KeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
         self._locks = LOCKS[settings.locking]()
         self._group_commit = settings.group_commit
         self._time_needed_s = settings.time_needed_s
-        self._tell_times = settings.station_times
+        self._report_times = settings.station_times
         self._pool = pool
         self._counts = counts
-        # A stream keeps its own thread of gRPC's pool while it is open. Its operations
-        # go to a second pool of the same size: in the same one, as many streams as
-        # threads would wait for one another for ever.
+        # A stream occupies a thread of gRPC's pool while it is open. Its operations go to a
+        # second pool of the same size: in the same pool, as many streams as threads would
+        # deadlock.
         self._stream_pool = MeasuredPool(settings.threads, "stream")
 
     def Create(self, request: pb.CreateRequest, context: grpc.ServicerContext) -> pb.CreateResponse:
@@ -48,7 +60,7 @@ class KeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
     def Retrieve(
         self, request: pb.RetrieveRequest, context: grpc.ServicerContext
     ) -> pb.RetrieveResponse:
-        """Answer the value of a key."""
+        """Return the value of a key."""
         return pb.RetrieveResponse(value=self._answer(RETRIEVE, request.key, b"", context))
 
     def Update(self, request: pb.UpdateRequest, context: grpc.ServicerContext) -> pb.UpdateResponse:
@@ -57,75 +69,95 @@ class KeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
         return pb.UpdateResponse()
 
     def Delete(self, request: pb.DeleteRequest, context: grpc.ServicerContext) -> pb.DeleteResponse:
-        """Forget a key."""
+        """Delete a key."""
         self._answer(DELETE, request.key, b"", context)
         return pb.DeleteResponse()
 
     def Pipeline(
         self, request_iterator: Iterable[pb.PipelineRequest], context: grpc.ServicerContext
     ) -> Iterator[pb.PipelineResponse]:
-        """Answer each request of the stream as its operations finish."""
-        replies: SimpleQueue[pb.PipelineResponse | None] = SimpleQueue()
+        """Answer each request of the stream as its operations finish.
+
+        One thread reads requests, the stream pool answers them, and this thread writes: gRPC takes
+        the next reply when the previous one is written. Only then is its place in the window free.
+        """
+        window, done = StreamWindow(), _Done()
         threading.Thread(
-            target=self._read_stream, args=(request_iterator, replies), daemon=True
+            target=self._read_stream, args=(request_iterator, window, done), daemon=True
         ).start()
-        while (reply := replies.get()) is not None:
-            yield reply
+        admitted, written = None, 0
+        try:
+            while written != admitted:
+                event = done.get()
+                if isinstance(event, Exception):
+                    raise event
+                if isinstance(event, int):
+                    admitted = event
+                    continue
+                answer, answer_bytes = event
+                yield answer.reply()
+                window.written(answer_bytes)
+                written += 1
+        finally:
+            window.close()  # the client may have gone
 
     def _read_stream(
-        self,
-        requests: Iterable[pb.PipelineRequest],
-        replies: "SimpleQueue[pb.PipelineResponse | None]",
+        self, requests: Iterable[pb.PipelineRequest], window: StreamWindow, done: _Done
     ) -> None:
-        """Hand requests to the stream pool, at most `STREAM_REQUESTS` at once; None ends."""
-        free = threading.Semaphore(STREAM_REQUESTS)
+        """Submit requests to the stream pool while the window has room; report their number."""
 
-        def answer(request: pb.PipelineRequest) -> None:
+        def answer(batch: Batch, batch_bytes: int) -> None:
             try:
-                replies.put(self._answer_request(request))
-            finally:
-                free.release()
+                answered = self._answer_request(batch)
+            except Exception as error:
+                done.put(error)  # it ends the call: a missing reply would hang it
+                return
+            answer_bytes = answered.held_bytes()
+            window.answered(batch_bytes, answer_bytes)
+            done.put((answered, answer_bytes))
 
+        admitted = 0
         try:
             for request in requests:
-                free.acquire()
-                self._stream_pool.submit(answer, request)
+                batch = Batch.of(request)
+                batch_bytes = batch.held_bytes()
+                if not window.admit(batch_bytes):
+                    break
+                self._stream_pool.submit(answer, batch, batch_bytes)
+                admitted += 1
         except (grpc.RpcError, RuntimeError):
-            pass  # the caller has gone, or the server stops: what was begun is finished
+            pass  # the client has gone, or the server stops: started operations end
         finally:
-            for _ in range(STREAM_REQUESTS):  # all free again: all answered
-                free.acquire()
-            replies.put(None)
+            done.put(admitted)
 
     def _answer(self, kind: int, key: bytes, value: bytes, context: grpc.ServicerContext) -> bytes:
-        """One unary operation; a refusal becomes the status of the call."""
+        """Execute one unary operation; a refusal becomes the status of the call."""
         clock = StationClock(self._pool.waited_s())
         if self._time_needed_s and too_late(context, self._time_needed_s):
             status, found = DEADLINE_EXCEEDED, b""
         else:
             status, found = self._apply(kind, key, value, clock)
         self._counts.add(kind, status)
-        if self._tell_times:
+        if self._report_times:
             context.set_trailing_metadata(((METADATA_KEY, to_header(clock.times())),))
         if status != OK:
             context.set_code(STATUS_CODE[status])
             context.set_details(DETAILS[status])
         return found
 
-    def _answer_request(self, request: pb.PipelineRequest) -> pb.PipelineResponse:
-        """The operations of one stream request, one after the other."""
+    def _answer_request(self, request: Batch) -> Answer:
+        """Execute the operations of one stream request, one after the other."""
         clock = StationClock(self._stream_pool.waited_s())
         if problem := problem_of(request):
             return refused(request, problem)
         statuses, values = self._apply_all(request, clock)
-        statuses, read = kept_within_limit(request, statuses, values)
-        self._counts.add_columns(request.kinds, statuses)
-        return reply_to(request, statuses, read, clock.times() if self._tell_times else None)
+        times = clock.times() if self._report_times else None
+        answer = answer_to(request, statuses, values, times)
+        self._counts.add_columns(request.kinds, answer.statuses)
+        return answer
 
-    def _apply_all(
-        self, request: pb.PipelineRequest, clock: StationClock
-    ) -> tuple[bytes, list[bytes]]:
-        """All operations of a request: as a group where that is set, else one by one."""
+    def _apply_all(self, request: Batch, clock: StationClock) -> tuple[bytes, list[bytes]]:
+        """Execute all operations of a request: with one commit if that is set, else one by one."""
         if self._group_commit:
             return self._commit(request, clock)
         statuses = bytearray()
@@ -138,11 +170,9 @@ class KeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
                 values.append(found)
         return bytes(statuses), values
 
-    def _commit(
-        self, request: pb.PipelineRequest, clock: StationClock
-    ) -> tuple[bytes, list[bytes]]:
-        """All operations at one price: the locks of all, the disk once, then the store."""
-        kinds, keys = request.kinds, list(request.keys)
+    def _commit(self, request: Batch, clock: StationClock) -> tuple[bytes, list[bytes]]:
+        """Execute all operations with one commit: all locks, the disk once, then the store."""
+        kinds, keys = request.kinds, request.keys
         kind = self._disk.heaviest(kinds)
         clock.begin()
         if self._locks.through_disk:
@@ -158,14 +188,14 @@ class KeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
             return self._store.apply_columns(kinds, keys, request.values)
 
     def _apply(self, kind: int, key: bytes, value: bytes, clock: StationClock) -> tuple[int, bytes]:
-        """Take the lock, use the disk and touch the store, in the order that the locking says."""
+        """Acquire the lock, use the disk and apply the operation, in the order of the locking."""
         if self._locks.through_disk:
             with self._locks.holding(kind, key):
                 clock.locked()
                 self._disk.work(kind)
                 clock.worked()
                 return self._store.apply(kind, key, value)
-        if self._looks_first is not None:  # an empty store counts as false
+        if self._looks_first is not None:  # not `if store`: an empty store is false
             return self._look_and_settle(self._looks_first, kind, key, value, clock)
         self._disk.work(kind)
         clock.worked()
@@ -176,7 +206,7 @@ class KeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
     def _look_and_settle(
         self, store: LooksFirst, kind: int, key: bytes, value: bytes, clock: StationClock
     ) -> tuple[int, bytes]:
-        """Look, use the disk, write; and begin again if somebody came between."""
+        """Read, use the disk, write; begin again if another write came between."""
         while True:
             seen = store.look(key)
             self._disk.work(kind)

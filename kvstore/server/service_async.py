@@ -5,21 +5,34 @@ from typing import Any
 
 import grpc
 
-from kvstore.codes import CREATE, DEADLINE_EXCEEDED, DELETE, OK, RETRIEVE, UPDATE
-from kvstore.server.batch import kept_within_limit, operations_of, problem_of, refused, reply_to
-from kvstore.server.deadlines import too_late
+from kvstore.protocol import (
+    CREATE,
+    DEADLINE_EXCEEDED,
+    DELETE,
+    METADATA_KEY,
+    OK,
+    RETRIEVE,
+    UPDATE,
+    StationClock,
+    to_header,
+)
+from kvstore.server.admission import too_late
+from kvstore.server.cas_stores import STORES, LooksFirst
 from kvstore.server.disk import Disk
-from kvstore.server.limits import STREAM_REQUESTS
 from kvstore.server.locking import ASYNC_LOCKS
-from kvstore.server.racing import STORES, LooksFirst
+from kvstore.server.request import Answer, Batch, answer_to, operations_of, problem_of, refused
 from kvstore.server.settings import ServerSettings
 from kvstore.server.status import STATUS_CODE, Counts
 from kvstore.server.store import DETAILS
-from kvstore.stations import METADATA_KEY, StationClock, to_header
+from kvstore.server.stream_window import AsyncStreamWindow
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 
 Context = Any  # grpc.aio.ServicerContext, generic in messages that protoc leaves untyped
+
+_Done = asyncio.Queue[tuple[Answer, int] | Exception | int]
+"""Events for the writer of a stream: an answer and its bytes, an error that ends the stream, or,
+when the client has sent all requests, their number."""
 
 
 class AsyncKeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
@@ -33,7 +46,7 @@ class AsyncKeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
         self._locks = ASYNC_LOCKS[settings.locking]()
         self._group_commit = settings.group_commit
         self._time_needed_s = settings.time_needed_s
-        self._tell_times = settings.station_times
+        self._report_times = settings.station_times
         self._counts = counts
 
     async def Create(self, request: pb.CreateRequest, context: Context) -> pb.CreateResponse:
@@ -42,7 +55,7 @@ class AsyncKeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
         return pb.CreateResponse()
 
     async def Retrieve(self, request: pb.RetrieveRequest, context: Context) -> pb.RetrieveResponse:
-        """Answer the value of a key."""
+        """Return the value of a key."""
         return pb.RetrieveResponse(value=await self._answer(RETRIEVE, request.key, b"", context))
 
     async def Update(self, request: pb.UpdateRequest, context: Context) -> pb.UpdateResponse:
@@ -51,71 +64,94 @@ class AsyncKeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
         return pb.UpdateResponse()
 
     async def Delete(self, request: pb.DeleteRequest, context: Context) -> pb.DeleteResponse:
-        """Forget a key."""
+        """Delete a key."""
         await self._answer(DELETE, request.key, b"", context)
         return pb.DeleteResponse()
 
     async def Pipeline(self, request_iterator: object, context: Context) -> None:
         """Answer each request of the stream as its operations finish.
 
-        `context.read` and `context.write` rather than a generator over the iterator: the two
-        generators in between cost a message of one operation a fifth of its processor time.
+        It uses `context.read` and `context.write`, not a generator over the iterator: the two
+        generators in between took a fifth of the CPU time of a message of one operation.
         """
-        if self._at_once:  # nothing waits, so the order of asking is that of finishing
+        if self._at_once:  # nothing waits, so requests finish in their order
             while (request := await context.read()) is not grpc.aio.EOF:
-                await context.write(self._answer_at_once(request))
+                await context.write(self._answer_at_once(Batch.of(request)).reply())
             return
-        replies: asyncio.Queue[pb.PipelineResponse | None] = asyncio.Queue()
-        reader = asyncio.create_task(self._read_stream(context, replies))
+        window, done = AsyncStreamWindow(), _Done()
+        reader = asyncio.create_task(self._read_stream(context, window, done))
+        admitted, written = None, 0
         try:
-            while (reply := await replies.get()) is not None:
-                await context.write(reply)
+            while written != admitted:
+                event = await done.get()
+                if isinstance(event, Exception):
+                    raise event
+                if isinstance(event, int):
+                    admitted = event
+                    continue
+                answer, answer_bytes = event
+                await context.write(answer.reply())
+                window.written(answer_bytes)
+                written += 1
         finally:
-            reader.cancel()  # the caller has gone; a finished reader does not mind
+            reader.cancel()  # the client may have gone; a finished reader does not mind
             await asyncio.wait([reader])
 
-    async def _read_stream(
-        self, context: Context, replies: "asyncio.Queue[pb.PipelineResponse | None]"
-    ) -> None:
-        """Start a task for each request, at most `STREAM_REQUESTS` at once; None ends."""
-        free = asyncio.Semaphore(STREAM_REQUESTS)
+    async def _read_stream(self, context: Context, window: AsyncStreamWindow, done: _Done) -> None:
+        """Start a task for each request while the window has room; report their number."""
 
-        async def answer(request: pb.PipelineRequest) -> None:
-            replies.put_nowait(await self._answer_request(request))
-            free.release()
+        async def answer(batch: Batch, batch_bytes: int) -> None:
+            try:
+                answered = await self._answer_request(batch)
+            except Exception as error:
+                done.put_nowait(error)  # it ends the call: a missing reply would hang it
+                return
+            answer_bytes = answered.held_bytes()
+            window.answered(batch_bytes, answer_bytes)
+            done.put_nowait((answered, answer_bytes))
 
+        admitted = 0
         async with asyncio.TaskGroup() as group:
-            while (request := await context.read()) is not grpc.aio.EOF:
-                await free.acquire()
-                group.create_task(answer(request))
-        replies.put_nowait(None)
+            try:
+                while (request := await context.read()) is not grpc.aio.EOF:
+                    batch = Batch.of(request)
+                    batch_bytes = batch.held_bytes()
+                    if window.full:
+                        await window.room()
+                    window.admit(batch_bytes)
+                    group.create_task(answer(batch, batch_bytes))
+                    admitted += 1
+            except Exception as error:
+                done.put_nowait(error)  # such as a message that cannot be parsed
+            else:
+                done.put_nowait(admitted)
 
     async def _answer(self, kind: int, key: bytes, value: bytes, context: Context) -> bytes:
-        """One unary operation; a refusal becomes the status of the call."""
+        """Execute one unary operation; a refusal becomes the status of the call."""
         clock = StationClock()
         if self._time_needed_s and too_late(context, self._time_needed_s):
             status, found = DEADLINE_EXCEEDED, b""
         else:
             status, found = await self._apply(kind, key, value, clock)
         self._counts.add(kind, status)
-        if self._tell_times:
+        if self._report_times:
             context.set_trailing_metadata(((METADATA_KEY, to_header(clock.times())),))
         if status != OK:
             context.set_code(STATUS_CODE[status])
             context.set_details(DETAILS[status])
         return found
 
-    def _answer_at_once(self, request: pb.PipelineRequest) -> pb.PipelineResponse:
-        """The operations of a request that waits for no disk: then no lock is ever held either."""
+    def _answer_at_once(self, request: Batch) -> Answer:
+        """Execute the operations of a request without a disk time: no lock is held either."""
         clock = StationClock()
         if problem := problem_of(request):
             return refused(request, problem)
         kinds = request.kinds
-        statuses, values = self._store.apply_columns(kinds, list(request.keys), request.values)
+        statuses, values = self._store.apply_columns(kinds, request.keys, request.values)
         return self._replied(request, statuses, values, clock)
 
-    async def _answer_request(self, request: pb.PipelineRequest) -> pb.PipelineResponse:
-        """The operations of one stream request, one after the other."""
+    async def _answer_request(self, request: Batch) -> Answer:
+        """Execute the operations of one stream request, one after the other."""
         clock = StationClock()
         if problem := problem_of(request):
             return refused(request, problem)
@@ -124,19 +160,18 @@ class AsyncKeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
 
     def _replied(
         self,
-        request: pb.PipelineRequest,
+        request: Batch,
         statuses: bytes,
         values: list[bytes],
         clock: StationClock,
-    ) -> pb.PipelineResponse:
-        statuses, read = kept_within_limit(request, statuses, values)
-        self._counts.add_columns(request.kinds, statuses)
-        return reply_to(request, statuses, read, clock.times() if self._tell_times else None)
+    ) -> Answer:
+        times = clock.times() if self._report_times else None
+        answer = answer_to(request, statuses, values, times)
+        self._counts.add_columns(request.kinds, answer.statuses)
+        return answer
 
-    async def _apply_all(
-        self, request: pb.PipelineRequest, clock: StationClock
-    ) -> tuple[bytes, list[bytes]]:
-        """All operations of a request: as a group where that is set, else one by one."""
+    async def _apply_all(self, request: Batch, clock: StationClock) -> tuple[bytes, list[bytes]]:
+        """Execute all operations of a request: with one commit if that is set, else one by one."""
         if self._group_commit:
             return await self._commit(request, clock)
         statuses = bytearray()
@@ -149,11 +184,9 @@ class AsyncKeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
                 values.append(found)
         return bytes(statuses), values
 
-    async def _commit(
-        self, request: pb.PipelineRequest, clock: StationClock
-    ) -> tuple[bytes, list[bytes]]:
-        """All operations at one price: the locks of all, the disk once, then the store."""
-        kinds, keys = request.kinds, list(request.keys)
+    async def _commit(self, request: Batch, clock: StationClock) -> tuple[bytes, list[bytes]]:
+        """Execute all operations with one commit: all locks, the disk once, then the store."""
+        kinds, keys = request.kinds, request.keys
         kind = self._disk.heaviest(kinds)
         clock.begin()
         if self._locks.through_disk:
@@ -171,14 +204,14 @@ class AsyncKeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
     async def _apply(
         self, kind: int, key: bytes, value: bytes, clock: StationClock
     ) -> tuple[int, bytes]:
-        """Take the lock, use the disk and touch the store, in the order that the locking says."""
+        """Acquire the lock, use the disk and apply the operation, in the order of the locking."""
         if self._locks.through_disk:
             async with self._locks.holding(kind, key):
                 clock.locked()
                 await self._disk.work_async(kind)
                 clock.worked()
                 return self._store.apply(kind, key, value)
-        if self._looks_first is not None:  # an empty store counts as false
+        if self._looks_first is not None:  # not `if store`: an empty store is false
             return await self._look_and_settle(self._looks_first, kind, key, value, clock)
         await self._disk.work_async(kind)
         clock.worked()
@@ -189,7 +222,7 @@ class AsyncKeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
     async def _look_and_settle(
         self, store: LooksFirst, kind: int, key: bytes, value: bytes, clock: StationClock
     ) -> tuple[int, bytes]:
-        """Look, use the disk, write; and begin again if somebody came between."""
+        """Read, use the disk, write; begin again if another write came between."""
         while True:
             seen = store.look(key)
             await self._disk.work_async(kind)

@@ -1,79 +1,109 @@
-"""What can be set on a server, checked in one place."""
+"""The settings of a server: one object for `serving`, the command line and the server's process.
 
-from dataclasses import asdict, dataclass
+A new setting is one field of `ServerSettings`: the command line makes a flag of it, and it
+reaches the server's process as JSON.
+"""
+
+import json
+from dataclasses import asdict, dataclass, fields
 from typing import Any
+
+from kvstore.flags import setting
 
 LOCKINGS = ("global", "per_key", "per_key_held")
 """`global`: one lock, held by every operation through its disk time.
 `per_key`: a lock for each key, held only while its entry changes, as in a concurrent map.
-`per_key_held`: the same, held through the disk time: writers of one key queue up."""
+`per_key_held`: a lock for each key, held through the disk time: writers of one key queue up."""
 
 WRITINGS = ("in_one_step", "read_then_write", "compare_and_replace")
-"""`in_one_step`: a call that writes looks at the key and changes it at once, after the disk.
-`read_then_write`: it looks, uses the disk, and writes what follows from what it saw.
-`compare_and_replace`: it looks, uses the disk, and writes if the key still holds what it saw;
-if not, it begins again. Where `locking` holds a lock through the disk, and in a group that is
-committed together, all three come to the same: nobody can come between."""
+"""`in_one_step`: a write reads the key's entry and changes it in one step, after the disk time.
+`read_then_write`: a write reads the entry, uses the disk, and stores what follows from what it
+read. `compare_and_replace`: a write reads the entry, uses the disk, and stores its value if the
+entry is still what it read; if not, it begins again. Where `locking` holds a lock through the disk
+time, and in a group commit, all three do the same: no other write can come between."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
     """How a server behaves.
 
-    Raises `ValueError` naming the setting when one makes no sense.
+    Raises `ValueError` naming the setting when its value makes no sense.
     """
 
-    read_delay_s: float = 0.010
-    """Seconds of simulated disk for a retrieve."""
-    write_delay_s: float = 0.050
-    """Seconds of simulated disk for a create, update or delete."""
-    locking: str = "global"
-    """One of `LOCKINGS`."""
-    writing: str = "in_one_step"
-    """One of `WRITINGS`."""
-    threads: int = 128
-    """Size of the thread pool; not used with `use_asyncio`."""
-    use_asyncio: bool = False
-    """Serve from one event loop instead of a thread pool."""
-    port: int = 0
-    """Port on the loopback interface; 0 lets the operating system choose a free one."""
-    max_concurrent_rpcs: int | None = None
-    """Calls beyond this many are refused with RESOURCE_EXHAUSTED; None accepts all."""
-    max_streams: int | None = None
-    """Calls that one connection may have open at once (HTTP/2 streams); None sets no limit."""
-    refuse_streams: bool = True
-    """Whether gRPC's overload protection is on, as it is by default: a stream then counts
-    against `max_streams` until the server has freed it, a moment after its answer went out, and
-    a client that sends the next call at once is refused with UNAVAILABLE. Off, it waits."""
-    group_commit: bool = False
-    """A batch pays the disk once, as databases do: one read delay if it only reads, else one
-    write delay. Otherwise each of its operations pays its own, one after the other."""
-    time_needed_s: float = 0.0
-    """Seconds of its deadline that a unary call must have left when its work begins, for the
-    disk and the way back; with less it is answered DEADLINE_EXCEEDED at once."""
-    stall_s: float = 0.0
-    """Seconds that the disk stands still, at the beginning of every `stall_every_s`."""
-    stall_every_s: float = 1.0
-    """Seconds from one stall to the next; not used without `stall_s`."""
-    station_times: bool = False
-    """Tell each caller, in trailing metadata, where the server spent its time."""
-    metadata_work: int = 0
-    """How often an interceptor reads all metadata of a call and writes it out as text."""
-    default_limits: bool = False
-    """Leave gRPC's own caps on calls that wait to be taken: a burst loses those above them."""
-    settle_garbage: bool = True
-    """Keep the collector away from what lives long, and call it less often; see `garbage`."""
-    data_dir: str | None = None
-    """Folder in which every write is on the disk, with fsync, before it is answered; a server
-    started again on it knows them all. `group_commit` then takes in whatever waits, and
-    `write_delay_s` is paid before each transaction. None keeps everything in memory alone."""
-    back_end: str | None = None
-    """Host and port of another key-value server that this one asks for every answer. It takes
-    the place of disk, locks and store: their settings have no effect, and the time of the disk
-    is the time at the back end. Several, with commas between, are replicas of one another."""
-    write_quorum: int | None = None
-    """How many of the back ends must have answered a write before it is answered; see
-    `replicated`. None for a back end that is alone."""
+    read_delay_s: float = setting(0.010, "seconds of simulated disk for a retrieve")
+    write_delay_s: float = setting(
+        0.050, "seconds of simulated disk for a create, update or delete"
+    )
+    locking: str = setting(
+        "global",
+        "one lock for all operations; or a lock for each key, held while its entry changes or"
+        " through the disk time",
+        choices=LOCKINGS,
+    )
+    writing: str = setting(
+        "in_one_step",
+        "how a write gets from the value it read to the value it stores, with the disk in between",
+        choices=WRITINGS,
+    )
+    threads: int = setting(128, "size of the thread pool; not used with asyncio")
+    use_asyncio: bool = setting(False, "serve from one event loop instead of a thread pool")
+    port: int = setting(0, "port of 127.0.0.1; 0 lets the operating system choose a free one")
+    max_concurrent_rpcs: int | None = setting(
+        None, "calls beyond this many are refused with RESOURCE_EXHAUSTED; without it, none is"
+    )
+    max_streams: int | None = setting(
+        None,
+        "calls that one connection may have open at once (HTTP/2 streams); without it, no limit",
+    )
+    refuse_streams: bool = setting(
+        True, "gRPC's overload protection: calls beyond max_streams are refused, not delayed"
+    )
+    """With it, a stream counts against `max_streams` until the server has freed it, a moment after
+    its reply was sent. A client that sends the next call at once is refused with UNAVAILABLE.
+    Without it, the call waits."""
+    group_commit: bool = setting(
+        False, "a batch uses the disk once, as in databases, not once for each operation"
+    )
+    """One read delay for a batch that only reads, else one write delay."""
+    time_needed_s: float = setting(
+        0.0,
+        "drop a unary call that has less than this left before its deadline when its work begins",
+    )
+    """Such a call is answered with DEADLINE_EXCEEDED at once."""
+    stall_s: float = setting(
+        0.0, "seconds for which the disk stalls, at the beginning of every stall_every_s"
+    )
+    stall_every_s: float = setting(
+        1.0, "seconds from one stall of the disk to the next; not used without stall_s"
+    )
+    station_times: bool = setting(
+        False, "report in trailing metadata how long each call spent at each station"
+    )
+    metadata_work: int = setting(
+        0, "how often an interceptor reads all metadata of each call and writes it out as text"
+    )
+    default_limits: bool = setting(
+        False, "keep gRPC's own limits on pending calls: a burst loses the calls above them"
+    )
+    settle_garbage: bool = setting(
+        True, "keep Python's garbage collector from scanning long-lived objects"
+    )
+    data_dir: str | None = setting(
+        None, "folder for the data: a write is acknowledged only after its fsync"
+    )
+    """A server started again on the folder has all its data. With `group_commit`, all writes that
+    wait share one fsync; `write_delay_s` is added before each transaction. Without a folder, the
+    data are in memory only."""
+    back_end: str | None = setting(
+        None, "host:port of another server to which every call is forwarded; several are replicas"
+    )
+    """A server with a back end has no disk, locks and store of its own: their settings have no
+    effect, and the disk time it reports is the time at the back end. Several back ends, separated
+    by commas, are replicas of each other."""
+    write_quorum: int | None = setting(
+        None, "number of replicas that must acknowledge a write before the server does"
+    )
+    """Needed with several back ends; see `replicated`."""
 
     def __post_init__(self) -> None:
         for name in ("read_delay_s", "write_delay_s", "time_needed_s"):
@@ -95,11 +125,11 @@ class ServerSettings:
         _whole_number("threads", self.threads, 1, 10_000)
         _whole_number("port", self.port, 0, 65_535)
         _whole_number("metadata_work", self.metadata_work, 0, 1_000)
-        for name in ("group_commit", "default_limits", "settle_garbage"):
-            if not isinstance(getattr(self, name), bool):
-                raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
-        if not isinstance(self.refuse_streams, bool):
-            raise ValueError(f"refuse_streams must be True or False, got {self.refuse_streams!r}")
+        for each in fields(self):
+            if isinstance(each.default, bool) and not isinstance(getattr(self, each.name), bool):
+                raise ValueError(
+                    f"{each.name} must be True or False, got {getattr(self, each.name)!r}"
+                )
         if self.max_streams is not None:
             _whole_number("max_streams", self.max_streams, 1, 10_000_000)
         if self.max_concurrent_rpcs is not None:
@@ -110,8 +140,20 @@ class ServerSettings:
             _back_ends(self)
 
     def as_dict(self) -> dict[str, Any]:
-        """The settings by name, ready for JSON."""
+        """Return the settings by name, ready for JSON."""
         return asdict(self)
+
+    def to_json(self) -> str:
+        """Return all settings as JSON text, for `from_json` in another process."""
+        return json.dumps(self.as_dict())
+
+    @classmethod
+    def from_json(cls, text: str) -> "ServerSettings":
+        """Return the settings that `to_json` wrote. Raises `ValueError` for any other text."""
+        try:
+            return cls(**json.loads(text))
+        except TypeError as error:
+            raise ValueError(f"these are not the settings of a server: {error}") from error
 
 
 def _whole_number(name: str, value: object, lowest: int, highest: int) -> None:
@@ -127,36 +169,37 @@ def _folder(settings: ServerSettings) -> None:
         )
     if settings.writing != "in_one_step":
         raise ValueError(
-            "data_dir: one thread writes to the disk and looks as it writes, so writing must be"
-            f" in_one_step, got {settings.writing!r}"
+            "data_dir: one thread reads and writes the entries, so writing must be in_one_step, got"
+            f" {settings.writing!r}"
         )
     if settings.back_end is not None:
         raise ValueError(
-            "data_dir and back_end: a server with a back end keeps nothing itself, give one of them"
+            "data_dir and back_end exclude each other: a server with a back end stores nothing"
+            " itself"
         )
 
 
 def _back_ends(settings: ServerSettings) -> None:
-    told, quorum = settings.back_end, settings.write_quorum
-    addresses = told.split(",") if isinstance(told, str) else [""]
-    for address in addresses if told is not None else ():
+    back_end, quorum = settings.back_end, settings.write_quorum
+    addresses = back_end.split(",") if isinstance(back_end, str) else [""]
+    for address in addresses if back_end is not None else ():
         host, _, port = address.rpartition(":")
         if not host or not port.isdigit():
             raise ValueError(
-                f"back_end must be host:port, such as 127.0.0.1:40123, got {told!r}: of a server"
-                " from `with serving() as other:` it is `other.address`"
+                f"back_end must be host:port, such as 127.0.0.1:40123, got {back_end!r}: the"
+                " address of a server from `with serving() as other:` is `other.address`"
             )
     if quorum is None:
         if len(addresses) > 1:
             raise ValueError(
-                f"{len(addresses)} back ends: write_quorum says how many of them must have a write"
+                f"{len(addresses)} back ends need write_quorum: how many of them must acknowledge a"
+                " write"
             )
         return
-    if told is None:
-        raise ValueError("write_quorum counts back ends, and back_end names none")
+    if back_end is None:
+        raise ValueError("write_quorum needs back_end: the addresses of the replicas")
     _whole_number("write_quorum", quorum, 1, len(addresses))
     if not settings.use_asyncio:
         raise ValueError(
-            "write_quorum needs use_asyncio=True: a thread for each replica of each call is not"
-            " on offer"
+            "write_quorum needs use_asyncio=True: the thread pool cannot write to several replicas"
         )

@@ -1,4 +1,4 @@
-"""What the server tells of itself: identity, settings, counts, processor time."""
+"""The status report: identity, settings, counts and CPU time; and reflection."""
 
 import asyncio
 import json
@@ -8,14 +8,16 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import grpc
 import psutil
+from google.protobuf import descriptor_pool
+from grpc_reflection.v1alpha import reflection
 
-from kvstore.codes import KINDS, OK, STATUSES
-from kvstore.collector import CollectorWatch
+from kvstore.gc_control import CollectorWatch
+from kvstore.protocol import KINDS, OK, STATUSES
 from kvstore.server.settings import ServerSettings
 from kvstore.v1 import server_status_pb2 as pb
 from kvstore.v1 import server_status_pb2_grpc
@@ -25,9 +27,9 @@ STATUS_CODE: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.
 
 
 class Counts:
-    """How many operations were answered, by kind and status; threads may add at once.
+    """The number of operations answered, by kind and status; safe for several threads.
 
-    A second count, made by the other side: a client that miscounts is found out.
+    It is independent of the client's count, so a wrong count of the client is detected.
     """
 
     def __init__(self) -> None:
@@ -45,7 +47,7 @@ class Counts:
             self.add(kinds[0], statuses[0])
             return
         found: Iterable[tuple[tuple[int, int], int]]
-        if statuses.count(OK) == len(statuses):  # then four counts do for the whole message
+        if statuses.count(OK) == len(statuses):  # then one count for each kind suffices
             found = [((kind, OK), kinds.count(kind)) for kind in set(kinds)]
         else:
             found = Counter(zip(kinds, statuses, strict=True)).items()
@@ -54,7 +56,7 @@ class Counts:
                 self._counts[what] += count
 
     def by_name(self) -> dict[str, int]:
-        """Counts under names such as "create/OK"."""
+        """Return the counts under names such as "create/OK"."""
         with self._lock:
             counts = dict(self._counts)
         return {f"{_kind_name(kind)}/{STATUSES[s]}": n for (kind, s), n in counts.items()}
@@ -65,7 +67,7 @@ def _kind_name(kind: int) -> str:
 
 
 class ServerStatusService(server_status_pb2_grpc.ServerStatusServiceServicer):
-    """Answers on both stacks: nothing in here waits."""
+    """Reports the status, on threads or asyncio: nothing in it waits."""
 
     def __init__(
         self, settings: ServerSettings, identity: str, counts: Counts, collector: CollectorWatch
@@ -79,7 +81,7 @@ class ServerStatusService(server_status_pb2_grpc.ServerStatusServiceServicer):
     def GetServerStatus(
         self, request: pb.GetServerStatusRequest, context: grpc.ServicerContext
     ) -> pb.GetServerStatusResponse:
-        """Who serves here, how it is set, and what it has done so far."""
+        """Return the identity, the settings, and the counts so far."""
         cpu = self._process.cpu_times()
         return pb.GetServerStatusResponse(
             identity=self._identity,
@@ -99,13 +101,13 @@ class ServerStatusService(server_status_pb2_grpc.ServerStatusServiceServicer):
 
 
 class AsyncServerStatusService(ServerStatusService):
-    """The same answer as a coroutine, as an asyncio server wants it."""
+    """The same report as a coroutine, for a server on asyncio."""
 
     async def GetServerStatus(self, request: Any, context: Any) -> Any:  # type: ignore[override]
-        """Who serves here, how it is set, and what it has done so far."""
-        told = super().GetServerStatus(request, context)
-        told.loop_cpu_s = time.thread_time()  # the loop's thread is the one that answers
-        return told
+        """Return the identity, the settings, and the counts so far."""
+        report = super().GetServerStatus(request, context)
+        report.loop_cpu_s = time.thread_time()  # this thread runs the event loop
+        return report
 
 
 def _versions() -> dict[str, str]:
@@ -115,3 +117,32 @@ def _versions() -> dict[str, str]:
     except RuntimeError:
         pass  # a thread of the pool has no loop
     return versions
+
+
+class _SymbolsWithMethods:
+    """The descriptor pool, with methods among the symbols that it finds.
+
+    Python's pool finds only messages, fields and services. ghz looks up the method that it calls.
+    """
+
+    def __init__(self) -> None:
+        self._pool = descriptor_pool.Default()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._pool, name)
+
+    def FindFileContainingSymbol(self, symbol: str) -> Any:
+        """Return the file that describes this symbol. Raises `KeyError` when none does."""
+        try:
+            return self._pool.FindFileContainingSymbol(symbol)
+        except KeyError:
+            name, _, method = symbol.rpartition(".")
+            service = self._pool.FindServiceByName(name)
+            return service.methods_by_name[method].containing_service.file
+
+
+def enable_reflection(services: Sequence[str], server: Any) -> None:
+    """Enable reflection of these services, and of itself, on a server of either stack."""
+    reflection.enable_server_reflection(
+        (*services, reflection.SERVICE_NAME), server, pool=_SymbolsWithMethods()
+    )

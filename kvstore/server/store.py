@@ -1,9 +1,9 @@
-"""The data: a dictionary of bytes, and what each operation does to it."""
+"""The data: a dictionary of bytes, and the effect of each operation."""
 
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from kvstore.codes import (
+from kvstore.protocol import (
     ALREADY_EXISTS,
     CREATE,
     DEADLINE_EXCEEDED,
@@ -23,23 +23,23 @@ DETAILS = {
     NOT_FOUND: "the key is not known: create it first",
     DEADLINE_EXCEEDED: "too little time was left: nothing was done",
     INVALID_ARGUMENT: "every operation needs a known kind and a key of at least one byte",
-    INTERNAL: "the disk could not be written: whether this was done is not known, and nothing more"
-    " is written until the server is started again",
-    UNAVAILABLE: "too few replicas have answered: whether this was done is not known",
-    RESOURCE_EXHAUSTED: "the values read make a reply over gRPC's limit for one message: ask for"
-    " the missing ones again, fewer at a time",
+    INTERNAL: "the disk could not be written: whether this operation was executed is unknown, and"
+    " nothing more is written until the server is started again",
+    UNAVAILABLE: "too few replicas have answered: whether this operation was executed is unknown",
+    RESOURCE_EXHAUSTED: "the values read exceed gRPC's limit for one message: retrieve the missing"
+    " ones again, fewer at a time",
 }
-"""What a refusal says, by its gRPC status code."""
+"""The details of a refusal, by its gRPC status code."""
 
 CARRY_VALUE = (CREATE, UPDATE)
-"""The kinds of operation that bring a value with them."""
+"""The kinds of operation with a value."""
 
 
 class Store:
     """Keys and values in memory.
 
-    Whoever writes holds the lock of the key (`locking.py`), so that two writers of one
-    key never meet in here; a reader needs no lock, because it takes one look.
+    A write holds the lock of the key (`locking.py`), so two writes of one key never overlap. A read
+    needs no lock, because it is one step.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Store:
         return len(self._values)
 
     def apply(self, kind: int, key: bytes, value: bytes) -> tuple[int, bytes]:
-        """Do one operation; return its gRPC status code and the value it read, or b""."""
+        """Execute one operation; return its gRPC status code and the value it read, or b""."""
         values = self._values
         if not key:
             return INVALID_ARGUMENT, b""
@@ -74,7 +74,7 @@ class Store:
     def apply_columns(
         self, kinds: bytes, keys: Sequence[bytes], values: Iterable[bytes]
     ) -> tuple[bytes, list[bytes]]:
-        """Do the operations of a batch in their order, each as `apply` would.
+        """Execute the operations of a batch in order, each as `apply` does.
 
         `values` has one value for each create and update. Return one status code for each
         operation, and one value for each retrieve that succeeded.
@@ -84,7 +84,7 @@ class Store:
             looked = list(map(known.get, keys))
             if None not in looked:
                 return bytes(len(kinds)), cast("list[bytes]", looked)
-        statuses, found = bytearray(len(kinds)), []  # every status is OK until it is another
+        statuses, found = bytearray(len(kinds)), []  # every status is OK at first
         for place, (kind, key) in enumerate(zip(kinds, keys, strict=True)):
             if key not in known or kind in (CREATE, DELETE):
                 value = next(carried) if kind in CARRY_VALUE else b""

@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -13,8 +14,8 @@ from benchmarks.peers.bare import bare
 from benchmarks.plans import IN_FLIGHT, Plan, make, plans, round_of
 from benchmarks.results import Results, Round, Row
 from benchmarks.table import over_bare, shown
-from kvstore.awake import KEPT, kept_awake
 from kvstore.client import run_in_process, strategies, workload
+from kvstore.cpu_idle import KEPT, kept_awake
 from kvstore.measure import cores
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -27,20 +28,23 @@ def test_a_name_that_is_none_is_refused_with_those_there_are(capsys):
     assert f"no benchmark is called tabel; there are {', '.join(NAMES)}" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", [["table", "--compare", "a"], ["--compare", "a", "b", "c"]])
-def test_comparing_takes_one_file_or_two_and_no_names(arguments, capsys):
-    with pytest.raises(SystemExit):
-        main(arguments)
+def test_comparing_takes_one_file_or_two_and_no_names(capsys, subtests):
+    for arguments in [["table", "--compare", "a"], ["--compare", "a", "b", "c"]]:
+        with subtests.test(arguments=arguments):
+            with pytest.raises(SystemExit):
+                main(arguments)
 
-    assert "--compare" in capsys.readouterr().err
+            assert "--compare" in capsys.readouterr().err
 
 
-def test_a_file_that_is_no_benchmarks_is_told_before_anything_is_measured(tmp_path: Path, capsys):
+def test_a_wrong_file_is_refused_before_any_measurement(tmp_path: Path, capsys):
     other = tmp_path / "notes.json"
     other.write_text("[1, 2]")
 
     assert main(["--compare", str(other)]) == 1
-    assert "notes.json is JSON, but no benchmark wrote it" in capsys.readouterr().err
+    assert (
+        "notes.json is JSON without a format, so no benchmark wrote it" in capsys.readouterr().err
+    )
 
 
 def test_two_files_are_compared_without_a_run(tmp_path: Path, capsys):
@@ -52,31 +56,38 @@ def test_two_files_are_compared_without_a_run(tmp_path: Path, capsys):
     assert "asyncio: tasks x100 (higher)" in capsys.readouterr().out
 
 
+def _append_cores_kept_awake(measured: list[int], *_: object) -> None:
+    measured.append(kept_awake())
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("awake", [True, False])
-def test_cores_are_kept_awake_while_it_measures_if_that_was_asked_for(awake, monkeypatch, capsys):
-    monkeypatch.delenv(KEPT, raising=False)
-    measured = []
-    monkeypatch.setattr("benchmarks.__main__._one", lambda *_: measured.append(kept_awake()))
+def test_cores_are_kept_awake_while_it_measures_if_requested(monkeypatch, capsys, subtests):
+    for awake in [True, False]:
+        with subtests.test(awake=awake):
+            monkeypatch.delenv(KEPT, raising=False)
+            measured: list[int] = []
+            look = partial(_append_cores_kept_awake, measured)
+            monkeypatch.setattr("benchmarks.__main__._one", look)
 
-    assert main(["recording", *(["--awake"] if awake else [])]) == 0
+            assert main(["recording", *(["--awake"] if awake else [])]) == 0
 
-    assert measured == [cores() if awake else 0]
-    assert f"cores_kept_awake: {measured[0]}" in capsys.readouterr().out
+            assert measured == [cores() if awake else 0]
+            assert f"cores_kept_awake: {measured[0]}" in capsys.readouterr().out
 
 
 # ---- the rows ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("quick", [True, False])
-def test_every_row_has_a_name_of_its_own_and_comes_after_its_bare_loop(quick):
-    names = [plan.row().name for plan in plans(quick)]
+def test_every_row_has_a_name_of_its_own_and_comes_after_its_bare_loop(subtests):
+    for quick in [True, False]:
+        with subtests.test(quick=quick):
+            names = [plan.row().name for plan in plans(quick)]
 
-    assert len(set(names)) == len(names)
-    for plan in plans(quick):
-        bare_name = plan.row().bare
-        if bare_name:
-            assert names.index(bare_name) < names.index(plan.row().name)
+            assert len(set(names)) == len(names)
+            for plan in plans(quick):
+                bare_name = plan.row().bare
+                if bare_name:
+                    assert names.index(bare_name) < names.index(plan.row().name)
 
 
 def test_every_strategy_is_measured_on_both_servers_and_at_every_size_where_it_makes_sense():
@@ -141,9 +152,9 @@ def test_a_round_of_our_own_loses_nothing(quick_server):
 
 @pytest.mark.slow
 def test_what_is_not_answered_ok_is_lost(own_server):
-    asked = workload.Workload(mix={"create": 1}, value_bytes_mean=16)
+    writes = workload.Workload(mix={"create": 1}, value_bytes_mean=16)
     slow = own_server(write_delay_s=1.0)
-    run = run_in_process(strategies.blocking, slow, asked, calls=20, deadline_s=0.005)
+    run = run_in_process(strategies.blocking, slow, writes, calls=20, deadline_s=0.005)
 
     assert round_of(run, memory=False).lost == 20
 
@@ -154,10 +165,10 @@ def test_ctrl_c_keeps_what_was_measured_and_leaves_nothing_running(tmp_path: Pat
     path = tmp_path / "kept.json"
     with subprocess.Popen(
         [sys.executable, "-m", "benchmarks", "--quick", f"--save={path}"],
-        stdout=subprocess.PIPE, text=True, cwd=ROOT,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
     ) as bench:  # fmt: skip
-        assert bench.stdout is not None
-        for line in bench.stdout:
+        assert bench.stderr is not None
+        for line in bench.stderr:  # each step of the progress line ends with a carriage return
             if "asyncio: blocking x1:" in line:
                 break
         started = psutil.Process(bench.pid).children(recursive=True)
@@ -166,7 +177,7 @@ def test_ctrl_c_keeps_what_was_measured_and_leaves_nothing_running(tmp_path: Pat
     kept = Results.load(path)
 
     assert bench.returncode == 130
-    assert f"stopped; {path} holds what was measured until then" in said
+    assert f"stopped; {path} has the rounds measured until then" in said
     assert "asyncio: blocking x1" in [row.name for row in kept.rows if row.rounds]
     # One that had only just been started hears of it from its lifeline, a moment later.
     left = psutil.wait_procs(started, timeout=10)[1]

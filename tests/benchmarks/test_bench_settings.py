@@ -7,10 +7,10 @@ import pytest
 from benchmarks.overhead import Turn
 from benchmarks.peers.changed import Change, changed_client, changed_server
 from benchmarks.settings import (
+    NOT_USED,
     SETTINGS,
     SPEED,
     STREAMS,
-    TRIED,
     Setting,
     messages,
     row,
@@ -19,34 +19,38 @@ from benchmarks.settings import (
 from kvstore.client import channel, client
 from kvstore.client.channel import connected, target_of
 from kvstore.server import ServerSettings
-from kvstore.server.limits import channel_options
+from kvstore.server.admission import channel_options
 
 
-@pytest.mark.parametrize(
-    ("side", "options"),
-    [("client", channel.OPTIONS), ("server", channel_options(ServerSettings()))],
-)
-def test_every_channel_option_that_is_always_set_is_measured(side, options):
-    """One that nobody measures stays for ever."""
-    measured = {name for each in SETTINGS if each.side == side for name in each.change.without}
+def test_every_channel_option_that_is_always_set_is_measured(subtests):
+    """An option that no benchmark measures would never be removed."""
+    for side, options in [
+        ("client", channel.OPTIONS),
+        ("server", channel_options(ServerSettings())),
+    ]:
+        with subtests.test(side=side, options=options):
+            measured = {
+                name for each in SETTINGS if each.side == side for name in each.change.without
+            }
 
-    assert {name for name, _ in options} <= measured
-
-
-def test_what_is_tried_is_not_in_use():
-    used = {name for name, _ in [*channel.OPTIONS, *channel_options(ServerSettings())]}
-    tried = {each.change.tried[0] for each in SETTINGS if each.change.tried}
-
-    assert tried & used == set()
-    assert {TRIED} == {each.kept_for for each in SETTINGS if each.change.tried}
+            assert {name for name, _ in options} <= measured
 
 
-def test_a_change_leaves_out_what_it_names_and_adds_what_it_tries():
+def test_options_marked_as_not_used_are_not_used():
+    used = {("client", name) for name, _ in channel.OPTIONS}
+    used |= {("server", name) for name, _ in channel_options(ServerSettings())}
+    unused = {(each.side, each.change.added[0]) for each in SETTINGS if each.change.added}
+
+    assert unused & used == set()
+    assert {NOT_USED} == {each.kept_for for each in SETTINGS if each.change.added}
+
+
+def test_a_change_removes_and_adds_the_options_that_it_names():
     usual = [("a", 1), ("b", 2)]
 
     assert usual == Change().options(usual)
     assert [("b", 2)] == Change(without=("a",)).options(usual)
-    assert [("a", 1), ("b", 2), ("c", 3)] == Change(tried=("c", 3)).options(usual)
+    assert [("a", 1), ("b", 2), ("c", 3)] == Change(added=("c", 3)).options(usual)
 
 
 def test_a_changed_client_is_the_usual_one_again_whatever_happened():
@@ -67,10 +71,10 @@ def test_a_changed_client_is_the_usual_one_again_whatever_happened():
 
 def test_a_row_says_what_it_is_with_over_without():
     rounds = {"with": [Turn(300.0, 1.0, 0.01)] * 3, "without": [Turn(200.0, 2.0, 0.1)] * 3}
-    told = row("x", "client", "calls", SPEED, rounds)
+    shown = row("x", "client", "calls", SPEED, rounds)
 
-    assert (1.5, 0.5) == (told["over without"], told["CPU over without"])
-    assert "1.0 / 10.0" == told["collector, % of time"]
+    assert (1.5, 0.5) == (shown["over without"], shown["CPU over without"])
+    assert "1.0 / 10.0" == shown["collector, % of time"]
 
 
 @pytest.mark.slow
@@ -85,9 +89,9 @@ def test_a_changed_server_has_the_change():
 
 @pytest.mark.slow
 def test_with_a_setting_and_without_take_their_turns():
-    tried = Change(tried=("grpc.http2.bdp_probe", 0), plain_loop=True)
+    unused = Change(added=("grpc.http2.bdp_probe", 0), plain_loop=True)
     with ExitStack() as servers:
-        turns = turns_of(Setting("x", "client", tried, STREAMS, TRIED), 0.1, servers)
+        turns = turns_of(Setting("x", "client", unused, STREAMS, NOT_USED), 0.1, servers)
         done = {name: turn() for name, turn in turns.items()}
 
     assert ["with", "without"] == sorted(done)

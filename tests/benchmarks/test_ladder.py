@@ -26,20 +26,18 @@ RUNGS = [
 # ---- the parts -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("cost", "cores", "per_s", "binds"),
-    [
+def test_the_busier_process_binds_or_both_where_there_is_one_core(subtests):
+    for cost, cores, per_s, binds in [
         (Cost(0.001, 0.004, 0.001, 0.004), 2, 250.0, "server CPU"),
         (Cost(0.004, 0.001, 0.004, 0.001), 2, 250.0, "client CPU"),
         (Cost(0.004, 0.004, 0.004, 0.004), 1, 125.0, "all cores"),
         (Cost(0.002, 0.006, 0.001, 0.004), 4, 250.0, "server CPU"),
         (Cost(0.002, 0.006, 0.001, 0.002), 2, 250.0, "all cores"),
-    ],
-)
-def test_the_busier_process_binds_or_both_where_there_is_one_core(cost, cores, per_s, binds):
-    predicted = cost.most(machine_cores=cores)
+    ]:
+        with subtests.test(cost=cost, cores=cores, per_s=per_s, binds=binds):
+            predicted = cost.most(machine_cores=cores)
 
-    assert (pytest.approx(per_s), binds) == (predicted.value, predicted.binds)
+            assert (pytest.approx(per_s), binds) == (predicted.value, predicted.binds)
 
 
 def test_each_side_has_an_a_and_a_b_of_its_own():
@@ -59,10 +57,10 @@ def test_reads_only_take_a_reads_time():
 
 def test_the_mix_of_the_seed_lies_between_a_read_and_a_write():
     """A quarter reads in the long run: 40 ms; the standard error of 25,000 draws is 0.1 ms."""
-    asked = workload.crud(preload=500, value_bytes_mean=16)
+    mix = workload.crud(preload=500, value_bytes_mean=16)
 
-    assert READ_S < drawn_disk_s(asked, 0.5) <= WRITE_S
-    assert pytest.approx(0.040, abs=0.001) == drawn_disk_s(asked, 1_000.0)
+    assert READ_S < drawn_disk_s(mix, 0.5) <= WRITE_S
+    assert pytest.approx(0.040, abs=0.001) == drawn_disk_s(mix, 1_000.0)
 
 
 # ---- the page ------------------------------------------------------------------------------
@@ -97,11 +95,11 @@ def test_a_page_says_what_a_machine_that_is_shared_did_meanwhile(tmp_path: Path)
         PACE,
     )[1].read_text("utf-8")
 
-    assert f"{PACE}, the parts of its prediction" in quiet
-    assert "kept from falling asleep" not in quiet
+    assert f"{PACE}; the parts of its prediction" in quiet
+    assert "kept awake" not in quiet
     assert "took up to" not in quiet
-    assert "kept from falling asleep (`--awake`)" in shared
-    assert "took up to 0.41 of its cores away" in shared
+    assert "kept awake (`--awake`)" in shared
+    assert "took up to 0.41 of its cores" in shared
 
 
 # ---- a rung --------------------------------------------------------------------------------
@@ -109,29 +107,29 @@ def test_a_page_says_what_a_machine_that_is_shared_did_meanwhile(tmp_path: Path)
 
 @pytest.mark.slow
 def test_a_rung_is_the_mean_of_rounds_each_predicted_before_its_run(capsys):
-    """Predictions and runs take turns, so a machine that slows down slows both."""
-    told = []
+    """Predictions and runs alternate, so a machine that slows down affects both."""
+    events = []
 
     def parts():
-        told.append("predicted")
-        return Prediction(10.0 * len(told), "calls/s", "made up", "nothing")
+        events.append("predicted")
+        return Prediction(10.0 * len(events), "calls/s", "made up", "nothing")
 
     def run(server):
-        told.append("ran")
+        events.append("ran")
         return load.run(strategies.blocking, server, workload.reads(value_bytes_mean=16), calls=5)
 
     settings = {"read_delay_s": 0, "write_delay_s": 0}
     rung = _rung("blocking", "no disk", parts, settings, run, rounds=3)
 
-    assert ["predicted", "ran"] * 3 == told
+    assert ["predicted", "ran"] * 3 == events
     assert (10.0 + 30.0 + 50.0) / 3 == rung.predicted_per_s
     assert rung.measured_per_s > 0
     assert rung.binds == "nothing"
-    assert "blocking, 3 of 3: predicted 50 calls/s" in capsys.readouterr().out
+    assert "predicted 50 calls/s" in capsys.readouterr().err
 
 
 @pytest.mark.slow
-def test_a_call_that_ends_in_another_way_than_the_mix_allows_is_told():
+def test_a_call_that_ends_in_another_way_than_the_mix_allows_is_reported():
     hasty = partial(
         load.run,
         strategies.blocking,
@@ -145,15 +143,17 @@ def test_a_call_that_ends_in_another_way_than_the_mix_allows_is_told():
         _rung("cut", "", lambda: never, {"write_delay_s": 1.0}, hasty, rounds=1)
 
 
-@pytest.mark.parametrize(
-    ("binds", "busy", "starved"),
-    [("server CPU", (0.2, 0.5), True), ("server CPU", (0.2, 0.9), False), ("disk", (0, 0), False)],
-)
-def test_a_page_says_where_other_programs_had_the_cores(binds, busy, starved, tmp_path: Path):
-    rungs = [*RUNGS, Rung("the last", "no disk", 200.0, 100.0, binds, *busy)]
-    page = write_page(tmp_path, rungs, HOST, PACE)[1].read_text("utf-8")
+def test_a_page_says_where_other_programs_had_the_cores(tmp_path: Path, subtests):
+    for binds, busy, starved in [
+        ("server CPU", (0.2, 0.5), True),
+        ("server CPU", (0.2, 0.9), False),
+        ("disk", (0, 0), False),
+    ]:
+        with subtests.test(binds=binds, busy=busy, starved=starved):
+            rungs = [*RUNGS, Rung("the last", "no disk", 200.0, 100.0, binds, *busy)]
+            page = write_page(tmp_path, rungs, HOST, PACE)[1].read_text("utf-8")
 
-    assert starved == ("other programs had the cores meanwhile: the last." in page)
+            assert starved == ("other programs used the cores: the last." in page)
 
 
 def test_the_figure_names_every_rung_its_ratio_and_its_unit():
@@ -167,8 +167,7 @@ def test_the_figure_names_every_rung_its_ratio_and_its_unit():
     assert ["a slow disk", "no disk"] == [text for text in said if "disk" in text]
 
 
-@pytest.mark.parametrize(
-    ("value", "text"), [(22.904, "22.9"), (1_234_567.0, "1,235,000"), (0.5, "0.5"), (100, "100")]
-)
-def test_numbers_have_four_digits_and_no_power_of_ten(value, text):
-    assert text == four_digits(value)
+def test_numbers_have_four_digits_and_no_power_of_ten(subtests):
+    for value, text in [(22.904, "22.9"), (1_234_567.0, "1,235,000"), (0.5, "0.5"), (100, "100")]:
+        with subtests.test(value=value, text=text):
+            assert text == four_digits(value)

@@ -6,7 +6,7 @@ import grpc
 import pytest
 
 from benchmarks.overhead import SHAPES, Shape, Turn, clients, in_turns, ratios, row
-from benchmarks.peers.loops import LOOPS, Asked, made, new_key
+from benchmarks.peers.loops import LOOPS, LoopOptions, new_key, run_loop
 from kvstore.client import strategies
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
@@ -32,11 +32,11 @@ def test_ratios_are_taken_within_a_round():
         "bare": [Turn(100.0, 1.0), Turn(10.0, 10.0)],
         "unread": [Turn(110.0, 0.5), Turn(11.0, 5.0)],
     }
-    told = row("x", rounds)
+    shown = row("x", rounds)
 
     assert [0.9, 0.9] == ratios(rounds, "ours", "bare", "per_s")
     assert (0.9, 2.0, 0.5) == (
-        told["over bare"], told["CPU over bare"], told["CPU unread over bare"],
+        shown["over bare"], shown["CPU over bare"], shown["CPU unread over bare"],
     )  # fmt: skip
 
 
@@ -48,28 +48,37 @@ def test_every_bare_loop_has_its_strategy_and_no_shape_stands_twice():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loop", LOOPS)
-def test_a_bare_loop_makes_calls_and_tells_what_they_took(loop, quick_server):
-    asked = Asked(
-        quick_server.address, new_key(quick_server.address), 0.1, in_flight=3, streams=2, batch=2
-    )
-    did = made(loop, asked)
+def test_a_bare_loop_makes_calls_and_tells_what_they_took(quick_server, subtests):
+    for loop in LOOPS:
+        with subtests.test(loop=loop):
+            options = LoopOptions(
+                quick_server.address,
+                new_key(quick_server.address),
+                0.1,
+                in_flight=3,
+                streams=2,
+                batch=2,
+            )
+            result = run_loop(loop, options)
 
-    assert did.operations > 0
-    assert did.took_s >= 0.1
-    assert did.cpu_s > 0
+            assert result.operations > 0
+            assert result.took_s >= 0.1
+            assert result.cpu_s > 0
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loop", LOOPS)
-def test_a_bare_loop_sees_an_answer_that_is_wrong(loop, quick_server):
-    key = new_key(quick_server.address)
-    with grpc.insecure_channel(quick_server.address) as channel:
-        kvstore_pb2_grpc.KeyValueServiceStub(channel).Update(pb.UpdateRequest(key=key, value=b"!"))
-    asked = Asked(quick_server.address, key, 5.0, in_flight=2)
+def test_a_bare_loop_sees_an_answer_that_is_wrong(quick_server, subtests):
+    for loop in LOOPS:
+        with subtests.test(loop=loop):
+            key = new_key(quick_server.address)
+            with grpc.insecure_channel(quick_server.address) as channel:
+                kvstore_pb2_grpc.KeyValueServiceStub(channel).Update(
+                    pb.UpdateRequest(key=key, value=b"!")
+                )
+            options = LoopOptions(quick_server.address, key, 5.0, in_flight=2)
 
-    with pytest.raises(ValueError, match="did not read what was written"):
-        made(loop, asked)
+            with pytest.raises(ValueError, match="must return the value that was written"):
+                run_loop(loop, options)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -23,22 +24,22 @@ def results(*rows: Row, **host: object) -> Results:
 
 
 def test_what_is_saved_is_what_is_read(tmp_path: Path):
-    told = Row(
+    content = Row(
         "threads", "tasks", 10_000, "bare aio", 5_000.0, "server CPU",
         [Round(4_000.0, 1e-4, 2e-4, 3_000.0, 2_000.0, 7), Round(1.0, 0.5, 0.25, 1.0, 2.0, 0)],
     )  # fmt: skip
-    results(told).save(tmp_path / "a.json")
+    results(content).save(tmp_path / "a.json")
 
-    assert results(told) == Results.load(tmp_path / "a.json")
+    assert asdict(results(content)) == asdict(Results.load(tmp_path / "a.json"))
     assert ["a.json"] == [path.name for path in tmp_path.iterdir()]
 
 
-def test_what_nobody_knows_is_null_in_the_file_and_not_a_number_here(tmp_path: Path):
+def test_unknown_figures_are_null_in_the_file_and_nan_in_memory(tmp_path: Path):
     results(row("tasks", 1.0)).save(tmp_path / "a.json")
-    told = json.loads((tmp_path / "a.json").read_text("utf-8"))
+    content = json.loads((tmp_path / "a.json").read_text("utf-8"))
     (read,) = Results.load(tmp_path / "a.json").rows
 
-    assert [None] == told["rows"][0]["rounds"]["client_call_bytes"]
+    assert [None] == content["rows"][0]["rounds"]["client_call_bytes"]
     assert math.isnan(read.rounds[0].client_call_bytes)
     assert math.isnan(read.predicted_per_s)
     assert math.isnan(read.median("client_call_bytes"))
@@ -60,63 +61,59 @@ def test_a_new_file_is_beside_the_others_and_of_today():
     assert new_path().suffix == ".json"
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
+def test_another_file_is_refused_with_the_reason(tmp_path: Path, subtests):
+    for text, why in [
         ("not json", "is not JSON"),
         ("[]", "no benchmark wrote it"),
         ("{}", "no benchmark wrote it"),
         ('{"format": 99}', "has format 99, this version reads 1"),
-        ('{"format": 1}', "lacks something.*rows"),
-        ('{"format": 1, "rows": [{"rounds": {}}]}', "lacks something"),
-        ('{"format": 1, "rows": [3]}', "lacks something"),
+        ('{"format": 1}', "missing or unknown entries.*rows"),
+        ('{"format": 1, "rows": [{"rounds": {}}]}', "missing or unknown entries"),
+        ('{"format": 1, "rows": [3]}', "missing or unknown entries"),
         ("\x00", "is not JSON"),
-    ],
-)
-def test_another_file_is_refused_and_told_why(text, why, tmp_path: Path):
-    path = tmp_path / "other.json"
-    path.write_text(text, "utf-8")
+    ]:
+        with subtests.test(text=text, why=why):
+            path = tmp_path / "other.json"
+            path.write_text(text, "utf-8")
 
-    with pytest.raises(NotResults, match=rf"other\.json.*{why}"):
-        Results.load(path)
+            with pytest.raises(NotResults, match=rf"other\.json.*{why}"):
+                Results.load(path)
 
 
-@pytest.mark.parametrize("name", ["missing.json", "."])
-def test_no_file_is_told_as_well(name, tmp_path: Path):
-    with pytest.raises(NotResults, match="cannot be read"):
-        Results.load(tmp_path / name)
+def test_a_missing_file_is_reported(tmp_path: Path, subtests):
+    for name in ["missing.json", "."]:
+        with subtests.test(name=name), pytest.raises(NotResults, match="cannot be read"):
+            Results.load(tmp_path / name)
 
 
 # ---- the comparison ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "is_"),
-    [
+def test_rows_differ_where_no_round_of_one_reaches_the_other(subtests):
+    for old, new, is_ in [
         ((90, 100, 110), (111, 120, 130), "higher"),
         ((90, 100, 110), (60, 70, 89), "lower"),
         ((90, 100, 110), (110, 120, 130), "same"),
         ((90, 100, 110), (95, 100, 105), "same"),
         ((90, 100), (200, 210, 220), "too few rounds"),
         ((90, 100, 110), (200, 210), "too few rounds"),
-    ],
-)
-def test_rows_differ_where_no_round_of_one_reaches_the_other(old, new, is_):
-    assert is_ == verdict(row("tasks", *old), row("tasks", *new), "per_s")
+    ]:
+        with subtests.test(old=old, new=new, is_=is_):
+            assert is_ == verdict(row("tasks", *old), row("tasks", *new), "per_s")
 
 
 def test_the_ratio_is_that_of_the_medians_for_every_figure():
     """Median 100 to 120 operations/s; client 2e-4 to 1e-4 s, server 2e-4 to 1e-4 s."""
     old = results(row("tasks", 90, 100, 110))
     new = results(row("tasks", 110, 120, 190, cpu_s=0.5e-4))
-    (told,) = compare(old, new).to_dict("records")
+    (found,) = compare(old, new).to_dict("records")
 
     assert (1.2, 0.5, 0.5) == (
-        told["operations/s new/old"], told["client CPU new/old"], told["server CPU new/old"],
+        found["operations/s new/old"], found["client CPU new/old"], found["server CPU new/old"],
     )  # fmt: skip
-    assert ("±10 %", "±33 %") == (told["old spread"], told["new spread"])
+    assert ("±10 %", "±33 %") == (found["old spread"], found["new spread"])
     assert ("same", "same", "lower") == (
-        told["operations/s is"], told["client CPU is"], told["server CPU is"],
+        found["operations/s is"], found["client CPU is"], found["server CPU is"],
     )  # fmt: skip
 
 
@@ -149,7 +146,7 @@ def test_with_too_few_rounds_ratios_are_shown_and_nothing_is_judged():
         each.rounds.append(Round(1.0, 1.0, 1.0))
     said = report(old, new)
 
-    assert "which rows differ cannot be said: that takes 3 rounds in both" in said
+    assert "no verdict: it takes 3 rounds in both files" in said
     assert "5 rows in one of them only: asyncio: a x100" in said
     assert "1.5" in said
     assert "one round" in said

@@ -1,113 +1,173 @@
-"""A client that behaves: it keeps the promises of the real one, and needs no server."""
+"""A stub that keeps the promises of gRPC's own, and needs no server."""
 
 import asyncio
 import itertools
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+import grpc
+
 ANSWER_S = 0.001
+LONGEST_S = 5.0
+"""Seconds after which a strategy will not send what an answer waits for."""
 
 
-class FakeClient:
-    """Answers each request after a millisecond; remembers the most it had open at once."""
+class FakeError(grpc.RpcError):
+    """A call that was answered with a refusal."""
 
-    def __init__(self, pool: ThreadPoolExecutor) -> None:
+    def code(self) -> grpc.StatusCode:
+        return grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+class FakeStub:
+    """Answers each request after a millisecond; remembers the most it had open at once.
+
+    The first answer waits until `until_open` calls are open, however slow the machine is. A
+    request is its operation's number. Of these, `fail_at` cannot be sent at all, and those in
+    `refused` are answered with an error.
+    """
+
+    def __init__(
+        self,
+        pool: ThreadPoolExecutor,
+        *,
+        until_open: int = 1,
+        fail_at: int = -1,
+        refused: Sequence[int] = (),
+    ) -> None:
+        self._until_open = until_open
         self._pool = pool
-        self._idle = threading.Condition()
+        self._lock = threading.Lock()
+        self._fail_at = fail_at
+        self._refused = refused
         self.open = 0
         self.most_open = 0
-        self.answered: list[Any] = []
-        self.requests: list[int] = []
-        self.fail_at = -1
-        """The operation, by its place, whose sending raises."""
+        self.answered: list[int] = []
 
-    def call(self, operation: Any) -> None:
-        replied = threading.Event()
-        self.start(operation, replied.set)
-        replied.wait()
+    @property
+    def blocking(self) -> "FakeMethod":
+        """A method of a stub on a `grpc.Channel`."""
+        return FakeMethod(self)
 
-    def start(self, operation: Any, on_reply: Callable[[], object] | None = None) -> None:
-        self._opened([operation])
-        self._pool.submit(self._answer, [operation], on_reply or (lambda: None))
+    @property
+    def awaited(self) -> Callable[[int], Any]:
+        """A method of a stub on a `grpc.aio.Channel`."""
 
-    def wait_until_idle(self) -> None:
-        with self._idle:
-            self._idle.wait_for(lambda: not self.open)
+        async def call(request: int) -> None:
+            await self.work_on_loop()
+            self._answer(request)
 
-    async def acall(self, operation: Any) -> None:
-        self._opened([operation])
-        await asyncio.sleep(ANSWER_S)
-        self._closed([operation])
+        def send(request: int) -> Any:
+            self._send(request)
+            return call(request)
 
-    def run_async(self, work: Callable[[], Awaitable[None]]) -> None:
-        async def working() -> None:
-            await work()
+        return send
 
-        asyncio.run(working())
+    def Pipeline(self) -> "FakeStream":
+        return FakeStream(self)
 
-    def stream(self, on_reply: Callable[[], object]) -> "FakeStream":
-        return FakeStream(self, on_reply)
+    def work(self) -> None:
+        """Take the time of an answer, in a thread."""
+        end_s = time.monotonic() + LONGEST_S
+        while time.sleep(ANSWER_S) or self.most_open < self._until_open:
+            if time.monotonic() > end_s:
+                return
 
-    def _answer(self, operations: Sequence[Any], on_reply: Callable[[], object]) -> None:
-        threading.Event().wait(ANSWER_S)
-        self._closed(operations)
-        on_reply()
+    async def work_on_loop(self) -> None:
+        """Take the time of an answer, on an event loop."""
+        end_s = time.monotonic() + LONGEST_S
+        while await asyncio.sleep(ANSWER_S) or self.most_open < self._until_open:
+            if time.monotonic() > end_s:
+                return
 
-    def _opened(self, operations: Sequence[Any]) -> None:
-        with self._idle:
-            if self.fail_at == sum(self.requests):
-                raise ValueError("this one cannot be sent")
-            self.requests.append(len(operations))
+    def _send(self, request: int) -> None:
+        if request == self._fail_at:
+            raise ValueError("this one cannot be sent")
+        with self._lock:
             self.open += 1
             self.most_open = max(self.most_open, self.open)
 
-    def _closed(self, operations: Sequence[Any]) -> None:
-        with self._idle:
+    def _answer(self, request: int) -> None:
+        with self._lock:
             self.open -= 1
-            self.answered.extend(operations)
-            self._idle.notify_all()
+            self.answered.append(request)
+        if request in self._refused:
+            raise FakeError
+
+
+class FakeMethod:
+    """Called, it waits for the answer; `future` does not."""
+
+    def __init__(self, stub: FakeStub) -> None:
+        self._stub = stub
+
+    def __call__(self, request: int) -> None:
+        self.future(request).result()
+
+    def future(self, request: int) -> "Future[None]":
+        self._stub._send(request)
+
+        def answer() -> None:
+            self._stub.work()
+            self._stub._answer(request)
+
+        return self._stub._pool.submit(answer)
 
 
 class FakeStream:
-    """One open pipeline; leaving it waits for the last reply."""
+    """One open stream; it ends when no more is written and all is answered."""
 
-    shard = 0
+    def __init__(self, stub: FakeStub) -> None:
+        self._stub = stub
+        self._replies: asyncio.Queue[Any] = asyncio.Queue()
+        self._replying: list[asyncio.Task[None]] = []
 
-    def __init__(self, client: FakeClient, on_reply: Callable[[], object]) -> None:
-        self._client = client
-        self._on_reply = on_reply
+    async def write(self, request: int) -> None:
+        self._stub._send(request)
+        self._replying.append(asyncio.create_task(self._reply(request)))
 
-    async def __aenter__(self) -> "FakeStream":
-        self._group = asyncio.TaskGroup()
-        await self._group.__aenter__()
-        return self
+    async def _reply(self, request: int) -> None:
+        await self._stub.work_on_loop()
+        self._stub._answer(request)
+        self._replies.put_nowait(request)
 
-    async def send(self, operations: Sequence[Any]) -> None:
-        self._client._opened(operations)
-        self._group.create_task(self._reply(operations))
+    async def done_writing(self) -> None:
+        await asyncio.gather(*self._replying)
+        self._replies.put_nowait(grpc.aio.EOF)
 
-    async def _reply(self, operations: Sequence[Any]) -> None:
-        await asyncio.sleep(ANSWER_S)
-        self._client._closed(operations)
-        self._on_reply()
-
-    async def __aexit__(self, *how: Any) -> None:
-        await self._group.__aexit__(*how)
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        while (reply := await self._replies.get()) is not grpc.aio.EOF:
+            yield reply
 
 
-class Shared(Iterator[Any]):
-    """Items that threads may take from at once, as they may from a schedule."""
+class FakeOperation:
+    """An operation whose request is its number."""
 
-    def __init__(self, items: Sequence[Any]) -> None:
-        self._items = iter(items)
-        self._lock = threading.Lock()
+    def __init__(self, number: int, asynchronous: bool) -> None:
+        self.request = number
+        self._asynchronous = asynchronous
 
-    def __next__(self) -> Any:
-        with self._lock:
-            return next(self._items)
+    def rpc(self, stub: FakeStub) -> Any:
+        return stub.awaited if self._asynchronous else stub.blocking
 
-    def take(self, most: int, shard: int = 0) -> list[Any]:
-        with self._lock:
-            return list(itertools.islice(self._items, most))
+
+class FakeOperations(Iterator[FakeOperation]):
+    """Operations that threads or tasks may take from at once, as they may from a schedule."""
+
+    def __init__(self, count: int, asynchronous: bool) -> None:
+        self._numbers = itertools.count()
+        self._count = count
+        self._asynchronous = asynchronous
+
+    def __next__(self) -> FakeOperation:
+        number = next(self._numbers)
+        if number >= self._count:
+            raise StopIteration
+        return FakeOperation(number, self._asynchronous)
+
+    async def __aiter__(self) -> AsyncIterator[FakeOperation]:
+        for operation in self:
+            yield operation

@@ -3,16 +3,13 @@
 import os
 import signal
 import threading
-import time
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
-from fakes import FakeClient, Shared
+from tables import for_each
 
 from kvstore.client import load, workload
 from kvstore.client.adaptive import Adaptive, Limiter
-from kvstore.client.client import Answer
+from kvstore.client.errors import RunInterrupted
 from kvstore.measure import audit
 from kvstore.server import serving
 
@@ -25,7 +22,7 @@ def after(limiter, count, took_s, begin_s=0.0):
     return begin_s
 
 
-def test_one_more_for_every_round_in_which_nobody_waits():
+def test_the_limit_grows_by_one_while_no_call_waits():
     limiter = Limiter(100)
     after(limiter, 1 + 2 + 3 + 4, 0.02)
 
@@ -67,7 +64,7 @@ def test_a_refusal_is_heard_at_once_and_takes_no_part_in_the_times():
     assert 7 == limiter.limit
 
 
-@pytest.mark.parametrize("took_s", [0.02, 0.0])
+@for_each("took_s", [0.02, 0.0])
 def test_the_limit_stays_within_one_and_the_most(took_s):
     limiter = Limiter(3)
     now_s = after(limiter, 100, 0.02)
@@ -79,8 +76,8 @@ def test_the_limit_stays_within_one_and_the_most(took_s):
     assert 1 == limiter.limit
 
 
-@pytest.mark.parametrize("places", [2, 8, 30])
-@pytest.mark.parametrize("first_s", [0.001, 0.5])
+@for_each("places", [2, 8, 30])
+@for_each("first_s", [0.001, 0.5])
 def test_it_settles_where_a_few_wait(places, first_s):
     """A pool that serves `places` at once: whatever is above them waits, by Little's law."""
     limiter, now_s = Limiter(1_000), 0.0
@@ -98,39 +95,6 @@ def test_the_settled_limit_is_a_mean_over_time():
     limiter.history = [(0.0, 1), (4.0, 2), (6.0, 4), (9.0, 8)]
 
     assert pytest.approx((2 * 1.0 + 4 * 3.0 + 8 * 1.0) / 5) == limiter.settled(10.0)
-
-
-class Answering(FakeClient):
-    """Tells the time, and how a call ended, as the real client does."""
-
-    def now_s(self) -> float:
-        return time.perf_counter()
-
-    async def acall(self, operation: Any) -> Answer:
-        await super().acall(operation)
-        return Answer("OK")
-
-
-def test_it_answers_all_and_keeps_the_limit():
-    with ThreadPoolExecutor(8) as pool:
-        client = Answering(pool)
-        Adaptive()(client, Shared(range(60)), 4)
-
-    assert list(range(60)) == sorted(client.answered)
-    assert client.most_open <= 4
-
-
-def test_an_error_is_raised_where_it_was_called():
-    with ThreadPoolExecutor(8) as pool:
-        client = Answering(pool)
-        client.fail_at = 5
-        with pytest.raises((ValueError, ExceptionGroup)) as raised:
-            Adaptive()(client, Shared(range(40)), 4)
-
-    error: BaseException = raised.value
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    assert "this one cannot be sent" == str(error)
 
 
 @pytest.mark.slow
@@ -158,7 +122,7 @@ def test_an_interrupted_run_is_whole():
 
     with (
         serving(read_delay_s=0.02, locking="per_key", threads=4) as server,
-        pytest.raises(load.RunInterrupted) as ended,
+        pytest.raises(RunInterrupted) as ended,
     ):
         load.run(Adaptive(), server, reads, in_flight=50, duration_s=30, on_sample=once)
 

@@ -5,19 +5,14 @@ from types import SimpleNamespace
 
 import grpc
 import pytest
+from tables import for_each
 
 from kvstore.client import channel, load, strategies, workload
-from kvstore.client.channel import (
-    ServerNotReached,
-    Target,
-    WrongServer,
-    connected,
-    local_pid,
-    server_status,
-    target_of,
-)
+from kvstore.client.channel import Target, connected, local_pid, server_status, target_of
+from kvstore.client.errors import ServerNotReached, WrongServer
 from kvstore.server import serving
 from kvstore.v1 import server_status_pb2 as pb
+from kvstore.v1 import server_status_pb2_grpc
 
 
 def test_a_server_and_an_address_are_both_targets(quick_server):
@@ -26,7 +21,7 @@ def test_a_server_and_an_address_are_both_targets(quick_server):
     assert Target("a.host:1", "word") == target_of(Target("a.host:1", "word"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "address", ["", "127.0.0.1", "40123", ":40123", "127.0.0.1:", "127.0.0.1:http", "localhost:-1"]
 )
 def test_an_address_without_host_or_port_is_refused(address):
@@ -34,7 +29,7 @@ def test_an_address_without_host_or_port_is_refused(address):
         target_of(address)
 
 
-@pytest.mark.parametrize("server", [None, 40123, b"127.0.0.1:1", SimpleNamespace(address=None)])
+@for_each("server", [None, 40123, b"127.0.0.1:1", SimpleNamespace(address=None)])
 def test_what_is_no_server_is_refused_with_what_would_be(server):
     with pytest.raises(
         ValueError, match=r"what `with serving\(\) as server:` gives, or an address"
@@ -43,14 +38,14 @@ def test_what_is_no_server_is_refused_with_what_would_be(server):
 
 
 def test_a_connection_tells_what_the_server_says_of_itself(quick_server):
-    with connected(target_of(quick_server)) as (_, told):
-        assert quick_server.identity == told.identity
-        assert quick_server.pid == local_pid(told)
+    with connected(target_of(quick_server)) as (_, report):
+        assert quick_server.identity == report.identity
+        assert quick_server.pid == local_pid(report)
 
 
 def test_a_server_started_by_hand_needs_no_identity(quick_server):
-    with connected(Target(quick_server.address)) as (_, told):
-        assert quick_server.pid == told.process_id
+    with connected(Target(quick_server.address)) as (_, report):
+        assert quick_server.pid == report.process_id
 
 
 def test_another_server_on_the_port_is_found_out(quick_server):
@@ -61,7 +56,7 @@ def test_another_server_on_the_port_is_found_out(quick_server):
     ):
         pass
 
-    assert f"says it is {quick_server.identity!r}, but 'the other one' was started" in str(
+    assert f"has the identity {quick_server.identity!r}, but 'the other one' was started" in str(
         wrong.value
     )
 
@@ -74,11 +69,11 @@ def test_no_call_is_made_to_the_wrong_server(quick_server):
 
 
 @pytest.mark.slow
-def test_nobody_at_the_address_is_said_in_time(monkeypatch):
+def test_an_address_without_a_server_is_reported_in_time(monkeypatch):
     monkeypatch.setattr(channel, "CONNECT_S", 0.3)
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+    with socket.socket() as closed_port:
+        closed_port.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{closed_port.getsockname()[1]}"
         with (
             pytest.raises(ServerNotReached, match=f"no server answers at {address}") as failed,
             connected(Target(address)),
@@ -111,24 +106,24 @@ def test_a_server_without_a_status_service_is_taken_as_it_is(stub, monkeypatch, 
             response_deserializer=pb.GetServerStatusResponse.FromString,
         )
         monkeypatch.setattr(
-            channel.server_status_pb2_grpc,
+            server_status_pb2_grpc,
             "ServerStatusServiceStub",
             lambda _: SimpleNamespace(GetServerStatus=unknown),
         )
 
-        told = server_status(open_channel, Target(quick_server.address), 5.0)
+        report = server_status(open_channel, Target(quick_server.address), 5.0)
 
-    assert pb.GetServerStatusResponse() == told
-    assert local_pid(told) is None
+    assert pb.GetServerStatusResponse() == report
+    assert local_pid(report) is None
 
 
 def test_a_process_on_another_host_cannot_be_watched_from_here():
-    told = pb.GetServerStatusResponse(host_name="another host", process_id=1)
+    report = pb.GetServerStatusResponse(host_name="another host", process_id=1)
 
-    assert local_pid(told) is None
+    assert local_pid(report) is None
 
 
-def test_a_server_that_was_not_started_is_told_from_nonsense():
+def test_a_server_that_was_not_started_has_an_error_of_its_own():
     with pytest.raises(ValueError, match="this server was not started: write `with serving"):
         target_of(serving())
     with pytest.raises(ValueError, match="server must be what `with serving"):

@@ -1,16 +1,24 @@
-"""connections.py: as many as asked for, really apart, and each with its share in flight."""
+"""connections.py: as many as requested, each separate, and the connection of each call."""
 
+import asyncio
 import gc
+import random
+import socket
+import threading
 import time
+from collections import Counter
+from contextlib import AsyncExitStack, ExitStack
 
 import numpy as np
 import psutil
 import pytest
+from tables import for_each
 
-from kvstore.client import load, run_in_process
-from kvstore.client.channel import ServerNotReached, Target
-from kvstore.client.connections import ConnectionsShared, Opened, _distinct
-from kvstore.client.load import RunFailed
+from kvstore.client import connections, load, run_in_process
+from kvstore.client.channel import Target
+from kvstore.client.connections import EvenShare, Opened, _distinct, aopen_all, open_all
+from kvstore.client.errors import ConnectionsShared, RunFailed, ServerNotReached
+from kvstore.client.messages import retrieve
 from kvstore.client.strategies import blocking, bounded, futures, pipelined, tasks, threads
 from kvstore.client.workload import Workload
 from kvstore.measure import Run, audit
@@ -51,7 +59,7 @@ def most_in_flight(run: Run, connection: int) -> int:
     return int(change[np.lexsort((change, at_s))].cumsum().max(initial=0))
 
 
-@pytest.mark.parametrize(("strategy", "in_flight", "options"), WAYS)
+@for_each(("strategy", "in_flight", "options"), WAYS)
 def test_connections_are_apart_and_share_the_calls(strategy, in_flight, options, quick_server):
     seen = [0]
 
@@ -85,7 +93,7 @@ def test_connections_stand_before_the_clock_starts(quick_server):
     assert run.samples["elapsed_s"].is_monotonic_increasing
 
 
-@pytest.mark.parametrize("strategy", [blocking, tasks])
+@for_each("strategy", [blocking, tasks])
 def test_a_single_connection_is_verified_as_well(strategy, quick_server):
     assert 1 == load.run(strategy, quick_server, SMALL, calls=3).connections
 
@@ -97,22 +105,9 @@ def test_a_run_of_a_process_of_its_own_has_as_many(quick_server, tmp_path):
     assert "x6 over 3 connections" in repr(run)
 
 
-@pytest.mark.parametrize(
-    ("strategy", "options", "says"),
-    [
-        (blocking, {"connections": 2}, "2 connections need at least as many calls in flight"),
-        (pipelined, {"in_flight": 8, "connections": 4}, "at least as many streams, got 1"),
-        (bounded, {"connections": 0}, "connections must be a whole number of 1 or more"),
-    ],
-)
-def test_connections_that_would_carry_nothing_are_refused(strategy, options, says, quick_server):
-    with pytest.raises(ValueError, match=says):
-        load.run(strategy, quick_server, SMALL, calls=1, **options)
-
-
 def test_connections_that_are_shared_are_no_run():
     with pytest.raises(
-        ConnectionsShared, match="3 connections were asked for, but the server sees 2"
+        ConnectionsShared, match="3 connections were requested, but the server sees 2"
     ):
         _distinct([ONE] * 3, [Opened(None, 0.1, peer) for peer in ("a:1", "a:2", "a:1")])
 
@@ -123,10 +118,39 @@ def test_two_servers_may_see_the_same_port_at_our_end():
     assert opened == _distinct([ONE, Target("127.0.0.1:2")], opened)
 
 
+@for_each("strategy", [bounded, tasks])
+def test_connections_stand_where_the_first_calls_are_refused(strategy, own_server):
+    """A server that does one call at a time refuses the others, and that is an answer."""
+    server = own_server(max_concurrent_rpcs=1)
+    run = load.run(strategy, server, SMALL, in_flight=4, connections=4, calls=8)
+
+    assert 4 == len(run.connect_s)
+    assert run.connections in (0, 4)  # unknown where the server refused to tell
+    assert audit(run).holds
+
+
+@for_each("opens", ["threads", "loop"])
+def test_a_server_that_accepts_and_never_answers_is_not_reached(opens, monkeypatch):
+    """The kernel accepts connections for a process that is stopped."""
+    monkeypatch.setattr(connections, "CONNECT_S", 0.3)
+
+    def on_threads(targets: list[Target]) -> None:
+        with ExitStack() as stack:
+            open_all(targets, stack)
+
+    async def on_a_loop(targets: list[Target]) -> None:
+        async with AsyncExitStack() as stack:
+            await aopen_all(targets, stack)
+
+    ways = {"threads": on_threads, "loop": lambda targets: asyncio.run(on_a_loop(targets))}
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        target = Target(f"127.0.0.1:{silent.getsockname()[1]}")
+        with pytest.raises(ServerNotReached, match=rf"{target.address} within 0\.3 s: is the"):
+            ways[opens]([target, target])
+
+
 def test_a_server_that_goes_while_connections_open_fails_the_run(own_server, monkeypatch):
     """The server answers, and is gone when the connections of the run are opened."""
-    from kvstore.client import connections
-
     server = own_server()
     monkeypatch.setattr(connections, "CONNECT_S", 0.3)
 
@@ -134,11 +158,72 @@ def test_a_server_that_goes_while_connections_open_fails_the_run(own_server, mon
         server.child.popen.kill()
         server.child.popen.wait()
 
-    def dies_first(client, schedule, in_flight):
+    opened = connections.open_all
+
+    def dies_first(*how: object) -> object:
         end()
-        bounded(client, schedule, in_flight)
+        return opened(*how)
+
+    monkeypatch.setattr(connections, "open_all", dies_first)
 
     with pytest.raises(RunFailed) as failed:
-        load.run(dies_first, server, SMALL, in_flight=2, connections=2, calls=10)
+        load.run(bounded, server, SMALL, in_flight=2, connections=2, calls=10)
     assert isinstance(failed.value.__cause__, ServerNotReached) or "ended" in str(failed.value)
     assert 0 == failed.value.run.issued
+
+
+ANY = retrieve(b"k")
+
+
+def test_calls_at_once_are_shared_out_evenly():
+    route = EvenShare(3)
+
+    assert Counter({0: 4, 1: 4, 2: 4}) == Counter(route.take(ANY) for _ in range(12))
+
+
+@for_each(("connections", "in_flight"), [(2, 2), (3, 12), (5, 17), (10, 100)])
+def test_no_connection_ever_has_more_than_its_share(connections, in_flight):
+    route, rng = EvenShare(connections), random.Random(6)
+    taken: list[int] = []
+    for _ in range(3_000):
+        if len(taken) < in_flight and (not taken or rng.random() < 0.6):
+            taken.append(route.take(ANY))
+        else:
+            route.give(taken.pop(rng.randrange(len(taken))))
+
+        assert max(Counter(taken).values(), default=0) <= -(-in_flight // connections)
+
+
+def test_in_a_closed_loop_the_next_call_takes_the_place_of_the_one_that_ended():
+    route = EvenShare(4)
+    for _ in range(8):
+        route.take(ANY)
+    route.give(2)
+
+    assert 2 == route.take(ANY)
+
+
+def test_threads_that_ask_at_once_never_share_a_slot():
+    """Forty slots are taken and given by as many threads: ten on each connection, no more."""
+    route, open_on, most = EvenShare(4), Counter(), Counter()
+    counting, together = threading.Lock(), threading.Barrier(40)
+
+    def caller() -> None:
+        together.wait()
+        for _ in range(200):
+            number = route.take(ANY)
+            with counting:
+                open_on[number] += 1
+                most[number] = max(most[number], open_on[number])
+            with counting:
+                open_on[number] -= 1
+            route.give(number)
+
+    callers = [threading.Thread(target=caller) for _ in range(40)]
+    for each in callers:
+        each.start()
+    for each in callers:
+        each.join()
+
+    assert max(most.values()) <= 10
+    assert 0 == sum(open_on.values())

@@ -10,6 +10,7 @@ from itertools import islice
 
 import psutil
 import pytest
+from tables import for_each
 
 from kvstore.client import (
     RunFailed,
@@ -19,7 +20,8 @@ from kvstore.client import (
     run_in_process,
     strategies,
 )
-from kvstore.client.channel import Target, WrongServer
+from kvstore.client.channel import Target
+from kvstore.client.errors import WrongServer
 from kvstore.client.pacing import constant_rate
 from kvstore.client.workload import Workload, crud, reads
 from kvstore.course import live
@@ -91,7 +93,7 @@ def test_two_make_one_run(server):
 
 @pytest.mark.slow
 def test_they_begin_together_and_ask_for_keys_of_their_own(server):
-    """Every one preloads its keys before anyone's clock begins; nobody finds a key taken."""
+    """Each generator preloads its keys before the clock starts, and no key exists already."""
     run = live.run_apart(
         strategies.tasks, server, reads(keys=9, value_bytes_mean=16), processes=2,
         in_flight=6, duration_s=0.5,
@@ -121,7 +123,7 @@ def test_a_generator_that_is_killed_ends_the_run_and_is_named(server):
     assert "lost" == lost["outcome"]
     assert 0 < lost["recorded"] <= lost["issued"]
     assert run.issued == there["recorded"] + lost["recorded"]
-    assert 2 == len(set(run.records["connection"])), "those of both are told apart"
+    assert 2 == len(set(run.records["connection"])), "one number for each generator"
     assert sum(run.server["operations"].values()) >= run.issued
     assert f"{run.records['operations'].sum():,} are recorded" in str(failed.value)
     assert f"it had sent {lost['issued']:,} calls" in str(failed.value)
@@ -148,7 +150,7 @@ def test_a_server_that_is_killed_ends_every_generator():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("processes", [1, 2])
+@for_each("processes", [1, 2])
 def test_ctrl_c_ends_all_with_every_call_accounted_for(processes, server):
     with pytest.raises(RunInterrupted) as interrupted:
         run_in_process(
@@ -214,7 +216,7 @@ def test_an_error_of_who_looks_on_leaves_nothing_behind(server):
 
 
 @pytest.mark.slow
-def test_a_setting_that_only_a_generator_can_check_is_told_as_if_there_were_one(server):
+def test_a_setting_that_only_a_generator_can_check_has_the_same_error_as_with_one(server):
     with pytest.raises(ValueError, match="4 streams need at least as many requests in flight"):
         run_in_process(
             strategies.pipelined, server, SMALL, processes=2, in_flight=5, calls=10, streams=4
@@ -231,8 +233,10 @@ def test_another_server_is_not_taken_for_ours(server):
 
 
 def test_every_client_may_grow_to_the_ceiling(monkeypatch):
-    monkeypatch.setattr("kvstore.client.process.available_memory_bytes", lambda: 900e6)
-    monkeypatch.delattr("kvstore.client.process.child")
+    monkeypatch.setattr(
+        "kvstore.client.fleet.local_processes.available_memory_bytes", lambda: 900e6
+    )
+    monkeypatch.delattr("kvstore.client.fleet.local_processes.child", raising=False)
 
     with pytest.raises(MemoryError, match=r"in each of 2 clients .* 300e6 or less"):
         run_in_process(
@@ -242,11 +246,11 @@ def test_every_client_may_grow_to_the_ceiling(monkeypatch):
 
 
 def test_a_run_made_from_here_is_made_by_one_process():
-    with pytest.raises(ValueError, match="run_in_process knows several processes"):
+    with pytest.raises(ValueError, match="run_in_process has `processes`"):
         load.run(strategies.bounded, "127.0.0.1:1", SMALL, calls=9, processes=2)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("says", "settings"),
     [
         ("2 processes share in_flight, so it must be 2 or more, got 1", {"processes": 2}),
@@ -260,7 +264,7 @@ def test_a_run_made_from_here_is_made_by_one_process():
     ],
 )
 def test_what_cannot_be_shared_out_starts_no_process(says, settings, monkeypatch):
-    monkeypatch.delattr("kvstore.client.process.child")
+    monkeypatch.delattr("kvstore.client.fleet.local_processes.child", raising=False)
 
     with pytest.raises(ValueError, match=says):
         run_in_process(strategies.bounded, "127.0.0.1:1", SMALL, **{"calls": 9, **settings})

@@ -4,9 +4,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import pytest
+from tables import for_each
 
 from kvstore.client import load, strategies, workload
-from kvstore.measure import audit
 from kvstore.v1 import kvstore_pb2_grpc
 
 SENT = {"tenant": "blue", "trace-id": "7"}
@@ -37,31 +37,16 @@ def spied():
     server.stop(None).wait()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "strategy",
     [strategies.blocking, strategies.bounded, strategies.tasks],
-    ids=lambda s: s.__name__,
 )
 def test_every_verb_sends_it(strategy, spied):
     spy, address = spied
+    spy.seen.clear()
     run = load.run(strategy, address, workload.crud(), in_flight=2, calls=3, metadata=SENT)
-    told = [dict(metadata) for method, metadata in spy.seen if "KeyValue" in method]
+    report = [dict(metadata) for method, metadata in spy.seen if "KeyValue" in method]
 
     assert {"UNIMPLEMENTED": 3} == run.outcomes()
-    assert [SENT] * 3 == [{name: each.get(name) for name in SENT} for each in told]
+    assert [SENT] * 3 == [{name: each.get(name) for name in SENT} for each in report]
     assert SENT == run.settings["metadata"]
-
-
-def test_a_pause_between_turns_is_seconds_and_kept(quick_server):
-    run = load.run(
-        strategies.turns, quick_server, workload.crud(), in_flight=4, calls=8, pause_s=0.05
-    )
-    sent_s, done_s = (sorted(run.records[name]) for name in ("sent_s", "done_s"))
-
-    assert audit(run).holds
-    assert sent_s[4] - done_s[3] >= 0.05
-
-
-def test_seconds_below_nothing_are_refused(quick_server):
-    with pytest.raises(ValueError, match="pause_s must be 0 or more seconds, got -1"):
-        load.run(strategies.turns, quick_server, workload.crud(), calls=1, pause_s=-1)

@@ -6,15 +6,13 @@ import time
 from itertools import islice, pairwise, takewhile
 
 import pytest
+from tables import for_each
 
 from kvstore.client import pacing
 
 ENDLESS = {
     "constant_rate": lambda: pacing.constant_rate(100),
     "poisson": lambda: pacing.poisson(100, seed=3),
-    "bursts": lambda: pacing.bursts(7, every_s=0.1),
-    "steps": lambda: pacing.steps([(10, 1), (0, 1), (30, math.inf)]),
-    "ramp": lambda: pacing.ramp(0, 100, steps=10, over_s=2),
 }
 
 
@@ -25,9 +23,9 @@ def until(end_s: float, due_times) -> list[float]:
 # ---- what holds for all --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("pace", ENDLESS)
+@for_each("pace", ENDLESS)
 def test_no_pace_looks_at_a_clock(pace, monkeypatch):
-    """Else a sender that is late would be told to be later still."""
+    """Else the lateness of a sender would add up."""
 
     def looked() -> float:
         raise AssertionError("a pace looked at the clock")
@@ -38,7 +36,7 @@ def test_no_pace_looks_at_a_clock(pace, monkeypatch):
     assert 1_000 == len(list(islice(ENDLESS[pace](), 1_000)))
 
 
-@pytest.mark.parametrize("pace", ENDLESS)
+@for_each("pace", ENDLESS)
 def test_no_call_is_due_before_the_one_before_it(pace):
     due_s = list(islice(ENDLESS[pace](), 1_000))
 
@@ -49,7 +47,7 @@ def test_no_call_is_due_before_the_one_before_it(pace):
 # ---- constant rate -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("due_s", "per_s"),
     [
         ([0.0, 0.1, 0.2, 0.3], 10),
@@ -67,8 +65,8 @@ def test_lateness_does_not_add_up():
     assert 1000.0 == next(islice(pacing.constant_rate(10), 10_000, None))
 
 
-@pytest.mark.parametrize("per_s", [0, -1, math.nan])
-@pytest.mark.parametrize("pace", [pacing.constant_rate, pacing.poisson])
+@for_each("per_s", [0, -1, math.nan])
+@for_each("pace", [pacing.constant_rate, pacing.poisson])
 def test_a_rate_of_nothing_is_refused_at_once(pace, per_s):
     """Not at the first call, which may come in another thread."""
     with pytest.raises(ValueError, match="per_s must be above 0 calls per second, got"):
@@ -85,7 +83,7 @@ def test_a_seed_draws_the_same_due_times_again():
     assert first != other
 
 
-@pytest.mark.parametrize("seed", range(3))
+@for_each("seed", range(3))
 def test_gaps_are_exponential(seed):
     """Mean 1/r, deviation 1/r, half of them below ln 2 / r: within 3 % over 20,000 gaps."""
     due_s = list(islice(pacing.poisson(200, seed=seed), 20_001))
@@ -96,7 +94,7 @@ def test_gaps_are_exponential(seed):
     assert math.log(2) / 200 == pytest.approx(statistics.median(gaps_s), rel=0.03)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@for_each("seed", range(3))
 def test_calls_in_a_second_vary_as_much_as_their_mean(seed):
     """What makes it Poisson: the variance of the count is the mean, 20; evenly spaced has 0."""
     counts = [0] * 4_000
@@ -114,78 +112,7 @@ def test_a_gap_says_nothing_about_the_next():
     assert 0 == pytest.approx(statistics.correlation(gaps_s[:-1], gaps_s[1:]), abs=0.03)
 
 
-# ---- bursts --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("due_s", "calls", "every_s"),
-    [
-        ([0.0, 0.0, 0.0, 0.2, 0.2, 0.2, 0.4], 3, 0.2),
-        ([0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0], 1, 0.5),
-    ],
-)
-def test_a_burst_is_due_all_at_once(due_s, calls, every_s):
-    assert due_s == pytest.approx(list(islice(pacing.bursts(calls, every_s=every_s), 7)))
-
-
-@pytest.mark.parametrize(
-    ("named", "calls", "every_s"),
-    [
-        ("calls must be 1 or more in each burst, got 0", 0, 0.2),
-        ("every_s must be above 0 seconds, got 0", 3, 0),
-        ("every_s must be above 0 seconds, got nan", 3, math.nan),
-    ],
-)
-def test_bursts_that_make_no_sense_are_refused_at_once(named, calls, every_s):
-    with pytest.raises(ValueError, match=named):
-        pacing.bursts(calls, every_s=every_s)
-
-
-# ---- steps and ramps -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("due_s", "levels"),
-    [
-        ([0.0, 0.5, 1.0, 1.25, 1.5, 1.75], [(2, 1), (4, 1)]),
-        ([0.0, 0.5, 3.0, 3.5], [(2, 1), (0, 2), (2, 1)]),  # a pause
-        ([1.0, 1.5], [(0, 1), (2, 1)]),
-        ([0.0, 2.0, 3.5], [(0.5, 3), (1, 1)]),  # half a call is carried over
-        ([0.0, 0.1, 0.2], [(10, 0.1 + 0.2)]),  # which is more than 0.3 to a computer
-        ([], [(0, math.inf)]),
-        ([], []),
-    ],
-)
-def test_each_rate_is_held_for_its_time(due_s, levels):
-    assert due_s == pytest.approx(list(pacing.steps(levels)))
-
-
-def test_the_last_rate_may_last_for_ever():
-    assert 1_000 == len(until(101, pacing.steps([(0, 1), (10, math.inf)])))
-
-
-@pytest.mark.parametrize(
-    ("due_s", "settings"),
-    [
-        # heights 1 and 2 for one second each, then 2 held
-        ([0.0, 1.0, 1.5, 2.0, 2.5], {"first_per_s": 0, "last_per_s": 2, "steps": 2, "over_s": 2}),
-        # downhill: 2, then 1 and held
-        ([0.0, 0.5, 1.0, 2.0, 3.0], {"first_per_s": 3, "last_per_s": 1, "steps": 2, "over_s": 2}),
-        # one step is there at once
-        ([0.0, 0.25, 0.5, 0.75, 1.0], {"first_per_s": 0, "last_per_s": 4, "steps": 1, "over_s": 1}),
-    ],
-)  # fmt: skip
-def test_a_ramp_climbs_in_steps_and_holds(due_s, settings):
-    assert due_s == pytest.approx(list(islice(pacing.ramp(**settings), 5)))
-
-
-def test_a_ramp_of_many_short_steps_sends_what_its_area_says():
-    """Heights 1 to 250 for 0.12 s each: 0.12 * 250 * 251 / 2 = 3,765; then 250 for 2 s."""
-    due_s = list(pacing.ramp(0, 250, steps=250, over_s=30, hold_s=2))
-
-    assert 3_765 + 500 == len(due_s)
-    assert 500 == sum(due >= 30 - 1e-6 for due in due_s)
-    assert due_s[-1] < 32
+# ---- callers that join ---------------------------------------------------------------------
 
 
 def test_250_users_join_in_250_steps_over_30_s():
@@ -195,7 +122,7 @@ def test_250_users_join_in_250_steps_over_30_s():
     assert [number * 0.12 for number in range(250)] == pytest.approx(joins_s)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("joins_s", "levels"),
     [
         ([0.0, 0.0, 1.0], [(2, 1), (3, 1)]),
@@ -214,23 +141,23 @@ def test_more_users_than_steps_join_several_at_once():
     assert [0, 0, 2, 2, 2, 4, 4, 6, 6, 6] == joins_s
 
 
-def test_nobody_is_sent_away():
+def test_users_cannot_leave():
     with pytest.raises(ValueError, match="users can only join"):
         pacing.joins([(3, 1), (2, 1)])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("named", "make"),
     [
-        ("a level must be 0 or more and finite, got -1", lambda: pacing.steps([(-1, 1)])),
-        ("a level must be 0 or more and finite, got inf", lambda: pacing.steps([(math.inf, 1)])),
-        ("a level must last 0 seconds or more, got -2", lambda: pacing.steps([(1, -2)])),
+        ("a level must be 0 or more and finite, got -1", lambda: pacing.joins([(-1, 1)])),
+        ("a level must be 0 or more and finite, got inf", lambda: pacing.joins([(math.inf, 1)])),
+        ("a level must last 0 seconds or more, got -2", lambda: pacing.joins([(1, -2)])),
         ("must last 0 seconds or more, got nan", lambda: pacing.joins([(1, math.nan)])),
-        ("steps must be 1 or more, got 0", lambda: pacing.ramp(0, 1, steps=0, over_s=1)),
-        ("over_s must be above 0 seconds, got 0", lambda: pacing.ramp(0, 1, steps=1, over_s=0)),
-        ("must be 0 or more and finite, got -5", lambda: pacing.ramp(-5, 1, steps=1, over_s=1)),
+        ("steps must be 1 or more, got 0", lambda: pacing.climb(0, 1, steps=0, over_s=1)),
+        ("over_s must be above 0 seconds, got 0", lambda: pacing.climb(0, 1, steps=1, over_s=0)),
+        ("must be 0 or more and finite, got -5", lambda: pacing.climb(-5, 1, steps=1, over_s=1)),
         ("must be 0 or more and finite, got nan",
-         lambda: pacing.ramp(0, math.nan, steps=1, over_s=1)),
+         lambda: pacing.climb(0, math.nan, steps=1, over_s=1)),
     ],
 )  # fmt: skip
 def test_steps_that_make_no_sense_are_refused_at_once(named, make):

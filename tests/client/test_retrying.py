@@ -1,4 +1,4 @@
-"""retrying.py: pauses by hand, and crowds on a real server of which nobody is lost."""
+"""retrying.py: pauses computed by hand, and many callers of a real server, without a lost call."""
 
 import math
 import os
@@ -7,11 +7,13 @@ import signal
 import threading
 
 import pytest
+from tables import for_each
 
 from kvstore.client import load, workload
-from kvstore.client.retrying import Backoff, Budget, Retrying, Tried
+from kvstore.client.errors import RunInterrupted
+from kvstore.client.retrying import Attempts, Backoff, Budget, Retrying
 from kvstore.measure import audit
-from kvstore.model import retries
+from kvstore.model import overload
 from kvstore.server import serving
 
 READS = workload.reads(seed=1, value_bytes_mean=64)
@@ -29,7 +31,7 @@ def test_without_jitter_pauses_double_up_to_the_longest():
     assert 0.1 == backoff.wait_s(10_000, RNG)  # 2 to this power is no number any more
 
 
-@pytest.mark.parametrize("failures", [1, 3, 9])
+@for_each("failures", [1, 3, 9])
 def test_full_jitter_uses_all_of_the_pause(failures):
     longest_s = Backoff(first_s=0.02, most_s=0.1, jitter=False).wait_s(failures, RNG)
     drawn = [Backoff(first_s=0.02, most_s=0.1).wait_s(failures, RNG) for _ in range(2_000)]
@@ -43,7 +45,7 @@ def test_no_pause_is_none_every_time():
     assert {0.0} == {Backoff(first_s=0).wait_s(n, RNG) for n in (1, 2, 50)}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("named", "wrong"),
     [
         ("first_s must be from 0 to most_s, got -1", {"first_s": -1}),
@@ -75,7 +77,7 @@ def test_answers_earn_tokens_up_to_the_most():
     assert budget.allows(False)
 
 
-@pytest.mark.parametrize("wrong", [(0, 0.1), (math.inf, 0.1), (5, -1)])
+@for_each("wrong", [(0, 0.1), (math.inf, 0.1), (5, -1)])
 def test_a_budget_that_makes_no_sense_is_refused(wrong):
     with pytest.raises(ValueError, match="tokens must be above 0 and finite"):
         Budget(*wrong)
@@ -102,7 +104,7 @@ def crowd(server, strategy, operations=12):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first_s", [0.005, 0.1])
+@for_each("first_s", [0.005, 0.1])
 def test_who_asks_often_enough_is_served_in_the_end(first_s, narrow):
     strategy = Retrying(Backoff(first_s=first_s, most_s=0.2))
     crowd(narrow, strategy)
@@ -131,18 +133,17 @@ def test_callers_in_step_ask_about_as_often_as_predicted(narrow):
     """In a wide band: on a busy machine they fall out of step."""
     run = crowd(narrow, Retrying(Backoff(first_s=0.12, most_s=0.12, jitter=False)))
 
-    assert 0.5 < run.issued / retries.in_lockstep(12, PLACES).value < 2.5
+    assert 0.5 < run.issued / overload.retries_in_lockstep(12, PLACES).value < 2.5
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
+@for_each(
     ("strategy", "most"),
     [
         (lambda: Retrying(Backoff(attempts=1)), 12),
         (lambda: Retrying(Backoff(first_s=0, most_s=0, attempts=3)), 36),
         (lambda: Retrying(Backoff(first_s=0.001), Budget(8, ratio=0.1)), 12 + 8),
     ],
-    ids=["never again", "three times", "a budget"],
 )
 def test_what_is_given_up_has_failed_by_name(strategy, most, narrow):
     chosen = strategy()
@@ -154,7 +155,7 @@ def test_what_is_given_up_has_failed_by_name(strategy, most, narrow):
 
 @pytest.mark.slow
 def test_an_interrupted_crowd_is_accounted_for():
-    """The place is taken for 20 s, so nobody else is ever served."""
+    """One call occupies the server for 20 s, so no other call is served."""
     strategy = Retrying(Backoff(first_s=0.01, most_s=0.05))
     interrupts = [
         threading.Timer(after_s, os.kill, (os.getpid(), signal.SIGINT)) for after_s in (0.01, 0.4)
@@ -168,7 +169,7 @@ def test_an_interrupted_crowd_is_accounted_for():
     settings = {"read_delay_s": 20, "write_delay_s": 0, "locking": "per_key"}
     with (
         serving(**settings, threads=1, max_concurrent_rpcs=1) as stuck,
-        pytest.raises(load.RunInterrupted) as ended,
+        pytest.raises(RunInterrupted) as ended,
     ):
         load.run(strategy, stuck, READS, in_flight=4, duration_s=30, on_sample=twice)
 
@@ -178,4 +179,4 @@ def test_an_interrupted_crowd_is_accounted_for():
 
 
 def test_an_operation_tells_its_own_story():
-    assert (2, "OK", 0.5) == Tried(2, "OK", 0.5)
+    assert (2, "OK", 0.5) == Attempts(2, "OK", 0.5)

@@ -1,12 +1,13 @@
 """schedule.py: when the asking ends, with a clock of our own."""
 
+import asyncio
 import itertools
 import math
 import threading
 import time
 from collections.abc import Iterator
 
-import pytest
+from tables import for_each
 
 from kvstore.client import pacing, workload
 from kvstore.client.schedule import LOOK_EVERY, Schedule
@@ -29,10 +30,36 @@ def test_in_a_closed_loop_nothing_is_ever_due():
     assert all(math.isnan(operation.due_s) for operation in schedule(calls=5))
 
 
-def test_an_open_loop_knows_its_due_times_without_waiting():
-    due = schedule(duration_s=0.5, due_times=pacing.constant_rate(10))
+@for_each("asynchronous", [False, True])
+def test_an_open_loop_hands_out_each_operation_when_it_is_due(asynchronous):
+    began_s = time.perf_counter()
+    due = schedule(
+        duration_s=0.5, due_times=iter([0.0, 0.02, 0.12]),
+        clock=lambda: time.perf_counter() - began_s,
+    )  # fmt: skip
 
-    assert [0.0, 0.1, 0.2, 0.3, 0.4] == [operation.due_s for operation in due]
+    async def awaited() -> list[tuple[float, float]]:
+        return [(operation.due_s, due._clock()) async for operation in due]
+
+    handed_out = (
+        asyncio.run(awaited()) if asynchronous
+        else [(operation.due_s, due._clock()) for operation in due]
+    )  # fmt: skip
+    assert [0.0, 0.02, 0.12] == [due_s for due_s, _ in handed_out]
+    assert all(due_s <= at_s for due_s, at_s in handed_out)
+
+
+@for_each("asynchronous", [False, True])
+def test_a_schedule_that_is_stopped_lets_its_waiting_caller_go(asynchronous):
+    due = schedule(due_times=iter([0.0, 1e6]), joins=[0.0, 1e6])
+
+    async def awaited() -> list[object]:
+        return [operation async for operation in due]
+
+    for _ in range(2):  # one waits for a due time, the other one to join
+        stopper = threading.Timer(0.1, due.stop)
+        stopper.start()
+        assert len(asyncio.run(awaited()) if asynchronous else list(due)) <= 2
 
 
 def test_an_open_loop_ends_by_due_time_not_by_the_clock():
@@ -46,7 +73,7 @@ def test_a_count_ends_the_schedule():
     assert 7 == len(list(schedule(calls=7)))
 
 
-@pytest.mark.parametrize(("handed_out", "calls", "duration_s"), [(3, 3, 1.0), (4, 9, 0.5)])
+@for_each(("handed_out", "calls", "duration_s"), [(3, 3, 1.0), (4, 9, 0.5)])
 def test_of_a_count_and_a_duration_the_first_to_come_ends_it(handed_out, calls, duration_s):
     clock = itertools.count(step=0.125)
 
@@ -56,7 +83,7 @@ def test_of_a_count_and_a_duration_the_first_to_come_ends_it(handed_out, calls, 
 
 
 def test_due_times_that_run_out_end_the_schedule():
-    assert 3 == len(list(schedule(due_times=iter([0.0, 0.5, 0.75]))))
+    assert 3 == len(list(schedule(due_times=iter([0.0, 0.5, 0.75]), clock=lambda: 1.0)))
 
 
 def test_a_schedule_that_was_stopped_hands_out_nothing_more():
@@ -99,9 +126,9 @@ def each_a_little_later(per_s: float) -> Iterator[float]:
         yield due_s
 
 
-@pytest.mark.parametrize("due_times", [None, each_a_little_later(1_000)], ids=["closed", "open"])
+@for_each("due_times", [None, each_a_little_later(1_000)])
 def test_threads_that_share_a_schedule_get_each_operation_once(due_times):
-    shared = schedule(calls=1_000, due_times=due_times, clock=lambda: time.sleep(0) or 0.0)
+    shared = schedule(calls=1_000, due_times=due_times, clock=lambda: time.sleep(0) or 9.0)
     taken: list[list] = [[] for _ in range(8)]
     failures: list[BaseException] = []
     together = threading.Barrier(8)

@@ -1,83 +1,71 @@
-"""strategies.py: every strategy through the same tests, against a client that behaves."""
+"""strategies.py: every strategy through the same tests; a copied one runs over gRPC's channels."""
 
+import asyncio
 import inspect
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+import grpc
 import pytest
-from fakes import FakeClient, Shared
+from fakes import FakeOperations, FakeStub
+from tables import for_each
 
 from kvstore.client import strategies
-from kvstore.client.strategies import STRATEGIES, blocking, futures, in_batches, pipelined
+from kvstore.client.adaptive import Adaptive
+from kvstore.client.messages import StreamRequest, batch_of, create
+from kvstore.client.retrying import Backoff, Retrying
+from kvstore.client.strategies import STRATEGIES, blocking, futures, supports, turns
+from kvstore.v1 import kvstore_pb2 as pb
+from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
-every_strategy = pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: s.__name__)
-every_limited_strategy = pytest.mark.parametrize(
-    "strategy", [s for s in STRATEGIES if s not in (blocking, futures)], ids=lambda s: s.__name__
-)
+adaptive, retrying = Adaptive(), Retrying(Backoff(attempts=1))
+every_strategy = for_each("strategy", [*STRATEGIES, adaptive, retrying])
+
+
+def is_asynchronous(strategy: Any) -> bool:
+    return any(map(inspect.iscoroutinefunction, (strategy, type(strategy).__call__)))
+
+
+def run(strategy: Any, stub: Any, operations: Any, in_flight: int, **options: Any) -> None:
+    """Run the strategy as a client does: on an event loop if it is an asynchronous one."""
+    if is_asynchronous(strategy):
+        asyncio.run(strategy(stub, operations, in_flight, **options))
+    else:
+        strategy(stub, operations, in_flight, **options)
 
 
 @pytest.fixture
-def fake_client() -> Iterator[FakeClient]:
-    with ThreadPoolExecutor(8) as pool:
-        yield FakeClient(pool)
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(64) as threads:
+        yield threads
 
 
 @every_strategy
-def test_every_strategy_answers_all_and_keeps_the_limit(strategy, fake_client):
-    """A strategy may be slow, but it may not lose a call or send one too many."""
-    strategy(fake_client, Shared(range(40)), 4)
+@for_each(("count", "in_flight"), [(0, 2), (3, 50), (40, 4)])
+def test_every_operation_is_sent_once_and_ended_within_the_limit(strategy, count, in_flight, pool):
+    """Some are refused: that ends a call, and neither the strategy nor the others."""
+    refused = () if supports(strategy).streams else (1, 7)
+    limits = {blocking: 1, adaptive: 1, futures: count}  # the adaptive one begins with 1
+    reached = min(count, limits.get(strategy, in_flight))
+    stub = FakeStub(pool, until_open=reached, refused=refused)
+    run(strategy, stub, FakeOperations(count, is_asynchronous(strategy)), in_flight)
 
-    assert list(range(40)) == sorted(fake_client.answered)
-    assert fake_client.most_open <= (40 if strategy is futures else 4)
-
-
-@every_limited_strategy
-def test_a_strategy_that_may_have_many_in_flight_does(strategy, fake_client):
-    strategy(fake_client, Shared(range(40)), 4)
-
-    assert 4 == fake_client.most_open
-
-
-def test_blocking_has_one_in_flight_whatever_it_is_told(fake_client):
-    blocking(fake_client, Shared(range(10)), 4)
-
-    assert 1 == fake_client.most_open
-
-
-def test_futures_wait_for_nothing(fake_client):
-    """It sends far faster than a millisecond each."""
-    futures(fake_client, Shared(range(200)))
-
-    assert fake_client.most_open > 8
+    assert list(range(count)) == sorted(stub.answered)
+    assert 0 == stub.open
+    if strategy is adaptive:
+        assert stub.most_open <= in_flight
+    else:
+        assert reached == stub.most_open
 
 
 @every_strategy
-def test_a_strategy_returns_when_all_is_answered(strategy, fake_client):
-    strategy(fake_client, Shared(range(10)), 2)
-
-    assert 0 == fake_client.open
-
-
-@every_strategy
-def test_with_nothing_to_send_a_strategy_returns(strategy, fake_client):
-    strategy(fake_client, Shared([]), 2)
-
-    assert [] == fake_client.answered
-
-
-@every_strategy
-def test_more_slots_than_calls_do_no_harm(strategy, fake_client):
-    strategy(fake_client, Shared(range(3)), 50)
-
-    assert [0, 1, 2] == sorted(fake_client.answered)
-
-
-@every_strategy
-def test_an_error_is_raised_where_the_strategy_was_called(strategy, fake_client):
+def test_an_error_is_raised_where_the_strategy_was_called(strategy, pool):
     """Not lost in a thread, nor waited for in vain by the others."""
-    fake_client.fail_at = 5
+    stub = FakeStub(pool, fail_at=5)
     with pytest.raises((ValueError, ExceptionGroup)) as raised:
-        strategy(fake_client, Shared(range(40)), 4)
+        run(strategy, stub, FakeOperations(40, is_asynchronous(strategy)), 4)
 
     error: BaseException = raised.value
     while isinstance(error, BaseExceptionGroup):
@@ -85,52 +73,82 @@ def test_an_error_is_raised_where_the_strategy_was_called(strategy, fake_client)
     assert "this one cannot be sent" == str(error)
 
 
-@pytest.mark.parametrize(
-    ("requests", "calls", "batch"),
-    [([8, 8, 4], 20, 8), ([1, 1, 1], 3, 1), ([3], 3, 8), ([5, 5], 10, 5)],
-)
-def test_a_batch_is_one_request_of_many_operations(requests, calls, batch, fake_client):
-    pipelined(fake_client, Shared(range(calls)), 1, batch=batch)
+def test_a_turn_begins_when_the_last_one_has_ended_and_its_pause_is_over(pool):
+    stub, began_s = FakeStub(pool), time.perf_counter()
+    turns(stub, FakeOperations(6, False), 2, pause_s=0.05)
 
-    assert requests == fake_client.requests
-    assert list(range(calls)) == fake_client.answered
+    assert time.perf_counter() - began_s >= 3 * 0.05
+    assert [{0, 1}, {2, 3}, {4, 5}] == [set(stub.answered[i : i + 2]) for i in (0, 2, 4)]
 
 
-@pytest.mark.parametrize("streams", [1, 2, 3, 4])
-def test_streams_share_the_requests_in_flight(streams, fake_client):
-    pipelined(fake_client, Shared(range(60)), 4, streams=streams)
+@for_each("strategy", STRATEGIES)
+def test_a_strategy_has_the_shape_that_it_declares_and_fits_into_a_lesson(strategy):
+    parameters = list(inspect.signature(strategy).parameters)
 
-    assert 4 == fake_client.most_open
-    assert 60 == len(fake_client.answered)
-
-
-def test_the_operations_of_a_batch_keep_their_order():
-    assert [[0, 1, 2], [3, 4, 5], [6]] == list(in_batches(Shared(range(7)), 3))
-
-
-@every_strategy
-def test_every_strategy_has_the_same_shape(strategy):
-    """So that any of them stands where another stood."""
-    parameters = inspect.signature(strategy).parameters
-
-    assert ["client", "schedule", "in_flight"] == list(parameters)[:3]
-    assert all(
-        parameter.kind is inspect.Parameter.KEYWORD_ONLY
-        for name, parameter in list(parameters.items())[3:]
-    )
-
-
-@every_strategy
-def test_a_strategy_is_short_enough_to_be_read_in_a_lesson(strategy):
+    assert ["stub", "operations", "in_flight", *supports(strategy).options] == parameters
     assert strategy.__doc__
     assert len(inspect.getsource(strategy).splitlines()) <= 25
 
 
-def test_no_public_function_is_missing_from_the_list():
+def test_no_strategy_is_missing_from_the_list():
     public = {
         function
         for name, function in inspect.getmembers(strategies, inspect.isfunction)
-        if function.__module__ == strategies.__name__ and function is not in_batches
+        if function.__module__ == strategies.__name__
+        and not name.startswith("_")  # Python 3.14 keeps __annotate__ there
+        and function is not supports
     }
 
     assert set(STRATEGIES) == public
+
+
+IMPORTS = """
+import asyncio, threading, time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from queue import SimpleQueue
+import grpc
+"""
+
+
+class Both(Iterator[Any]):
+    """Items for `for` and `async for`, as a schedule has them."""
+
+    def __init__(self, items: list[Any]) -> None:
+        self._items = iter(items)
+
+    def __next__(self) -> Any:
+        return next(self._items)
+
+    async def __aiter__(self) -> Any:
+        for item in self._items:
+            yield item
+
+
+@for_each("strategy", STRATEGIES)
+def test_a_copied_strategy_runs_over_a_plain_channel(strategy, quick_server, keys):
+    """What a lesson shows, pasted into an empty file."""
+    pasted: dict[str, Any] = {}
+    uses = inspect.getsource(blocking) if strategy is strategies.threads else ""
+    exec(IMPORTS + uses + inspect.getsource(strategy), pasted)
+    copied = pasted[strategy.__name__]
+    created = [create(next(keys), b"value") for _ in range(12)]
+    operations: list[Any] = list(created)
+    if supports(strategy).streams:
+        operations = [
+            StreamRequest(number, batch_of([each])) for number, each in enumerate(created, 1)
+        ]
+
+    async def on_a_loop() -> None:
+        async with grpc.aio.insecure_channel(quick_server.address) as channel:
+            await copied(KeyValueServiceStub(channel), Both(operations), 4)
+
+    with grpc.insecure_channel(quick_server.address) as channel:
+        stub = KeyValueServiceStub(channel)
+        if inspect.iscoroutinefunction(copied):
+            asyncio.run(on_a_loop())
+        else:
+            copied(stub, Both(operations), 4)
+        values = {stub.Retrieve(pb.RetrieveRequest(key=each.key)).value for each in created}
+
+    assert {b"value"} == values

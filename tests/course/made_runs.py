@@ -7,10 +7,9 @@ import math
 import numpy as np
 import pandas as pd
 
-from kvstore.codes import KINDS, STATUSES
 from kvstore.measure import Run, Sample
 from kvstore.measure.recorder import Recorder
-from kvstore.stations import UNKNOWN_STATIONS, StationTimes
+from kvstore.protocol import KINDS, STATUSES, UNKNOWN_STATIONS, StationTimes
 
 
 def run_of(
@@ -86,6 +85,23 @@ def staircase(count=20, *, in_flight=1, strategy="blocking", stations=False):
         for at_s in np.linspace(0.0, max(free_at_s), 12)
     ]
     return run_of(calls, strategy=strategy, in_flight=in_flight, samples=samples)
+
+
+def closed_loop(in_flight, per_s, rounds=4, *, operations=1):
+    """`in_flight` callers that send one message of reads after the other, `per_s` reads a second.
+
+    Each message holds as many `operations`, and all of them are answered OK.
+    """
+    residence_s = in_flight * operations / per_s
+    calls = [
+        (round_ * residence_s, (round_ + 1) * residence_s, "retrieve")
+        for round_ in range(rounds)
+        for _ in range(in_flight)
+    ]
+    run = run_of(calls, strategy="bounded", in_flight=in_flight)
+    records = run.records.copy()
+    records["operations"] = records["ok_operations"] = operations
+    return dataclasses.replace(run, records=records)
 
 
 def climbed(users=8, *, over_s=1.0, hold_s=0.5, wait_s=0.05):

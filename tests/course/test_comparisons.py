@@ -1,3 +1,5 @@
+"""comparisons.py: ratios, bands, and whether a lesson's main comparison agrees."""
+
 import dataclasses
 import math
 from datetime import UTC, datetime, timedelta
@@ -7,6 +9,7 @@ import pytest
 from made_runs import staircase
 
 from kvstore.course import claims, compare, comparisons, predict, progress
+from kvstore.course.comparisons import Agreement
 from kvstore.course.units import UnitError
 from kvstore.model import Prediction
 
@@ -26,21 +29,21 @@ from kvstore.model import Prediction
     ],
 )
 def test_the_scale_is_of_ratios_and_the_same_both_ways(page, guess, measured, words):
-    predict("01.mix", guess)
+    predict("01.made_up", guess)
 
-    assert words in compare("01.mix", measured).verdict
+    assert words in compare("01.made_up", measured).verdict
 
 
 def test_the_error_is_the_logarithm_of_the_ratio(page):
-    predict("01.mix", 1000)
+    predict("01.made_up", 1000)
 
-    assert math.isclose(1.0, compare("01.mix", 100).log_error)
-    assert math.isclose(1.0, progress.ask("01.mix").log_error)
+    assert math.isclose(1.0, compare("01.made_up", 100).log_error)
+    assert math.isclose(1.0, progress.ask("01.made_up").log_error)
 
 
 def test_yours_the_models_and_measured_stand_side_by_side(page):
-    predict("01.mix", 20)
-    compare("01.mix", 25.0, Prediction(24.0, "calls/s", "1 / <W>", "disk"))
+    predict("01.made_up", 20)
+    compare("01.made_up", 25.0, Prediction(24.0, "calls/s", "1 / <W>", "disk"))
 
     plain, html = page[-1]["text/plain"], page[-1]["text/html"]
     assert [[line.split()[-3], line.split()[-1]] for line in plain.splitlines()[2:4]] == [
@@ -54,7 +57,7 @@ def test_yours_the_models_and_measured_stand_side_by_side(page):
 
 
 def test_without_a_prediction_the_comparison_is_shown_and_marked(page):
-    comparison = compare("01.mix", 25.0, 24.0)
+    comparison = compare("01.made_up", 25.0, 24.0)
 
     assert comparison.verdict == "not predicted"
     assert "not predicted" in page[-1]["text/html"]
@@ -64,55 +67,55 @@ def test_without_a_prediction_the_comparison_is_shown_and_marked(page):
 def test_a_run_stands_for_its_throughput(page):
     run = staircase()
 
-    assert run.throughput_per_s == compare("01.mix", run).measured
+    assert run.throughput_per_s == compare("01.made_up", run).measured
 
 
 @pytest.mark.parametrize("measured", [0.0, math.nan])
 def test_a_run_that_measured_nothing_is_not_scored(page, measured):
-    predict("01.mix", 20)
+    predict("01.made_up", 20)
 
-    assert "not scored" in compare("01.mix", measured).verdict
+    assert "not scored" in compare("01.made_up", measured).verdict
 
 
 @pytest.mark.parametrize("fraction", ["", ".000000"])
 def test_a_number_committed_after_the_run_began_does_not_count(page, fraction):
-    predict("01.mix", 20)
+    predict("01.made_up", 20)
     began = datetime.now(UTC) - timedelta(seconds=10)
     run = dataclasses.replace(staircase(), started_at=f"{began:%Y-%m-%dT%H:%M:%S}{fraction}+00:00")
-    comparison = compare("01.mix", run.mean_residence_s, run=run)
+    comparison = compare("01.made_up", run.mean_residence_s, run=run)
 
     assert not comparison.predicted
     assert "after the run began" in comparison.verdict
 
 
 def test_a_number_committed_in_the_second_the_run_began_counts(page):
-    predict("01.mix", 20)
+    predict("01.made_up", 20)
     began = datetime.now(UTC)
     run = dataclasses.replace(staircase(), started_at=f"{began:%Y-%m-%dT%H:%M:%S}+00:00")
 
-    assert compare("01.mix", run).predicted
+    assert compare("01.made_up", run).predicted
 
 
 def test_what_is_no_number_is_named(page):
     with pytest.raises(TypeError, match="measured must be a number or a run, got list"):
-        compare("01.mix", [1])
+        compare("01.made_up", [1])
 
 
 def test_numbers_of_numpy_can_be_read_by_programs(page):
-    compare("01.mix", np.float64(25.0), np.float64(24.0))
+    compare("01.made_up", np.float64(25.0), np.float64(24.0))
 
     assert float is type(page[-1][comparisons.MIME_TYPE]["measured"])
 
 
 def test_without_a_prediction_the_result_is_in_the_unit_of_the_question(page):
-    predict("00.price", None, unit="µs/call")
+    predict("00.made_up", None, unit="µs/call")
 
-    assert compare("00.price", 501.0).unit == "µs/call"
+    assert compare("00.made_up", 501.0).unit == "µs/call"
 
 
 def test_a_main_comparison_tells_programs_its_band_and_why(page):
     shown = claims.claim("the timer is late by a tenth", True)
-    compare("01.mix", 25.0, 24.0, main=True, why=shown)
+    compare("01.made_up", 25.0, 24.0, main=True, why=shown)
     compare("06.knee", 25.0, 24.0, main=True, binds="cpu")
     compare("01.other", 25.0, 24.0)
 
@@ -124,14 +127,14 @@ def test_a_main_comparison_tells_programs_its_band_and_why(page):
 
 
 def test_a_claim_that_does_not_hold_explains_nothing(page):
-    comparison = compare("01.mix", 25.0, 24.0, main=True, why=claims.claim("pigs fly", False))
+    comparison = compare("01.made_up", 25.0, 24.0, main=True, why=claims.claim("pigs fly", False))
 
     assert comparison.why == ""
 
 
 def test_a_main_comparison_needs_a_model(page):
-    with pytest.raises(ValueError, match=r"01\.mix: a main comparison needs the model"):
-        compare("01.mix", 25.0, main=True)
+    with pytest.raises(ValueError, match=r"01\.made_up: a main comparison needs the model"):
+        compare("01.made_up", 25.0, main=True)
 
 
 @pytest.mark.parametrize(
@@ -144,19 +147,19 @@ def test_a_main_comparison_needs_a_model(page):
     ],
 )
 def test_the_model_is_brought_to_the_unit_of_the_question(page, asked, model, shown):
-    predict("01.mix", None, unit=asked)
+    predict("01.made_up", None, unit=asked)
 
-    comparison = compare("01.mix", 25.0, model)
+    comparison = compare("01.made_up", 25.0, model)
 
     assert (asked, pytest.approx(shown)) == (comparison.unit, comparison.model)
 
 
 def test_a_model_of_another_quantity_is_refused_and_nothing_is_closed(page):
-    predict("01.mix", 20)
+    predict("01.made_up", 20)
 
     with pytest.raises(UnitError, match="asks for calls/s, but the model's prediction is in s"):
-        compare("01.mix", 25.0, Prediction(0.024, "s", ""))
-    assert predict("01.mix", 21).status == "kept"
+        compare("01.made_up", 25.0, Prediction(0.024, "s", ""))
+    assert predict("01.made_up", 21).status == "kept"
 
 
 def test_a_run_is_no_time(page):
@@ -171,8 +174,78 @@ def test_calls_of_many_operations_are_no_operations(page):
     predict("05.window", None)
     predict("05.peak", None, unit="operations/s")
 
-    with pytest.raises(UnitError, match="a call of this run carried 8 operations"):
+    with pytest.raises(UnitError, match="a call of this run has 8 operations"):
         compare("05.window", batches)
     with pytest.raises(UnitError, match="the model's prediction is in calls/s"):
         compare("05.peak", batches, Prediction(10.0, "calls/s", ""))
     assert compare("05.peak", batches).measured == batches.throughput_per_s
+
+
+def made(measured, *, band=0.10, why="", predicted=100.0, lesson="03_bounded"):
+    return Agreement(lesson, "03.rate", "calls/s", predicted, measured, band, why)
+
+
+@pytest.mark.parametrize(
+    ("measured", "band", "within"),
+    [
+        (100, 0.10, True),
+        (110, 0.10, True),
+        (111, 0.10, False),
+        (90, 0.10, True),
+        (89, 0.10, False),
+        (89, 0.20, True),
+        (81, 0.20, True),
+        (121, 0.20, False),
+        (0, 0.20, False),
+        (None, 0.20, False),
+    ],
+)
+def test_the_band_is_about_measured_over_predicted(measured, band, within):
+    assert made(measured, band=band).within is within
+
+
+def test_nothing_measured_is_no_ratio():
+    assert math.isnan(made(None).ratio)
+    assert made(None).verdict == "outside"
+
+
+def test_it_is_read_from_what_a_comparison_published(page):
+    compare("03.rate", 90.0, 100.0, main=True, binds="cpu")
+    read = Agreement.of("03_bounded", page[-1][comparisons.MIME_TYPE])
+
+    assert read == made(90.0, band=0.20)
+
+
+def test_the_table_has_a_line_for_each_with_its_verdict():
+    several = [made(95.0), made(80.0), made(80.0, why="timers are late")]
+    lines = comparisons.table(several, ["03_bounded"], full=True).splitlines()
+
+    assert [" ".join(line.split()[3:]) for line in lines[1:4]] == [
+        "100 95 0.950 ±10% within",
+        "100 80 0.800 ±10% outside",
+        "100 80 0.800 ±10% outside: the lesson shows why",
+    ]
+
+
+def test_a_full_run_says_how_many_are_neither_within_nor_explained():
+    several = [made(95.0), made(80.0), made(80.0, why="timers are late")]
+    said = comparisons.table(several, ["03_bounded"], full=True)
+
+    assert "03.rate: outside 10%, because timers are late" in said
+    assert said.endswith("OUTSIDE ITS BAND AND NOT EXPLAINED: 1 of 3")
+    assert "all 1 main comparisons" in comparisons.table(several[:1], ["03_bounded"], full=True)
+
+
+def test_a_short_run_is_not_held_to_the_band():
+    said = comparisons.table([made(80.0)], ["03_bounded"], full=False)
+
+    assert "meant for --full" in said
+    assert "NOT EXPLAINED" not in said
+
+
+def test_a_lesson_without_a_main_comparison_is_named():
+    said = comparisons.table([made(95.0)], ["03_bounded", "09_new"], full=True)
+
+    assert "09_new: no main comparison" in said
+    assert "03_bounded: no main" not in said
+    assert "09_new" in comparisons.table([], ["09_new"], full=False)

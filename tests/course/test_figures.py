@@ -1,4 +1,4 @@
-"""Pictures are looked at by people; here stands what a machine can say of them."""
+"""The geometry of every figure: labels, units, sizes, legends, and the table of the same name."""
 
 import inspect
 import itertools
@@ -6,18 +6,23 @@ import math
 import re
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from made_runs import climbed, paced, run_of, staircase
+from failures import failures
+from made_runs import climbed, closed_loop, paced, run_of, staircase
 from matplotlib.colors import to_hex
+from matplotlib.legend import Legend
 from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 
-from kvstore.course import design, figures, tables
-from kvstore.course.figures import style
-from kvstore.course.stories.fan_out import Asked
+from kvstore.course import capstone, views
+from kvstore.course.experiments import batch_ladder, plots, rpc_pipeline
+from kvstore.course.experiments.several_servers import FanOut
+from kvstore.course.views import style
 from kvstore.measure import Run
-from kvstore.model import Prediction, Station, commits, scale_out, simulate, usl
-from kvstore.stations import StationTimes
+from kvstore.model import Prediction, Station, group_commit, key_skew, simulate, usl
+from kvstore.protocol import StationTimes
 
 pytestmark = [pytest.mark.usefixtures("no_windows"), pytest.mark.slow]
 
@@ -66,11 +71,11 @@ ARGUMENTS |= {
 }
 BY_SERVERS = {"even": {1: ONE, 2: MANY}, "a hot key": {2: ONE}}
 PER_SERVER = {"even": lambda servers: 25.0 * servers, "a hot key": lambda _: PREDICTED}
-PLAYED_ON = scale_out.closed_loop(4, [0.75, 0.25], 0.040, calls=200)
-ASKED = Asked(np.array([[0.01, 0.02], [0.01, math.inf], [0.03, 0.01]]))
+PLAYED_ON = key_skew.closed_loop(4, [0.75, 0.25], 0.040, calls=200)
+FANNED_OUT = FanOut(np.array([[0.01, 0.02], [0.01, math.inf], [0.03, 0.01]]))
 ARGUMENTS |= {
     "simulated_over_time": ((PLAYED_ON, PREDICTED), {}),
-    "slow_by_servers": ((ASKED, 0.02, lambda servers: 0.2 * servers), {}),
+    "slow_by_servers": ((FANNED_OUT, 0.02, lambda servers: 0.2 * servers), {}),
     "throughput_by_servers": ((BY_SERVERS, PER_SERVER, {"even": {4: PLAYED_ON}}), {}),
 }
 ARGUMENTS |= {
@@ -78,72 +83,233 @@ ARGUMENTS |= {
         "1 of 3": lambda share: 0.01 + 0.03 * share, "3 of 3": lambda share: 0.02 + 0.5 * share,
     }), {}),
     "throughput_by_commit": (({"one by one": {1: ONE}, "in groups": {20: MANY, 1: ONE}}, {
-        "one by one": lambda n: commits.one_by_one(n, fsync_s=0.03),
-        "in groups": lambda n: commits.in_groups(n, fsync_s=0.03),
+        "one by one": lambda n: group_commit.one_by_one(n, fsync_s=0.03),
+        "in groups": lambda n: group_commit.in_groups(n, fsync_s=0.03),
     }), {}),
 }  # fmt: skip
-SHOP = design.case("lock")
-OFFERED = {name: design.forecast(SHOP, each) for name, each in (
-    ("as it is", SHOP.start), ("cheapest", design.reference(SHOP).design)
+SHOP = capstone.case("lock")
+OFFERED = {name: capstone.forecast(SHOP, each) for name, each in (
+    ("as it is", SHOP.start), ("cheapest", capstone.reference(SHOP).design)
 )}  # fmt: skip
-PLAN = design.Plan("pool", 60.0, SHOP.start, 60.0)
+PLAN = capstone.Plan("pool", 60.0, SHOP.start, 60.0)
 ARGUMENTS |= {
     "promises": ((OFFERED, 300.0), {}),
-    "score": (({"one": design.scored(SHOP, PLAN, ONE, MANY)},), {}),
+    "score": (({"one": capstone.score_plan(SHOP, PLAN, ONE, MANY)},), {}),
 }
-NAMES = sorted(figures.__all__)
+NAMES = sorted(name.removeprefix("plot_") for name in views.__all__ if name.startswith("plot_"))
 
 
 def drawn(name, **more):
     arguments, named = ARGUMENTS[name]
-    return getattr(figures, name)(*arguments, **named, **more)
+    return getattr(views, f"plot_{name}")(*arguments, **named, **more)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_both_axes_name_what_they_show_and_numbers_their_unit(name):
-    ax = drawn(name)
-
+def both_axes_name_what_they_show_with_units(ax):
     labels = [ax.get_xlabel(), ax.get_ylabel()]
     assert all(labels)
-    assert any(re.search(r"\(.+\)", label) for label in labels)
-    assert all(re.search(r"\(.+\)", label) or label in ("run", "step") for label in labels)
+    assert any(re.search(r"\(.+\)", label) for label in labels), labels
+    plain = [label for label in labels if not re.search(r"\(.+\)", label)]
+    assert set(plain) <= {"run", "step"}, plain
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_text_can_be_read_from_the_back_row(name):
-    ax = drawn(name)
+def every_text_is_large(ax):
     ax.figure.canvas.draw()
-
     texts = [text for text in ax.figure.findobj(Text) if text.get_text() and text.get_visible()]
     assert texts
-    assert min(text.get_fontsize() for text in texts) >= style.TEXT_PT
+    small = [text.get_text() for text in texts if text.get_fontsize() < style.TEXT_PT]
+    assert not small, small
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_figure_draws_where_it_is_told_and_changes_no_setting(name):
-    import matplotlib.pyplot as plt
-
+def draws_where_it_must_and_changes_no_setting(name):
     before = dict(mpl.rcParams)
     ax = plt.subplots()[1]
-
     assert ax is drawn(name, ax=ax)
     assert before == dict(mpl.rcParams)
     assert [ax.figure.number] == plt.get_fignums()
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_each_figure_has_a_table_of_the_same_name_and_arguments(name):
-    figure = inspect.signature(getattr(figures, name)).parameters
-    table = inspect.signature(getattr(tables, name)).parameters
+def has_a_table_of_the_same_name_and_arguments(name):
+    figure = inspect.signature(getattr(views, f"plot_{name}")).parameters
+    table = inspect.signature(getattr(views, f"{name}_table")).parameters
     arguments, named = ARGUMENTS[name]
-
     drawing = ("ax", "prediction") if name == "in_flight_over_time" else ("ax",)
     assert [p for p in figure if p not in drawing] == list(table)
-    assert len(getattr(tables, name)(*arguments, **named))
+    assert len(getattr(views, f"{name}_table")(*arguments, **named))
+
+
+def no_legend_covers_a_text_or_a_dot(ax):
+    covered = under_the_legends(ax.figure)
+    assert not covered, covered
+
+
+def closed_after(check):
+    """Return the check with every figure closed when it ends."""
+
+    def run(case):
+        try:
+            check(case)
+        finally:
+            plt.close("all")
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "check",
+    [both_axes_name_what_they_show_with_units, every_text_is_large,
+     no_legend_covers_a_text_or_a_dot],
+    ids=lambda check: check.__name__,
+)  # fmt: skip
+def test_the_geometry_of_every_figure(check):
+    assert {} == failures(closed_after(lambda name: check(drawn(name))), NAMES)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [draws_where_it_must_and_changes_no_setting, has_a_table_of_the_same_name_and_arguments],
+    ids=lambda check: check.__name__,
+)
+def test_the_interface_of_every_figure(check):
+    assert {} == failures(closed_after(check), NAMES)
+
+
+def lock_and_programs():
+    """Lesson 03: on one pair of axes a server with one lock, and one without, up to 100 calls."""
+    flights = [1, 2, 5, 10, 20, 50, 100]
+    lock = [Station("lock", 0.040)]
+    parts = [
+        Station("disk", 0.040, math.inf),
+        Station("round trip", 0.0005, math.inf),
+        Station("client and server", 1 / 2_500),
+    ]
+    spread = [closed_loop(n, min(24.0 * n, 2_100.0)) for n in flights]
+    ax = views.plot_throughput_by_in_flight([closed_loop(n, 24.5) for n in flights], lock)
+    return views.plot_throughput_by_in_flight(spread, parts, ax=ax)
+
+
+def two_pools():
+    """Lesson 04: two sizes of a thread pool, of which each has its N*."""
+    ax = None
+    for threads in (4, 32):
+        runs = [closed_loop(n, 24.0 * min(n, threads)) for n in (1, 4, 16, 64)]
+        ax = views.plot_throughput_by_in_flight(
+            runs, [Station("thread pool", 0.040, threads)], ax=ax
+        )
+    return ax
+
+
+def backlog():
+    """Lesson 02: the notebook adds the predicted line to a finished figure."""
+    ax = views.plot_in_flight_over_time(MANY)
+    ax.plot([0, 0.3, 0.6], [0, 20, 0], label="predicted: λ - X, then -X")
+    style.key_above(ax)
+    return ax
+
+
+def windows_with_a_delay():
+    """Lesson 05: N* far beyond most of the windows that were measured."""
+    way = rpc_pipeline.stations(rpc_pipeline.Parts(0.0004, 0.00009, 0.00011), 0.0105)
+    runs = [closed_loop(n, min(90.0 * n, 5_000.0)) for n in (1, 2, 4, 8, 16, 32, 64, 128, 256)]
+    return views.plot_throughput_by_in_flight(runs, way)
+
+
+def past_the_peak():
+    """Lesson 06: beyond the knee throughput falls, and four names stand in the legend."""
+    flights = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
+    rates = [900, 1_700, 3_000, 4_300, 4_800, 4_700, 4_300, 3_600, 2_700, 1_900]
+    parts = [Station("round trip", 0.0009, math.inf), Station("server processor", 0.0002)]
+    runs = [closed_loop(n, x) for n, x in zip(flights, rates, strict=True)]
+    return views.plot_saturation(runs, parts, fit=usl.fit(flights, rates))
+
+
+def batches_side_by_side():
+    """Lesson 05: two figures in one, each with a legend of its own."""
+    cost = batch_ladder.Cost(0.0001, 2e-6)
+    sizes = (1, 4, 16, 64, 256, 1_024)
+    runs = {k: closed_loop(4, 0.9 * cost.throughput(k).value, operations=k) for k in sizes}
+    return plots.climbed(runs, cost)[0]
+
+
+def three_workloads():
+    """Lesson 09: nine names in the legend, of which few fit in a row."""
+    names = ("even keys", "Zipf 0.99", "one hot key in ten")
+    runs = {name: {n: closed_loop(8, 900.0 * n) for n in (1, 2, 4)} for name in names}
+    predicted = {name: lambda servers: 1_000.0 * servers for name in names}
+    return views.plot_throughput_by_servers(
+        runs, predicted, {name: {2: PLAYED_ON} for name in names}
+    )
+
+
+def many_named_predictions():
+    """Lesson 01: the names of predictions stand one above the other over the axes."""
+    return views.plot_throughput(ONE, {"slowest decides": 20.0, "mean of times": PREDICTED})
+
+
+LESSONS = (
+    lock_and_programs,
+    two_pools,
+    backlog,
+    windows_with_a_delay,
+    past_the_peak,
+    batches_side_by_side,
+    three_workloads,
+    many_named_predictions,
+)
+"""Figures as lessons draw them, with runs like those that are measured there."""
+
+
+def under_the_legends(figure):
+    """Every text, dot and bar of which a part lies under a legend, in words."""
+    figure.canvas.draw()
+    found = []
+    for key in figure.findobj(Legend):
+        area = key.get_window_extent()
+        own = set(key.findobj(Text))
+        found += [
+            f"text {text.get_text()!r}"
+            for text in figure.findobj(Text)
+            if text not in own and text.get_visible() and text.get_text().strip()
+            if area.overlaps(text.get_window_extent())
+        ]
+        for ax in figure.axes:
+            for line in ax.lines:
+                if line.get_marker() not in ("None", "none", "", None):
+                    radius = 0.5 * line.get_markersize() * figure.dpi / 72
+                    seen = Bbox.intersection(area.padded(radius), ax.bbox)
+                    places = line.get_transform().transform(line.get_xydata())
+                    found += [f"dot {at}" for at in places if seen and seen.contains(*at)]
+            found += [
+                f"bar {bar}"
+                for bar in ax.patches
+                if (seen := Bbox.intersection(bar.get_window_extent(), ax.bbox))
+                if area.overlaps(seen)
+            ]
+    return found
+
+
+def test_no_legend_covers_a_text_or_a_dot_of_a_lesson():
+    def check(draw):
+        figure = draw().figure
+        no_legend_covers_a_text_or_a_dot(figure.axes[0])
+        for key in figure.findobj(Legend):
+            area = key.get_window_extent()
+            assert figure.bbox.x0 <= area.x0 < area.x1 <= figure.bbox.x1
+            assert figure.bbox.y0 <= area.y0 < area.y1 <= figure.bbox.y1
+
+    assert {} == failures(closed_after(check), LESSONS)
+
+
+def test_a_legend_over_a_dot_and_over_a_text_would_be_found():
+    ax = drawn("throughput_by_in_flight")
+    ax.legend(loc="upper left")
+    ax.plot(0.05, 0.95, "o", transform=ax.transAxes)
+    ax.text(0.05, 0.9, "covered", transform=ax.transAxes)
+
+    assert {"text", "dot"} == {words.split()[0] for words in under_the_legends(ax.figure)}
 
 
 def test_predicted_is_a_line_and_measured_are_dots():
-    ax = figures.throughput_over_time(MANY, PREDICTED)
+    ax = views.plot_throughput_over_time(MANY, PREDICTED)
     by_label = {line.get_label(): line for line in ax.lines}
 
     assert (
@@ -156,8 +322,18 @@ def test_predicted_is_a_line_and_measured_are_dots():
     ) == ("None", "o")
 
 
+def test_the_dots_of_millions_a_second_agree_with_the_throughput_of_the_run():
+    """In each slice more operations were answered than fit in the 16 bits that one call has."""
+    run = closed_loop(16, 2_180_000.0, rounds=1_000, operations=1_024)
+    ax = views.plot_throughput_over_time(run)
+    (dots,) = [line.get_ydata() for line in ax.lines if line.get_label() == "measured"]
+
+    assert run.throughput_per_s * run.window_s / len(dots) > 65_535
+    assert list(dots) == pytest.approx([run.throughput_per_s] * len(dots), rel=0.10)
+
+
 def test_blocking_calls_make_a_staircase():
-    ax = figures.calls_over_time(ONE, most=10)
+    ax = views.plot_calls_over_time(ONE, most=10)
     bars = sorted((bar for group in ax.containers for bar in group), key=lambda bar: bar.get_y())
 
     assert len(bars) == 10
@@ -166,7 +342,7 @@ def test_blocking_calls_make_a_staircase():
 
 
 def test_kinds_of_operation_differ_in_colour_and_in_hatching():
-    ax = figures.calls_over_time(ONE, most=10)
+    ax = views.plot_calls_over_time(ONE, most=10)
     looks = {group.get_label(): group[0] for group in ax.containers}
 
     assert {"create", "retrieve", "update", "delete"} == set(looks)
@@ -175,33 +351,32 @@ def test_kinds_of_operation_differ_in_colour_and_in_hatching():
 
 
 def test_the_bound_bends_at_the_knee():
-    ax = figures.throughput_by_in_flight([ONE, MANY], STATIONS)
+    ax = views.plot_throughput_by_in_flight([ONE, MANY], STATIONS)
     texts = " ".join(text.get_text() for text in ax.texts)
 
     assert "N* = 41" in texts
     assert "1/D_max = 1,000/s (processor)" in texts
 
 
-@pytest.mark.parametrize(("disk_s", "side"), [(0.0005, "right"), (0.040, "left")])
-def test_the_name_of_the_ceiling_stands_where_there_is_room(disk_s, side):
-    """Left of an N* of 1.5 of 30 calls it would be written across the lines."""
-    stations = [Station("disk", disk_s, math.inf), Station("processor", 0.001)]
-    ax = figures.throughput_by_in_flight([ONE, MANY], stations)
-    (name,) = [text for text in ax.texts if text.get_text().startswith("1/D_max")]
-
-    assert side == name.get_horizontalalignment()
+def test_the_label_of_the_ceiling_is_where_there_is_room():
+    """With N* = 1.5 of 30 calls, a label on the left would cover the lines."""
+    for disk_s, side in ((0.0005, "right"), (0.040, "left")):
+        stations = [Station("disk", disk_s, math.inf), Station("processor", 0.001)]
+        ax = views.plot_throughput_by_in_flight([ONE, MANY], stations)
+        (name,) = [text for text in ax.texts if text.get_text().startswith("1/D_max")]
+        assert side == name.get_horizontalalignment()
 
 
 def test_a_wait_of_seconds_is_written_out():
     """3,756 ms, and not 3.76e+03: it is read from the back row."""
     long = run_of([(0.0, 3.8, "update", "OK", StationTimes(0.0, 3.756, 0.042, 0.0))])
-    ax = figures.time_by_station(long)
+    ax = views.plot_time_by_station(long)
 
     assert "3,756" in [text.get_text() for text in ax.texts]
 
 
 def test_a_simulation_is_a_third_series():
-    ax = figures.throughput_by_in_flight([ONE, MANY], STATIONS, simulated={1: 20.0, 40: 700.0})
+    ax = views.plot_throughput_by_in_flight([ONE, MANY], STATIONS, simulated={1: 20.0, 40: 700.0})
 
     names = [text.get_text() for text in ax.get_legend().get_texts()]
     drawn_lines = {line.get_label(): line for line in ax.lines}
@@ -209,66 +384,57 @@ def test_a_simulation_is_a_third_series():
     assert [20.0, 700.0] == list(drawn_lines["simulated"].get_ydata())
 
 
-def test_two_servers_on_the_same_axes_share_one_key():
-    ax = figures.throughput_by_in_flight([ONE], STATIONS)
-    figures.throughput_by_in_flight([MANY], STATIONS[:1], ax=ax)
+def test_two_servers_on_the_same_axes_share_a_legend():
+    ax = views.plot_throughput_by_in_flight([ONE], STATIONS)
+    views.plot_throughput_by_in_flight([MANY], STATIONS[:1], ax=ax)
 
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["bound", "measured"]
 
 
-def test_a_run_without_calls_or_samples_can_be_drawn():
+def test_a_run_without_calls_or_samples_can_be_drawn_but_not_without_station_times():
     empty = run_of([])
+    with pytest.raises(ValueError, match="station_times=True"):
+        views.plot_time_by_station(staircase())
     for figure in (
-        figures.throughput,
-        figures.calls_over_time,
-        figures.reply_order,
-        figures.latency_by_answer,
-        figures.memory,
-        figures.in_flight_over_time,
-        figures.throughput_over_time,
+        views.plot_throughput,
+        views.plot_calls_over_time,
+        views.plot_reply_order,
+        views.plot_latency_by_answer,
+        views.plot_memory,
+        views.plot_in_flight_over_time,
+        views.plot_throughput_over_time,
     ):
         assert figure(empty).get_xlabel()
 
 
-def test_a_forecast_of_never_draws_no_line():
+def test_each_process_has_its_own_forecast_and_a_forecast_of_never_has_no_line():
     never = Prediction(math.inf, "s", "it does not grow")
+    assert views.plot_memory(MANY, never, ceiling_bytes=2e8).get_xlim()[1] < 10
 
-    assert figures.memory(MANY, never, ceiling_bytes=2e8).get_xlim()[1] < 10
-
-
-def test_each_process_can_have_a_forecast_of_its_own():
     both = {"client": 20.0, "server": Prediction(30.0, "s", "it grows more slowly")}
-    ax = figures.memory(MANY, both, ceiling_bytes=2e8)
+    ax = views.plot_memory(MANY, both, ceiling_bytes=2e8)
     ends_s = {line.get_label(): line.get_xdata()[-1] for line in ax.lines}
 
     assert (ends_s["client, forecast"], ends_s["server, forecast"]) == (20.0, 30.0)
-    assert [20.0, 30.0] == list(tables.memory(MANY, both)["forecast (s)"])
+    assert [20.0, 30.0] == list(views.memory_table(MANY, both)["forecast (s)"])
 
 
 def test_the_wait_for_the_kth_answer_is_predicted_by_a_line():
-    table = tables.latency_by_answer(MANY, PREDICTED)
+    table = views.latency_by_answer_table(MANY, PREDICTED)
 
     assert [0.04, 0.4] == list(table["predicted (s)"].loc[[1, 10]])
 
 
-def test_many_predictions_are_drawn_by_name():
-    ax = figures.throughput(ONE, {"slowest decides": 20.0, "mean of times": PREDICTED})
+def test_many_predictions_are_drawn_by_name_and_their_number_must_fit():
+    ax = views.plot_throughput(ONE, {"slowest decides": 20.0, "mean of times": PREDICTED})
 
+    with pytest.raises(ValueError, match="3 predictions for 2 runs"):
+        views.plot_throughput([ONE, MANY], [1.0, 2.0, 3.0])
     assert sorted(text.get_text() for text in ax.texts if ":" in text.get_text()) == [
         "mean of times: 25/s",
         "slowest decides: 20/s",
     ]
 
 
-def test_predictions_that_fit_no_run_are_refused():
-    with pytest.raises(ValueError, match="3 predictions for 2 runs"):
-        figures.throughput([ONE, MANY], [1.0, 2.0, 3.0])
-
-
-def test_runs_without_station_times_say_what_to_switch_on():
-    with pytest.raises(ValueError, match="station_times=True"):
-        figures.time_by_station(staircase())
-
-
 def test_figures_take_a_saved_run(tmp_path):
-    assert figures.memory(Run.load(MANY.save(tmp_path / "x.run"))).get_ylabel()
+    assert views.plot_memory(Run.load(MANY.save(tmp_path / "x.run"))).get_ylabel()

@@ -7,8 +7,8 @@ import pytest
 
 import kvstore.course
 from kvstore.course import comparisons
-from kvstore.course.execute import execute
 from kvstore.course.exercises import base
+from kvstore.course.run_notebooks import execute
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +41,7 @@ def executed(tmp_path_factory):
 
 def test_every_cell_runs_and_each_result_is_shown_once(executed):
     assert executed.error is None
-    assert [len(cell.outputs) for cell in executed.notebook.cells] == [0] + [1] * 11
+    assert [len(cell.outputs) for cell in executed.notebook.cells] == [0] + [1] * 9 + [2, 1]
 
 
 def test_programs_find_claims_comparisons_and_verdicts(executed):
@@ -70,7 +70,7 @@ def test_importing_the_course_leaves_the_notebooks_own_backend(executed):
 def test_every_figure_is_shown_and_not_the_first_alone(tmp_path, monkeypatch):
     """Loading the backend inside a style context once hid all figures but the first."""
     draw = "with style.canvas(None) as ax:\n    ax.plot([1, 2])"
-    cells = ["from kvstore.course.figures import style", draw, draw]
+    cells = ["from kvstore.course.views import style", draw, draw]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     nbformat.write(notebook, tmp_path / "two.ipynb")
     monkeypatch.setenv("PYTHONPATH", str(Path(kvstore.course.__file__).parents[2]))

@@ -4,10 +4,11 @@ import pytest
 from made_runs import staircase
 
 from kvstore.client import load
+from kvstore.client.errors import RunInterrupted, ServerGone
 from kvstore.client.strategies import bounded, futures
 from kvstore.client.workload import crud, reads
 from kvstore.course import live, predict, progress, rendering
-from kvstore.course.sparkline import MOST_POINTS, progress_view, sparkline
+from kvstore.course.live import MOST_POINTS, progress_view, sparkline
 from kvstore.measure import Sample
 from kvstore.server import serving
 
@@ -116,7 +117,7 @@ def test_a_run_apart_is_watched_in_the_same_way(screen, monkeypatch):
     assert "image/png" in screen[-1][1]
 
 
-@pytest.mark.parametrize("ended", [load.RunInterrupted, lambda run: load.ServerGone("gone", run)])
+@pytest.mark.parametrize("ended", [RunInterrupted, lambda run: ServerGone("gone", run)])
 def test_a_run_that_ends_early_is_drawn_and_then_raised(screen, monkeypatch, ended):
     error = ended(staircase())
 

@@ -3,21 +3,13 @@ import pytest
 from kvstore.course import mode
 
 
-@pytest.mark.parametrize(
-    ("word", "expected"), [("fast", 1), ("class", 2), ("full", 3), ("", 2), (" FAST ", 1)]
-)
-def test_the_variable_chooses_one_of_three_values(monkeypatch, word, expected):
-    monkeypatch.setenv("COURSE_MODE", word)
-
-    assert expected == mode.choose(fast=1, normal=2, full=3)
-    assert (expected == 1) == mode.fast()
-
-
-def test_without_the_variable_the_mode_is_class():
+def test_the_variable_chooses_one_of_three_values(monkeypatch):
     assert mode.name() == "class"
+    for word, expected in (("fast", 1), ("class", 2), ("full", 3), ("", 2), (" FAST ", 1)):
+        monkeypatch.setenv("COURSE_MODE", word)
+        assert expected == mode.choose(fast=1, normal=2, full=3), word
+        assert (expected == 1) == mode.fast(), word
 
-
-def test_an_unknown_mode_is_named_with_the_known_ones(monkeypatch):
     monkeypatch.setenv("COURSE_MODE", "quick")
 
     with pytest.raises(ValueError, match="fast, class, full, got 'quick'"):

@@ -1,9 +1,12 @@
+"""Progress in its file: what is stored, where, and what a damaged or full place does."""
+
 import multiprocessing
 import os
 
+import platformdirs
 import pytest
 
-from kvstore.course import keeping, progress
+from kvstore.course import progress
 
 
 def test_what_was_predicted_is_there_after_a_restart(own_progress):
@@ -23,15 +26,15 @@ def test_the_overview_counts_by_lesson():
     progress.take_hint("02.ceiling", 3)
     progress.note_solution_seen("02.ceiling")
 
-    overview = progress.overview()
+    overview = progress.by_lesson()
 
     assert list(overview.index) == ["01", "02"]
-    assert list(overview.loc["01"]) == ["1 of 2", "× 2.00", "1 of 1", 0, 0]  # noqa: RUF001
-    assert list(overview.loc["02"]) == ["0 of 0", "–", "0 of 1", 1, 1]  # noqa: RUF001
+    assert list(overview.loc["01"]) == ["1 of 2", "× 2.00", "1 of 1", "–", 0, 0]  # noqa: RUF001
+    assert list(overview.loc["02"]) == ["0 of 0", "–", "0 of 1", "–", 1, 1]  # noqa: RUF001
 
 
 def test_an_overview_of_nothing_is_an_empty_table():
-    assert len(progress.overview()) == 0
+    assert len(progress.by_lesson()) == 0
 
 
 def test_only_the_first_result_is_remembered():
@@ -60,50 +63,34 @@ def test_hints_come_one_by_one_and_the_last_stays():
     assert [progress.take_hint("01.loop", 2) for _ in range(3)] == [1, 2, 2]
 
 
-def test_reset_asks_first(page):
-    progress.ask("01.mix")
-    progress.reset()
-
-    assert len(progress.questions()) == 1
-    assert "confirm=True" in page[-1]["text/plain"]
-
-
-def test_reset_of_a_lesson_leaves_the_others(page):
-    progress.ask("01.mix")
-    progress.ask("02.time")
-    progress.record_answer("01.loop", "passed", "")
-    progress.reset("01", confirm=True)
-
-    assert [question.question_id for question in progress.questions()] == ["02.time"]
-    assert list(progress.overview().index) == ["02"]
-
-
 def test_a_file_that_is_not_a_database_is_moved_aside(own_progress):
     own_progress.write_bytes(b"not a database, but longer than its header would be" * 20)
 
     with pytest.warns(UserWarning, match="was moved to"):
         progress.ask("01.mix")
 
-    assert len(progress.questions()) == 1
+    assert list(progress.overview()["predictions made"]) == ["0 of 1"]
     assert len(list(own_progress.parent.glob("*.unreadable-*"))) == 1
 
 
-def test_a_place_that_cannot_be_written_is_named_with_the_way_out(monkeypatch, tmp_path):
+def test_a_file_that_cannot_be_written_is_named_with_a_remedy(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "file" / "progress.sqlite3"))
 
-    with pytest.raises(progress.ProgressError, match="set COURSE_PROGRESS to a file you may write"):
+    with pytest.raises(
+        progress.ProgressError, match="set COURSE_PROGRESS to a file that you can write"
+    ):
         progress.ask("01.mix")
 
 
 def test_a_write_that_fails_halfway_leaves_nothing(own_progress):
     progress.ask("01.mix")
-    write = keeping.writing()
+    write = progress.writing()
     write.__enter__().execute("DELETE FROM questions")
     with pytest.raises(KeyboardInterrupt):
         write.gen.throw(KeyboardInterrupt())
 
-    assert len(progress.questions()) == 1
+    assert list(progress.overview()["predictions made"]) == ["0 of 1"]
 
 
 def test_the_variable_may_name_a_folder(monkeypatch, tmp_path):
@@ -112,21 +99,40 @@ def test_the_variable_may_name_a_folder(monkeypatch, tmp_path):
     assert tmp_path / "progress.sqlite3" == progress.path()
 
 
-def test_without_the_variable_progress_lies_in_the_checkout(monkeypatch, tmp_path):
+@pytest.fixture
+def copy_of_the_course(monkeypatch, tmp_path):
+    """A copy of the course, and a user's data folder."""
     monkeypatch.delenv("COURSE_PROGRESS")
-    monkeypatch.setattr(keeping, "_ROOT", tmp_path)
-    (tmp_path / "notebooks").mkdir()
+    monkeypatch.setattr(platformdirs, "user_data_path", lambda name, **_: tmp_path / "data" / name)
+    monkeypatch.setattr(progress, "_ROOT", tmp_path / "course")
+    return tmp_path / "course"
 
-    assert tmp_path / ".progress" / "progress.sqlite3" == progress.path()
+
+@pytest.mark.usefixtures("copy_of_the_course")
+def test_each_copy_of_the_course_has_its_own_file_in_the_users_data_folder(monkeypatch, tmp_path):
+    progress.keep_prediction("01.mix", 25.0, "calls/s")
+    first = progress.path()
+    assert first.is_file()
+    assert first.is_relative_to(tmp_path / "data" / "rpc-throughput-course")
+
+    monkeypatch.setattr(progress, "_ROOT", tmp_path / "elsewhere" / "course")
+    assert progress.path() != first
+    assert progress.ask("01.mix").value is None
 
 
-def test_a_checkout_that_cannot_be_written_uses_the_users_own_folder(monkeypatch, tmp_path):
-    monkeypatch.delenv("COURSE_PROGRESS")
-    monkeypatch.setattr(keeping, "_ROOT", tmp_path)
-    (tmp_path / "notebooks").mkdir()
-    monkeypatch.setattr(os, "access", lambda path, mode: False)
+def test_progress_in_the_checkout_is_moved_once(copy_of_the_course, monkeypatch):
+    old = copy_of_the_course / ".progress" / "progress.sqlite3"
+    with monkeypatch.context() as patch:
+        patch.setenv("COURSE_PROGRESS", str(old))
+        progress.keep_prediction("01.mix", 25.0, "calls/s")
 
-    assert not progress.path().is_relative_to(tmp_path)
+    assert progress.ask("01.mix").value == 25.0
+    assert not old.exists()
+
+    with monkeypatch.context() as patch:
+        patch.setenv("COURSE_PROGRESS", str(old))
+        progress.keep_prediction("01.mix", 7.0, "calls/s")
+    assert progress.ask("01.mix").value == 25.0  # the newer file is not replaced
 
 
 def _take_hints(file: str) -> None:
@@ -144,7 +150,7 @@ def test_kernels_that_write_at_once_lose_nothing(own_progress):
     for writer in writers:
         writer.join()
 
-    with keeping.writing() as connection:
+    with progress.writing() as connection:
         count = connection.execute("SELECT count(*) FROM help").fetchone()[0]
     assert [writer.exitcode for writer in writers] == [0] * 4
     assert count == 80

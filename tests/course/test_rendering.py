@@ -25,7 +25,7 @@ def test_markdown_shows_formulas_and_names_as_they_stand():
 def test_the_plain_table_lines_up():
     lines = rendering.plain_table(["", "unit"], [["mine", "1"], ["measured", "20"]]).splitlines()
 
-    assert lines == ["          unit", "mine         1", "measured    20"]
+    assert lines == ["         unit", "mine        1", "measured   20"]
 
 
 def test_outside_of_a_notebook_the_plain_form_is_printed(capsys):

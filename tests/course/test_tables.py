@@ -4,16 +4,16 @@ import math
 import pytest
 from made_runs import run_of, staircase
 
-from kvstore.course import tables
+from kvstore.course import views
 from kvstore.course.rendering import TIMES
 from kvstore.measure import Cpu, Sample
-from kvstore.model import Prediction, Station
-from kvstore.stations import StationTimes
+from kvstore.model import Prediction, Station, group_commit
+from kvstore.protocol import StationTimes
 
 
 def test_throughput_stands_beside_its_prediction():
     run = run_of([(0.0, 0.5, "retrieve"), (0.5, 1.0, "retrieve")])
-    row = tables.throughput(run, Prediction(4.0, "calls/s", "")).iloc[0]
+    row = views.throughput_table(run, Prediction(4.0, "calls/s", "")).iloc[0]
 
     assert (
         row["predicted (operations/s)"],
@@ -23,21 +23,23 @@ def test_throughput_stands_beside_its_prediction():
 
 
 def test_runs_of_the_same_name_are_numbered_apart():
-    assert list(tables.throughput([staircase(), staircase()]).index) == [
+    assert list(views.throughput_table([staircase(), staircase()]).index) == [
         f"blocking {TIMES}1",
         f"blocking {TIMES}1 (2)",
     ]
 
 
 def test_a_ladder_says_how_many_times_the_step_before():
-    table = tables.ladder({"one": 16.0, "two": Prediction(24.0, "calls/s", ""), "three": 2400.0})
+    table = views.ladder_table(
+        {"one": 16.0, "two": Prediction(24.0, "calls/s", ""), "three": 2400.0}
+    )
 
     assert list(table["times the step before"])[1:] == [1.5, 100.0]
 
 
 def test_the_bound_is_named_by_what_binds():
     runs = [staircase(10), staircase(100, in_flight=100)]
-    table = tables.throughput_by_in_flight(
+    table = views.throughput_by_in_flight_table(
         runs, [Station("disk", 0.04, math.inf), Station("lock", 0.01)]
     )
 
@@ -47,7 +49,7 @@ def test_the_bound_is_named_by_what_binds():
 
 def test_what_no_station_of_the_server_explains_is_client_and_wire():
     told = StationTimes(0.001, 0.002, 0.010, 0.003)
-    table = tables.time_by_station(run_of([(0.0, 0.020, "retrieve", "OK", told)]))
+    table = views.time_by_station_table(run_of([(0.0, 0.020, "retrieve", "OK", told)]))
 
     assert pytest.approx(dict(table.iloc[0]), rel=1e-3) == {
         "pool queue (ms)": 1.0,
@@ -62,7 +64,7 @@ def test_what_no_station_of_the_server_explains_is_client_and_wire():
 def test_each_station_holds_as_many_calls_as_littles_law_says():
     told = StationTimes(0.001, 0.002, 0.010, 0.003)
     two = run_of([(0.0, 0.020, "retrieve", "OK", told)] * 2, window_s=0.040)
-    table = tables.little_by_station(two)
+    table = views.little_by_station_table(two)
 
     assert pytest.approx(table.loc["disk", "L = λ·W (calls)"], rel=1e-3) == 0.5
     assert pytest.approx(table.loc["whole residence", "L = λ·W (calls)"], rel=1e-3) == 1.0
@@ -70,10 +72,10 @@ def test_each_station_holds_as_many_calls_as_littles_law_says():
 
 def test_the_cost_of_a_run_is_told_for_each_call():
     run = dataclasses.replace(staircase(20, in_flight=2), client_cpu=Cpu(0.003, 0.001))
-    row = tables.cost(run).iloc[0]
+    row = views.cost_table(run).iloc[0]
 
-    assert row["client CPU (µs a call)"] == 200.0
-    assert math.isnan(row["server CPU (µs a call)"])
+    assert row["client CPU (µs/call)"] == 200.0
+    assert math.isnan(row["server CPU (µs/call)"])
     assert row["client threads, most"] == 5
 
 
@@ -88,11 +90,11 @@ def test_calls_take_the_lowest_lane_that_is_free():
         ]
     )
 
-    assert list(tables.calls_over_time(run, lanes=True)["lane"]) == [1, 2, 3, 2, 1]
+    assert list(views.calls_over_time_table(run, lanes=True)["lane"]) == [1, 2, 3, 2, 1]
 
 
 def test_only_so_many_calls_of_a_stretch_are_shown():
-    table = tables.calls_over_time(staircase(100), most=5, from_s=1.0)
+    table = views.calls_over_time_table(staircase(100), most=5, from_s=1.0)
 
     assert len(table) == 5
     assert table["sent (s)"].min() >= 1.0
@@ -101,27 +103,39 @@ def test_only_so_many_calls_of_a_stretch_are_shown():
 def test_the_order_of_replies_is_counted_from_the_ends():
     run = run_of([(0.0, 3.0, "create"), (0.1, 1.0, "retrieve"), (0.2, 2.0, "retrieve")])
 
-    assert list(tables.reply_order(run)["answered as number"]) == [3, 1, 2]
+    assert list(views.reply_order_table(run)["answered as number"]) == [3, 1, 2]
 
 
 def test_in_flight_over_time_is_the_mean_of_each_slice():
     calls = [(0.0, 10.0, "create")] + [(5.0, 10.0, "create")] * 9
-    table = tables.in_flight_over_time(run_of(calls))
+    table = views.in_flight_over_time_table(run_of(calls))
 
     assert dict(table["in flight (calls)"]) == {2.5: 1.0, 7.5: 10.0}
 
 
 def test_throughput_over_time_adds_up_to_all_answers():
     run = staircase(100)
-    table = tables.throughput_over_time(run)
+    table = views.throughput_over_time_table(run)
     slice_s = run.window_s / len(table)
 
     assert math.isclose(100, table["measured (operations/s)"].sum() * slice_s, rel_tol=1e-3)
 
 
+def test_throughput_over_time_adds_up_batches_of_more_operations_than_two_bytes_hold():
+    records = staircase(100).records.copy()
+    records["ok_operations"] = 60_000
+    run = dataclasses.replace(staircase(100), records=records)
+    table = views.throughput_over_time_table(run)
+    slice_s = run.window_s / len(table)
+
+    assert math.isclose(6e6, table["measured (operations/s)"].sum() * slice_s, rel_tol=1e-3)
+
+
 def test_memory_says_when_the_ceiling_was_met():
     samples = [Sample(at, 0, 0, 0, 1e8 * at, 5e7, 1, 1) for at in (0.0, 1.0, 2.0, 3.0)]
-    table = tables.memory(run_of([(0.0, 3.0, "create")], samples=samples), 2.5, ceiling_bytes=1.5e8)
+    table = views.memory_table(
+        run_of([(0.0, 3.0, "create")], samples=samples), 2.5, ceiling_bytes=1.5e8
+    )
 
     assert (
         table.loc["client", "ceiling met (s)"],
@@ -132,4 +146,27 @@ def test_memory_says_when_the_ceiling_was_met():
 
 
 def test_the_mix_is_in_percent():
-    assert tables.mix(staircase(100)).loc[f"blocking {TIMES}1", "create (%)"] == 25.0
+    assert views.mix_table(staircase(100)).loc[f"blocking {TIMES}1", "create (%)"] == 25.0
+
+
+def test_a_kind_of_commit_has_its_prediction_and_its_bottleneck():
+    runs = {"one by one": {2: staircase(20, in_flight=2)}}
+    data = views.throughput_by_commit_table(
+        runs, {"one by one": lambda n: group_commit.one_by_one(n, fsync_s=0.02)}
+    )
+
+    assert [50.0, "log"] == list(data.loc["one by one", ["predicted (calls/s)", "binds"]])
+
+
+def test_the_time_for_a_share_stands_beside_its_prediction():
+    data = views.answered_within_table({"1 of 1": staircase(20)}, {"1 of 1": lambda share: share})
+
+    assert [500.0, 900.0, 990.0] == list(data.filter(like="predicted").loc["1 of 1"])
+
+
+def test_the_residence_time_of_a_message_is_in_milliseconds():
+    runs = {4: run_of([(0.0, 0.020, "batch"), (0.1, 0.120, "batch")], in_flight=1)}
+    table = views.residence_by_batch_table(runs, per_message_s=0.001, per_operation_s=0.002)
+
+    assert table["predicted (ms)"].tolist() == [9.0]
+    assert table["residence of a message (ms)"].tolist() == [20.0]

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from traces import CALLS, Made, random_trace, run_of
 
-from kvstore.measure import Cpu, Run, Sample, audit
-from kvstore.measure.merge import OUTCOMES, merge, merge_samples
+from kvstore.measure import Cpu, Outcome, Run, Sample, audit
+from kvstore.measure.merge import merge, merge_samples
 
 EARLY = Sample(0.0, 0, 0, 0, 1e8, 2e8, 5, 130)
 LATE = Sample(4.0, 2, 5, 3, 2e8, 3e8, 6, 131)
@@ -44,15 +44,16 @@ def test_counts_add_up_and_calls_lie_in_one_trace():
     assert audit(merged).holds
 
 
-@pytest.mark.parametrize("count", [1, 2, 5])
-def test_littles_law_holds_on_any_parts(count):
-    parts = [random_trace(seed) for seed in range(count)]
-    merged = merge(parts)
-    areas = [audit(part).in_flight_mean * part.window_s for part in parts]
+def test_littles_law_holds_on_any_parts(subtests):
+    for count in [1, 2, 5]:
+        with subtests.test(count=count):
+            parts = [random_trace(seed) for seed in range(count)]
+            merged = merge(parts)
+            areas = [audit(part).in_flight_mean * part.window_s for part in parts]
 
-    assert audit(merged).holds
-    assert audit(merged).in_flight_mean * merged.window_s == pytest.approx(sum(areas))
-    assert merged.throughput_per_s * merged.window_s == pytest.approx(300 * count)
+            assert audit(merged).holds
+            assert audit(merged).in_flight_mean * merged.window_s == pytest.approx(sum(areas))
+            assert merged.throughput_per_s * merged.window_s == pytest.approx(300 * count)
 
 
 def test_a_call_that_one_part_lost_is_missed_in_the_whole():
@@ -63,20 +64,22 @@ def test_a_call_that_one_part_lost_is_missed_in_the_whole():
 
 def test_every_fact_of_a_run_is_thought_of():
     """A fact that is new has to be added up too, or be the same for all parts."""
-    alike = {"strategy", "settings", "host"}
+    alike = {"strategy", "settings", "host", "kinds"}
     summed = {"in_flight", "issued", "operations_sent", "connections", "connect_s", "client_cpu"}
     chosen = {"server", "server_cpu", "started_at", "window_s", "outcome", "records", "samples"}
     chosen |= {"machine_cpu_s", "machine_stolen_s"}  # each saw the same machine
+    chosen |= {"unresponsive"}  # and the same servers
 
     assert alike | summed | chosen == {field.name for field in dataclasses.fields(Run)}
 
 
-@pytest.mark.parametrize(("counts", "whole"), [((2, 3), 5), ((2, 0), 0), ((0, 0), 0)])
-def test_connections_are_known_when_all_are(counts, whole):
-    parts = [run_of(CALLS, connections=count, connect_s=[0.1] * count) for count in counts]
+def test_connections_are_known_when_all_are(subtests):
+    for counts, whole in [((2, 3), 5), ((2, 0), 0), ((0, 0), 0)]:
+        with subtests.test(counts=counts, whole=whole):
+            parts = [run_of(CALLS, connections=count, connect_s=[0.1] * count) for count in counts]
 
-    assert whole == merge(parts).connections
-    assert [0.1] * sum(counts) == merge(parts).connect_s
+            assert whole == merge(parts).connections
+            assert [0.1] * sum(counts) == merge(parts).connect_s
 
 
 def test_connections_have_numbers_of_their_own():
@@ -89,19 +92,34 @@ def test_connections_have_numbers_of_their_own():
     assert {0, 1} == set(two["connection"])
 
 
-@pytest.mark.parametrize(
-    ("outcomes", "whole"),
-    [
+def test_merged_connections_may_be_more_than_two_bytes_hold():
+    records = run_of(CALLS).records.copy()
+    records["connection"] = 65_535
+    merged = merge([run_of(CALLS, records=records)] * 2)
+
+    assert {65_535, 2 * 65_536 - 1} == set(merged.records["connection"].tolist())
+
+
+def test_the_worst_outcome_is_that_of_the_whole(subtests):
+    for outcomes, whole in [
         (("complete", "complete"), "complete"),
         (("interrupted", "complete"), "interrupted"),
         (("interrupted", "failed"), "failed"),
         (("memory ceiling", "interrupted"), "memory ceiling"),
         (("failed", "server gone"), "server gone"),
-    ],
-)
-def test_the_worst_outcome_is_that_of_the_whole(outcomes, whole):
-    assert whole == merge([run_of(CALLS, outcome=each) for each in outcomes]).outcome
-    assert set(outcomes) <= set(OUTCOMES)
+        (("interrupted", "server unresponsive"), "server unresponsive"),
+        (("server unresponsive", "failed"), "failed"),
+    ]:
+        with subtests.test(outcomes=outcomes, whole=whole):
+            assert whole == merge([run_of(CALLS, outcome=each) for each in outcomes]).outcome
+            assert set(outcomes) <= set(Outcome)
+
+
+def test_a_server_stopped_answering_when_the_last_part_had_its_last_answer():
+    known = [{"a:1": 3.0}, {"a:1": 3.5, "b:2": 1.0}, {}]
+    whole = merge([run_of(CALLS, unresponsive=each) for each in known])
+
+    assert {"a:1": 3.5, "b:2": 1.0} == whole.unresponsive
 
 
 def test_samples_of_one_moment():
@@ -136,13 +154,10 @@ def test_what_cannot_be_seen_stays_unknown():
     assert math.isnan(merged.server_cpu.total_s)
 
 
-@pytest.mark.parametrize(
-    ("runs", "says"),
-    [
+def test_what_is_not_one_run_is_refused(subtests):
+    for runs, says in [
         ([], "got no run"),
         ([run_of(CALLS), run_of(CALLS, strategy="tasks")], r"got \['bounded', 'tasks'\]"),
-    ],
-)
-def test_what_is_not_one_run_is_refused(runs, says):
-    with pytest.raises(ValueError, match=says):
-        merge(runs)
+    ]:
+        with subtests.test(runs=runs, says=says), pytest.raises(ValueError, match=says):
+            merge(runs)

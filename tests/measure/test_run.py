@@ -1,11 +1,20 @@
-"""run.py: every figure against numbers worked out by hand."""
+"""run.py: every figure against numbers worked out by hand, and saved runs come back whole."""
 
+import dataclasses
+import json
 import math
+import os
+import zipfile
 
+import numpy as np
+import pandas as pd
 import pytest
 from traces import Made, run_of
 
-from kvstore.codes import (
+from kvstore.measure import Cpu, Outcome, Run, Sample, summary
+from kvstore.measure.recorder import CALL, PACKED
+from kvstore.measure.run import FIELDS, OPTIONAL
+from kvstore.protocol import (
     BATCH,
     CANCELLED,
     CREATE,
@@ -15,7 +24,6 @@ from kvstore.codes import (
     RETRIEVE,
     STATUSES,
 )
-from kvstore.measure import Cpu
 
 DEADLINE_EXCEEDED, UNAVAILABLE = STATUSES.index("DEADLINE_EXCEEDED"), STATUSES.index("UNAVAILABLE")
 
@@ -40,7 +48,7 @@ def test_latency_is_over_the_calls_answered_ok(run):
 
 
 def test_a_call_that_was_due_is_late_from_then_on():
-    """Sent 3 s late and answered in 1 s: 4 s for whoever wanted it, 1 s in flight."""
+    """Sent 3 s late and answered in 1 s: latency 4 s, residence time 1 s."""
     late = run_of([Made(3.0, 4.0, due_s=0.0)])
 
     assert 4.0 == late.latency_s(0.5)
@@ -58,9 +66,12 @@ def test_the_mix_is_the_share_of_each_kind_that_the_server_worked_on(run):
     assert {"create": 0.25, "retrieve": 0.25, "update": 0.25, "delete": 0.25} == run.mix()
 
 
-@pytest.mark.parametrize("status", [1, DEADLINE_EXCEEDED, 8, UNAVAILABLE, NO_ANSWER])
-def test_calls_that_cost_the_server_nothing_are_not_in_the_mix(status):
-    assert {"retrieve": 1.0} == run_of([Made(0, 1, RETRIEVE), Made(0, 1, CREATE, status)]).mix()
+def test_calls_that_cost_the_server_nothing_are_not_in_the_mix(subtests):
+    for status in [1, DEADLINE_EXCEEDED, 8, UNAVAILABLE, NO_ANSWER]:
+        with subtests.test(status=status):
+            assert {"retrieve": 1.0} == run_of(
+                [Made(0, 1, RETRIEVE), Made(0, 1, CREATE, status)]
+            ).mix()
 
 
 def test_every_end_is_counted_under_its_name(run):
@@ -107,6 +118,30 @@ def test_a_run_that_ended_early_says_so():
     assert repr(run_of([Made(0, 1)], outcome="interrupted")).endswith("[interrupted]>")
 
 
+def test_a_run_says_when_the_server_stopped_answering_and_how_calls_ended_after_it():
+    late = Made(4, 5, status=DEADLINE_EXCEEDED)
+    ends = [Made(0, 0.1, status=DEADLINE_EXCEEDED), Made(0, 3.2), late, late]
+    facts = {"outcome": Outcome.SERVER_UNRESPONSIVE, "unresponsive": {"10.0.0.1:1": 3.2}}
+    said = (
+        "server unresponsive: the server at 10.0.0.1:1 stopped answering after 3.2 s:"
+        " 2 calls ended with DEADLINE_EXCEEDED"
+    )
+
+    assert said == run_of(ends, **facts).ended_by
+    assert repr(run_of(ends, **facts)).endswith(f"[{said}]>")
+    assert [said] == summary(run_of(ends, **facts)).loc["ended by"].tolist()
+
+
+def test_a_run_whose_server_never_answered_says_so():
+    ends = [Made(0, 1, status=each) for each in (NO_ANSWER, DEADLINE_EXCEEDED, CANCELLED)]
+    facts = {"outcome": Outcome.SERVER_UNRESPONSIVE, "unresponsive": {"10.0.0.1:1": 0.0}}
+
+    assert run_of(ends, **facts).ended_by.endswith(
+        "the server at 10.0.0.1:1 answered no call:"
+        " 1 call ended with DEADLINE_EXCEEDED and 1 call ended with NO_ANSWER"
+    )
+
+
 def test_processor_time_is_user_and_system():
     assert 1.75 == Cpu(1.5, 0.25).total_s
 
@@ -115,3 +150,259 @@ def test_a_run_without_an_answer_speaks_of_no_latency():
     run = run_of([Made(0, 1, status=CANCELLED)])
 
     assert "nan" not in repr(run)
+
+
+# ---- saving --------------------------------------------------------------------------------
+
+
+def test_a_saved_run_comes_back_with_every_fact(run, tmp_path):
+    loaded = Run.load(run.save(tmp_path / "run.npz"))
+
+    assert run.records.tobytes() == loaded.records.tobytes()
+    pd.testing.assert_frame_equal(run.samples, loaded.samples, check_dtype=False)
+    pd.testing.assert_frame_equal(run.calls, loaded.calls)
+    for fact in ("strategy", "in_flight", "settings", "server", "host", "started_at",
+                 "window_s", "issued", "outcome", "client_cpu"):  # fmt: skip
+        assert getattr(run, fact) == getattr(loaded, fact)
+    assert math.isnan(loaded.server_cpu.user_s)
+    assert repr(run) == repr(loaded)
+
+
+def test_records_that_were_saved_packed_are_read_as_all_others(run, tmp_path):
+    """Files of the first edition hold them as they were recorded."""
+    packed = dataclasses.replace(run, records=run.records.astype(PACKED))
+    loaded = Run.load(packed.save(tmp_path / "run.npz"))
+
+    assert CALL == loaded.records.dtype
+    assert run.records.tobytes() == loaded.records.tobytes()
+
+
+def test_a_run_without_calls_or_samples_can_be_saved(tmp_path):
+    loaded = Run.load(run_of([]).save(str(tmp_path / "run.npz")))
+
+    assert 0 == len(loaded.records)
+    assert list(Sample._fields) == list(loaded.samples.columns)
+
+
+def test_a_name_without_npz_stays_as_it_is(run, tmp_path):
+    """numpy likes to add an ending of its own."""
+    path = run.save(tmp_path / "Tuesday's run")
+
+    assert [path] == list(tmp_path.iterdir())
+
+
+def test_saving_again_replaces_the_file(run, tmp_path):
+    run_of([]).save(tmp_path / "run.npz")
+    run.save(tmp_path / "run.npz")
+
+    assert 5 == len(Run.load(tmp_path / "run.npz").records)
+
+
+def test_a_save_that_fails_half_way_leaves_the_old_file_and_no_other(run, tmp_path, monkeypatch):
+    path = run.save(tmp_path / "run.npz")
+    before = path.read_bytes()
+
+    def half(file, **_):
+        file.write(before[: len(before) // 2])
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(np, "savez_compressed", half)
+    with pytest.raises(OSError, match="no space left"):
+        run.save(path)
+
+    assert before == path.read_bytes()
+    assert [path] == list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the death of a process needs one to kill")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_process_killed_while_saving_leaves_no_half_written_file(run, tmp_path, monkeypatch):
+    """The file does not exist under its name until it is complete."""
+    path = tmp_path / "run.npz"
+
+    def killed(file, **_):
+        file.write(b"half")
+        file.flush()
+        os._exit(9)
+
+    monkeypatch.setattr(np, "savez_compressed", killed)
+    pid = os.fork()
+    if not pid:
+        run.save(path)  # never returns
+    os.waitpid(pid, 0)
+
+    assert not path.exists()
+
+
+# ---- what is not a run ---------------------------------------------------------------------
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"none\.npz"):
+        Run.load(tmp_path / "none.npz")
+
+
+def test_a_file_of_something_else_is_refused(tmp_path, subtests):
+    for text in [
+        b"",
+        b"not a run",
+        b"PK\x03\x04 nor this",
+        b"\x93NUMPY\x01\x00",
+        b"\x80\x04K\x01.",
+    ]:
+        with subtests.test(text=text):
+            (tmp_path / "run.npz").write_bytes(text)
+
+            with pytest.raises(ValueError, match=r"run\.npz is not a saved run: "):
+                Run.load(tmp_path / "run.npz")
+
+
+def test_a_truncated_file_is_refused_wherever_it_was_cut(run, tmp_path):
+    path = run.save(tmp_path / "run.npz")
+    whole = path.read_bytes()
+    for length in range(0, len(whole), 13):
+        path.write_bytes(whole[:length])
+
+        with pytest.raises(ValueError, match="is not a saved run"):
+            Run.load(path)
+
+
+def test_a_file_with_a_byte_changed_is_refused(run, tmp_path):
+    path = run.save(tmp_path / "run.npz")
+    damaged = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as parts:  # inside the records, where no header would notice
+        start = parts.getinfo("records.npy").header_offset
+    damaged[start + 80] ^= 0xFF
+    path.write_bytes(damaged)
+
+    with pytest.raises(ValueError, match="is not a saved run"):
+        Run.load(path)
+
+
+def header_of(path):
+    with np.load(path) as stored:
+        return json.loads(str(stored["header"])), dict(stored)
+
+
+def test_a_run_of_another_version_names_both(run, tmp_path):
+    path = run.save(tmp_path / "run.npz")
+    header, parts = header_of(path)
+    np.savez(path, **{**parts, "header": np.array(json.dumps({**header, "format": 99}))})
+
+    with pytest.raises(ValueError, match="its format is 99, this version reads 1"):
+        Run.load(path)
+
+
+def test_a_run_that_was_saved_before_outcomes_were_an_enum_is_read(run, tmp_path):
+    path = run.save(tmp_path / "run.npz")
+    header, parts = header_of(path)
+    assert "complete" == header["outcome"]
+    del header["unresponsive"]
+    np.savez_compressed(tmp_path / "old.npz", **{**parts, "header": np.array(json.dumps(header))})
+    old = Run.load(tmp_path / "old.npz")
+
+    assert Outcome.COMPLETE is old.outcome
+    assert {} == old.unresponsive
+
+
+def test_a_server_that_stopped_answering_is_part_of_the_file(tmp_path):
+    run = run_of([], outcome=Outcome.SERVER_UNRESPONSIVE, unresponsive={"a:1": 3.2})
+    loaded = Run.load(run.save(tmp_path / "run.npz"))
+
+    assert Outcome.SERVER_UNRESPONSIVE is loaded.outcome
+    assert {"a:1": 3.2} == loaded.unresponsive
+
+
+def test_a_run_that_lacks_a_fact_is_refused(run, tmp_path, subtests):
+    for lacking in ["outcome", "window_s", "client_cpu", "sample_columns", "format"]:
+        with subtests.test(lacking=lacking):
+            path = run.save(tmp_path / "run.npz")
+            header, parts = header_of(path)
+            del header[lacking]
+            np.savez(path, **{**parts, "header": np.array(json.dumps(header))})
+
+            with pytest.raises(ValueError, match="is not a saved run"):
+                Run.load(path)
+
+
+def test_a_header_with_a_wrong_value_is_refused_at_once(run, tmp_path, subtests):
+    """The error names the file, the field, the value, and what to do."""
+    for changes, says in [
+        ({"window_s": "abc"}, "window_s must be a number of seconds, .* got 'abc'"),
+        ({"window_s": math.nan}, "window_s must be .* got nan"),
+        ({"window_s": -1}, "window_s must be .* got -1"),
+        ({"window_s": True}, "window_s must be .* got True"),
+        ({"strategy": 5}, "strategy must be a text, got 5"),
+        ({"in_flight": 2.5}, "in_flight must be a whole number, .* got 2.5"),
+        ({"issued": None}, "issued must be a whole number, .* got None"),
+        ({"settings": []}, r"settings must be an object .* got \[\]"),
+        ({"settings": {"processes": "two"}}, "settings.processes must be .* got 'two'"),
+        ({"settings": {"joins": [1, "x"]}}, "settings.joins must be a list of numbers"),
+        ({"server": {"operations": {"retrieve/OK": "x"}}}, "server.operations must be .* counts"),
+        ({"server": {"settings": "none"}}, "server.settings must be an object"),
+        ({"host": {"cores": "many"}}, "host.cores must be a number, got 'many'"),
+        ({"outcome": "<b>"}, "outcome must be one of .*complete, got '<b>'"),
+        ({"client_cpu": [1.0]}, r"client_cpu must be a list of two or three .* got \[1.0\]"),
+        ({"server_cpu": "none"}, "server_cpu must be a list of two or three .* got 'none'"),
+        ({"connect_s": 0.1}, "connect_s must be a list of numbers, got 0.1"),
+        ({"connections": -1}, "connections must be a whole number, .* got -1"),
+        ({"operations_sent": "x"}, "operations_sent must be a whole number, 0 or more, or null"),
+        ({"machine_cpu_s": None}, "machine_cpu_s must be a number, got None"),
+        ({"sample_columns": ["elapsed_s"] * 8}, "sample_columns must be a list of different"),
+        ({"sample_columns": [f"c{n}" for n in range(16)]}, "sample_columns lacks answered, client"),
+        ({"started_at": 0}, "started_at must be a text, got 0"),
+    ]:
+        with subtests.test(changes=changes, says=says):
+            path = run.save(tmp_path / "run.npz")
+            header, parts = header_of(path)
+            np.savez(path, **{**parts, "header": np.array(json.dumps(header | changes))})
+
+            with pytest.raises(
+                ValueError, match=rf"run\.npz is not a saved run: {says}.*Load a file that"
+            ):
+                Run.load(path)
+
+
+def test_a_header_that_is_no_object_is_refused(run, tmp_path, subtests):
+    for header in [[], "text", 5, None]:
+        with subtests.test(header=header):
+            path = run.save(tmp_path / "run.npz")
+            np.savez(path, **{**header_of(path)[1], "header": np.array(json.dumps(header))})
+
+            with pytest.raises(ValueError, match="its header must be an object"):
+                Run.load(path)
+
+
+def test_a_code_that_stands_for_nothing_is_refused(run, tmp_path, subtests):
+    for column in ["kind", "status"]:
+        with subtests.test(column=column):
+            records = run.records.copy()
+            records[column][1] = 200
+            path = dataclasses.replace(run, records=records).save(tmp_path / "run.npz")
+
+            with pytest.raises(ValueError, match=f"{column} of a record must be below .* got 200"):
+                Run.load(path)
+
+
+def test_every_fact_of_a_run_is_checked_when_it_is_loaded():
+    facts = {field.name for field in dataclasses.fields(Run)} - {"records", "samples"}
+    checked = {name for name in FIELDS | OPTIONAL if "." not in name}
+
+    assert facts | {"sample_columns"} == checked
+
+
+def test_records_of_another_layout_are_refused(run, tmp_path):
+    path = run.save(tmp_path / "run.npz")
+    parts = header_of(path)[1]
+    np.savez(path, **{**parts, "records": np.zeros(3)})
+
+    with pytest.raises(ValueError, match="is not a saved run"):
+        Run.load(path)
+
+
+def test_no_saved_run_can_bring_code_with_it(tmp_path):
+    """A run may come from a stranger; pickles are never read."""
+    np.savez(tmp_path / "run.npz", header=np.array([print], dtype=object))
+
+    with pytest.raises(ValueError, match="is not a saved run"):
+        Run.load(tmp_path / "run.npz")

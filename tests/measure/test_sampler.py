@@ -9,7 +9,7 @@ import sys
 import psutil
 import pytest
 
-from kvstore.collector import watched_collector
+from kvstore.gc_control import watched_collector
 from kvstore.measure.sampler import Sample, Sampler
 
 
@@ -73,7 +73,7 @@ def test_a_server_that_ends_meanwhile_is_noticed(other):
 
 
 @pytest.mark.skipif(not hasattr(os, "waitid"), reason="there are no zombies on Windows")
-def test_a_dead_child_that_nobody_waited_for_is_gone(other):
+def test_a_dead_child_that_is_still_a_zombie_is_gone(other):
     """A zombie still has a process id."""
     sampler = Sampler(other.pid)
     os.kill(other.pid, 9)

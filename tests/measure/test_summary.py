@@ -1,14 +1,23 @@
 """summary.py: the figures people compare, against numbers worked out by hand."""
 
+import math
 import random
 import statistics
 
 import pytest
 from traces import Made, run_of
 
-from kvstore.codes import NOT_FOUND
-from kvstore.measure import Cpu, summary, throughput_interval
+from kvstore.measure import Cpu, goodput, summary, throughput_interval
 from kvstore.measure.summary import BATCHES
+from kvstore.protocol import (
+    CANCELLED,
+    DEADLINE_EXCEEDED,
+    NO_ANSWER,
+    NOT_FOUND,
+    OK,
+    RETRIEVE,
+    STATUSES,
+)
 
 
 def test_a_steady_run_has_no_interval_to_speak_of():
@@ -54,9 +63,19 @@ def test_refusals_do_not_count_and_batches_count_each_operation():
     assert (1 + 6 * 20) / 20 == pytest.approx((low + high) / 2)
 
 
-@pytest.mark.parametrize("window_s", [0.0, 1.0])
-def test_without_an_answer_the_interval_is_nothing(window_s):
-    assert (0.0, 0.0) == throughput_interval(run_of([], window_s=window_s))
+def test_more_operations_than_two_bytes_hold_are_added_up_right():
+    """Two calls of 60,000 operations end in one piece: 120,000, and nothing in the others."""
+    run = run_of([Made(0.0, 0.5, operations=60_000, ok_operations=60_000)] * 2, window_s=20)
+    half = 2.093 * statistics.stdev([120_000.0] + [0.0] * 19) / 20**0.5
+
+    assert 6_000 == run.throughput_per_s
+    assert 6_000 + half == pytest.approx(throughput_interval(run).high_per_s)
+
+
+def test_without_an_answer_the_interval_is_nothing(subtests):
+    for window_s in [0.0, 1.0]:
+        with subtests.test(window_s=window_s):
+            assert (0.0, 0.0) == throughput_interval(run_of([], window_s=window_s))
 
 
 def test_more_pieces_than_twenty_would_change_students_t():
@@ -96,3 +115,55 @@ def test_a_run_of_no_calls_can_be_summarised():
     assert ("0.00", "none", "none") == (
         column["operations/s"], column["mean residence"], column["p99"]
     )  # fmt: skip
+
+
+# ---- goodput --------------------------------------------------------------------------------
+
+EXHAUSTED = STATUSES.index("RESOURCE_EXHAUSTED")
+
+
+def made(due_s, done_s, status=OK, sent_s=None):
+    return Made(due_s if sent_s is None else sent_s, done_s, RETRIEVE, status, due_s)
+
+
+OPEN_LOOP = run_of(
+    [
+        made(0.0, 0.5),
+        made(1.0, 2.0),  # at its deadline
+        made(2.0, 3.5, sent_s=2.9),  # in time from sending, and late from when it was due
+        made(3.0, 4.0, DEADLINE_EXCEEDED),
+        made(4.0, 4.1, EXHAUSTED),
+        made(5.0, 5.2, CANCELLED),
+        made(6.0, 6.1, NO_ANSWER),
+    ],
+    settings={"deadline_s": 1.0, "duration_s": 7.0},
+    server={"operations": {"retrieve/OK": 4, "retrieve/DEADLINE_EXCEEDED": 1}},
+)
+
+
+def test_goodput_of_a_trace_worked_out_by_hand():
+    found = goodput(OPEN_LOOP)
+
+    assert pytest.approx(1.0) == found.offered_per_s
+    assert pytest.approx(2 / 7) == found.in_time_per_s
+    assert (2, 3, 2) == (found.late, found.refused, found.wasted)
+
+
+def test_goodput_for_another_deadline():
+    assert (1, 3) == (
+        goodput(OPEN_LOOP, 2.0).late,
+        round(7 * goodput(OPEN_LOOP, 2.0).in_time_per_s),
+    )
+    assert 1 == round(7 * goodput(OPEN_LOOP, 0.6).in_time_per_s)
+
+
+def test_wasted_work_is_unknown_if_the_server_reports_no_operations():
+    silent = run_of([made(0.0, 1.0)], settings={"deadline_s": 1.0}, server={"operations": None})
+
+    assert math.isnan(goodput(silent).wasted)
+    assert pytest.approx(1 / silent.window_s) == goodput(silent).offered_per_s
+
+
+def test_a_closed_loop_has_no_goodput():
+    with pytest.raises(ValueError, match="goodput needs an open loop, got a closed loop"):
+        goodput(run_of([Made(0.0, 1.0)], settings={"deadline_s": 1.0}))

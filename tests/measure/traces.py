@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from kvstore.codes import CREATE, DELETE, NO_ANSWER, NOT_FOUND, OK, RETRIEVE, UPDATE
 from kvstore.measure import Run, Sample
 from kvstore.measure.recorder import Recorder
+from kvstore.protocol import CREATE, DELETE, NO_ANSWER, NOT_FOUND, OK, RETRIEVE, UPDATE
 
 
 class Made(NamedTuple):

@@ -7,11 +7,10 @@ import pytest
 from kvstore.model import memory
 
 
-@pytest.mark.parametrize(
-    ("growth", "sent", "answered"), [(2475.0, 2500.0, 25.0), (0.0, 25.0, 25.0), (0.0, 1.0, 9.0)]
-)
-def test_a_backlog_grows_by_what_is_sent_and_not_answered(growth, sent, answered):
-    assert growth == memory.backlog_growth_per_s(sent, answered)
+def test_a_backlog_grows_by_what_is_sent_and_not_answered(subtests):
+    for growth, sent, answered in [(2475.0, 2500.0, 25.0), (0.0, 25.0, 25.0), (0.0, 1.0, 9.0)]:
+        with subtests.test(growth=growth, sent=sent, answered=answered):
+            assert growth == memory.backlog_growth_per_s(sent, answered)
 
 
 def test_the_ceiling_is_reached_when_the_room_is_used_up():
@@ -21,7 +20,7 @@ def test_the_ceiling_is_reached_when_the_room_is_used_up():
     )
 
     assert (2.0, "s", "memory") == (pytest.approx(forecast.value), forecast.unit, forecast.binds)
-    assert "400 MB of room, 100.0 kB a call, 2,025 sent less 25 answered a second" == (
+    assert "400 MB free, 100.0 kB a call, 2,025 sent minus 25 answered per second" == (
         forecast.reason
     )
 
@@ -35,9 +34,16 @@ def test_a_backlog_that_does_not_grow_never_fills_memory():
     assert "" == forecast.binds
 
 
-@pytest.mark.parametrize("ceiling_bytes", [100e6, 50e6, math.nan])
-def test_a_ceiling_below_what_is_used_already_is_refused(ceiling_bytes):
-    with pytest.raises(ValueError, match="must be above the 100 MB that are used already"):
-        memory.time_until(
-            ceiling_bytes, base_bytes=100e6, bytes_per_call=1e3, sent_per_s=9.0, answered_per_s=1.0
-        )
+def test_a_ceiling_below_what_is_used_already_is_refused(subtests):
+    for ceiling_bytes in [100e6, 50e6, math.nan]:
+        with (
+            subtests.test(ceiling_bytes=ceiling_bytes),
+            pytest.raises(ValueError, match="ceiling_bytes must be above base_bytes"),
+        ):
+            memory.time_until(
+                ceiling_bytes,
+                base_bytes=100e6,
+                bytes_per_call=1e3,
+                sent_per_s=9.0,
+                answered_per_s=1.0,
+            )

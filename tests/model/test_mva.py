@@ -2,9 +2,10 @@
 
 import itertools
 import math
-import random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kvstore.model import Station, bounds, mva
 
@@ -14,13 +15,12 @@ SLOW = Station("slow lock", 0.020)
 DISK = Station("disk", 0.040, math.inf)
 
 
-@pytest.mark.parametrize(
-    ("per_s", "in_flight", "stations", "think_s"),
-    [
+def test_throughput_by_hand(subtests):
+    for per_s, in_flight, stations, think_s in [
         (100.0, 1, [LOCK], 0.0),
         (100.0, 7, [LOCK], 0.0),  # one queue, nothing else: always busy
         (25.0, 1, [DISK], 0.0),
-        (2500.0, 100, [DISK], 0.0),  # nobody waits: N / D
+        (2500.0, 100, [DISK], 0.0),  # no queueing: N / D
         # Two equal queues: N / (N + 1) of what one could serve.
         (50.0, 1, [CPU, LOCK], 0.0),
         (200 / 3, 2, [CPU, LOCK], 0.0),
@@ -33,11 +33,10 @@ DISK = Station("disk", 0.040, math.inf)
         (50.0, 1, [LOCK], 0.010),
         (80.0, 2, [LOCK], 0.010),
         (3 / 0.032, 3, [LOCK], 0.010),
-    ],
-)
-def test_throughput_by_hand(per_s, in_flight, stations, think_s):
-    assert per_s == pytest.approx(mva.solve(in_flight, stations, think_s).throughput_per_s)
-    assert per_s == pytest.approx(mva.closed_loop(in_flight, stations, think_s).value)
+    ]:
+        with subtests.test(per_s=per_s, in_flight=in_flight, stations=stations, think_s=think_s):
+            assert per_s == pytest.approx(mva.solve(in_flight, stations, think_s).throughput_per_s)
+            assert per_s == pytest.approx(mva.closed_loop(in_flight, stations, think_s).value)
 
 
 def test_residence_and_queues_by_hand():
@@ -49,15 +48,15 @@ def test_residence_and_queues_by_hand():
     assert 0.140 / 3 == pytest.approx(solution.total_residence_s)
 
 
-def test_a_delay_keeps_nobody_waiting():
+def test_calls_do_not_queue_at_a_delay_station():
     assert 0.040 == mva.solve(500, [DISK, CPU]).residence_s["disk"]
 
 
 def by_every_state(in_flight: int, stations: list[Station], think_s: float):
     """Throughput and calls at each station from the product form, state by state.
 
-    The chance of a state is in proportion to the product of demand**n, over n! where nobody
-    waits (J. P. Buzen, Communications of the ACM 16, 1973).
+    The probability of a state is in proportion to the product of demand**n, divided by n! at a
+    delay station (J. P. Buzen, Communications of the ACM 16, 1973).
     """
 
     def weighed(callers: int):
@@ -80,14 +79,14 @@ def by_every_state(in_flight: int, stations: list[Station], think_s: float):
     return one_less / total, queues
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_as_an_enumeration_of_all_states_says(seed):
-    rng = random.Random(seed)
-    stations = [
-        Station(f"station {number}", rng.uniform(0.001, 0.1), rng.choice([1, 1, math.inf]))
-        for number in range(rng.randint(1, 3))
-    ]
-    in_flight, think_s = rng.randint(1, 6), rng.choice([0.0, 0.05])
+DEMANDS_S = st.floats(0.001, 0.1)
+STATIONS = st.lists(
+    st.tuples(DEMANDS_S, st.sampled_from([1, math.inf])), min_size=1, max_size=3
+).map(lambda drawn: [Station(f"station {n}", *each) for n, each in enumerate(drawn)])
+
+
+@given(st.integers(1, 6), STATIONS, st.sampled_from([0.0, 0.05]))
+def test_the_same_as_an_enumeration_of_all_states(in_flight, stations, think_s):
     per_s, queues = by_every_state(in_flight, stations, think_s)
     solution = mva.solve(in_flight, stations, think_s)
 
@@ -95,14 +94,10 @@ def test_as_an_enumeration_of_all_states_says(seed):
     assert queues == pytest.approx(list(solution.in_flight.values()), rel=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_never_above_the_bound_and_close_to_it_far_from_the_knee(seed):
-    rng = random.Random(seed)
-    stations = [
-        Station("cpu", rng.uniform(0.001, 0.01)),
-        Station("lock", rng.uniform(0.011, 0.02)),
-        Station("disk", rng.uniform(0.001, 0.1), math.inf),
-    ]
+@given(st.floats(0.001, 0.01), st.floats(0.011, 0.02), DEMANDS_S)
+@settings(max_examples=20)
+def test_never_above_the_bound_and_close_to_it_far_from_the_knee(cpu_s, lock_s, disk_s):
+    stations = [Station("cpu", cpu_s), Station("lock", lock_s), Station("disk", disk_s, math.inf)]
     values = [mva.closed_loop(number, stations).value for number in range(1, 400)]
     limits = [bounds.closed_loop(number, stations).value for number in range(1, 400)]
 
@@ -112,39 +107,41 @@ def test_never_above_the_bound_and_close_to_it_far_from_the_knee(seed):
     assert limits[-1] == pytest.approx(values[-1], rel=0.001)
 
 
-@pytest.mark.parametrize("in_flight", [1, 5, 80])
-@pytest.mark.parametrize("think_s", [0.0, 0.1])
-def test_calls_are_somewhere(in_flight, think_s):
+def test_calls_are_somewhere(subtests):
     """At a station or thinking, and at each of them L = X W."""
-    solution = mva.solve(in_flight, [CPU, SLOW, DISK], think_s)
-    thinking = solution.throughput_per_s * think_s
+    for think_s in [0.0, 0.1]:
+        for in_flight in [1, 5, 80]:
+            with subtests.test(think_s=think_s, in_flight=in_flight):
+                solution = mva.solve(in_flight, [CPU, SLOW, DISK], think_s)
+                thinking = solution.throughput_per_s * think_s
 
-    assert in_flight == pytest.approx(sum(solution.in_flight.values()) + thinking)
-    for name, here in solution.in_flight.items():
-        assert here == pytest.approx(solution.throughput_per_s * solution.residence_s[name])
+                assert in_flight == pytest.approx(sum(solution.in_flight.values()) + thinking)
+                for name, here in solution.in_flight.items():
+                    assert here == pytest.approx(
+                        solution.throughput_per_s * solution.residence_s[name]
+                    )
 
 
 def test_the_reason_says_what_queueing_costs():
     prediction = mva.closed_loop(4, [CPU, LOCK])
 
     assert (
-        "80 calls/s: 4 in flight who wait 50 ms a call, queues included: 80.0% of the bound"
-        " [cpu binds]"
+        "80 calls/s: 4 in flight, R = 50 ms with queueing: 80.0% of the bound [cpu binds]"
     ) == str(prediction)
 
 
-@pytest.mark.parametrize(
-    ("named", "in_flight", "stations", "think_s"),
-    [
+def test_what_cannot_be_solved_is_refused(subtests):
+    for named, in_flight, stations, think_s in [
         ("in_flight must be a whole number of 1 or more, got 0", 0, [CPU], 0.0),
         ("in_flight must be a whole number of 1 or more, got 1.5", 1.5, [CPU], 0.0),
         ("got 8 for pool: use simulate", 1, [Station("pool", 0.01, 8)], 0.0),
-        ("each station needs a name of its own", 1, [CPU, CPU], 0.0),
-        ("add up to 0 s: nothing limits", 1, [], 0.0),
-        ("add up to 0 s: nothing limits", 1, [Station("free", 0.0)], 0.0),
+        ("station names must be different", 1, [CPU, CPU], 0.0),
+        ("add up to 0 s, so throughput has no bound", 1, [], 0.0),
+        ("add up to 0 s, so throughput has no bound", 1, [Station("free", 0.0)], 0.0),
         ("think_s must be 0 or more seconds, got -1", 1, [CPU], -1.0),
-    ],
-)
-def test_what_cannot_be_solved_is_refused(named, in_flight, stations, think_s):
-    with pytest.raises(ValueError, match=named):
-        mva.solve(in_flight, stations, think_s)
+    ]:
+        with (
+            subtests.test(named=named, in_flight=in_flight, stations=stations, think_s=think_s),
+            pytest.raises(ValueError, match=named),
+        ):
+            mva.solve(in_flight, stations, think_s)

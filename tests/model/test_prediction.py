@@ -31,31 +31,29 @@ def test_nothing_predicted_has_no_ratio():
     assert math.isnan(Prediction(0.0, "calls/s", "so").ratio_of(95.0))
 
 
-@pytest.mark.parametrize(
-    ("most_per_s", "station"),
-    [
+def test_a_station_serves_at_most_its_servers_over_its_demand(subtests):
+    for most_per_s, station in [
         (20.0, Station("lock", 0.050)),
         (3200.0, Station("pool", 0.040, 128)),
         (math.inf, Station("disk", 0.040, math.inf)),
         (math.inf, Station("nothing", 0.0)),
-    ],
-)
-def test_a_station_serves_at_most_its_servers_over_its_demand(most_per_s, station):
-    assert most_per_s == pytest.approx(station.most_per_s)
+    ]:
+        with subtests.test(most_per_s=most_per_s, station=station):
+            assert most_per_s == pytest.approx(station.most_per_s)
 
 
-@pytest.mark.parametrize(
-    ("named", "demand_s", "servers"),
-    [
+def test_a_station_that_makes_no_sense_is_refused(subtests):
+    for named, demand_s, servers in [
         ("demand_s must be 0 or more seconds, got -0.01", -0.01, 1),
         ("demand_s must be 0 or more seconds, got nan", math.nan, 1),
         ("servers must be 1 or more, got 0", 0.01, 0),
         ("servers must be 1 or more, got nan", 0.01, math.nan),
-    ],
-)
-def test_a_station_that_makes_no_sense_is_refused(named, demand_s, servers):
-    with pytest.raises(ValueError, match=named):
-        Station("station", demand_s, servers)
+    ]:
+        with (
+            subtests.test(named=named, demand_s=demand_s, servers=servers),
+            pytest.raises(ValueError, match=named),
+        ):
+            Station("station", demand_s, servers)
 
 
 def test_large_numbers_are_written_out():

@@ -1,4 +1,7 @@
-"""simulate.py: against numbers worked out by hand, the bounds, MVA, and its own trace."""
+"""simulate.py: against numbers worked out by hand, the bounds, MVA, and its own trace.
+
+Callers who join one after the other, worked out on paper.
+"""
 
 import itertools
 import math
@@ -6,20 +9,46 @@ import random
 
 import pytest
 
-from kvstore.model import Station, bounds, mva, popularity
-from kvstore.model.simulate import LOCKINGS, Service, Simulated, bound, closed_loop
+from kvstore.model import Prediction, Station, bounds, key_skew, mva
+from kvstore.model.simulate import LOCKINGS, Service, Simulated, closed_loop, joined
 from kvstore.server.locking import LOCKS
 
 SAME = {"read_delay_s": 0.040, "write_delay_s": 0.040}
 """All calls alike and constant: then every number can be worked out."""
 
 
+def limits(service: Service) -> list[Station]:
+    """The stations that could be the bottleneck, each with the time for which a call holds it."""
+    stations = [Station("cpu", service.cpu_s, service.cores)]
+    if service.locking == "global":
+        stations.append(Station("global lock", service.disk_s))
+    if service.locking == "per_key_held":
+        keys, writes = (service.keys, service.zipf_exponent), 1 - service.read_share
+        stations.append(
+            key_skew.hottest_lock(*keys, hold_s=service.write_delay_s, locking_share=writes)
+        )
+    # Last: if the pool and a lock have the same limit, the lock is the cause.
+    return [*stations, Station("pool", service.busy_s, service.threads)]
+
+
+def bound(in_flight: int, service: Service, think_s: float = 0.0) -> Prediction:
+    """The asymptotic bound of the loop that `closed_loop` simulates."""
+    found = (
+        bounds.closed_loop(
+            in_flight,
+            [limit, Station("the rest", max(0.0, service.busy_s - limit.demand_s), math.inf)],
+            think_s,
+        )
+        for limit in limits(service)
+    )
+    return min(found, key=lambda prediction: prediction.value)
+
+
 # ---- by hand -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("per_s", "in_flight", "settings"),
-    [
+def test_throughput_by_hand(subtests):
+    for per_s, in_flight, settings in [
         (25.0, 1, {}),
         (25.0, 100, {}),  # behind one lock
         (2500.0, 100, {"locking": "per_key"}),  # source 1, step 03
@@ -31,17 +60,18 @@ SAME = {"read_delay_s": 0.040, "write_delay_s": 0.040}
         (2000.0, 100, {"locking": "per_key", "cpu_s": 0.001, "cores": 2}),
         (20.0, 1, {"cpu_s": 0.010}),
         (25.0, 100, {"cpu_s": 0.010}),
-    ],
-)
-def test_throughput_by_hand(per_s, in_flight, settings):
-    service = Service(**SAME, **settings)
+    ]:
+        with subtests.test(per_s=per_s, in_flight=in_flight, settings=settings):
+            service = Service(**SAME, **settings)
 
-    assert per_s == pytest.approx(closed_loop(in_flight, service, calls=1_000).throughput_per_s)
-    assert per_s == pytest.approx(bound(in_flight, service).value)
+            assert per_s == pytest.approx(
+                closed_loop(in_flight, service, calls=1_000).throughput_per_s
+            )
+            assert per_s == pytest.approx(bound(in_flight, service).value)
 
 
-def test_who_thinks_does_not_call():
-    """Ten who think 60 ms around 40 ms on the disk make 100 calls a second."""
+def test_think_time_is_not_residence_time():
+    """Ten callers with 60 ms of think time and 40 ms on the disk make 100 calls per second."""
     service = Service(**SAME, locking="per_key")
 
     played = closed_loop(10, service, calls=1_000, think_s=0.060)
@@ -49,24 +79,26 @@ def test_who_thinks_does_not_call():
     assert 0.040 == pytest.approx(played.residence_s)
 
 
-@pytest.mark.parametrize(
-    ("station_s", "settings"),
-    [
+def test_where_calls_wait_by_hand(subtests):
+    for station_s, settings in [
         # 20 callers, 40 ms each behind one lock: 800 ms, of which 40 on the disk
         ({"pool": 0.0, "cpu": 0.0, "lock": 0.760, "disk": 0.040}, {}),
         # 5 threads: the other 15 wait for a thread instead
         ({"pool": 0.600, "cpu": 0.0, "lock": 0.160, "disk": 0.040}, {"threads": 5}),
-        ({"pool": 0.120, "cpu": 0.0, "lock": 0.0, "disk": 0.040},
-         {"threads": 5, "locking": "per_key"}),
+        (
+            {"pool": 0.120, "cpu": 0.0, "lock": 0.0, "disk": 0.040},
+            {"threads": 5, "locking": "per_key"},
+        ),
         # the processor does one in 4 ms, so one returns from the disk as 10 are on it
-        ({"pool": 0.0, "cpu": 0.040, "lock": 0.0, "disk": 0.040},
-         {"cpu_s": 0.004, "locking": "per_key"}),
-    ],
-)  # fmt: skip
-def test_where_calls_wait_by_hand(station_s, settings):
-    played = closed_loop(20, Service(**SAME, **settings), calls=2_000)
+        (
+            {"pool": 0.0, "cpu": 0.040, "lock": 0.0, "disk": 0.040},
+            {"cpu_s": 0.004, "locking": "per_key"},
+        ),
+    ]:
+        with subtests.test(station_s=station_s, settings=settings):
+            played = closed_loop(20, Service(**SAME, **settings), calls=2_000)
 
-    assert station_s == pytest.approx(played.station_s, abs=1e-9)
+            assert station_s == pytest.approx(played.station_s, abs=1e-9)
 
 
 def test_a_mix_of_reads_and_writes_is_drawn():
@@ -81,36 +113,46 @@ def test_a_mix_of_reads_and_writes_is_drawn():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("in_flight", [1, 2, 5, 12])
-@pytest.mark.parametrize("think_s", [0.0, 0.030])
-def test_as_mva_says_where_times_are_exponential(in_flight, think_s):
+def test_as_mva_says_where_times_are_exponential(subtests):
     """A processor, a lock that is nearly as slow, and thinking: product form, so exact."""
-    service = Service(read_delay_s=0.010, write_delay_s=0.010, cpu_s=0.008, exponential=True)
-    played = closed_loop(in_flight, service, calls=20_000, think_s=think_s)
-    exact = mva.solve(in_flight, [Station("cpu", 0.008), Station("lock", 0.010)], think_s)
-    at_lock_s = played.station_s["lock"] + played.station_s["disk"]
+    for think_s in [0.0, 0.030]:
+        for in_flight in [1, 2, 5, 12]:
+            with subtests.test(think_s=think_s, in_flight=in_flight):
+                service = Service(
+                    read_delay_s=0.010, write_delay_s=0.010, cpu_s=0.008, exponential=True
+                )
+                played = closed_loop(in_flight, service, calls=20_000, think_s=think_s)
+                exact = mva.solve(
+                    in_flight, [Station("cpu", 0.008), Station("lock", 0.010)], think_s
+                )
+                at_lock_s = played.station_s["lock"] + played.station_s["disk"]
 
-    assert exact.throughput_per_s == pytest.approx(played.throughput_per_s, rel=0.03)
-    assert exact.residence_s["cpu"] == pytest.approx(played.station_s["cpu"], rel=0.08)
-    assert exact.residence_s["lock"] == pytest.approx(at_lock_s, rel=0.08)
+                assert exact.throughput_per_s == pytest.approx(played.throughput_per_s, rel=0.03)
+                assert exact.residence_s["cpu"] == pytest.approx(played.station_s["cpu"], rel=0.08)
+                assert exact.residence_s["lock"] == pytest.approx(at_lock_s, rel=0.08)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("exponent", [0.0, 1.0])
-@pytest.mark.parametrize("in_flight", [3, 12])
-def test_a_lock_for_each_key_is_a_station_for_each_key(in_flight, exponent):
-    service = Service(
-        locking="per_key_held", read_share=0.0, keys=6, zipf_exponent=exponent, exponential=True
-    )
-    played = closed_loop(in_flight, service, calls=20_000)
-    locks = [
-        Station(f"key {number}", 0.050 * share)
-        for number, share in enumerate(popularity.shares(6, exponent))
-    ]
+def test_a_lock_for_each_key_is_a_station_for_each_key(subtests):
+    for in_flight in [3, 12]:
+        for exponent in [0.0, 1.0]:
+            with subtests.test(in_flight=in_flight, exponent=exponent):
+                service = Service(
+                    locking="per_key_held",
+                    read_share=0.0,
+                    keys=6,
+                    zipf_exponent=exponent,
+                    exponential=True,
+                )
+                played = closed_loop(in_flight, service, calls=20_000)
+                locks = [
+                    Station(f"key {number}", 0.050 * share)
+                    for number, share in enumerate(key_skew.shares(6, exponent))
+                ]
 
-    assert mva.solve(in_flight, locks).throughput_per_s == pytest.approx(
-        played.throughput_per_s, rel=0.03
-    )
+                assert mva.solve(in_flight, locks).throughput_per_s == pytest.approx(
+                    played.throughput_per_s, rel=0.03
+                )
 
 
 def test_the_hottest_key_binds_when_many_wait():
@@ -126,24 +168,25 @@ def test_the_hottest_key_binds_when_many_wait():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(12))
-def test_never_above_the_bound(seed):
+def test_never_above_the_bound(subtests):
     """Whatever the settings, within the 4 % that a drawn mix may be lucky."""
-    rng = random.Random(seed)
-    service = Service(
-        locking=rng.choice(LOCKINGS),
-        threads=rng.choice([2, 8, math.inf]),
-        read_share=rng.choice([0.0, 0.25, 0.9]),
-        keys=rng.choice([1, 4, 50]),
-        zipf_exponent=rng.choice([0.0, 1.0]),
-        cpu_s=rng.choice([0.0, 0.001, 0.020]),
-        cores=rng.choice([1, 2]),
-        exponential=rng.random() < 0.5,
-    )
-    in_flight, think_s = rng.choice([1, 10, 60]), rng.choice([0.0, 0.1])
-    played = closed_loop(in_flight, service, calls=6_000, think_s=think_s, seed=seed)
+    for seed in range(12):
+        with subtests.test(seed=seed):
+            rng = random.Random(seed)
+            service = Service(
+                locking=rng.choice(LOCKINGS),
+                threads=rng.choice([2, 8, math.inf]),
+                read_share=rng.choice([0.0, 0.25, 0.9]),
+                keys=rng.choice([1, 4, 50]),
+                zipf_exponent=rng.choice([0.0, 1.0]),
+                cpu_s=rng.choice([0.0, 0.001, 0.020]),
+                cores=rng.choice([1, 2]),
+                exponential=rng.random() < 0.5,
+            )
+            in_flight, think_s = rng.choice([1, 10, 60]), rng.choice([0.0, 0.1])
+            played = closed_loop(in_flight, service, calls=6_000, think_s=think_s, seed=seed)
 
-    assert played.throughput_per_s <= 1.04 * bound(in_flight, service, think_s).value
+            assert played.throughput_per_s <= 1.04 * bound(in_flight, service, think_s).value
 
 
 @pytest.mark.slow
@@ -187,16 +230,17 @@ def mean_inside(played: Simulated, enter: int, leave: int) -> float:
 BUSY = Service(threads=12, cpu_s=0.008, locking="per_key_held", keys=5, zipf_exponent=1.0)
 
 
-@pytest.mark.parametrize("place", range(4), ids=["pool", "cpu", "lock", "disk"])
-@pytest.mark.parametrize("exponential", [False, True])
-def test_littles_law_holds_at_each_place(place, exponential):
+def test_littles_law_holds_at_each_place(subtests):
     """L counted moment by moment, lambda and W call by call."""
-    service = Service(**{**vars(BUSY), "exponential": exponential})
-    played = closed_loop(20, service, calls=4_000)
-    counted = played.throughput_per_s * list(played.station_s.values())[place]
+    for exponential in [False, True]:
+        for place in range(4):
+            with subtests.test(exponential=exponential, place=place):
+                service = Service(**{**vars(BUSY), "exponential": exponential})
+                played = closed_loop(20, service, calls=4_000)
+                counted = played.throughput_per_s * list(played.station_s.values())[place]
 
-    assert counted > 0.1
-    assert mean_inside(played, place, place + 1) == pytest.approx(counted, rel=0.02)
+                assert counted > 0.1
+                assert mean_inside(played, place, place + 1) == pytest.approx(counted, rel=0.02)
 
 
 def test_all_callers_are_somewhere():
@@ -251,9 +295,8 @@ def test_lockings_are_called_what_the_server_calls_them():
     assert set(LOCKINGS) <= set(LOCKS)
 
 
-@pytest.mark.parametrize(
-    ("named", "settings"),
-    [
+def test_a_service_that_makes_no_sense_is_refused(subtests):
+    for named, settings in [
         ("locking must be one of .*, got 'none'", {"locking": "none"}),
         ("threads must be 1 or more, got 0", {"threads": 0}),
         ("cores must be 1 or more, got 0", {"cores": 0}),
@@ -261,23 +304,47 @@ def test_lockings_are_called_what_the_server_calls_them():
         ("cpu_s must be 0 or more seconds, got nan", {"cpu_s": math.nan}),
         ("read_share must be from 0 to 1, got 2", {"read_share": 2}),
         ("keys must be 1 or more, got 0", {"keys": 0}),
-        ("add up to 0 s: nothing limits", {"read_delay_s": 0, "write_delay_s": 0}),
-    ],
-)
-def test_a_service_that_makes_no_sense_is_refused(named, settings):
-    with pytest.raises(ValueError, match=named):
-        Service(**settings)
+        ("add up to 0 s, so throughput has no bound", {"read_delay_s": 0, "write_delay_s": 0}),
+    ]:
+        with subtests.test(named=named, settings=settings), pytest.raises(ValueError, match=named):
+            Service(**settings)
 
 
-@pytest.mark.parametrize(
-    ("named", "in_flight", "settings"),
-    [
+def test_a_loop_that_makes_no_sense_is_refused(subtests):
+    for named, in_flight, settings in [
         ("in_flight must be a whole number of 1 or more, got 0", 0, {}),
         ("in_flight must be a whole number of 1 or more, got 2.5", 2.5, {}),
-        ("calls must be as many as are in flight or more, got 5", 10, {"calls": 5}),
+        (r"calls must be in_flight .10. or more, got 5", 10, {"calls": 5}),
         ("think_s must be 0 or more seconds, got -1", 1, {"think_s": -1}),
-    ],
-)
-def test_a_loop_that_makes_no_sense_is_refused(named, in_flight, settings):
-    with pytest.raises(ValueError, match=named):
-        closed_loop(in_flight, Service(), **settings)
+    ]:
+        with (
+            subtests.test(named=named, in_flight=in_flight, settings=settings),
+            pytest.raises(ValueError, match=named),
+        ):
+            closed_loop(in_flight, Service(), **settings)
+
+
+def test_callers_who_join_later_call_later():
+    """Two threads, 40 ms: a third caller comes when none is idle, and waits for 20 ms."""
+    service = Service(read_delay_s=0.040, read_share=1.0, locking="per_key", threads=2)
+    played = joined([0.0, 0.0, 0.020], service, 0.021)
+
+    assert [(0, 0, 40), (0, 0, 40), (20, 40, 80)] == [
+        (round(1e3 * call.sent_s), round(1e3 * call.began_s), round(1e3 * call.done_s))
+        for call in played
+    ]
+
+
+def test_a_caller_that_has_joined_makes_calls_until_the_end():
+    service = Service(read_delay_s=0.010, read_share=1.0, locking="per_key")
+    played = joined([0.0, 0.025], service, 0.041, think_s=0.005)
+
+    assert [0, 15, 25, 30, 40] == sorted(round(1e3 * call.sent_s) for call in played)
+
+
+def test_a_climb_that_makes_no_sense_is_not_played(subtests):
+    for wrong in [((), 1.0), ((-1.0,), 1.0), ((math.inf,), 1.0), ((0.0,), 0.0)]:
+        with subtests.test(wrong=wrong):
+            joins_s, until_s = wrong
+            with pytest.raises(ValueError, match=r"must (be|have)"):
+                joined(joins_s, Service(), until_s)

@@ -31,7 +31,7 @@ def started_by_hand(*arguments: str) -> Iterator[tuple[str, "subprocess.Popen[st
             process.kill()
 
 
-def told_by(address: str) -> Any:
+def status_of(address: str) -> Any:
     """What the server at this address says of itself."""
     with grpc.insecure_channel(address) as channel:
         return server_status_pb2_grpc.ServerStatusServiceStub(channel).GetServerStatus(

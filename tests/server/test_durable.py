@@ -7,8 +7,9 @@ from concurrent.futures import CancelledError
 from typing import Any
 
 import pytest
+from tables import for_each
 
-from kvstore.codes import (
+from kvstore.protocol import (
     ALREADY_EXISTS,
     CREATE,
     DELETE,
@@ -19,8 +20,6 @@ from kvstore.codes import (
     RETRIEVE,
     UPDATE,
 )
-from kvstore.server import process
-from kvstore.server.__main__ import parser
 from kvstore.server.durable import FILE_NAME, DurableStore
 from kvstore.server.settings import ServerSettings
 from kvstore.server.store import Store
@@ -60,11 +59,11 @@ def test_it_does_what_a_store_in_memory_does_and_knows_it_when_opened_again(grou
     keys, memory, durable = (b"", b"a", b"b", b"c"), Store(), opened(group_commit=group_commit)
     for number in range(60):
         kinds = bytes(rng.choice((CREATE, RETRIEVE, UPDATE, DELETE, 99)) for _ in range(3))
-        asked = [rng.choice(keys) for _ in kinds]
+        requested = [rng.choice(keys) for _ in kinds]
         values = [b"%d" % number] * (kinds.count(CREATE) + kinds.count(UPDATE))
 
-        assert memory.apply_columns(kinds, asked, values) == durable.apply_columns(
-            kinds, asked, values
+        assert memory.apply_columns(kinds, requested, values) == durable.apply_columns(
+            kinds, requested, values
         )
         kind, key = rng.choice((CREATE, RETRIEVE, UPDATE, DELETE)), rng.choice(keys)
         assert memory.apply(kind, key, b"x") == durable.apply(kind, key, b"x")
@@ -100,7 +99,7 @@ def test_what_waits_while_one_is_on_the_disk_is_the_next_group(group_commit, com
     gate.opened.set()
 
     assert [(bytes([OK]), [])] * 11 == [write.result(HANG_S) for write in writes]
-    assert ((NOT_FOUND, b""), False) == before  # nobody sees what a crash could take back
+    assert ((NOT_FOUND, b""), False) == before  # no reader sees what a crash could undo
     assert commits == said.count("COMMIT")
     assert b"v" == store.apply(RETRIEVE, b"7", b"")[1]
 
@@ -110,11 +109,11 @@ def test_in_a_group_each_sees_what_was_done_before_it(opened):
     store._disk = gate = Gate()
     first = store.write(bytes([CREATE]), [b"other"], [b""])
     assert gate.reached.wait(HANG_S)
-    asked = [
+    requested = [
         (CREATE, b"k", [b"1"]), (CREATE, b"k", [b"2"]), (UPDATE, b"k", [b"3"]),
         (RETRIEVE, b"k", []), (DELETE, b"k", []), (UPDATE, b"k", [b"4"]), (7, b"k", []),
     ]  # fmt: skip
-    writes = [store.write(bytes([kind]), [key], values) for kind, key, values in asked]
+    writes = [store.write(bytes([kind]), [key], values) for kind, key, values in requested]
     gate.opened.set()
 
     assert OK == first.result(HANG_S)[0][0]
@@ -160,7 +159,7 @@ def test_a_disk_that_refuses_is_never_trusted_again(opened, caplog):
 
 def test_a_second_server_on_the_folder_is_refused(opened):
     first = opened()
-    with pytest.raises(OSError, match=r"another server keeps its data in .*: one folder, one"):
+    with pytest.raises(OSError, match=r"another server has its data in .*: give each"):
         opened()
     first.apply(CREATE, b"k", b"v")
     first.close()
@@ -195,7 +194,7 @@ def test_a_page_that_was_overwritten_is_found(tmp_path, opened):
 
 
 def test_a_folder_that_cannot_be_is_named(tmp_path, opened):
-    (tmp_path / "file").write_text("in the way")
+    (tmp_path / "file").write_text("a file, not a folder")
 
     with pytest.raises(OSError, match=r"the folder .*file.data cannot be made: "):
         opened(data_dir=str(tmp_path / "file" / "data"))
@@ -204,22 +203,15 @@ def test_a_folder_that_cannot_be_is_named(tmp_path, opened):
         opened()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("says", "settings"),
     [
         ("data_dir must be the path of a folder, as text, got 5", {"data_dir": 5}),
         ("data_dir must .* got ''", {"data_dir": ""}),
         ("writing must be in_one_step", {"data_dir": "x", "writing": "read_then_write"}),
-        ("keeps nothing itself", {"data_dir": "x", "back_end": "127.0.0.1:9"}),
+        ("stores nothing itself", {"data_dir": "x", "back_end": "127.0.0.1:9"}),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(says, settings):
     with pytest.raises(ValueError, match=says):
         ServerSettings(**settings)
-
-
-def test_the_command_line_says_the_folder():
-    settings = ServerSettings(data_dir="/some where/else", group_commit=True)
-    understood = parser().parse_args(process._arguments(settings))
-
-    assert (settings.data_dir, True) == (understood.data_dir, understood.group_commit)

@@ -4,8 +4,9 @@ import asyncio
 import threading
 
 import pytest
+from tables import for_each
 
-from kvstore.codes import CREATE, DELETE, RETRIEVE, UPDATE
+from kvstore.protocol import CREATE, DELETE, RETRIEVE, UPDATE
 from kvstore.server import LOCKINGS
 from kvstore.server.locking import ASYNC_LOCKS, LOCKS
 
@@ -28,7 +29,7 @@ WHO_WAITS = [
 ]
 
 
-@pytest.mark.parametrize(("locking", "first", "second", "waits"), WHO_WAITS)
+@for_each(("locking", "first", "second", "waits"), WHO_WAITS)
 def test_who_waits_for_whom_among_threads(locking, first, second, waits):
     locks = LOCKS[locking]()
     entered = threading.Event()
@@ -47,7 +48,7 @@ def test_who_waits_for_whom_among_threads(locking, first, second, waits):
     assert entered.is_set()  # afterwards, at the latest
 
 
-@pytest.mark.parametrize(("locking", "first", "second", "waits"), WHO_WAITS)
+@for_each(("locking", "first", "second", "waits"), WHO_WAITS)
 def test_who_waits_for_whom_among_tasks(locking, first, second, waits):
     async def scene() -> tuple[bool, bool]:
         locks = ASYNC_LOCKS[locking]()
@@ -76,7 +77,7 @@ WHO_WAITS_FOR_A_BATCH = [
 ]
 
 
-@pytest.mark.parametrize(("locking", "batch", "beside", "waits"), WHO_WAITS_FOR_A_BATCH)
+@for_each(("locking", "batch", "beside", "waits"), WHO_WAITS_FOR_A_BATCH)
 def test_who_waits_for_a_batch_among_threads(locking, batch, beside, waits):
     locks = LOCKS[locking]()
     entered = threading.Event()
@@ -95,7 +96,7 @@ def test_who_waits_for_a_batch_among_threads(locking, batch, beside, waits):
     assert entered.is_set()
 
 
-@pytest.mark.parametrize(("locking", "batch", "beside", "waits"), WHO_WAITS_FOR_A_BATCH)
+@for_each(("locking", "batch", "beside", "waits"), WHO_WAITS_FOR_A_BATCH)
 def test_who_waits_for_a_batch_among_tasks(locking, batch, beside, waits):
     async def scene() -> tuple[bool, bool]:
         locks = ASYNC_LOCKS[locking]()
@@ -152,19 +153,16 @@ def test_two_writers_of_one_key_never_change_its_entry_at_once():
     assert not early
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("locking", "through_disk"), [("global", True), ("per_key", False), ("per_key_held", True)]
 )
 def test_whether_the_disk_time_is_spent_inside_the_lock(locking, through_disk):
     assert through_disk == LOCKS[locking]().through_disk == ASYNC_LOCKS[locking]().through_disk
-
-
-def test_both_stacks_know_every_locking():
     assert set(LOCKINGS) == set(LOCKS) == set(ASYNC_LOCKS)
 
 
-@pytest.mark.parametrize("locking", ["per_key", "per_key_held"])
-def test_the_table_of_locks_is_empty_again_when_nobody_writes(locking):
+@for_each("locking", ["per_key", "per_key_held"])
+def test_the_table_of_locks_is_empty_again_after_the_writes(locking):
     """Else it would grow by every key ever written."""
     locks = LOCKS[locking]()
     seen: list[int] = []
@@ -215,7 +213,7 @@ def test_an_operation_that_fails_gives_its_lock_back():
             pass
 
 
-@pytest.mark.parametrize("locking", LOCKINGS)
+@for_each("locking", LOCKINGS)
 def test_a_task_cancelled_while_it_waits_leaves_nothing_behind(locking):
     async def scene() -> None:
         locks = ASYNC_LOCKS[locking]()

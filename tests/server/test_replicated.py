@@ -12,12 +12,12 @@ from contextlib import ExitStack
 import grpc
 import pytest
 from running import HANG_S
+from tables import for_each
 
 from kvstore.client import load, strategies, workload
-from kvstore.codes import CREATE, INVALID_ARGUMENT, OK, UNAVAILABLE
 from kvstore.measure import audit
-from kvstore.server import ServerSettings, process, replicated, serving_replicated
-from kvstore.server.__main__ import parser
+from kvstore.protocol import CREATE, INVALID_ARGUMENT, OK, UNAVAILABLE
+from kvstore.server import ServerSettings, replicated, serving_replicated
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 
@@ -27,7 +27,7 @@ ADDRESSES = "127.0.0.1:9,127.0.0.1:10,127.0.0.1:11"
 
 
 @pytest.fixture
-def asked():
+def requested():
     """A stub for a server: `asked(server)`."""
     with ExitStack() as channels:
         yield lambda server: kvstore_pb2_grpc.KeyValueServiceStub(
@@ -44,7 +44,7 @@ def three():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", [strategies.tasks, strategies.pipelined])
+@for_each("strategy", [strategies.tasks, strategies.pipelined])
 def test_every_call_ends_once_on_the_front(strategy, three):
     run = load.run(strategy, three.front, workload.crud(value_bytes_mean=30), in_flight=6, calls=60)
 
@@ -54,8 +54,8 @@ def test_every_call_ends_once_on_the_front(strategy, three):
 
 
 @pytest.mark.slow
-def test_all_replicas_get_the_writes_of_a_key_in_one_order(three, asked, keys):
-    front, key = asked(three.front), next(keys)
+def test_all_replicas_get_the_writes_of_a_key_in_one_order(three, requested, keys):
+    front, key = requested(three.front), next(keys)
     front.Create(pb.CreateRequest(key=key), timeout=HANG_S)
     with ThreadPoolExecutor(8) as callers:
         updates = [
@@ -68,7 +68,7 @@ def test_all_replicas_get_the_writes_of_a_key_in_one_order(three, asked, keys):
     last = {front.Retrieve(ask, timeout=HANG_S).value for _ in range(3)}
     end_s = time.perf_counter() + HANG_S
     while time.perf_counter() < end_s:  # the slowest of them may lag behind for a moment
-        kept = {asked(server).Retrieve(ask, timeout=HANG_S).value for server in three.replicas}
+        kept = {requested(server).Retrieve(ask, timeout=HANG_S).value for server in three.replicas}
         if kept == last:
             break
 
@@ -77,25 +77,25 @@ def test_all_replicas_get_the_writes_of_a_key_in_one_order(three, asked, keys):
 
 
 @pytest.mark.slow
-def test_what_no_replica_needs_to_be_asked_is_refused(three, asked):
+def test_what_no_replica_needs_to_be_asked_is_refused(three, requested):
     request = pb.PipelineRequest(kinds=b"\x63\1", keys=[b"k", b""], values=[b"v"])
-    (reply,) = asked(three.front).Pipeline(iter([request]), timeout=HANG_S)
+    (reply,) = requested(three.front).Pipeline(iter([request]), timeout=HANG_S)
 
     assert bytes([INVALID_ARGUMENT]) * 2 == reply.statuses
 
 
 @pytest.mark.slow
-def test_a_majority_goes_on_without_the_third_and_not_without_two(asked, keys):
+def test_a_majority_goes_on_without_the_third_and_not_without_two(requested, keys):
     first, second = next(keys), next(keys)
     with serving_replicated(3 * [REPLICA], write_quorum=2) as servers:
-        front, slow = asked(servers.front), servers.replicas[2]
+        front, slow = requested(servers.front), servers.replicas[2]
         os.kill(slow.pid, signal.SIGSTOP)
         front.Create(pb.CreateRequest(key=first, value=b"1"), timeout=HANG_S)
         seen = {
             front.Retrieve(pb.RetrieveRequest(key=first), timeout=HANG_S).value for _ in range(6)
         }
         os.kill(slow.pid, signal.SIGCONT)
-        caught_up = waited_for(asked(slow), first)
+        caught_up = waited_for(requested(slow), first)
         servers.kill(2)
         without_one = load.run(strategies.tasks, servers.front, CREATES, in_flight=4, calls=40)
         front.Create(pb.CreateRequest(key=second, value=b"2"), timeout=HANG_S)
@@ -107,7 +107,7 @@ def test_a_majority_goes_on_without_the_third_and_not_without_two(asked, keys):
             front.Retrieve(pb.RetrieveRequest(key=key), timeout=HANG_S).value
             for key in (first, second)
         ]
-        told = servers.front.child.error_text()
+        report = servers.front.child.error_text()
 
     assert {b"1"} == seen  # the one that lags is not asked
     assert b"1" == caught_up
@@ -115,7 +115,7 @@ def test_a_majority_goes_on_without_the_third_and_not_without_two(asked, keys):
     assert {"UNAVAILABLE": 40} == without_two.outcomes()
     assert "too few replicas have answered" in refused.value.details()
     assert [b"1", b"2"] == still
-    assert 2 == told.count("missed a write and is asked nothing more")
+    assert 2 == report.count("missed a write and gets no more calls")
 
 
 def waited_for(stub, key):
@@ -145,7 +145,7 @@ def test_where_all_must_answer_one_that_is_killed_stops_the_writes():
 
 
 def test_a_replica_that_stands_still_does_not_fill_the_memory(monkeypatch, caplog):
-    """Somebody listens, and never answers."""
+    """A socket that accepts connections and never answers."""
     monkeypatch.setattr(replicated, "MOST_BEHIND", 3)
 
     async def writes(address: str) -> tuple[int, bool, int]:
@@ -153,26 +153,26 @@ def test_a_replica_that_stands_still_does_not_fill_the_memory(monkeypatch, caplo
         waiting = [asyncio.create_task(replica.write(CREATE, b"%d" % n, b"")) for n in range(3)]
         await asyncio.sleep(0)
         status = await replica.write(CREATE, b"3", b"")
-        told = status, replica.lost, sum(not task.done() for task in waiting)
+        report = status, replica.lost, sum(not task.done() for task in waiting)
         await replica.close()
         await asyncio.gather(*waiting, return_exceptions=True)
-        return told
+        return report
 
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
-        told = asyncio.run(writes(f"127.0.0.1:{silent.getsockname()[1]}"))
+        report = asyncio.run(writes(f"127.0.0.1:{silent.getsockname()[1]}"))
 
-    assert (UNAVAILABLE, True, 3) == told
-    assert "is asked nothing more: it is 3 writes behind" in caplog.text
+    assert (UNAVAILABLE, True, 3) == report
+    assert "gets no more calls: it is 3 writes behind" in caplog.text
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("says", "settings"),
     [
-        ("2 back ends: write_quorum says how many", {"back_end": ADDRESSES[:24]}),
+        ("2 back ends need write_quorum: how many", {"back_end": ADDRESSES[:24]}),
         ("back_end must be host:port", {"back_end": "127.0.0.1:9,", "write_quorum": 1}),
-        ("back_end names none", {"write_quorum": 1}),
+        ("write_quorum needs back_end", {"write_quorum": 1}),
         ("write_quorum must be .* from 1 to 3, got 4", {"back_end": ADDRESSES, "write_quorum": 4}),
         ("write_quorum must be .* got 0", {"back_end": ADDRESSES, "write_quorum": 0}),
         ("write_quorum needs use_asyncio=True", {"back_end": ADDRESSES, "write_quorum": 2}),
@@ -183,17 +183,10 @@ def test_settings_that_make_no_sense_are_refused(says, settings):
         ServerSettings(**settings)
 
 
-@pytest.mark.parametrize("count", [0, 17])
+@for_each("count", [0, 17])
 def test_as_many_replicas_as_were_never_meant_are_refused(count):
     with (
         pytest.raises(ValueError, match=f"replicas must be from 1 to 16, got {count}"),
         serving_replicated(count * [REPLICA], write_quorum=1),
     ):
         pass
-
-
-def test_the_command_line_says_the_quorum():
-    settings = ServerSettings(back_end=ADDRESSES, write_quorum=2, use_asyncio=True)
-    understood = parser().parse_args(process._arguments(settings))
-
-    assert (ADDRESSES, 2) == (understood.back_end, understood.write_quorum)

@@ -10,14 +10,16 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
 from running import HANG_S, messages_of_source_1
+from tables import for_each
 
-from kvstore import stations
+from kvstore import protocol
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 
 SERVICES = ["kvstore.v1.KeyValueService", "kvstore.v1.ServerStatusService"]
 NOT_FOUND, ALREADY_EXISTS = grpc.StatusCode.NOT_FOUND, grpc.StatusCode.ALREADY_EXISTS
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
+EMPTY = "every operation needs a known kind and a key of at least one byte"
 
 
 @pytest.fixture
@@ -30,8 +32,11 @@ def channel(quick_server):
 
 
 def test_a_key_lives_from_create_to_delete(stub, keys):
+    """A create that is refused leaves the value as it was; a delete of an unknown key succeeds."""
     key = next(keys)
     stub.Create(pb.CreateRequest(key=key, value=b"first"))
+    with pytest.raises(grpc.RpcError):
+        stub.Create(pb.CreateRequest(key=key, value=b"other"))
     first = stub.Retrieve(pb.RetrieveRequest(key=key)).value
     stub.Update(pb.UpdateRequest(key=key, value=b"second"))
     second = stub.Retrieve(pb.RetrieveRequest(key=key)).value
@@ -41,47 +46,28 @@ def test_a_key_lives_from_create_to_delete(stub, keys):
     with pytest.raises(grpc.RpcError) as refused:
         stub.Retrieve(pb.RetrieveRequest(key=key))
     assert NOT_FOUND is refused.value.code()
+    assert pb.DeleteResponse() == stub.Delete(pb.DeleteRequest(key=key))
 
 
-@pytest.mark.parametrize(
-    ("code", "says", "method", "known"),
+@for_each(
+    ("code", "says", "method", "key"),
     [
-        (ALREADY_EXISTS, "the key is known already: update replaces its value", "Create", True),
-        (NOT_FOUND, "the key is not known: create it first", "Retrieve", False),
-        (NOT_FOUND, "the key is not known: create it first", "Update", False),
+        (ALREADY_EXISTS, "the key is known already: update replaces its value", "Create", "known"),
+        (NOT_FOUND, "the key is not known: create it first", "Retrieve", "new"),
+        (NOT_FOUND, "the key is not known: create it first", "Update", "new"),
+        *[(INVALID, EMPTY, method, "") for method in ("Create", "Retrieve", "Update", "Delete")],
     ],
 )
-def test_a_refusal_is_a_status_with_its_reason(code, says, method, known, stub, keys):
-    key = next(keys)
-    if known:
-        stub.Create(pb.CreateRequest(key=key))
+def test_a_refusal_is_a_status_with_its_reason(code, says, method, key, stub, keys):
+    key_bytes = next(keys) if key else b""
+    if key == "known":
+        stub.Create(pb.CreateRequest(key=key_bytes))
 
     with pytest.raises(grpc.RpcError) as refused:
-        getattr(stub, method)(getattr(pb, f"{method}Request")(key=key))
+        getattr(stub, method)(getattr(pb, f"{method}Request")(key=key_bytes))
 
     assert (code, says) == (refused.value.code(), refused.value.details())
-
-
-def test_deleting_an_unknown_key_succeeds(stub, keys):
-    assert pb.DeleteResponse() == stub.Delete(pb.DeleteRequest(key=next(keys)))
-
-
-@pytest.mark.parametrize("method", ["Create", "Retrieve", "Update", "Delete"])
-def test_an_empty_key_is_an_invalid_argument(method, stub):
-    with pytest.raises(grpc.RpcError) as refused:
-        getattr(stub, method)(getattr(pb, f"{method}Request")())
-
-    assert INVALID is refused.value.code()
-    assert "a key of at least one byte" in refused.value.details()
-
-
-def test_a_refused_create_leaves_the_value_as_it_was(stub, keys):
-    key = next(keys)
-    stub.Create(pb.CreateRequest(key=key, value=b"old"))
-    with pytest.raises(grpc.RpcError):
-        stub.Create(pb.CreateRequest(key=key, value=b"new"))
-
-    assert b"old" == stub.Retrieve(pb.RetrieveRequest(key=key)).value
+    assert protocol.from_metadata(refused.value.trailing_metadata()).disk_s >= 0
 
 
 def test_of_many_creates_of_one_key_at_once_one_succeeds(stub, keys):
@@ -97,7 +83,7 @@ def test_of_many_creates_of_one_key_at_once_one_succeeds(stub, keys):
 # ---- a client of source 1 ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("package", ["kvstore.v1", "io.grpc.examples.kv"])
+@for_each("package", ["kvstore.v1", "io.grpc.examples.kv"])
 def test_a_client_of_source_1_needs_no_more_than_another_package_name(package, channel, keys):
     """Its messages are built from their description, not from our proto file."""
     messages = messages_of_source_1(package)
@@ -139,31 +125,23 @@ def test_the_bytes_on_the_wire_are_those_of_field_1_and_2(channel, keys):
 # ---- health, reflection, limits ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("service", ["", *SERVICES])
-def test_health_says_serving(service, channel):
-    answer = health_pb2_grpc.HealthStub(channel).Check(
-        health_pb2.HealthCheckRequest(service=service), timeout=HANG_S
-    )
+def test_health_says_serving_of_the_services_that_there_are(channel):
+    health = health_pb2_grpc.HealthStub(channel)
+    answers = [
+        health.Check(health_pb2.HealthCheckRequest(service=service), timeout=HANG_S).status
+        for service in ("", *SERVICES)
+    ]
 
-    assert health_pb2.HealthCheckResponse.SERVING == answer.status
-
-
-def test_health_of_another_service_is_not_known(channel):
+    assert 3 * [health_pb2.HealthCheckResponse.SERVING] == answers
     with pytest.raises(grpc.RpcError) as refused:
-        health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service="other"))
-
+        health.Check(health_pb2.HealthCheckRequest(service="other"))
     assert NOT_FOUND is refused.value.code()
-
-
-def test_reflection_lists_the_services(channel):
-    listed = ProtoReflectionDescriptorDatabase(channel).get_services()
-
-    assert {*SERVICES, "grpc.health.v1.Health"} <= set(listed)
 
 
 def test_reflection_tells_the_contract(channel):
     """A client that never saw the proto file learns methods and fields from it."""
-    file = ProtoReflectionDescriptorDatabase(channel).FindFileContainingSymbol(SERVICES[0])
+    reflection = ProtoReflectionDescriptorDatabase(channel)
+    file = reflection.FindFileContainingSymbol(SERVICES[0])
     service = next(service for service in file.service if service.name == "KeyValueService")
     create = next(message for message in file.message_type if message.name == "CreateRequest")
 
@@ -171,6 +149,7 @@ def test_reflection_tells_the_contract(channel):
         method.name for method in service.method
     ]
     assert [("key", 1), ("value", 2)] == [(field.name, field.number) for field in create.field]
+    assert {*SERVICES, "grpc.health.v1.Health"} <= set(reflection.get_services())
 
 
 def test_reflection_finds_a_method_by_its_name(channel):
@@ -188,10 +167,9 @@ def test_reflection_finds_a_method_by_its_name(channel):
 
 @pytest.mark.slow
 def test_calls_beyond_the_limit_are_refused_at_once(own_server):
-    """Two are on the disk for half a second; the others are told so, and do not wait."""
+    """Two are on the disk for half a second; the others are refused at once."""
     server = own_server(write_delay_s=0.5, max_concurrent_rpcs=2)
     with grpc.insecure_channel(server.address) as channel:
-        grpc.channel_ready_future(channel).result(HANG_S)
         stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
         ended: list[grpc.StatusCode] = []
         all_ended = threading.Event()
@@ -202,7 +180,8 @@ def test_calls_beyond_the_limit_are_refused_at_once(own_server):
                 all_ended.set()
 
         for number in range(6):
-            stub.Create.future(pb.CreateRequest(key=b"%d" % number)).add_done_callback(note)
+            request = pb.CreateRequest(key=b"%d" % number)  # all wait for the connection
+            stub.Create.future(request, wait_for_ready=True).add_done_callback(note)
         assert all_ended.wait(HANG_S)
 
     refused = [grpc.StatusCode.RESOURCE_EXHAUSTED] * 4
@@ -222,20 +201,13 @@ def test_without_a_limit_none_is_refused(own_server):
 # ---- station times -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["Create", "Delete"])
+@for_each("method", ["Create", "Delete"])
 def test_trailing_metadata_tells_where_the_time_went(method, stub, keys):
     _, call = getattr(stub, method).with_call(getattr(pb, f"{method}Request")(key=next(keys)))
-    told = stations.from_metadata(call.trailing_metadata())
+    report = protocol.from_metadata(call.trailing_metadata())
 
-    assert told.disk_s > 0.0005  # 2 ms, less the whole one by which an event loop may be early
-    assert min(told) >= 0
-
-
-def test_a_refused_call_tells_it_too(stub, keys):
-    with pytest.raises(grpc.RpcError) as refused:
-        stub.Retrieve(pb.RetrieveRequest(key=next(keys)))
-
-    assert stations.from_metadata(refused.value.trailing_metadata()).disk_s > 0
+    assert report.disk_s > 0.0005  # 2 ms, less the whole one by which an event loop may be early
+    assert min(report) >= 0
 
 
 @pytest.mark.slow
@@ -244,7 +216,7 @@ def test_behind_one_lock_the_later_calls_say_that_they_waited(own_server):
     with grpc.insecure_channel(server.address) as channel:
         stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
         calls = [stub.Create.future(pb.CreateRequest(key=b"%d" % n)) for n in range(4)]
-        waited_s = sorted(stations.from_metadata(call.trailing_metadata()).lock_s for call in calls)
+        waited_s = sorted(protocol.from_metadata(call.trailing_metadata()).lock_s for call in calls)
 
     assert waited_s[0] < 0.15
     assert all(later_s - earlier_s > 0.1 for earlier_s, later_s in pairwise(waited_s))
@@ -259,15 +231,15 @@ def test_with_too_few_threads_calls_say_that_they_waited_in_the_pool(own_server,
     with grpc.insecure_channel(server.address) as channel:
         stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
         calls = [stub.Create.future(pb.CreateRequest(key=b"%d" % n)) for n in range(4)]
-        most_s = max(stations.from_metadata(call.trailing_metadata()).pool_s for call in calls)
+        most_s = max(protocol.from_metadata(call.trailing_metadata()).pool_s for call in calls)
 
     assert (stack == "threads") == (most_s > 0.1)
 
 
 @pytest.mark.slow
-def test_times_are_told_only_when_asked_for(own_server):
+def test_times_are_reported_only_when_that_is_set(own_server):
     with grpc.insecure_channel(own_server().address) as channel:
         stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
         _, call = stub.Delete.with_call(pb.DeleteRequest(key=b"k"))
 
-    assert stations.METADATA_KEY not in dict(call.trailing_metadata())
+    assert protocol.METADATA_KEY not in dict(call.trailing_metadata())

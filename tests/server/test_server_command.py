@@ -9,7 +9,8 @@ import time
 
 import grpc
 import pytest
-from running import HANG_S, started_by_hand, told_by
+from running import HANG_S, started_by_hand, status_of
+from tables import for_each
 
 from kvstore.server.__main__ import main, parser
 from kvstore.v1 import kvstore_pb2 as pb
@@ -29,22 +30,22 @@ def command(*arguments: str) -> "subprocess.CompletedProcess[str]":
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stack", [[], ["--asyncio"]], ids=["threads", "asyncio"])
+@for_each("stack", [[], ["--use-asyncio"]])
 def test_the_first_line_is_the_address_alone(stack):
     with started_by_hand(*stack) as (line, process):
-        told = told_by(line)
+        report = status_of(line)
 
         assert re.fullmatch(r"127\.0\.0\.1:\d{2,5}", line)
-        assert process.pid == told.process_id
+        assert process.pid == report.process_id
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "Ctrl-C"])
-@pytest.mark.parametrize("stack", [[], ["--asyncio"]], ids=["threads", "asyncio"])
+@for_each("signum", [signal.SIGTERM, signal.SIGINT])
+@for_each("stack", [[], ["--use-asyncio"]])
 def test_a_call_in_flight_at_the_signal_is_still_answered(stack, signum):
     """The server drains, prints nothing more, and ends with status 0."""
     with started_by_hand(*SLOW_DISK, *stack) as (address, process):
-        told_by(address)
+        status_of(address)
         with grpc.insecure_channel(address) as channel:
             stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
             sent_s = time.perf_counter()
@@ -65,8 +66,8 @@ def test_a_call_in_flight_at_the_signal_is_still_answered(stack, signum):
 
 @pytest.mark.slow
 def test_a_second_signal_does_not_wait():
-    with started_by_hand("--write-delay-s=30", "--asyncio") as (address, process):
-        told_by(address)
+    with started_by_hand("--write-delay-s=30", "--use-asyncio") as (address, process):
+        status_of(address)
         with grpc.insecure_channel(address) as channel:
             call = kvstore_pb2_grpc.KeyValueServiceStub(channel).Create.future(
                 pb.CreateRequest(key=b"k")
@@ -92,7 +93,7 @@ def test_help_explains_every_option(capsys):
     assert "(default 0.05)" in shown
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("says", "arguments"),
     [
         ("read_delay_s must be a number of seconds from 0 to 60, got -1.0", ["--read-delay-s=-1"]),
@@ -102,7 +103,10 @@ def test_help_explains_every_option(capsys):
         ("threads must be a whole number from 1 to 10000, got 0", ["--threads=0"]),
         ("port must be a whole number from 0 to 65535, got 70000", ["--port=70000"]),
         ("max_concurrent_rpcs must be a whole number", ["--max-concurrent-rpcs=0"]),
-        ("--threads sizes a pool, and --asyncio serves without one", ["--threads=4", "--asyncio"]),
+        (
+            "--threads is the size of a pool, and --use-asyncio has none",
+            ["--threads=4", "--use-asyncio"],
+        ),
         ("unrecognized arguments: --colour", ["--colour"]),
     ],
 )
@@ -116,7 +120,7 @@ def test_bad_input_is_refused_before_anything_listens(says, arguments, capsys):
 
 @pytest.fixture
 def own_port():
-    """A port of the loopback interface that somebody else listens on."""
+    """A port of the loopback interface that another program uses."""
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -124,29 +128,14 @@ def own_port():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stack", [[], ["--asyncio"]], ids=["threads", "asyncio"])
+@for_each("stack", [[], ["--use-asyncio"]])
 def test_a_port_in_use_is_named_and_nothing_else_is_said(stack, own_port):
     ended = command(f"--port={own_port}", *stack)
 
     assert (1, "") == (ended.returncode, ended.stdout)
     assert f"error: port {own_port} of 127.0.0.1 cannot be used" in ended.stderr
-    assert "Port 0 takes any that is free" in ended.stderr
+    assert "Port 0 takes any free port" in ended.stderr
     assert "Traceback" not in ended.stderr
-
-
-@pytest.mark.slow
-def test_two_servers_never_share_a_port():
-    """By default gRPC on Linux lets them, and calls go to either."""
-    with started_by_hand() as (address, _):
-        ended = command(f"--port={address.rpartition(':')[2]}")
-
-    assert 1 == ended.returncode
-
-
-@pytest.mark.slow
-def test_a_port_that_is_asked_for_is_taken(own_port_free):
-    with started_by_hand(f"--port={own_port_free}") as (address, _):
-        assert f"127.0.0.1:{own_port_free}" == address
 
 
 @pytest.fixture
@@ -159,6 +148,16 @@ def own_port_free():
 
 
 @pytest.mark.slow
+def test_a_requested_port_is_taken_and_two_servers_never_share_it(own_port_free):
+    """By default, gRPC on Linux lets servers share a port, and calls go to either."""
+    with started_by_hand(f"--port={own_port_free}") as (address, _):
+        ended = command(f"--port={own_port_free}")
+
+    assert f"127.0.0.1:{own_port_free}" == address
+    assert 1 == ended.returncode
+
+
+@pytest.mark.slow
 def test_started_by_hand_a_server_does_not_end_with_its_input():
     """`nohup python -m kvstore.server < /dev/null &` must live."""
     with subprocess.Popen(
@@ -168,7 +167,7 @@ def test_started_by_hand_a_server_does_not_end_with_its_input():
         text=True,
     ) as process:
         assert process.stdout is not None
-        told = told_by(process.stdout.readline().strip())
+        report = status_of(process.stdout.readline().strip())
         process.terminate()
 
-    assert (process.pid, 0) == (told.process_id, process.returncode)
+    assert (process.pid, 0) == (report.process_id, process.returncode)

@@ -1,15 +1,29 @@
 """settings.py: what makes no sense is refused, by name."""
 
 import dataclasses
-import json
 import math
+from typing import Any
 
 import pytest
+from tables import for_each
 
 from kvstore.server import LOCKINGS, ServerSettings
+from kvstore.server.__main__ import main, parser
+
+CHANGED: dict[str, Any] = {
+    "read_delay_s": 1e-05, "write_delay_s": 0.1, "locking": "per_key", "threads": 3, "port": 4321,
+    "max_concurrent_rpcs": 9, "max_streams": 8, "refuse_streams": False, "group_commit": True,
+    "station_times": True, "metadata_work": 2, "default_limits": True, "settle_garbage": False,
+    "time_needed_s": 0.1, "stall_s": 0.2, "stall_every_s": 2.0, "data_dir": "/some where/else",
+}  # fmt: skip
+"""A value other than its default for every setting but those that exclude one of these."""
+BEHIND: dict[str, Any] = {
+    "use_asyncio": True, "writing": "read_then_write", "back_end": "127.0.0.1:8,127.0.0.1:9",
+    "write_quorum": 2,
+}  # fmt: skip
 
 
-def test_by_default_the_delays_are_those_of_the_java_original():
+def test_the_defaults_are_those_of_the_java_original_and_do_not_change():
     settings = ServerSettings()
 
     assert (0.010, 0.050, "global") == (
@@ -17,9 +31,16 @@ def test_by_default_the_delays_are_those_of_the_java_original():
         settings.write_delay_s,
         settings.locking,
     )
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        settings.threads = 5  # type: ignore[misc]
+    for locking in LOCKINGS:  # the edges of what is allowed
+        ServerSettings(
+            read_delay_s=0, write_delay_s=59.9, locking=locking, threads=1, port=65_535,
+            max_concurrent_rpcs=1,
+        )  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("named", "settings"),
     [
         (
@@ -61,20 +82,36 @@ def test_a_setting_that_makes_no_sense_is_refused(named, settings):
         ServerSettings(**settings)
 
 
-@pytest.mark.parametrize("locking", LOCKINGS)
-def test_the_edges_of_what_is_allowed_are_allowed(locking):
-    ServerSettings(
-        read_delay_s=0, write_delay_s=59.9, locking=locking, threads=1, port=65_535,
-        max_concurrent_rpcs=1,
-    )  # fmt: skip
+def test_settings_survive_the_journey_to_another_process():
+    for settings in (ServerSettings(), ServerSettings(**CHANGED), ServerSettings(**BEHIND)):
+        assert settings == ServerSettings.from_json(settings.to_json())
+    for text in ("[]", "5", '{"colour": 1}', "{"):
+        with pytest.raises(ValueError, match=r"not the settings of a server|Expecting"):
+            ServerSettings.from_json(text)
 
 
-def test_settings_survive_the_journey_as_json():
-    settings = ServerSettings(locking="per_key", max_concurrent_rpcs=5)
+def test_the_flags_of_the_command_are_the_fields():
+    """Each setting is one field of the dataclass: a flag is missing for none of them."""
+    names = {each.name for each in dataclasses.fields(ServerSettings)}
+    flags = {action.dest for action in parser()._actions}
+    understood: dict[str, Any] = {}
+    for values in (CHANGED, BEHIND):
+        arguments = []
+        for name, value in values.items():
+            flag = name.replace("_", "-")
+            yes_or_no = {True: f"--{flag}", False: f"--no-{flag}"}
+            arguments.append(yes_or_no[value] if isinstance(value, bool) else f"--{flag}={value}")
+        understood |= vars(parser().parse_args(arguments))
 
-    assert settings == ServerSettings(**json.loads(json.dumps(settings.as_dict())))
+    assert names == {*CHANGED, *BEHIND} == flags - {"help", "identity", "settings"}
+    assert {**CHANGED, **BEHIND} == {name: understood[name] for name in names}
+    assert all(getattr(ServerSettings(), name) != value for name, value in CHANGED.items())
 
 
-def test_settings_cannot_be_changed_while_a_server_runs():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        ServerSettings().threads = 5  # type: ignore[misc]
+def test_a_flag_changes_one_of_the_settings_given_as_json(monkeypatch):
+    served = []
+    monkeypatch.setattr("kvstore.server.__main__.serve", lambda *what: served.append(what[:2]))
+    given = ServerSettings(**CHANGED)
+    main([f"--settings={given.to_json()}", "--threads=4", "--identity=me"])
+
+    assert [(dataclasses.replace(given, threads=4), "me")] == served

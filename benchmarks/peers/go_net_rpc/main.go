@@ -2,7 +2,7 @@
 // connection: the pipeline of the standard library, without batches.
 //
 //	go_net_rpc serve                      prints its address, serves until its input ends
-//	go_net_rpc call ADDRESS WINDOW SECONDS   prints calls answered, seconds, processor seconds
+//	go_net_rpc call ADDRESS WINDOW SECONDS   prints calls answered, seconds, CPU seconds
 package main
 
 import (
@@ -23,12 +23,12 @@ type Pair struct{ Key, Value []byte }
 
 type Echo struct{}
 
-func (Echo) Same(asked *Pair, answer *Pair) error {
-	*answer = *asked
+func (Echo) Same(request *Pair, answer *Pair) error {
+	*answer = *request
 	return nil
 }
 
-func processorSeconds() float64 {
+func cpuSeconds() float64 {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
 		log.Fatal(err)
@@ -54,13 +54,13 @@ func call(address string, window int, seconds float64) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	asked := &Pair{[]byte("8 bytes!"), []byte("sixteen bytes ..")}
+	request := &Pair{[]byte("8 bytes!"), []byte("sixteen bytes ..")}
 	done := make(chan *rpc.Call, window)
 	began := time.Now()
 	until := began.Add(time.Duration(seconds * float64(time.Second)))
 	open, answered := 0, 0
 	for ; open < window; open++ {
-		client.Go("Echo.Same", asked, &Pair{}, done)
+		client.Go("Echo.Same", request, &Pair{}, done)
 	}
 	for open > 0 {
 		ended := <-done
@@ -68,16 +68,16 @@ func call(address string, window int, seconds float64) {
 		if ended.Error != nil {
 			log.Fatal(ended.Error)
 		}
-		if !bytes.Equal(ended.Reply.(*Pair).Value, asked.Value) {
+		if !bytes.Equal(ended.Reply.(*Pair).Value, request.Value) {
 			log.Fatal("another value came back than was sent")
 		}
 		answered++
 		if time.Now().Before(until) {
-			client.Go("Echo.Same", asked, &Pair{}, done)
+			client.Go("Echo.Same", request, &Pair{}, done)
 			open++
 		}
 	}
-	fmt.Println(answered, time.Since(began).Seconds(), processorSeconds())
+	fmt.Println(answered, time.Since(began).Seconds(), cpuSeconds())
 }
 
 func main() {

@@ -1,7 +1,7 @@
-"""The exercises of the course: one module for each exercise, found by its name.
+"""The exercises of the course, one module for each lesson, found by their ids.
 
-To add `NN.my_exercise`, write an `Exercise` at the top level of `lesson_NN_my_exercise.py`;
-nothing else needs to know of it.
+To add `NN.my_exercise`, write an `Exercise` at the top level of `lesson_NN.py`. No other file
+changes.
 """
 
 import difflib
@@ -34,7 +34,7 @@ __all__ = [
 
 @functools.cache
 def every() -> Mapping[str, Exercise]:
-    """All exercises by their id, in the order of lessons; ValueError when two share an id."""
+    """Return all exercises by id, in the order of lessons; raise ValueError if two share an id."""
     found: dict[str, Exercise] = {}
     for module_info in sorted(pkgutil.iter_modules(__path__), key=lambda info: info.name):
         if not module_info.name.startswith("lesson_"):
@@ -50,7 +50,7 @@ def every() -> Mapping[str, Exercise]:
 
 
 def find(exercise_id: str) -> Exercise:
-    """The exercise of that id; a LookupError that names the nearest ids when there is none."""
+    """Return the exercise of an id; raise LookupError with the nearest ids if there is none."""
     try:
         return every()[exercise_id]
     except KeyError:

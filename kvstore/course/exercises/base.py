@@ -1,4 +1,4 @@
-"""What an exercise is made of, the three ways an answer can come out, and a number that is near."""
+"""Exercises and the verdicts on their answers."""
 
 import re
 from collections.abc import Callable
@@ -10,24 +10,24 @@ from kvstore.course import rendering
 Outcome = Literal["passed", "not yet", "not attempted"]
 
 MIME_TYPE: Final = "application/vnd.kvstore.verdict+json"
-"""Under this type the output carries exercise, outcome and message for programs to read."""
+"""The MIME type under which the output has exercise, outcome and message for programs."""
 
 
 @final
 class NotAttempted:
-    """The type of `NOT_ATTEMPTED`: what a function returns that is still to be written."""
+    """The type of `NOT_ATTEMPTED`, which an unwritten function returns."""
 
     def __repr__(self) -> str:
         return "not attempted"
 
 
 NOT_ATTEMPTED: Final = NotAttempted()
-"""A stub returns this, so that an untouched notebook runs from top to bottom."""
+"""The result of a stub, so that an untouched notebook runs from top to bottom."""
 
 
 @dataclass(frozen=True)
 class Verdict(rendering.Shown):
-    """What the judge says of an answer, and why."""
+    """The outcome of an answer, and the reason."""
 
     outcome: Outcome
     message: str
@@ -35,7 +35,7 @@ class Verdict(rendering.Shown):
 
     @property
     def passed(self) -> bool:
-        """Whether the answer is right."""
+        """Return whether the answer is right."""
         return self.outcome == "passed"
 
     def __repr__(self) -> str:
@@ -62,23 +62,35 @@ _MARKS: Final = {
 
 
 def passed(message: str) -> Verdict:
-    """The answer is right; the message says what it shows."""
+    """Return the verdict on a right answer; the message says what the answer shows."""
     return Verdict("passed", message)
 
 
 def not_yet(message: str) -> Verdict:
-    """The answer is not right yet; the message says what was seen and where to look."""
+    """Return the verdict on a wrong answer; the message says what is wrong and where to look."""
     return Verdict("not yet", message)
 
 
 def near(found: float, expected: float, share: float = 1e-9) -> bool:
-    """Whether two numbers are the same but for rounding, up to a share of the expected one."""
+    """Return whether two numbers differ by at most a share of the expected one."""
     return abs(found - expected) <= share * abs(expected)
+
+
+class StubReached(BaseException):
+    """The learner's function is still a stub; passes through a judge's `except Exception`."""
+
+
+class AnswerFailed(BaseException):
+    """The learner's function raised an error; the verdict is ready."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(verdict.message)
+        self.verdict = verdict
 
 
 @dataclass(frozen=True)
 class WrongAnswer:
-    """A mistake that learners make, and a part of the message that must meet it."""
+    """A common mistake, and a part of the message that it must get."""
 
     answer: Any
     expected: str
@@ -86,17 +98,15 @@ class WrongAnswer:
 
 @dataclass(frozen=True)
 class Exercise:
-    """A task, the help with it, and the judge of its answers.
+    """A task, its hints, its solution, and the judge of its answers.
 
-    `answer` of the judge is a function the learner wrote, or a value. A judge never
-    needs to guard against the learner's function: what it raises, a hang, and
-    `NOT_ATTEMPTED` are dealt with before the judge sees them. A function that returns
-    None is told so, unless `may_return_none`; one that returns text, unless `may_return_text`.
+    The judge gets the learner's function or value. Errors of the function, a hang, and
+    `NOT_ATTEMPTED` are handled before the judge. A function that returns None is wrong, unless
+    `may_return_none`; a function that returns text is wrong, unless `may_return_text`.
     """
 
     id: str
     title: str
-    statement: str
     hints: tuple[str, ...]
     reference: Any
     wrong: tuple[WrongAnswer, ...]
@@ -104,11 +114,13 @@ class Exercise:
     timeout_s: float = 20.0
     may_return_none: bool = False
     may_return_text: bool = False
+    solution_parts: tuple[Any, ...] = ()
+    """Classes and functions that the reference uses; `solution` shows them before it."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"\d\d\.[a-z0-9_]+", self.id):
             raise ValueError(
-                f"an exercise id is the lesson and a name, such as 00.utilisation, got {self.id!r}"
+                f"id must be the lesson and a name, such as 00.utilisation, got {self.id!r}"
             )
         if not self.timeout_s > 0:
             raise ValueError(f"timeout_s must be more than 0 seconds, got {self.timeout_s}")

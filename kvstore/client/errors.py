@@ -1,0 +1,64 @@
+"""The public exceptions of the client."""
+
+import grpc
+
+from kvstore.measure.run import Run
+
+
+class ServerNotReached(ConnectionError):
+    """No server answers at the address."""
+
+
+class WrongServer(RuntimeError):
+    """A server answers at the address, but it is not the server that was started."""
+
+
+class ConnectionsShared(RuntimeError):
+    """The server sees fewer connections than were requested."""
+
+
+class MessageTooLarge(ValueError):
+    """A request is over gRPC's limit; it was not sent."""
+
+
+class NotEnoughMemory(MemoryError):
+    """The machine has too little free memory for a safe run."""
+
+
+class StreamBroken(grpc.RpcError, ConnectionError):  # type: ignore[misc]
+    """A stream ended with an error, or before every request on it was answered.
+
+    It has a status like any other error of gRPC, so `except grpc.RpcError` catches it.
+    """
+
+    def __init__(self, message: str, code: grpc.StatusCode = grpc.StatusCode.UNKNOWN) -> None:
+        super().__init__(message)
+        self._code = code
+
+    def code(self) -> grpc.StatusCode:
+        """Return the status of the stream; UNKNOWN where the server closed it as OK."""
+        return self._code
+
+    def details(self) -> str:
+        """Return what happened, in words."""
+        return str(self)
+
+
+class RunInterrupted(KeyboardInterrupt):
+    """Ctrl-C came during a run; `run` holds every call until then."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(f"interrupted, with every call accounted for: {run!r}")
+        self.run = run
+
+
+class RunFailed(RuntimeError):
+    """A run ended before its time; `run` holds every call until then."""
+
+    def __init__(self, message: str, run: Run) -> None:
+        super().__init__(message)
+        self.run = run
+
+
+class ServerGone(RunFailed):
+    """The server ended during the run, or no server listens at its address any more."""

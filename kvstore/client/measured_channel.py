@@ -1,0 +1,496 @@
+"""The measured channel: a `grpc.Channel` that records every call made through it.
+
+The generated stub is built on it as on any other channel, and nothing else changes: blocking
+calls, futures, callbacks and streams are gRPC's own. It knows no service, so it can measure every
+service. `measured_channel_aio` has the same for `grpc.aio`.
+
+One record is kept for each unary call. On a bidirectional stream it is one for each request with
+its reply, matched by the field `id` where both have one, else in order.
+"""
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import grpc
+
+from kvstore.client.recording import LEAVE_S, NOT_DUE, Recording, StreamRecords, settled
+from kvstore.protocol import CANCELLED, OK, UNKNOWN_STATIONS, StationTimes, from_metadata
+
+
+class _Sizes(threading.local):
+    """Bytes of the messages that this thread serialised and deserialised last.
+
+    gRPC serialises in the thread that sends a call, right before it sends. It deserialises in the
+    thread that reports the end of a call, right before the report. So each call finds its own
+    sizes here.
+    """
+
+    request = 0
+    reply = 0
+
+
+_sizes = _Sizes()
+
+_OK = grpc.StatusCode.OK
+
+_NOT_PARSED_HERE = -1
+"""Instead of a reply's size: this thread has parsed no reply since the last call."""
+
+
+def _size_of(reply: Any) -> int:
+    """Return the bytes of a reply that another thread has parsed; 0 where that is unknown."""
+    if isinstance(reply, bytes):
+        return len(reply)
+    return int(reply.ByteSize()) if hasattr(reply, "ByteSize") else 0
+
+
+def _measuring_serializer(serialize: Callable[[Any], bytes] | None) -> Callable[[Any], bytes]:
+    def measured(message: Any) -> bytes:
+        raw = serialize(message) if serialize else message
+        _sizes.request = len(raw)
+        return raw
+
+    return measured
+
+
+def _measuring_deserializer(parse: Callable[[bytes], Any] | None) -> Callable[[bytes], Any]:
+    def measured(raw: bytes) -> Any:
+        _sizes.reply = len(raw)
+        return parse(raw) if parse else raw
+
+    return measured
+
+
+class MeasuredChannel(grpc.Channel):  # type: ignore[misc]
+    """Records every call made through one or several channels of grpc.
+
+    The caller owns the channels and closes them. `grpc.Channel` cannot wait for its calls; `settle`
+    can.
+    """
+
+    def __init__(
+        self, channels: Sequence[grpc.Channel], recording: Recording | None = None
+    ) -> None:
+        self.recording = recording or Recording()
+        self._channels = channels
+        self._streams = 0
+
+    def unary_unary(
+        self,
+        method: str,
+        request_serializer: Callable[[Any], bytes] | None = None,
+        response_deserializer: Callable[[bytes], Any] | None = None,
+        _registered_method: bool | None = False,
+    ) -> grpc.UnaryUnaryMultiCallable:
+        """A method with one request and one reply."""
+        how = (_measuring_serializer(request_serializer),)
+        back = _measuring_deserializer(response_deserializer)
+        return _UnaryUnary(
+            [
+                channel.unary_unary(method, *how, back, _registered_method)
+                for channel in self._channels
+            ],
+            self.recording,
+            method,
+        )
+
+    def unary_stream(
+        self,
+        method: str,
+        request_serializer: Callable[[Any], bytes] | None = None,
+        response_deserializer: Callable[[bytes], Any] | None = None,
+        _registered_method: bool | None = False,
+    ) -> grpc.UnaryStreamMultiCallable:
+        """A method with one request and many replies: one record, from sending to the last."""
+        return _WholeCall("unary_stream", self, method, request_serializer, response_deserializer)
+
+    def stream_unary(
+        self,
+        method: str,
+        request_serializer: Callable[[Any], bytes] | None = None,
+        response_deserializer: Callable[[bytes], Any] | None = None,
+        _registered_method: bool | None = False,
+    ) -> grpc.StreamUnaryMultiCallable:
+        """A method with many requests and one reply: one record, from opening to the reply."""
+        return _WholeCall("stream_unary", self, method, request_serializer, response_deserializer)
+
+    def stream_stream(
+        self,
+        method: str,
+        request_serializer: Callable[[Any], bytes] | None = None,
+        response_deserializer: Callable[[bytes], Any] | None = None,
+        _registered_method: bool | None = False,
+    ) -> grpc.StreamStreamMultiCallable:
+        """A method with many requests and many replies: one record for each request."""
+        return _StreamStream(self, method, request_serializer, response_deserializer)
+
+    def next_stream(self) -> tuple[int, grpc.Channel]:
+        """Return the number and the channel of the connection for the next stream, in rotation."""
+        number = self._streams % len(self._channels)
+        self._streams += 1
+        return number, self._channels[number]
+
+    def settle(self, timeout_s: float = LEAVE_S) -> bool:
+        """Wait until every call has ended and is recorded; return whether that was in time."""
+        return settled(self.recording.recorder, timeout_s)
+
+    def subscribe(self, callback: Callable[[Any], object], try_to_connect: bool = False) -> None:
+        """As `grpc.Channel.subscribe`, for the first connection."""
+        self._channels[0].subscribe(callback, try_to_connect)
+
+    def unsubscribe(self, callback: Callable[[Any], object]) -> None:
+        """As `grpc.Channel.unsubscribe`."""
+        self._channels[0].unsubscribe(callback)
+
+    def close(self) -> None:
+        """Close the connections; calls in flight end as CANCELLED."""
+        for channel in self._channels:
+            channel.close()
+
+    def __enter__(self) -> "MeasuredChannel":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+        self.settle()
+
+
+def code_of(call: Any) -> int:
+    """Return the number of the gRPC status of a call that has ended."""
+    code = call.code()
+    return OK if code is _OK else int(code.value[0])
+
+
+class _UnaryUnary(grpc.UnaryUnaryMultiCallable):  # type: ignore[misc]
+    """A unary method of the measured channel."""
+
+    def __init__(
+        self,
+        methods: Sequence[grpc.UnaryUnaryMultiCallable],
+        recording: Recording,
+        name: str,
+        due_s: float = NOT_DUE,
+    ) -> None:
+        self._methods = methods
+        self._recording = recording
+        self._recorder = recording.recorder
+        self._name = name
+        self._due_s = due_s
+        self._kind = recording.kind(name)
+        self._on_ok = recording.on_ok.get(name)
+
+    def due(self, due_s: float) -> "_UnaryUnary":
+        """Return this method for a call with this due time, in seconds of the run."""
+        return _UnaryUnary(self._methods, self._recording, self._name, due_s)
+
+    def __call__(
+        self,
+        request: Any,
+        timeout: float | None = None,
+        metadata: Any = None,
+        credentials: Any = None,
+        wait_for_ready: bool | None = None,
+        compression: Any = None,
+    ) -> Any:
+        return self._blocking(
+            False, request, timeout, metadata, credentials, wait_for_ready, compression
+        )
+
+    def with_call(
+        self,
+        request: Any,
+        timeout: float | None = None,
+        metadata: Any = None,
+        credentials: Any = None,
+        wait_for_ready: bool | None = None,
+        compression: Any = None,
+    ) -> Any:
+        return self._blocking(
+            True, request, timeout, metadata, credentials, wait_for_ready, compression
+        )
+
+    def _blocking(
+        self, with_call: bool, request: Any, timeout: float | None, metadata: Any, *how: Any
+    ) -> Any:
+        recording = self._recording
+        connection = 0 if recording.route is None else recording.route.take(request)
+        method = self._methods[connection]
+        timeout = recording.deadline_s if timeout is None else timeout
+        metadata = metadata or recording.metadata
+        call: Any = None
+        status = CANCELLED
+        _sizes.request = _sizes.reply = 0
+        sent_s = self._recorder.sending()
+        try:
+            if with_call or recording.station_times:
+                reply, call = method.with_call(request, timeout, metadata, *how)
+            else:  # gRPC then makes no call object, which saves time
+                reply = method(request, timeout, metadata, *how)
+            status = OK
+        except grpc.RpcError as error:
+            call, status = error, code_of(error)
+            raise
+        finally:  # also after Ctrl-C: every call sent is recorded
+            self._ended(request, sent_s, status, call, _sizes.request, _sizes.reply, connection)
+        return (reply, call) if with_call else reply
+
+    def future(
+        self,
+        request: Any,
+        timeout: float | None = None,
+        metadata: Any = None,
+        credentials: Any = None,
+        wait_for_ready: bool | None = None,
+        compression: Any = None,
+    ) -> Any:
+        recording, record = self._recording, self._ended
+        connection = 0 if recording.route is None else recording.route.take(request)
+        sent_s = self._recorder.sending()
+        try:
+            call = self._methods[connection].future(
+                request,
+                recording.deadline_s if timeout is None else timeout,
+                metadata or recording.metadata,
+                credentials,
+                wait_for_ready,
+                compression,
+            )
+        except BaseException:  # the channel is closed: the call was counted, so its end is recorded
+            record(request, sent_s, CANCELLED, None, 0, 0, connection)
+            raise
+        request_bytes, _sizes.reply = _sizes.request, _NOT_PARSED_HERE
+        if self._on_ok is None:
+            request = None  # or the request would live as long as the call
+
+        def ended(call: Any) -> None:
+            status = code_of(call)
+            reply_bytes, _sizes.reply = _sizes.reply, _NOT_PARSED_HERE
+            if status != OK:
+                reply_bytes = 0
+            elif reply_bytes == _NOT_PARSED_HERE:  # the call ended before this callback was added
+                reply_bytes = _size_of(call.result())
+            record(request, sent_s, status, call, request_bytes, reply_bytes, connection)
+
+        call.add_done_callback(ended)
+        return call
+
+    def _ended(
+        self,
+        request: Any,
+        sent_s: float,
+        status: int,
+        call: Any,
+        request_bytes: int,
+        reply_bytes: int,
+        connection: int,
+    ) -> None:
+        recording, recorder = self._recording, self._recorder
+        stations = UNKNOWN_STATIONS
+        if recording.station_times and call is not None:
+            stations = from_metadata(call.trailing_metadata())
+        recorder.record(
+            self._due_s, sent_s, recorder.now_s(), self._kind, status,
+            request_bytes, reply_bytes, stations, 1, 0 if status else 1, connection,
+        )  # fmt: skip
+        if recording.route is not None:
+            recording.route.give(connection)
+        if status == OK and self._on_ok is not None:
+            self._on_ok(request)
+
+
+class _StreamStream(grpc.StreamStreamMultiCallable):  # type: ignore[misc]
+    """A bidirectional method of the measured channel."""
+
+    def __init__(
+        self,
+        channel: MeasuredChannel,
+        method: str,
+        serialize: Callable[[Any], bytes] | None,
+        parse: Callable[[bytes], Any] | None,
+    ) -> None:
+        self._channel = channel
+        self._name = method
+        self._serialize = serialize
+        self._parse = parse
+
+    def __call__(
+        self, request_iterator: Iterable[Any], timeout: float | None = None, metadata: Any = None,
+        *how: Any, **named: Any,
+    ) -> "_MeasuredStream":  # fmt: skip
+        recording = self._channel.recording
+        connection, channel = self._channel.next_stream()
+        records = StreamRecords(recording, self._name, connection, recording.recorder.sending)
+        serialize = self._serialize or _unchanged
+        parse = self._parse or _unchanged
+        stream = _MeasuredStream(records)
+
+        def requests() -> Iterator[bytes]:
+            # Serialised here, so that a message is counted when gRPC takes it.
+            for message in request_iterator:
+                raw = serialize(message)
+                records.sent(message, len(raw))
+                yield raw
+
+        def received(raw: bytes) -> Any:
+            # In gRPC's own thread, which handles the last reply before the end of the stream.
+            reply = parse(raw)
+            stream.record(reply, len(raw))
+            return reply
+
+        method = channel.stream_stream(self._name, None, received)
+        stream.begin(method(requests(), timeout, metadata or recording.metadata, *how, **named))
+        if recording.deadline_s is not None and timeout is None:
+            _watch_replies(stream, records, recording)
+        return stream
+
+
+def _unchanged(message: Any) -> Any:
+    return message
+
+
+class _MeasuredStream:
+    """A call on a bidirectional method: gRPC's own, with its replies recorded."""
+
+    def __init__(self, records: StreamRecords) -> None:
+        self._records = records
+        self._call: Any = None
+        self.why_cancelled = ""
+        """The reason for which the channel cancelled this stream; empty if it did not."""
+
+    def begin(self, call: Any) -> None:
+        """Set the call of gRPC whose messages are recorded."""
+        self._call = call
+        if not call.add_callback(self._records.end):
+            self._records.end()
+
+    def record(self, reply: Any, reply_bytes: int) -> None:
+        """Record the request that this reply answers; one that answers none breaks the stream."""
+        try:
+            self._records.replied(reply, reply_bytes)
+        except ValueError as error:
+            self.why_cancelled = f"a reply made no sense: {error}"
+
+    def __iter__(self) -> "_MeasuredStream":
+        return self
+
+    def __next__(self) -> Any:
+        try:
+            reply = next(self._call)
+        except StopIteration:
+            if self._records.open or self._records.unanswered:
+                raise self._records.broken("the server closed it") from None
+            raise
+        except grpc.RpcError as error:
+            why = self.why_cancelled or f"{self._call.code().name}: {self._call.details()}"
+            raise self._records.broken(why, self._call.code()) from error
+        if self.why_cancelled:
+            self._call.cancel()
+            raise self._records.broken(self.why_cancelled)
+        return reply
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._call, name)
+
+
+def _watch_replies(stream: _MeasuredStream, records: StreamRecords, recording: Recording) -> None:
+    """Cancel the stream when a request has waited for its reply longer than the deadline."""
+    deadline_s, recorder = recording.deadline_s or math.inf, recording.recorder
+
+    def watch() -> None:
+        while stream.is_active():
+            time.sleep(min(1.0, deadline_s / 4))
+            if recorder.now_s() - records.oldest_s() > deadline_s:
+                stream.why_cancelled = f"no reply within the deadline of {deadline_s:g} s"
+                stream.cancel()
+                return
+
+    threading.Thread(target=watch, name="stream deadline", daemon=True).start()
+
+
+class _WholeCall:
+    """A method with one stream, of requests or of replies: one record for the whole call."""
+
+    def __init__(
+        self,
+        shape: str,
+        channel: MeasuredChannel,
+        method: str,
+        serialize: Callable[[Any], bytes] | None,
+        parse: Callable[[bytes], Any] | None,
+    ) -> None:
+        self._shape = shape
+        self._channel = channel
+        self._name = method
+        self._codecs = serialize, parse
+
+    def __call__(
+        self, request: Any, timeout: float | None = None, metadata: Any = None, *how: Any,
+        **named: Any,
+    ) -> Any:  # fmt: skip
+        if self._shape == "unary_stream":
+            return self._start("__call__", request, timeout, metadata, *how, **named)
+        return self.with_call(request, timeout, metadata, *how, **named)[0]
+
+    def with_call(self, request: Any, *how: Any, **named: Any) -> tuple[Any, Any]:
+        """As `grpc.StreamUnaryMultiCallable.with_call`."""
+        call = self.future(request, *how, **named)
+        return call.result(), call
+
+    def future(
+        self, request: Any, timeout: float | None = None, metadata: Any = None, *how: Any,
+        **named: Any,
+    ) -> Any:  # fmt: skip
+        """As `grpc.StreamUnaryMultiCallable.future`."""
+        return self._start("future", request, timeout, metadata, *how, **named)
+
+    def _start(
+        self, verb: str, request: Any, timeout: float | None, metadata: Any, *how: Any,
+        **named: Any,
+    ) -> Any:  # fmt: skip
+        recording, recorder = self._channel.recording, self._channel.recording.recorder
+        connection, channel = self._channel.next_stream()
+        sizes = {"request": 0, "reply": 0}
+        serialize, parse = self._codecs
+
+        def measured_serialize(message: Any) -> bytes:
+            raw = serialize(message) if serialize else message
+            sizes["request"] += len(raw)
+            return raw
+
+        def measured_parse(raw: bytes) -> Any:
+            sizes["reply"] += len(raw)
+            return parse(raw) if parse else raw
+
+        method = getattr(channel, self._shape)(self._name, measured_serialize, measured_parse)
+        kind = recording.kind(self._name)
+        sent_s = recorder.sending()
+
+        def record(status: int, stations: StationTimes = UNKNOWN_STATIONS) -> None:
+            recorder.record(
+                NOT_DUE, sent_s, recorder.now_s(), kind, status,
+                sizes["request"], sizes["reply"], stations, 1, None, connection,
+            )  # fmt: skip
+
+        def ended() -> None:
+            stations = UNKNOWN_STATIONS
+            if recording.station_times:
+                stations = from_metadata(call.trailing_metadata())
+            record(code_of(call), stations)
+
+        try:
+            call = getattr(method, verb)(
+                request,
+                recording.deadline_s if timeout is None else timeout,
+                metadata or recording.metadata,
+                *how,
+                **named,
+            )
+        except BaseException:
+            record(CANCELLED)
+            raise
+        if not call.add_callback(ended):
+            ended()
+        return call

@@ -1,0 +1,338 @@
+"""Monitor a run from its own process: samples, the memory ceiling, whether the server is there.
+
+A run that reaches its ceiling or loses its server ends in order and keeps its records.
+"""
+
+import math
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+import grpc
+import numpy as np
+import numpy.typing as npt
+
+from kvstore.client.channel import OPTIONS, Target, server_status
+from kvstore.client.client import Client
+from kvstore.client.errors import ServerNotReached
+from kvstore.client.fleet.parts import Gate
+from kvstore.client.schedule import Schedule
+from kvstore.measure.outcome import UNANSWERED, Outcome
+from kvstore.measure.recorder import Journal
+from kvstore.measure.sampler import Sample, Sampler
+from kvstore.protocol import CANCELLED, UNAVAILABLE
+
+DRAIN_S = 5.0
+"""Seconds after Ctrl-C in which calls in flight may finish before they are cancelled."""
+DYING_S = 0.5
+"""Seconds between the last reply of a server that ends and the end of its process."""
+SETTLE_S = 10.0
+"""Seconds to wait for the last records after all calls were cancelled."""
+
+OnSample = Callable[[Sample], object]
+"""A function that is called with each sample of a run, in the thread that started the run."""
+
+
+class Monitor:
+    """Takes samples while a strategy runs, checks the memory, and ends the run in order."""
+
+    def __init__(
+        self,
+        client: Client,
+        sampler: Sampler,
+        address: str,
+        ceiling_bytes: float,
+        gate: Gate | None = None,
+        journal: Journal | None = None,
+    ) -> None:
+        self.client = client
+        self.sampler = sampler
+        self.reachability = Reachability(client, address)
+        self.outcome = Outcome.COMPLETE
+        self.error: BaseException | None = None
+        self.unresponsive: dict[str, float] = {}
+        """Servers that stopped answering: the time of the last reply in seconds, by address."""
+        self.elapsed_s = 0.0
+        self._ceiling_bytes = ceiling_bytes
+        self._gate = gate
+        self._guards = gate is not None or not math.isinf(ceiling_bytes)
+        """Whether `guard` has something to check."""
+        self._journal = journal
+        self._began = gate is None
+        """Whether the clock of the run has started: several generators start it together."""
+
+    def admit(self) -> bool:
+        """Return `guard()`, for the schedule; the first call waits at the gate, if there is one.
+
+        The connections are ready by then; those that threads would open with the first call, too.
+        """
+        if not self._began and self._gate is not None:
+            self.client.open()
+            self.client.recorder.start_clock(self._gate.wait())
+            self.sampler.start_over()
+            self._began = True
+        return self.guard()
+
+    def guard(self) -> bool:
+        """Return whether to stop sending; called often, because memory can grow fast."""
+        if self._guards and self.outcome is Outcome.COMPLETE:
+            self._check_limits()
+        return self.outcome in (Outcome.MEMORY_CEILING, Outcome.INTERRUPTED)
+
+    def _check_limits(self) -> None:
+        if self._gate is not None and self._gate.closed:
+            self.outcome = Outcome.INTERRUPTED
+        elif (
+            not math.isinf(self._ceiling_bytes)
+            and self.sampler.largest_rss_bytes() >= self._ceiling_bytes
+        ):
+            self.outcome = Outcome.MEMORY_CEILING
+            self._sample(None)  # the memory is at its highest now
+
+    def run(
+        self,
+        work: Callable[[], object],
+        schedule: Schedule,
+        on_sample: OnSample | None,
+        interval_s: float,
+    ) -> None:
+        """Run the strategy in a thread; return when it has ended, with any outcome."""
+        # An event, not `Thread.join`: in CPython 3.11, a join that Ctrl-C interrupts marks the
+        # thread as finished, although its calls are still in flight.
+        ended = threading.Event()
+
+        def run_to_its_end() -> None:
+            try:
+                work()
+            except BaseException as error:  # raised again by the thread that called `run`
+                self.error = error
+            finally:
+                ended.set()
+
+        if self._gate is not None:
+            self._gate.inside = True
+        threading.Thread(target=run_to_its_end, name="strategy", daemon=True).start()
+        try:
+            self._sample_until_end(ended, schedule, on_sample, interval_s)
+        except KeyboardInterrupt:
+            self.outcome = Outcome.INTERRUPTED
+        except BaseException:  # on_sample failed: end the calls before the error is raised
+            schedule.stop()
+            self._cancel(ended)
+            raise
+        schedule.stop()
+        self._end(ended)
+        self.elapsed_s = self.client.recorder.now_s()
+        self._sample(None)
+        self._judge()
+
+    def _sample_until_end(
+        self,
+        ended: threading.Event,
+        schedule: Schedule,
+        on_sample: OnSample | None,
+        interval_s: float,
+    ) -> None:
+        # Memory is checked more often than samples are shown: an unlimited client can take
+        # hundreds of megabytes in a second.
+        step_s = interval_s if math.isinf(self._ceiling_bytes) else min(interval_s, 0.02)
+        shown_s = -math.inf
+        while not ended.is_set() and self.outcome is Outcome.COMPLETE:
+            now_s = self.client.recorder.now_s()
+            if self._began and now_s - shown_s >= interval_s:
+                shown_s = now_s
+                self._sample(on_sample)
+            self.guard()
+            if self.sampler.server_gone() or self.reachability.lost():
+                self.outcome = Outcome.SERVER_GONE
+            if self.outcome is Outcome.COMPLETE:
+                ended.wait(step_s)
+        schedule.stop()
+        if ended.is_set():
+            self._sample(on_sample)
+
+    def _sample(self, on_sample: OnSample | None) -> None:
+        if self._journal is not None:
+            self._journal.keep(self.client.recorder)
+        answered = len(self.client.recorder)
+        sample = self.sampler.look(
+            self.client.recorder.now_s(), self.client.recorder.issued, answered
+        )
+        if on_sample is not None:
+            on_sample(sample)
+
+    def _end(self, ended: threading.Event) -> None:
+        """Let calls in flight finish after Ctrl-C; cancel them at a ceiling or a dead server."""
+        if self.outcome is Outcome.INTERRUPTED:
+            try:
+                ended.wait(DRAIN_S)
+            except KeyboardInterrupt:
+                pass  # a second Ctrl-C: do not wait for replies
+        # A strategy that failed, or returned too early, may leave calls in flight, such as the
+        # call of a thread that was between two calls. These calls are cancelled as well.
+        if not ended.is_set() or self.client.recorder.in_flight:
+            self._cancel(ended)
+
+    def _judge(self) -> None:
+        """Set the outcome: the server has gone or stopped answering, or the strategy failed.
+
+        With a server that stopped answering, a stream ends at the deadline of its oldest request,
+        and each unary call at its own deadline. Both have the same outcome.
+        """
+        if self.outcome is not Outcome.COMPLETE:
+            return
+        trouble = _disconnected(self.error) or self.reachability.unavailable_at_last()
+        end_s = time.perf_counter() + (DYING_S if trouble else 0.0)
+        while not (gone := self._server_gone(trouble)) and time.perf_counter() < end_s:
+            time.sleep(0.01)
+        if gone:
+            self.outcome = Outcome.SERVER_GONE
+        elif (self.error is None or _disconnected(self.error)) and self._stopped_answering():
+            self.outcome = Outcome.SERVER_UNRESPONSIVE
+        elif self.error is not None:
+            self.outcome = Outcome.FAILED
+
+    def _stopped_answering(self) -> bool:
+        self.unresponsive = self.reachability.unresponsive()
+        return bool(self.unresponsive)
+
+    def _server_gone(self, trouble: bool) -> bool:
+        """Return whether the server has gone: by its process if local, else by its address."""
+        if self.sampler.watches_server:
+            return self.sampler.server_gone()
+        return trouble and bool(self.reachability.silent())
+
+    def _cancel(self, ended: threading.Event) -> None:
+        closing = threading.Thread(target=self.client.cancel, daemon=True)
+        closing.start()
+        end_s = time.perf_counter() + SETTLE_S
+        while time.perf_counter() < end_s and not (
+            ended.is_set() and not self.client.recorder.in_flight
+        ):
+            try:
+                if ended.wait(0.1):
+                    time.sleep(0.01)  # the callbacks of the last calls are still running
+            except KeyboardInterrupt:
+                pass  # the end has begun and takes a limited time
+        if not ended.is_set():
+            raise RuntimeError(
+                f"{self.client.recorder.in_flight} calls did not end within {SETTLE_S:g} s of being"
+                " cancelled: restart the kernel"
+            )
+
+
+def _disconnected(error: BaseException | None) -> bool:
+    """Return whether a strategy failed because its connection failed, in itself or in a task."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup(ConnectionError) is not None
+    return isinstance(error, ConnectionError)
+
+
+UNREACHED_S = 1.0
+"""Seconds in which calls ended only as UNAVAILABLE before a run checks that the server listens."""
+CONNECT_S = 0.5
+ANSWER_S = 2.0
+"""Deadline of the status request to a server whose last calls had no reply, in seconds."""
+
+
+class Reachability:
+    """Checks how calls end, to distinguish a server that refuses calls from one that has gone.
+
+    A call to a server that has gone ends at once, and the strategy sends the next one. Without this
+    check, the run would do so for the rest of its time. Of several servers, each is checked by
+    itself.
+    """
+
+    def __init__(self, client: Client, address: str) -> None:
+        self._client = client
+        self._seen = 0
+        self._addresses = [shard.address for shard in Target(address).shards]
+        self._only_unavailable_since_s = [math.nan] * len(self._addresses)
+
+    def lost(self) -> bool:
+        """Return whether calls to a server end only as UNAVAILABLE and its address is closed.
+
+        A server that is overloaded or restarts may refuse calls with this status as well, so its
+        address is checked.
+        """
+        new = self._client.recorder.since(self._seen)
+        self._seen += len(new)
+        return any(
+            self._is_lost(number, of_one) for number, of_one in enumerate(self._by_server(new))
+        )
+
+    def _is_lost(self, number: int, new: npt.NDArray[np.void]) -> bool:
+        since_s = self._only_unavailable_since_s[number]
+        others = np.flatnonzero(new["status"] != UNAVAILABLE)
+        if len(others):
+            since_s = math.nan
+            new = new[others[-1] + 1 :]
+        if len(new) and math.isnan(since_s):
+            since_s = float(new["done_s"][0])
+        now_s = self._client.recorder.now_s()
+        check = now_s - since_s >= UNREACHED_S
+        # If the server listens, check again later.
+        self._only_unavailable_since_s[number] = now_s if check else since_s
+        return check and not _listens(self._addresses[number])
+
+    def unavailable_at_last(self) -> bool:
+        """Return whether the last call of one of the servers ended as UNAVAILABLE."""
+        records = self._client.recorder.array()
+        return any(
+            len(of_one) > 0 and of_one["status"][-1] == UNAVAILABLE
+            for of_one in self._by_server(records)
+        )
+
+    def silent(self) -> list[str]:
+        """Return the addresses that accept no connection now."""
+        return [address for address in self._addresses if not _listens(address)]
+
+    def unresponsive(self) -> dict[str, float]:
+        """Return the servers that stopped answering: when each replied last, by address.
+
+        Both must hold: the last calls to the server ended without a reply, and it does not answer
+        a status request now. A server that is overloaded, or is back, does answer it.
+        """
+        records = self._client.recorder.array()
+        return {
+            address: last_s
+            for address, of_one in zip(self._addresses, self._by_server(records), strict=True)
+            if (last_s := _last_answer_s(of_one)) is not None and not _answers(address)
+        }
+
+    def _by_server(self, records: npt.NDArray[np.void]) -> list[npt.NDArray[np.void]]:
+        """Return the calls to each server: connection i goes to server i modulo their number."""
+        count = len(self._addresses)
+        if count == 1:
+            return [records]
+        return [records[records["connection"] % count == number] for number in range(count)]
+
+
+def _last_answer_s(records: npt.NDArray[np.void]) -> float | None:
+    """Return when the last reply came, 0 for none; None if no later call ended without a reply."""
+    status = records["status"]
+    answers = np.flatnonzero(~np.isin(status, (*UNANSWERED, CANCELLED, UNAVAILABLE)))
+    after = answers[-1] + 1 if len(answers) else 0
+    if not np.isin(status[after:], UNANSWERED).any():
+        return None
+    return float(records["done_s"][after - 1]) if after else 0.0
+
+
+def _answers(address: str) -> bool:
+    """Return whether a server answers a status request over a new connection."""
+    with grpc.insecure_channel(address, options=OPTIONS) as channel:
+        try:
+            server_status(channel, Target(address), ANSWER_S, wait_for_ready=True)
+        except ServerNotReached:
+            return False
+    return True
+
+
+def _listens(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), CONNECT_S):
+            return True
+    except OSError:
+        return False

@@ -1,0 +1,213 @@
+"""The options of a run: one object for `load.run`, the command line and other processes.
+
+A new option is one field of `RunOptions`: the command line makes a flag of it, and it reaches other
+processes as JSON.
+"""
+
+import difflib
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from itertools import islice
+from typing import Any
+
+from kvstore.client.strategies import Strategy, supports
+from kvstore.client.workload import Workload
+from kvstore.flags import setting
+from kvstore.measure.recorder import MOST_OPERATIONS
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How to make a run: the calls in flight, the duration, the connections.
+
+    Raises `ValueError` for a value that makes no sense.
+    """
+
+    in_flight: int = setting(1, "limit of calls in flight")
+    connections: int = setting(1, "connections, which share the calls in flight evenly")
+    streams: int = setting(1, "streams, which share the requests in flight evenly")
+    batch: int = setting(1, "operations in each request of a stream")
+    duration_s: float | None = setting(None, "seconds after which nothing more is sent")
+    calls: int | None = setting(None, "operations after which nothing more is sent")
+    rate_per_s: float | None = setting(None, "constant arrival rate: an open loop")
+    joins: tuple[float, ...] = setting((), "when each caller starts, in seconds, in order")
+    deadline_s: float = setting(30.0, "time limit of each call, in seconds")
+    memory_ceiling_bytes: float = setting(
+        math.inf, "end the run when client or server uses this much memory"
+    )
+    sample_interval_s: float = setting(0.1, "seconds between two samples")
+    metadata: Mapping[str, str] = setting({}, "sent with each call, as text by name")
+    settle_garbage: bool = setting(True, "collect garbage before the run, not during it")
+    own: Mapping[str, Any] = setting({}, "arguments of the strategy itself, by name")
+
+    def __post_init__(self) -> None:
+        for name in ("in_flight", "connections", "streams", "batch"):
+            _check_count(name, getattr(self, name))
+        for name in ("duration_s", "calls", "rate_per_s", "deadline_s", "sample_interval_s"):
+            value = getattr(self, name)
+            if value is None and name in ("duration_s", "calls", "rate_per_s"):
+                continue
+            if not (_is_number(value) and value > 0):
+                unit = " seconds" if name.endswith("_s") and name != "rate_per_s" else ""
+                raise ValueError(f"{name} must be above 0{unit}, got {value!r}")
+        if self.calls is not None and self.calls % 1:
+            raise ValueError(f"calls must be a whole number, got {self.calls!r}")
+        if self.batch > MOST_OPERATIONS:
+            raise ValueError(
+                f"batch must be at most {MOST_OPERATIONS:,} operations, got {self.batch:,}: with"
+                " far fewer, the CPU time per operation is as low (lesson 05)"
+            )
+        if self.streams > self.in_flight:
+            raise ValueError(
+                f"{self.streams} streams need at least as many requests in flight, got"
+                f" in_flight={self.in_flight}"
+            )
+        joins = self.joins
+        if list(joins) != sorted(joins) or not all(0 <= at_s < math.inf for at_s in joins):
+            raise ValueError("joins must be seconds from the start of the run, 0 or more, in order")
+        if joins and len(joins) != self.in_flight:
+            raise ValueError(
+                f"joins has {len(joins)} times and in_flight is {self.in_flight}: each caller has"
+                " one call in flight, so give one time for each"
+            )
+
+    @classmethod
+    def of(
+        cls, strategy: Strategy, options: "RunOptions | None", settings: Mapping[str, Any]
+    ) -> "RunOptions":
+        """Return the given options (or the defaults) with these settings changed.
+
+        An argument of the strategy itself goes to `own`. Raises `ValueError` for a setting that is
+        neither an option of a run nor of the strategy.
+        """
+        options = options or cls()
+        own = supports(strategy).options
+        known = {each.name for each in fields(cls)} - {"own"}
+        for name in settings:
+            if name not in known and name not in own:
+                raise ValueError(_unknown(name, strategy, [*known, *own], own))
+        changes = {name: value for name, value in settings.items() if name in known}
+        if changes.get("joins", ()) is None:
+            changes["joins"] = ()
+        if isinstance(changes.get("joins"), Iterable):
+            changes["joins"] = _times(changes["joins"], changes.get("in_flight", options.in_flight))
+        changes["metadata"] = dict(changes.get("metadata", options.metadata) or {})
+        mine = {name: value for name, value in settings.items() if name in own}
+        for name, value in mine.items():
+            if name.endswith("_s") and not (_is_number(value) and 0 <= value < math.inf):
+                raise ValueError(f"{name} must be 0 or more seconds, got {value!r}")
+        return replace(options, **changes, own={**options.own, **mine})
+
+    def check(self, strategy: Strategy, workload: Workload, *, shards: int = 1) -> None:
+        """Raise `ValueError` for options that the strategy does not support, or idle connections.
+
+        `shards` is the number of servers that share the keys.
+        """
+        _check_kinds(strategy, workload)
+        name, can = name_of(strategy), supports(strategy)
+        if self.duration_s is None and self.calls is None:
+            raise ValueError("say how long: duration_s=10 for seconds, or calls=1000 for a count")
+        if self.joins and not can.joins:
+            raise ValueError(
+                f"callers cannot join {name} one by one: only the strategies threads and tasks"
+                " have several callers"
+            )
+        if not can.streams:
+            for option in ("streams", "batch"):
+                if getattr(self, option) > 1:
+                    raise ValueError(f"{name} sends unary calls, so it has no {option}")
+        if can.streams and self.streams < self.connections * shards > self.connections:
+            raise ValueError(
+                f"{shards} servers with {self.connections} connections to each need at least"
+                f" {shards * self.connections} streams, got {self.streams}: a stream goes to"
+                " one server"
+            )
+        carriers = self.streams if can.streams else self.in_flight
+        if self.connections > carriers and can.limit:
+            what = "streams" if can.streams else "calls in flight"
+            raise ValueError(
+                f"{self.connections} connections need at least as many {what}, got {carriers}:"
+                " the others would be idle"
+            )
+        if can.streams and workload.busiest_share is not None:
+            raise ValueError(f"a stream goes to one server: with {name} leave busiest_share out")
+
+    def to_json(self) -> str:
+        """Return all options as JSON text, for `from_json` in another process."""
+        return json.dumps(self.as_dict())
+
+    @classmethod
+    def from_json(cls, text: str) -> "RunOptions":
+        """Return the options that `to_json` wrote. Raises `ValueError` for any other text."""
+        try:
+            values = json.loads(text)
+            values["joins"] = tuple(values.get("joins", ()))
+            return cls(**values)
+        except (TypeError, AttributeError) as wrong:
+            raise ValueError(f"these are not the options of a run: {wrong}") from wrong
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the options by name, ready for JSON."""
+        return {**asdict(self), "metadata": dict(self.metadata), "own": dict(self.own)}
+
+
+def name_of(strategy: Strategy) -> str:
+    """Return the name of the strategy."""
+    return str(getattr(strategy, "__name__", "strategy"))
+
+
+def check_due_times(strategy: Strategy, paced: bool) -> None:
+    """Raise `ValueError` for an open loop with a strategy that does not support one."""
+    if paced and not supports(strategy).due_times:
+        raise ValueError(
+            f"{name_of(strategy)} sends a call when another one ends, so it cannot keep due times:"
+            " use bounded"
+        )
+
+
+def _check_kinds(strategy: object, workload: object) -> None:
+    if not callable(strategy):
+        raise ValueError(
+            "strategy must be a function of kvstore.client.strategies, by its name and without"
+            f" quotes, got {strategy!r}"
+        )
+    if not isinstance(workload, Workload):
+        called = ": it lacks its parentheses" if callable(workload) else ""
+        raise ValueError(
+            f"workload must be a Workload, such as `workload.reads()`, got {workload!r}{called}"
+        )
+
+
+def _check_count(name: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        why = "write it without quotes" if isinstance(value, str) else "with 0 nothing is sent"
+        raise ValueError(f"{name} must be a whole number of 1 or more, got {value!r}: {why}")
+
+
+def _times(joins: Iterable[float], in_flight: Any) -> tuple[float, ...]:
+    """Return the times of an iterator, which may be endless. Raises `ValueError` for too many."""
+    _check_count("in_flight", in_flight)
+    times = tuple(float(at_s) for at_s in islice(joins, in_flight + 1))
+    if len(times) > in_flight:
+        raise ValueError(
+            f"joins has more times than in_flight, which is {in_flight}: give one time for each"
+            " caller"
+        )
+    return times
+
+
+def _unknown(name: str, strategy: Strategy, known: list[str], own: Iterable[str]) -> str:
+    if name == "processes":
+        return "load.run makes a run in this process: run_in_process has `processes`"
+    near = difflib.get_close_matches(name, known, n=1)
+    return (
+        f"neither a run nor {name_of(strategy)} has an option {name}"
+        + (f": did you mean {near[0]}?" if near else "")
+        + (f" The strategy has {', '.join(own)}." if own and not near else "")
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,280 @@
+"""A learner's sender against a server that holds each call until the judge lets it end.
+
+The judge decides which call ends next and with which status. It then waits for what the sender has
+to do, so the judgement does not depend on the speed of the machine.
+"""
+
+import ctypes
+import functools
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import grpc
+
+from kvstore.client import measured_channel
+from kvstore.v1 import kvstore_pb2 as pb
+from kvstore.v1.kvstore_pb2_grpc import (
+    KeyValueServiceServicer,
+    KeyValueServiceStub,
+    add_KeyValueServiceServicer_to_server,
+)
+
+WAIT_S: Final = 2.0
+"""A sender that has not done in this time what it can do at once will not do it."""
+GRACE_S: Final = 0.1
+"""A sender that may send no more is watched for this long."""
+MOST_CALLS: Final = 100
+"""The server can hold this many calls; an exercise sends fewer."""
+POLLING_S: Final = 0.0005
+"""A thread that waits takes no CPU time; one that polls takes more than this in `GRACE_S`."""
+
+
+@dataclass
+class _Held:
+    """One call that has arrived and has no answer yet."""
+
+    key: bytes
+    status: grpc.StatusCode = grpc.StatusCode.CANCELLED
+    ended: threading.Event = field(default_factory=threading.Event)
+
+
+class HeldCalls(KeyValueServiceServicer):
+    """The four methods of the service; each call waits in `held` until `end` is called."""
+
+    def __init__(self) -> None:
+        self.received: Counter[tuple[str, bytes]] = Counter()
+        """Method and key of each call that arrived, with how often."""
+        self.most = 0
+        """The most calls that were held at one time."""
+        self._held: list[_Held] = []
+        self._closed = False
+        self._changed = threading.Condition()
+
+    @property
+    def held(self) -> int:
+        """Calls that wait for their end."""
+        with self._changed:
+            return len(self._held)
+
+    @property
+    def count(self) -> int:
+        """Calls that have arrived so far."""
+        with self._changed:
+            return self.received.total()
+
+    def end(self, place: int = 0, status: grpc.StatusCode = grpc.StatusCode.OK) -> bytes:
+        """End the held call in this place, counted from 0 in order of arrival; return its key."""
+        with self._changed:
+            call = self._held.pop(place)
+        call.status = status
+        call.ended.set()
+        return call.key
+
+    def wait_until(self, condition: Callable[[], bool], timeout_s: float = WAIT_S) -> bool:
+        """Whether the condition became true in time; it is looked at when a call arrives."""
+        until_s = time.monotonic() + timeout_s
+        while not condition():
+            if time.monotonic() > until_s:
+                return False
+            with self._changed:
+                self._changed.wait(0.005)
+        return True
+
+    def end_all(self) -> None:
+        """End every held call."""
+        while self.held:
+            self.end()
+
+    def close(self) -> None:
+        """End every call that is held, and each that still arrives."""
+        self._closed = True
+        self.end_all()
+
+    def _hold(self, method: str, key: bytes, reply: Any, context: grpc.ServicerContext) -> Any:
+        call = _Held(key)
+        with self._changed:
+            self.received[method, key] += 1
+            if self._closed:
+                return reply
+            self._held.append(call)
+            self.most = max(self.most, len(self._held))
+            self._changed.notify_all()
+        call.ended.wait()
+        if call.status is not grpc.StatusCode.OK:
+            context.set_code(call.status)
+        return reply
+
+    def Create(self, request: Any, context: grpc.ServicerContext) -> Any:
+        """Hold a create."""
+        return self._hold("Create", request.key, pb.CreateResponse(), context)
+
+    def Retrieve(self, request: Any, context: grpc.ServicerContext) -> Any:
+        """Hold a retrieve."""
+        return self._hold("Retrieve", request.key, pb.RetrieveResponse(value=b"v"), context)
+
+    def Update(self, request: Any, context: grpc.ServicerContext) -> Any:
+        """Hold an update."""
+        return self._hold("Update", request.key, pb.UpdateResponse(), context)
+
+    def Delete(self, request: Any, context: grpc.ServicerContext) -> Any:
+        """Hold a delete."""
+        return self._hold("Delete", request.key, pb.DeleteResponse(), context)
+
+
+class Requests(Iterator[Any]):
+    """Hands out requests one at a time and counts them; `ready` may block before each."""
+
+    def __init__(self, requests: Iterable[Any], ready: Callable[[], object] = lambda: None) -> None:
+        self.count = 0
+        self._requests, self._ready = iter(requests), ready
+        self._lock = threading.Lock()
+
+    def __next__(self) -> Any:
+        with self._lock:
+            self._ready()
+            request = next(self._requests)
+            self.count += 1
+            return request
+
+
+class Sender:
+    """The learner's function in a thread of its own, with a stub on a measured channel."""
+
+    def __init__(
+        self, answer: Callable[..., Any], arguments: Sequence[Any], channel: Any = None
+    ) -> None:
+        self.result: Any = None
+        self._channel = channel
+        self._errors: list[BaseException] = []
+        self._call = functools.partial(answer, *arguments)
+        self._thread = threading.Thread(target=self._work, name="sender", daemon=True)
+        self._thread.start()
+
+    @property
+    def returned(self) -> bool:
+        """Whether the function has returned; raises what it raised."""
+        if self._errors:
+            raise self._errors[0]
+        return not self._thread.is_alive()
+
+    @property
+    def recorded(self) -> int:
+        """Calls that have ended on the client's side."""
+        return len(self._channel.recording.recorder)
+
+    @property
+    def issued(self) -> int:
+        """Calls that the client has sent."""
+        return int(self._channel.recording.recorder.issued)
+
+    def returns(self, timeout_s: float = WAIT_S) -> bool:
+        """Wait until the function has returned; whether it did in time."""
+        self._thread.join(timeout_s)
+        return self.returned
+
+    def polls(self) -> bool:
+        """Whether the thread keeps running while there is nothing that it could do.
+
+        Never on a system that does not report the CPU time of another thread.
+        """
+        if not hasattr(time, "pthread_getcpuclockid") or self.returned:
+            return False
+        clock = time.pthread_getcpuclockid(self._thread.ident or 0)
+        before_s = time.clock_gettime(clock)
+        time.sleep(GRACE_S)
+        return time.clock_gettime(clock) - before_s > POLLING_S
+
+    def stop(self) -> None:
+        """End a loop that does not end; a wait that does not end is left behind."""
+        self._thread.join(0.05)
+        if self._thread.is_alive():
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(self._thread.ident or 0), ctypes.py_object(SystemExit)
+            )
+            self._thread.join(0.1)
+
+    def _work(self) -> None:
+        try:
+            self.result = self._call()
+        except BaseException as error:  # raised again in the judge's thread
+            self._errors.append(error)
+
+
+@contextmanager
+def sending(
+    answer: Callable[..., Any], *arguments: Any, callbacks_late_s: float = 0.0
+) -> Iterator[tuple[HeldCalls, Sender]]:
+    """Start a server of held calls and call `answer(stub, *arguments)` in a thread.
+
+    `callbacks_late_s` delays every callback, as a busy machine may do. Leaving the block ends all
+    calls and the thread.
+    """
+    held = HeldCalls()
+    server = grpc.server(ThreadPoolExecutor(MOST_CALLS), options=[("grpc.so_reuseport", 0)])
+    add_KeyValueServiceServicer_to_server(held, server)
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    try:
+        with measured_channel(address, station_times=False) as channel:
+            stub: Any = KeyValueServiceStub(channel)
+            if callbacks_late_s:
+                stub = _LateCallbacks(stub, callbacks_late_s)
+            sender = Sender(answer, (stub, *arguments), channel)
+            try:
+                yield held, sender
+            finally:
+                held.close()
+                sender.stop()
+    finally:
+        server.stop(0)
+
+
+def reach_stub(answer: Callable[..., Any], *arguments: Any) -> None:
+    """Call the answer with a channel that leads nowhere: a function still to be written shows."""
+    with grpc.insecure_channel("127.0.0.1:1") as nowhere:
+        sender = Sender(answer, (KeyValueServiceStub(nowhere), *arguments))
+        sender.returns(GRACE_S)
+        sender.stop()
+
+
+class _LateCallbacks:
+    """A stub whose futures call their callbacks late."""
+
+    def __init__(self, stub: Any, late_s: float) -> None:
+        self._stub, self._late_s = stub, late_s
+
+    def __getattr__(self, name: str) -> Any:
+        return _LateMethod(getattr(self._stub, name), self._late_s)
+
+
+class _LateMethod:
+    """One method of such a stub."""
+
+    def __init__(self, method: Any, late_s: float) -> None:
+        self._method, self._late_s = method, late_s
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self._method(*arguments, **named)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._method, name)
+
+    def future(self, *arguments: Any, **named: Any) -> Any:
+        call = self._method.future(*arguments, **named)
+        add = call.add_done_callback
+
+        def later(callback: Callable[[Any], Any]) -> None:
+            def called(ended: Any) -> None:
+                time.sleep(self._late_s)
+                callback(ended)
+
+            add(called)
+
+        call.add_done_callback = later
+        return call

@@ -1,0 +1,443 @@
+"""Lesson 00: a first client, the mean number of calls in flight, and two on processor time."""
+
+import math
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from kvstore.client import load, workload
+from kvstore.client.messages import Operation, create, retrieve
+from kvstore.course.exercises.base import Exercise, Verdict, WrongAnswer, not_yet, passed
+from kvstore.course.exercises.drawn import judge_drawn
+from kvstore.course.exercises.scripted_server import ClientTrial, Script, try_client
+from kvstore.measure import Run
+from kvstore.server import Server, serving
+from kvstore.v1.kvstore_pb2 import CreateRequest, RetrieveRequest
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+Items = Sequence[tuple[bytes, bytes]]
+
+TRIALS = 8
+"""So many lists of items are drawn for a first client."""
+
+
+def first_client(stub: Any, items: Items) -> list[bytes]:
+    """Create every item, then retrieve every key; return the values that the server sent."""
+    for key, value in items:
+        stub.Create(CreateRequest(key=key, value=value))
+    values = []
+    for key, _ in items:
+        reply = stub.Retrieve(RetrieveRequest(key=key))
+        values.append(reply.value)
+    return values
+
+
+def _judge_first_client(answer: Any) -> Verdict:
+    for items in _drawn_items():
+        trial = _first_client_trial(answer, items)
+        if trial.failure:
+            raise trial.failure
+        if wrong := _wrong_with_first_client(trial, items):
+            return not_yet(wrong)
+    return passed(
+        f"{TRIALS} lists of items, and each value came from the server. The server counted as "
+        "many calls as your client made."
+    )
+
+
+def _first_client_trial(answer: Any, items: Items) -> ClientTrial:
+    return try_client(Script(stored=_served_hot), lambda stub: answer(stub, list(items)))
+
+
+def _drawn_items() -> list[list[tuple[bytes, bytes]]]:
+    """Lists of items from the shortest to the longest; the first list is empty."""
+    rng = random.Random(0)
+    lists = []
+    for length in (0, 1, *(rng.randrange(2, 7) for _ in range(TRIALS - 2))):
+        keys = rng.sample(range(1000), length)
+        lists.append([(b"cup %d" % key, rng.choice([b"tea", b"coffee", b""])) for key in keys])
+    return sorted(lists, key=len)
+
+
+def _served_hot(value: bytes) -> bytes:
+    """What the judge's server stores: so a value that was never retrieved is found out."""
+    return b"hot " + value
+
+
+def _wrong_with_first_client(trial: ClientTrial, items: Items) -> str:
+    if trial.overlapping:
+        return (
+            f"{trial.overlapping} calls were sent before the call ahead of them had ended. "
+            "`stub.Create(request)` waits for the reply; `.future(request)` does not."
+        )
+    keys = [key for key, _ in items]
+    wanted = [("Create", key) for key in keys] + [("Retrieve", key) for key in keys]
+    made = [(call.method, call.key) for call in trial.served]
+    if made != wanted:
+        if sorted(made) == sorted(wanted):
+            return (
+                f"The calls for {len(keys)} items came in another order. First create every item, "
+                "in the order of the list; then retrieve every key, in the same order."
+            )
+        names = [method for method, _ in made]
+        return (
+            f"For {len(keys)} items the server counted {names.count('Create')} Creates and "
+            f"{names.count('Retrieve')} Retrieves. It should be {len(keys)} of each, one for each "
+            "key."
+        )
+    expected = [_served_hot(value) for _, value in items]
+    if trial.returned == expected:
+        return ""
+    if trial.returned == [value for _, value in items]:
+        return (
+            "You return the values that you sent. This server changes what it stores: return the "
+            "`value` of each reply."
+        )
+    if not isinstance(trial.returned, list):
+        return f"Return a list of values, got {trial.returned!r:.80}."
+    if trial.returned and hasattr(trial.returned[0], "value"):
+        return "You return the replies. Return the field `value` of each."
+    return f"The server sent {expected!r:.80}, and you return {trial.returned!r:.80}."
+
+
+def _returning_what_was_sent(stub: Any, items: Items) -> list[bytes]:
+    first_client(stub, items)
+    return [value for _, value in items]
+
+
+def _item_by_item(stub: Any, items: Items) -> list[bytes]:
+    return [value for item in items for value in first_client(stub, [item])]
+
+
+def _never_retrieving(stub: Any, items: Items) -> list[bytes]:
+    for key, value in items:
+        stub.Create(CreateRequest(key=key, value=value))
+    return [value for _, value in items]
+
+
+def _all_at_once(stub: Any, items: Items) -> list[bytes]:
+    calls = [stub.Create.future(CreateRequest(key=key, value=value)) for key, value in items]
+    for call in calls:
+        call.result()
+    return [stub.Retrieve(RetrieveRequest(key=key)).value for key, _ in items]
+
+
+def _returning_replies(stub: Any, items: Items) -> list[Any]:
+    for key, value in items:
+        stub.Create(CreateRequest(key=key, value=value))
+    return [stub.Retrieve(RetrieveRequest(key=key)) for key, _ in items]
+
+
+FIRST_CLIENT = Exercise(
+    id="00.first_client",
+    title="A first client",
+    hints=(
+        "`for key, value in items:` goes through the pairs. Two loops: one creates, one retrieves.",
+        "`stub.Create(CreateRequest(key=key, value=value))` sends one call and waits for the "
+        "reply.",
+        "`reply = stub.Retrieve(RetrieveRequest(key=key))`, then `values.append(reply.value)`.",
+    ),
+    reference=first_client,
+    wrong=(
+        WrongAnswer(_returning_what_was_sent, "values that you sent"),
+        WrongAnswer(_item_by_item, "in another order"),
+        WrongAnswer(_never_retrieving, "0 Retrieves"),
+        WrongAnswer(_all_at_once, "before the call ahead of them had ended"),
+        WrongAnswer(_returning_replies, "You return the replies"),
+    ),
+    judge=_judge_first_client,
+)
+
+
+def mean_in_flight(calls: pd.DataFrame, window_s: float) -> float:
+    """Mean number of calls in flight: all their time in flight, divided by the window."""
+    return float((calls["done_s"] - calls["sent_s"]).sum()) / window_s
+
+
+def drawn_calls() -> "SearchStrategy[tuple[pd.DataFrame, float]]":
+    """Calls within a window, in whole milliseconds: none, one, overlapping, failed."""
+    import hypothesis.strategies as st
+
+    call = st.tuples(st.integers(0, 200), st.integers(0, 100), st.sampled_from(["OK", "NOT_FOUND"]))
+
+    def window(calls: list[tuple[int, int, str]], rest_ms: int) -> tuple[pd.DataFrame, float]:
+        sent = [sent_ms / 1e3 for sent_ms, _, _ in calls]
+        done = [(sent_ms + took_ms) / 1e3 for sent_ms, took_ms, _ in calls]
+        frame = pd.DataFrame(
+            {"sent_s": sent, "done_s": done, "status": [each[2] for each in calls]}
+        )
+        frame[["sent_s", "done_s"]] = frame[["sent_s", "done_s"]].astype(float)
+        return frame, max([*done, 0.0]) + rest_ms / 1e3
+
+    return st.builds(window, st.lists(call, max_size=6), st.integers(1, 100))
+
+
+def _calls_shown(calls: pd.DataFrame, window_s: float) -> str:
+    rows = zip(calls["sent_s"], calls["done_s"], calls["status"], strict=True)
+    bars = [
+        f"{1e3 * sent_s:.0f} to {1e3 * done_s:.0f} ms ({status})" for sent_s, done_s, status in rows
+    ]
+    return f"calls from {', '.join(bars) or 'none'} in a window of {1e3 * window_s:.0f} ms"
+
+
+def _ok_only(calls: pd.DataFrame, window_s: float) -> float:
+    return mean_in_flight(calls[calls["status"] == "OK"], window_s)
+
+
+def _until_the_last_reply(calls: pd.DataFrame, window_s: float) -> float:
+    return mean_in_flight(calls, calls["done_s"].max())
+
+
+def _rate(calls: pd.DataFrame, window_s: float) -> float:
+    return len(calls) / window_s
+
+
+def _mean_residence(calls: pd.DataFrame, window_s: float) -> float:
+    return float((calls["done_s"] - calls["sent_s"]).mean())
+
+
+def _most_in_flight(calls: pd.DataFrame, window_s: float) -> int:
+    at = [*((sent, 1) for sent in calls["sent_s"]), *((done, -1) for done in calls["done_s"])]
+    level = most = 0
+    for _, change in sorted(at):
+        level += change
+        most = max(most, level)
+    return most
+
+
+def _busy_share(calls: pd.DataFrame, window_s: float) -> float:
+    """The share of the window with at least one call in flight."""
+    busy_s, end_s = 0.0, 0.0
+    for sent_s, done_s in sorted(zip(calls["sent_s"], calls["done_s"], strict=True)):
+        busy_s += max(0.0, done_s - max(sent_s, end_s))
+        end_s = max(end_s, done_s)
+    return busy_s / window_s
+
+
+_IN_FLIGHT_MISTAKES = (
+    WrongAnswer(_ok_only, "You leave out the calls that failed: they were in flight too."),
+    WrongAnswer(
+        _until_the_last_reply,
+        "You divide by the time of the last reply. Divide by `window_s`: its empty end counts too.",
+    ),
+    WrongAnswer(_rate, "That is X, calls per second. How long was each call in flight?"),
+    WrongAnswer(_mean_residence, "That is R, the mean time in flight of one call, in seconds."),
+    WrongAnswer(_most_in_flight, "That is the largest number in flight, not the mean."),
+    WrongAnswer(
+        _busy_share,
+        "That is the share of time with a call in flight. Two calls at once count twice.",
+    ),
+)
+
+
+MEAN_IN_FLIGHT = Exercise(
+    id="00.mean_in_flight",
+    title="How many calls were in flight?",
+    hints=(
+        "Draw each call as a bar from `sent_s` to `done_s`. What does the length of a bar mean?",
+        "A call that is in flight during the whole window counts as 1. And during half of it?",
+        "Add up the lengths of all bars, failed calls too, and divide by `window_s`.",
+    ),
+    reference=mean_in_flight,
+    wrong=_IN_FLIGHT_MISTAKES,
+    judge=lambda answer: judge_drawn(
+        answer,
+        mean_in_flight,
+        drawn_calls(),
+        mistakes=_IN_FLIGHT_MISTAKES,
+        shown=_calls_shown,
+        right="L is all the time in flight, divided by the window. Multiply and divide by the "
+        "number of calls, and it reads L = X·R: Little's law is an identity.",
+    ),
+)
+
+
+def utilisation(calls_per_s: float, cpu_us_per_call: float) -> float:
+    """Return the share of one core that these calls keep busy, U = X·D; above 1 is too much."""
+    return calls_per_s * cpu_us_per_call / 1e6
+
+
+def drawn_load() -> "SearchStrategy[tuple[float, float]]":
+    """Calls per second, and microseconds of processor time per call, both from 0."""
+    import hypothesis.strategies as st
+
+    return st.tuples(
+        st.integers(0, 20_000).map(float), st.integers(0, 2_000).map(float)
+    )  # fmt: skip
+
+
+_UTILISATION_MISTAKES = (
+    WrongAnswer(lambda calls, cpu_us: calls * cpu_us, "That is µs of work in each second."),
+    WrongAnswer(lambda calls, cpu_us: calls * cpu_us / 1e4, "That is in percent."),
+    WrongAnswer(
+        lambda calls, cpu_us: calls * cpu_us / 1e3,
+        "That is in thousandths of a core: how many µs are in a second?",
+    ),
+    WrongAnswer(
+        lambda calls, cpu_us: min(1.0, calls * cpu_us / 1e6),
+        "You cut the result at 1. A result above 1 says that one core is not enough.",
+    ),
+    WrongAnswer(
+        lambda calls, cpu_us: calls / cpu_us,
+        "You divide one number by the other. Twice the calls need twice the work.",
+    ),
+)
+
+UTILISATION = Exercise(
+    id="00.utilisation",
+    title="How busy is one core?",
+    hints=(
+        "In one second, how many calls are made? How much processor time does one need?",
+        "Utilisation is throughput times demand, U = X·D, with both in seconds.",
+        "1 µs is 1e-6 s.",
+    ),
+    reference=utilisation,
+    wrong=_UTILISATION_MISTAKES,
+    judge=lambda answer: judge_drawn(
+        answer,
+        utilisation,
+        drawn_load(),
+        mistakes=_UTILISATION_MISTAKES,
+        shown=lambda calls, cpu_us: f"{calls:,.0f} calls/s at {cpu_us:,.0f} µs each",
+        right="25 calls/s at 200 µs each keep half a percent of a core busy: a slow client and an "
+        "idle machine go together.",
+    ),
+)
+
+
+READ_S, WRITE_S = 0.002, 0.030
+READS = (3, 2)
+"""Retrieves in each trial after two and three Creates: the median is one of a read, then one of a
+write. So neither the shortest time nor that of any one call is right both times."""
+
+
+def median_ms(stub: Any, operations: Sequence[Operation]) -> float:
+    """The median time of the calls, made one after the other, in milliseconds."""
+    times_s = []
+    for operation in operations:
+        began_s = time.perf_counter()
+        operation.rpc(stub)(operation.request)
+        times_s.append(time.perf_counter() - began_s)
+    return 1e3 * statistics.median(times_s)
+
+
+def _judge_median(answer: Any) -> Verdict:
+    """Creates and Retrieves on a real server; the records of the run say what was done."""
+    with serving(read_delay_s=READ_S, write_delay_s=WRITE_S) as server:
+        for reads in READS:
+            verdict = _judge_once(answer, server, reads)
+            if not verdict.passed:
+                break
+    return verdict
+
+
+def _judge_once(answer: Any, server: Server, reads: int) -> Verdict:
+    writes = sum(READS) - reads
+    keys = [b"cup %d of %d" % (number, writes) for number in range(writes)]
+    operations = [create(key, b"of tea") for key in keys] + [retrieve(keys[0])] * reads
+    found_ms, run = _made_by(answer, server, operations)
+    calls = run.calls
+    if len(calls) != len(operations):
+        return not_yet(
+            f"There are {len(operations)} operations, and {len(calls)} calls were made: "
+            "make each of them once."
+        )
+    if bool((calls["sent_s"].to_numpy()[1:] < calls["done_s"].to_numpy()[:-1]).any()):
+        return not_yet(
+            "Calls overlapped: one was sent before the one ahead of it had ended. "
+            "`operation.rpc(stub)(operation.request)` waits for the reply."
+        )
+    times_ms = 1e3 * calls["residence_s"].to_numpy()
+    median, mean = float(np.median(times_ms)), float(np.mean(times_ms))
+    if not math.isfinite(found_ms):
+        return not_yet(f"A number of milliseconds is needed, got {found_ms}.")
+    if _within(found_ms, median):
+        return passed(
+            f"The median is {found_ms:.2f} ms, although the calls took from {times_ms.min():.1f} "
+            f"to {times_ms.max():.1f} ms: the mean is {mean:.2f} ms."
+        )
+    if _within(1e3 * found_ms, median):
+        return not_yet("That is in seconds: the exercise needs milliseconds.")
+    if _within(found_ms, mean):
+        return not_yet("That is the mean: the slow calls have raised it.")
+    if _within(found_ms, float(times_ms.max())):
+        return not_yet("That is the slowest call, not the one in the middle.")
+    if _within(found_ms, float(times_ms.min())):
+        return not_yet("That is a quick call, not the one in the middle.")
+    return not_yet(
+        f"You return {found_ms:.3g} ms; the records of the client give {median:.3g}. "
+        "Read `time.perf_counter()` just before and just after each call."
+    )
+
+
+def _made_by(answer: Any, server: Server, operations: list[Operation]) -> tuple[float, Run]:
+    """What the answer returned, and the run of its calls."""
+    returned: list[float] = []
+
+    def strategy(stub: Any, schedule: Iterator[Operation], in_flight: int) -> None:
+        returned.append(answer(stub, list(operations)))
+
+    run = load.run(strategy, server, workload.crud(), calls=1)
+    return float(returned[0]), run
+
+
+def _measured(of: Callable[[list[float]], float]) -> Callable[..., float]:
+    """An answer that times each call rightly and makes `of` it."""
+
+    def answer(stub: Any, operations: Sequence[Operation]) -> float:
+        times_ms = []
+        for operation in operations:
+            began_s = time.perf_counter()
+            operation.rpc(stub)(operation.request)
+            times_ms.append(1e3 * (time.perf_counter() - began_s))
+        return of(times_ms)
+
+    return answer
+
+
+def _overlapping(stub: Any, operations: Sequence[Operation]) -> float:
+    """Wrong: times the sending, not the call."""
+    times_ms, calls = [], []
+    for operation in operations:
+        began_s = time.perf_counter()
+        calls.append(operation.rpc(stub).future(operation.request))
+        times_ms.append(1e3 * (time.perf_counter() - began_s))
+    for call in calls:
+        call.result()
+    return statistics.median(times_ms)
+
+
+MEDIAN_MS = Exercise(
+    id="00.median_ms",
+    title="Time it yourself",
+    hints=(
+        "`time.perf_counter()` gives seconds; the difference of two readings is a duration.",
+        "One reading before `operation.rpc(stub)(operation.request)`, one after it, inside the "
+        "loop; keep each difference in a list.",
+        "`statistics.median(times)` is the middle one. 1 s is 1,000 ms.",
+    ),
+    reference=median_ms,
+    wrong=(
+        WrongAnswer(_measured(lambda times: statistics.median(times) / 1e3), "in seconds"),
+        WrongAnswer(_measured(statistics.fmean), "That is the mean"),
+        WrongAnswer(_measured(max), "the slowest call"),
+        WrongAnswer(_measured(min), "That is a quick call"),
+        WrongAnswer(_overlapping, "Calls overlapped"),
+        WrongAnswer(
+            lambda stub, operations: median_ms(stub, operations[:1]), "make each of them once"
+        ),
+    ),
+    judge=_judge_median,
+)
+
+
+def _within(found_ms: float, expected_ms: float) -> bool:
+    """Whether two clocks around the same calls may have said both."""
+    return abs(found_ms - expected_ms) <= 0.15 * expected_ms + 0.2

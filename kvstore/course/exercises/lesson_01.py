@@ -1,0 +1,355 @@
+"""Lesson 01: a loop with a deadline, and calls per second from what was sent."""
+
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import grpc
+
+from kvstore.course.exercises.base import Exercise, Verdict, WrongAnswer, not_yet, passed
+from kvstore.course.exercises.drawn import judge_drawn
+from kvstore.course.exercises.scripted_server import ClientTrial, Script, try_client
+from kvstore.v1.kvstore_pb2 import RetrieveRequest
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+TRIALS = 8
+"""So many lists of keys are drawn."""
+SHORT_S = 0.6
+"""The deadline where the calls are slow, and where one is never answered."""
+SLOW_S = 0.15
+"""How long each of the slow calls takes: any four of them take as long as one deadline."""
+
+Values = list[bytes | None]
+
+
+def read_all(stub: Any, keys: Sequence[bytes], deadline_s: float) -> Values:
+    """Retrieve every key, one call at a time; None stands for a key that has no value."""
+    values: Values = []
+    for key in keys:
+        try:
+            reply = stub.Retrieve(RetrieveRequest(key=key), timeout=deadline_s)
+            values.append(reply.value)
+        except grpc.RpcError as error:
+            if error.code() is not grpc.StatusCode.NOT_FOUND:
+                raise
+            values.append(None)
+    return values
+
+
+def _judge_read_all(answer: Any) -> Verdict:
+    for wrong in (
+        _wrong_with_drawn_keys,
+        _wrong_with_slow_calls,
+        _wrong_with_a_stalled_call,
+        _wrong_with_another_failure,
+    ):
+        if text := wrong(answer):
+            return not_yet(text)
+    return passed(
+        "One call at a time, each with the deadline. NOT_FOUND is an answer, and the loop goes on. "
+        "Every other failure ends it."
+    )
+
+
+def _trial(
+    answer: Callable[..., Any], script: Script, keys: Sequence[bytes], deadline_s: float
+) -> ClientTrial:
+    return try_client(script, lambda stub: answer(stub, list(keys), deadline_s))
+
+
+def _wrong_with_drawn_keys(answer: Callable[..., Any]) -> str:
+    rng = random.Random(1)
+    lengths = sorted([0, 1, 1, *(rng.randrange(2, 9) for _ in range(TRIALS - 3))])
+    for length in lengths:
+        pool = [b"key %d" % number for number in rng.sample(range(100), 6)]
+        there = {key: b"value of " + key for key in rng.sample(pool, rng.randrange(1, 6))}
+        there[pool[0]] = b""  # a key may have an empty value
+        keys = [rng.choice(pool) for _ in range(length)]  # a key may be there twice
+        if length == 1:
+            keys = [b"nowhere"] if lengths.index(1) % 2 else keys
+        if length >= 2:
+            keys[rng.randrange(length - 1)] = b"nowhere"
+        deadline_s = rng.choice([2.0, 5.0, 20.0])
+        trial = _trial(answer, Script(there), keys, deadline_s)
+        if text := _wrong_with(trial, keys, [there.get(key) for key in keys], deadline_s):
+            return text
+    return ""
+
+
+def _wrong_with(
+    trial: ClientTrial, keys: Sequence[bytes], expected: Values, deadline_s: float
+) -> str:
+    missing = expected.count(None)
+    what = f"{len(keys)} {'key' if len(keys) == 1 else 'keys'}, {missing} of them without a value"
+    if trial.failure:
+        if trial.status is grpc.StatusCode.NOT_FOUND:
+            return (
+                f"With {what}, NOT_FOUND left your function at call {len(trial.served)}. "
+                "NOT_FOUND is an answer: catch it and go on."
+            )
+        if trial.status is grpc.StatusCode.DEADLINE_EXCEEDED:
+            return (
+                f"With {what} and a deadline of {deadline_s:g} s for each call, a call ended with "
+                "DEADLINE_EXCEEDED. The server was fast enough: what did you give as `timeout`?"
+            )
+        raise trial.failure
+    if trial.overlapping:
+        return (
+            f"With {what}, {trial.overlapping} calls were sent before the call ahead of them had "
+            "ended. Make one call at a time: `stub.Retrieve(request)` waits for the reply."
+        )
+    made = [call.key for call in trial.served]
+    if made != list(keys):
+        return (
+            f"With {what}, the server counted {len(made)} calls. It should be one call for each "
+            f"key, in the order of `keys`: {len(keys)} calls."
+        )
+    if text := _wrong_with_deadlines(trial, deadline_s):
+        return text
+    if trial.returned == expected:
+        return ""
+    if not isinstance(trial.returned, list):
+        return f"Return a list, got {trial.returned!r:.60}."
+    if trial.returned == [value for value in expected if value is not None]:
+        return "Your list leaves out the keys without a value. Put None in their place."
+    return f"With {what}: `{expected!r:.70}` is right, and you returned `{trial.returned!r:.70}`."
+
+
+def _wrong_with_deadlines(trial: ClientTrial, deadline_s: float) -> str:
+    """What is wrong with the deadlines that reached the server; it sees what is left of each."""
+    left_s = [call.deadline_s for call in trial.served]
+    if any(each > 1e6 for each in left_s):
+        return (
+            "A call reached the server without a deadline: it could wait for ever. Pass "
+            "`timeout=deadline_s`."
+        )
+    if any(each > 1.05 * deadline_s for each in left_s):
+        return (
+            f"A call had {max(left_s):.3g} s left when it reached the server, and the deadline was "
+            f"{deadline_s:g} s. `timeout` is in seconds, and holds for one call."
+        )
+    if any(each < 0.25 * deadline_s for each in left_s):
+        return (
+            f"A call had only {min(left_s):.3g} s left when it reached the server, and the deadline"
+            f" was {deadline_s:g} s. `timeout` is in seconds, and holds for one call."
+        )
+    return ""
+
+
+def _wrong_with_slow_calls(answer: Callable[..., Any]) -> str:
+    """Calls that together last longer than one deadline."""
+    keys = [b"key %d" % number for number in range(6)]
+    there = {key: b"slow" for key in keys}
+    trial = _trial(answer, Script(there, delay_s=SLOW_S), keys, SHORT_S)
+    if trial.status is grpc.StatusCode.DEADLINE_EXCEEDED or trial.returned != [b"slow"] * 6:
+        return (
+            f"Six calls of {SLOW_S:g} s each, with a deadline of {SHORT_S:g} s: each call is in "
+            f"time. But your function did not finish. The deadline holds for each call, not for "
+            "all of them together."
+        )
+    return ""
+
+
+def _wrong_with_a_stalled_call(answer: Callable[..., Any]) -> str:
+    keys = [b"first", b"stalled", b"third"]
+    there = {key: b"value" for key in keys}
+    began_s = time.perf_counter()
+    trial = _trial(answer, Script(there, stalled=frozenset([b"stalled"])), keys, SHORT_S)
+    took_s = time.perf_counter() - began_s
+    if trial.status is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return _calls_after(trial, 2, "DEADLINE_EXCEEDED")
+    if trial.failure and trial.status is None:
+        raise trial.failure
+    return (
+        f"The second of three calls is never answered. After {took_s:.1f} s your function returned "
+        f"{trial.returned!r:.60}. DEADLINE_EXCEEDED is no answer: let the error leave the function."
+    )
+
+
+def _wrong_with_another_failure(answer: Callable[..., Any]) -> str:
+    keys = [b"first", b"broken", b"third"]
+    there = {key: b"value" for key in keys}
+    for name in ("INTERNAL", "PERMISSION_DENIED"):
+        status = grpc.StatusCode[name]
+        trial = _trial(answer, Script(there, failures={b"broken": status}), keys, SHORT_S)
+        if trial.status is status:
+            if text := _calls_after(trial, 2, name):
+                return text
+            continue
+        if trial.failure and trial.status is None:
+            raise trial.failure
+        return (
+            f"The second of three calls failed with {name}, and your function went on. "
+            "Only NOT_FOUND is an answer: raise every other error again."
+        )
+    return ""
+
+
+def _calls_after(trial: ClientTrial, expected: int, status: str) -> str:
+    if len(trial.served) == expected:
+        return ""
+    return (
+        f"After {status} your function made {len(trial.served) - expected} more calls. Let the "
+        "error leave the function at once."
+    )
+
+
+# Known-wrong answers, each as a learner would write it.
+
+
+def _without_deadline(stub: Any, keys: Sequence[bytes], deadline_s: float) -> Values:
+    return read_all(stub, keys, None)  # type: ignore[arg-type]
+
+
+def _in_milliseconds(stub: Any, keys: Sequence[bytes], deadline_s: float) -> Values:
+    return read_all(stub, keys, 1e3 * deadline_s)
+
+
+def _not_caught(stub: Any, keys: Sequence[bytes], deadline_s: float) -> Values:
+    return [stub.Retrieve(RetrieveRequest(key=key), timeout=deadline_s).value for key in keys]
+
+
+def _catching_all(stub: Any, keys: Sequence[bytes], deadline_s: float) -> Values:
+    values: Values = []
+    for key in keys:
+        try:
+            values.append(stub.Retrieve(RetrieveRequest(key=key), timeout=deadline_s).value)
+        except grpc.RpcError:
+            values.append(None)
+    return values
+
+
+def _for_all_together(stub: Any, keys: Sequence[bytes], deadline_s: float) -> Values:
+    end_s = time.monotonic() + deadline_s
+    values: Values = []
+    for key in keys:
+        values += read_all(stub, [key], end_s - time.monotonic())
+    return values
+
+
+def _skipping_missing(stub: Any, keys: Sequence[bytes], deadline_s: float) -> Values:
+    return [value for value in read_all(stub, keys, deadline_s) if value is not None]
+
+
+def _overlapping(stub: Any, keys: Sequence[bytes], deadline_s: float) -> Values:
+    calls = [stub.Retrieve.future(RetrieveRequest(key=key), timeout=deadline_s) for key in keys]
+    values: Values = []
+    for call in calls:
+        if call.code() is grpc.StatusCode.NOT_FOUND:
+            values.append(None)
+        else:
+            values.append(call.result().value)
+    return values
+
+
+def _each_key_once(stub: Any, keys: Sequence[bytes], deadline_s: float) -> Values:
+    known = dict(zip(dict.fromkeys(keys), read_all(stub, list(dict.fromkeys(keys)), deadline_s)))  # noqa: B905
+    return [known[key] for key in keys]
+
+
+READ_ALL = Exercise(
+    id="01.read_all",
+    title="A loop with a deadline",
+    hints=(
+        "`stub.Retrieve(RetrieveRequest(key=key), timeout=deadline_s)` waits for the reply, at "
+        "most `deadline_s` seconds.",
+        "A call without OK raises `grpc.RpcError`. `error.code()` says why: compare it with "
+        "`grpc.StatusCode.NOT_FOUND`.",
+        "`except grpc.RpcError as error:` then `if error.code() is not ...: raise`, and "
+        "`values.append(None)`.",
+    ),
+    reference=read_all,
+    wrong=(
+        WrongAnswer(_without_deadline, "without a deadline"),
+        WrongAnswer(_in_milliseconds, "`timeout` is in seconds"),
+        WrongAnswer(_not_caught, "catch it and go on"),
+        WrongAnswer(_catching_all, "DEADLINE_EXCEEDED is no answer"),
+        WrongAnswer(_for_all_together, "not for all of them together"),
+        WrongAnswer(_skipping_missing, "Put None in their place"),
+        WrongAnswer(_overlapping, "Make one call at a time"),
+        WrongAnswer(_each_key_once, "one call for each key"),
+    ),
+    judge=_judge_read_all,
+)
+
+
+def calls_per_s(sent: Mapping[str, int], read_s: float, write_s: float) -> float:
+    """Calls per second of a client with one call in flight that sends these operations."""
+    reads = sent.get("retrieve", 0)
+    writes = sum(sent.values()) - reads
+    return (reads + writes) / (reads * read_s + writes * write_s)
+
+
+def drawn_mixes() -> "SearchStrategy[tuple[dict[str, int], float, float]]":
+    """Counts for any of the four kinds, at least one call in all, and two delays above 0."""
+    import hypothesis.strategies as st
+
+    kinds = st.sampled_from(["create", "retrieve", "update", "delete"])
+    sent = st.dictionaries(kinds, st.integers(0, 50)).filter(lambda each: sum(each.values()) > 0)
+    delay_s = st.integers(1, 1000).map(lambda ms: ms / 1e3)
+    return st.tuples(sent, delay_s, delay_s)
+
+
+def _share_of_reads(sent: Mapping[str, int]) -> float:
+    return sent.get("retrieve", 0) / sum(sent.values())
+
+
+_RATE_MISTAKES = (
+    WrongAnswer(
+        lambda sent, read_s, write_s: 1 / max(read_s, write_s),
+        "That is the rate if every call were the slowest one: the others are faster.",
+    ),
+    WrongAnswer(
+        lambda sent, read_s, write_s: 4 / (read_s + 3 * write_s),
+        "That holds for a quarter of each kind: count what `sent` holds.",
+    ),
+    WrongAnswer(
+        lambda sent, read_s, write_s: (1 / read_s + 3 / write_s) / 4,
+        "You average four rates: add up the times instead.",
+    ),
+    WrongAnswer(
+        lambda sent, read_s, write_s: (
+            _share_of_reads(sent) / read_s + (1 - _share_of_reads(sent)) / write_s
+        ),
+        "You weigh the rates by their shares. A second full of slow calls holds fewer calls, so "
+        "weigh the times.",
+    ),
+    WrongAnswer(
+        lambda sent, read_s, write_s: 1 / calls_per_s(sent, read_s, write_s),
+        "That is the mean time of a call in seconds: how many calls fit into a second?",
+    ),
+    WrongAnswer(
+        lambda sent, read_s, write_s: 2 / (read_s + write_s),
+        "That takes as many reads as writes.",
+    ),
+    WrongAnswer(
+        lambda sent, read_s, write_s: (
+            sum(sent.values())
+            / (sent["retrieve"] * read_s + (sum(sent.values()) - sent["retrieve"]) * write_s)
+        ),
+        "A kind that is not in `sent` was not sent: `sent.get(kind, 0)`.",
+    ),
+)
+
+MIX_TO_RATE = Exercise(
+    id="01.mix_to_rate",
+    title="From what was sent to calls per second",
+    hints=(
+        "Lay all the calls end to end. How long is the row, and how many calls are in it?",
+        "Count the reads: `sent.get('retrieve', 0)`. All the others are writes.",
+        "X is the number of calls divided by reads · read_s + writes · write_s.",
+    ),
+    reference=calls_per_s,
+    wrong=_RATE_MISTAKES[:-1],
+    judge=lambda answer: judge_drawn(
+        answer,
+        calls_per_s,
+        drawn_mixes(),
+        mistakes=_RATE_MISTAKES,
+        right="X = 1/R, and R weighs each delay with the share of the calls that had it. Times add "
+        "up when one call waits for the other; rates do not.",
+    ),
+)

@@ -1,0 +1,366 @@
+"""The clients of lesson 02: futures with callbacks, and a sender that stops in time."""
+
+import random
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from queue import SimpleQueue
+from typing import Any
+
+import grpc
+
+from kvstore.course.exercises.base import Exercise, Verdict, WrongAnswer, not_yet, passed
+from kvstore.course.exercises.held_calls import (
+    GRACE_S,
+    WAIT_S,
+    HeldCalls,
+    Requests,
+    Sender,
+    reach_stub,
+    sending,
+)
+from kvstore.v1.kvstore_pb2 import RetrieveRequest
+
+OK, NOT_FOUND = grpc.StatusCode.OK, grpc.StatusCode.NOT_FOUND
+
+
+def send_all(stub: Any, requests: Sequence[RetrieveRequest]) -> list[grpc.StatusCode]:
+    """Send all requests without waiting; status codes in the order in which the calls ended."""
+    ended: SimpleQueue[grpc.StatusCode] = SimpleQueue()
+    for request in requests:
+        call = stub.Retrieve.future(request)
+        call.add_done_callback(lambda call: ended.put(call.code()))
+    return [ended.get() for _ in requests]  # `get` waits until there is one
+
+
+Ending = tuple[int, grpc.StatusCode]
+"""Which of the held calls ends next, counted from 0 in order of arrival, and how."""
+
+
+def _orders() -> list[list[Ending]]:
+    """How the calls end, one after the other: from few calls to many."""
+    drawn = random.Random(2)
+    return [
+        [(0, OK)],
+        [(1, NOT_FOUND), (0, OK)],
+        *(
+            [(drawn.randrange(left), drawn.choice([OK, NOT_FOUND])) for left in range(count, 0, -1)]
+            for count in (5, 12, 30)
+        ),
+    ]
+
+
+def _judge_send_all(answer: Any) -> Verdict:
+    reach_stub(answer, [])
+    for order in _orders():
+        if why := _why_not_all(answer, order):
+            return not_yet(why)
+    if why := _why_not_all(answer, [(1, NOT_FOUND), (0, OK)], callbacks_late_s=GRACE_S):
+        return not_yet(why)
+    return passed(
+        "All calls were in flight at the same time, and each end was noted when it came, also "
+        "that of a failed call. The line that says how many calls may be in flight is missing."
+    )
+
+
+def _why_not_all(answer: Any, order: Sequence[Ending], callbacks_late_s: float = 0.0) -> str:
+    """What is wrong with the answer when the calls end in this order; "" where it is right."""
+    requests = [RetrieveRequest(key=b"key %d" % n) for n in range(len(order))]
+    with sending(answer, requests, callbacks_late_s=callbacks_late_s) as (held, sender):
+        if not held.wait_until(lambda: held.held >= len(order) or sender.returned):
+            return (
+                f"of {len(order)} calls, {held.held} was in flight after {WAIT_S:g} s and the next "
+                "one was never sent: it waits for a reply before it sends. "
+                "`stub.Retrieve.future(request)` does not wait; `result()` and `code()` do."
+            )
+        for count, (place, status) in enumerate(order, start=1):
+            if sender.returned:
+                return (
+                    f"it returned {sender.result!r} while {held.held} calls were in flight. Return "
+                    "when every call has ended."
+                )
+            held.end(place, status)
+            held.wait_until(lambda count=count: sender.recorded >= count)  # type: ignore[misc]
+        if held.count > len(order):
+            return f"the server received more than {len(order)} calls: send each request once."
+        if not sender.returns(WAIT_S + callbacks_late_s * len(order)):
+            return (
+                f"all {len(order)} calls have ended, and it does not return. Which of them does it "
+                "wait for? (An error in a callback is only logged: `result()` raises one "
+                "when the call has failed, `code()` does not.)"
+            )
+        return _why_not_codes(sender.result, [status for _, status in order])
+
+
+def _why_not_codes(found: Any, codes: Sequence[grpc.StatusCode]) -> str:
+    if not isinstance(found, list) or not all(isinstance(each, grpc.StatusCode) for each in found):
+        return f"it returned {found!r}: return a list of status codes, such as `[{OK}]`."
+    names, wanted = [[code.name for code in each] for each in (found, codes)]
+    if len(names) < len(wanted) and NOT_FOUND.name not in names:
+        return f"it returned {names}, and a call ended with NOT_FOUND: note the failed calls too."
+    if len(names) != len(wanted):
+        return (
+            f"it returned {len(names)} codes for {len(wanted)} calls. gRPC runs the callbacks "
+            "after the end of a call, perhaps later than your thread goes on: wait for the "
+            "callbacks, not for the calls."
+        )
+    if names != wanted:
+        return (
+            f"it returned {names}, and the calls ended in the order {wanted}: that is another "
+            "order. Note each code when its call ends, in the callback."
+        )
+    return ""
+
+
+# Known-wrong answers, each as a learner would write it.
+
+
+def _blocking(stub: Any, requests: Any) -> Any:
+    codes = []
+    for request in requests:
+        try:
+            stub.Retrieve(request)
+            codes.append(OK)
+        except grpc.RpcError as error:
+            codes.append(error.code())
+    return codes
+
+
+def _waits_for_each(stub: Any, requests: Any) -> Any:
+    return [stub.Retrieve.future(request).code() for request in requests]
+
+
+def _order_of_sending(stub: Any, requests: Any) -> Any:
+    return [call.code() for call in [stub.Retrieve.future(request) for request in requests]]
+
+
+def _returns_at_once(stub: Any, requests: Any) -> Any:
+    codes: list[Any] = []
+    for request in requests:
+        stub.Retrieve.future(request).add_done_callback(lambda call: codes.append(call.code()))
+    return codes
+
+
+def _noting(note: Callable[[Any, Any], object]) -> Callable[..., Any]:
+    """A right sender, but for what its callback notes in the queue."""
+
+    def sender(stub: Any, requests: Any) -> Any:
+        ended: SimpleQueue[Any] = SimpleQueue()
+        for request in requests:
+            stub.Retrieve.future(request).add_done_callback(lambda call: note(ended, call))
+        return [ended.get() for _ in requests]
+
+    return sender
+
+
+def _put_result(ended: Any, call: Any) -> None:
+    call.result()
+    ended.put(call.code())
+
+
+def _only_the_good(stub: Any, requests: Any) -> Any:
+    return [code for code in send_all(stub, requests) if code is OK]
+
+
+def _waits_for_calls(stub: Any, requests: Any) -> Any:
+    codes: list[Any] = []
+    calls = [stub.Retrieve.future(request) for request in requests]
+    for call in calls:
+        call.add_done_callback(lambda call: codes.append(call.code()))
+    for call in calls:
+        call.exception()
+    return list(codes)
+
+
+def _sends_twice(stub: Any, requests: Any) -> Any:
+    return send_all(stub, [*requests, *requests])[: len(requests)]
+
+
+SEND_ALL = Exercise(
+    id="02.send_all",
+    title="Send without waiting",
+    hints=(
+        "`call.add_done_callback(function)` calls `function(call)` when the call has ended, with "
+        "or without success. The function runs in another thread.",
+        "Let the callback put the code into a `queue.SimpleQueue()`. A queue is safe to use from "
+        "several threads.",
+        "`ended.get()` waits until there is an entry. Call it once for each request, after all "
+        "requests were sent.",
+    ),
+    reference=send_all,
+    wrong=(
+        WrongAnswer(_waits_for_each, "waits for a reply before it sends"),
+        WrongAnswer(_order_of_sending, "another order"),
+        WrongAnswer(_returns_at_once, "while 1 calls were in flight"),
+        WrongAnswer(_noting(_put_result), "it does not return"),
+        WrongAnswer(_only_the_good, "note the failed calls too"),
+        WrongAnswer(_waits_for_calls, "wait for the callbacks"),
+        WrongAnswer(_noting(lambda ended, call: ended.put(call.code().name)), "status codes, such"),
+        WrongAnswer(_sends_twice, "send each request once"),
+    ),
+    judge=_judge_send_all,
+    timeout_s=60.0,
+)
+
+
+MOST = 5
+CALLS = 4 * MOST
+
+
+def stops_in_time(stub: Any, requests: Iterable[RetrieveRequest], most: int) -> None:
+    """Send without waiting; once `most` calls are in flight, send no more."""
+    calls = []
+    for request in requests:
+        calls.append(stub.Retrieve.future(request))
+        if sum(not call.done() for call in calls) >= most:
+            break
+    for call in calls:
+        call.exception()  # waits for the end of the call, and raises nothing if it failed
+
+
+def _judge_stops(answer: Any) -> Verdict:
+    reach_stub(answer, iter(()), MOST)
+    requests = [RetrieveRequest(key=b"key %d" % n) for n in range(CALLS)]
+    for judge in (_why_not_stopped, _why_not_all_sent):
+        if why := judge(answer, requests):
+            return not_yet(why)
+    return passed(
+        f"The slow server had {MOST} calls in flight and got no more; the quick one got all "
+        f"{CALLS}. Memory is safe, but {CALLS - MOST} requests were never sent to the slow server. "
+        "A sender that waits for room and then goes on is the subject of lesson 03."
+    )
+
+
+def _why_not_stopped(answer: Any, requests: Sequence[RetrieveRequest]) -> str:
+    """What is wrong with the answer at a server that ends no call for a while."""
+    with sending(answer, Requests(requests), MOST) as (held, sender):
+        held.wait_until(lambda: held.held >= MOST or sender.returned)
+        held.wait_until(lambda: False, GRACE_S)
+        if held.most > MOST + 1:
+            return (
+                f"the limit was {MOST}, and {held.most} calls were in flight: compare the number "
+                "in flight with the limit after each call that you send."
+            )
+        if held.most > MOST:
+            return (
+                f"the limit was {MOST}, and {held.most} calls were in flight: one too many. Stop "
+                "when the limit is reached, not when it is exceeded."
+            )
+        if sender.returned:
+            return (
+                f"it returned with {held.held} calls in flight: keep each call in a list, and wait "
+                "for the end of each, with `call.exception()`."
+            )
+        if held.most == 1:
+            return (
+                "there was never more than one call in flight: it waits for each reply. That is "
+                "safe, and as slow as lesson 01: use `.future(...)`."
+            )
+        if held.most < MOST:
+            return f"it stopped with {held.most} calls in flight, where {MOST} were allowed."
+        held.end_all()
+        held.wait_until(lambda: sender.returned or held.count > MOST)
+        if held.count > MOST:
+            return (
+                f"more than {MOST} requests were sent: your sender waits for room and goes on. "
+                "That is the subject of lesson 03; this one is to stop."
+            )
+        if not sender.returned:
+            return f"all {held.count} calls have ended. It does not return: what does it wait for?"
+    return ""
+
+
+def _why_not_all_sent(answer: Any, requests: Sequence[RetrieveRequest]) -> str:
+    """What is wrong at a server that ends each call before the next request is handed out."""
+    open_calls: list[tuple[HeldCalls, Sender]] = []
+    count = 0
+
+    def ready() -> None:
+        nonlocal count
+        held, sender = open_calls[0]
+        if count and held.wait_until(lambda: held.count >= count) and held.held:
+            held.end()
+            held.wait_until(lambda: sender.recorded >= count)
+        count += 1
+
+    started = threading.Event()
+
+    def started_and_ready() -> None:
+        started.wait()
+        ready()
+
+    handed = Requests(requests, started_and_ready)
+    with sending(answer, handed, MOST) as both:
+        open_calls.append(both)
+        started.set()
+        held, sender = both
+        sender.returns(WAIT_S)
+        held.end_all()
+        if not sender.returns():
+            return "with a quick server it does not return: what does it wait for?"
+        if held.count < CALLS:
+            return (
+                f"a quick server had never more than {held.most} calls in flight, and you stopped "
+                f"after {held.count} of {CALLS}: you count what was sent. A call that has ended is "
+                "no longer in flight."
+            )
+    return ""
+
+
+def _stopping(
+    stops: Callable[[int, int, int], bool], *, waits: bool = True
+) -> Callable[[Any, Iterable[Any], int], None]:
+    """A sender with a mistake; `stops(in_flight, sent, most)` decides after each call."""
+
+    def sender(stub: Any, requests: Iterable[Any], most: int) -> None:
+        calls = []
+        for request in requests:
+            calls.append(stub.Retrieve.future(request))
+            if stops(sum(not call.done() for call in calls), len(calls), most):
+                break
+        for call in calls if waits else []:
+            call.exception()
+
+    return sender
+
+
+def _one_by_one(stub: Any, requests: Iterable[Any], most: int) -> None:
+    for request in requests:
+        stub.Retrieve.future(request).exception()
+
+
+def _goes_on(stub: Any, requests: Iterable[Any], most: int) -> None:
+    free = threading.Semaphore(most)
+    for request in requests:
+        free.acquire()
+        stub.Retrieve.future(request).add_done_callback(lambda _: free.release())
+    for _ in range(most):
+        free.acquire()
+
+
+STOPS = Exercise(
+    id="02.stops_in_time",
+    title="A sender that stops in time",
+    hints=(
+        "Begin with a loop that sends. After which line do you have to look at the calls?",
+        "Keep the calls in a list. `call.done()` says whether a call has ended. A call "
+        "that is not done is in flight.",
+        "`if sum(not call.done() for call in calls) >= most: break` after each call that you send, "
+        "and `call.exception()` for each call after the loop: it waits until the call has ended.",
+    ),
+    reference=stops_in_time,
+    wrong=(
+        WrongAnswer(_stopping(lambda in_flight, sent, most: False), "compare the number in flight"),
+        WrongAnswer(_stopping(lambda in_flight, sent, most: sent == most), "you count what was"),
+        WrongAnswer(_one_by_one, "it waits for each reply"),
+        WrongAnswer(_stopping(lambda in_flight, sent, most: in_flight > most), "one too many"),
+        WrongAnswer(_stopping(lambda in_flight, sent, most: in_flight >= most - 1), "were allowed"),
+        WrongAnswer(
+            _stopping(lambda in_flight, sent, most: in_flight >= most, waits=False),
+            "it returned with",
+        ),
+        WrongAnswer(_goes_on, "waits for room and goes on"),
+    ),
+    judge=_judge_stops,
+    timeout_s=60.0,
+    may_return_none=True,
+)

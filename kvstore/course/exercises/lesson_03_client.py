@@ -1,0 +1,333 @@
+"""The client of lesson 03: a semaphore that limits the calls in flight."""
+
+import itertools
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+
+from kvstore.course.exercises.base import Exercise, Verdict, WrongAnswer, not_yet, passed
+from kvstore.course.exercises.held_calls import (
+    GRACE_S,
+    WAIT_S,
+    HeldCalls,
+    Requests,
+    Sender,
+    reach_stub,
+    sending,
+)
+from kvstore.v1.kvstore_pb2 import UpdateRequest
+
+
+def bounded(stub: Any, requests: Iterable[UpdateRequest], limit: int) -> None:
+    """Send every request as an update, with at most `limit` calls in flight."""
+    free = threading.Semaphore(limit)
+    for request in requests:
+        free.acquire()
+        call = stub.Update.future(request)
+        call.add_done_callback(lambda _: free.release())
+    for _ in range(limit):  # every place is free again: all calls have ended
+        free.acquire()
+
+
+OK, NOT_FOUND = grpc.StatusCode.OK, grpc.StatusCode.NOT_FOUND
+Ending = tuple[float, grpc.StatusCode]
+"""Which of the held calls ends next, as a share of their number from 0 to 1, and how."""
+
+
+def _schedules() -> list[tuple[int, list[Ending]]]:
+    """A limit, and how the calls end one after the other: from small to large."""
+    first_in = [(0.0, OK)] * 12
+    drawn = random.Random(3)
+    return [
+        (3, first_in),
+        (3, [(0.0, NOT_FOUND if n % 2 else OK) for n in range(12)]),
+        (1, [(0.0, OK), (0.0, NOT_FOUND), (0.0, OK)]),
+        *(
+            (
+                drawn.randint(2, 9),
+                [(drawn.random(), drawn.choice([OK, OK, NOT_FOUND])) for _ in range(30)],
+            )
+            for _ in range(3)
+        ),
+    ]
+
+
+def _judge_bounded(answer: Any) -> Verdict:
+    reach_stub(answer, iter(()), 3)
+    for limit, endings in _schedules():
+        if why := _why_not_bounded(answer, limit, endings):
+            return not_yet(why)
+    return passed(
+        "There were never more calls in flight than the limit. The end of each call, a failed one "
+        "too, made room for the next one. It returned when all calls had ended."
+    )
+
+
+def _why_not_bounded(answer: Any, limit: int, endings: Sequence[Ending]) -> str:
+    """What is wrong with the sender on one schedule; "" where it is right."""
+    wanted = [UpdateRequest(key=b"key %d" % n, value=b"v") for n in range(len(endings))]
+    requests = Requests(wanted)
+    with sending(answer, requests, limit) as (held, sender):
+        if why := _why_not_full(held, sender, requests, limit, len(endings)):
+            return why
+        for ended, (share, status) in enumerate(endings, start=1):
+            if sender.returned:
+                return _why_returned(held, len(endings))
+            held.end(min(int(share * held.held), held.held - 1), status)
+            expected = min(limit, len(endings) - ended)
+            if not held.wait_until(lambda expected=expected: held.held >= expected):  # type: ignore[misc]
+                return _why_not_refilled(held, sender, limit, ended, status, len(endings))
+        if held.most > limit:
+            return _too_many(held.most, limit)
+        if strange := held.received - Counter(("Update", each.key) for each in wanted):
+            method, key = next(iter(strange))
+            return (
+                f"the server received {method} of {key!r} once more than `requests` has it: "
+                "send each request once, as an update."
+            )
+        if not sender.returns():
+            return f"all {len(endings)} calls have ended. It does not return: what ends its wait?"
+        if sender.recorded != len(endings):
+            return _why_returned(held, len(endings))
+    return ""
+
+
+def _why_not_full(
+    held: HeldCalls, sender: Sender, requests: Requests, limit: int, count: int
+) -> str:
+    """What is wrong before the first call has ended: `limit` calls must be held, and no more."""
+    reached = held.wait_until(lambda: held.held >= limit or sender.returned)
+    time.sleep(GRACE_S)
+    if held.most > limit:
+        return _too_many(held.most, limit)
+    if sender.returned:
+        return _why_returned(held, count)
+    if not reached and held.held == 1:
+        return (
+            f"the limit was {limit}, and one call was in flight: the next one was sent only after "
+            "the reply. `stub.Update(request)` waits for its reply; `stub.Update.future(request)` "
+            "does not."
+        )
+    if not reached:
+        return (
+            f"the limit was {limit}, and only {held.held} calls were in flight after {WAIT_S:g} s: "
+            "a place stays empty."
+        )
+    if requests.count > 2 * limit + 1:
+        return (
+            f"it took {requests.count} requests while {limit} calls were in flight: the others "
+            "wait in a queue of your own, which has no limit. Take a request when there is a "
+            "place for its call."
+        )
+    if sender.polls():
+        return (
+            "while all places were taken it kept running: it looks again and again whether a place "
+            "is free. That costs CPU time. Let `acquire()` wait."
+        )
+    return ""
+
+
+def _too_many(most: int, limit: int) -> str:
+    if most == limit + 1:
+        return (
+            f"the limit was {limit}, and {most} calls were in flight, one too many: is a call sent "
+            "before its place is acquired, or is there one place too many?"
+        )
+    return (
+        f"the limit was {limit}, and {most} calls were in flight. Release a place when its call "
+        "has ended, not when it was sent."
+    )
+
+
+def _why_returned(held: HeldCalls, count: int) -> str:
+    if held.count < count:
+        return (
+            f"it returned after {held.count} of {count} requests: send each request that "
+            "`requests` hands out."
+        )
+    return (
+        f"it returned with {held.held} calls still in flight. Wait for the end of each call: then "
+        "all places are free again."
+    )
+
+
+def _why_not_refilled(
+    held: HeldCalls,
+    sender: Sender,
+    limit: int,
+    ended: int,
+    status: grpc.StatusCode,
+    count: int,
+) -> str:
+    """Why no new call came within `WAIT_S`, although one has ended."""
+    if sender.returned:
+        return _why_returned(held, count)
+    if status is not OK:
+        return (
+            f"call {ended} ended with {status.name}, and no new call took its place: a call that "
+            "fails must release its place too."
+        )
+    before = held.count
+    held.end_all()
+    if sender.returns(GRACE_S):
+        return _why_returned(held, count)
+    if held.wait_until(lambda: held.count > before, 2 * GRACE_S):
+        return (
+            "it sends in waves: the next calls came only when all calls had ended. The end of one "
+            "call must make room for one call, at once."
+        )
+    if ended == 1:
+        return (
+            f"it stopped after {before} calls, and all of them have ended: no place is ever "
+            "released. Which line calls `release()`, and when?"
+        )
+    return f"it stopped after {before} of {count} calls, and they have ended: what is missing?"
+
+
+# Known-wrong answers, each as a learner would write it.
+
+
+def _sender(
+    before: Callable[[Any], object], after: Callable[[Any, Any], object], wait: bool = True
+) -> Callable[..., None]:
+    """A sender with a mistake: what it does before each call and after it."""
+
+    def sender(stub: Any, requests: Any, limit: int) -> None:
+        free = threading.Semaphore(limit)
+        for request in requests:
+            before(free)
+            after(free, stub.Update.future(request))
+        for _ in range(limit if wait else 0):
+            free.acquire()
+
+    return sender
+
+
+def _release_if_ok(free: Any, call: Any) -> None:
+    call.add_done_callback(lambda call: free.release() if call.code() is OK else None)
+
+
+def _release_later(free: Any, call: Any) -> None:
+    call.add_done_callback(lambda _: free.release())
+
+
+_releases_when_sent = _sender(lambda free: free.acquire(), lambda free, _: free.release())
+_never_releases = _sender(lambda free: free.acquire(), lambda free, _: None)
+_releases_when_ok = _sender(lambda free: free.acquire(), _release_if_ok)
+_does_not_wait = _sender(lambda free: free.acquire(), _release_later, wait=False)
+
+
+def _sends_first(stub: Any, requests: Any, limit: int) -> None:
+    free = threading.Semaphore(limit)
+    for request in requests:
+        _release_later(free, stub.Update.future(request))
+        free.acquire()
+    for _ in range(limit):
+        free.acquire()
+
+
+def _one_too_few(stub: Any, requests: Any, limit: int) -> None:
+    bounded(stub, requests, max(1, limit - 1))
+
+
+def _in_waves(stub: Any, requests: Any, limit: int) -> None:
+    while wave := list(itertools.islice(requests, limit)):
+        for call in [stub.Update.future(request) for request in wave]:
+            call.exception()
+
+
+def _waits_for_each(stub: Any, requests: Any, limit: int) -> None:
+    for request in requests:
+        stub.Update.future(request).exception()
+
+
+def _takes_all_first(stub: Any, requests: Any, limit: int) -> None:
+    bounded(stub, list(requests), limit)
+
+
+def _pool_fed_with_everything(stub: Any, requests: Any, limit: int) -> None:
+    with ThreadPoolExecutor(limit) as pool:
+        for request in requests:
+            pool.submit(stub.Update, request)
+
+
+def _polls(stub: Any, requests: Any, limit: int) -> None:
+    calls: list[Any] = []
+    for request in requests:
+        while sum(not call.done() for call in calls) >= limit:
+            time.sleep(0.001)
+        calls.append(stub.Update.future(request))
+    for call in calls:
+        call.exception()
+
+
+def _spins(stub: Any, requests: Any, limit: int) -> None:
+    sent, ended = 0, []  # type: ignore[var-annotated]
+    for request in requests:
+        while sent - len(ended) >= limit:
+            pass
+        sent += 1
+        stub.Update.future(request).add_done_callback(ended.append)
+    while len(ended) < sent:
+        pass
+
+
+def _all_but_the_last(stub: Any, requests: Any, limit: int) -> None:
+    free = threading.Semaphore(limit)
+    next(requests, None)
+    for request in requests:
+        free.acquire()
+        _release_later(free, stub.Update.future(request))
+    for _ in range(limit):
+        free.acquire()
+
+
+def _sends_twice(stub: Any, requests: Any, limit: int) -> None:
+    bounded(stub, itertools.chain.from_iterable([one, one] for one in requests), limit)
+
+
+def _stays_in_the_loop(stub: Any, requests: Any, limit: int) -> None:
+    bounded(stub, requests, limit)
+    threading.Event().wait()
+
+
+BOUNDED = Exercise(
+    id="03.bounded",
+    title="Hold the limit",
+    hints=(
+        "`threading.Semaphore(limit)` counts free places. `acquire()` takes a place, and waits "
+        "when there is none. `release()` gives one back.",
+        "Acquire a place before each call. `call.add_done_callback(function)` calls "
+        "`function(call)` when the call has ended, with or without success. Release "
+        "the place there.",
+        "After the loop some calls are still in flight. Each of them releases its place at its end."
+        " So acquire all `limit` places: then every call has ended.",
+    ),
+    reference=bounded,
+    wrong=(
+        WrongAnswer(_releases_when_sent, "not when it was sent"),
+        WrongAnswer(_never_releases, "no place is ever released"),
+        WrongAnswer(_releases_when_ok, "fails must release its place too"),
+        WrongAnswer(_sends_first, "before its place is acquired"),
+        WrongAnswer(_one_too_few, "a place stays empty"),
+        WrongAnswer(_does_not_wait, "still in flight"),
+        WrongAnswer(_in_waves, "in waves"),
+        WrongAnswer(_waits_for_each, "waits for its reply"),
+        WrongAnswer(_takes_all_first, "while 3 calls were in flight: the others wait in a queue"),
+        WrongAnswer(_polls, "again and again"),
+        WrongAnswer(_all_but_the_last, "send each request that"),
+        WrongAnswer(_sends_twice, "send each request once"),
+        WrongAnswer(_stays_in_the_loop, "what ends its wait"),
+    ),
+    judge=_judge_bounded,
+    timeout_s=60.0,
+    may_return_none=True,
+)
+MORE_WRONG_BOUNDED = (_spins, _pool_fed_with_everything)
+"""Wrong answers that are met with the message of another one."""

@@ -1,0 +1,274 @@
+"""Lesson 04: where calls wait, the rate of a server, and a counter for many clients."""
+
+import itertools
+import math
+import random
+from typing import Any
+
+from kvstore.client.messages import create, retrieve
+from kvstore.course.exercises.base import Exercise, Verdict, WrongAnswer, not_yet, passed
+from kvstore.course.exercises.drawn import judge_drawn
+from kvstore.course.experiments.lost_update import (
+    History,
+    NeverDone,
+    Steps,
+    compare_and_replace,
+    history,
+    orders,
+    read_then_write,
+    version,
+)
+from kvstore.server import serving
+
+# 04.where_they_are ----------------------------------------------------------------------------
+
+
+def where_they_are(in_flight: int, threads: int) -> tuple[int, int, int]:
+    """Return the calls in the pool's queue, at the lock, and on the disk."""
+    with_a_thread = min(in_flight, threads)
+    return in_flight - with_a_thread, with_a_thread - 1, 1
+
+
+def _counts() -> Any:
+    from hypothesis import strategies as st
+
+    return st.tuples(st.integers(1, 400), st.integers(1, 100))
+
+
+_WHERE_MISTAKES = (
+    WrongAnswer(
+        lambda n, c: (0, n - 1, 1),
+        "No call is in the pool's queue: but the calls share a fixed number of threads.",
+    ),
+    WrongAnswer(
+        lambda n, c: (max(n - c, 0), min(n, c), 1),
+        "The numbers add up to one call too many: the call on the disk has a thread, too.",
+    ),
+    WrongAnswer(
+        lambda n, c: (max(n - c, 0), 0, min(n, c)),
+        "The lock is held through the disk, so it lets only one call use the disk.",
+    ),
+    WrongAnswer(
+        lambda n, c: (n - 1, 0, 1),
+        "A call that waits for the lock has its thread already, and keeps it.",
+    ),
+    WrongAnswer(
+        lambda n, c: (n - c, c - 1, 1),
+        "With fewer calls than threads, some threads are idle: no number is below zero.",
+    ),
+    *(
+        WrongAnswer(
+            lambda n, c, order=order: tuple(where_they_are(n, c)[place] for place in order),
+            "The three numbers are right, in another order: first the queue, then the lock, "
+            "then the disk.",
+        )
+        for order in itertools.permutations(range(3))
+        if order != (0, 1, 2)
+    ),
+)
+
+
+def _judge_where_they_are(answer: Any) -> Verdict:
+    return judge_drawn(
+        answer,
+        where_they_are,
+        _counts(),
+        mistakes=_WHERE_MISTAKES,
+        same=lambda found, expected: isinstance(found, tuple | list) and tuple(found) == expected,
+        right="N - c in the queue, c - 1 at the lock, 1 on the disk. More threads move the calls "
+        "from one place to the next; they remove none.",
+    )
+
+
+WHERE_THEY_ARE = Exercise(
+    id="04.where_they_are",
+    title="Where are they?",
+    hints=(
+        "How many calls have a thread? All others are in the pool's queue.",
+        "One of the calls with a thread has the lock as well, and is on the disk.",
+        "`with_a_thread = min(in_flight, threads)`, and the three numbers add up to `in_flight`.",
+    ),
+    reference=where_they_are,
+    wrong=_WHERE_MISTAKES[:6],
+    judge=_judge_where_they_are,
+)
+
+
+# 04.rate (further/04_pool_size) -----------------------------------------------------------------
+
+
+def rate_per_s(in_flight: int, threads: int, disk_s: float, locking: str) -> float:
+    """Return the calls at once that the narrowest of the three lets through, over `disk_s`."""
+    at_once = min(in_flight, threads, 1 if locking == "global" else math.inf)
+    return at_once / disk_s
+
+
+def _settings() -> Any:
+    from hypothesis import strategies as st
+
+    return st.tuples(
+        st.integers(1, 400),
+        st.integers(1, 100),
+        st.sampled_from([0.001, 0.002, 0.005, 0.010, 0.020, 0.050, 0.2, 1.0]),
+        st.sampled_from(["per_key", "global"]),
+    )
+
+
+_RATE_MISTAKES = (
+    WrongAnswer(
+        lambda n, c, s, locking: n / s,
+        "Only as many calls as there are threads can be on the disk; the others are queued.",
+    ),
+    WrongAnswer(
+        lambda n, c, s, locking: c / s,
+        "With fewer calls than threads, some threads have nothing to do.",
+    ),
+    WrongAnswer(
+        lambda n, c, s, locking: min(n, c) / s,
+        "With the global lock, all threads but one wait in front of the lock.",
+    ),
+    WrongAnswer(
+        lambda n, c, s, locking: n * c / s,
+        "You multiply calls by threads: but a thread works on one call at a time.",
+    ),
+    WrongAnswer(
+        lambda n, c, s, locking: 1 / s,
+        'That is one call at a time: "per_key" lets all threads use the disk at once.',
+    ),
+)
+
+
+def _judge_rate(answer: Any) -> Verdict:
+    return judge_drawn(
+        answer,
+        rate_per_s,
+        _settings(),
+        mistakes=_RATE_MISTAKES,
+        right="X ≤ min(N, c)/S, and X ≤ 1/S behind a global lock: the bottleneck sets the rate.",
+    )
+
+
+RATE = Exercise(
+    id="04.rate",
+    title="The bottleneck",
+    hints=(
+        "How many calls can be on the disk at once? Three things limit that.",
+        "The calls in flight, the threads, and the lock: the smallest of the three counts.",
+        'X = (calls at once) / `disk_s`; a global lock lets 1 through, "per_key" `math.inf`.',
+    ),
+    reference=rate_per_s,
+    wrong=_RATE_MISTAKES,
+    judge=_judge_rate,
+)
+
+
+# 04.increment (further/04_lost_update) ----------------------------------------------------------
+
+START = 41
+"""The counter's first value: the number of a version is not its value."""
+OTHERS_ADD = 10
+"""What the check's own client adds: the next value does not follow from the version's number."""
+
+
+def _adds_ten(counter: bytes) -> Steps:
+    return compare_and_replace(counter, OTHERS_ADD)
+
+
+def _drawn_orders() -> list[str]:
+    """Orders of two and three clients, from short to long. "Z" is the check's own client."""
+    draw = random.Random(4)
+    drawn = ["".join(draw.choices(names, k=9)) for names in ("ABZ", "AZ", "ABC") * 3]
+    return ["A", "AZ", "ZA", "AB", *orders("AZ"), *orders("AB"), "ABCABC", *drawn]
+
+
+def _judge_increment(answer: Any) -> Verdict:
+    with serving(read_delay_s=0, write_delay_s=0, locking="per_key", use_asyncio=True) as server:
+        for number, order in enumerate(_drawn_orders()):
+            counter = b"judge %d" % number
+            try:
+                seen = history(server, answer, order, counter, START, {"Z": (_adds_ten, 10)})
+            except NeverDone:
+                return not_yet(
+                    f"in the order {order} it tries again and again: after a refusal, look for a "
+                    "*newer* version than the one that you have."
+                )
+            if seen.lost:
+                return not_yet(_why_lost(seen))
+    return passed("No increment was lost, in any order. A refused client reads again and counts.")
+
+
+def _why_lost(seen: History) -> str:
+    said = (
+        f"in the order {seen.order}, the clients added {seen.counted} to {START}, and the counter "
+        f"shows {seen.stored}:"
+    )
+    own = seen.calls[seen.calls["client"] != "Z"] if len(seen.calls) else seen.calls
+    if not len(own):
+        return f"{said} your clients made no call."
+    if "retrieve" not in set(own.groupby("client").head(1)["operation"]):
+        return f"{said} the value of a new version is the latest value plus one: read that first."
+    if "update" in set(own["operation"]):
+        return f"{said} Update overwrites whatever is there. Which operation refuses to?"
+    if "ALREADY_EXISTS" in set(own.groupby("client").tail(1)["answer"]):
+        return f"{said} a client was refused, and gave up. Its increment is missing: try again."
+    return f"{said} a client was refused, and wrote a number from its first read: read again first."
+
+
+def _gives_up(counter: bytes) -> Steps:
+    answer = yield retrieve(version(counter, 0))
+    yield create(version(counter, 1), b"%d" % (int(answer.value) + 1))
+
+
+def _keeps_the_old_number(counter: bytes) -> Steps:
+    answer = yield retrieve(version(counter, 0))
+    value, number, status = b"%d" % (int(answer.value) + 1), 0, ""
+    while status != "OK":
+        number += 1
+        status = (yield create(version(counter, number), value)).status
+
+
+def adds_the_version(counter: bytes) -> Steps:
+    """Read once, then guess that version n holds n more: wrong where others add more than one."""
+    answer = yield retrieve(version(counter, 0))
+    number, status = 0, ""
+    while status != "OK":
+        number += 1
+        status = (
+            yield create(version(counter, number), b"%d" % (int(answer.value) + number))
+        ).status
+
+
+def _stays_at_one_version(counter: bytes) -> Steps:
+    status = ""
+    while status != "OK":
+        answer = yield retrieve(version(counter, 0))
+        value = b"%d" % (int(answer.value) + 1)
+        status = (yield create(version(counter, 1), value)).status
+
+
+def _never_reads(counter: bytes) -> Steps:
+    number, status = 0, ""
+    while status != "OK":
+        number += 1
+        status = (yield create(version(counter, number), b"%d" % number)).status
+
+
+INCREMENT = Exercise(
+    id="04.increment",
+    title="Count, and lose none",
+    hints=(
+        "Update overwrites whatever is there. Which operation refuses to overwrite?",
+        "Create the version after the one you read. What does ALREADY_EXISTS say then?",
+        "`for n in itertools.count():` read version n, create version n + 1 with the value plus "
+        'one, and return when its `answer.status == "OK"`.',
+    ),
+    reference=compare_and_replace,
+    wrong=(
+        WrongAnswer(read_then_write, "Update overwrites"),
+        WrongAnswer(_gives_up, "gave up"),
+        WrongAnswer(_keeps_the_old_number, "from its first read"),
+        WrongAnswer(_never_reads, "read that first"),
+        WrongAnswer(_stays_at_one_version, "again and again"),
+    ),
+    judge=_judge_increment,
+)

@@ -1,0 +1,396 @@
+"""The server of lesson 04: a servicer with a lock for each key, behind a pool of threads."""
+
+import random
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+
+from kvstore.course.exercises.base import Exercise, Verdict, WrongAnswer, not_yet, passed
+from kvstore.course.exercises.server_trial import (
+    SETTLE_S,
+    ServerFailed,
+    ServerUnderTrial,
+    started,
+    statuses,
+    wait_until,
+)
+from kvstore.v1.kvstore_pb2 import RetrieveResponse, UpdateResponse
+from kvstore.v1.kvstore_pb2_grpc import (
+    KeyValueServiceServicer,
+    add_KeyValueServiceServicer_to_server,
+)
+
+VALUES = {b"key %d" % number: b"value %d" % number for number in range(8)}
+"""What the learner's server holds at the start."""
+KEYS = list(VALUES)
+
+
+class Store(KeyValueServiceServicer):
+    """Keeps values in a dictionary, with a lock for each key that was ever written."""
+
+    def __init__(self, disk: Any, values: dict[bytes, bytes]) -> None:
+        self.disk, self.values = disk, values
+        self.locks: defaultdict[bytes, threading.Lock] = defaultdict(threading.Lock)
+
+    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
+        """Read the disk without any lock."""
+        if request.key not in self.values:
+            context.abort(grpc.StatusCode.NOT_FOUND, "no such key")
+        self.disk.read(request.key)
+        return RetrieveResponse(value=self.values[request.key])
+
+    def Update(self, request: Any, context: Any) -> UpdateResponse:
+        """Hold the key's lock until the disk has the new value."""
+        if request.key not in self.values:
+            context.abort(grpc.StatusCode.NOT_FOUND, "no such key")
+        with self.locks[request.key]:
+            self.disk.write(request.key)
+            self.values[request.key] = request.value
+        return UpdateResponse()
+
+
+def serve(disk: Any, values: dict[bytes, bytes], threads: int) -> tuple[grpc.Server, int]:
+    """Start a server of `threads` threads that keeps `values`; return it and its port."""
+    server = grpc.server(ThreadPoolExecutor(threads))
+    add_KeyValueServiceServicer_to_server(Store(disk, values), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    return server, port
+
+
+def _serve(store: Any, threads: int) -> tuple[grpc.Server, int]:
+    server = grpc.server(ThreadPoolExecutor(threads))
+    add_KeyValueServiceServicer_to_server(store, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    return server, port
+
+
+def _judge_server(answer: Any) -> Verdict:
+    draw = random.Random(4)
+    steps: list[tuple[Callable[[ServerUnderTrial, random.Random], str], int]] = [
+        (_one_call_at_a_time, 2),
+        (_writers_and_readers, 8),
+        (_a_disk_that_fails, 4),
+        (_the_pool, draw.randint(2, 3)),
+        (_the_pool, draw.randint(4, 6)),
+    ]
+    try:
+        for step, threads in steps:
+            with started(answer, VALUES, threads) as trial:
+                if problem := step(trial, draw):
+                    return not_yet(problem)
+    except ServerFailed as failed:
+        return not_yet(str(failed))
+    return passed(
+        "your server answered real calls: writes of one key one after the other, everything else "
+        "side by side, and never more calls at once than the pool has threads."
+    )
+
+
+def _one_call_at_a_time(trial: ServerUnderTrial, draw: random.Random) -> str:
+    """Values, statuses, and what was done on the disk."""
+    key, unknown = draw.choice(KEYS), b"unknown"
+    if (found := trial.read(key)) != VALUES[key]:
+        return f"Retrieve of a known key must return its value {VALUES[key]!r}, got {found!r}."
+    if trial.disk.reads[key] != 1:
+        return f"a Retrieve must call `disk.read(key)` once, got {trial.disk.reads[key]} times."
+    if (found := trial.read(unknown)) is not grpc.StatusCode.NOT_FOUND:
+        return (
+            f"Retrieve of an unknown key must end with NOT_FOUND, got {_status(found)}. Call "
+            '`context.abort(grpc.StatusCode.NOT_FOUND, "no such key")`.'
+        )
+    for attempt in ("first", "second"):
+        (status,) = statuses(trial, [trial.begin_write(unknown, b"x")])
+        if status != "NOT_FOUND":
+            return (
+                f"Update of an unknown key must end with NOT_FOUND; the {attempt} one ended with "
+                f"{status}. Is its lock still held?"
+            )
+    (status,) = statuses(trial, [trial.begin_write(key, b"new")])
+    if status != "OK" or (found := trial.read(key)) != b"new":
+        return f"after an Update, Retrieve must return the new value; the Update was {status}."
+    if trial.disk.writes[key] != 1 or trial.disk.writes[unknown]:
+        return "an Update of a known key calls `disk.write(key)` once, and no other call does."
+    return ""
+
+
+def _status(found: bytes | grpc.StatusCode) -> str:
+    return found.name if isinstance(found, grpc.StatusCode) else f"OK and {found!r}"
+
+
+def _writers_and_readers(trial: ServerUnderTrial, draw: random.Random) -> str:
+    """Two writers of one key and one of each of two others; then reads, while they write."""
+    one, two, three = draw.sample(KEYS, 3)
+    schedule = [one, one, two, three]
+    draw.shuffle(schedule)
+    disk = trial.disk
+    with disk.shut("write"):
+        writes = [trial.begin_write(key, b"%d" % n) for n, key in enumerate(schedule)]
+        wait_until(lambda: len(disk.writing) == 3)
+        time.sleep(SETTLE_S)
+        inside = disk.writing
+        if max(inside.values(), default=0) > 1:
+            return _TWO_WRITERS
+        if not inside:
+            return "no Update called `disk.write(key)`, although four were sent."
+        if len(inside) < 3:
+            return (
+                f"three different keys were written, and only {len(inside)} of the writes were "
+                "on the disk: the others waited for a lock that is not theirs. Each key needs a "
+                "lock of its own."
+            )
+        reads = {key: trial.begin_read(key) for key in schedule}
+        if not wait_until(lambda: all(read.done() for read in reads.values())):
+            return "a Retrieve waited for a writer: a read must take no lock."
+        if any(trial.outcome(read).value != VALUES[key] for key, read in reads.items()):
+            return (
+                "a Retrieve saw the new value while `disk.write` was still at work: change the "
+                "value after the disk has it."
+            )
+    if set(ends := statuses(trial, writes)) != {"OK"}:
+        return f"four Updates of known keys must all be OK, got {', '.join(ends)}."
+    if disk.most_writers > 1:
+        return _TWO_WRITERS
+    return ""
+
+
+_TWO_WRITERS = (
+    "two writes of the same key were on the disk at the same time. Hold one lock of this key "
+    "from before `disk.write` until the value is changed; every call for the key needs the *same* "
+    "lock."
+)
+
+
+def _a_disk_that_fails(trial: ServerUnderTrial, draw: random.Random) -> str:
+    """A write that fails must give its lock back."""
+    key = draw.choice(KEYS)
+    trial.disk.broken.add(key)
+    (status,) = statuses(trial, [trial.begin_write(key, b"lost")])
+    if status == "OK":
+        return "`disk.write` raised an error, and the Update was answered OK: let the error out."
+    if trial.read(key) != VALUES[key]:
+        return "`disk.write` failed, and the value was changed all the same."
+    again = trial.begin_write(key, b"kept")
+    if not wait_until(again.done):
+        return (
+            "`disk.write` raised an error, and the next Update of that key never ended: its lock "
+            "was not released. `with lock:` releases it however the block ends."
+        )
+    if trial.outcome(again) is grpc.StatusCode.UNKNOWN or trial.read(key) != b"kept":
+        return "after a write that failed, the next Update of the key must work again."
+    return ""
+
+
+def _the_pool(trial: ServerUnderTrial, draw: random.Random) -> str:
+    """More reads than threads: as many on the disk as there are threads, and the others wait."""
+    threads = trial.threads
+    with trial.disk.shut("read"):
+        reads = [trial.begin_read(draw.choice(KEYS)) for _ in range(threads + 3)]
+        wait_until(lambda: trial.disk.busy() >= threads)
+        time.sleep(SETTLE_S)
+        busy = trial.disk.busy()
+    ends = statuses(trial, reads)
+    if busy != threads:
+        return (
+            f"`serve(disk, values, {threads})` had {busy} calls on the disk at once where "
+            f"{threads} are right: give `grpc.server` a `ThreadPoolExecutor(threads)`."
+        )
+    if set(ends) != {"OK"}:
+        return (
+            f"{threads + 3} calls came to {threads} threads, and some were refused "
+            f"({', '.join(sorted(set(ends) - {'OK'}))}): let them wait for a thread."
+        )
+    return ""
+
+
+# Known-wrong servers, each as a learner would write it.
+
+
+class _NoLock(Store):
+    def Update(self, request: Any, context: Any) -> UpdateResponse:
+        if request.key not in self.values:
+            context.abort(grpc.StatusCode.NOT_FOUND, "no such key")
+        self.disk.write(request.key)
+        self.values[request.key] = request.value
+        return UpdateResponse()
+
+
+class _OneLock(Store):
+    def __init__(self, disk: Any, values: dict[bytes, bytes]) -> None:
+        super().__init__(disk, values)
+        lock = threading.Lock()
+        self.locks = defaultdict(lambda: lock)
+
+
+class _LockOfTheCall(Store):
+    def __init__(self, disk: Any, values: dict[bytes, bytes]) -> None:
+        super().__init__(disk, values)
+        self.locks = _Fresh()
+
+
+class _Fresh(defaultdict[bytes, threading.Lock]):
+    def __getitem__(self, key: bytes) -> threading.Lock:
+        return threading.Lock()
+
+
+class _LockAfterDisk(Store):
+    def Update(self, request: Any, context: Any) -> UpdateResponse:
+        if request.key not in self.values:
+            context.abort(grpc.StatusCode.NOT_FOUND, "no such key")
+        self.disk.write(request.key)
+        with self.locks[request.key]:
+            self.values[request.key] = request.value
+        return UpdateResponse()
+
+
+class _ReadsLock(Store):
+    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
+        with self.locks[request.key]:
+            return super().Retrieve(request, context)
+
+
+class _ValueBeforeDisk(Store):
+    def Update(self, request: Any, context: Any) -> UpdateResponse:
+        if request.key not in self.values:
+            context.abort(grpc.StatusCode.NOT_FOUND, "no such key")
+        with self.locks[request.key]:
+            self.values[request.key] = request.value
+            self.disk.write(request.key)
+        return UpdateResponse()
+
+
+class _KeepsTheLock(Store):
+    def Update(self, request: Any, context: Any) -> UpdateResponse:
+        if request.key not in self.values:
+            context.abort(grpc.StatusCode.NOT_FOUND, "no such key")
+        self.locks[request.key].acquire()
+        self.disk.write(request.key)
+        self.values[request.key] = request.value
+        self.locks[request.key].release()
+        return UpdateResponse()
+
+
+class _AbortsInside(Store):
+    def Update(self, request: Any, context: Any) -> UpdateResponse:
+        self.locks[request.key].acquire()
+        if request.key not in self.values:
+            context.abort(grpc.StatusCode.NOT_FOUND, "no such key")
+        self.locks[request.key].release()
+        return super().Update(request, context)
+
+
+class _NeverAborts(Store):
+    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
+        self.disk.read(request.key)
+        return RetrieveResponse(value=self.values.get(request.key, b""))
+
+
+class _NoDisk(Store):
+    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
+        if request.key not in self.values:
+            context.abort(grpc.StatusCode.NOT_FOUND, "no such key")
+        return RetrieveResponse(value=self.values[request.key])
+
+
+class _ReturnsBytes(Store):
+    def Retrieve(self, request: Any, context: Any) -> Any:
+        super().Retrieve(request, context)
+        return self.values[request.key]
+
+
+class _HidesErrors(Store):
+    def Update(self, request: Any, context: Any) -> UpdateResponse:
+        try:
+            return super().Update(request, context)
+        except OSError:
+            return UpdateResponse()
+
+
+def serving_with(store: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a `serve` that starts a server with this servicer."""
+
+    def serve(disk: Any, values: dict[bytes, bytes], threads: int) -> Any:
+        return _serve(store(disk, values), threads)
+
+    return serve
+
+
+def _default_pool(disk: Any, values: dict[bytes, bytes], threads: int) -> Any:
+    return _serve(Store(disk, values), 64)
+
+
+def _one_thread(disk: Any, values: dict[bytes, bytes], threads: int) -> Any:
+    return _serve(Store(disk, values), 1)
+
+
+def _port_only(disk: Any, values: dict[bytes, bytes], threads: int) -> Any:
+    return serve(disk, values, threads)[1]
+
+
+def _not_started(disk: Any, values: dict[bytes, bytes], threads: int) -> Any:
+    server = grpc.server(ThreadPoolExecutor(threads))
+    add_KeyValueServiceServicer_to_server(Store(disk, values), server)
+    return server, server.add_insecure_port("127.0.0.1:0")
+
+
+def _not_added(disk: Any, values: dict[bytes, bytes], threads: int) -> Any:
+    server = grpc.server(ThreadPoolExecutor(threads))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    return server, port
+
+
+def _refuses(disk: Any, values: dict[bytes, bytes], threads: int) -> Any:
+    server = grpc.server(ThreadPoolExecutor(threads), maximum_concurrent_rpcs=threads)
+    add_KeyValueServiceServicer_to_server(Store(disk, values), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    return server, port
+
+
+SERVER = Exercise(
+    id="04.server",
+    title="A server with a lock for each key",
+    hints=(
+        "Retrieve: abort with NOT_FOUND, or `self.disk.read(request.key)` and then "
+        "`return RetrieveResponse(value=self.values[request.key])`.",
+        "Keep the locks in a dictionary: `self.locks = collections.defaultdict(threading.Lock)` in "
+        "`__init__`. Then `with self.locks[request.key]:` around disk and change.",
+        "`serve`: `grpc.server(ThreadPoolExecutor(threads))`, then "
+        "`add_KeyValueServiceServicer_to_server(Store(disk, values), server)`, "
+        '`server.add_insecure_port("127.0.0.1:0")`, `server.start()`.',
+    ),
+    reference=serve,
+    solution_parts=(Store,),
+    wrong=(
+        WrongAnswer(serving_with(_NoLock), "two writes of the same key"),
+        WrongAnswer(serving_with(_OneLock), "a lock that is not theirs"),
+        WrongAnswer(serving_with(_ReadsLock), "a Retrieve waited for a writer"),
+        WrongAnswer(serving_with(_ValueBeforeDisk), "while `disk.write` was still at work"),
+        WrongAnswer(serving_with(_KeepsTheLock), "`with lock:` releases it"),
+        WrongAnswer(serving_with(_AbortsInside), "Is its lock still held?"),
+        WrongAnswer(serving_with(_NeverAborts), "Retrieve of an unknown key must end"),
+        WrongAnswer(serving_with(_NoDisk), "must call `disk.read(key)` once"),
+        WrongAnswer(serving_with(_ReturnsBytes), "something else than its reply message"),
+        WrongAnswer(serving_with(_HidesErrors), "let the error out"),
+        WrongAnswer(_default_pool, "`ThreadPoolExecutor(threads)`"),
+        WrongAnswer(_port_only, "must return two things"),
+        WrongAnswer(_not_started, "no server answers"),
+        WrongAnswer(_not_added, "does not know the method"),
+        WrongAnswer(_refuses, "let them wait for a thread"),
+    ),
+    judge=_judge_server,
+    timeout_s=40.0,
+)
+MORE_WRONG_SERVERS: tuple[tuple[Callable[..., Any], str], ...] = (
+    (serving_with(_LockOfTheCall), "two writes of the same key"),
+    (serving_with(_LockAfterDisk), "two writes of the same key"),
+    (_one_thread, "a lock that is not theirs"),
+)
+"""More known-wrong answers, with messages that another one has as well."""

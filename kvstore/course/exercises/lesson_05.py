@@ -1,0 +1,484 @@
+"""Lesson 05: a window of reads on a stream, replies in order, and the commit index of a log."""
+
+import math
+import threading
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from kvstore.course.exercises.base import Exercise, Verdict, WrongAnswer, not_yet, passed
+from kvstore.course.exercises.drawn import judge_drawn
+from kvstore.course.exercises.stream_trial import Seen, WatchedStub, windowed
+from kvstore.protocol import RETRIEVE
+from kvstore.v1.kvstore_pb2 import PipelineRequest
+
+# 05.reads_in_a_window -----------------------------------------------------------------------------
+
+VALUES = {b"key %d" % number: b"value %d" % number for number in range(12)}
+"""What the server of the check holds; other keys are not found."""
+
+
+def reads_in_a_window(stub: Any, keys: Sequence[bytes], window: int) -> list[bytes | None]:
+    """Return the value of each key, None where there is none, with `window` reads in flight."""
+    values: list[bytes | None] = [None] * len(keys)
+    free = threading.Semaphore(window)
+
+    def requests() -> Any:
+        for number, key in enumerate(keys):
+            free.acquire()
+            yield PipelineRequest(id=number, kinds=bytes([RETRIEVE]), keys=[key])
+
+    for reply in stub.Pipeline(requests()):
+        if reply.values:
+            values[reply.id] = reply.values[0]
+        free.release()
+    return values
+
+
+def _trials() -> list[tuple[list[bytes], int]]:
+    """Keys and a window for each trial, from small to large; with and without unknown keys."""
+    known = list(VALUES)
+    return [
+        (known[:1], 1),
+        (known[:3], 3),
+        ([*known[:8], *known[3:7], known[0], known[0]], 4),
+        ([known[0], b"unknown", *known[1:4], b"unknown", *known[2:5]], 3),
+        (known[:5], 9),
+        (known[:6], 1),
+        ([], 2),
+    ]
+
+
+def _judge_reads(answer: Any) -> Verdict:
+    for seed, (keys, window) in enumerate(_trials()):
+        with windowed(VALUES, keys, window, seed) as (stub, seen):
+            try:
+                values = answer(stub, list(keys), window)
+            except BaseException:
+                if problem := _in_the_requests(stub, seen):
+                    return not_yet(problem)
+                raise
+            problem = _in_the_requests(stub, seen) or _problem(
+                values, keys, window, seen, stub.streams
+            )
+        if problem:
+            return not_yet(problem)
+    return passed(
+        "the window was full at every reply and never overfull, and each value is at its place, "
+        "although the replies came in another order than the requests."
+    )
+
+
+def _in_the_requests(stub: WatchedStub, seen: Seen) -> str:
+    """Return what is wrong with the requests themselves: it explains an error that follows."""
+    if stub.error is not None:
+        return f"your request iterator stopped with {type(stub.error).__name__}: {stub.error}"
+    if seen.strange:
+        return seen.strange
+    if seen.same_id is not None:
+        return (
+            f"two open requests had the id {seen.same_id}: their replies cannot be distinguished. "
+            "Give each request an id of its own."
+        )
+    return ""
+
+
+def _problem(values: Any, keys: Sequence[bytes], window: int, seen: Seen, streams: int) -> str:
+    """Return what is wrong with one trial, or ""."""
+    case = f"{len(keys)} keys, window {window}:"
+    if not streams and keys:
+        return f"{case} the stream was never opened: call `stub.Pipeline(requests())`."
+    if streams > 1:
+        return f"{case} {streams} streams were opened: send all requests on one."
+    if seen.most > window:
+        return (
+            f"{case} {seen.most} requests were open at once. Take a free place *before* the "
+            "request is sent, and give it back when a reply has come."
+        )
+    if seen.ended and seen.requests != len(keys):
+        return (
+            f"{case} the server received {seen.requests} requests: send one for each place in "
+            "`keys`, also where a key stands there twice."
+        )
+    if seen.fewest is not None and seen.fewest <= 1 < window and seen.most <= 1:
+        return (
+            f"{case} never more than one request was open: that is a blocking client. Send until "
+            "the window is full."
+        )
+    if seen.fewest is not None and seen.most < min(window, len(keys)):
+        return f"{case} never more than {seen.most} requests were open: a place stays empty."
+    if seen.fewest is not None:
+        return (
+            f"{case} after a reply, no request followed until more replies came: you send in "
+            "turns. Each reply makes room for one request, at once."
+        )
+    expected = [VALUES.get(key) for key in keys]
+    try:
+        found = list(values)
+    except TypeError:
+        return f"{case} return a list with one value for each key, got {values!r:.60}."
+    if found == expected:
+        return ""
+    if len(found) != len(keys):
+        return f"{case} the list must hold one value for each key, got {len(found)} values."
+    if sorted(map(repr, found)) == sorted(map(repr, expected)):
+        return (
+            f"{case} all values are there, at the wrong places: the replies come in another order "
+            "than the requests. `reply.id` says which request is answered."
+        )
+    if b"" in found:
+        return f"{case} the value of an unknown key must be None, got b''."
+    return f"{case} the values are not those of the keys, got {found[:3]!r} and so on."
+
+
+# Known-wrong clients, each as a learner would write it.
+
+
+def client(
+    *,
+    ids: Callable[[int], int] = lambda number: number,
+    place: Callable[[int, Any], int] = lambda answered, reply: reply.id,
+    window: Callable[[int], int] = lambda window: window,
+    release_at: int = 1,
+    missing: bytes | None = None,
+) -> Callable[..., Any]:
+    """Return a client that differs from the reference in one detail."""
+
+    def reads(stub: Any, keys: Sequence[bytes], limit: int) -> list[bytes | None]:
+        values: list[bytes | None] = [missing] * len(keys)
+        free = threading.Semaphore(window(limit))
+
+        def requests() -> Any:
+            for number, key in enumerate(keys):
+                free.acquire()
+                yield PipelineRequest(id=ids(number), kinds=bytes([RETRIEVE]), keys=[key])
+
+        waiting = 0
+        for answered, reply in enumerate(stub.Pipeline(requests())):
+            if reply.values:
+                values[place(answered, reply)] = reply.values[0]
+            waiting += 1
+            if waiting >= min(release_at * limit, limit) or release_at == 1:
+                free.release(waiting)
+                waiting = 0
+        return values
+
+    return reads
+
+
+def _no_limit(stub: Any, keys: Sequence[bytes], window: int) -> list[bytes | None]:
+    return client(window=lambda window: 1_000)(stub, keys, window)  # type: ignore[no-any-return]
+
+
+def _in_turns(stub: Any, keys: Sequence[bytes], window: int) -> list[bytes | None]:
+    """Send a window full, receive a window full."""
+    values: list[bytes | None] = [None] * len(keys)
+    queue: SimpleQueue[PipelineRequest | None] = SimpleQueue()
+    replies = stub.Pipeline(iter(queue.get, None))
+    for first in range(0, len(keys), window):
+        turn = range(first, min(first + window, len(keys)))
+        for number in turn:
+            queue.put(PipelineRequest(id=number, kinds=bytes([RETRIEVE]), keys=[keys[number]]))
+        for _ in turn:
+            reply = next(replies)
+            if reply.values:
+                values[reply.id] = reply.values[0]
+    queue.put(None)
+    return values
+
+
+def _distinct_keys(stub: Any, keys: Sequence[bytes], window: int) -> list[bytes | None]:
+    distinct = list(dict.fromkeys(keys))
+    values = dict(zip(distinct, reads_in_a_window(stub, distinct, window), strict=True))
+    return [values[key] for key in keys]
+
+
+def _stream_for_each(stub: Any, keys: Sequence[bytes], window: int) -> list[bytes | None]:
+    return [reads_in_a_window(stub, [key], 1)[0] for key in keys]
+
+
+def _all_in_one(stub: Any, keys: Sequence[bytes], window: int) -> list[bytes | None]:
+    message = PipelineRequest(id=1, kinds=bytes([RETRIEVE]) * len(keys), keys=keys)
+    (reply,) = stub.Pipeline(iter([message]))
+    return list(reply.values)
+
+
+def _only_found(stub: Any, keys: Sequence[bytes], window: int) -> list[bytes | None]:
+    return [value for value in reads_in_a_window(stub, keys, window) if value is not None]
+
+
+def _bad_message(stub: Any, keys: Sequence[bytes], window: int) -> Any:
+    def requests() -> Any:
+        for number, key in enumerate(keys):
+            yield PipelineRequest(id=number, kinds=RETRIEVE, keys=[key])  # type: ignore[arg-type]
+
+    return [reply.values[0] for reply in stub.Pipeline(requests())]
+
+
+READS_IN_A_WINDOW = Exercise(
+    id="05.reads_in_a_window",
+    title="A window on a stream",
+    hints=(
+        "A `threading.Semaphore(window)` counts the free places. The request iterator takes one "
+        "before each `yield`; the loop over the replies gives one back for each reply.",
+        "Begin with `values = [None] * len(keys)` and use the place of the key as the id: the "
+        "reply then says where its value belongs.",
+        "`def requests():` loops over `enumerate(keys)`: `free.acquire()`, then `yield` the "
+        "request. `for reply in stub.Pipeline(requests()):` stores the value if `reply.values` "
+        "is not empty, then `free.release()`.",
+    ),
+    reference=reads_in_a_window,
+    wrong=(
+        WrongAnswer(client(place=lambda answered, reply: answered), "at the wrong places"),
+        WrongAnswer(
+            client(ids=lambda number: 7, place=lambda answered, reply: answered), "had the id 7"
+        ),
+        WrongAnswer(client(window=lambda window: window + 1), "requests were open at once"),
+        WrongAnswer(client(window=lambda window: 1), "a blocking client"),
+        WrongAnswer(client(window=lambda window: max(1, window - 1)), "a place stays empty"),
+        WrongAnswer(_in_turns, "you send in turns"),
+        WrongAnswer(_distinct_keys, "also where a key stands there twice"),
+        WrongAnswer(_stream_for_each, "send all requests on one"),
+        WrongAnswer(_all_in_one, "send one key in each"),
+        WrongAnswer(client(missing=b""), "must be None"),
+        WrongAnswer(_only_found, "one value for each key"),
+        WrongAnswer(_bad_message, "your request iterator stopped"),
+        WrongAnswer(lambda stub, keys, window: [VALUES.get(key) for key in keys], "never opened"),
+    ),
+    judge=_judge_reads,
+    timeout_s=60.0,
+)
+MORE_WRONG_CLIENTS: tuple[tuple[Callable[..., Any], str], ...] = (
+    (_no_limit, "requests were open at once"),
+    (client(window=lambda window: 2 * window), "requests were open at once"),
+    (client(release_at=2), "you send in turns"),
+)
+"""More known-wrong answers, with messages that another one has as well."""
+
+
+# 05.in_order (further/05_order_of_replies) -------------------------------------------------------
+
+
+def in_order(calls: pd.DataFrame) -> list[float]:
+    """Return when each reply leaves, if none may leave before the replies to earlier requests."""
+    leaves_s, times = -math.inf, []
+    for done_s in calls["done_s"]:
+        leaves_s = max(leaves_s, done_s)
+        times.append(leaves_s)
+    return times
+
+
+def _served_in_turn(calls: pd.DataFrame) -> list[float]:
+    free_s, times = 0.0, []
+    for sent_s, done_s in zip(calls["sent_s"], calls["done_s"], strict=True):
+        free_s = max(free_s, sent_s) + done_s - sent_s
+        times.append(free_s)
+    return times
+
+
+def _drawn_calls() -> Any:
+    """Return up to eight calls in the order of sending, with times in whole milliseconds."""
+    from hypothesis import strategies as st
+
+    pairs = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 60)), max_size=8)
+
+    def frame(drawn: list[tuple[int, int]]) -> tuple[pd.DataFrame]:
+        sent_ms, rows = 0, []
+        for gap_ms, took_ms in drawn:
+            sent_ms += gap_ms
+            rows.append((sent_ms / 1e3, (sent_ms + took_ms) / 1e3))
+        return (pd.DataFrame(rows, columns=["sent_s", "done_s"], dtype=float),)
+
+    return pairs.map(frame)
+
+
+def _listed(found: Any) -> list[Any]:
+    """Return what a learner returned as a list; empty when it is none."""
+    return list(found) if isinstance(found, list | tuple | pd.Series | np.ndarray) else []
+
+
+def _same_times(found: Any, expected: Any) -> bool:
+    original, found = found, _listed(found)
+    return (
+        hasattr(original, "__len__")
+        and len(found) == len(expected)
+        and all(math.isclose(a, b, abs_tol=1e-9) for a, b in zip(found, expected, strict=True))
+    )
+
+
+_ORDER_MISTAKES = (
+    WrongAnswer(
+        lambda calls: sorted(calls["done_s"]),
+        "You sort the times: then a reply leaves at the time of another one.",
+    ),
+    WrongAnswer(
+        lambda calls: list((calls["done_s"] - calls["sent_s"]).cumsum()),
+        "You add up how long the calls took: but the server worked on them at the same time.",
+    ),
+    WrongAnswer(
+        _served_in_turn,
+        "You let each request begin when the one before it has left: that is a lock, which delays "
+        "the work. Here only the replies wait.",
+    ),
+    WrongAnswer(
+        lambda calls: [max(calls["done_s"])] * len(calls),
+        "You let all replies wait for the slowest: the first one has nothing before it.",
+    ),
+    WrongAnswer(
+        lambda calls: list(calls["done_s"]),
+        "These are the times at which the replies were ready: a later one may not overtake.",
+    ),
+    WrongAnswer(
+        lambda calls: list((calls["done_s"] - calls["sent_s"]).cummax()),
+        "You compare how long the calls took: compare the times at which they were ready.",
+    ),
+    WrongAnswer(
+        lambda calls: list(calls["done_s"].rolling(2, min_periods=1).max()),
+        "You look at one earlier reply only: a reply waits for *all* earlier ones.",
+    ),
+    WrongAnswer(
+        lambda calls: list(calls["done_s"][::-1].cummin()[::-1]),
+        "You let a reply leave as soon as a later one is ready: it waits for the earlier ones.",
+    ),
+)
+
+
+def _shown_calls(calls: pd.DataFrame) -> str:
+    done_ms = ", ".join(f"{1e3 * done_s:.0f}" for done_s in calls["done_s"])
+    return f"{len(calls)} calls, ready at ({done_ms}) ms,"
+
+
+def _judge_in_order(answer: Any) -> Verdict:
+    return judge_drawn(
+        answer,
+        in_order,
+        _drawn_calls(),
+        mistakes=_ORDER_MISTAKES,
+        same=_same_times,
+        shown=_shown_calls,
+        right="It is the running maximum: a slow request holds back all replies behind it, and "
+        "none before it.",
+    )
+
+
+IN_ORDER_REPLIES = Exercise(
+    id="05.in_order",
+    title="What would order have cost?",
+    hints=(
+        "The first reply is not held back by anything. The second: by the first only.",
+        "A reply leaves when it is ready *and* the one before it has left: the later of the two.",
+        "That is the running maximum of `done_s`. Pandas has it: `cummax()`.",
+    ),
+    reference=in_order,
+    wrong=_ORDER_MISTAKES,
+    judge=_judge_in_order,
+)
+
+
+# 05.commit_index (further/05_replicated_log) -----------------------------------------------------
+
+
+def commit_indices(acknowledged: Sequence[int]) -> list[int]:
+    """Return after each acknowledgement the highest index up to which no entry is missing."""
+    seen: set[int] = set()
+    index = 0
+    over_time = []
+    for entry in acknowledged:
+        seen.add(entry)
+        while index + 1 in seen:
+            index += 1
+        over_time.append(index)
+    return over_time
+
+
+def _one_step_each(acknowledged: Sequence[int]) -> list[int]:
+    seen: set[int] = set()
+    index, over_time = 0, []
+    for entry in acknowledged:
+        seen.add(entry)
+        if index + 1 in seen:
+            index += 1
+        over_time.append(index)
+    return over_time
+
+
+def _next_only(acknowledged: Sequence[int]) -> list[int]:
+    index, over_time = 0, []
+    for entry in acknowledged:
+        if entry == index + 1:
+            index = entry
+        over_time.append(index)
+    return over_time
+
+
+def _drawn_entries() -> Any:
+    from hypothesis import strategies as st
+
+    return st.tuples(st.lists(st.integers(1, 9), max_size=14))
+
+
+_COMMIT_MISTAKES = (
+    WrongAnswer(
+        lambda acknowledged: [max(acknowledged[: n + 1]) for n in range(len(acknowledged))],
+        "That is the highest one: an entry below it may be missing, and would be lost if the "
+        "leader died now.",
+    ),
+    WrongAnswer(
+        lambda acknowledged: list(range(1, len(acknowledged) + 1)),
+        "You count acknowledgements: a count does not see a gap, and some come twice.",
+    ),
+    WrongAnswer(
+        lambda acknowledged: [len(set(acknowledged[: n + 1])) for n in range(len(acknowledged))],
+        "You count different entries: a count does not see a gap.",
+    ),
+    WrongAnswer(
+        _one_step_each,
+        "One acknowledgement that closes a gap can move the index by several steps.",
+    ),
+    WrongAnswer(
+        _next_only,
+        "An entry that came early must be remembered: it counts when the gap before it closes.",
+    ),
+    WrongAnswer(
+        lambda acknowledged: [index - 1 for index in commit_indices(acknowledged)],
+        "Entries count from 1: with nothing committed the index is 0.",
+    ),
+    WrongAnswer(
+        lambda acknowledged: [index + 1 for index in commit_indices(acknowledged)],
+        "That is the first entry that is missing: the index is the last one that is there.",
+    ),
+    WrongAnswer(
+        lambda acknowledged: commit_indices(acknowledged)[-1:],
+        "Return one number after *each* acknowledgement, not the last one alone.",
+    ),
+)
+
+
+def _judge_commit(answer: Any) -> Verdict:
+    return judge_drawn(
+        answer,
+        commit_indices,
+        _drawn_entries(),
+        mistakes=_COMMIT_MISTAKES,
+        same=lambda found, expected: _listed(found) == expected and hasattr(found, "__len__"),
+        right="The index never moves over a gap. When the gap closes, it catches up at once. So "
+        "replies out of order become a log in order.",
+    )
+
+
+COMMIT_INDEX = Exercise(
+    id="05.commit_index",
+    title="How far is the log safe?",
+    hints=(
+        "After 1 and 3 the index is 1: entry 2 is missing. What happens when 2 comes?",
+        "Keep a set of all entries that were acknowledged; a second acknowledgement then changes "
+        "nothing.",
+        "After each acknowledgement: `while index + 1 in seen: index += 1`, not `if`.",
+    ),
+    reference=commit_indices,
+    wrong=_COMMIT_MISTAKES,
+    judge=_judge_commit,
+)

@@ -1,0 +1,397 @@
+"""Lesson 06: channels with connections of their own, an even share, and a cap of streams."""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, Final
+
+import grpc
+
+from kvstore.course.exercises.base import Exercise, Verdict, WrongAnswer, not_yet, passed
+from kvstore.course.exercises.drawn import drawn_inputs, judge_drawn
+
+# 06.own_connections -------------------------------------------------------------------------------
+
+PATIENCE_S: Final = 5.0
+"""How long the check waits for the reply to one call."""
+
+
+def own_connections(address: str, count: int) -> list[grpc.Channel]:
+    """Return `count` open channels to the address, each with a connection of its own."""
+    options = [("grpc.use_local_subchannel_pool", 1)]
+    return [grpc.insecure_channel(address, options=options) for _ in range(count)]
+
+
+class _CountsPeers(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """Answers every call with its own request; counts the connections on which calls came."""
+
+    def __init__(self) -> None:
+        self.peers: set[str] = set()
+
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+        def reply(request: bytes, context: grpc.ServicerContext) -> bytes:
+            self.peers.add(context.peer())
+            return request
+
+        return grpc.unary_unary_rpc_method_handler(reply)
+
+
+@contextmanager
+def _counting_server() -> Iterator[tuple[str, _CountsPeers]]:
+    counts = _CountsPeers()
+    server = grpc.server(ThreadPoolExecutor(4), handlers=[counts])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield f"127.0.0.1:{port}", counts
+    finally:
+        server.stop(0).wait()
+
+
+def _judge_own_connections(answer: Any) -> Verdict:
+    for count in (1, 3, 10):
+        with _counting_server() as (address, counts):
+            channels = answer(address, count)
+            try:
+                problem = _problem(channels, count, counts)
+            finally:
+                for channel in channels if isinstance(channels, list | tuple) else [channels]:
+                    if isinstance(channel, grpc.Channel):
+                        channel.close()
+        if problem:
+            return not_yet(f"`own_connections(address, {count})`: {problem}")
+    return passed("the server counted 1, 3 and 10 connections, one for each of your channels.")
+
+
+def _problem(channels: Any, count: int, counts: _CountsPeers) -> str:
+    """Return what is wrong with the channels of one trial, or ""."""
+    if not isinstance(channels, list | tuple):
+        return f"return a list of channels, got {type(channels).__name__}."
+    if strange := [each for each in channels if not isinstance(each, grpc.Channel)]:
+        return (
+            f"the list must hold objects of `grpc.Channel`, as `grpc.insecure_channel` returns "
+            f"them, got {type(strange[0]).__name__}."
+        )
+    if len(channels) != count:
+        return f"the list holds {len(channels)} channels."
+    if len(set(map(id, channels))) < count:
+        return "the same channel stands in the list several times. Open a new one for each place."
+    for channel in channels:
+        try:
+            channel.unary_unary("/any/Method")(b"", timeout=PATIENCE_S, wait_for_ready=True)
+        except ValueError:
+            return "a channel is closed already. Return open channels; the check closes them."
+        except grpc.RpcError:
+            return f"a channel reached no server within {PATIENCE_S:g} s. Is `address` its target?"
+    if not counts.peers:
+        return "the calls reached another server. Use `address` as the target of each channel."
+    if (seen := len(counts.peers)) < count:
+        shared = "all channels share one" if seen == 1 else "some channels share a connection"
+        return (
+            f"the server counted {seen} connection{'s' if seen > 1 else ''} for {count} channels: "
+            f"{shared}. Channels with the same target and the same options share by default."
+        )
+    return ""
+
+
+def _plain(address: str, count: int) -> list[grpc.Channel]:
+    return [grpc.insecure_channel(address) for _ in range(count)]
+
+
+def _switched_off(address: str, count: int) -> list[grpc.Channel]:
+    options = [("grpc.use_local_subchannel_pool", 0)]
+    return [grpc.insecure_channel(address, options=options) for _ in range(count)]
+
+
+def _misspelt(address: str, count: int) -> list[grpc.Channel]:
+    options = [("grpc.use_local_subchannel_pools", 1)]
+    return [grpc.insecure_channel(address, options=options) for _ in range(count)]
+
+
+def _closed(address: str, count: int) -> list[grpc.Channel]:
+    channels = own_connections(address, count)
+    for channel in channels:
+        channel.close()
+    return channels
+
+
+def _in_pairs(address: str, count: int) -> list[grpc.Channel]:
+    options = [[("grpc.primary_user_agent", f"caller {place // 2}")] for place in range(count)]
+    return [grpc.insecure_channel(address, options=each) for each in options]
+
+
+OWN_CONNECTIONS = Exercise(
+    id="06.own_connections",
+    title="Channels that do not share a connection",
+    hints=(
+        "`grpc.insecure_channel(address)` in a loop opens channels. They share one connection.",
+        "A channel takes `options`: a list of pairs of a name and a value. One of the names is "
+        "`grpc.use_local_subchannel_pool`. The connections are kept in this pool.",
+        '`options=[("grpc.use_local_subchannel_pool", 1)]` gives a channel a pool of its own. '
+        "Open `count` such channels, and return them as a list, still open.",
+    ),
+    reference=own_connections,
+    wrong=(
+        WrongAnswer(_plain, "all channels share one"),
+        WrongAnswer(_in_pairs, "some channels share a connection"),
+        WrongAnswer(lambda a, n: own_connections(a, 1) * n, "several times"),
+        WrongAnswer(lambda a, n: own_connections(a, n + 1), "the list holds"),
+        WrongAnswer(_closed, "closed already"),
+        WrongAnswer(lambda a, n: own_connections(a, 1)[0], "a list of channels"),
+        WrongAnswer(lambda a, n: [a] * n, "objects of `grpc.Channel`"),
+        WrongAnswer(lambda a, n: own_connections("127.0.0.1:9", n), "reached no server"),
+    ),
+    judge=_judge_own_connections,
+    timeout_s=60.0,
+)
+MORE_WRONG_CHANNELS: tuple[Callable[..., Any], ...] = (
+    _switched_off,
+    _misspelt,
+    lambda a, n: own_connections(a, 1),
+    lambda a, n: own_connections(a, max(1, n - 1)),
+)
+"""More known-wrong answers, with messages that another one has as well."""
+
+
+# 06.even_share (further/06_even_share) ------------------------------------------------------------
+
+
+def connection_for(open_calls: Sequence[int]) -> int:
+    """Return the connection with the fewest calls in flight."""
+    return list(open_calls).index(min(open_calls))
+
+
+def _drawn_schedules() -> Any:
+    """Return connections, calls in flight, and which call ends at each step."""
+    from hypothesis import strategies as st
+
+    return st.tuples(
+        st.integers(1, 6), st.integers(1, 20), st.lists(st.integers(0, 999), max_size=60)
+    )
+
+
+def _drawn_states() -> Any:
+    from hypothesis import strategies as st
+
+    return st.tuples(st.lists(st.integers(0, 9), min_size=2, max_size=6))
+
+
+def _judge_even_share(answer: Any) -> Verdict:
+    schedules = drawn_inputs(_drawn_schedules(), 150)
+    for connections, in_flight, ends in sorted(schedules, key=_size):
+        if problem := _uneven(answer, connections, in_flight, ends):
+            return not_yet(problem)
+    return passed(
+        f"{len(schedules)} drawn schedules, with 1 to 6 connections and 1 to 20 calls in flight: "
+        "no connection ever had more than N / c, rounded up."
+    )
+
+
+def _size(schedule: tuple[int, int, list[int]]) -> int:
+    connections, in_flight, ends = schedule
+    return connections + in_flight + len(ends)
+
+
+def _uneven(answer: Any, connections: int, in_flight: int, ends: Sequence[int]) -> str:
+    """Return what went wrong while `in_flight` calls were kept open, or ""."""
+    open_calls = [0] * connections
+    most = -(-in_flight // connections)
+    chosen = []
+    for end in [None, *ends]:
+        if end is not None:  # one of the open calls ends
+            calls = [place for place, count in enumerate(open_calls) for _ in range(count)]
+            open_calls[calls[end % len(calls)]] -= 1
+        while sum(open_calls) < in_flight:
+            place = answer(list(open_calls))
+            if isinstance(place, bool) or not isinstance(place, int):
+                return f"return the number of a connection, an int, got {place!r:.40}."
+            chosen.append(place)
+            problem = _misplaced(open_calls, place, in_flight, most)
+            if problem:
+                return f"{_turns(chosen, connections) or _known_mistake(answer)}{problem}"
+            open_calls[place] += 1
+    return ""
+
+
+def _misplaced(open_calls: Sequence[int], place: int, in_flight: int, most: int) -> str:
+    given, connections = f"With open_calls = {open_calls} it returned {place}", len(open_calls)
+    if not 0 <= place < connections:
+        return f"{given}; the connections are numbered from 0 to {connections - 1}."
+    if open_calls[place] < most:
+        return ""
+    return (
+        f"{given}. That connection would have {open_calls[place] + 1} calls; with {in_flight} in "
+        f"flight over {connections}, at most {most} are allowed."
+    )
+
+
+def _turns(chosen: Sequence[int], connections: int) -> str:
+    pairs = itertools.pairwise(chosen)
+    if (
+        connections > 1
+        and len(chosen) > connections
+        and all((b - a) % connections == 1 for a, b in pairs)
+    ):
+        return "Round robin does not look at the calls that ended: they end in any order. "
+    return ""
+
+
+def _known_mistake(answer: Any) -> str:
+    """Return the message of the mistake that chooses as the answer does, or ""."""
+    states = [state for (state,) in drawn_inputs(_drawn_states(), 30)]
+    for mistake in _SHARE_MISTAKES:
+        if all(answer(list(each)) == mistake.answer(each) for each in states):
+            return f"{mistake.expected} "
+    return ""
+
+
+class _InTurn:
+    """Round robin: it ignores what is open."""
+
+    def __init__(self) -> None:
+        self._next = -1
+
+    def __call__(self, open_calls: Sequence[int]) -> int:
+        self._next = (self._next + 1) % len(open_calls)
+        return self._next
+
+
+_SHARE_MISTAKES: Final = (
+    WrongAnswer(lambda open_calls: 0, "You always take connection 0: the others carry nothing."),
+    WrongAnswer(
+        lambda open_calls: open_calls.index(max(open_calls)),
+        "You take the busiest connection.",
+    ),
+    WrongAnswer(min, "You return how many calls are open, not which connection it is."),
+    WrongAnswer(len, "You return the number of connections; the last one is numbered one lower."),
+    WrongAnswer(
+        lambda open_calls: next((k for k, n in enumerate(open_calls) if n < 3), 0),
+        "You fill each connection up to 3: the limit follows from N and c, and is no constant.",
+    ),
+    WrongAnswer(
+        lambda open_calls: sum(open_calls) % len(open_calls),
+        "You choose by the sum of the open calls: it does not say where they are.",
+    ),
+    WrongAnswer(
+        lambda open_calls: open_calls.index(0) if 0 in open_calls else 0,
+        "You look for an idle connection only: what if every connection has a call?",
+    ),
+    WrongAnswer(
+        lambda open_calls: 0 if open_calls[0] <= open_calls[-1] else len(open_calls) - 1,
+        "You compare the first and the last connection only.",
+    ),
+)
+
+EVEN_SHARE = Exercise(
+    id="06.even_share",
+    title="An even share",
+    hints=(
+        "Round robin looks fair. But calls end in any order. After a while one connection has "
+        "many calls open, and another one few.",
+        "Fewer than N calls are open when the next one is sent. Which connection surely has fewer "
+        "than N / c?",
+        "The one with the fewest: `min(open_calls)`, and its place in the list.",
+    ),
+    reference=connection_for,
+    wrong=(*_SHARE_MISTAKES, WrongAnswer(_InTurn(), "Round robin does not look")),
+    judge=_judge_even_share,
+)
+
+
+# 06.behind_a_cap (further/06_cap_of_streams) ------------------------------------------------------
+
+
+def rate_per_s(
+    in_flight: int, connections: int, max_streams: int, disk_s: float, cpu_s: float
+) -> float:
+    """Return the highest throughput in calls/s: by the calls in the server, or by its CPU time."""
+    in_the_server = min(in_flight, connections * max_streams)
+    return min(in_the_server / (disk_s + cpu_s), 1 / cpu_s)
+
+
+def _drawn_caps() -> Any:
+    from hypothesis import strategies as st
+
+    return st.tuples(
+        st.integers(1, 1_000),
+        st.integers(1, 20),
+        st.integers(1, 100),
+        st.integers(0, 100).map(lambda ms: ms / 1e3),
+        st.integers(1, 5_000).map(lambda us: us / 1e6),
+    )
+
+
+_CAP_MISTAKES: Final = (
+    WrongAnswer(
+        lambda n, c, m, s, d: min(n / (s + d), 1 / d),
+        "You leave out the cap: calls beyond it wait in the client.",
+    ),
+    WrongAnswer(
+        lambda n, c, m, s, d: min(min(n, m) / (s + d), 1 / d),
+        "The cap holds for each connection: a second one admits as many calls again.",
+    ),
+    WrongAnswer(
+        lambda n, c, m, s, d: min(c * m / (s + d), 1 / d),
+        "You fill every stream: but the client may have fewer calls in flight.",
+    ),
+    WrongAnswer(
+        lambda n, c, m, s, d: min(n, c * m) / (s + d),
+        "You leave out the processor: it computes for one call at a time.",
+    ),
+    WrongAnswer(
+        lambda n, c, m, s, d: min(min(n, c * m) / s if s else float("inf"), 1 / d),
+        "A call keeps its stream for the CPU time as well, not for the disk alone.",
+    ),
+    WrongAnswer(
+        lambda n, c, m, s, d: min(n, c * m, 1 / d),
+        "You return a number of calls: divide it by the time of a call.",
+    ),
+    WrongAnswer(
+        lambda n, c, m, s, d: 1 / (s + d),
+        "That is one call at a time: but several are in the server at once.",
+    ),
+    WrongAnswer(
+        lambda n, c, m, s, d: min(n * c, c * m) / (s + d) if n * c < 1 / d else 1 / d,
+        "`in_flight` counts the calls on all connections together.",
+    ),
+    WrongAnswer(
+        lambda n, c, m, s, d: max(min(n, c * m) / (s + d), 1 / d),
+        "Both bounds hold, so the smaller one decides.",
+    ),
+    WrongAnswer(
+        lambda n, c, m, s, d: min(min(n, c * m) / (s + d), c / d),
+        "More connections do not bring more processors.",
+    ),
+)
+
+
+def _shown_cap(n: int, c: int, m: int, disk_s: float, cpu_s: float) -> str:
+    return (
+        f"in_flight={n}, connections={c}, max_streams={m}, disk_s={disk_s:.6g}, cpu_s={cpu_s:.6g}"
+    )
+
+
+def _judge_behind_a_cap(answer: Any) -> Verdict:
+    return judge_drawn(
+        answer,
+        rate_per_s,
+        _drawn_caps(),
+        mistakes=_CAP_MISTAKES,
+        shown=_shown_cap,
+        right="X is at most min(min(N, c·m) / D, 1/d): the calls, the streams, or the processor.",
+    )
+
+
+BEHIND_A_CAP = Exercise(
+    id="06.behind_a_cap",
+    title="Behind a cap",
+    hints=(
+        "How many calls are in the server at once? Two numbers limit that.",
+        "`min(in_flight, connections * max_streams)`. Each stays for disk and CPU time.",
+        "And one process computes for one call at a time: at most `1 / cpu_s` calls per second.",
+    ),
+    reference=rate_per_s,
+    wrong=_CAP_MISTAKES,
+    judge=_judge_behind_a_cap,
+)

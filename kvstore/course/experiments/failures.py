@@ -1,0 +1,143 @@
+"""Calls that fail: a killed server, and retries after a lost reply."""
+
+import itertools
+import json
+import secrets
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, NamedTuple
+
+import grpc
+import pandas as pd
+
+from kvstore.client.channel import OPTIONS, connected, target_of
+from kvstore.client.messages import Operation, create, retrieve
+from kvstore.server import Server
+from kvstore.v1 import kvstore_pb2 as pb
+from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
+
+DEADLINE_S: Final = 10.0
+
+
+class Answer(NamedTuple):
+    """The outcome of a call."""
+
+    status: str
+    """The name of its gRPC status."""
+    value: bytes = b""
+    """The value that a Retrieve returned."""
+
+
+def answer_to(stub: Any, operation: Operation, deadline_s: float = DEADLINE_S) -> Answer:
+    """Make the call, wait, and return its outcome; no error of gRPC is raised."""
+    try:
+        reply = operation.rpc(stub)(operation.request, timeout=deadline_s)
+    except grpc.RpcError as error:
+        return Answer(error.code().name)
+    return Answer("OK", getattr(reply, "value", b""))
+
+
+def killed_at_work(server: Server, *, answers: int, callers: int = 8) -> dict[bytes, bytes]:
+    """Create keys until `answers` of them were answered OK, then kill the server at once.
+
+    Return key and value of every create that was answered OK. A create without a reply is
+    unknown: the server may have stored it or not.
+    """
+    acknowledged: dict[bytes, bytes] = {}
+    enough = threading.Event()
+
+    def work(stub: Any, caller: int) -> None:
+        try:
+            for number in itertools.count():
+                operation = create(b"%d/%d" % (caller, number), b"%d" % number)
+                if answer_to(stub, operation).status != "OK":
+                    return
+                acknowledged[operation.key] = operation.value
+                if len(acknowledged) >= answers:
+                    enough.set()
+        finally:
+            enough.set()  # a caller that ends early must not leave the wait below without end
+
+    with connected(target_of(server)) as (channel, _), ThreadPoolExecutor(callers) as pool:
+        stub = KeyValueServiceStub(channel)
+        running = [pool.submit(work, stub, caller) for caller in range(callers)]
+        try:
+            enough.wait()
+        finally:  # also after an interrupt, or the callers would create keys for ever
+            server.kill()
+    for caller in running:
+        caller.result()
+    return acknowledged
+
+
+def still_there(server: Server, acknowledged: Mapping[bytes, bytes]) -> int:
+    """Return how many of these keys the server holds with the value that was acknowledged."""
+    with connected(target_of(server)) as (channel, _):
+        stub = KeyValueServiceStub(channel)
+        return sum(
+            answer_to(stub, retrieve(key)).value == acknowledged[key] for key in acknowledged
+        )
+
+
+def retried(server: object, operation: Operation, *, too_short_s: float) -> pd.DataFrame:
+    """Call with a deadline that is too short, call again with a long one, then read the key.
+
+    `too_short_s` must be less than the disk time of the operation, in seconds. The table has one
+    row for each call: the deadline, the status, and whether the value that is read is the new one.
+    """
+    rows = []
+    with connected(target_of(server)) as (channel, _):
+        stub = KeyValueServiceStub(channel)
+        for each, deadline_s in (
+            (operation, too_short_s),
+            (operation, DEADLINE_S),
+            (retrieve(operation.key), DEADLINE_S),
+        ):
+            answer = answer_to(stub, each, deadline_s)
+            rows.append(
+                {
+                    "operation": each.name,
+                    "deadline (s)": deadline_s,
+                    "answer": answer.status,
+                    "reads the new value": answer.value == operation.value if answer.value else "",
+                }
+            )
+            if len(rows) == 1:  # the server still works on the first call: let it finish
+                time.sleep(too_short_s)
+    return pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1, name="call"))
+
+
+POLICY: Final[dict[str, Any]] = {
+    "maxAttempts": 5,
+    "initialBackoff": "0.05s",
+    "maxBackoff": "1s",
+    "backoffMultiplier": 2,
+    "retryableStatusCodes": ["RESOURCE_EXHAUSTED"],
+}
+"""The value of "retryPolicy" for a method of a service config."""
+
+
+def burst(server: object, calls: int, policy: dict[str, Any] | None = None) -> Counter[str]:
+    """Create `calls` keys at once, with gRPC's own retries or without, and count the statuses.
+
+    `policy` is a retry policy such as `POLICY`. A call that gRPC attempted five times counts once.
+    """
+    options: list[tuple[str, Any]] = [*OPTIONS, ("grpc.enable_retries", int(policy is not None))]
+    if policy is not None:
+        config = {"methodConfig": [{"name": [{}], "retryPolicy": policy}]}
+        options.append(("grpc.service_config", json.dumps(config)))
+    address, salt = target_of(server).address, secrets.token_bytes(4)
+    with grpc.insecure_channel(address, options=options) as channel:
+        create_key = KeyValueServiceStub(channel).Create
+        futures = [
+            create_key.future(
+                pb.CreateRequest(key=salt + b"%d" % number),
+                timeout=DEADLINE_S,
+                wait_for_ready=True,  # all calls are sent together, once the connection is open
+            )
+            for number in range(calls)
+        ]
+        return Counter(future.code().name for future in futures)

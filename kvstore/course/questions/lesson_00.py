@@ -1,0 +1,248 @@
+"""What lesson 00 asks, and its further notebooks: one call, calls in flight, the machine."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from kvstore.client import load, pacing, workload
+from kvstore.client.strategies import futures
+from kvstore.course import machine, mode
+from kvstore.course.experiments.published_benchmarks import Published
+from kvstore.course.explorer import Slider
+from kvstore.course.questions.base import Option, PredictionQuestion, QuizQuestion
+from kvstore.measure import Audit, Run, audit, only
+from kvstore.model import Prediction, Station, bounds, laws
+from kvstore.server import serving
+
+READ_S: Final = 0.010
+WRITE_S: Final = 0.050
+WRITES_PER_S: Final = 40
+
+
+def _residence_ms(run: Run) -> float:
+    return 1e3 * only(run, "retrieve").mean_residence_s
+
+
+def _one_read(run: Run) -> Prediction:
+    return Prediction(1e3 * READ_S, "ms", "the disk alone: no other call is there to wait for")
+
+
+def _in_flight(run: Run) -> Prediction:
+    mean = laws.in_flight(WRITES_PER_S, WRITE_S)
+    return Prediction(mean, "calls", f"{WRITES_PER_S} a second, each 50 ms on the disk: X·R")
+
+
+def _stated(published: Published) -> Prediction:
+    return Prediction(published.in_flight, "calls", "the concurrency that its settings state")
+
+
+PREDICTIONS: Final = (
+    PredictionQuestion(
+        "00.retrieve",
+        "How many milliseconds does one Retrieve take, from sending to reply?",
+        unit="ms",
+        measured=_residence_ms,
+        model=_one_read,
+    ),
+    PredictionQuestion(
+        "00.in_flight",
+        "How many of these calls are in flight, on average?",
+        unit="calls",
+        measured=lambda run: audit(run).in_flight_mean,
+        model=_in_flight,
+        main=True,
+    ),
+    PredictionQuestion(
+        "00.published",
+        "How many calls were really in flight, on average?",
+        unit="calls",
+        measured=lambda published: published.in_flight_mean,
+        model=_stated,
+    ),
+    # further/00_your_machine
+    PredictionQuestion(
+        "00.round_trip",
+        "How many microseconds does a call without a disk take? (1 ms is 1,000 µs.)",
+        unit="µs",
+        measured=lambda run: 1e6 * run.latency_s(0.5),
+    ),
+    PredictionQuestion(
+        "00.noise",
+        "By how many percent is the fastest run faster than the slowest?",
+        unit="%",
+        measured=lambda same: 100 * _spread(same),
+    ),
+    PredictionQuestion(
+        "00.awake",
+        "The median round trip with cores left alone, divided by that with cores kept awake?",
+        unit="times",
+        measured=lambda cores_are: awake_factor(cores_are),
+    ),
+    PredictionQuestion(
+        "00.timer",
+        "A sleep of 2.5 ms on the event loop: how many milliseconds does it last?",
+        unit="ms",
+        measured=lambda timed: timer_ms(timed),
+        model=lambda timed: Prediction(2.5, "ms", "what the code says"),
+    ),
+    # further/00_cpu_per_call
+    PredictionQuestion(
+        "00.price",
+        "How many microseconds of processor time does a call need, on both sides together?",
+        unit="µs/call",
+        measured=lambda run: 1e6 * machine.price_s(run).together_s,
+    ),
+    PredictionQuestion(
+        "00.most",
+        "100 calls in flight and no disk: how many calls per second?",
+        measured=lambda costs, run: run.answered_per_s,
+        model=lambda costs, run: most_of(costs),
+    ),
+)
+
+
+def _spread(same: Mapping[str, Sequence[Run]]) -> float:
+    rates = [run.throughput_per_s for runs in same.values() for run in runs]
+    return max(rates) / min(rates) - 1
+
+
+def awake_factor(cores_are: Mapping[str, Sequence[Run]]) -> float:
+    """Return the median round trip of the first group of runs, divided by that of the second."""
+    alone, awake = (
+        float(np.median([run.latency_s(0.5) for run in runs])) for runs in cores_are.values()
+    )
+    return alone / awake
+
+
+def timer_ms(timed: Mapping[str, Run]) -> float:
+    """Return how long a sleep of 2.5 ms lasted on the event loop, in the middle."""
+    column = machine.timer(timed)["got, median (ms)"]
+    return float(column.loc[("asyncio", 2.5)])
+
+
+def most_of(costs: Run) -> Prediction:
+    """Return the bound on throughput that the processor time of a call in this run sets."""
+    round_trip = Station("round trip", costs.mean_residence_s / costs.in_flight, math.inf)
+    return bounds.closed_loop(100, [round_trip, *machine.cpu_stations(costs)])
+
+
+# ---- what the claims of the lesson say -----------------------------------------------------------
+
+
+def at_most_one(product: float) -> bool:
+    """Whether X·R is near 1 and not above it, as with one call in flight."""
+    return 0.5 < product <= 1 + 1e-9
+
+
+def medians_are_closer(single: float, medians: float) -> bool:
+    """Whether the medians of identical runs differ less than the single runs do."""
+    return medians <= single
+
+
+def never_early(least_ms: float, set_ms: float) -> bool:
+    """Whether no sleep was shorter than it was set to be."""
+    return least_ms >= set_ms
+
+
+def no_more_than_the_cores(busy: float, cores: int) -> bool:
+    """Whether the runs used at most the cores there are, with 15 % for coarse clocks."""
+    return busy < 1.15 * cores
+
+
+def explained_by_the_loop(part: float, used: float) -> bool:
+    """Whether the share of the bound that was reached is, within a factor of 2, the loop's use."""
+    return 0.5 < part / used < 2
+
+
+def disk_is_the_longest(disk_s: float, residence_s: float) -> bool:
+    """Whether a read took at least what the disk was set to, and the disk most of the call."""
+    return READ_S <= disk_s < residence_s < 2 * disk_s
+
+
+def in_flight_at_least(found: Audit, demand_s: float) -> bool:
+    """Whether at least as many calls were in flight as the disk alone keeps there."""
+    return found.in_flight_mean >= found.sent_per_s * demand_s
+
+
+def one_of_them_fits(published: tuple[Published, ...]) -> bool:
+    """Whether exactly one of the benchmarks states an N that its own X and R give, within 2 %."""
+    return sum(abs(each.share - 1) <= 0.02 for each in published) == 1
+
+
+# ---- what the widget of the lesson shows --------------------------------------------------------
+
+SLIDERS: Final = {
+    "sent_per_s": Slider("writes sent per second, X", (5, 10, 20, 30, 40, 60, 80, 100), 40),
+    "write_ms": Slider("disk for a write, D (ms)", (5, 10, 20, 50, 100, 200), 50),
+}
+
+
+def calls_in_flight(sent_per_s: int, write_ms: int) -> Prediction:
+    """Return L = X·R, with the disk alone as R."""
+    mean = laws.in_flight(sent_per_s, write_ms / 1e3)
+    return Prediction(mean, "calls", f"{sent_per_s}/s · {write_ms} ms")
+
+
+def measured_in_flight(sent_per_s: int, write_ms: int) -> float:
+    """Run a client that sends at this rate, and return the mean number in flight."""
+    duration_s = mode.seconds(fast=0.5, normal=2.0, full=5.0)
+    with serving(locking="per_key", write_delay_s=write_ms / 1e3) as server:
+        run = load.run(
+            futures,
+            server,
+            workload.writes(value_bytes_mean=64),
+            due_times=pacing.constant_rate(sent_per_s),
+            duration_s=duration_s,
+        )
+    return audit(run).in_flight_mean
+
+
+QUIZ: Final = (
+    QuizQuestion(
+        "00.little",
+        "A service answers 200 calls/s. Each takes 30 ms. How many are in flight, on average?",
+        (
+            Option("200", why="That is how many arrive in a second. Each stays for 0.03 s only."),
+            Option("6", right=True, why="X·R = 200/s · 0.030 s. Nothing else is needed."),
+            Option("6.7", why="That divides 200 by 30. Twice the rate means twice as many inside."),
+        ),
+    ),
+    QuizQuestion(
+        "00.audit",
+        "A report says: 64 clients, each with one call in flight; 2,000 calls/s; mean latency "
+        "8 ms. What do you conclude?",
+        (
+            Option(
+                "The three figures fit together.",
+                why="2,000/s · 0.008 s = 16 calls in flight. The report says 64.",
+            ),
+            Option(
+                "On average, only 16 calls were in flight.",
+                right=True,
+                why="X·R = 16. Most clients were not waiting for a reply: were they all "
+                "running, and for the whole time?",
+            ),
+            Option(
+                "Three of four calls were lost.",
+                why="The law holds for the calls that were recorded, lost ones or not. It "
+                "cannot find a lost call.",
+            ),
+        ),
+    ),
+    QuizQuestion(
+        "00.station",
+        "The disk of our server becomes twice as fast: a read takes 5 ms. The rest stays. One call "
+        "takes ...",
+        (
+            Option("half as long.", why="Only the disk is faster. The round trip is still there."),
+            Option(
+                "a little more than half as long.",
+                right=True,
+                why="The disk's part is halved; the round trip is not.",
+            ),
+            Option("as long as before.", why="The disk was the largest part of a read."),
+        ),
+    ),
+)

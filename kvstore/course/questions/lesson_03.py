@@ -1,0 +1,326 @@
+"""What lesson 03 and its further lessons ask, and what their claims depend on."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from kvstore.course.questions.base import Option, PredictionQuestion, QuizQuestion
+from kvstore.measure import Run, audit
+from kvstore.model import Prediction, Station, bounds, service_time_s
+
+
+def disk_s(run: Run) -> float:
+    """Mean disk time of the operations that the run sent, from the delays of its server."""
+    settings = run.server["settings"]
+    return service_time_s(
+        run.mix(),
+        read_delay_s=settings["read_delay_s"],
+        write_delay_s=settings["write_delay_s"],
+    )
+
+
+def stations(run: Run) -> list[Station]:
+    """The station that serves one call at a time, or the disk that all calls use at once."""
+    locking = run.server["settings"]["locking"]
+    if locking == "global":
+        return [Station("lock", disk_s(run))]
+    if locking == "per_key_held":
+        busiest = busiest_key_share(run)
+        write_s = run.server["settings"]["write_delay_s"]
+        return [
+            Station("disk", write_s * (1 - busiest), math.inf),
+            Station("hottest key", write_s * busiest),
+        ]
+    return [Station("disk", disk_s(run), math.inf)]
+
+
+def busiest_key_share(run: Run) -> float:
+    """The share of the busiest key, where all preloaded keys are drawn alike."""
+    return 1.0 / int(run.settings["workload"]["preload"])
+
+
+def bound(run: Run) -> Prediction:
+    """X ≤ min(N/(D+Z), 1/D_max) for the server of the run."""
+    return bounds.closed_loop(run.in_flight, stations(run))
+
+
+def settled_residence_s(run: Run) -> float:
+    """Mean residence time after the queue has filled: without the first N calls."""
+    return float(run.calls["residence_s"][run.in_flight :].mean())
+
+
+def measured_knee(runs: Sequence[Run]) -> float:
+    """Where the asymptotes of the runs cross: the best rate times the residence of one caller."""
+    alone = min(runs, key=lambda run: run.in_flight)
+    return max(run.answered_per_s for run in runs) * alone.mean_residence_s
+
+
+def while_sending_per_s(run: Run) -> float:
+    """Calls answered per second until the last call was sent.
+
+    When the sending stops, the keys drain, and the one with the longest queue drains alone.
+    """
+    until_s = float(run.calls["sent_s"].max())
+    return float((run.calls["done_s"] <= until_s).sum() / until_s)
+
+
+PREDICTIONS = (
+    PredictionQuestion(
+        "03.global_lock",
+        "100 calls in flight, one lock: how many calls per second?",
+        measured=lambda run: run.answered_per_s,
+        model=bound,
+        main=True,
+    ),
+    PredictionQuestion(
+        "03.global_wait",
+        "How many seconds does one of these calls take?",
+        unit="s",
+        measured=settled_residence_s,
+        model=lambda run: bounds.residence(run.in_flight, stations(run)),
+    ),
+    PredictionQuestion(
+        "03.per_key",
+        "100 calls in flight, and the disk serves all of them at once: how many calls per second?",
+        measured=lambda run: run.answered_per_s,
+        model=bound,
+        main=True,
+    ),
+    PredictionQuestion(
+        "03.knee_global",
+        "N* of the server with one lock, in calls",
+        unit="calls",
+        measured=measured_knee,
+        model=lambda runs: Prediction(bounds.knee(stations(runs[0])), "calls", "(D + Z) / D_max"),
+    ),
+    PredictionQuestion(
+        "03.hot_keys",
+        "100 updates in flight, 4 keys, each key's lock is held for 50 ms: how many per second?",
+        measured=while_sending_per_s,
+        model=bound,
+        main=True,
+    ),
+)
+
+QUIZ = (
+    QuizQuestion(
+        "03.double",
+        "The server has one lock. You double the semaphore from 100 to 200. What happens?",
+        (
+            Option(
+                "The throughput doubles.",
+                why="The lock serves one call at a time. N is not part of 1/D_max.",
+            ),
+            Option(
+                "Each call takes twice as long.",
+                right=True,
+                why="X stays at 1/D_max, and R = N/X doubles.",
+            ),
+            Option(
+                "Nothing changes at all.",
+                why="The throughput does not change, but 200 calls now wait in place of 100.",
+            ),
+        ),
+    ),
+    QuizQuestion(
+        "03.faster_disk",
+        "No lock, 100 calls in flight. The disk becomes ten times as fast. The throughput ...",
+        (
+            Option(
+                "... becomes ten times as high.",
+                why="N/(D+Z) does. But another station, the CPU, is soon the slowest.",
+            ),
+            Option("... does not change.", why="The disk was the largest part of each call."),
+            Option(
+                "... rises until client or server have no CPU time left.",
+                right=True,
+                why="N/(D+Z) rises until the bound 1/D_max of the next station is smaller.",
+            ),
+        ),
+    ),
+    QuizQuestion(
+        "03.ratio",
+        "A run reaches 0.90 of the bound at 4 ms of disk. The same overhead, 40 ms of disk: the "
+        "ratio is about ...",
+        (
+            Option("... 0.90 again.", why="The overhead is 0.44 ms, whatever the disk is."),
+            Option(
+                "... 0.99.",
+                right=True,
+                why="4/(4 + 0.44) = 0.90 and 40/(40 + 0.44) = 0.99. Compare overheads in ms.",
+            ),
+            Option("... 0.09.", why="A slower disk hides the overhead. It does not add to it."),
+        ),
+    ),
+    QuizQuestion(
+        "03.identity",
+        "'N divided by the measured R is X within 0.1 %, so our model of the server is right.' "
+        "What was shown?",
+        (
+            Option("The model is right.", why="No model was used: R comes from the same run."),
+            Option(
+                "No call was lost.",
+                why="The law holds for any part of the records. Only a second count finds a loss.",
+            ),
+            Option(
+                "Nothing about the server.",
+                right=True,
+                why="L, λ and R of the same records always fit. A prediction uses parts known "
+                "before.",
+            ),
+        ),
+    ),
+)
+
+
+# ---- what the claims depend on -------------------------------------------------------------------
+
+
+def served_at_once(run: Run) -> float:
+    """Calls that the disk works on at one time, on average: X times the mean disk time."""
+    return run.answered_per_s * disk_s(run)
+
+
+def one_at_a_time(run: Run) -> bool:
+    """Whether the server worked on one call at a time, and was busy for most of the time."""
+    return 0.3 < served_at_once(run) < 1.05
+
+
+def queue_share(where: pd.DataFrame) -> float:
+    """The share of the calls in flight that wait for the lock, from the table by station."""
+    L = where["L = λ·W (calls)"]
+    return float(L["lock"] / L["whole residence"])
+
+
+def mostly_waits(share: float) -> bool:
+    """Whether more than half of the calls in flight wait for the lock."""
+    return share > 0.5
+
+
+def below_bound(run: Run) -> bool:
+    """Whether the run is not above its bound; timers may be early by a little."""
+    return run.answered_per_s <= 1.03 * bound(run).value
+
+
+def gained(before: Run, after: Run) -> float:
+    """How many times more calls the disk works on at once."""
+    return served_at_once(after) / served_at_once(before)
+
+
+def lock_was_the_limit(before: Run, after: Run) -> bool:
+    """Whether the disk works on many more calls at once without the lock, and at most N."""
+    return gained(before, after) > 15 and served_at_once(after) < 1.05 * after.in_flight
+
+
+def is_counted_twice(run: Run) -> bool:
+    """Whether calls sent, records and the server's own count agree."""
+    return bool(run.issued == len(run.records) == sum(run.server["operations"].values()))
+
+
+def overhead_ms(run: Run) -> float:
+    """What a call takes beyond its disk time, in milliseconds."""
+    return 1e3 * (run.mean_residence_s - disk_s(run))
+
+
+def budget(runs: Mapping[str, Run]) -> pd.DataFrame:
+    """The overhead of a call in ms, and the ratio to the bound, for each run.
+
+    The empty places are those of the N that were not in flight all the time: at the start, at
+    the end, and while the sender woke up.
+    """
+    rows = {}
+    for name, run in runs.items():
+        whole = audit(run)
+        rows[name] = {
+            "disk, as set (ms)": 1e3 * disk_s(run),
+            "beyond the disk (ms)": overhead_ms(run),
+            "in flight, mean (calls)": whole.in_flight_mean,
+            "throughput (calls/s)": run.answered_per_s,
+            "bound (calls/s)": bound(run).value,
+            "÷ bound": run.answered_per_s / bound(run).value,
+        }
+    return pd.DataFrame(rows).map(lambda number: float(f"{number:.4g}")).astype(object)
+
+
+def grows_with_n(slow: Sequence[Run], fast: Sequence[Run]) -> bool:
+    """Whether more in flight raises the rate without the lock more than with it."""
+    return rise(fast) > 4 * rise(slow)
+
+
+def hand_over_costs(woken_s: float, chained_s: float) -> bool:
+    """Whether the sender that needs no second thread takes no more CPU time, within 15 %."""
+    return chained_s < 1.15 * woken_s
+
+
+def more_keys_help(rates: Sequence[float], write_s: float) -> bool:
+    """Whether one key serves one write at a time, and four keys more, but no more than four."""
+    one, four = (rate * write_s for rate in rates)
+    return one < 1.05 and one < four < 4.2
+
+
+def identity_holds(run: Run) -> bool:
+    """Whether L/W of the run's own records is its X."""
+    return audit(run).relative_error < 1e-9
+
+
+def rise(runs: Sequence[Run]) -> float:
+    """How many times higher the rate is with the most calls in flight than with the fewest."""
+    by_limit = sorted(runs, key=lambda run: run.in_flight)
+    return by_limit[-1].answered_per_s / by_limit[0].answered_per_s
+
+
+def missing_ms(run: Run, inside_ms: pd.Series) -> pd.DataFrame:
+    """The overhead budget of one run: each row in ms, and as a share of N/X.
+
+    `inside_ms` is the column of `views.time_by_station_table` for the run. A place that is empty
+    costs as much as a call that takes longer: N/X is the time of a call if all places were full.
+    """
+    whole_ms = 1e3 * run.in_flight / run.answered_per_s
+    as_set_ms = 1e3 * disk_s(run)
+    residence_ms = float(inside_ms["whole residence (ms)"])
+    disk_ms = float(inside_ms["disk (ms)"])
+    outside_ms = float(inside_ms["client and wire (ms)"])
+    rows = {
+        "disk, as set": as_set_ms,
+        "timers late": disk_ms - as_set_ms,
+        "server": residence_ms - disk_ms - outside_ms,
+        "client and network": outside_ms,
+        "empty places": whole_ms - residence_ms,
+        "N/X": whole_ms,
+    }
+    table = pd.DataFrame({"ms": rows})
+    table["share of N/X (%)"] = (100 * table["ms"] / whole_ms).round(1)
+    table["ms"] = table["ms"].round(2)
+    return table.astype(object)
+
+
+def only_waits(runs: Sequence[Run]) -> bool:
+    """Whether the residence time grows more than three times as much as the rate."""
+    longer = runs[-1].mean_residence_s / runs[0].mean_residence_s
+    return longer > 3 * rise(runs)
+
+
+def rates_alike(rates: Sequence[float]) -> bool:
+    """Whether all rates are within a factor of four; N is the same, the CPU time is not."""
+    return max(rates) < 4 * min(rates)
+
+
+def more_threads(few: Run, many: Run) -> float:
+    """How many more threads the client of the second run has."""
+    return float(many.samples["client_threads"].max() - few.samples["client_threads"].max())
+
+
+def has_a_thread_per_call(more: float, in_flight: int = 100) -> bool:
+    """Whether there is about one more thread for each call in flight."""
+    return more > in_flight / 2
+
+
+def finds_the_loss(whole: Run, damaged: Run) -> bool:
+    """Whether calls sent and calls recorded agree for the whole run, and differ for the damaged."""
+    return whole.issued == len(whole.records) and damaged.issued != len(damaged.records)
+
+
+def not_above(measured_per_s: float, bound_per_s: float) -> bool:
+    """Whether a rate is at most its bound, within 5 %."""
+    return measured_per_s <= 1.05 * bound_per_s

@@ -1,0 +1,163 @@
+"""What lesson 05 asks: predictions, quiz, and the conditions of its claims."""
+
+from kvstore.course.experiments import batch_ladder
+from kvstore.course.questions import lesson_05_further
+from kvstore.course.questions.base import Option, PredictionQuestion, QuizQuestion
+from kvstore.measure import Run
+from kvstore.measure.cpu_cost import pace_s, price_s
+from kvstore.model import Prediction
+
+
+def by_the_round_trip(alone: Run, run: Run) -> Prediction:
+    """Return N / D, with the shortest round trip of a run with one call in flight as D.
+
+    No call is faster than the shortest, so this is an upper bound.
+    """
+    round_trip_s = alone.latency_s(0.0)
+    reason = f"{run.in_flight} in flight, {1e3 * round_trip_s:.1f} ms for a round trip: N / D"
+    return Prediction(run.in_flight / round_trip_s, "calls/s", reason, "calls in flight")
+
+
+def times_of(first: Run, second: Run) -> float:
+    """Return the throughput of the second run over that of the first."""
+    return second.throughput_per_s / first.throughput_per_s
+
+
+def by_processor_time(unary_probe: Run, stream_probe: Run, *runs: Run) -> Prediction:
+    """Return the ratio of the bounds 1/D_max, with D_max from two earlier, shorter runs."""
+    unary_us, stream_us = (1e6 * pace_s(run) for run in (unary_probe, stream_probe))
+    reason = f"{unary_us:.0f} µs for a unary call, {stream_us:.0f} µs for a message of a stream"
+    return Prediction(unary_us / stream_us, "times", reason, "CPU")
+
+
+def cost_of(one: Run, large: Run) -> batch_ladder.Cost:
+    """Return a and b of a message: from runs with 1 and with 1,024 operations in each."""
+    return batch_ladder.cost(dict(zip(batch_ladder.ENDS, (one, large), strict=True)))
+
+
+PREDICTIONS = (
+    PredictionQuestion(
+        "05.unary_8",
+        "8 unary calls in flight on one connection, the server 10 ms away: how many calls/s?",
+        measured=lambda alone, run: run,
+        model=by_the_round_trip,
+        main=True,
+    ),
+    PredictionQuestion(
+        "05.stream_far",
+        "A stream with a window of 8, the same server: how many times the throughput of the "
+        "unary calls?",
+        unit="times",
+        measured=times_of,
+        model=lambda unary, stream: Prediction(1.0, "times", "N / D for both: the same N and R"),
+    ),
+    PredictionQuestion(
+        "05.stream_near",
+        "No delay, 128 in flight: how many times the throughput of the unary calls does the "
+        "stream reach?",
+        unit="times",
+        measured=lambda unary_probe, stream_probe, unary, stream: times_of(unary, stream),
+        model=by_processor_time,
+        binds="cpu",
+    ),
+    PredictionQuestion(
+        "05.batch_32",
+        "32 operations in each message in place of 1: how many times the operations per second?",
+        unit="times",
+        measured=lambda one, large, run: times_of(one, run),
+        model=lambda one, large, run: cost_of(one, large).gain(32),
+        main=True,
+        binds="cpu",
+    ),
+    *lesson_05_further.PREDICTIONS,
+)
+
+QUIZ = (
+    QuizQuestion(
+        "05.multiplexed",
+        "A client sends 100 unary calls on one connection and does not wait between them. The "
+        "first call takes 1 s, the others 10 ms. When do the other 99 replies come?",
+        (
+            Option(
+                "After 1 s: a connection delivers replies in order.",
+                why="HTTP/1.1 does that. HTTP/2 gives each call a stream of its own, and replies "
+                "overtake each other.",
+            ),
+            Option(
+                "After about 10 ms.",
+                right=True,
+                why="Each unary call is a stream of HTTP/2. The calls share the connection and do "
+                "not wait for each other.",
+            ),
+            Option(
+                "One after the other, every 10 ms.",
+                why="That is a client that waits for each reply. This client does not wait.",
+            ),
+        ),
+    ),
+    QuizQuestion(
+        "05.what_a_stream_adds",
+        "The server is 100 ms away, and both processors are idle. You put the calls on a stream, "
+        "with the same number in flight. What happens to the throughput?",
+        (
+            Option(
+                "It stays the same.",
+                right=True,
+                why="X ≤ N/D, and neither N nor D changed. A stream saves CPU time, which was not "
+                "the bottleneck.",
+            ),
+            Option(
+                "It triples.",
+                why="That is possible where CPU time is the bottleneck. Here the processors are "
+                "idle.",
+            ),
+            Option(
+                "It falls: replies on a stream come in order.",
+                why="The messages of a stream are delivered in order, but our server replies when "
+                "an operation ends. The id says which request a reply answers.",
+            ),
+        ),
+    ),
+    QuizQuestion(
+        "05.larger_batch",
+        "a = 90 µs, b = 0.5 µs. You go from 2,000 operations in a message to 8,000. What grows "
+        "most?",
+        (
+            Option(
+                "The throughput.",
+                why="k/(a + bk) is 1.83 million at 2,000 and 1.96 million at 8,000: a gain of 7 %.",
+            ),
+            Option(
+                "The time until a message is answered.",
+                right=True,
+                why="A message costs a + bk: 1.1 ms before, 4.1 ms now, nearly four times. Its "
+                "first operation waits for its last.",
+            ),
+            Option(
+                "The CPU time of an operation.",
+                why="It falls a little: a/k + b was 0.55 µs and is 0.51 µs.",
+            ),
+        ),
+    ),
+)
+
+
+# Conditions of the claims ------------------------------------------------------------------------
+
+
+def on_one_connection(*runs: Run) -> bool:
+    """Whether each of the runs used exactly one connection, as the server counted."""
+    return all(run.connections == 1 for run in runs)
+
+
+def stream_is_cheaper(unary: Run, stream: Run) -> bool:
+    """Whether a message of the stream took less than 0.9 of the CPU time of a unary call.
+
+    CPU time is that of the two processes together: it is the steadiest on a busy machine.
+    """
+    return bool(price_s(stream).together_s < 0.9 * price_s(unary).together_s)
+
+
+def cost_fits(cost: batch_ladder.Cost, run: Run, size: int) -> bool:
+    """Whether the CPU time of a message is within a factor of 2 of a + b k."""
+    return batch_ladder.worst_factor({size: run}, cost) < 2

@@ -1,0 +1,293 @@
+"""What lesson 07 and its further lessons ask, and what their claims depend on."""
+
+import math
+from typing import Any
+
+import pandas as pd
+
+from kvstore.client import pacing
+from kvstore.course.questions.base import Option, PredictionQuestion, QuizQuestion
+from kvstore.measure import Run, audit, during
+from kvstore.measure.subsets import During
+from kvstore.model import Prediction, Station, bounds, ramp_up
+
+
+def waiting_for(back: Any, run: Run) -> list[Station]:
+    """Return the station of a call: the back end's delay, in a pool of threads or in a task.
+
+    `back` is the server behind the front. On the event loop, all calls may wait at once.
+    """
+    front = run.server["settings"]
+    places = math.inf if front["use_asyncio"] else front["threads"]
+    name = "event loop" if front["use_asyncio"] else "thread pool"
+    return [Station(name, back.settings.read_delay_s, places)]
+
+
+def all_there(back: Any, run: Run) -> During:
+    """Return the run from two delays of the back end after the last user came, to its end."""
+    joins = run.settings.get("joins") or [0.0]
+    from_s = joins[-1] + 2 * back.settings.read_delay_s
+    return during(run, from_s, run.settings["duration_s"])
+
+
+def settled(back: Any, run: Run) -> During:
+    """Return the part of a run in which the queue of the pool has its final length."""
+    queue_s = bounds.residence(run.in_flight, waiting_for(back, run)).value
+    return during(run, queue_s, run.settings["duration_s"])
+
+
+def own_threads(run: Run) -> float:
+    """Return the threads of the server process before the users came."""
+    return float(run.samples["server_threads"].iloc[0])
+
+
+def most_threads(run: Run) -> float:
+    """Return the most threads that the server process had."""
+    return float(run.samples["server_threads"].max())
+
+
+def answered_in_climb(run: Run) -> float:
+    """Return the number of calls that were answered before the end of the run."""
+    ends_s = float(run.settings["duration_s"])
+    return ends_s * during(run, 0, ends_s).answered_per_s
+
+
+PREDICTIONS = (
+    PredictionQuestion(
+        "07.pool_rate",
+        "250 users, 200 threads, 0.4 s at the back end: how many calls per second?",
+        measured=lambda back, run: all_there(back, run).answered_per_s,
+        model=lambda back, run: bounds.closed_loop(run.in_flight, waiting_for(back, run)),
+        main=True,
+    ),
+    PredictionQuestion(
+        "07.loop_rate",
+        "The event loop, 250 users, 0.4 s at the back end: how many calls per second?",
+        measured=lambda back, run: all_there(back, run).answered_per_s,
+        model=lambda back, run: bounds.closed_loop(run.in_flight, waiting_for(back, run)),
+        main=True,
+    ),
+    PredictionQuestion(
+        "07.loop_threads",
+        "How many threads does the process with the event loop have, with 250 users?",
+        unit="threads",
+        measured=lambda run: most_threads(run),
+        model=lambda run: Prediction(
+            own_threads(run), "threads", "those it had before: a call that waits is a task"
+        ),
+    ),
+    # further lessons
+    PredictionQuestion(
+        "07.no_wait",
+        "No wait at all: how many times the throughput of the pool has the event loop?",
+        unit="times",
+        measured=lambda pool, loop: loop.answered_per_s / pool.answered_per_s,
+        model=lambda pool, loop: Prediction(
+            1.0, "times", "both do the same work, each in one Python process"
+        ),
+    ),
+    PredictionQuestion(
+        "07.pool_calls",
+        "How many calls are answered in the whole run?",
+        unit="calls",
+        measured=lambda back, run: answered_in_climb(run),
+        model=lambda back, run: ramp_up.calls(
+            run.settings["joins"], waiting_for(back, run), run.settings["duration_s"]
+        ),
+    ),
+    PredictionQuestion(
+        "07.small_pool_wait",
+        "200 users and 50 threads: how many seconds does one call take?",
+        unit="s",
+        measured=lambda back, run: settled(back, run).residence_mean_s,
+        model=lambda back, run: bounds.residence(run.in_flight, waiting_for(back, run)),
+    ),
+    PredictionQuestion(
+        "07.blocked_loop",
+        "Each call blocks the event loop for 20 ms: how many calls per second?",
+        measured=lambda rate_per_s: rate_per_s,
+    ),
+)
+
+QUIZ = (
+    QuizQuestion(
+        "07.pool_time",
+        "A back end takes 100 ms, the pool has 50 threads, and 80 users never think. How long does "
+        "a call take?",
+        (
+            Option("100 ms", why="Only a call that finds a free thread takes 100 ms. 30 wait."),
+            Option(
+                "160 ms",
+                right=True,
+                why="X = 50 / 0.1 s = 500 calls/s, so R = N/X = 80/500 s.",
+            ),
+            Option("180 ms", why="80 + 100 adds users to milliseconds. Compute X first, then N/X."),
+        ),
+    ),
+    QuizQuestion(
+        "07.cpu",
+        "Each call computes for 20 ms in Python, and waits for nothing. What does an event loop "
+        "gain over a pool?",
+        (
+            Option(
+                "Much: there is no switch between threads.",
+                why="A switch takes microseconds. The call computes for 20,000 of them.",
+            ),
+            Option(
+                "Almost nothing: at most 50 calls/s, as before.",
+                right=True,
+                why="await makes waiting cheap. Here no call waits, so X <= 1/D = 50 calls/s.",
+            ),
+            Option(
+                "It depends on the number of users.",
+                why="From two users on, one process computes all the time. More users only wait.",
+            ),
+        ),
+    ),
+    QuizQuestion(
+        "07.block",
+        "A coroutine of the server calls `time.sleep` for 0.1 s. What happens?",
+        (
+            Option("That call takes 100 ms longer.", why="It does. But so do all other calls."),
+            Option(
+                "All calls of the process stop for 100 ms.",
+                right=True,
+                why="There is one thread. What blocks it blocks all calls, so X <= 10 calls/s.",
+            ),
+            Option(
+                "Nothing: other coroutines run meanwhile.",
+                why="They run only where a coroutine awaits. `time.sleep` does not await; "
+                "with `await` and `asyncio.sleep` they would run.",
+            ),
+        ),
+    ),
+)
+
+
+# ---- the published figures -----------------------------------------------------------------------
+
+PUBLISHED = {"threads": 717.0, "coroutines": 1259.0}
+"""Calls per second of the two services."""
+FASTEST_S = 0.007
+"""The fastest call of the published service with threads."""
+CONNECTIONS = 10
+"""Connections per route that the REST client of Elasticsearch allowed, if nothing was set."""
+USERS, CLIMB_S, THREADS = 250, 30.0, 200
+
+
+def lost_to_limit(threads: int = THREADS, wait_s: float = 0.1) -> float:
+    """Return the share of calls that a limit of threads takes from the published climb."""
+    joins = list(pacing.joins(pacing.climb(0, USERS, steps=USERS, over_s=CLIMB_S)))
+    limited, free = (
+        ramp_up.calls(joins, [Station("wait", wait_s, places)], CLIMB_S).value
+        for places in (threads, math.inf)
+    )
+    return 1 - limited / free
+
+
+def published_bounds() -> pd.DataFrame:
+    """Return what could limit the published service: places, and places over its fastest call."""
+    places = {"threads of the pool": THREADS, "connections to the back end": CONNECTIONS}
+    rows = {
+        name: {
+            "places": count,
+            "bound (calls/s)": round(count / FASTEST_S, -1),
+            "717 ÷ bound": round(PUBLISHED["threads"] * FASTEST_S / count, 3),
+            "1,259 ÷ bound": round(PUBLISHED["coroutines"] * FASTEST_S / count, 3),
+        }
+        for name, count in places.items()
+    }
+    return pd.DataFrame.from_dict(rows, orient="index").astype({"places": int})
+
+
+def too_small(share: float) -> bool:
+    """Whether a cause takes less than a quarter of the published gap between the services."""
+    gap = 1 - PUBLISHED["threads"] / PUBLISHED["coroutines"]
+    return share < gap / 4
+
+
+# ---- what the claims depend on -------------------------------------------------------------------
+
+
+def pool_grew_to_its_limit(run: Run) -> bool:
+    """Whether the process started about as many threads as its pool may have, and no more."""
+    limit = run.server["settings"]["threads"]
+    return bool(0.8 * limit < most_threads(run) - own_threads(run) <= limit + 8)
+
+
+def mostly_idle(run: Run) -> bool:
+    """Whether the threads of the server together kept less than one core busy."""
+    return cores_busy(run) < 1
+
+
+def cores_busy(run: Run) -> float:
+    """Return how many cores the server kept busy, on average over the run."""
+    return run.server_cpu.total_s / run.window_s
+
+
+def same_until_full(pool: Run, loop: Run) -> bool:
+    """Whether a call took the same time in both servers, within 25 %, until the pool was full."""
+    pool_s, loop_s = until_full_s(pool, loop)
+    return abs(loop_s / pool_s - 1) < 0.25
+
+
+def until_full_s(pool: Run, loop: Run) -> tuple[float, float]:
+    """Return the median residence times in seconds of the calls sent before the pool was full."""
+    full_s = pool.settings["joins"][pool.server["settings"]["threads"] - 1]
+    medians = []
+    for run in (pool, loop):
+        calls = run.calls
+        medians.append(float(calls["residence_s"][calls["sent_s"] < full_s].median()))
+    return medians[0], medians[1]
+
+
+def needs_far_more(pool: Run, loop: Run) -> bool:
+    """Whether the pool needs at least half its limit of threads more than the event loop."""
+    limit: int = pool.server["settings"]["threads"]
+    return most_threads(pool) - most_threads(loop) > 0.5 * limit
+
+
+def all_answered(run: Run) -> bool:
+    """Whether every call was answered OK, and calls sent and calls recorded agree."""
+    counted = run.issued == len(run.records)
+    return bool(set(run.outcomes()) == {"OK"} and counted and audit(run).holds)
+
+
+def all_ended(run: Run, status: str, count: int) -> bool:
+    """Whether so many calls were made, and each of them ended with this status."""
+    return dict(run.outcomes()) == {status: count}
+
+
+def ended_within(run: Run, most_s: float) -> bool:
+    """Whether each call of a run ended within so many seconds."""
+    return bool(run.calls["residence_s"].max() < most_s)
+
+
+def mostly_waits_for_a_thread(back: Any, run: Run) -> bool:
+    """Whether a call waits longer for a thread than for the back end, first round left out."""
+    calls = run.calls[run.in_flight :]
+    return bool(calls["pool_s"].mean() > back.settings.read_delay_s)
+
+
+def gain_and_saving(pool: Run, loop: Run) -> tuple[float, float]:
+    """Return X of the event loop over the pool's, and the front's CPU time per call, inverse."""
+    cpu_s = [run.server_cpu.total_s / len(run.records) for run in (pool, loop)]
+    return loop.answered_per_s / pool.answered_per_s, cpu_s[0] / cpu_s[1]
+
+
+def gains_what_it_saves(pool: Run, loop: Run) -> bool:
+    """Whether the gain in throughput is that in CPU time per call, within a factor of 1.6."""
+    gain, saving = gain_and_saving(pool, loop)
+    return 1 / 1.6 < gain / saving < 1.6
+
+
+def average_hides_the_end(back: Any, pool: Run, loop: Run) -> bool:
+    """Whether the two servers differ less over the whole run than when all users are there."""
+    whole = answered_in_climb(loop) / answered_in_climb(pool)
+    end = all_there(back, loop).answered_per_s / all_there(back, pool).answered_per_s
+    return whole < end
+
+
+def one_at_a_time(rate_per_s: float, blocked_s: float) -> bool:
+    """Whether a rate is not above that of one call at a time, within 5 %."""
+    return rate_per_s <= 1.05 / blocked_s

@@ -1,0 +1,303 @@
+"""Execute notebooks with no browser, one at a time, and say what came of each.
+
+`python -m kvstore.course.run_notebooks` (better known as `python3 course.py run`) shows progress,
+keeps the executed copies under `executed/` and closes with a table. One at a time, because two
+notebooks that measure at once measure each other. `execute` does one notebook, for tests.
+"""
+
+import argparse
+import asyncio
+import math
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import nbformat
+from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
+from jupyter_client.manager import AsyncKernelManager
+from jupyter_core.utils import ensure_async
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
+from kvstore.course import claims, comparisons, mode, progress
+from kvstore.cpu_idle import keeping_awake
+from kvstore.measure import cores
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+NOTEBOOKS: Final = ROOT / "notebooks"
+FURTHER: Final = "further"
+"""The folder in it with the optional lessons."""
+COPIES: Final = ROOT / "executed"
+TIMEOUT_S: Final = 7200.0
+"""How long one notebook may take in all: with full runs on a busy machine half an hour was seen."""
+
+OnCell = Callable[[int, int], object]
+"""Called with the number of the code cell that starts now, from 1, and how many there are."""
+
+
+@dataclass(frozen=True)
+class Executed:
+    """What came of one notebook: its outputs up to the end, or up to the error."""
+
+    name: str
+    notebook: nbformat.NotebookNode
+    seconds: float
+    error: str | None = None
+
+    @property
+    def claims(self) -> tuple[claims.Claim, ...]:
+        """The claims the notebook made, in order, each with whether it holds."""
+        return tuple(claims.Claim(**made) for made in self.published(claims.MIME_TYPE))
+
+    @property
+    def agreements(self) -> tuple[comparisons.Agreement, ...]:
+        """The comparisons that the lesson marked as its main ones, in order."""
+        compared = self.published(comparisons.MIME_TYPE)
+        return tuple(comparisons.Agreement.of(self.name, each) for each in compared if each["main"])
+
+    def published(self, mime_type: str) -> Iterator[dict[str, Any]]:
+        """What the cells published for programs under this type, in order."""
+        for cell in self.notebook.cells:
+            for output in cell.get("outputs", ()):
+                if mime_type in output.get("data", {}):
+                    yield output["data"][mime_type]
+
+
+def execute(path: Path, *, timeout_s: float = TIMEOUT_S, on_cell: OnCell | None = None) -> Executed:
+    """Execute one notebook from top to bottom in a fresh kernel of this very interpreter.
+
+    An error in a cell is data: it ends the notebook and stands in `error`, and so does a
+    notebook that takes longer than `timeout_s` in all. The kernel works in the notebook's
+    folder, starts with no progress and leaves the learner's own untouched. Whatever ends
+    the execution, Ctrl-C included, the kernel is gone afterwards.
+    """
+    notebook = nbformat.read(path, as_version=4)
+    began_s = time.perf_counter()
+
+    def seconds_left(_cell: object = None) -> int:
+        return max(1, round(began_s + timeout_s - time.perf_counter()))
+
+    client = _OwnClient(
+        notebook,
+        timeout_func=seconds_left,
+        startup_timeout=120,
+        force_raise_errors=True,  # a tag must not hide an error from the tests
+    )
+    error = asyncio.run(_error_in(client, path.parent, on_cell or _silent))
+    return Executed(path.stem, notebook, time.perf_counter() - began_s, error)
+
+
+async def _error_in(client: NotebookClient, folder: Path, on_cell: OnCell) -> str | None:
+    """Run the cells up to the first error, and say that one in words."""
+    cells = [(i, cell) for i, cell in enumerate(client.nb.cells) if cell.cell_type == "code"]
+    async with _kernel(client, folder):
+        for number, (index, cell) in enumerate(cells, start=1):
+            on_cell(number, len(cells))
+            try:
+                await client.async_execute_cell(cell, index)
+            except (CellExecutionError, CellTimeoutError, DeadKernelError) as problem:
+                _let_ctrl_c_through()
+                return f"cell {number} of {len(cells)}: {_in_words(problem)}"
+        client.set_widgets_metadata()
+    return None
+
+
+def _let_ctrl_c_through() -> None:
+    """The client takes the cancelling that Ctrl-C brings for a dead kernel."""
+    task = asyncio.current_task()
+    if task and task.cancelling():
+        raise asyncio.CancelledError
+
+
+class OwnKernel(KernelSpecManager):
+    """Knows one kernel: this interpreter. A kernelspec of the user's cannot take its place."""
+
+    def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
+        """How to start this interpreter as a kernel, whatever name was asked for."""
+        argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        argv += ["--log-level=ERROR"]  # else each warns that the loopback is not encrypted
+        return KernelSpec(argv=argv, display_name=kernel_name, language="python")
+
+
+class _OwnClient(NotebookClient):
+    """A notebook client whose kernel is this interpreter."""
+
+    def create_kernel_manager(self) -> AsyncKernelManager:
+        self.km = AsyncKernelManager(kernel_spec_manager=OwnKernel())
+        return self.km
+
+
+@asynccontextmanager
+async def _kernel(client: NotebookClient, folder: Path) -> AsyncIterator[None]:
+    """A kernel for the client, with progress of its own; gone at the end, however that comes.
+
+    Not the client's own `execute()`: that one takes Ctrl-C for itself and reports a dead kernel.
+    """
+    manager = client.create_kernel_manager()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
+        settings = {**os.environ, progress.VARIABLE: str(Path(scratch, "progress.sqlite3"))}
+        try:
+            await client.async_start_new_kernel(cwd=str(folder), env=settings)
+            await client.async_start_new_kernel_client()
+            yield
+        finally:
+            if client.kc is not None:
+                client.kc.stop_channels()
+            if manager.has_kernel:
+                await ensure_async(manager.shutdown_kernel(now=True))
+
+
+def _in_words(problem: Exception) -> str:
+    if isinstance(problem, CellExecutionError):
+        return f"{problem.ename}: {problem.evalue}"
+    if isinstance(problem, CellTimeoutError):
+        return "not finished when the time for the whole notebook was up"
+    return "the kernel died"
+
+
+def _silent(_number: int, _of: int) -> None:
+    pass
+
+
+# ---- the command ---------------------------------------------------------------------------
+
+
+def chosen(names: Sequence[str], folder: Path = NOTEBOOKS) -> list[Path]:
+    """The notebooks that are meant: all, or those that begin with one of the names.
+
+    A further lesson is meant by `further`, by its name behind it, or by its whole name alone.
+    ValueError when a name fits none.
+    """
+    lessons = lessons_in(folder)
+    unknown = [n for n in names if not any(_fits(n, lesson) for lesson in lessons)]
+    if unknown:
+        have = ", ".join(lesson.stem for lesson in lessons) or "none"
+        raise ValueError(f"no notebook is named {unknown[0]!r}; there are: {have}")
+    return [each for each in lessons if not names or any(_fits(n, each) for n in names)]
+
+
+def lessons_in(folder: Path = NOTEBOOKS) -> list[Path]:
+    """The core lessons in their order, then the further ones."""
+    return [*sorted(folder.glob("*.ipynb")), *sorted((folder / FURTHER).glob("*.ipynb"))]
+
+
+def is_further(lesson: Path) -> bool:
+    """Whether the lesson is an optional one."""
+    return lesson.parent.name == FURTHER
+
+
+def _fits(name: str, lesson: Path) -> bool:
+    wanted = Path(name.removesuffix(".ipynb"))
+    if not is_further(lesson):
+        return FURTHER not in wanted.parts and lesson.stem.startswith(wanted.name)
+    if FURTHER in wanted.parts:
+        return wanted.name == FURTHER or lesson.stem.startswith(wanted.name)
+    return lesson.stem == wanted.name
+
+
+def table(done: Sequence[Executed]) -> str:
+    """What came of each notebook, one line each, and below it what went otherwise than told."""
+    heads = ("lesson", "seconds", "claims hold", "do not", "of", "predicted", "error")
+    rows = [heads, *(_row(each) for each in done)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(heads))]
+    rows.insert(1, tuple("-" * width for width in widths))
+    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    for each in done:
+        lines += [f"{each.name}: does not hold: {c.sentence}" for c in each.claims if not c.holds]
+        lines += [f"{each.name}: {each.error}"] if each.error else []
+    return "\n".join(lines)
+
+
+def _row(done: Executed) -> tuple[str, ...]:
+    held = sum(claim.holds for claim in done.claims)
+    compared = list(done.published(comparisons.MIME_TYPE))
+    predicted = sum(comparison["yours"] is not None for comparison in compared)
+    return (
+        done.name,
+        f"{done.seconds:.1f}",
+        str(held),
+        str(len(done.claims) - held),
+        str(len(done.claims)),
+        f"{predicted} of {len(compared)}",
+        "yes, see below" if done.error else "none",
+    )
+
+
+def run_all(paths: Sequence[Path], copies: Path = COPIES, timeout_s: float = TIMEOUT_S) -> int:
+    """Execute these notebooks; the exit status is 0, 1 when one failed, 130 after Ctrl-C.
+
+    A claim that does not hold here is told and is no failure: it is about this machine. So is
+    a main comparison that lies outside its band.
+    """
+    done: list[Executed] = []
+    status = 0
+    try:
+        for path in paths:
+            done.append(execute(path, timeout_s=timeout_s, on_cell=_progress(path.stem)))
+            _keep(done[-1], copies / FURTHER if is_further(path) else copies)
+            print(f"\r{path.stem}: {'FAILED' if done[-1].error else 'done'}".ljust(60), flush=True)
+    except KeyboardInterrupt:
+        print(f"\n{path.stem}: stopped by Ctrl-C", flush=True)
+        status = 130
+    main = [each for lesson in done for each in lesson.agreements]
+    print(f"\n{table(done)}\n\nPrediction against measurement, in the main experiments:")
+    print(comparisons.table(main, [each.name for each in done], full=mode.name() == "full"))
+    print(f"\nThe executed copies are in {copies}")
+    return status or int(any(each.error for each in done))
+
+
+def _progress(name: str) -> OnCell:
+    """Say which cell runs: on a terminal in place, elsewhere once, so that logs stay short."""
+
+    def on_cell(number: int, of: int) -> None:
+        if sys.stdout.isatty():
+            print(f"\r{name}: cell {number}/{of}".ljust(60), end="", flush=True)
+        elif number == 1:
+            print(f"{name}: {of} cells", flush=True)
+
+    return on_cell
+
+
+def _keep(done: Executed, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    unfinished = folder / f"{done.name}.unfinished"
+    nbformat.write(done.notebook, unfinished)
+    shutil.move(unfinished, folder / f"{done.name}.ipynb")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command; see `--help`."""
+    parser = argparse.ArgumentParser(prog="course.py run", description="Execute the notebooks.")
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument(
+        "--fast", action="store_const", dest="mode", const="fast", help="short runs, as tests take"
+    )
+    length.add_argument(
+        "--full", action="store_const", dest="mode", const="full", help="the published lengths"
+    )
+    parser.add_argument(
+        "--awake", action="store_true",
+        help="keep every core from falling asleep: on a virtual machine those come back late",
+    )  # fmt: skip
+    parser.add_argument("--timeout-s", type=float, default=TIMEOUT_S, help="for one notebook")
+    parser.add_argument("names", nargs="*", help="such as 01 or further (default: all)")
+    options = parser.parse_args(arguments)
+    if options.mode:
+        os.environ[mode.VARIABLE] = options.mode  # the kernels inherit it
+    try:
+        paths = chosen(options.names)
+    except ValueError as error:
+        parser.error(str(error))
+    with keeping_awake(cores(), longest_s=math.inf) if options.awake else nullcontext():
+        return run_all(paths, timeout_s=options.timeout_s)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,180 @@
+"""How every figure looks: large, sparse, the same colours for the same things.
+
+Nothing is set globally: the style is in force while one figure is drawn.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, cast
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from kvstore.course.views import alt_text
+
+# Okabe and Ito's palette, told apart by every common kind of colour blindness.
+BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
+BLUE, RED, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#6B6B6B"
+
+PREDICTED: Final = RED
+"""Predicted is always a line, in this colour."""
+MEASURED: Final = BLUE
+"""Measured is always dots, in this colour."""
+
+LOOKS: Final = (
+    ("o", BLUE, "-"),
+    ("s", GREEN, "--"),
+    ("D", PURPLE, ":"),
+    ("v", ORANGE, "-."),
+)
+"""Dot and colour of each of several runs, and the dashes of what is predicted for it."""
+
+OPERATIONS: Final = {
+    "create": (GREEN, ""),
+    "retrieve": (SKY, "///"),
+    "update": (ORANGE, "..."),
+    "delete": (PURPLE, "xxx"),
+    "batch": (GREY, "---"),
+}
+"""Colour and hatching of each kind of operation: in black and white the hatching tells."""
+
+MARKERS: Final = {"create": "o", "retrieve": "v", "update": "s", "delete": "D", "batch": "P"}
+"""The dot of each kind of operation, where there is no room for hatching."""
+
+STATIONS: Final = {
+    "client and wire": ("#FFFFFF", ""),
+    "pool queue": (SKY, "///"),
+    "lock": (ORANGE, "..."),
+    "disk": (GREEN, ""),
+    "back end": (GREEN, "---"),
+    "rest of the server": (PURPLE, "xxx"),
+}
+"""Colour and hatching of each place where a call spends time."""
+
+LOG_FROM: Final = 12.0
+"""From this ratio of the largest to the smallest throughput on, the axis is logarithmic."""
+DPI: Final = 80
+PAPER: Final = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
+"""The ground of a number that stands on a bar or beside a line."""
+TEXT_PT: Final = 14
+"""No text in a figure is smaller: it is read from the back row."""
+
+_SETTINGS: Final[dict[str, Any]] = {
+    "font.size": TEXT_PT,
+    "axes.labelsize": TEXT_PT + 1,
+    "axes.titlesize": TEXT_PT + 1,
+    "xtick.labelsize": TEXT_PT,
+    "ytick.labelsize": TEXT_PT,
+    "lines.linewidth": 3.0,
+    "lines.markersize": 10.0,
+    "hatch.linewidth": 0.8,
+    "figure.constrained_layout.use": True,
+    "figure.dpi": DPI,
+}
+
+
+@contextmanager
+def canvas(ax: Axes | None, height_in: float = 5.0) -> Iterator[Axes]:
+    """Yield the axes to draw on, new ones when there are none; when the block ends, finish them.
+
+    The end of the block makes every text readable and places the legend.
+    """
+    with mpl.rc_context(cast("Any", _SETTINGS)):  # matplotlib types every name it knows
+        if ax is None:
+            (ax,) = subplots(figsize=(11.0, height_in))
+        yield ax
+        for side in ("top", "right"):
+            ax.spines[side].set_visible(False)
+        # Ticks that are made later, when the figure is shown, must keep the size too.
+        ax.tick_params(labelsize=TEXT_PT)
+        for label in (ax.xaxis.label, ax.yaxis.label):
+            label.set_fontsize(TEXT_PT + 1)
+        ax.grid(visible=True, axis="both", color="#DDDDDD", linewidth=0.8)
+        ax.set_axisbelow(True)
+        key_above(ax)
+        interactive = mpl.is_interactive()
+    # The notebook's backend is loaded for the first figure, so inside the context, and switches
+    # this on; with the context's end it would be off, and no later figure would be shown.
+    mpl.interactive(interactive)
+
+
+def subplots(rows: int = 1, columns: int = 1, **options: Any) -> list[Axes]:
+    """New axes of one figure, row by row; the notebook shows the figure with its description."""
+    axes = plt.subplots(rows, columns, squeeze=False, **options)[1]
+    alt_text.attach()  # after the first figure, which loads the notebook's backend
+    return list(axes.flat)
+
+
+def look(place: int) -> tuple[str, str, str]:
+    """One of `LOOKS` for the run at this place, from 0; after the last the first comes again."""
+    return LOOKS[place % len(LOOKS)]
+
+
+def rate(value_per_s: float) -> str:
+    """A throughput as it is written beside a dot."""
+    if value_per_s >= 100:
+        return f"{value_per_s:,.0f}/s"
+    return f"{value_per_s:.4g}/s"
+
+
+def rates(ax: Axes, shown: Iterable[float]) -> None:
+    """The x axis for these throughputs: logarithmic where they lie far apart, else from 0."""
+    positive = [value for value in shown if value > 0]
+    if positive and max(positive) > LOG_FROM * min(positive):
+        ax.set_xscale("log")
+        ax.margins(x=0.12)
+    else:
+        ax.set_xlim(0.0, 1.15 * max(positive, default=1.0))
+    plain_numbers(ax.xaxis)
+
+
+def plain_numbers(axis: Axis) -> None:
+    """Ticks of a logarithmic axis as 1,000 and not as a power of ten."""
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def close_ticks(axis: Axis) -> None:
+    """Ticks at 1, 2 and 5 of each decade, for a logarithmic axis that spans one or two."""
+    low, high = axis.get_view_interval()
+    if 0 < low < high < 300 * low:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+
+
+def key_above(ax: Axes) -> None:
+    """Put the legend above the axes, where it covers neither dots nor text.
+
+    The legend stands above every text over the axes, such as the label of N*, and has as many
+    rows as its width requires. Several runs drawn on the same axes share one entry for each name.
+    `canvas` calls this: only code that adds a line to a finished figure calls it again.
+    """
+    if (before := ax.get_legend()) is not None:
+        before.remove()
+    handles, names = ax.get_legend_handles_labels()
+    once = dict(zip(names, handles, strict=True))
+    if not once:
+        return
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    figure.draw_without_rendering()  # the layout decides how wide the axes are
+    tops = [text.get_window_extent().y1 for text in ax.texts]
+    over_pt = max([0.0, *(top - ax.bbox.y1 for top in tops)]) * 72 / figure.dpi
+    for rows in range(1, len(once) + 1):
+        legend = ax.legend(
+            once.values(),
+            once.keys(),
+            loc="lower left",
+            bbox_to_anchor=(0.0, 1.0),
+            ncols=math.ceil(len(once) / rows),
+            columnspacing=1.2,
+            handletextpad=0.5,
+            borderaxespad=0.2 + over_pt / TEXT_PT,
+            fontsize=TEXT_PT,
+            frameon=False,
+        )
+        if legend.get_window_extent().width <= ax.bbox.width:
+            break

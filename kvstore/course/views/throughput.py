@@ -1,0 +1,318 @@
+"""Throughput of runs, of steps, and by the number of calls in flight, beside bounds and models."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from kvstore.course.predictions import HasValue
+from kvstore.course.rendering import TIMES
+from kvstore.course.views import style
+from kvstore.course.views.inputs import (
+    Predictions,
+    Runs,
+    by_row,
+    number,
+    predictions_for,
+    rounded,
+    runs_by_name,
+)
+from kvstore.measure import Run, throughput_interval
+from kvstore.model import Station, bounds, mva
+
+if TYPE_CHECKING:  # scipy takes long to import, and every notebook imports this package
+    from kvstore.model.usl import Fit
+
+
+def throughput_table(runs: Runs, predictions: Predictions = None) -> pd.DataFrame:
+    """Return each run's throughput with its 95 % interval, and the predictions for it."""
+    named = runs_by_name(runs)
+    rows = []
+    for (name, run), predicted in zip(named, predictions_for(predictions, len(named)), strict=True):
+        low, high = throughput_interval(run)
+        rows.append(
+            {
+                "run": name,
+                "predicted (operations/s)": predicted,
+                "measured (operations/s)": run.throughput_per_s,
+                "95 % from (operations/s)": low,
+                "95 % to (operations/s)": high,
+                "measured ÷ predicted": run.throughput_per_s / predicted if predicted else None,
+            }
+        )
+    table = by_row(rows, "run")
+    if isinstance(predictions, Mapping):
+        table = table.drop(columns=["predicted (operations/s)", "measured ÷ predicted"])
+        for name, each in predictions.items():
+            table[f"{name} (operations/s)"] = number(each)
+    return rounded(table)
+
+
+def ladder_table(steps: Mapping[str, Run | HasValue | float]) -> pd.DataFrame:
+    """Return the throughput of each step, and its ratio to the step before."""
+    rates = pd.Series(
+        {
+            name: step.throughput_per_s if isinstance(step, Run) else number(step)
+            for name, step in steps.items()
+        },
+        dtype=float,
+    )
+    return rounded(
+        pd.DataFrame(
+            {"throughput (operations/s)": rates, "times the step before": rates / rates.shift()}
+        ).rename_axis("step")
+    )
+
+
+def throughput_by_in_flight_table(
+    runs: Sequence[Run],
+    stations: Sequence[Station] = (),
+    *,
+    think_s: float = 0.0,
+    simulated: Mapping[int, float] | None = None,
+) -> pd.DataFrame:
+    """Return each run's throughput by its limit in flight, with the bound and the bottleneck.
+
+    `simulated` gives operations per second by the number in flight.
+    """
+    rows = []
+    for run in sorted(runs, key=lambda run: run.in_flight):
+        row: dict[str, Any] = {"in flight": run.in_flight}
+        if stations:
+            bound = bounds.closed_loop(run.in_flight, stations, think_s=think_s)
+            row |= {"bound (operations/s)": bound.value, "what binds": bound.binds}
+        if simulated is not None:
+            row |= {"simulated (operations/s)": simulated.get(run.in_flight, math.nan)}
+        row |= {"measured (operations/s)": run.throughput_per_s}
+        rows.append(row)
+    return rounded(by_row(rows, "in flight"))
+
+
+MILLION = 1_000_000
+FLAT = 2.0
+"""A step by less than this factor looks nearly level."""
+
+
+def plot_throughput(runs: Runs, predictions: Predictions = None, *, ax: Axes | None = None) -> Axes:
+    """Draw measured dots with their 95 % interval, one row for each run, and predicted lines.
+
+    Predictions in a sequence belong to the runs in their order. Named predictions are drawn
+    across all rows.
+    """
+    data = throughput_table(runs, predictions)
+    across = predictions if isinstance(predictions, Mapping) else {}
+    with style.canvas(ax, height_in=1.8 + 0.8 * len(data) + 0.5 * bool(across)) as ax:
+        rows = range(len(data))
+        measured = data["measured (operations/s)"]
+        below = measured - data["95 % from (operations/s)"]
+        above = data["95 % to (operations/s)"] - measured
+        ax.errorbar(
+            measured, rows, xerr=(below, above), fmt="o", color=style.MEASURED,
+            capsize=6, elinewidth=2, zorder=3,
+            label=None if across else "measured, with 95 % interval",
+        )  # fmt: skip
+        for row, rate in zip(rows, measured, strict=True):
+            ax.annotate(
+                f"measured {style.rate(rate)}" if across else style.rate(rate), (rate, row),
+                (0, 14), textcoords="offset points", ha="center", bbox=style.PAPER, zorder=4,
+            )  # fmt: skip
+        if "predicted (operations/s)" in data and data["predicted (operations/s)"].notna().any():
+            ax.vlines(
+                data["predicted (operations/s)"], [row - 0.38 for row in rows],
+                [row + 0.38 for row in rows], color=style.PREDICTED, label="predicted", zorder=2,
+            )  # fmt: skip
+        shown = [*measured, *data.get("predicted (operations/s)", measured).dropna()]
+        for place, (name, value) in enumerate(sorted(across.items(), key=_value)):
+            _line_across(ax, name, number(value) or 0.0, place)
+            shown.append(number(value) or 0.0)
+        style.rates(ax, shown)
+        ax.set(yticks=list(rows), xlabel="throughput (operations/s)", ylabel="run")
+        ax.set_yticklabels(data.index)
+        ax.set_ylim(len(data) - 0.4, -0.6)
+    ax.grid(visible=False, axis="y")
+    return ax
+
+
+def plot_ladder(steps: Mapping[str, Run | HasValue | float], *, ax: Axes | None = None) -> Axes:
+    """Draw throughput step by step on a logarithmic axis: runs as dots, predictions as lines.
+
+    A plain number, such as a published one, is drawn as a hollow dot. From a million on, labels
+    are in millions: M/s.
+    """
+    data = ladder_table(steps)
+    with style.canvas(ax, height_in=5.5) as ax:
+        rates = data["throughput (operations/s)"]
+        ax.plot(range(len(data)), rates, color="#BBBBBB", linewidth=1.5, zorder=1)
+        for place, (step, rate) in enumerate(zip(steps.values(), rates, strict=True)):
+            if isinstance(step, HasValue) and not isinstance(step, Run):
+                ax.hlines(rate, place - 0.3, place + 0.3, color=style.PREDICTED)
+            else:
+                fill = style.MEASURED if isinstance(step, Run) else "white"
+                ax.plot(place, rate, "o", color=style.MEASURED, markerfacecolor=fill)
+            # Labels of seven digits would overlap.
+            label = f"{rate / MILLION:.3g} M/s" if rate >= MILLION else style.rate(rate)
+            ax.annotate(label, (place, rate), (0, 14), textcoords="offset points", ha="center")
+        for place, factor in enumerate(data["times the step before"]):
+            if place:
+                pair = rates.iloc[place - 1], rates.iloc[place]
+                flat = max(pair) < FLAT * min(pair)  # below both dots: beside, it would hide one
+                ax.annotate(
+                    f"{TIMES} {factor:.3g}",
+                    (place - 0.5, min(pair) if flat else math.sqrt(pair[0] * pair[1])),
+                    (-20, -32) if flat else (8, -16),
+                    textcoords="offset points", color=style.GREY,
+                )  # fmt: skip
+        ax.set_yscale("log")
+        style.plain_numbers(ax.yaxis)
+        ax.set(xticks=range(len(data)), ylabel="throughput (operations/s)", xlabel="step")
+        ax.set_xticklabels(data.index)
+        ax.margins(x=0.1, y=0.2)
+    return ax
+
+
+def _line_across(ax: Axes, name: str, value: float, place: int) -> None:
+    dashes = ("-", "--", ":", "-.")[place % 4]
+    ax.axvline(value, color=style.PREDICTED, linestyle=dashes, zorder=2)
+    ax.annotate(
+        f"{name}: {style.rate(value)}", (value, 1.0), (0, 6 + 20 * place),
+        xycoords=("data", "axes fraction"), textcoords="offset points",
+        ha="center", color=style.PREDICTED,
+    )  # fmt: skip
+
+
+def _value(named: tuple[str, HasValue | float]) -> float:
+    return number(named[1]) or 0.0
+
+
+PLENTY = 10**12
+"""A number in flight at which only the bottleneck limits throughput."""
+EARLY = 0.4
+"""Below this share of the axis, N* leaves no room on its left for the label of the ceiling."""
+
+
+def plot_throughput_by_in_flight(
+    runs: Sequence[Run],
+    stations: Sequence[Station] = (),
+    *,
+    think_s: float = 0.0,
+    simulated: Mapping[int, float] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw measured dots on logarithmic axes, with N/(D+Z), 1/D_max, and N* where they meet.
+
+    `simulated` gives operations per second by the number in flight. It is a third series, for
+    cases in which the bound is known to be too high.
+    """
+    data = throughput_by_in_flight_table(runs, stations, think_s=think_s)
+    with style.canvas(ax, height_in=6.0) as ax:
+        if stations:
+            _bounds(ax, stations, think_s, most=max(data.index, default=1))
+        if simulated:
+            ax.plot(
+                list(simulated), list(simulated.values()), "--", marker="x", markeredgewidth=3,
+                color=style.GREEN, label="simulated", zorder=2.5,
+            )  # fmt: skip
+        ax.plot(
+            data.index, data["measured (operations/s)"], "o",
+            color=style.MEASURED, label="measured", zorder=3,
+        )  # fmt: skip
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        ax.set(xlabel="in flight, N (calls)", ylabel="throughput, X (operations/s)")
+        style.plain_numbers(ax.xaxis)
+        style.plain_numbers(ax.yaxis)
+        style.close_ticks(ax.yaxis)
+        ax.margins(0.08)
+    return ax
+
+
+def _bounds(ax: Axes, stations: Sequence[Station], think_s: float, most: int) -> None:
+    slope = bounds.closed_loop(1, stations, think_s=think_s).value
+    ceiling = bounds.closed_loop(PLENTY, stations, think_s=think_s)
+    knee = bounds.knee(stations, think_s)
+    right = 1.5 * (max(most, 2 * knee) if math.isfinite(knee) else most)
+    in_flight = np.geomspace(1, right, 200)
+    ax.plot(
+        in_flight, np.minimum(slope * in_flight, ceiling.value),
+        color=style.PREDICTED, label="bound", zorder=2,
+    )  # fmt: skip
+    if not math.isfinite(knee):
+        return  # no station ever binds
+    beyond = np.array([knee, min(right, 3 * knee)])
+    ax.plot(beyond, slope * beyond, color=style.PREDICTED, linestyle=":", linewidth=2)
+    ax.annotate(
+        "N/(D+Z)", (beyond[1], slope * beyond[1]), (8, -4),
+        textcoords="offset points", color=style.PREDICTED,
+    )  # fmt: skip
+    early = math.log(max(knee, 1.0)) < EARLY * math.log(right)  # no room left of N*
+    ax.annotate(
+        f"1/D_max = {style.rate(ceiling.value)} ({ceiling.binds})",
+        (right if early else 1.0, ceiling.value), (0, 8), ha="right" if early else "left",
+        textcoords="offset points", color=style.PREDICTED,
+    )  # fmt: skip
+    ax.plot([1.0, knee], [ceiling.value] * 2, color=style.PREDICTED, linestyle=":", linewidth=2)
+    ax.axvline(knee, color=style.GREY, linestyle="--", linewidth=1.5)
+    ax.annotate(
+        f"N* = {knee:.3g}", (knee, 1.0), (0, 6), xycoords=("data", "axes fraction"),
+        textcoords="offset points", color=style.GREY, ha="center",
+    )  # fmt: skip
+
+
+def saturation_table(
+    runs: Sequence[Run],
+    stations: Sequence[Station],
+    *,
+    think_s: float = 0.0,
+    fit: "Fit | None" = None,
+) -> pd.DataFrame:
+    """Return each run beside the bound, mean value analysis (with queues), and a fitted law.
+
+    A station must be a single server or have no queue: MVA covers no others.
+    """
+    table = throughput_by_in_flight_table(runs, stations, think_s=think_s)
+    queues = [mva.closed_loop(n, stations, think_s).value for n in table.index]
+    table.insert(1, "with queues (operations/s)", queues)
+    if fit is not None:
+        table.insert(2, "fitted (operations/s)", [fit.throughput_per_s(n) for n in table.index])
+    table["client, cores busy"] = [
+        run.client_cpu.total_s / run.window_s if run.window_s else float("nan")
+        for run in sorted(runs, key=lambda run: run.in_flight)
+    ]
+    return rounded(table)
+
+
+POINTS = 60
+"""Numbers in flight at which a curve is computed."""
+
+
+def plot_saturation(
+    runs: Sequence[Run],
+    stations: Sequence[Station],
+    *,
+    think_s: float = 0.0,
+    fit: "Fit | None" = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw measured dots, the bound with N*, and mean value analysis, which includes queues.
+
+    A `fit` of the universal scalability law is a line through the dots, not a prediction.
+    """
+    data = saturation_table(runs, stations, think_s=think_s, fit=fit)
+    ax = plot_throughput_by_in_flight(runs, stations, think_s=think_s, ax=ax)
+    with style.canvas(ax) as ax:
+        most = max(data.index, default=1)
+        in_flight = np.unique(np.geomspace(1, most, POINTS).astype(int))
+        queues = [mva.closed_loop(int(n), stations, think_s).value for n in in_flight]
+        ax.plot(
+            in_flight, queues, "--", color=style.ORANGE, linewidth=2.5, label="with queues (MVA)"
+        )
+        if fit is not None:
+            fitted = [fit.throughput_per_s(float(n)) for n in in_flight]
+            ax.plot(
+                in_flight, fitted, ":", color=style.MEASURED, linewidth=2.5,
+                label="USL, fitted to the dots",
+            )  # fmt: skip
+    return ax

@@ -1,0 +1,227 @@
+"""`serving`, `serving_sharded`, `serving_replicated`: servers in their own processes, for a block.
+
+A sharded server is several processes, each of which has a part of the keys. A replicated server is
+a front and several replicas behind it.
+"""
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kvstore.server.errors import ServerDidNotStart
+from kvstore.server.settings import ServerSettings
+from kvstore.subprocesses import Child, child
+
+START_S = 20.0
+"""Seconds in which a server must start; a cold import on a slow laptop takes several."""
+
+SIDE_BY_SIDE = 4
+"""Number of servers that start at the same time; more would only compete for the cores."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server: its address, identity and settings."""
+
+    address: str
+    """Host and port, as gRPC clients take it."""
+    identity: str
+    """The word that it reports, so that no other server is measured by mistake."""
+    settings: ServerSettings
+    child: Child = field(repr=False)
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self.child.pid
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The ids of all its processes: one."""
+        return (self.pid,)
+
+    def alive(self) -> bool:
+        """Return whether the process still runs."""
+        return self.child.alive()
+
+    def kill(self) -> None:
+        """End the process at once, as a crash does; return when it has ended."""
+        self.child.popen.kill()
+        self.child.popen.wait()
+
+
+@contextmanager
+def serving(**settings: Any) -> Iterator[Server]:
+    """Serve from a process of its own while the block lasts; yield the server.
+
+    The settings are those of `ServerSettings`. The process ends with the block, and when this
+    process ends in any way.
+
+    Raises:
+        ValueError: a setting makes no sense.
+        ServerDidNotStart: with the server's error output when it could not start.
+    """
+    chosen = _settings(settings)
+    identity = secrets.token_hex(8)
+    arguments = [f"--settings={chosen.to_json()}", f"--identity={identity}"]
+    with child("kvstore.server", arguments) as process:
+        address = process.first_line(START_S)
+        if not address:
+            raise ServerDidNotStart(_why(process))
+        yield Server(address, identity, chosen, process)
+
+
+@contextmanager
+def serving_each(every: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Server, ...]]:
+    """Serve from a process for each of these settings while the block lasts.
+
+    `SIDE_BY_SIDE` servers start at the same time, because a start is mostly imports. Raises as
+    `serving` does for any of them; the others are stopped.
+    """
+    with ExitStack() as running:
+        with ThreadPoolExecutor(SIDE_BY_SIDE) as starting:
+            servers = starting.map(
+                lambda settings: running.enter_context(serving(**settings)), every
+            )
+        yield tuple(servers)
+
+
+def _settings(settings: dict[str, Any]) -> ServerSettings:
+    try:
+        return ServerSettings(**settings)
+    except TypeError:
+        known = ServerSettings.__dataclass_fields__
+        unknown = ", ".join(sorted(set(settings) - set(known)))
+        raise ValueError(
+            f"serving() knows no setting {unknown}; it knows {', '.join(known)}"
+        ) from None
+
+
+def _why(process: Child) -> str:
+    status = process.ended(within_s=1.0)  # the output ends a moment before the process
+    if status is None:
+        return f"the server printed no address within {START_S:g} s; its process was ended"
+    text = process.error_text() or "it wrote no error"
+    return f"the server ended before it listened (exit status {status}): {text}"
+
+
+MOST_PROCESSES = 64
+"""Limit on the server processes: each takes some 50 MB."""
+
+
+@dataclass(frozen=True)
+class ShardedServer:
+    """Running servers that share the keys: server number i has those of shard i."""
+
+    servers: tuple[Server, ...]
+
+    @property
+    def address(self) -> str:
+        """Host and port of each server in the order of the shards, separated by commas."""
+        return ",".join(server.address for server in self.servers)
+
+    @property
+    def identity(self) -> str:
+        """The identity of each server in the same order, separated by commas."""
+        return ",".join(server.identity for server in self.servers)
+
+    @property
+    def settings(self) -> ServerSettings:
+        """Their settings, which are the same for all."""
+        return self.servers[0].settings
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Their process ids."""
+        return tuple(server.pid for server in self.servers)
+
+    def alive(self) -> bool:
+        """Return whether all of the processes still run."""
+        return all(server.alive() for server in self.servers)
+
+
+@contextmanager
+def serving_sharded(processes: int, **settings: Any) -> Iterator[ShardedServer]:
+    """Serve from `processes` processes while the block lasts; yield the servers.
+
+    Each has its own port, identity and store, and has the keys of one shard; a run sends each
+    operation to the server of its key, by `protocol.shard_of`. The settings are those of `serving`,
+    the same for all; a thread pool of 8 has 8 threads in each process. A `data_dir` has a folder
+    for each server, named after its shard and the number of shards: another number of shards starts
+    empty. All processes end with the block.
+
+    The servers do not share one port, as SO_REUSEPORT would allow: the kernel would then choose a
+    server for each *connection*, whatever its keys, so a client that reconnects would find other
+    data. And a server left running by mistake could share the port without notice.
+
+    Raises:
+        ValueError: a setting makes no sense, or names one port for several servers.
+        ServerDidNotStart: one of them could not start; the others are stopped.
+    """
+    if not isinstance(processes, int) or isinstance(processes, bool):
+        raise ValueError(f"processes must be a whole number, got {processes!r}")
+    if not 1 <= processes <= MOST_PROCESSES:
+        raise ValueError(f"processes must be from 1 to {MOST_PROCESSES}, got {processes}")
+    if settings.get("port", 0) and processes > 1:
+        raise ValueError(
+            f"{processes} servers cannot share port {settings['port']}: leave the port out, and"
+            " each takes a free one"
+        )
+    with serving_each([_of_shard(n, processes, settings) for n in range(processes)]) as servers:
+        yield ShardedServer(servers)
+
+
+def _of_shard(shard: int, processes: int, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of one shard: each server needs its own folder."""
+    if processes == 1 or not isinstance(settings.get("data_dir"), str):
+        return settings
+    folder = Path(settings["data_dir"]) / f"shard-{shard}-of-{processes}"
+    return {**settings, "data_dir": str(folder)}
+
+
+MOST_REPLICAS = 16
+"""Limit on the replicas: each write goes to all of them."""
+
+
+@dataclass(frozen=True)
+class ReplicatedServer:
+    """A running front, which clients call, and the replicas behind it."""
+
+    front: Server
+    replicas: tuple[Server, ...]
+
+    def kill(self, number: int) -> None:
+        """End one replica at once, as a crash does; return when it has ended."""
+        self.replicas[number].kill()
+
+
+@contextmanager
+def serving_replicated(
+    replicas: Sequence[Mapping[str, Any]], *, write_quorum: int, station_times: bool = False
+) -> Iterator[ReplicatedServer]:
+    """Serve from a front and one replica for each of `replicas`, while the block lasts.
+
+    Each item has the settings of one replica, as `serving` takes them: `3 * [settings]` makes three
+    equal ones. A write is acknowledged when `write_quorum` replicas have acknowledged it. All
+    processes end with the block.
+
+    Raises:
+        ValueError: no replica, more than `MOST_REPLICAS`, or a setting that makes no sense.
+        ServerDidNotStart: one of them could not start; the others are stopped.
+    """
+    if not 1 <= len(replicas) <= MOST_REPLICAS:
+        raise ValueError(f"replicas must be from 1 to {MOST_REPLICAS}, got {len(replicas)}")
+    with (
+        serving_each(replicas) as behind,
+        serving(
+            use_asyncio=True,
+            back_end=",".join(server.address for server in behind),
+            write_quorum=write_quorum,
+            station_times=station_times,
+        ) as front,
+    ):
+        yield ReplicatedServer(front, behind)

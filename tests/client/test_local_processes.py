@@ -1,0 +1,219 @@
+"""Runs in other processes, with a memory ceiling."""
+
+import math
+import re
+import socket
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+from tables import for_each
+
+from kvstore.client import strategies, workload
+from kvstore.client.__main__ import main
+from kvstore.client.channel import Target
+from kvstore.client.errors import ServerNotReached, WrongServer
+from kvstore.client.fleet.generators import Generators, largest_rss_bytes, start_error
+from kvstore.client.fleet.local_processes import run_in_process
+from kvstore.client.strategies import futures
+from kvstore.measure import Run, audit
+from kvstore.server import Server, serving
+from kvstore.subprocesses import child
+
+
+@pytest.fixture
+def server():
+    with serving(use_asyncio=True, locking="per_key") as running:
+        yield running
+
+
+def monitor(server, watched, ceiling_bytes, seconds=20):
+    """Look on while a client that knows of no ceiling makes calls; return how long it ran."""
+    arguments = ["blocking", server.address, f"--duration-s={seconds}", "--sample-interval-s=0.1"]
+    with child("kvstore.client", arguments) as client:
+        began_s = time.perf_counter()
+        Generators([client], watched(client), ceiling_bytes=ceiling_bytes).monitor()
+        return client.popen.wait(5), time.perf_counter() - began_s
+
+
+@pytest.mark.slow
+@for_each("side", ["client", "server"])
+def test_a_client_is_ended_when_it_or_the_server_outgrows_the_ceiling(server, side):
+    pids = {"client": lambda _: [], "server": lambda _: [server.pid]}
+
+    status, ran_s = monitor(server, pids[side], ceiling_bytes=1e6)
+
+    assert status != 0
+    assert ran_s < 15
+    assert server.alive()
+
+
+@pytest.mark.slow
+def test_without_a_ceiling_no_process_is_ended(server):
+    status, _ = monitor(server, lambda client: [client.pid, server.pid], math.inf, seconds=0.3)
+
+    assert status == 0
+
+
+@pytest.mark.slow
+def test_processes_that_are_gone_use_no_memory(server):
+    gone = psutil.Popen([sys.executable, "-c", ""])
+    gone.wait()
+
+    assert largest_rss_bytes([gone.pid]) == 0
+    assert largest_rss_bytes([gone.pid, server.pid]) > 1e6
+
+
+SMALL = workload.crud(seed=5, value_bytes_mean=100)
+
+
+@pytest.mark.slow
+def test_a_run_in_a_process_of_its_own_is_the_same_run(quick_server):
+    seen = []
+    run = run_in_process(
+        strategies.pipelined, quick_server, SMALL, in_flight=8, calls=200, rate_per_s=400,
+        deadline_s=9, on_sample=seen.append, sample_interval_s=0.05, batch=2,
+    )  # fmt: skip
+
+    assert ("pipelined", 8, "complete") == (run.strategy, run.in_flight, run.outcome)
+    assert 200 == run.records["operations"].sum()
+    assert SMALL == workload.Workload(**run.settings["workload"])
+    assert (9, True, 2) == (
+        run.settings["deadline_s"], run.settings["paced"], run.settings["batch"]
+    )  # fmt: skip
+    assert audit(run).holds
+    assert quick_server.identity == run.server["identity"]
+    assert len(seen) >= 2
+
+
+@pytest.mark.slow
+@for_each(
+    ("error", "says", "identity", "in_flight"),
+    [
+        (ValueError, "in_flight must be a whole number of 1 or more, got 0", None, 0),
+        (WrongServer, "has the identity '.*', but 'another' was started", "another", 1),
+    ],
+)
+def test_its_errors_are_those_of_load(error, says, identity, in_flight, quick_server):
+    target = Target(quick_server.address, identity)
+
+    with pytest.raises(error, match=says):
+        run_in_process(strategies.bounded, target, SMALL, calls=5, in_flight=in_flight)
+
+
+def test_a_server_that_is_not_there_has_another_error_than_a_wrong_setting(monkeypatch, capsys):
+    monkeypatch.setattr("kvstore.client.channel.CONNECT_S", 0.1)
+    with socket.socket() as closed_port:
+        closed_port.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{closed_port.getsockname()[1]}"
+        status = main(["bounded", address])
+
+    error = start_error(capsys.readouterr().err.removeprefix("error: "), status)
+    assert isinstance(error, ServerNotReached)
+    assert str(error).startswith(f"no server answers at {address}")
+
+
+def test_a_process_that_ended_without_output_has_an_error_too():
+    assert "(exit status -9): it wrote no error. If it was killed for its memory" in str(
+        start_error("", -9)
+    )
+
+
+@pytest.mark.slow
+def test_the_command_shares_the_load_out_among_processes(quick_server, tmp_path):
+    ended = subprocess.run(
+        [
+            sys.executable, "-m", "kvstore.client", "tasks", quick_server.address,
+            "--processes=2", "--in-flight=4", "--calls=51", '--workload={"value_bytes_mean": 100}',
+            f"--save={tmp_path / 'run.npz'}",
+        ],
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+
+    assert re.search(r"generator processes +2\n", ended.stdout)
+    assert "51 calls sent, 51 ended, 0 of them unknown" in ended.stdout
+    assert 2 == Run.load(tmp_path / "run.npz").connections
+
+
+@pytest.mark.slow
+def test_the_command_shows_a_summary_and_an_audit(quick_server, tmp_path):
+    ended = subprocess.run(
+        [
+            sys.executable, "-m", "kvstore.client", "bounded", quick_server.address,
+            "--in-flight=4", "--calls=50", '--workload={"value_bytes_mean": 100}',
+            f"--save={tmp_path / 'run.npz'}",
+        ],
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+
+    assert "operations/s" in ended.stdout
+    # An operation may find its key deleted by the one beside it: the audit then tells of it.
+    assert "50 calls sent, 50 ended, 0 of them unknown" in ended.stdout
+    assert ended.stdout.endswith(": holds\n")
+    assert 50 == Run.load(tmp_path / "run.npz").issued
+
+
+@for_each(
+    ("says", "arguments"),
+    [
+        ("invalid choice: 'fastest'", ["fastest", "127.0.0.1:1"]),
+        ("the following arguments are required: address", ["bounded"]),
+        ("invalid loads value", ["bounded", "127.0.0.1:1", "--workload={"]),
+    ],
+)
+def test_bad_arguments_are_refused(says, arguments, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+
+    assert says in capsys.readouterr().err
+
+
+@for_each(
+    ("says", "arguments"),
+    [
+        ("an address is host:port", ["localhost"]),
+        ("in_flight must be", ["127.0.0.1:1", "--in-flight=0"]),
+        ("per_s must be above 0", ["127.0.0.1:1", "--rate-per-s=0"]),
+        ("mix may name", ["127.0.0.1:1", '--workload={"mix": {"read": 1}}']),
+        ("unexpected keyword argument 'colour'", ["127.0.0.1:1", '--workload={"colour": 1}']),
+    ],
+)
+def test_settings_that_make_no_sense_are_named_without_a_traceback(says, arguments, capsys):
+    status = main(["bounded", *arguments])
+    shown = capsys.readouterr().err
+
+    assert 2 == status
+    assert shown.startswith("error: ")
+    assert says in shown
+
+
+@pytest.mark.slow
+def test_an_unlimited_client_stops_at_its_ceiling_and_leaves_nothing_behind():
+    """Values of 256 KiB that get no reply: 200 MB are full in a second or two."""
+    large = workload.crud(mix={"create": 1}, value_bytes_mean=262_144, sizes="fixed")
+    with serving(write_delay_s=1.0) as server:
+        before = psutil.Process().children()
+        ceiling_bytes = 250e6
+        run = run_in_process(
+            futures, server, large, duration_s=60, memory_ceiling_bytes=ceiling_bytes
+        )
+        after = psutil.Process().children()
+
+    most_bytes = max(run.samples["client_rss_bytes"].max(), run.samples["server_rss_bytes"].max())
+    assert "memory ceiling" == run.outcome
+    assert run.window_s < 30
+    assert ceiling_bytes <= most_bytes < 1.3 * ceiling_bytes
+    assert audit(run).holds, repr(audit(run))
+    assert run.issued == sum(run.outcomes().values()) > 3
+    assert before == after
+
+
+def test_without_room_for_it_nothing_is_started(quick_server: Server, monkeypatch):
+    monkeypatch.setattr("kvstore.client.fleet.local_processes.available_memory_bytes", lambda: 1e9)
+
+    with pytest.raises(MemoryError, match="only 1,000 MB are free: close other programs, or set"):
+        run_in_process(
+            futures, quick_server, workload.crud(), duration_s=1, memory_ceiling_bytes=512e6
+        )

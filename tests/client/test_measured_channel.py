@@ -1,0 +1,754 @@
+"""The measured channel, both kinds: every call is recorded once, whatever becomes of it.
+
+Real servers in their own process. gRPC's health and reflection services stand for services that
+are not ours: one has a unary method and a stream of replies, the other a bidirectional stream.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from tables import for_each
+
+from kvstore.client import measured_channel
+from kvstore.client.errors import StreamBroken
+from kvstore.client.measured_channel_aio import MeasuredStreamCall
+from kvstore.client.recording import Recording, StreamRecords
+from kvstore.measure import Run, audit
+from kvstore.protocol import KINDS, NOT_FOUND, OK
+from kvstore.v1 import kvstore_pb2 as pb
+from kvstore.v1.kvstore_pb2_grpc import (
+    KeyValueServiceServicer,
+    KeyValueServiceStub,
+    add_KeyValueServiceServicer_to_server,
+)
+
+HANG_S = 20.0
+
+
+# Each kind of call as a function of (method, request): how it is made over either channel.
+
+
+def by_call(method: Any, request: Any) -> Any:
+    return method(request)
+
+
+def by_with_call(method: Any, request: Any) -> Any:
+    return method.with_call(request)[0]
+
+
+def by_future(method: Any, request: Any) -> Any:
+    return method.future(request).result()
+
+
+def by_callback(method: Any, request: Any) -> Any:
+    ended = threading.Event()
+    call = method.future(request)
+    call.add_done_callback(lambda _: ended.set())
+    assert ended.wait(HANG_S)
+    return call.result()
+
+
+async def by_await(method: Any, request: Any) -> Any:
+    return await method(request)
+
+
+async def by_aio_callback(method: Any, request: Any) -> Any:
+    ended = asyncio.Event()
+    call = method(request)
+    call.add_done_callback(lambda _: ended.set())
+    await asyncio.wait_for(ended.wait(), HANG_S)
+    return await call
+
+
+WAYS = [by_call, by_with_call, by_future, by_callback, by_await, by_aio_callback]
+every_way = for_each("way", WAYS)
+
+
+def measured(server: Any, work: Callable[[Any], Any], **settings: Any) -> tuple[Run, Any]:
+    """Run a function of the channel in its block; the run afterwards and what it returned.
+
+    A coroutine function gets the channel of `grpc.aio`.
+    """
+    channels = measured_channel(server, **settings)
+
+    async def on_a_loop() -> Any:
+        async with channels as channel:
+            return await asyncio.wait_for(work(channel), HANG_S)
+
+    if asyncio.iscoroutinefunction(work):
+        found = asyncio.run(on_a_loop())
+    else:
+        with channels as channel:
+            found = work(channel)
+    run = channels.run()
+    assert run.issued == len(run.records), "a call was lost or recorded twice"
+    return run, found
+
+
+def made(way: Callable[..., Any], *calls: tuple[str, Any]) -> Callable[[Any], Any]:
+    """A function of the channel that makes these calls; it returns replies and errors."""
+
+    async def on_a_loop(channel: Any) -> list[Any]:
+        stub, found = KeyValueServiceStub(channel), []
+        for name, request in calls:
+            try:
+                found.append(await way(getattr(stub, name), request))
+            except grpc.RpcError as error:
+                found.append(error.code())
+        return found
+
+    def from_a_thread(channel: Any) -> list[Any]:
+        stub, found = KeyValueServiceStub(channel), []
+        for name, request in calls:
+            try:
+                found.append(way(getattr(stub, name), request))
+            except grpc.RpcError as error:
+                found.append(error.code())
+        return found
+
+    return on_a_loop if asyncio.iscoroutinefunction(way) else from_a_thread
+
+
+# ---- unary calls ---------------------------------------------------------------------------
+
+
+@every_way
+def test_a_unary_call_is_one_record_with_all_that_is_known(way, quick_server, keys):
+    key = next(keys)
+    calls = [
+        ("Create", pb.CreateRequest(key=key, value=bytes(300))),
+        ("Retrieve", pb.RetrieveRequest(key=key)),
+        ("Update", pb.UpdateRequest(key=next(keys), value=b"1")),
+    ]
+    run, found = measured(quick_server, made(way, *calls))
+    records = run.records
+
+    assert found == [pb.CreateResponse(), pb.RetrieveResponse(value=bytes(300)),
+                     grpc.StatusCode.NOT_FOUND]  # fmt: skip
+    assert [1, 2, 3] == records["kind"].tolist()
+    assert [OK, OK, NOT_FOUND] == records["status"].tolist()
+    assert [request.ByteSize() for _, request in calls] == records["request_bytes"].tolist()
+    assert [0, found[1].ByteSize(), 0] == records["reply_bytes"].tolist()
+    assert np.isnan(records["due_s"]).all()
+    assert (0 <= records["sent_s"]).all()
+    assert (records["sent_s"] < records["done_s"]).all()
+    stations_s = sum(records[name] for name in ("pool_s", "lock_s", "disk_s", "rest_s"))
+    assert (stations_s <= records["done_s"] - records["sent_s"]).all()
+    assert (records["disk_s"] > 0).all()
+    assert audit(run).holds
+
+
+def test_a_reply_that_came_before_the_callback_was_added_has_its_size(quick_server, keys):
+    """A thread may lose the processor between sending a call and adding its callback."""
+    key = next(keys)
+
+    def work(channel: Any) -> None:
+        stub = KeyValueServiceStub(channel)
+        stub.Create(pb.CreateRequest(key=key, value=bytes(300)))
+        retrieve = stub.Retrieve
+        (method,) = retrieve._methods
+
+        class Late:
+            def future(self, *how: Any) -> Any:
+                call = method.future(*how)
+                call.result()
+                time.sleep(0.05)  # gRPC's thread has called all callbacks that there are
+                return call
+
+        retrieve._methods = [Late()]
+        retrieve.future(pb.RetrieveRequest(key=key))
+
+    run, _ = measured(quick_server, work)
+
+    assert pb.RetrieveResponse(value=bytes(300)).ByteSize() == run.records["reply_bytes"][1]
+
+
+def test_a_callback_that_cancels_another_call_leaves_the_sizes_right(own_server, keys):
+    """As a hedged read does. gRPC parses a reply after the callbacks of its call."""
+    server, key = own_server(write_delay_s=0.4), next(keys)
+
+    async def work(channel: Any) -> None:
+        stub = KeyValueServiceStub(channel)
+        await stub.Create(pb.CreateRequest(key=key, value=bytes(300)))
+        slow = stub.Update(pb.UpdateRequest(key=next(keys), value=b""))
+        quick = stub.Retrieve(pb.RetrieveRequest(key=key))
+        quick.add_done_callback(lambda _: slow.cancel())
+        await quick
+
+    run, _ = measured(server, work)
+    calls = run.calls.set_index("operation")
+
+    assert "OK" == calls.loc["retrieve", "status"]
+    assert pb.RetrieveResponse(value=bytes(300)).ByteSize() == calls.loc["retrieve", "reply_bytes"]
+    assert ["CANCELLED", 0] == calls.loc["update", ["status", "reply_bytes"]].tolist()
+
+
+def test_the_deadline_of_the_channel_applies_where_a_call_sets_none(own_server, keys):
+    server = own_server(write_delay_s=0.4)
+    requests = [pb.CreateRequest(key=next(keys)) for _ in range(6)]
+
+    def work(channel: Any) -> list[Any]:
+        create = KeyValueServiceStub(channel).Create
+        create(requests[0], timeout=HANG_S)
+        with pytest.raises(grpc.RpcError):
+            create(requests[1])
+        own, channels = create.future(requests[2], timeout=HANG_S), create.future(requests[3])
+        return [own.code(), channels.code()]
+
+    async def awaited(channel: Any) -> list[Any]:
+        create = KeyValueServiceStub(channel).Create
+        own, channels = create(requests[4], timeout=HANG_S), create(requests[5])
+        return [await own.code(), await channels.code()]
+
+    for each, expected in ((work, 4), (awaited, 2)):
+        run, codes = measured(server, each, deadline_s=0.1)
+        assert [grpc.StatusCode.OK, grpc.StatusCode.DEADLINE_EXCEEDED] == codes
+        assert {"OK": expected // 2, "DEADLINE_EXCEEDED": expected // 2} == run.outcomes()
+
+
+@for_each("cancel_s", [0.0, 0.1])
+def test_a_cancelled_future_is_recorded_once(cancel_s, own_server, keys):
+    server = own_server(write_delay_s=5.0)
+
+    def work(channel: Any) -> None:
+        call = KeyValueServiceStub(channel).Create.future(pb.CreateRequest(key=next(keys)))
+        time.sleep(cancel_s)
+        assert call.cancel()
+        call.cancel()
+
+    run, _ = measured(server, work)
+
+    assert {"CANCELLED": 1} == run.outcomes()
+
+
+def test_whatever_becomes_of_an_awaited_call_it_is_recorded_once(own_server, keys):
+    server = own_server(write_delay_s=5.0)
+
+    async def work(channel: Any) -> None:
+        create = KeyValueServiceStub(channel).Create
+
+        async def awaits() -> None:
+            await create(pb.CreateRequest(key=next(keys)))
+
+        task = asyncio.create_task(awaits())
+        await asyncio.sleep(0.1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        create(pb.CreateRequest(key=next(keys))).cancel()  # before it was begun
+        create(pb.CreateRequest(key=next(keys)))  # the object is dropped at once
+        started = create(pb.CreateRequest(key=next(keys)))
+        await asyncio.sleep(0.1)
+        started.cancel()
+        started.cancel()
+
+    run, _ = measured(server, work)
+
+    assert {"CANCELLED": 4} == run.outcomes()
+
+
+def test_leaving_the_block_ends_and_records_what_is_in_flight(own_server, keys):
+    server = own_server(write_delay_s=5.0)
+    requests = [pb.CreateRequest(key=next(keys)) for _ in range(5)]
+    watched = health_pb2.HealthCheckRequest()
+
+    def work(channel: Any) -> None:
+        for request in requests:
+            KeyValueServiceStub(channel).Create.future(request)
+        next(health_pb2_grpc.HealthStub(channel).Watch(watched))
+        KeyValueServiceStub(channel).Pipeline(iter([piped(1, requests[0].key)]))
+        time.sleep(0.2)
+
+    async def awaited(channel: Any) -> list[Any]:
+        calls = [KeyValueServiceStub(channel).Create(request) for request in requests]
+        health = health_pb2_grpc.HealthStub(channel).Watch(watched)
+        await health.read()
+        stream = KeyValueServiceStub(channel).Pipeline()
+        await stream.write(piped(1, requests[0].key))
+        return [*calls, health, stream]  # still held when the block ends
+
+    for each in (work, awaited):
+        begin_s = time.perf_counter()
+        run, _ = measured(server, each)
+        assert {"CANCELLED": 6, "NO_ANSWER": 1} == run.outcomes()
+        assert time.perf_counter() - begin_s < 4
+
+
+def test_a_call_after_the_end_is_refused_as_grpc_does_and_nothing_is_lost(quick_server, keys):
+    request = pb.CreateRequest(key=next(keys))
+
+    def work(channel: Any) -> None:
+        stub, health = KeyValueServiceStub(channel), health_pb2_grpc.HealthStub(channel)
+        channel.close()
+        for way in (by_call, by_future):
+            with pytest.raises(ValueError, match=r"[Cc]losed"):
+                way(stub.Create, request)
+        with pytest.raises(ValueError, match=r"[Cc]losed"):
+            health.Watch(health_pb2.HealthCheckRequest())
+
+    async def awaited(channel: Any) -> None:
+        stub = KeyValueServiceStub(channel)
+        await channel.close()
+        for _ in range(3):  # each connection is taken, and given back
+            with pytest.raises(grpc.aio.UsageError):
+                stub.Create(request)
+
+    run, _ = measured(quick_server, work)
+    assert {"CANCELLED": 3} == run.outcomes()
+    run, _ = measured(quick_server, awaited, connections=2)
+    assert {} == run.outcomes()
+
+
+def test_calls_and_streams_are_shared_out_among_the_connections(own_server, keys):
+    server = own_server(write_delay_s=0.3)  # all calls are in flight at once
+
+    requests = [pb.DeleteRequest(key=next(keys)) for _ in range(6)]
+
+    def work(channel: Any) -> None:
+        stub = KeyValueServiceStub(channel)
+        for call in [stub.Delete.future(request) for request in requests]:
+            call.exception()
+        for _ in range(3):
+            list(stub.Pipeline(iter([piped(1, next(keys))])))
+
+    async def awaited(channel: Any) -> None:
+        stub = KeyValueServiceStub(channel)
+        await asyncio.gather(*map(stub.Delete, requests), return_exceptions=True)
+        for _ in range(3):
+            [reply async for reply in stub.Pipeline([piped(1, next(keys))])]
+
+    for each in (work, awaited):
+        run, _ = measured(server, each, connections=3)
+        assert [3, 3, 3] == np.bincount(run.records["connection"]).tolist()
+        assert (3, 3) == (run.connections, len(run.connect_s))
+
+
+# ---- streams -------------------------------------------------------------------------------
+
+
+def piped(number: int, key: bytes, value: bytes | None = None) -> pb.PipelineRequest:
+    """A request of one operation: a create where there is a value, else a retrieve."""
+    kind, values = (2, []) if value is None else (1, [value])
+    return pb.PipelineRequest(id=number, kinds=bytes([kind]), keys=[key], values=values)
+
+
+def by_iterator(channel: Any, requests: list[Any]) -> list[Any]:
+    return list(KeyValueServiceStub(channel).Pipeline(iter(requests)))
+
+
+async def by_aio_iterator(channel: Any, requests: list[Any]) -> list[Any]:
+    return [reply async for reply in KeyValueServiceStub(channel).Pipeline(iter(requests))]
+
+
+async def by_write_and_read(channel: Any, requests: list[Any]) -> list[Any]:
+    call = KeyValueServiceStub(channel).Pipeline()
+    for request in requests:
+        await call.write(request)
+    await call.done_writing()
+    return [await call.read() for _ in requests]
+
+
+STREAMS = [by_iterator, by_aio_iterator, by_write_and_read]
+every_stream = for_each("stream", STREAMS)
+
+
+def streaming(stream: Callable[..., Any], requests: list[Any]) -> Callable[[Any], Any]:
+    """A function of the channel that sends these requests on a stream; it returns the replies."""
+
+    async def on_a_loop(channel: Any) -> Any:
+        return await stream(channel, requests)
+
+    def from_a_thread(channel: Any) -> Any:
+        return stream(channel, requests)
+
+    return on_a_loop if asyncio.iscoroutinefunction(stream) else from_a_thread
+
+
+@every_stream
+def test_a_request_on_a_stream_is_one_record_with_all_that_is_known(stream, quick_server, keys):
+    known, batch = next(keys), [next(keys) for _ in range(3)]
+    requests = [
+        piped(7, known, bytes(300)),
+        piped(3, next(keys)),
+        pb.PipelineRequest(id=5, kinds=bytes([1, 2, 1]), keys=batch, values=[b"1", b"2"]),
+    ]
+    run, replies = measured(quick_server, streaming(stream, requests))
+    calls = run.calls.sort_values("sent_s")
+
+    assert {3, 5, 7} == {reply.id for reply in replies}
+    assert ["create", "retrieve", "batch"] == calls["operation"].tolist()
+    assert ["OK", "NOT_FOUND", "NOT_FOUND"] == calls["status"].tolist()
+    assert [1, 1, 3] == calls["operations"].tolist()
+    assert [1, 0, 2] == calls["ok_operations"].tolist()
+    assert 5 == run.issued_operations
+    size = {reply.id: reply.ByteSize() for reply in replies}
+    assert [size[request.id] for request in requests] == calls["reply_bytes"].tolist()
+    assert [request.ByteSize() for request in requests] == calls["request_bytes"].tolist()
+    assert (calls["residence_s"] > 0).all()
+    assert (calls["disk_s"] > 0).all()
+
+
+def test_the_last_replies_of_a_stream_are_not_lost_to_its_end(quick_server, keys):
+    """The end of the stream arrives right behind them, before a slow reader has taken them."""
+
+    def work(channel: Any) -> int:
+        stub, count = KeyValueServiceStub(channel), 0
+        for _ in range(20):
+            for _ in stub.Pipeline(iter([piped(1, next(keys)), piped(2, next(keys))])):
+                time.sleep(0.003)
+                count += 1
+        return count
+
+    run, count = measured(quick_server, work)
+
+    assert (40, {"NOT_FOUND": 40}) == (count, run.outcomes())
+
+
+@contextmanager
+def answering(pipeline: Callable[..., Iterator[Any]]) -> Iterator[str]:
+    """A server whose method `Pipeline` is this function of the requests and the context."""
+
+    class Service(KeyValueServiceServicer):
+        def Pipeline(self, request_iterator: Any, context: Any) -> Iterator[Any]:
+            return pipeline(request_iterator, context)
+
+    server = grpc.server(ThreadPoolExecutor(4))
+    add_KeyValueServiceServicer_to_server(Service(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.stop(None).wait()
+
+
+def closes_early(requests: Any, context: Any) -> Iterator[Any]:
+    for _ in range(3):
+        next(requests)
+    yield from ()
+
+
+def aborts(requests: Any, context: Any) -> Iterator[Any]:
+    yield from closes_early(requests, context)
+    context.abort(grpc.StatusCode.UNAVAILABLE, "the test says so")
+
+
+def cancels(requests: Any, context: Any) -> Iterator[Any]:
+    yield from closes_early(requests, context)
+    context.cancel()  # the client sees RST_STREAM
+    time.sleep(0.1)
+
+
+def replies_to_none(requests: Any, context: Any) -> Iterator[Any]:
+    yield from closes_early(requests, context)
+    yield pb.PipelineResponse(id=99, statuses=b"\x00")
+    time.sleep(0.5)
+
+
+def replies_too_little(requests: Any, context: Any) -> Iterator[Any]:
+    yield from closes_early(requests, context)
+    yield pb.PipelineResponse(id=1)
+    time.sleep(0.5)
+
+
+def is_silent(requests: Any, context: Any) -> Iterator[Any]:
+    yield from closes_early(requests, context)
+    while context.is_active():
+        time.sleep(0.02)
+
+
+@every_stream
+@for_each(
+    ("answers", "says", "code"),
+    [
+        (closes_early, "the server closed it", "UNKNOWN"),
+        (aborts, "UNAVAILABLE: the test says so", "UNAVAILABLE"),
+        (cancels, "CANCELLED", "CANCELLED"),
+        (replies_to_none, "the reply with id 99 answers no open request", None),
+        (replies_too_little, "0 statuses for 1 operations", None),
+        (is_silent, "no reply within the deadline of 0.3 s", "CANCELLED"),
+    ],
+)
+def test_a_stream_that_breaks_accounts_for_all_that_waits(stream, answers, says, code):
+    requests = [piped(number, b"key") for number in (1, 2, 3)]
+    broken: list[StreamBroken] = []
+
+    async def on_a_loop(channel: Any) -> None:
+        with pytest.raises(grpc.RpcError) as raised:
+            await stream(channel, requests)
+        broken.append(raised.value)
+
+    def from_a_thread(channel: Any) -> None:
+        with pytest.raises(grpc.RpcError) as raised:
+            stream(channel, requests)
+        broken.append(raised.value)
+
+    work = on_a_loop if asyncio.iscoroutinefunction(stream) else from_a_thread
+    with answering(answers) as address:
+        run, _ = measured(address, work, deadline_s=0.3)
+
+    assert {"NO_ANSWER": 3} == run.outcomes()
+    assert isinstance(broken[0], StreamBroken)
+    assert says in str(broken[0])
+    assert "3 requests unanswered" in str(broken[0])
+    assert code is None or code == broken[0].code().name
+
+
+@every_stream
+def test_two_open_requests_with_one_id_are_refused(stream):
+    requests = [piped(1, b"key"), piped(1, b"key")]
+
+    async def on_a_loop(channel: Any) -> None:
+        with pytest.raises((grpc.RpcError, ValueError)):
+            await stream(channel, requests)
+
+    def from_a_thread(channel: Any) -> None:
+        with pytest.raises(grpc.RpcError):
+            stream(channel, requests)
+
+    work = on_a_loop if asyncio.iscoroutinefunction(stream) else from_a_thread
+    with answering(is_silent) as address:
+        run, _ = measured(address, work)
+
+    assert {"NO_ANSWER": 1} == run.outcomes()
+
+
+def test_a_stream_that_is_cancelled_accounts_for_all_that_waits(own_server, keys):
+    server = own_server(read_delay_s=5.0)
+    requests = [piped(number, next(keys)) for number in (1, 2)]
+
+    def work(channel: Any) -> None:
+        call = KeyValueServiceStub(channel).Pipeline(iter(requests))
+        time.sleep(0.2)
+        call.cancel()
+        with pytest.raises(StreamBroken, match="2 requests unanswered"):
+            next(call)
+
+    async def task_cancelled(channel: Any) -> None:
+        async def reads() -> None:
+            call = KeyValueServiceStub(channel).Pipeline(requests)
+            await call.read()
+
+        task = asyncio.create_task(reads())
+        await asyncio.sleep(0.2)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):  # not StreamBroken: the task is to end
+            await task
+
+    async def call_cancelled(channel: Any) -> None:
+        call = KeyValueServiceStub(channel).Pipeline()
+        for request in requests:
+            await call.write(request)
+        call.cancel()
+        with pytest.raises(StreamBroken, match="it was cancelled"):
+            await call.read()
+
+    for each in (work, task_cancelled, call_cancelled):
+        run, _ = measured(server, each)
+        assert {"NO_ANSWER": 2} == run.outcomes()
+
+
+class EndsWhenCancelled:
+    """A call of `grpc.aio` that ends at the moment at which the task that reads it is cancelled."""
+
+    def add_done_callback(self, callback: Any) -> None:
+        pass
+
+    async def read(self) -> Any:
+        try:
+            await asyncio.sleep(HANG_S)
+        except asyncio.CancelledError:
+            none = grpc.aio.Metadata()
+            raise grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, none, none) from None
+
+    async def write(self, raw: bytes) -> None:
+        await self.read()
+
+
+@for_each(("verb", "arguments"), [("read", ()), ("write", (b"request",))])
+def test_a_cancelled_task_ends_as_cancelled_when_its_stream_ends_as_well(verb, arguments):
+    """Another error would take the place of the one for which its task group ends."""
+    recording = Recording()
+    records = StreamRecords(recording, "/any/Method", 0, recording.recorder.sending_from_loop)
+
+    async def scene() -> None:
+        stream = MeasuredStreamCall(EndsWhenCancelled(), records, bytes, None, None, recording)
+        task = asyncio.create_task(getattr(stream, verb)(*arguments))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(scene())
+
+
+# ---- services that are not ours ------------------------------------------------------------
+
+LIST = reflection_pb2.ServerReflectionRequest(list_services="")
+
+
+def test_any_service_is_measured_under_the_names_of_its_methods(quick_server):
+    requested = health_pb2.HealthCheckRequest()
+
+    def work(channel: Any) -> None:
+        health = health_pb2_grpc.HealthStub(channel)
+        health.Check(requested)
+        watch = health.Watch(requested)
+        next(watch)
+        watch.cancel()
+        reflection = reflection_pb2_grpc.ServerReflectionStub(channel)
+        list(reflection.ServerReflectionInfo(iter([LIST, LIST])))  # no id: matched in order
+
+    async def awaited(channel: Any) -> None:
+        health = health_pb2_grpc.HealthStub(channel)
+        await health.Check(requested)
+        watch = health.Watch(requested)
+        await watch.read()
+        watch.cancel()
+        reflection = reflection_pb2_grpc.ServerReflectionStub(channel)
+        [reply async for reply in reflection.ServerReflectionInfo([LIST, LIST])]
+
+    for each in (work, awaited):
+        run, _ = measured(quick_server, each)
+        calls = run.calls.set_index("operation")
+
+        assert KINDS == run.kinds[: len(KINDS)]  # codes of our own service are always the same
+        assert ["OK"] == [calls.loc["check", "status"]]
+        assert "CANCELLED" == calls.loc["watch", "status"]
+        assert 2 == calls.loc["watch", "reply_bytes"]  # one reply: SERVING
+        infos = calls.loc["serverreflectioninfo"]
+        assert ["OK", "OK"] == infos["status"].tolist()
+        assert [LIST.ByteSize()] * 2 == infos["request_bytes"].tolist()
+        assert 1 == infos["reply_bytes"].nunique()
+        assert infos["reply_bytes"].min() > 20
+        assert calls["disk_s"].isna().all()
+        assert {"check": 1 / 3, "serverreflectioninfo": 2 / 3} == pytest.approx(run.mix())
+
+
+class EchoesMetadata(grpc.GenericRpcHandler):
+    """A service of raw bytes, one method of each shape; it answers with what `tenant` says."""
+
+    def service(self, details: Any) -> Any:
+        tenant = dict(details.invocation_metadata).get("tenant", "none").encode()
+        return {
+            "/any/UnaryUnary": grpc.unary_unary_rpc_method_handler(lambda _, context: tenant),
+            "/any/UnaryStream": grpc.unary_stream_rpc_method_handler(
+                lambda _, context: iter([tenant, tenant])
+            ),
+            "/any/StreamUnary": grpc.stream_unary_rpc_method_handler(
+                lambda requests, context: tenant * len(list(requests))
+            ),
+            "/any/StreamStream": grpc.stream_stream_rpc_method_handler(
+                lambda requests, context: (tenant for _ in requests)
+            ),
+        }.get(details.method)
+
+
+@pytest.fixture
+def echo() -> Iterator[str]:
+    server = grpc.server(ThreadPoolExecutor(4), handlers=[EchoesMetadata()])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield f"127.0.0.1:{port}"
+    server.stop(None).wait()
+
+
+@for_each("own", [None, (("tenant", "own"),)])
+def test_metadata_goes_along_with_every_shape_of_call(own, echo):
+    expected = b"own" if own else b"blue"
+
+    def work(channel: Any) -> list[Any]:
+        return [
+            channel.unary_unary("/any/UnaryUnary")(b"ab", metadata=own),
+            list(channel.unary_stream("/any/UnaryStream")(b"ab", metadata=own)),
+            channel.stream_unary("/any/StreamUnary")(iter([b"ab", b"c"]), metadata=own),
+            list(channel.stream_stream("/any/StreamStream")(iter([b"ab", b"c"]), metadata=own)),
+        ]
+
+    async def awaited(channel: Any) -> list[Any]:
+        replies = channel.unary_stream("/any/UnaryStream")(b"ab", metadata=own)
+        both = channel.stream_stream("/any/StreamStream")([b"ab", b"c"], metadata=own)
+        return [
+            await channel.unary_unary("/any/UnaryUnary")(b"ab", metadata=own),
+            [reply async for reply in replies],
+            await channel.stream_unary("/any/StreamUnary")([b"ab", b"c"], metadata=own),
+            [reply async for reply in both],
+        ]
+
+    for each in (work, awaited):
+        run, found = measured(echo, each, metadata={"tenant": "blue"})
+        size = len(expected)
+
+        assert [expected, [expected] * 2, expected * 2, [expected] * 2] == found
+        assert {"OK": 5} == run.outcomes()
+        sizes = run.calls[["operation", "request_bytes", "reply_bytes"]].to_numpy().tolist()
+        assert [
+            ["streamstream", 1, size], ["streamstream", 2, size], ["streamunary", 3, 2 * size],
+            ["unarystream", 2, 2 * size], ["unaryunary", 2, size],
+        ] == sorted(sizes)  # fmt: skip
+
+
+# ---- the block and its run -----------------------------------------------------------------
+
+
+def test_the_run_of_a_channel_can_be_saved_and_audited(quick_server, keys, tmp_path):
+    channels = measured_channel(quick_server, deadline_s=9.0)
+    with channels as channel:
+        KeyValueServiceStub(channel).Create(pb.CreateRequest(key=next(keys)))
+        inside = channel.run()
+        health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
+    run = channel.run()
+    loaded = Run.load(run.save(tmp_path / "run.npz"))
+
+    assert (1, 2) == (inside.issued, run.issued)
+    assert ("channel", 9.0) == (run.strategy, run.settings["deadline_s"])
+    assert {"check"} < set(run.kinds)
+    assert run.kinds == loaded.kinds
+    assert run.mix() == loaded.mix() == {"create": 0.5, "check": 0.5}
+    assert run.records["done_s"].max() == run.window_s
+    assert run.client_cpu.total_s >= 0
+    assert audit(run).holds
+    assert audit(loaded) == audit(run)
+    assert 0 == len(run.samples)
+    assert "in_flight" in run.samples.columns
+    assert run.records.tobytes() == channels.run().records.tobytes()
+
+
+def test_a_block_is_for_one_use(quick_server):
+    channels = measured_channel(quick_server)
+    with channels:
+        pass
+    with pytest.raises(RuntimeError, match="was opened before: make another one"), channels:
+        pass
+
+
+@for_each(
+    ("says", "settings"),
+    [
+        ("connections must be a whole number of 1 or more, got 0", {"connections": 0}),
+        ("deadline_s must be above 0 seconds, got 0", {"deadline_s": 0}),
+        ("target must be one server, got a:1,b:2", {"target": "a:1,b:2"}),
+        ("an address is host:port", {"target": "localhost"}),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(says, settings):
+    with pytest.raises(ValueError, match=says):
+        measured_channel(**{"target": "127.0.0.1:1", **settings})
+
+
+def test_without_a_server_the_block_is_not_entered(monkeypatch):
+    monkeypatch.setattr("kvstore.client.connections.CONNECT_S", 0.2)
+    with pytest.raises(ConnectionError, match="is the server running"):
+        measured("127.0.0.1:1", made(by_call))
+    with pytest.raises(ConnectionError, match="is the server running"):
+        measured("127.0.0.1:1", made(by_await))

@@ -1,0 +1,217 @@
+"""monitor.py: memory ceilings, and a server that refuses calls or is gone."""
+
+import itertools
+import socket
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+from tables import for_each
+
+from kvstore.client import load, strategies, workload
+from kvstore.client import monitor as reach_module
+from kvstore.client.errors import RunFailed
+from kvstore.client.monitor import UNREACHED_S, Reachability
+from kvstore.client.schedule import LOOK_EVERY, Schedule
+from kvstore.client.workload import Operations
+from kvstore.measure import audit
+from kvstore.measure.recorder import Recorder
+from kvstore.protocol import (
+    CANCELLED,
+    CREATE,
+    DEADLINE_EXCEEDED,
+    NO_ANSWER,
+    NOT_FOUND,
+    OK,
+    RESOURCE_EXHAUSTED,
+    UNAVAILABLE,
+)
+from kvstore.server import serving
+
+READS = workload.reads(keys=1, value_bytes_mean=16, sizes="fixed")
+
+
+@pytest.fixture(scope="module")
+def serial():
+    with serving(read_delay_s=0.2, write_delay_s=0) as server:
+        yield server
+
+
+def test_a_guard_that_says_so_ends_the_schedule_at_its_next_look():
+    said = itertools.chain([False], itertools.repeat(True))
+    schedule = Schedule(
+        Operations(workload.crud()), clock=lambda: 0.0, duration_s=1.0, guard=lambda: next(said)
+    )
+
+    assert LOOK_EVERY == len(list(schedule))
+
+
+@pytest.mark.slow
+def test_a_strategy_that_fails_leaves_no_call_without_an_end(serial):
+    """A sender whose channel is closed under it fails just like this one."""
+
+    def stumbles(stub, operations, in_flight):
+        for operation in itertools.islice(operations, 5):
+            operation.rpc(stub).future(operation.request)
+        raise ZeroDivisionError
+
+    with pytest.raises(RunFailed, match="5") as failed:
+        load.run(stumbles, serial, READS, calls=10)
+
+    assert 5 == failed.value.run.issued
+    assert audit(failed.value.run).holds
+
+
+@pytest.mark.slow
+def test_a_strategy_that_returns_too_early_has_its_calls_cancelled(serial):
+    def leaves(stub, operations, in_flight):
+        for operation in operations:
+            operation.rpc(stub).future(operation.request)
+
+    run = load.run(leaves, serial, READS, calls=5)
+
+    assert 5 == sum(run.outcomes().values())
+    assert run.outcomes()["CANCELLED"] >= 1
+    assert audit(run).holds
+
+
+@pytest.mark.slow
+def test_at_the_ceiling_every_call_has_an_end(serial):
+    run = load.run(strategies.futures, serial, READS, duration_s=20, memory_ceiling_bytes=1.0)
+
+    assert "memory ceiling" == run.outcome
+    assert audit(run).holds
+
+
+class Calls:
+    """Stands for a client: its records, and a clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.recorder = Recorder()
+        self.recorder.now_s = lambda: self.at_s  # type: ignore[method-assign]
+        self.at_s = 0.0
+
+    def end(self, at_s: float, status: int, connection: int = 0) -> None:
+        self.at_s = at_s
+        self.recorder.record(at_s, at_s, at_s, CREATE, status, 0, 0, connection=connection)
+
+
+@pytest.fixture
+def port() -> Iterator[SimpleNamespace]:
+    """An address at which no server listens until `listen()`."""
+    with socket.socket() as own:
+        own.bind(("127.0.0.1", 0))
+        yield SimpleNamespace(address=f"127.0.0.1:{own.getsockname()[1]}", listen=own.listen)
+
+
+def test_only_unavailable_for_a_while_and_a_closed_port_is_lost(port):
+    calls = Calls()
+    reach = Reachability(calls, port.address)
+    found = []
+    for at_s, status in [(1, OK), (2, UNAVAILABLE), (2 + UNREACHED_S / 2, UNAVAILABLE)]:
+        calls.end(at_s, status)
+        found.append(reach.lost())
+    calls.at_s = 2 + UNREACHED_S
+
+    assert [False, False, False, True] == [*found, reach.lost()]
+
+
+@for_each("status", [OK, DEADLINE_EXCEEDED])
+def test_any_other_end_begins_the_wait_anew(status, port):
+    calls = Calls()
+    reach = Reachability(calls, port.address)
+    calls.end(0.0, UNAVAILABLE)
+    assert not reach.lost()
+    calls.end(0.9 * UNREACHED_S, status)
+    calls.end(1.0 * UNREACHED_S, UNAVAILABLE)
+    assert not reach.lost()
+    calls.at_s = 1.9 * UNREACHED_S
+    assert not reach.lost()
+    calls.at_s = 2.0 * UNREACHED_S
+    assert reach.lost()
+
+
+def test_a_server_that_listens_may_refuse_for_as_long_as_it_likes(port):
+    port.listen()
+    calls = Calls()
+    reach = Reachability(calls, port.address)
+    for tenth in range(50):
+        calls.end(tenth * UNREACHED_S / 10, UNAVAILABLE)
+        assert not reach.lost()
+
+
+def test_a_run_that_waits_for_answers_is_not_lost(port):
+    calls = Calls()
+    reach = Reachability(calls, port.address)
+    calls.at_s = 100.0
+
+    assert not reach.lost()
+
+
+@for_each("gone", [0, 1])
+def test_of_several_servers_each_is_watched_by_itself(gone, port):
+    """The answers of the one that is well hide nothing of the one that is not there."""
+    with socket.create_server(("127.0.0.1", 0)) as well:
+        there = f"127.0.0.1:{well.getsockname()[1]}"
+        addresses = [there, there]
+        addresses[gone] = port.address
+        calls = Calls()
+        reach = Reachability(calls, ",".join(addresses))
+        found = []
+        for tenth in range(11):
+            calls.end(tenth * UNREACHED_S / 10, UNAVAILABLE, connection=2 + gone)
+            calls.end(tenth * UNREACHED_S / 10, OK, connection=1 - gone)
+            found.append(reach.lost())
+
+        assert [False] * 10 + [True] == found
+        assert reach.unavailable_at_last()
+        assert [port.address] == reach.silent()
+
+
+def test_one_of_several_that_refuses_and_listens_is_not_lost(port):
+    port.listen()
+    calls = Calls()
+    reach = Reachability(calls, f"{port.address},{port.address}")
+    for tenth in range(30):
+        calls.end(tenth * UNREACHED_S / 10, UNAVAILABLE, connection=1)
+        assert not reach.lost()
+    calls.end(tenth * UNREACHED_S / 10, OK, connection=1)
+
+    assert not reach.unavailable_at_last()
+    assert [] == reach.silent()
+
+
+# ---- the server does not answer ------------------------------------------------------------
+
+
+@for_each(
+    ("ends", "last_answer_s"),
+    [
+        ([OK, OK, DEADLINE_EXCEEDED, DEADLINE_EXCEEDED], 1.0),
+        ([OK, NOT_FOUND, NO_ANSWER, CANCELLED], 1.0),
+        ([UNAVAILABLE, DEADLINE_EXCEEDED], 0.0),
+        ([DEADLINE_EXCEEDED], 0.0),
+        ([OK, DEADLINE_EXCEEDED, OK], None),  # it came back
+        ([OK, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED], None),  # a refusal is an answer
+        ([OK, CANCELLED], None),  # by the client itself
+        ([OK], None),
+        ([], None),
+    ],
+)
+def test_a_server_is_unresponsive_from_its_last_answer_on(ends, last_answer_s, port, monkeypatch):
+    """It accepts connections, as the kernel does for a stopped process, and says nothing."""
+    monkeypatch.setattr(reach_module, "ANSWER_S", 0.1)
+    port.listen()
+    calls = Calls()
+    for at_s, status in enumerate(ends):
+        calls.end(float(at_s), status)
+    expected = {} if last_answer_s is None else {port.address: last_answer_s}
+
+    assert expected == Reachability(calls, port.address).unresponsive()
+
+
+def test_a_server_that_answers_a_status_request_is_not_unresponsive(quick_server):
+    calls = Calls()
+    calls.end(1.0, DEADLINE_EXCEEDED)
+
+    assert {} == Reachability(calls, quick_server.address).unresponsive()

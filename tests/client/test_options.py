@@ -1,0 +1,144 @@
+"""options.py: every refusal once; the same options as keywords, as JSON and as flags."""
+
+import dataclasses
+import json
+import math
+from typing import Any
+
+import pytest
+from tables import for_each
+
+from kvstore.client import load, pacing, run_in_process, workload
+from kvstore.client.__main__ import parser
+from kvstore.client.options import RunOptions
+from kvstore.client.strategies import (
+    STRATEGIES,
+    Supports,
+    blocking,
+    bounded,
+    chained,
+    pipelined,
+    supports,
+    tasks,
+    turns,
+)
+from kvstore.measure import audit
+
+SMALL = workload.crud(value_bytes_mean=100)
+CHANGED: dict[str, Any] = {
+    "in_flight": 8, "connections": 2, "streams": 3, "batch": 4, "duration_s": 1.5, "calls": 7,
+    "rate_per_s": 9.5, "joins": (0.0,) * 8, "deadline_s": 2.5, "memory_ceiling_bytes": 1e9,
+    "sample_interval_s": 0.5, "metadata": {"tenant": "blue"}, "settle_garbage": False,
+    "own": {"pause_s": 0.5},
+}  # fmt: skip
+"""A value other than its default for every option."""
+
+
+def test_options_survive_the_way_to_another_process():
+    for options in (RunOptions(), RunOptions(**CHANGED)):
+        assert options == RunOptions.from_json(options.to_json())
+
+
+@for_each("text", ["[]", "5", '{"colour": 1}', "{"])
+def test_other_text_is_refused(text):
+    with pytest.raises(ValueError, match=r"not the options of a run|Expecting"):
+        RunOptions.from_json(text)
+
+
+def test_the_flags_of_the_command_are_the_fields():
+    names = [each.name for each in dataclasses.fields(RunOptions)]
+    flags = {action.dest for action in parser()._actions}
+    beside = {"help", "strategy", "address", "processes", "workload", "options", "save",
+              "identity", "part", "journal"}  # fmt: skip
+    arguments = ["bounded", "127.0.0.1:1"]
+    for name, value in CHANGED.items():
+        flag = name.replace("_", "-")
+        text = json.dumps(value)
+        arguments.append(f"--no-{flag}" if value is False else f"--{flag}={text}")
+    given = vars(parser().parse_args(arguments))
+
+    assert [*CHANGED] == names
+    assert {*names} == flags - beside
+    assert CHANGED == {name: given[name] for name in names} | {"joins": tuple(given["joins"])}
+
+
+@for_each("make_run", [load.run, run_in_process])
+@for_each(
+    ("says", "strategy", "settings"),
+    [
+        ("in_flight must be a whole number of 1 or more, got 0: with 0", bounded,
+         {"in_flight": 0}),
+        ("in_flight must be .* got 1.5", bounded, {"in_flight": 1.5}),
+        ("in_flight must be .* got True", bounded, {"in_flight": True}),
+        ("in_flight must be .* got '8': write it without quotes", bounded, {"in_flight": "8"}),
+        ("connections must be a whole number of 1 or more, got 0", bounded, {"connections": 0}),
+        ("streams must be a whole number of 1 or more, got 0", pipelined, {"streams": 0}),
+        ("batch must be a whole number of 1 or more, got 0", pipelined, {"batch": 0}),
+        ("batch must be at most 65,535 operations, got 70,000", pipelined, {"batch": 70_000}),
+        ("say how long: duration_s=10 for seconds, or calls=1000", bounded, {"calls": None}),
+        ("calls must be above 0, got 0", bounded, {"calls": 0}),
+        ("calls must be above 0, got True", bounded, {"calls": True}),
+        ("calls must be a whole number, got 10.5", bounded, {"calls": 10.5}),
+        ("duration_s must be above 0 seconds, got -1", bounded, {"duration_s": -1}),
+        ("duration_s must be above 0 seconds, got nan", bounded, {"duration_s": math.nan}),
+        ("duration_s must be above 0 seconds, got '10'", bounded, {"duration_s": "10"}),
+        ("deadline_s must be above 0 seconds, got 0", bounded, {"deadline_s": 0}),
+        ("deadline_s must be above 0 seconds, got None", bounded, {"deadline_s": None}),
+        ("rate_per_s must be above 0, got 0", bounded, {"rate_per_s": 0}),
+        ("sample_interval_s must be above 0 seconds, got 0", bounded, {"sample_interval_s": 0}),
+        ("pause_s must be 0 or more seconds, got -1", turns, {"pause_s": -1}),
+        ("4 streams need at least as many requests in flight, got in_flight=2", pipelined,
+         {"streams": 4, "in_flight": 2}),
+        ("bounded sends unary calls, so it has no batch", bounded, {"batch": 8}),
+        ("bounded sends unary calls, so it has no streams", bounded,
+         {"streams": 2, "in_flight": 2}),
+        ("2 connections need at least as many calls in flight, got 1", blocking,
+         {"connections": 2}),
+        ("4 connections need at least as many streams, got 1", pipelined,
+         {"in_flight": 8, "connections": 4}),
+        ("chained sends a call when another one ends", chained, {"rate_per_s": 10.0}),
+        ("with pipelined leave busiest_share out", pipelined,
+         {"workload": workload.crud(busiest_share=0.7)}),
+        ("joins has 2 times and in_flight is 3", tasks, {"in_flight": 3, "joins": [0.0, 1.0]}),
+        ("0 or more, in order", tasks, {"in_flight": 2, "joins": [2.0, 1.0]}),
+        ("0 or more, in order", tasks, {"in_flight": 2, "joins": [-1.0, 1.0]}),
+        ("0 or more, in order", tasks, {"in_flight": 2, "joins": [1.0, math.inf]}),
+        ("0 or more, in order", tasks, {"in_flight": 2, "joins": [1.0, math.nan]}),
+        ("neither a run nor bounded has an option inflight: did you mean in_flight?", bounded,
+         {"inflight": 8}),
+        ("did you mean pause_s", turns, {"pauses": 8}),
+        ("bounded has an option colour$", bounded, {"colour": 8}),
+        ("it lacks its parentheses$", bounded, {"workload": workload.reads}),
+        ("such as `workload.reads\\(\\)`, got 'reads'$", bounded, {"workload": "reads"}),
+        ("strategy must be a function of kvstore.client.strategies.* got 'bounded'", "bounded", {}),
+        ("an address is host:port", bounded, {"server": "localhost"}),
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_is_refused_before_anything_is_sent(make_run, says, strategy, settings):
+    usual = {"server": "127.0.0.1:1", "workload": SMALL, "calls": 1}
+    with pytest.raises(ValueError, match=says):
+        make_run(strategy, **{**usual, **settings})
+
+
+@for_each("strategy", [s for s in STRATEGIES if not supports(s).joins])
+def test_a_strategy_without_callers_of_its_own_is_refused_by_name(strategy):
+    with pytest.raises(ValueError, match=f"join {strategy.__name__} one by one: only .* threads"):
+        load.run(strategy, "127.0.0.1:1", SMALL, in_flight=1, calls=1, joins=[0.0])
+
+
+def test_a_strategy_may_declare_an_option_of_its_own(quick_server):
+    def patient(stub, operations, in_flight, pause_s=0.0):
+        blocking(stub, operations)
+
+    patient.supports = Supports(options=("pause_s",))
+    run = load.run(patient, quick_server, SMALL, RunOptions(calls=9), calls=2, pause_s=0.01)
+
+    assert (2, {"pause_s": 0.01}) == (run.issued, run.settings["own"])
+    assert audit(run).holds
+    assert run.settings.keys() >= {each.name for each in dataclasses.fields(RunOptions)}
+
+
+def test_callers_that_never_cease_to_join_are_not_waited_for():
+    endless = pacing.constant_rate(10)
+    with pytest.raises(ValueError, match="joins has more times than in_flight, which is 3"):
+        load.run(tasks, "127.0.0.1:1", SMALL, in_flight=3, calls=1, joins=endless)

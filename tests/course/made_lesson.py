@@ -1,0 +1,42 @@
+"""A made-up lesson 97: what a lesson's module of questions looks like."""
+
+from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
+from kvstore.model import Prediction
+
+EVALUATED = []
+"""The runs with which a model was evaluated."""
+
+
+def _lock(*runs):
+    EVALUATED.append(runs)
+    return Prediction(0.04, "s", "1 / 25")
+
+
+PREDICTIONS = (
+    PredictionQuestion(
+        "97.rate",
+        "How many calls per second?",
+        measured=lambda run: run.answered_per_s,
+        model=lambda run: Prediction(2.0, "calls/s", "two a second", "lock"),
+        main=True,
+        binds="cpu",
+    ),
+    PredictionQuestion("97.wait", unit="ms", measured=lambda *runs: 50.0, model=_lock),
+    PredictionQuestion("97.gain", unit="times", measured=lambda few, many: len(many) / len(few)),
+)
+
+QUIZ = (
+    QuizQuestion(
+        "97.double",
+        "The lock is `held` for half the time. What is X?",
+        (
+            Option("the same", why="The lock was the bottleneck."),
+            Option("twice as high", right=True, why="X is at most 1/S."),
+        ),
+    ),
+    QuizQuestion(
+        "97.cores",
+        "Twice the cores?",
+        (Option("no change", right=True, why="None was busy."), Option("twice", why="Idle <b>.")),
+    ),
+)

@@ -1,0 +1,351 @@
+"""Lesson 06: what its exercises accept, that each claim can fail, and what its texts say."""
+
+import dataclasses
+import itertools
+import json
+import re
+from pathlib import Path
+
+import grpc
+import pytest
+from made_runs import closed_loop, run_of
+
+from kvstore.course import external_clients
+from kvstore.course.exercises import find, lesson_06
+from kvstore.course.exercises.grading import judged
+from kvstore.course.experiments import read_buffer
+from kvstore.course.questions import lesson_06 as core
+from kvstore.course.questions import lesson_06_further as further
+from kvstore.course.questions import quiz_of
+from kvstore.measure.run import Cpu
+from kvstore.model import usl
+from kvstore.server import serving
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+FURTHER = sorted((NOTEBOOKS / "further").glob("06_*.ipynb"))
+
+
+def cells_of(path):
+    return json.loads(path.read_text("utf-8"))["cells"]
+
+
+def text_of(*paths):
+    """Text and code, as one line."""
+    text = " ".join("".join(cell["source"]) for path in paths for cell in cells_of(path))
+    return re.sub(r"\s+", " ", text)
+
+
+CORE = NOTEBOOKS / "06_saturation.ipynb"
+
+
+# ---- channels ------------------------------------------------------------------------------------
+
+
+def with_different_options(address, count):
+    """Channels share only with channels of the same options."""
+    return [
+        grpc.insecure_channel(address, options=[("grpc.primary_user_agent", f"caller {place}")])
+        for place in range(count)
+    ]
+
+
+def in_a_tuple(address, count):
+    channels = ()
+    while len(channels) < count:
+        options = (("grpc.use_local_subchannel_pool", True),)
+        channels += (grpc.insecure_channel(target=f"ipv4:{address}", options=options),)
+    return channels
+
+
+class PassesOn(grpc.UnaryUnaryClientInterceptor):
+    def intercept_unary_unary(self, continuation, client_call_details, request):
+        return continuation(client_call_details, request)
+
+
+def connected_first(address, count):
+    channels = lesson_06.own_connections(address, count)
+    for channel in channels:
+        grpc.channel_ready_future(channel).result(timeout=5)
+    return channels
+
+
+def intercepted(address, count):
+    return [
+        grpc.intercept_channel(channel, PassesOn())
+        for channel in lesson_06.own_connections(address, count)
+    ]
+
+
+@pytest.mark.parametrize(
+    "answer", [with_different_options, in_a_tuple, connected_first, intercepted]
+)
+def test_channels_with_own_connections_in_another_style_are_right(answer):
+    verdict = judged(find("06.own_connections"), answer)
+
+    assert verdict.passed, verdict.message
+
+
+@pytest.mark.parametrize("answer", lesson_06.MORE_WRONG_CHANNELS)
+def test_more_wrong_channels_are_rejected(answer):
+    assert judged(find("06.own_connections"), answer).outcome == "not yet"
+
+
+# ---- an even share -------------------------------------------------------------------------------
+
+
+def first_below_the_most(open_calls):
+    """Any connection below the maximum keeps the share even, not only the emptiest one."""
+    most = max(open_calls)
+    return next((k for k, count in enumerate(open_calls) if count < most), 0)
+
+
+def the_last_emptiest(open_calls):
+    return max(k for k, count in enumerate(open_calls) if count == min(open_calls))
+
+
+def by_sorting(open_calls):
+    return sorted(range(len(open_calls)), key=open_calls.__getitem__)[0]
+
+
+@pytest.mark.parametrize("answer", [first_below_the_most, the_last_emptiest, by_sorting])
+def test_an_even_share_in_another_style_is_right(answer):
+    verdict = judged(find("06.even_share"), answer)
+
+    assert verdict.passed, verdict.message
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 4, 5, 6])
+def test_first_fit_below_any_constant_is_rejected(most):
+    """The first edition accepted first fit below 3, which was the number in its one trial."""
+
+    def first_fit(open_calls):
+        return next((k for k, count in enumerate(open_calls) if count < most), 0)
+
+    assert judged(find("06.even_share"), first_fit).outcome == "not yet"
+
+
+def test_more_uneven_shares_are_rejected():
+    turn = itertools.count()
+    for answer in (
+        lambda open_calls: -1,
+        lambda open_calls: float(open_calls.index(min(open_calls))),
+        lambda open_calls: next(turn) * 7 % len(open_calls),
+        lambda open_calls: len(open_calls) // 2,
+        lambda open_calls: open_calls.index(sorted(open_calls)[len(open_calls) // 2]),
+    ):
+        assert judged(find("06.even_share"), answer).outcome == "not yet"
+
+
+# ---- behind a cap --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("in_flight", [1, 4, 7, 20])
+@pytest.mark.parametrize("connections", [1, 2, 3])
+def test_the_rate_behind_a_cap_is_that_of_a_queue_walked_through(in_flight, connections):
+    """Every call keeps its stream for the disk and the CPU, one after the other at the CPU."""
+    disk_s, cpu_s, cap, calls = 0.010, 0.001, 4, 4_000
+    streams = [0.0] * min(in_flight, connections * cap)
+    cpu_free_s = 0.0
+    for _ in range(calls):
+        place = streams.index(min(streams))
+        from_disk_s = streams[place] + disk_s
+        cpu_free_s = max(cpu_free_s, from_disk_s) + cpu_s
+        streams[place] = cpu_free_s
+
+    assert calls / cpu_free_s == pytest.approx(
+        lesson_06.rate_per_s(in_flight, connections, cap, disk_s, cpu_s), rel=0.02
+    )
+
+
+def with_two_ifs(in_flight, connections, max_streams, disk_s, cpu_s):
+    inside = in_flight
+    if inside > connections * max_streams:
+        inside = connections * max_streams
+    if inside * cpu_s >= disk_s + cpu_s:
+        return cpu_s**-1
+    return inside * (disk_s + cpu_s) ** -1
+
+
+def by_the_longest_time(in_flight, connections, max_streams, disk_s, cpu_s):
+    inside = sorted([in_flight, connections * max_streams])[0]
+    return 1.0 / max(cpu_s, (disk_s + cpu_s) / inside)
+
+
+def by_each_connection(in_flight, connections, max_streams, disk_s, cpu_s):
+    shares = [in_flight // connections + (k < in_flight % connections) for k in range(connections)]
+    inside = sum(min(share, max_streams) for share in shares)
+    return min(inside / (disk_s + cpu_s), 1 / cpu_s)
+
+
+@pytest.mark.parametrize("answer", [with_two_ifs, by_the_longest_time, by_each_connection])
+def test_a_rate_behind_a_cap_in_another_style_is_right(answer):
+    verdict = judged(find("06.behind_a_cap"), answer)
+
+    assert verdict.passed, verdict.message
+
+
+def test_constants_are_rejected():
+    """The first edition tried four fixed inputs, so a table of their four results passed."""
+    table = {(20, 1, 4): 200.0, (20, 2, 4): 400.0, (2, 4, 4): 100.0, (1000, 100, 10): 5000.0}
+
+    def constants(in_flight, connections, max_streams, disk_s, cpu_s):
+        return table.get((in_flight, connections, max_streams), 0.0)
+
+    assert judged(find("06.behind_a_cap"), constants).outcome == "not yet"
+
+
+# ---- each claim can fail -------------------------------------------------------------------------
+
+
+def made(in_flight, per_s, *, connections=1, cap=4, read_delay_s=0.010, wanted=None):
+    """A closed loop at a rate, against a server with a disk and a cap of streams."""
+    settings = {"read_delay_s": read_delay_s, "max_streams": cap}
+    return dataclasses.replace(
+        closed_loop(in_flight, per_s, rounds=20),
+        connections=connections,
+        settings={"connections": connections if wanted is None else wanted},
+        server={"settings": settings, "operations": {}},
+    )
+
+
+def test_claims_of_the_core_lesson_hold_for_one_made_run_and_fail_for_another():
+    one, ten = made(10, 900), made(10, 880, connections=10)
+    assert core.connections_as_set(one, ten)
+    assert not core.connections_as_set(one, made(10, 880, connections=1, wanted=10))
+    assert core.same_n_same_x(one, ten)
+    assert not core.same_n_same_x(one, made(10, 9_000, connections=10))
+    assert not core.same_n_same_x(one, made(100, 900))
+    straight = [made(1, 95), made(100, 9_500)]
+    bent = [made(1, 95), made(100, 3_000)]
+    assert core.has_bent(bent)
+    assert not core.has_bent(straight)
+    assert core.none_above(straight)
+    assert not core.none_above([made(1, 120)])
+    assert core.within_cap(made(20, 380))
+    assert not core.within_cap(made(20, 1_900))
+    assert core.second_connection_helps(made(20, 190), made(20, 380, connections=2))
+    assert not core.second_connection_helps(made(20, 190), made(20, 190, connections=2))
+    assert not core.second_connection_helps(made(20, 190), made(40, 380, connections=2))
+
+
+def test_a_client_that_works_no_harder_fails_its_claim():
+    def busy(cores):
+        run = made(10, 100)
+        cpu = Cpu(user_s=cores * run.window_s, system_s=0.0, loop_s=cores * run.window_s)
+        return dataclasses.replace(run, client_cpu=cpu, server_cpu=cpu, machine_cpu_s=run.window_s)
+
+    assert core.works_harder(busy(0.1), busy(0.9))
+    assert not core.works_harder(busy(0.5), busy(0.9))
+
+
+def test_the_model_of_the_bend_comes_from_another_run_than_the_measurement():
+    """The first edition showed U/D beside X: the CPU time per call cancelled, so it always held."""
+    ceiling = next(each for each in core.PREDICTIONS if each.id == "06.ceiling")
+    cpu = Cpu(user_s=0.1, system_s=0.0, loop_s=0.1)
+    probe = dataclasses.replace(made(10, 100), client_cpu=cpu, server_cpu=cpu)
+    slow, fast = [made(10, 300)], [made(10, 600)]
+
+    assert ceiling.model(probe, slow).value == ceiling.model(probe, fast).value
+    assert ceiling.measured(probe, fast) == pytest.approx(2 * ceiling.measured(probe, slow))
+    assert "pace_s" not in text_of(CORE, *FURTHER)
+
+
+def test_claims_of_the_further_lessons_hold_for_one_made_run_and_fail_for_another():
+    assert further.explained(900, 100, 10, 1)
+    assert further.explained(567, 100, 10, 1)
+    assert not further.explained(899, 100, 10, 1)
+    assert not further.explained(909, 100, 10, 1)
+    calls = [(0.0, 0.1, "retrieve")] * 5 + [(0.0, 0.01, "retrieve", "UNAVAILABLE")]
+    refused = dataclasses.replace(run_of(calls), server={"operations": {"retrieve/OK": 5}})
+    carried_out = dataclasses.replace(refused, server={"operations": {"retrieve/OK": 6}})
+    assert further.counts_add_up(refused)
+    assert not further.counts_add_up(carried_out)
+    assert not further.refused_none(refused)
+    assert further.refused_none(made(2, 10))
+    assert further.one_layout([made(1, 10), made(2, 10)])
+    assert not further.one_layout([made(1, 10), made(10, 10, connections=10)])
+    assert not further.few_cores(dataclasses.replace(made(1, 10), server_cpu=Cpu(1e3, 0.0)))
+    assert further.most_on_one(made(7, 10)) == 7
+    assert not further.each_carried({"run": made(7, 10, connections=2)})
+    assert not read_buffer.are_alike({1024: 100.0, 65536: 160.0})
+    straight = usl.fit([1, 2, 4, 8], [10.0, 20.0, 40.0, 80.0])
+    assert further.fit_is_wrong_beyond(straight, made(100, 80))
+    assert not further.fit_is_wrong_beyond(straight, made(100, 1_000))
+
+
+def test_the_six_scenarios_are_four_different_n():
+    """The first edition fitted three parameters to them, with the layout mixed in."""
+    runs = [made(c * m, 10.0, connections=c) for c, m in external_clients.SCENARIOS.values()]
+
+    assert further.different_n(runs) == 4
+    assert not further.one_layout(runs)
+
+
+# ---- the published log ---------------------------------------------------------------------------
+
+
+def test_the_published_rows_can_be_true_and_a_made_one_cannot():
+    log = further.published_table()
+
+    assert further.can_be_true(log)
+    assert further.like_for_like(log) == pytest.approx(2.889, abs=0.001)
+    log.loc["one thread", "X·R"] = 101.0
+    assert not further.can_be_true(log)
+
+
+def test_the_like_for_like_start_is_named_and_the_other_step_is_called_two_builds():
+    text = text_of(CORE)
+
+    assert "compares **two builds**" in text
+    assert "starts at 48,881" in text
+    assert text.index("one = live.run(") < text.index("55,935")
+
+
+def test_the_read_buffer_of_1_kib_is_there():
+    text = text_of(*FURTHER)
+
+    assert "69,466" in text
+    assert "168,327" in text
+
+
+def test_the_200_failures_are_a_question_and_no_fact():
+    question = next(each for each in quiz_of("06") if each.id == "06.refused")
+    right = next(option for option in question.options if option.right)
+
+    assert right.text == "8"
+    assert "the log does not say it" in right.why
+    assert "guess" in text_of(NOTEBOOKS / "further" / "06_refused.ipynb")
+
+
+def test_contention_and_coherency_are_defined_as_what_they_are():
+    text = text_of(NOTEBOOKS / "further" / "06_past_the_bend.ipynb")
+
+    assert re.search(r"\\sigma\$, \*\*contention\*\*:[^.]*in turn", text)
+    assert re.search(r"\\kappa\$, \*\*coherency\*\*:[^.]*in step", text)
+    assert "**four** different $N$" in text
+
+
+def test_the_bound_of_the_core_lesson_is_a_bound():
+    text = text_of(CORE)
+
+    assert r"X \le \min" in text
+    assert not re.search(r"X\s*=\s*\\min|X \\;=\\; \\min", text)
+
+
+@pytest.mark.skipif(external_clients.path_of("h2load") is None, reason="h2load is not installed")
+@pytest.mark.parametrize("cap", [1, 8])
+def test_h2load_loses_whole_multiples_of_what_the_cap_refuses(cap):
+    quick = {"use_asyncio": True, "locking": "per_key", "read_delay_s": 0}
+    with serving(**quick, max_streams=cap, refuse_streams=False) as server:
+        failed = external_clients.refused_by_cap(server, connections=20, streams=10, requests=400)
+
+    assert further.explained(failed, 20, 10, cap)
+    assert further.refused_at_start(100, 10, 1) == 900
+    assert further.refused_at_start(100, 10, 8) == 200
+
+
+def test_the_read_buffer_experiment_measures_both_sizes():
+    rates = read_buffer.best_rates(0.05, rounds=1)
+
+    assert set(rates) == {1024, 64 * 1024}
+    assert min(rates.values()) > 0

@@ -1,0 +1,386 @@
+"""Lesson 07: its exercises, the conditions of its claims, and what its text says."""
+
+import asyncio
+import dataclasses
+import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import grpc
+import made_runs
+import pandas as pd
+import pytest
+from grpc.aio import AioRpcError
+
+from kvstore.client import pacing
+from kvstore.course.exercises import lesson_07, lesson_07_server
+from kvstore.course.exercises.grading import judged
+from kvstore.course.questions import lesson_07 as questions
+from kvstore.course.questions import registered
+from kvstore.measure import Sample
+from kvstore.measure.run import Cpu
+from kvstore.protocol import StationTimes
+from kvstore.v1.kvstore_pb2 import RetrieveRequest, RetrieveResponse
+from kvstore.v1.kvstore_pb2_grpc import (
+    KeyValueServiceServicer,
+    add_KeyValueServiceServicer_to_server,
+)
+
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
+
+
+def text_of(name):
+    """The Markdown of a notebook as one text with single spaces."""
+    cells = json.loads((NOTEBOOKS / name).read_text("utf-8"))["cells"]
+    text = " ".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    return re.sub(r"\s+", " ", text)
+
+
+# 07.front -------------------------------------------------------------------------------------
+
+
+class SetsTheCode(KeyValueServiceServicer):
+    """No `abort`: the status is set, and an empty reply is returned."""
+
+    def __init__(self, stub):
+        self.stub = stub
+
+    async def Retrieve(self, request, context):
+        call = self.stub.Retrieve(request, timeout=context.time_remaining())
+        if await call.code() is not grpc.StatusCode.OK:
+            context.set_code(await call.code())
+            context.set_details(await call.details())
+            return RetrieveResponse()
+        return await call
+
+
+class WithATask(lesson_07_server.Front):
+    """The call runs in a task of its own, and its reply is copied."""
+
+    async def Retrieve(self, request, context):
+        async def ask():
+            left_s = context.time_remaining()
+            return await self.stub.Retrieve(RetrieveRequest(key=request.key), timeout=left_s)
+
+        try:
+            reply = await asyncio.create_task(ask())
+        except AioRpcError as error:
+            await context.abort(error.code(), error.details())
+        return RetrieveResponse(value=reply.value)
+
+
+async def with_a_handler(stub):
+    """No servicer class: a generic handler for the one method."""
+
+    async def retrieve(request, context):
+        try:
+            return await stub.Retrieve(request, timeout=context.time_remaining())
+        except grpc.RpcError as error:
+            await context.abort(error.code(), error.details())
+
+    method = grpc.unary_unary_rpc_method_handler(
+        retrieve, RetrieveRequest.FromString, RetrieveResponse.SerializeToString
+    )
+    server = grpc.aio.server()
+    handlers = grpc.method_handlers_generic_handler(
+        "kvstore.v1.KeyValueService", {"Retrieve": method}
+    )
+    server.add_generic_rpc_handlers((handlers,))
+    port = server.add_insecure_port("localhost:0")
+    await server.start()
+    return [server, port]
+
+
+@pytest.mark.parametrize(
+    "serve",
+    [
+        lesson_07_server.serving_with(SetsTheCode),
+        lesson_07_server.serving_with(WithATask),
+        with_a_handler,
+    ],
+)
+def test_a_front_in_another_style_is_right(serve):
+    verdict = judged(lesson_07_server.FRONT, serve)
+
+    assert verdict.passed, verdict.message
+
+
+class InAThread(lesson_07_server.Front):
+    """Ties up one of Python's own threads for each call."""
+
+    async def Retrieve(self, request, context):
+        loop = asyncio.get_running_loop()
+        wait = lesson_07_server.Front.Retrieve(self, request, context)
+        return await asyncio.to_thread(
+            lambda: asyncio.run_coroutine_threadsafe(wait, loop).result()
+        )
+
+
+def test_a_front_with_a_thread_for_each_call_is_found_out():
+    """48 calls at once are more than `asyncio.to_thread` has threads, on any machine."""
+    verdict = judged(lesson_07_server.FRONT, lesson_07_server.serving_with(InAThread))
+
+    assert "never more than" in verdict.message
+
+
+def test_an_unwritten_method_is_met_with_a_sentence():
+    class Unwritten(lesson_07_server.Front):
+        async def Retrieve(self, request, context):
+            return NotImplemented
+
+    async def serve(stub):
+        server = grpc.aio.server()
+        add_KeyValueServiceServicer_to_server(Unwritten(stub), server)
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        return server, port
+
+    verdict = judged(lesson_07_server.FRONT, serve)
+
+    assert verdict.outcome == "not yet"
+    assert "reply message" in verdict.message
+
+
+# 07.ask_all -----------------------------------------------------------------------------------
+
+
+async def one(stub, key):
+    try:
+        return (await stub.Retrieve(RetrieveRequest(key=key))).value
+    except AioRpcError as error:
+        if error.code() != grpc.StatusCode.NOT_FOUND:
+            raise
+        return None
+
+
+async def with_gather(stub, keys):
+    return await asyncio.gather(*(one(stub, key) for key in keys))
+
+
+async def calls_first(stub, keys):
+    """A grpc.aio call starts when it is made: no task is needed."""
+    calls = [stub.Retrieve(RetrieveRequest(key=key)) for key in keys]
+    values = []
+    for call in calls:
+        try:
+            values.append((await call).value)
+        except AioRpcError as error:
+            if error.code() is not grpc.StatusCode.NOT_FOUND:
+                raise
+            values.append(None)
+    return values
+
+
+async def by_place(stub, keys):
+    values = [None] * len(keys)
+
+    async def fill(place):
+        values[place] = await one(stub, keys[place])
+
+    async with asyncio.TaskGroup() as group:
+        for place in range(len(keys)):
+            group.create_task(fill(place))
+    return values
+
+
+@pytest.mark.parametrize("answer", [with_gather, calls_first, by_place])
+def test_a_client_in_another_style_is_right(answer):
+    verdict = judged(lesson_07.ASK_ALL, answer)
+
+    assert verdict.passed, verdict.message
+
+
+@pytest.mark.parametrize(("answer", "said"), lesson_07.MORE_WRONG_CLIENTS)
+def test_more_wrong_clients_are_rejected(answer, said):
+    verdict = judged(lesson_07.ASK_ALL, answer)
+
+    assert verdict.outcome == "not yet"
+    assert said in verdict.message
+
+
+async def only_unavailable_leaves(stub, keys):
+    async def careless(key):
+        try:
+            return (await stub.Retrieve(RetrieveRequest(key=key))).value
+        except AioRpcError as error:
+            if error.code() is grpc.StatusCode.UNAVAILABLE:
+                raise
+            return None
+
+    return await asyncio.gather(*map(careless, keys))
+
+
+def test_another_status_than_unavailable_must_leave_as_well():
+    """The first edition looked at a back end that was gone, and at no other failure."""
+    verdict = judged(lesson_07.ASK_ALL, only_unavailable_leaves)
+
+    assert "PERMISSION_DENIED" in verdict.message
+
+
+# 07.calls_in_climb ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("users", "threads"), [(1, 1), (10, 400), (250, 200), (100, 40)])
+def test_the_calls_of_a_climb_are_those_of_small_steps(users, threads):
+    steps, climb_s, wait_s = 20_000, 30.0, 0.25
+    slow = sum(
+        min(users * (step + 0.5) / steps, threads) / wait_s * climb_s / steps
+        for step in range(steps)
+    )
+
+    assert lesson_07.calls_in_climb(users, climb_s, threads, wait_s) == pytest.approx(slow, 1e-4)
+
+
+def test_the_calls_of_a_climb_in_another_style_are_right():
+    def mine(users, climb_s, threads, wait_s):
+        if users <= threads:
+            return users * climb_s / 2 / wait_s
+        return (threads * climb_s - threads**2 * climb_s / (2 * users)) / wait_s
+
+    assert judged(lesson_07.CALLS_IN_CLIMB, mine).passed
+
+
+# The conditions of the claims: each is false for a made-up run ----------------------------------
+
+BACK = SimpleNamespace(settings=SimpleNamespace(read_delay_s=0.1))
+
+
+def front(*, threads=4, use_asyncio=False, users=8, each_s=0.2, rounds=10, seen=(10, 14), **more):
+    """A run of users who call a front, one call after the other from the start on."""
+    stations = StationTimes(more.get("pool_s", 0.0), 0.0, 0.1, 0.0)
+    calls = [
+        (turn * each_s, (turn + 1) * each_s, "retrieve", more.get("status", "OK"), stations)
+        for turn in range(rounds)
+        for _ in range(users)
+    ]
+    run = made_runs.run_of(calls, in_flight=users)
+    joins = list(pacing.joins(pacing.climb(0, users, steps=users, over_s=0.4)))
+    samples = pd.DataFrame(0.0, index=range(len(seen)), columns=list(Sample._fields))
+    samples["server_threads"] = seen
+    server = {"settings": {"threads": threads, "use_asyncio": use_asyncio}}
+    settings = {"joins": joins, "duration_s": rounds * each_s}
+    cpu = Cpu(len(calls) * more.get("cpu_s", 0.001), 0.0)
+    return dataclasses.replace(
+        run, samples=samples, server=server, settings=settings, server_cpu=cpu
+    )
+
+
+POOL = front()
+LOOP = front(use_asyncio=True, each_s=0.1, rounds=20, seen=(10, 10))
+
+
+def test_the_model_of_a_question_is_computed_from_the_runs_settings():
+    rate, loop_rate, threads = (
+        registered(f"07.{name}") for name in ("pool_rate", "loop_rate", "loop_threads")
+    )
+
+    assert rate.model(BACK, POOL).value == pytest.approx(40.0)
+    assert rate.measured(BACK, POOL) == pytest.approx(40.0, rel=0.1)
+    assert loop_rate.model(BACK, LOOP).value == pytest.approx(80.0)
+    assert threads.measured(LOOP) == threads.model(LOOP).value == 10
+    assert registered("07.small_pool_wait").model(BACK, POOL).value == pytest.approx(0.2)
+
+
+def test_the_pool_grew_to_its_limit():
+    assert questions.pool_grew_to_its_limit(POOL)
+    assert not questions.pool_grew_to_its_limit(front(seen=(10, 11)))
+    assert not questions.pool_grew_to_its_limit(front(seen=(10, 40)))
+
+
+def test_threads_are_mostly_idle():
+    assert questions.mostly_idle(POOL)
+    assert not questions.mostly_idle(front(cpu_s=0.05))
+
+
+def test_the_two_servers_are_alike_until_the_pool_is_full():
+    assert questions.same_until_full(LOOP, LOOP)
+    assert not questions.same_until_full(front(threads=8), LOOP)
+
+
+def test_the_pool_needs_far_more_threads():
+    assert questions.needs_far_more(POOL, LOOP)
+    assert not questions.needs_far_more(POOL, POOL)
+
+
+def test_all_calls_are_answered_and_counted():
+    assert questions.all_answered(POOL)
+    assert not questions.all_answered(front(status="UNAVAILABLE"))
+    assert not questions.all_answered(dataclasses.replace(POOL, records=POOL.records[::2]))
+
+
+def test_all_calls_end_with_a_status_and_in_time():
+    gone = front(status="UNAVAILABLE", rounds=1)
+
+    assert questions.all_ended(gone, "UNAVAILABLE", 8)
+    assert not questions.all_ended(gone, "UNAVAILABLE", 9)
+    assert not questions.all_ended(POOL, "UNAVAILABLE", 80)
+    assert questions.ended_within(POOL, 0.3)
+    assert not questions.ended_within(POOL, 0.1)
+
+
+def test_a_call_mostly_waits_for_a_thread():
+    assert questions.mostly_waits_for_a_thread(BACK, front(pool_s=0.15))
+    assert not questions.mostly_waits_for_a_thread(BACK, front(pool_s=0.05))
+
+
+def test_the_event_loop_gains_what_it_saves():
+    assert questions.gains_what_it_saves(front(cpu_s=0.002), LOOP)
+    assert not questions.gains_what_it_saves(POOL, LOOP)
+
+
+def test_the_average_hides_the_end():
+    late = dataclasses.replace(LOOP, records=LOOP.records[LOOP.records["done_s"] > 0.9])
+
+    assert questions.average_hides_the_end(BACK, POOL, late)
+    assert not questions.average_hides_the_end(BACK, late, POOL)
+
+
+def test_one_call_at_a_time():
+    assert questions.one_at_a_time(48.0, 0.020)
+    assert not questions.one_at_a_time(60.0, 0.020)
+
+
+# The published service --------------------------------------------------------------------------
+
+
+def test_the_limit_of_200_threads_is_too_small_a_cause():
+    assert questions.too_small(questions.lost_to_limit())
+    assert not questions.too_small(questions.lost_to_limit(threads=50))
+
+
+def test_ten_connections_bound_the_service_near_its_published_rates():
+    table = questions.published_bounds()
+
+    assert table.loc["connections to the back end", "bound (calls/s)"] == 1430
+    assert table.loc["connections to the back end", "717 ÷ bound"] == pytest.approx(0.50, abs=0.01)
+    assert table.loc["connections to the back end", "1,259 ÷ bound"] == pytest.approx(
+        0.88, abs=0.01
+    )
+    assert table.loc["threads of the pool", "717 ÷ bound"] < 0.03
+
+
+def test_the_lesson_names_the_second_change_and_the_better_suspect():
+    """The first edition said: from here we cannot see which."""
+    text = text_of("07_threads_and_coroutines.ipynb")
+
+    assert "cannot see which" not in text
+    assert "`asyncSearch`" in text
+    assert "Two things changed at once" in text
+    assert "10 connections per route" in text
+    assert "1,430 calls/s" in text
+
+
+def test_the_published_numbers_stand_after_both_runs():
+    cells = json.loads((NOTEBOOKS / "07_threads_and_coroutines.ipynb").read_text("utf-8"))["cells"]
+    text = "\n".join("".join(cell["source"]) for cell in cells)
+
+    for published in ("717", "1,259"):
+        assert text.index("loop = live.run(") < text.index(published)
+
+
+def test_the_bounds_of_the_lesson_are_bounds():
+    text = text_of("07_threads_and_coroutines.ipynb")
+
+    assert r"X \le \min" in text
+    assert not re.search(r"X\s*=\s*\\(min|frac)", text)

@@ -1,0 +1,55 @@
+import pytest
+
+from kvstore.course import lessons, predict, progress
+from kvstore.course.run_notebooks import NOTEBOOKS
+
+
+def shown(page):
+    lessons.your_progress()
+    return page[-1]["text/plain"]
+
+
+def test_a_newcomer_is_sent_to_the_first_lesson(page):
+    assert "Go on with `00_start_here`." in shown(page)
+    assert all(lesson in shown(page) for lesson in lessons.LESSONS.values())
+
+
+def test_a_lesson_that_was_begun_is_gone_on_with(page):
+    predict("01.mix", 20)
+    predict("01.reads")
+
+    assert "1 of 2" in shown(page)
+    assert "Go on with `01_blocking`." in shown(page)
+
+
+def test_the_next_lesson_is_a_link(page):
+    shown(page)
+
+    assert '<a href="00_start_here.ipynb">' in page[-1]["text/html"]
+
+
+def test_after_a_lesson_comes_the_next_that_exists(page):
+    predict("03.mix", 20)
+    progress.record_answer("03.limit", "passed", "")
+
+    assert "Go on with `04_server`." in shown(page)
+
+
+def test_after_the_last_lesson_nothing_else_is_promised(page):
+    number, last = list(lessons.LESSONS.items())[-1]
+    predict(f"{number}.window", 20)
+    progress.record_answer(f"{number}.log", "passed", "")
+
+    assert f"Go on with `{last}`." in shown(page)
+
+
+def test_an_exercise_that_was_only_looked_at_keeps_the_lesson_open(page):
+    predict("01.mix", 20)
+    progress.record_answer("01.loop", "not attempted", "")
+
+    assert "Go on with `01_blocking`." in shown(page)
+
+
+@pytest.mark.parametrize("lesson", lessons.LESSONS.values())
+def test_a_lesson_on_the_map_is_there(lesson):
+    assert (NOTEBOOKS / f"{lesson}.ipynb").exists()

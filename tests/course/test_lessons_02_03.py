@@ -1,0 +1,352 @@
+"""Lessons 02 and 03: what their exercises accept, and that each of their claims can fail."""
+
+import asyncio
+import dataclasses
+import json
+import math
+import queue
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import grpc
+import pandas as pd
+import pytest
+from made_runs import run_of
+
+from kvstore.course.exercises import find, lesson_02, lesson_03, lesson_03_client
+from kvstore.course.exercises.grading import judged
+from kvstore.course.questions import lesson_02 as facts_02
+from kvstore.course.questions import lesson_03 as facts_03
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+
+
+# ---- right answers in another style --------------------------------------------------------------
+
+
+def with_threads(stub, requests, limit):
+    lock = threading.Lock()
+
+    def caller():
+        while True:
+            with lock:
+                request = next(requests, None)
+            if request is None:
+                return
+            try:
+                stub.Update(request)
+            except grpc.RpcError:
+                pass
+
+    with ThreadPoolExecutor(limit) as pool:
+        for _ in range(limit):
+            pool.submit(caller)
+
+
+def with_a_queue(stub, requests, limit):
+    free = queue.Queue()
+    for place in range(limit):
+        free.put(place)
+    for request in requests:
+        place = free.get()
+        stub.Update.future(request).add_done_callback(lambda _, place=place: free.put(place))
+    for _ in range(limit):
+        free.get()
+
+
+def with_a_condition(stub, requests, limit):
+    changed, open_calls = threading.Condition(), 0
+
+    def ended(_):
+        nonlocal open_calls
+        with changed:
+            open_calls -= 1
+            changed.notify()
+
+    for request in requests:
+        with changed:
+            changed.wait_for(lambda: open_calls < limit)  # noqa: B023  read under the lock
+            open_calls += 1
+        stub.Update.future(request).add_done_callback(ended)
+    with changed:
+        changed.wait_for(lambda: open_calls == 0)
+
+
+def with_asyncio(stub, requests, limit):
+    async def work():
+        loop, free = asyncio.get_running_loop(), asyncio.Semaphore(limit)
+        for request in requests:
+            await free.acquire()
+            call = stub.Update.future(request)
+            call.add_done_callback(lambda _: loop.call_soon_threadsafe(free.release))
+        for _ in range(limit):
+            await free.acquire()
+
+    asyncio.run(work())
+
+
+def sends_first_with_one_place_fewer(stub, requests, limit):
+    """The order of the first edition's solution: the calls count, not the spelling."""
+    free, sent = threading.Semaphore(0), 0
+    for request in requests:
+        if sent >= limit:
+            free.acquire()
+        sent += 1
+        stub.Update.future(request).add_done_callback(lambda _: free.release())
+    for _ in range(min(sent, limit)):
+        free.acquire()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        with_threads,
+        with_a_queue,
+        with_a_condition,
+        with_asyncio,
+        sends_first_with_one_place_fewer,
+    ],
+)
+def test_a_bounded_sender_in_another_style_is_right(answer):
+    assert judged(find("03.bounded"), answer).passed
+
+
+@pytest.mark.parametrize("answer", lesson_03_client.MORE_WRONG_BOUNDED)
+def test_more_wrong_bounded_senders_are_rejected(answer):
+    """The first edition accepted a pool that is fed with everything, and polling."""
+    assert judged(find("03.bounded"), answer).outcome == "not yet"
+
+
+def test_a_list_of_all_requests_is_not_called_a_wave():
+    verdict = judged(find("03.bounded"), lesson_03_client._takes_all_first)
+
+    assert "queue of your own" in verdict.message
+    assert "waves" not in verdict.message
+
+
+def codes_with_a_condition(stub, requests):
+    codes, changed = [], threading.Condition()
+
+    def note(call):
+        with changed:
+            codes.append(call.code())
+            changed.notify()
+
+    for request in requests:
+        stub.Retrieve.future(request).add_done_callback(note)
+    with changed:
+        changed.wait_for(lambda: len(codes) == len(requests))
+    return codes
+
+
+def codes_with_an_event(stub, requests):
+    codes, lock, all_ended = [], threading.Lock(), threading.Event()
+
+    def note(call):
+        with lock:
+            codes.append(call.code())
+            if len(codes) == len(requests):
+                all_ended.set()
+
+    for request in requests:
+        stub.Retrieve.future(request).add_done_callback(note)
+    if requests:
+        all_ended.wait()
+    return codes
+
+
+def codes_with_asyncio(stub, requests):
+    async def work():
+        loop, ended = asyncio.get_running_loop(), asyncio.Queue()
+        for request in requests:
+            stub.Retrieve.future(request).add_done_callback(
+                lambda call: loop.call_soon_threadsafe(ended.put_nowait, call.code())
+            )
+        return [await ended.get() for _ in requests]
+
+    return asyncio.run(work())
+
+
+@pytest.mark.parametrize(
+    "answer", [codes_with_a_condition, codes_with_an_event, codes_with_asyncio]
+)
+def test_a_sender_with_callbacks_in_another_style_is_right(answer):
+    assert judged(find("02.send_all"), answer).passed
+
+
+# ---- references beside slow, obvious ones --------------------------------------------------------
+
+
+@pytest.mark.parametrize("sent", [math.inf, 5.0, 10.0, 40.0])
+@pytest.mark.parametrize("k", [1, 2, 7, 50])
+def test_the_latency_of_the_kth_call_is_that_of_a_queue_walked_through(k, sent):
+    free_s = 0.0
+    for call in range(k):
+        sent_s = call / sent
+        free_s = max(free_s, sent_s) + 1 / 10.0
+
+    assert lesson_02.latency_of_kth(k, sent, 10.0) == pytest.approx(free_s - sent_s)
+
+
+def test_memory_is_full_when_the_backlog_filled_it_second_by_second():
+    memory_mb, seconds = 100.0, 0
+    while memory_mb < 500.0:
+        memory_mb, seconds = memory_mb + 0.05 * (1000 - 800), seconds + 1
+
+    assert lesson_02.seconds_until_full(500, 100, 50, 1000, 800) == pytest.approx(seconds)
+    assert lesson_02.seconds_until_full(500, 100, 50, 800, 800) == math.inf
+
+
+@pytest.mark.parametrize("target", [1.0, 25.0, 510.0, 1000.0])
+def test_in_flight_for_is_the_first_number_that_reaches_the_target(target):
+    n = 1
+    while n / 0.050 < target - 1e-9:
+        n += 1
+
+    assert lesson_03.in_flight_for(target, 0.040, 0.010, 1000.0) == n
+    assert lesson_03.in_flight_for(1000.1, 0.040, 0.010, 1000.0) == math.inf
+
+
+def test_a_wrong_function_is_shown_the_smallest_input_and_its_mistake():
+    verdict = judged(find("02.seconds_until_full"), lesson_02._no_inf_when_equal)
+
+    assert "With `2, 1, 1, 0, 0`" in verdict.message  # λ = X = 0
+    assert "ZeroDivisionError" in verdict.message
+    assert "When λ = X" in verdict.message
+
+
+def test_a_right_function_in_another_style_is_right():
+    def mine(ceiling_mb, base_mb, kb_per_call, sent_per_s, answered_per_s):
+        room_kb = 1000 * (ceiling_mb - base_mb)
+        more = max(0.0, sent_per_s - answered_per_s) * kb_per_call
+        return room_kb / more if more else float("inf")
+
+    assert judged(find("02.seconds_until_full"), mine).passed
+
+
+# ---- each claim can fail -------------------------------------------------------------------------
+
+
+def made(calls, *, locking="global", in_flight=2, operations=None, **settings):
+    """A run against a server with 10 ms for a read and 50 ms for a write."""
+    run = run_of(calls, in_flight=in_flight)
+    server = {
+        "settings": {"read_delay_s": 0.010, "write_delay_s": 0.050, "locking": locking},
+        "operations": operations or {"retrieve/OK": len(calls)},
+    }
+    return dataclasses.replace(run, server=server, settings=settings)
+
+
+def reads(each_s, step_s, count=20):
+    return [(n * step_s, n * step_s + each_s, "retrieve") for n in range(count)]
+
+
+SERIAL = made(reads(0.020, 0.010))
+PARALLEL = made(reads(0.011, 0.0001), locking="per_key", in_flight=100)
+
+
+def test_claims_of_lesson_03_hold_for_one_made_run_and_fail_for_another():
+    assert facts_03.one_at_a_time(SERIAL)
+    assert not facts_03.one_at_a_time(PARALLEL)
+    assert facts_03.mostly_waits(0.98)
+    assert not facts_03.mostly_waits(0.2)
+    assert facts_03.below_bound(SERIAL)
+    assert not facts_03.below_bound(made(reads(0.011, 0.0001)))
+    assert not facts_03.lock_was_the_limit(SERIAL, SERIAL)
+    assert facts_03.lock_was_the_limit(
+        made(reads(0.040, 0.020)), made(reads(0.011, 0.0001, 400), locking="per_key", in_flight=100)
+    )
+    assert facts_03.is_counted_twice(SERIAL)
+    assert not facts_03.is_counted_twice(made(reads(0.02, 0.01), operations={"retrieve/OK": 21}))
+    one, many = (made(reads(0.02, step), in_flight=n) for step, n in ((0.01, 1), (0.001, 10)))
+    assert facts_03.grows_with_n([one, one], [one, many])
+    assert not facts_03.grows_with_n([one, many], [one, many])
+    assert not facts_03.hand_over_costs(100e-6, 130e-6)
+    assert not facts_03.more_keys_help([40.0, 80.0], 0.050)
+    assert not facts_03.more_keys_help([20.0, 20.0], 0.050)
+    assert not facts_03.only_waits([one, many])
+    assert not facts_03.rates_alike([10.0, 41.0])
+    assert not facts_03.has_a_thread_per_call(3)
+    assert not facts_03.not_above(110.0, 100.0)
+
+
+def test_a_lost_record_is_found_by_the_second_count_and_not_by_littles_law():
+    """The first edition said that Little's law would find it."""
+    damaged = dataclasses.replace(SERIAL, records=SERIAL.records[::3])
+
+    assert facts_03.identity_holds(damaged)
+    assert facts_03.finds_the_loss(SERIAL, damaged)
+    assert not facts_03.finds_the_loss(SERIAL, SERIAL)
+    assert not facts_03.is_counted_twice(damaged)
+    assert not facts_02.is_counted_twice(damaged)
+
+
+def test_the_overhead_budget_adds_up_to_the_time_of_a_call():
+    inside = pd.Series(
+        {"whole residence (ms)": 20.0, "disk (ms)": 12.0, "client and wire (ms)": 5.0}
+    )
+    table = facts_03.missing_ms(SERIAL, inside)
+
+    assert table["ms"].drop("N/X").sum() == pytest.approx(table.loc["N/X", "ms"], rel=0.01)
+    assert table.loc["timers late", "ms"] == pytest.approx(2.0)
+
+
+def test_claims_of_lesson_02_hold_for_one_made_run_and_fail_for_another():
+    together = made([(0.0, 0.012, "retrieve")] * 20)
+    line = made([(0.0, 0.011 * k, "retrieve") for k in range(1, 21)])
+    assert facts_02.overlaps(together)
+    assert not facts_02.overlaps(line)
+    assert facts_02.none_faster_than_disk(line)
+    assert not facts_02.none_faster_than_disk(made([(0.0, 0.009, "retrieve")]))
+    assert facts_02.no_faster_than_lock(line)
+    assert not facts_02.no_faster_than_lock(together)
+    assert facts_02.is_a_line(facts_02.middle_share(line))
+    assert not facts_02.is_a_line(facts_02.middle_share(together))
+    assert not facts_02.costs_more(12.0)
+    assert not facts_02.mostly_given_up({"OK": 50, "CANCELLED": 50})
+    paced = made(reads(0.5, 0.01), rate_per_s=300.0, duration_s=1.0)
+    assert facts_02.backlog(paced) == 20
+    assert not facts_02.backlog_as_predicted(paced)
+    assert not facts_02.stayed_below(made(reads(0.02, 0.01), memory_ceiling_bytes=1e9))
+
+
+# ---- what the first edition said, and does not say any more --------------------------------------
+
+
+def text_of(name):
+    cells = json.loads((NOTEBOOKS / f"{name}.ipynb").read_text("utf-8"))["cells"]
+    text = " ".join("".join(cell["source"]) for cell in cells)
+    return re.sub(r"\s+", " ", text)
+
+
+def test_lesson_02_does_not_say_that_threads_ran_out_first():
+    text = text_of("02_futures")
+
+    assert "threads that ran out first" not in text
+    assert "memory had filled up" in text
+    assert "last straw" in text
+
+
+@pytest.mark.parametrize("name", ["02_futures", "03_bounded"])
+def test_no_law_is_said_to_find_a_lost_call(name):
+    text = text_of(name)
+
+    assert "find a lost call" not in text
+    assert "no call was lost" not in text
+
+
+def test_the_bound_of_lesson_03_is_a_bound():
+    text = text_of("03_bounded")
+
+    assert r"X \;\le\; \min" in text
+    assert not re.search(r"X\s*=\s*\\min", text)
+
+
+@pytest.mark.parametrize("name", ["02_futures", "03_bounded"])
+def test_a_published_number_stands_after_its_run(name):
+    text = text_of(name)
+    for published, run in {"24.28": "one_lock = live.run", "2,449.8": "no_lock = live.run"}.items():
+        if published in text:
+            assert text.index(run) < text.index(published)

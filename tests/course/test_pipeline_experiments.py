@@ -1,0 +1,170 @@
+"""Lesson 05: the race of three clients, the order of replies, messages, a link to a stream."""
+
+import itertools
+import math
+
+import pytest
+from made_runs import run_of
+
+from kvstore.client import load
+from kvstore.client.strategies import blocking
+from kvstore.course import rendering, source
+from kvstore.course.experiments import plots, reply_order, rpc_pipeline
+from kvstore.course.experiments.replicated_log import Replication, a_log, replicate
+from kvstore.measure import audit
+from kvstore.model import bounds
+from kvstore.server import serving
+
+OVERTAKEN = run_of(
+    [
+        (0.000, 0.050, "update"),
+        (0.001, 0.011, "retrieve"),
+        (0.002, 0.012, "retrieve"),
+        (0.011, 0.060, "retrieve"),
+    ],
+    in_flight=4,
+)
+
+
+class TestReplyOrder:
+    def test_replies_in_order_wait_for_all_earlier_ones(self):
+        assert [0.050, 0.050, 0.050, 0.060] == reply_order.in_order_done_s(OVERTAKEN.calls).tolist()
+        table = reply_order.both_orders(OVERTAKEN)
+        assert [0.0, 39.0, 38.0, 0.0] == table["held back (ms)"].tolist()
+
+    def test_overtaken_calls_and_positions_of_replies_are_counted_from_one(self):
+        assert 1 == reply_order.overtaken(OVERTAKEN)
+        assert 0 == reply_order.overtaken(run_of([(0, 1, "update"), (0.5, 2, "update")]))
+        assert [3, 1, 2, 4] == [reply_order.answered_as(OVERTAKEN, n) for n in (1, 2, 3, 4)]
+
+    @pytest.mark.slow
+    def test_the_slow_write_comes_first_and_is_the_only_one(self):
+        with serving(read_delay_s=0, write_delay_s=0) as server:
+            run = load.run(
+                blocking, server, reply_order.SLOW_FIRST, calls=reply_order.SLOW_FIRST_CALLS
+            )
+
+        assert ["update"] + 47 * ["retrieve"] == run.calls["operation"].tolist()
+
+
+@pytest.fixture(scope="module")
+def runs():
+    with serving(read_delay_s=0, write_delay_s=0, locking="per_key", use_asyncio=True) as server:
+        return rpc_pipeline.race(server, calls=60, rounds=2)
+
+
+class TestRace:
+    @pytest.mark.slow
+    def test_each_client_makes_all_its_calls_in_each_round(self, runs):
+        assert [2, 2, 2, 2] == [len(repeated) for repeated in runs.values()]
+        for repeated in runs.values():
+            assert all({"OK": 60} == run.outcomes() and audit(run).holds for run in repeated)
+
+    @pytest.mark.slow
+    @pytest.mark.usefixtures("no_windows")
+    def test_the_tables_and_the_figure_compare_with_the_published_ones(self, runs):
+        shares = rpc_pipeline.ratios(runs)
+
+        assert list(runs) == list(rpc_pipeline.as_published(runs).index) == list(shares.index)
+        assert 1.0 == shares.loc["synchronous", "real here"]
+        assert 0.35 == shares.loc["pipelined", "real published"]
+        assert 0.92 == shares.loc["pipelined", "processor published"]
+        assert list(runs) == [label.get_text() for label in plots.race(runs).get_yticklabels()]
+        assert rpc_pipeline.parts(runs).round_trip_s > 0
+
+
+def test_the_stations_add_up_to_the_round_trip_and_the_delay():
+    stations = rpc_pipeline.stations(rpc_pipeline.Parts(0.001, 0.0001, 0.0002), 0.010)
+
+    assert pytest.approx(0.011) == sum(station.demand_s for station in stations)
+    assert pytest.approx(0.011 / 0.0002) == bounds.knee(stations)
+
+
+def one_after_the_other(times_s, status="OK"):
+    """A run with one call in flight, in which the calls take these times."""
+    ends_s = list(itertools.accumulate(times_s))
+    return run_of(
+        [(end - took, end, "retrieve", status) for took, end in zip(times_s, ends_s, strict=True)]
+    )
+
+
+def test_no_run_exceeds_the_bound_whose_delay_was_measured_with_slow_first_calls():
+    """The network takes 12.0 to 12.4 ms; a connection that was just opened takes longer."""
+    parts = rpc_pipeline.Parts(round_trip_s=0.001, client_s=0.0001, server_s=0.0002)
+    usual_s = [0.0120, 0.0121, 0.0124] * 6
+    for slow_s in ([], [0.120, 0.060, 0.030]):
+        single = one_after_the_other([*slow_s, *usual_s])
+        delay_s = rpc_pipeline.network_delay_s(single, parts.round_trip_s)
+        bound = bounds.closed_loop(1, rpc_pipeline.stations(parts, delay_s))
+        assert pytest.approx(0.011) == delay_s
+        assert one_after_the_other(usual_s).throughput_per_s <= bound.value
+
+
+def test_a_call_that_failed_at_once_says_nothing_of_the_delay():
+    answered = one_after_the_other([0.012, 0.013])
+    refused = run_of([(0.0, 0.012, "retrieve"), (0.012, 0.0121, "retrieve", "UNAVAILABLE")])
+
+    assert math.isnan(rpc_pipeline.network_delay_s(run_of([]), 0.001))
+    assert rpc_pipeline.network_delay_s(answered, 0.001) == pytest.approx(0.011)
+    assert rpc_pipeline.network_delay_s(refused, 0.001) == pytest.approx(0.011)
+
+
+def test_rounds_that_overlap_are_called_so():
+    def lasting(*seconds):
+        return [run_of([(0.0, each, "retrieve")]) for each in seconds]
+
+    apart = {"synchronous": lasting(3.0, 4.0), "pipelined": lasting(1.0, 2.0)}
+    mixed = {"synchronous": lasting(3.0, 4.0), "pipelined": lasting(1.0, 3.5)}
+
+    assert rpc_pipeline.spread_in_words(apart).startswith("every pipelined round was faster")
+    assert rpc_pipeline.spread_in_words(mixed).startswith("the rounds overlap, 1.00 to 3.50 s")
+
+
+def test_a_message_is_shown_as_protobuf_with_its_comment(page):
+    source.show_message("PipelineRequest", "CreateResponse")
+    plain, markdown = page[0]["text/plain"], page[0]["text/markdown"]
+
+    assert plain.startswith("// Operations are laid out as columns")
+    assert "repeated bytes values = 4;\n}" in plain
+    assert "```protobuf\n// Operations" in markdown
+    assert markdown.endswith("message CreateResponse {}\n```")
+    with pytest.raises(LookupError, match="no 'Nothing'"):
+        source.show_message("Nothing")
+
+
+@pytest.fixture(scope="module")
+def server():
+    with serving(read_delay_s=0.004, write_delay_s=0, locking="per_key", use_asyncio=True) as it:
+        yield it
+
+
+def test_a_progress_bar_yields_everything_in_order():
+    assert [3, 1, 2] == list(rendering.counted([3, 1, 2]))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("no_windows")
+class TestPictures:
+    def test_held_back_calls_are_drawn_behind_their_own_time(self):
+        ax = plots.both_orders(OVERTAKEN)
+
+        assert "wait with replies in order" in ax.get_legend_handles_labels()[1]
+
+    def test_staircase_and_slab_share_one_clock(self):
+        above, below = plots.staircase_and_slab(
+            {"one": OVERTAKEN, "two": OVERTAKEN}, most=4, until_s=0.05
+        )
+
+        assert above.get_xlim() == below.get_xlim() == (0.0, 0.05)
+
+    def test_a_log_is_drawn_with_what_was_predicted(self):
+        with serving(write_delay_s=0.002, locking="per_key", use_asyncio=True) as follower:
+            copies = [replicate(a_log(12, long_every=4), follower, window=w) for w in (1, 6)]
+
+        for ax in (
+            plots.commit_over_time(copies, 0.002),
+            plots.stored_and_committed(copies[1]),
+        ):
+            assert "(entries)" in ax.get_ylabel()
+            assert "(ms)" in ax.get_xlabel()
+        assert isinstance(copies[0], Replication)

@@ -1,0 +1,193 @@
+import dataclasses
+from pathlib import Path
+
+import made_runs
+import nbformat
+import pytest
+
+from kvstore.course import compare, predict, progress, questions, quiz
+from kvstore.course.predictions import PredictionError
+from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
+from kvstore.course.run_notebooks import execute
+from kvstore.model import Prediction
+
+EARLIER = made_runs.run_of([(0.0, 0.5, "retrieve"), (0.5, 1.0, "create")])
+RUN = dataclasses.replace(EARLIER, started_at="2999-01-01T12:00:00+00:00")
+pytestmark = pytest.mark.usefixtures("lesson_97")
+
+
+def test_predict_shows_what_is_asked_and_how_to_commit(page):
+    predict("97.rate")
+
+    text = page[-1]["text/plain"]
+    assert "How many calls per second?" in text
+    assert '`predict("97.rate", 123)`' in text
+    assert "calls/s" in text
+
+
+def test_the_unit_comes_from_the_question(page):
+    assert predict("97.wait", 40).unit == "ms"
+    assert predict("97.wait", Prediction(0.04, "s", "")).value == 40.0
+    with pytest.raises(PredictionError, match=r"97.wait is a question in ms, got unit='s'"):
+        predict("97.wait", 1, unit="s")
+
+
+def test_the_question_says_how_a_run_answers_it(page):
+    predict("97.rate", 3)
+    made = compare("97.rate", RUN)
+
+    assert (made.measured, made.model, made.yours, made.unit) == (2.0, 2.0, 3.0, "calls/s")
+    assert (made.main, made.band, made.reason) == (True, 0.2, "two a second")
+
+
+def test_the_model_is_evaluated_only_when_the_question_is_closed(page, lesson_97, monkeypatch):
+    closed = []
+    predict("97.wait")
+    predict("97.wait", 45)
+    assert lesson_97.EVALUATED == []
+
+    original = progress.close
+    monkeypatch.setattr(
+        progress, "close", lambda each: closed.append(len(lesson_97.EVALUATED)) or original(each)
+    )
+    made = compare("97.wait", RUN)
+
+    assert closed[0] == 0
+    assert len(lesson_97.EVALUATED) == 1
+    assert (made.model, made.measured) == (40.0, 50.0)
+    assert predict("97.wait", 50).status == "refused"
+
+
+def test_a_question_that_needs_two_runs_is_given_both(page):
+    assert compare("97.gain", [1], [1, 2, 3]).measured == 3.0
+
+
+def test_a_prediction_after_the_last_run_began_does_not_count(page):
+    predict("97.rate", 2.0)
+
+    made = compare("97.rate", EARLIER)
+
+    assert made.late
+    assert made.yours is None
+
+
+def test_a_run_that_does_not_fit_leaves_the_question_open(page):
+    with pytest.raises(AttributeError):
+        compare("97.rate", object())
+
+    assert not progress.ask("97.rate").closed
+
+
+def test_numbers_are_compared_as_ever(page):
+    made = compare("97.rate", 24.0, 25.0)
+
+    assert (made.measured, made.model, made.main) == (24.0, 25.0, False)
+    assert compare("97.wait", 24.0, model=25.0).model == 25.0
+    assert compare("96.mine", RUN, 25.0).model == 25.0
+
+
+def shown(page):
+    return page[-1]["text/plain"] + page[-1]["text/html"]
+
+
+def test_a_quiz_shows_its_questions_and_no_answer(page):
+    quiz("97")
+
+    text = page[-1]["text/plain"]
+    assert text.index("half the time") < text.index("Twice the cores?")
+    assert '`quiz("97.double", "a")`' in text
+    assert not [why for why in ("at most", "bottleneck", "busy", "Idle", "✔") if why in shown(page)]
+
+
+def test_each_choice_is_explained_and_the_first_one_counts(page):
+    quiz("97.double", "a")
+    assert "✘ No. a) The lock was the bottleneck." in shown(page)
+    quiz("97.double", "b")
+    assert "✔ Yes. b) X is at most 1/S. (Your first choice, a, is the one" in shown(page)
+    quiz("97.cores", "a")
+
+    assert progress.choices() == {"97.double": "a", "97.cores": "a"}
+    assert progress.by_lesson().loc["97", "quiz right at first"] == "1 of 2"
+    quiz("97")
+    assert "✘ No. a) The lock" in shown(page)
+
+
+def test_explanations_are_escaped(page):
+    quiz("97.cores", "b")
+
+    assert "Idle &lt;b&gt;." in page[-1]["text/html"]
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (("97.dubble", "a"), "no quiz question '97.dubble': did you mean 97.double"),
+        (("96",), "lesson 96 has no quiz"),
+        (("97.double", "c"), "options a, b, got 'c'"),
+        (("97.double", ["a"]), "is one letter"),
+    ],
+)
+def test_a_wrong_call_says_what_to_write(page, call, said):
+    with pytest.raises((LookupError, ValueError), match=said):
+        quiz(*call)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Option("a", why="since"), "exactly one option must be right, got 0"),
+        (lambda: Option("b", right=True), "every option needs `why`"),
+        (lambda: Option("x", why="since"), "different options"),
+    ],
+)
+def test_a_quiz_question_that_cannot_be_scored_is_refused(make, said):
+    with pytest.raises(ValueError, match=said):
+        QuizQuestion("97.q", "?", (Option("x", why="since"), make()))
+
+
+def test_a_main_comparison_needs_a_model():
+    with pytest.raises(ValueError, match="needs `model`"):
+        PredictionQuestion("97.q", measured=float, main=True)
+
+
+def test_the_questions_of_every_lesson_can_be_loaded():
+    found = [questions.predictions_of(f"{n:02}") + questions.quiz_of(f"{n:02}") for n in range(14)]
+
+    assert all(each.id[:2] == f"{n:02}" for n, these in enumerate(found) for each in these)
+
+
+@pytest.mark.slow
+def test_in_a_notebook_radio_buttons_ask_and_their_state_holds_no_answer(
+    tmp_path, monkeypatch, repo_root
+):
+    """The state of the widgets is saved with the notebook: a look into the file shows nothing."""
+    (tmp_path / "lesson_97.py").write_text(
+        Path(__file__).with_name("made_lesson.py").read_text("utf-8"), "utf-8"
+    )
+    ask = (
+        "from kvstore.course import questions, quiz\n"
+        f"questions.__path__.append({str(tmp_path)!r})\nquiz('97')"
+    )
+    choose = (
+        "import ipywidgets as w\n"
+        "made = [each for each in w.Widget.widgets.values() if isinstance(each, w.RadioButtons)]\n"
+        "made[0].value = 'a'\n"
+        "print([each.value for each in w.Widget.widgets.values() if isinstance(each, w.HTML)])"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(repo_root))
+
+    def executed(*sources):
+        notebook = nbformat.v4.new_notebook(cells=list(map(nbformat.v4.new_code_cell, sources)))
+        nbformat.write(notebook, tmp_path / "copy.ipynb")
+        done = execute(tmp_path / "copy.ipynb")
+        assert done.error is None
+        return done.notebook
+
+    before = executed(ask)
+    assert {"text/plain", "text/html", "application/vnd.jupyter.widget-view+json"} == set(
+        before.cells[0].outputs[0].data
+    )
+    assert "twice as high" in str(before.metadata.widgets)
+    reasons = ("at most 1/S", "was the bottleneck", "None was busy", "Idle")
+    assert not [why for why in reasons if why in str(before)]
+    assert "The lock was the bottleneck." in executed(ask, choose).cells[1].outputs[0].text

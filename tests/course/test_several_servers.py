@@ -1,0 +1,99 @@
+"""Several servers: tables by hand, and the experiments against real servers."""
+
+import math
+from itertools import count
+
+import numpy as np
+import pytest
+from made_runs import staircase
+
+from kvstore.course import views
+from kvstore.course.experiments import several_servers
+from kvstore.course.experiments.several_servers import FanOut
+from kvstore.model import key_skew, tail_latency
+from kvstore.server import serving
+
+ANSWERS = FanOut(np.array([[0.01, 0.02, 0.01], [0.01, 0.01, math.inf]]))
+
+
+def test_a_request_takes_as_long_as_the_slowest_of_its_servers():
+    assert sorted([0.01, 0.01, 0.02, 0.01, 0.01, math.inf]) == sorted(ANSWERS.residence_s(1))
+    assert sorted([0.02, 0.02, 0.01, 0.01, math.inf, math.inf]) == sorted(ANSWERS.residence_s(2))
+    assert [0.02, math.inf] == list(ANSWERS.residence_s(3))
+    assert 0.5 == ANSWERS.slow_share(3, 0.02)  # the request without a reply
+    with pytest.raises(ValueError, match="from 1 to 3, got 4"):
+        ANSWERS.residence_s(4)
+
+
+def test_the_table_of_slow_requests_has_percent_and_milliseconds():
+    table = views.slow_by_servers_table(ANSWERS, 0.015, lambda n: tail_latency.slow_of_all(n, 0.5))
+
+    assert [1, 2, 3] == list(table.index)
+    assert pytest.approx([50.0, 75.0, 87.5]) == list(table["predicted, slow (%)"])
+    assert pytest.approx([33.33, 66.67, 100.0]) == list(table["measured, slow (%)"])
+    assert 10.0 == table.loc[1, "median (ms)"]
+
+
+def test_throughput_by_servers_has_a_row_for_each_run_and_each_simulation():
+    played = key_skew.closed_loop(3, [0.5, 0.5], 0.040, calls=100)
+    runs = {"even": {1: staircase(10), 2: staircase(10, in_flight=2)}}
+    table = views.throughput_by_servers_table(
+        runs, {"even": lambda n: 25.0 * n, "hot": lambda _: 30.0}, {"hot": {2: played}}
+    )
+
+    assert [("even", 1), ("even", 2), ("hot", 2)] == list(table.index)
+    assert [25.0, 50.0, 30.0] == list(table["predicted (operations/s)"])
+    assert table.loc[("hot", 2), "simulated (operations/s)"] == pytest.approx(
+        played.throughput_per_s, rel=1e-3
+    )
+    assert math.isnan(table.loc[("hot", 2), "measured (operations/s)"])
+    without = views.throughput_by_servers_table(runs, {"even": lambda n: 25.0 * n})
+    assert "simulated (operations/s)" not in without
+
+
+@pytest.mark.slow
+def test_every_server_has_a_request_at_every_due_time():
+    with serving(read_delay_s=0, write_delay_s=0) as one, serving(read_delay_s=0.05) as two:
+        replies = several_servers.fan_out([one, two], (n / 50 for n in count()), duration_s=0.2)
+
+    assert (10, 2) == replies.answer_s.shape
+    assert np.isfinite(replies.answer_s).all()
+    assert (replies.answer_s[:, 1] > 0.045).all()  # the disk
+    assert list(replies.residence_s(2)) == list(replies.answer_s.max(axis=1))
+
+
+@pytest.mark.slow
+def test_each_server_stalls_with_its_own_period():
+    """0.1 of 0.5 s, and 30 ms: a call that begins in the last 30 ms is not slow."""
+    with several_servers.stalling(2, slow_share=0.1, slow_s=0.040, disk_s=0.010) as both:
+        settings = [each.settings for each in both]
+
+    assert pytest.approx([0.080, 0.0835]) == [each.stall_s for each in settings]
+    assert pytest.approx([0.500, 0.535]) == [each.stall_every_s for each in settings]
+    assert {0.010} == {each.read_delay_s for each in settings}
+
+
+@pytest.mark.slow
+def test_a_request_without_a_reply_is_slow():
+    """A server that takes one call at a time and refuses the others."""
+    busy = {"read_delay_s": 0.3, "write_delay_s": 0, "threads": 1, "max_concurrent_rpcs": 1}
+    with serving(locking="per_key", **busy) as server:
+        replies = several_servers.fan_out([server], (n / 100 for n in count()), duration_s=0.1)
+
+    assert 1 == np.isfinite(replies.answer_s).sum()
+    assert 1.0 == replies.slow_share(1, 0.1)
+
+
+@pytest.mark.skipif(not several_servers.has_shared_ports(), reason="no shared ports on this system")
+def test_servers_on_one_port_are_chosen_by_connection():
+    found = several_servers.servers_by_connection(2, 100)
+
+    assert 100 == len(found)
+    assert {0, 1} == set(found)
+    assert {0} == set(several_servers.servers_by_connection(1, 5))
+
+
+def test_channels_share_a_connection_unless_they_are_kept_apart(quick_server):
+    """A canary for the option that keeps connections apart."""
+    assert 1 == several_servers.callers_seen(quick_server, 5, apart=False)
+    assert 5 == several_servers.callers_seen(quick_server, 5, apart=True)

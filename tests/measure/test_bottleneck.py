@@ -1,0 +1,134 @@
+"""bottleneck.py: whether the load generator limited a run, judged from constructed facts."""
+
+import math
+from collections import namedtuple
+
+import psutil
+import pytest
+from traces import Made, run_of
+
+from kvstore.measure import Cpu, summary, verdict
+from kvstore.measure.sampler import machine_busy_s, machine_stolen_s
+
+TEN_S = [Made(n, n + 1.0) for n in range(10)]
+
+
+def judged(client_s, server_s, **facts):
+    """The verdict on ten calls in ten seconds on four cores, with this CPU time of each process."""
+    facts = {"host": {"cores": 4}, "client_cpu": Cpu(client_s, 0), **facts}
+    return verdict(run_of(TEN_S, server_cpu=Cpu(0, server_s), **facts))
+
+
+def test_a_generator_without_idle_cpu_time_may_be_the_bottleneck(subtests):
+    for client_s, server_s, binds, says in [
+        (0.5, 9.9, False, "used 0.05 of a core: no sign that it was the bottleneck"),
+        (8.4, 1.0, False, "no sign that it was the bottleneck"),
+        (8.6, 1.0, True, "used 0.86 of a core: it may be the bottleneck"),
+        (9.0, 9.0, True, "of a core, the server 0.90: it may be the bottleneck"),
+    ]:
+        with subtests.test(client_s=client_s, server_s=server_s, binds=binds, says=says):
+            found = judged(client_s, server_s)
+
+            assert client_s / 10 == pytest.approx(found.client_cores)
+            assert binds == found.generator_binds
+            assert says in str(found)
+
+
+def test_on_a_full_machine_client_and_server_compete():
+    found = judged(4.8, 4.9, host={"cores": 1})
+
+    assert found.generator_binds
+    assert "97% of this machine" in found.reason
+
+
+def test_two_generators_have_a_core_each():
+    assert not judged(12.0, 1.0, settings={"processes": 2}).generator_binds
+    assert judged(18.0, 1.0, settings={"processes": 2}).generator_binds
+
+
+def test_in_an_open_loop_lateness_is_compared_with_the_residence_time(subtests):
+    for late_s, residence_s, binds in [
+        (0.004, 0.001, False),
+        (0.2, 1.0, False),
+        (0.3, 1.0, True),
+        (0.006, 0.001, True),
+    ]:
+        with subtests.test(late_s=late_s, residence_s=residence_s, binds=binds):
+            calls = [Made(n, n + residence_s, due_s=n - late_s) for n in range(20)]
+            found = verdict(run_of(calls, client_cpu=Cpu(0.1, 0.1), server_cpu=Cpu(0.1, 0.1)))
+
+            assert pytest.approx(late_s) == found.late_s
+            assert binds == found.generator_binds
+            assert binds == ("the load generator was late" in found.reason)
+
+
+def test_in_a_closed_loop_nothing_is_late():
+    assert math.isnan(judged(1, 1).late_s)
+
+
+def test_without_data_there_is_no_claim(subtests):
+    for run in [
+        run_of(TEN_S),
+        run_of([Made(0, 0.1)], client_cpu=Cpu(9, 9)),
+        run_of([], window_s=0.0),
+    ]:
+        with subtests.test(run=run):
+            assert not verdict(run).generator_binds
+            assert "unknown whether the load generator was the bottleneck" in str(verdict(run))
+
+
+def test_the_summary_of_a_run_contains_the_verdict():
+    run = run_of(TEN_S, client_cpu=Cpu(9, 0.5), server_cpu=Cpu(1, 0))
+
+    assert "it may be the bottleneck" in summary(run).loc["verdict"].iloc[0]
+
+
+def test_other_programs_that_leave_no_core_are_named(monkeypatch, subtests):
+    """Client and server use one of four cores together; the host may take a part of the rest."""
+    monkeypatch.setattr("psutil.cpu_count", lambda: 4)
+    for machine_s, stolen_s, crowded in [
+        (math.nan, 0.0, False),
+        (11.0, 0.0, False),
+        (20.0, 0.0, False),
+        (40.0, 0.0, True),
+        (44.0, 4.0, True),
+        (40.0, 8.0, False),
+    ]:
+        with subtests.test(machine_s=machine_s, stolen_s=stolen_s):
+            found = judged(5.0, 5.0, machine_cpu_s=machine_s, machine_stolen_s=stolen_s)
+
+            assert crowded == ("other programs used 3.0 of 4 cores" in found.reason)
+            assert crowded == ("other programs" in found.reason)
+            assert "no sign that it was the bottleneck" in found.reason
+
+
+def test_cores_that_the_host_took_are_named(subtests):
+    for stolen_s, cores in [(math.nan, 0.0), (0.4, 0.04), (4.0, 0.4)]:
+        with subtests.test(stolen_s=stolen_s):
+            found = judged(5.0, 5.0, machine_cpu_s=14.0, machine_stolen_s=stolen_s)
+
+            assert pytest.approx(cores) == found.stolen_cores
+            assert (cores > 0.05) == (
+                "host of this virtual machine took 0.40 of a core" in found.reason
+            )
+
+
+def test_what_the_host_took_is_part_of_what_the_machine_was_busy_with(monkeypatch):
+    """With the field of Linux, and without it, as on other systems."""
+    fields = {"user": 3.0, "system": 2.0, "idle": 9.0, "steal": 1.5}
+    monkeypatch.setattr("psutil.cpu_times", lambda: namedtuple("times", fields)(**fields))
+    assert (6.5, 1.5) == (machine_busy_s(), machine_stolen_s())
+
+    del fields["steal"]
+    monkeypatch.setattr("psutil.cpu_times", lambda: namedtuple("times", fields)(**fields))
+    assert machine_busy_s() == 5.0
+    assert math.isnan(machine_stolen_s())
+
+
+def test_the_time_of_the_whole_machine_is_at_least_ours():
+    before_s, ours = machine_busy_s(), psutil.Process()
+    mine_s = sum(ours.cpu_times()[:2])
+    while sum(ours.cpu_times()[:2]) - mine_s < 0.1:
+        sum(range(10_000))
+
+    assert machine_busy_s() - before_s > 0.05

@@ -1,0 +1,58 @@
+"""cpu_cost.py: CPU time per call, and the demand on the bottleneck."""
+
+import math
+
+import pytest
+from traces import Made, run_of
+
+from kvstore.measure import Cpu
+from kvstore.measure.cpu_cost import busy, pace_s, paced_s, price_s, serial_s
+
+FOUR = [Made(0.0, 1.0)] * 4
+
+
+def test_the_cpu_time_of_the_busier_process(subtests):
+    for client, server, each_s in [
+        (Cpu(0.6, 0.2), Cpu(0.1, 0.3), 0.2),
+        (Cpu(0.1, 0.1), Cpu(1.0, 1.0), 0.5),
+        (Cpu(0.8, 0.0), Cpu(math.nan, math.nan), 0.2),
+    ]:
+        with subtests.test(client=client, server=server, each_s=each_s):
+            per_call = price_s(run_of(FOUR, client_cpu=client, server_cpu=server))
+
+            assert each_s == pytest.approx(per_call.dearer_s)
+
+
+def test_the_utilisation_of_the_bottleneck():
+    host = {"cores": 4}
+    run = run_of(FOUR, client_cpu=Cpu(0.3, 0.2), server_cpu=Cpu(0.1, 0.1), window_s=2.0, host=host)
+
+    assert busy(run) == pytest.approx(0.25)
+
+
+def test_without_calls_or_processes_the_cpu_time_is_nan():
+    assert math.isnan(price_s(run_of(FOUR)).dearer_s)
+    assert math.isnan(busy(run_of(FOUR)))
+    assert math.isnan(price_s(run_of([], client_cpu=Cpu(1.0, 1.0))).dearer_s)
+
+
+def test_threads_of_grpc_count_as_cpu_time_and_not_as_serial_time():
+    cpu = {"client_cpu": Cpu(0.5, 0.3, 0.4), "server_cpu": Cpu(0.8, 0.4, 0.6)}
+    run = run_of(FOUR, **cpu, host={"cores": 4}, window_s=2.0)
+
+    assert price_s(run).together_s == pytest.approx(0.5)
+    assert serial_s(run) == pytest.approx((0.1, 0.15))
+    assert pace_s(run) == pytest.approx(0.15)
+    assert busy(run) == pytest.approx(0.3)
+
+
+def test_with_too_few_cores_the_cores_are_the_bottleneck(subtests):
+    """All CPU time over the number of cores, if this is more than the serial part."""
+    for cores, each_s in [(1, 0.5), (2, 0.25), (8, 0.15)]:
+        with subtests.test(cores=cores, each_s=each_s):
+            cpu = {"client_cpu": Cpu(0.5, 0.3, 0.4), "server_cpu": Cpu(0.8, 0.4, 0.6)}
+
+            run = run_of(FOUR, **cpu, host={"cores": cores})
+
+            assert pace_s(run) == pytest.approx(each_s)
+            assert paced_s(run) == pytest.approx((each_s * 0.1 / 0.15, each_s))

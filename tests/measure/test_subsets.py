@@ -1,0 +1,103 @@
+"""subsets.py: calls of one kind, of a part of a run, and turn by turn, worked out by hand."""
+
+import math
+
+import pandas as pd
+import pytest
+from traces import CALLS, Made, random_trace, run_of
+
+from kvstore.measure import Sample, audit, during, only, turns
+
+
+def test_the_calls_of_one_kind_are_left():
+    run = run_of(CALLS)
+    creates = only(run, "create")
+
+    assert ["create", "create"] == creates.calls["operation"].tolist()
+    assert (1.0 + 8.0) / 2 == creates.mean_residence_s
+    assert run.window_s == creates.window_s
+    assert 5 == len(run.records)
+    assert audit(creates).holds
+
+
+def test_a_kind_that_there_is_not_is_refused():
+    with pytest.raises(ValueError, match="got 'batch'"):
+        only(run_of(CALLS), "batch")
+
+
+def test_a_part_counts_the_answers_in_it_and_who_was_there():
+    """From 2 s to 5 s two calls end, after 2 s and 3 s; in flight are 4, 3, and at last 2."""
+    part = during(run_of(CALLS), 2.0, 5.0)
+
+    assert math.isclose(2 / 3, part.answered_per_s)
+    assert math.isclose(2.5, part.residence_mean_s)
+    assert math.isclose((4 * 0.5 + 3 * 1.5 + 2 * 1.0) / 3, part.in_flight_mean)
+
+
+def test_the_whole_run_is_what_the_audit_says():
+    run = random_trace(3)
+    whole = during(run, 0.0, run.window_s)
+
+    assert math.isclose(audit(run).in_flight_mean, whole.in_flight_mean)
+
+
+def test_a_part_without_calls_is_empty():
+    for run in (run_of([]), run_of(CALLS)):
+        part = during(run, 20.0, 30.0)
+        assert (0.0, 0.0) == (part.answered_per_s, part.in_flight_mean)
+        assert math.isnan(part.residence_mean_s)
+
+
+def test_a_part_without_length_is_refused(subtests):
+    for wrong in [(1.0, 1.0), (2.0, 1.0), (-1.0, 1.0), (math.nan, 1.0)]:
+        with (
+            subtests.test(wrong=wrong),
+            pytest.raises(ValueError, match="from_s must be 0 or more and until_s above it"),
+        ):
+            during(run_of(CALLS), *wrong)
+
+
+# Two turns of three calls, and one that is left over; pairs of sent and done, in seconds.
+CALLS_IN_TURNS = [
+    (0.0, 1.0), (0.1, 1.5), (0.2, 1.4),
+    (2.0, 2.5), (2.2, 2.3), (2.4, 2.9),
+    (4.0, 4.25),
+]  # fmt: skip
+
+
+@pytest.fixture
+def run():
+    samples = [Sample(at_s, 0, 0, 0, held, held / 2, 1, 1) for at_s, held in SEEN]
+    return run_of(
+        [Made(*call) for call in CALLS_IN_TURNS], in_flight=3, samples=pd.DataFrame(samples)
+    )
+
+
+SEEN = [(0.5, 3e8), (1.0, 5e8), (2.5, 4e8)]
+
+
+def test_each_turn_has_the_figures_of_its_own_calls(run):
+    table = turns(run)
+
+    assert [3, 3, 1] == table["calls"].tolist()
+    assert [0.0, 2.0, 4.0] == table["begins_s"].tolist()
+    assert pytest.approx([0.2, 0.4, 0.0]) == table["sending_s"].tolist()
+    assert pytest.approx([1.5, 0.9, 0.25]) == table["answered_s"].tolist()
+    assert pytest.approx([1.2, 0.5, 0.25]) == table["last_s"].tolist()
+    assert [3, 2, 1] == table["most_in_flight"].tolist()
+
+
+def test_memory_is_the_most_that_was_seen_in_the_turn(run):
+    table = turns(run)
+
+    assert [5e8, 4e8] == table["client_bytes"].tolist()[:2]
+    assert [2.5e8, 2e8] == table["server_bytes"].tolist()[:2]
+    assert math.isnan(table["client_bytes"].iloc[2])
+
+
+def test_the_turns_hold_every_call_once(run):
+    assert len(CALLS_IN_TURNS) == turns(run)["calls"].sum() == turns(run)["ok"].sum()
+
+
+def test_a_run_without_calls_has_no_turns():
+    assert 0 == len(turns(run_of([], in_flight=3)))

@@ -1,0 +1,137 @@
+"""admission.py: limits of gRPC, calls that are too late, and time spent in the pool's queue."""
+
+import threading
+import time
+from types import SimpleNamespace
+
+import grpc
+import pytest
+from tables import for_each
+
+from kvstore.client.channel import Target, server_status
+from kvstore.server import ServerSettings, serving
+from kvstore.server.admission import MeasuredPool, channel_options, too_late
+from kvstore.v1 import kvstore_pb2 as pb
+from kvstore.v1 import kvstore_pb2_grpc, server_status_pb2, server_status_pb2_grpc
+
+
+def test_the_options_of_grpc_follow_the_settings():
+    """No two servers share a port, no burst is cut, and the window of a stream does not grow."""
+    plain = {
+        "grpc.so_reuseport": 0,
+        "grpc.http2.bdp_probe": 0,
+        "grpc.http2.lookahead_bytes": 4 * 1024 * 1024,
+    }
+    no_limits = {
+        "grpc.server.max_pending_requests": 2**31 - 1,
+        "grpc.server.max_pending_requests_hard_limit": 2**31 - 1,
+    }
+    streams = {"grpc.max_concurrent_streams": 7, "grpc.http.overload_protection": 0}
+    capped = ServerSettings(max_streams=7, refuse_streams=False)
+
+    assert sorted((plain | no_limits).items()) == sorted(channel_options(ServerSettings()))
+    assert sorted(plain.items()) == sorted(channel_options(ServerSettings(default_limits=True)))
+    assert sorted((plain | no_limits | streams).items()) == sorted(channel_options(capped))
+
+
+def test_a_task_that_waits_for_a_thread_knows_it():
+    """The second task cannot begin before the first is let go."""
+    with MeasuredPool(1, "test") as pool:
+        let_go = threading.Event()
+        first = pool.submit(lambda: (pool.waited_s(), let_go.wait(10))[0])
+        second = pool.submit(pool.waited_s)
+        let_go.wait(0.05)
+        let_go.set()
+
+        assert first.result() < second.result()
+        assert 0.04 < second.result()
+        assert 0.0 == pool.waited_s()  # this thread is not one of the pool
+        assert 8 == pool.submit(pow, 2, 3, mod=None).result()
+        assert isinstance(pool.submit(int, "x").exception(), ValueError)
+
+
+DISK_S = 0.2
+SETTINGS = {"threads": 1, "read_delay_s": DISK_S, "locking": "per_key"}
+
+
+@for_each(("left_s", "expected"), [(0.0, True), (0.19, True), (0.21, False), (None, False)])
+def test_a_call_is_late_when_less_is_left_than_it_needs(left_s, expected):
+    context = SimpleNamespace(time_remaining=lambda: left_s)
+
+    assert expected == too_late(context, DISK_S)
+
+
+def done_by(
+    needed_s: float, deadlines_s: list[float | None], use_asyncio: bool = False
+) -> tuple[list[str], dict[str, int]]:
+    """How calls that are sent at once to one thread end, and what the server says it did."""
+    with (
+        serving(**SETTINGS, time_needed_s=needed_s, use_asyncio=use_asyncio) as server,
+        grpc.insecure_channel(server.address) as channel,
+    ):
+        server_status(channel, Target(server.address), 10, wait_for_ready=True)
+        stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+        calls = []
+        for deadline_s in deadlines_s:
+            calls.append(stub.Retrieve.future(pb.RetrieveRequest(key=b"k"), timeout=deadline_s))
+            time.sleep(0.02)  # so that they stand in the queue in this order
+        ended = [call.code().name for call in calls]
+        status = server_status_pb2_grpc.ServerStatusServiceStub(channel).GetServerStatus(
+            server_status_pb2.GetServerStatusRequest()
+        )
+        return ended, dict(status.operations)
+
+
+@pytest.mark.slow
+def test_grpc_passes_over_a_call_whose_deadline_has_gone_by():
+    """gRPC does so by itself, as lesson 08 says: the second call is never started."""
+    ended, done = done_by(0.0, [None, 0.05, None])
+
+    assert ["NOT_FOUND", "DEADLINE_EXCEEDED", "NOT_FOUND"] == ended
+    assert {"retrieve/NOT_FOUND": 2} == done
+
+
+@pytest.mark.slow
+@for_each("needed_s", [0.0, DISK_S])
+def test_a_call_with_too_little_time_left_is_dropped(needed_s):
+    """The second gets its thread with about half of its disk time left."""
+    ended, done = done_by(needed_s, [None, 1.5 * DISK_S, None])
+
+    assert ["NOT_FOUND", "DEADLINE_EXCEEDED", "NOT_FOUND"] == ended
+    assert (2 if needed_s else 3) == done["retrieve/NOT_FOUND"]
+    assert (1 if needed_s else 0) == done.get("retrieve/DEADLINE_EXCEEDED", 0)
+
+
+@pytest.mark.slow
+def test_an_event_loop_drops_a_call_with_too_little_time_left():
+    """It would have refused the second at its deadline; it does at once, and counts that."""
+    ended, done = done_by(DISK_S, [None, 0.9 * DISK_S, None], use_asyncio=True)
+
+    assert ["NOT_FOUND", "DEADLINE_EXCEEDED", "NOT_FOUND"] == ended
+    assert {"retrieve/NOT_FOUND": 2, "retrieve/DEADLINE_EXCEEDED": 1} == done
+
+
+@pytest.mark.slow
+def test_without_a_deadline_nothing_is_dropped(own_server):
+    server = own_server(time_needed_s=1.0, read_delay_s=0.01)
+    with grpc.insecure_channel(server.address) as channel:
+        retrieve = kvstore_pb2_grpc.KeyValueServiceStub(channel).Retrieve
+        for deadline_s, code in [(None, "NOT_FOUND"), (5, "NOT_FOUND")]:
+            with pytest.raises(grpc.RpcError) as refused:
+                retrieve(pb.RetrieveRequest(key=b"k"), timeout=deadline_s)
+            assert code == refused.value.code().name
+
+
+@pytest.mark.slow
+def test_a_call_whose_caller_goes_is_finished_by_a_thread_and_given_up_by_a_loop(own_server, stack):
+    """So after a deadline the effect of a call is unknown, as lesson 08 says: it may be either."""
+    server = own_server(write_delay_s=DISK_S)
+    with grpc.insecure_channel(server.address) as channel:
+        server_status(channel, Target(server.address), 10, wait_for_ready=True)
+        stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+        gone = stub.Create.future(pb.CreateRequest(key=b"k", value=b"v"), timeout=DISK_S / 2)
+        assert "DEADLINE_EXCEEDED" == gone.code().name
+        time.sleep(2 * DISK_S)
+        found = stub.Retrieve.future(pb.RetrieveRequest(key=b"k")).code().name
+
+    assert ("OK" if stack == "threads" else "NOT_FOUND") == found

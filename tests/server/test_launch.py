@@ -1,0 +1,163 @@
+"""launch.py: servers in their own processes, one or several with the keys shared out."""
+
+import json
+import os
+import socket
+
+import grpc
+import psutil
+import pytest
+from running import HANG_S, status_of
+from tables import for_each
+
+from kvstore.server import (
+    ServerDidNotStart,
+    ServerSettings,
+    launch,
+    serving,
+    serving_sharded,
+)
+from kvstore.server.launch import serving_each
+from kvstore.v1 import kvstore_pb2 as pb
+from kvstore.v1 import kvstore_pb2_grpc
+
+
+@pytest.mark.slow
+def test_a_server_is_what_it_was_asked_to_be(own_server, stack):
+    wanted = {
+        "read_delay_s": 0.0,
+        "write_delay_s": 0.003,
+        "locking": "per_key_held",
+        "max_concurrent_rpcs": 1000,
+        "station_times": True,
+    }
+    server = own_server(**wanted)
+    report = status_of(server.address)
+
+    assert ServerSettings(**wanted, use_asyncio=stack == "asyncio") == server.settings
+    assert server.settings == ServerSettings(**json.loads(report.settings_json))
+    assert (server.identity, server.pid, socket.gethostname()) == (
+        report.identity,
+        report.process_id,
+        report.host_name,
+    )
+
+
+@pytest.mark.slow
+def test_each_server_has_an_identity_process_and_port_of_its_own():
+    with serving() as one, serving() as other:
+        report = status_of(one.address)
+
+        assert one.identity == report.identity != other.identity
+        assert len({one.address, other.address}) == 2
+        assert len({one.pid, other.pid, os.getpid()}) == 3
+
+
+@pytest.mark.slow
+def test_the_server_ends_with_its_block_and_with_an_error_in_it():
+    with serving() as server:
+        inside = server.alive()
+
+    assert (True, False) == (inside, server.alive())
+    assert not psutil.pid_exists(server.pid)
+
+    with pytest.raises(RuntimeError, match="in the block"), serving() as server:
+        raise RuntimeError("in the block")
+    assert not psutil.pid_exists(server.pid)
+
+
+@pytest.mark.slow
+def test_a_server_that_is_busy_for_long_ends_with_its_block_too():
+    with serving(write_delay_s=59) as server, grpc.insecure_channel(server.address) as channel:
+        stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+        call = stub.Create.future(pb.CreateRequest(key=b"k"), wait_for_ready=True)
+        status_of(server.address)  # it listens, and the call is on its way
+    assert not psutil.pid_exists(server.pid)
+    assert call.exception(HANG_S)
+
+
+@for_each(
+    ("named", "settings"),
+    [
+        ("locking must be one of", {"locking": "row"}),
+        ("read_delay_s must be", {"read_delay_s": -1}),
+        ("serving.. knows no setting delay; it knows read_delay_s, ", {"delay": 1}),
+        ("knows no setting colour, delay;", {"delay": 1, "colour": "blue"}),
+    ],
+)
+def test_settings_that_make_no_sense_start_no_process(named, settings, monkeypatch):
+    monkeypatch.delattr(launch, "child", raising=False)
+
+    with pytest.raises(ValueError, match=named), serving(**settings):
+        pass
+
+
+@pytest.mark.slow
+def test_a_server_that_cannot_start_says_why_in_its_own_words():
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+
+        with pytest.raises(ServerDidNotStart) as failed, serving(port=port):
+            pass
+
+    assert str(failed.value).startswith("the server ended before it listened (exit status 1): ")
+    assert f"error: port {port} of 127.0.0.1 cannot be used" in str(failed.value)
+
+
+@pytest.mark.slow
+def test_a_server_that_says_nothing_is_ended(monkeypatch):
+    monkeypatch.setattr(launch, "START_S", 0.001)
+
+    with pytest.raises(ServerDidNotStart, match="no address within"), serving():
+        pass
+
+
+@pytest.mark.slow
+def test_each_server_is_its_own_and_all_end_with_the_block():
+    with serving_sharded(2, use_asyncio=True, read_delay_s=0.003) as both:
+        report = [status_of(address) for address in both.address.split(",")]
+
+        assert both.identity.split(",") == [each.identity for each in report]
+        assert list(both.pids) == [each.process_id for each in report]
+        assert len({*both.pids}) == len({*both.address.split(",")}) == 2
+        assert both.settings.read_delay_s == 0.003
+        assert both.alive()
+        psutil.Process(both.pids[1]).kill()
+        both.servers[1].child.ended(within_s=5)
+        assert not both.alive()
+    assert not any(psutil.pid_exists(pid) for pid in both.pids)
+
+
+@pytest.mark.slow
+def test_when_one_cannot_start_none_is_left():
+    """The second asks for a port that another program has; the others are coming up meanwhile."""
+    before = {child.pid for child in psutil.Process().children()}
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = {"port": other.getsockname()[1]}
+
+        with pytest.raises(ServerDidNotStart, match="cannot be used"), serving_each([{}, taken]):
+            pass
+
+    assert {child.pid for child in psutil.Process().children()} <= before
+
+
+@for_each(
+    ("says", "processes", "settings"),
+    [
+        ("processes must be from 1 to 64, got 0", 0, {}),
+        ("processes must be from 1 to 64, got 65", 65, {}),
+        ("processes must be a whole number, got 1.5", 1.5, {}),
+        ("processes must be a whole number, got True", True, {}),
+        ("2 servers cannot share port 4321", 2, {"port": 4321}),
+        ("serving.. knows no setting delay", 2, {"delay": 1}),
+    ],
+)
+def test_what_makes_no_sense_starts_no_process(says, processes, settings, monkeypatch):
+    monkeypatch.delattr(launch, "child", raising=False)
+
+    with pytest.raises(ValueError, match=says), serving_sharded(processes, **settings):
+        pass

@@ -1,0 +1,199 @@
+"""A server in front of another: it passes on calls, refusals, deadlines, and the other's end."""
+
+import os
+import signal
+import time
+
+import grpc
+import psutil
+import pytest
+from running import HANG_S, status_of
+from tables import for_each
+
+from kvstore.client import load, strategies, workload
+from kvstore.client.errors import RunFailed
+from kvstore.measure import audit, boxes
+from kvstore.server import serving
+from kvstore.v1 import kvstore_pb2 as pb
+from kvstore.v1 import kvstore_pb2_grpc
+
+STACKS = {"threads": False, "asyncio": True}
+BEHIND = {"read_delay_s": 0.02, "write_delay_s": 0.0, "locking": "per_key", "use_asyncio": True}
+READS = workload.reads(value_bytes_mean=100)
+
+
+@pytest.fixture(scope="module")
+def behind():
+    with serving(**BEHIND, station_times=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def front(behind, stack):
+    """A front on each stack; tests share it."""
+    aio = STACKS[stack]
+    with serving(back_end=behind.address, station_times=True, use_asyncio=aio) as front:
+        yield front
+        assert front.alive(), front.child.error_text()
+
+
+@pytest.fixture
+def ask(front):
+    with grpc.insecure_channel(front.address) as channel:
+        yield kvstore_pb2_grpc.KeyValueServiceStub(channel)
+
+
+def refused(method, request, **how):
+    with pytest.raises(grpc.RpcError) as error:
+        method(request, **{"timeout": HANG_S, **how})
+    return error.value.code(), error.value.details()
+
+
+@pytest.mark.slow
+def test_what_the_front_stores_is_stored_behind_it(ask, front, behind, keys):
+    key = next(keys)
+    before = status_of(front.address).operations
+    ask.Create(pb.CreateRequest(key=key, value=b"one"))
+    with grpc.insecure_channel(behind.address) as channel:
+        there = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+        assert b"one" == there.Retrieve(pb.RetrieveRequest(key=key)).value
+        there.Update(pb.UpdateRequest(key=key, value=b"two"))
+
+    assert b"two" == ask.Retrieve(pb.RetrieveRequest(key=key)).value
+    ask.Delete(pb.DeleteRequest(key=key))
+    counted = status_of(front.address).operations
+    for name in ("create/OK", "retrieve/OK", "delete/OK"):
+        assert 1 == counted[name] - before[name]
+
+
+@pytest.mark.slow
+def test_a_refusal_comes_through_with_its_words(ask, behind, keys):
+    key = next(keys)
+    with grpc.insecure_channel(behind.address) as channel:
+        there = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+        for method, request in (
+            ("Retrieve", pb.RetrieveRequest(key=key)),
+            ("Update", pb.UpdateRequest(key=key)),
+            ("Create", pb.CreateRequest()),
+        ):
+            here = refused(getattr(ask, method), request)
+            assert refused(getattr(there, method), request) == here
+
+
+@pytest.mark.slow
+def test_the_callers_time_is_all_the_back_end_gets(own_server):
+    """The only place behind is free again with the caller's deadline, not after 50 s of disk."""
+    with serving(**{**BEHIND, "read_delay_s": 50}, max_concurrent_rpcs=1) as slow:
+        front = own_server(back_end=slow.address)
+        with grpc.insecure_channel(front.address) as channel:
+            stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+            code, _ = refused(stub.Retrieve, pb.RetrieveRequest(key=b"k"), timeout=0.3)
+            end_s = time.perf_counter() + HANG_S
+            while (left := in_words(stub)) == "RESOURCE_EXHAUSTED" and time.perf_counter() < end_s:
+                time.sleep(0.02)
+
+    assert grpc.StatusCode.DEADLINE_EXCEEDED == code
+    assert "OK" == left
+
+
+def in_words(stub):
+    """How a create ends that waits for no disk."""
+    try:
+        stub.Create(pb.CreateRequest(key=b"k"), timeout=HANG_S)
+    except grpc.RpcError as error:
+        return error.code().name
+    return "OK"
+
+
+@pytest.mark.slow
+def test_a_back_end_that_is_gone_is_named_on_every_path(own_server):
+    with serving(**BEHIND) as doomed:
+        front = own_server(back_end=doomed.address)
+        before = load.run(strategies.tasks, front, READS, in_flight=4, calls=20)
+        os.kill(doomed.pid, signal.SIGKILL)
+        doomed.child.ended(HANG_S)
+        creates = workload.Workload(mix={"create": 1}, value_bytes_mean=100)
+        after = load.run(strategies.tasks, front, creates, in_flight=4, calls=20)
+        # Its words may be lost: gRPC says "Internal error" where a stream ends while it is written.
+        with pytest.raises(RunFailed, match=r"the stream broke .* recorded as NO_ANSWER"):
+            load.run(strategies.pipelined, front, creates, in_flight=4, calls=20)
+        with grpc.insecure_channel(front.address) as channel:
+            stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+            code, words = refused(stub.Retrieve, pb.RetrieveRequest(key=b"k"))
+
+    assert {"OK": 20} == before.outcomes()
+    assert {"UNAVAILABLE": 20} == after.outcomes()
+    assert grpc.StatusCode.UNAVAILABLE == code
+    assert f"the back end at {doomed.address} cannot be reached, is it running? (" in words
+    assert front.alive(), front.child.error_text()
+    assert "" == front.child.error_text()
+
+
+@pytest.mark.slow
+def test_a_back_end_that_comes_back_is_found_again(own_server):
+    creates = workload.Workload(mix={"create": 1}, value_bytes_mean=100)
+    with serving(**BEHIND) as first:
+        front = own_server(back_end=first.address)
+    gone = load.run(strategies.blocking, front, creates, calls=1)
+    with serving(**BEHIND, port=int(first.address.rpartition(":")[2])):
+        end_s = time.perf_counter() + HANG_S
+        again = gone
+        while "OK" not in again.outcomes() and time.perf_counter() < end_s:
+            time.sleep(0.05)
+            again = load.run(strategies.blocking, front, creates, calls=1)
+
+    assert {"UNAVAILABLE": 1} == gone.outcomes()
+    assert {"OK": 1} == again.outcomes()
+
+
+@pytest.mark.slow
+@for_each("strategy", strategies.STRATEGIES)
+def test_the_stations_of_a_front_sum_to_its_residence_time(strategy, front):
+    """Its wait for the back end stands where the disk's time is."""
+    run = load.run(strategy, front, READS, in_flight=4, calls=24)
+    found = boxes(run)
+
+    assert {"OK": 24} == run.outcomes()
+    assert {"retrieve/OK": 24} == run.server["operations"]
+    assert found.holds
+    assert audit(run).holds
+    assert run.calls["disk_s"].min() > 0.5 * BEHIND["read_delay_s"]
+
+
+@pytest.mark.slow
+def test_the_pool_grows_with_demand_to_its_limit_and_the_loop_needs_none(behind):
+    threads = {}
+    for name, made in {"pool": {"threads": 24}, "loop": {"use_asyncio": True}}.items():
+        with serving(back_end=behind.address, **made) as front:
+            before = psutil.Process(front.pid).num_threads()
+            run = load.run(strategies.tasks, front, READS, in_flight=48, calls=400)
+            threads[name] = (before, run.samples["server_threads"].max())
+        assert {"OK": 400} == run.outcomes()
+
+    assert threads["pool"][1] - threads["pool"][0] >= 20
+    assert threads["loop"][1] - threads["loop"][0] < 8
+
+
+@pytest.mark.slow
+def test_a_stream_whose_caller_leaves_is_ended_behind_too(front, keys):
+    """Nothing is logged, and the front answers the next one."""
+    with grpc.insecure_channel(front.address) as channel:
+        stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+        request = pb.PipelineRequest(id=7, kinds=b"\2", keys=[next(keys)])
+        call = stub.Pipeline(iter([request]), timeout=HANG_S)
+        reply = next(call)
+        call.cancel()
+        stub.Create(pb.CreateRequest(key=next(keys)), timeout=HANG_S)
+
+    assert 7 == reply.id
+    assert 1 == len(reply.statuses)
+    assert "" == front.child.error_text()
+
+
+@for_each("wrong", ["", "localhost", ":1", "host:", "host:x", 5, True])
+def test_what_is_no_address_is_refused(wrong):
+    with (
+        pytest.raises(ValueError, match=r"back_end must be host:port.*other\.address"),
+        serving(back_end=wrong),
+    ):
+        pass

@@ -1,0 +1,126 @@
+"""request.py: the columns of a request, and what does not fit."""
+
+from tables import for_each
+
+from kvstore.protocol import (
+    CREATE,
+    DELETE,
+    MESSAGE_LIMIT_BYTES,
+    NOT_FOUND,
+    OK,
+    RESOURCE_EXHAUSTED,
+    RETRIEVE,
+    UPDATE,
+    StationTimes,
+)
+from kvstore.server.request import (
+    OPERATION_BYTES,
+    Batch,
+    answer_to,
+    operations_of,
+    problem_of,
+    refused,
+)
+from kvstore.v1 import kvstore_pb2 as pb
+
+
+def request(kinds: list[int], keys: list[bytes], values: list[bytes]) -> Batch:
+    return Batch.of(pb.PipelineRequest(id=9, kinds=bytes(kinds), keys=keys, values=values))
+
+
+def test_columns_become_operations_in_order():
+    wanted = request(
+        [RETRIEVE, CREATE, DELETE, UPDATE], [b"a", b"b", b"c", b"d"], [b"of b", b"of d"]
+    )
+
+    assert problem_of(wanted) is None
+    assert [
+        (RETRIEVE, b"a", b""),
+        (CREATE, b"b", b"of b"),
+        (DELETE, b"c", b""),
+        (UPDATE, b"d", b"of d"),
+    ] == list(operations_of(wanted))
+
+
+@for_each(
+    ("problem", "kinds", "keys", "values"),
+    [
+        ("kinds is empty: a request carries at least one operation", [], [], []),
+        ("kinds is empty", [], [b"a"], []),
+        ("2 kinds but 1 keys: one key for each operation", [RETRIEVE, RETRIEVE], [b"a"], []),
+        ("1 kinds but 2 keys", [RETRIEVE], [b"a", b"b"], []),
+        ("1 creates and updates but 0 values: one value for each of them", [CREATE], [b"a"], []),
+        ("0 creates and updates but 1 values", [DELETE], [b"a"], [b"v"]),
+        ("2 creates and updates but 1 values", [UPDATE, CREATE], [b"a", b"b"], [b"v"]),
+    ],
+)
+def test_columns_that_do_not_fit_are_named(problem, kinds, keys, values):
+    assert (problem_of(request(kinds, keys, values)) or "").startswith(problem)
+    for unknown in (0, 5, 255):  # the store refuses it, and its neighbours can still be done
+        assert problem_of(request([unknown, RETRIEVE], [b"a", b"b"], [])) is None
+
+
+@for_each(
+    ("count", "kinds", "keys"), [(1, [], []), (3, [], [b"a", b"b", b"c"]), (2, [1, 1], [b"a"])]
+)
+def test_a_refusal_has_a_status_for_each_operation(count, kinds, keys):
+    reply = refused(request(kinds, keys, []), "it does not fit").reply()
+
+    assert (9, bytes([3]) * count, "it does not fit") == (reply.id, reply.statuses, reply.detail)
+
+
+def test_a_reply_carries_the_first_reason_in_words_and_the_station_times():
+    reply = answer_to(request([], [], []), bytes([OK, NOT_FOUND, 6]), [b"v"], None).reply()
+
+    assert (9, b"\x00\x05\x06") == (reply.id, reply.statuses)
+    assert [b"v"] == list(reply.values)
+    assert reply.detail.startswith("the key is not known")
+    assert not reply.HasField("station_times")
+
+    all_ok = answer_to(request([], [], []), bytes(3), [], StationTimes(0.1, 0.2, 0.3, 0.4)).reply()
+    times = all_ok.station_times
+
+    assert "" == all_ok.detail
+    assert (0.1, 0.2, 0.3, 0.4) == (times.pool_s, times.lock_s, times.disk_s, times.rest_s)
+
+
+@for_each("value_bytes", [100, 16_000, 1_000_000, 4_000_000])
+@for_each("times", [None, StationTimes(0.1, 0.2, 0.3, 0.4)])
+def test_a_reply_is_kept_below_the_limit_and_hardly_further(value_bytes, times):
+    """Reads from the first that does not fit on fail by name; what was done stays done."""
+    reads = 5_000_000 // value_bytes + 2
+    requested = request([DELETE, *[RETRIEVE] * reads, DELETE], [b"k"] * (reads + 2), [])
+    requested = requested._replace(id=2**64 - 1)
+    values = [bytes(value_bytes)] * (reads - 1)
+    statuses = bytes([OK, NOT_FOUND, *[OK] * (reads - 1), OK])  # the first read found nothing
+
+    answer = answer_to(requested, statuses, values, times)
+    reply = answer.reply()
+    good = len(reply.values)
+
+    assert MESSAGE_LIMIT_BYTES - 400 - value_bytes - 5 * reads < reply.ByteSize()
+    assert reply.ByteSize() <= MESSAGE_LIMIT_BYTES
+    assert reply.statuses == bytes(
+        [OK, NOT_FOUND, *[OK] * good, *[RESOURCE_EXHAUSTED] * (reads - 1 - good), OK]
+    )
+    assert 0 < good < reads - 1
+    assert good * value_bytes == answer.value_bytes
+
+
+def test_what_waits_counts_its_bytes_and_its_objects():
+    requested = request([CREATE, RETRIEVE], [b"abc", b"de"], [b"1234567"])
+
+    assert 12 + 2 * OPERATION_BYTES == requested.held_bytes()
+    assert (
+        9 + 2 * OPERATION_BYTES == answer_to(requested, bytes(2), [b"987654321"], None).held_bytes()
+    )
+
+
+@for_each("values", [[bytes(1_000)] * 4_000, [bytes(MESSAGE_LIMIT_BYTES - 65)]])
+def test_a_reply_that_fits_is_left_alone(values):
+    """So the largest value that can be stored can be read again."""
+    count = len(values)
+    answer = answer_to(request([RETRIEVE] * count, [b"k"] * count, []), bytes(count), values, None)
+
+    assert (bytes(count), values) == (answer.statuses, answer.values)
+    assert sum(map(len, values)) == answer.value_bytes

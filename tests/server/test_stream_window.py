@@ -1,0 +1,256 @@
+"""stream_window.py, and what it is for: a client that does not read costs the server little."""
+
+import asyncio
+import itertools
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import grpc
+import psutil
+import pytest
+from running import HANG_S, status_of
+from tables import for_each
+
+from kvstore.protocol import CREATE, OK, RETRIEVE, UPDATE
+from kvstore.server import Server, ServerSettings, stream_window
+from kvstore.server.admission import MeasuredPool
+from kvstore.server.service import KeyValueService
+from kvstore.server.service_async import AsyncKeyValueService
+from kvstore.server.status import Counts
+from kvstore.server.store import Store
+from kvstore.server.stream_window import (
+    STREAM_BYTES,
+    STREAM_REQUESTS,
+    AsyncStreamWindow,
+    StreamWindow,
+)
+from kvstore.v1 import kvstore_pb2 as pb
+from kvstore.v1 import kvstore_pb2_grpc
+
+MIB = 1024 * 1024
+MOST_BYTES = 64 * MIB
+"""What a client that never reads may cost a server."""
+VALUE = bytes(range(256)) * (MIB // 256)
+READ = pb.PipelineRequest(kinds=bytes([RETRIEVE]), keys=[b"k"])
+
+
+class TestCounting:
+    def test_requests_wait_beyond_the_limit_until_a_reply_is_written(self, monkeypatch):
+        monkeypatch.setattr(stream_window, "STREAM_REQUESTS", 2)
+        window = StreamWindow()
+        assert window.admit(10)
+        assert window.admit(10)
+        window.answered(10, 20)  # which makes no room: it is not written
+        third = threading.Thread(target=window.admit, args=(10,))
+        third.start()
+        third.join(0.05)
+        waited = third.is_alive()
+        window.written(20)
+        third.join(HANG_S)
+
+        assert (True, False) == (waited, third.is_alive())
+
+    def test_a_single_request_is_admitted_whatever_its_size_and_a_closed_stream_admits_none(self):
+        window = StreamWindow()
+        assert window.admit(2 * STREAM_BYTES)
+        window.answered(2 * STREAM_BYTES, 1)
+        assert window.admit(STREAM_BYTES)
+        window.close()
+
+        assert not window.admit(1)
+
+    def test_the_limits_are_the_same_on_an_event_loop(self):
+        async def admitted(request_bytes: int) -> int | None:
+            """How many such requests fit; when one reply is written, another one does."""
+            window = AsyncStreamWindow()
+            for count in itertools.count():
+                if window.full:
+                    waits = asyncio.create_task(window.room())
+                    await asyncio.sleep(0)
+                    window.answered(request_bytes, request_bytes)
+                    assert not waits.done()
+                    window.written(request_bytes)
+                    await asyncio.wait_for(waits, HANG_S)
+                    return count
+                window.admit(request_bytes)
+
+        assert 4 == asyncio.run(admitted(STREAM_BYTES // 4))
+        assert 1 == asyncio.run(admitted(STREAM_BYTES))
+        assert STREAM_REQUESTS == asyncio.run(admitted(1))
+
+
+@contextmanager
+def unread(server: Server, requests: Iterable[pb.PipelineRequest]) -> Iterator[tuple[Any, int]]:
+    """Send requests and read no reply; yield the call, and by how many bytes the server grew.
+
+    The call stays open. The server has then stood for a second without a further answer.
+    """
+    process, open_until = psutil.Process(server.pid), threading.Event()
+    sent = 0
+
+    def sending() -> Iterator[pb.PipelineRequest]:
+        nonlocal sent
+        for request in requests:
+            yield request
+            sent += 1
+        open_until.wait()
+
+    def progress() -> Any:
+        return sent, dict(status_of(server.address).operations)
+
+    with grpc.insecure_channel(server.address) as channel:
+        stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+        stub.Create(pb.CreateRequest(key=b"k", value=VALUE), wait_for_ready=True)
+        before_bytes = process.memory_info().rss
+        call = stub.Pipeline(sending())
+        most_bytes, seen, since_s = 0, None, time.perf_counter()
+        while time.perf_counter() - since_s < 1.0:
+            time.sleep(0.05)
+            most_bytes = max(most_bytes, process.memory_info().rss)
+            if (now := progress()) != seen:
+                seen, since_s = now, time.perf_counter()
+        try:
+            yield call, most_bytes - before_bytes
+        finally:
+            call.cancel()
+            open_until.set()
+    give_up_s = time.perf_counter() + HANG_S
+    while process.memory_info().rss - before_bytes > MOST_BYTES:
+        assert time.perf_counter() < give_up_s, "the client has gone, and its memory stays"
+        time.sleep(0.05)
+
+
+def reads() -> Iterator[pb.PipelineRequest]:
+    """400 requests of a few bytes each, whose replies have 1 MiB."""
+    return itertools.repeat(READ, 400)
+
+
+def reads_of_replaced_values() -> Iterator[pb.PipelineRequest]:
+    """The store keeps only the latest value, so all others are held by the stream alone."""
+    for number in range(200):
+        yield pb.PipelineRequest(
+            kinds=bytes([UPDATE, RETRIEVE]), keys=[b"k", b"k"], values=[bytes([number]) * MIB]
+        )
+
+
+@pytest.mark.slow
+@for_each("on_disk", [False, True])
+@for_each("requests", [reads, reads_of_replaced_values])
+def test_replies_that_are_not_read_take_little_memory(requests, on_disk, own_server, tmp_path):
+    """Without a disk, the server on asyncio answers in another way."""
+    store = {"data_dir": str(tmp_path / requests.__name__)} if on_disk else {}
+    with unread(own_server(**store), requests()) as (_, grown_bytes):
+        assert grown_bytes < MOST_BYTES
+
+
+@pytest.mark.slow
+def test_requests_that_wait_for_the_disk_take_little_memory(own_server):
+    requests = (
+        pb.PipelineRequest(kinds=bytes([UPDATE]), keys=[b"k"], values=[bytes([n]) * MIB])
+        for n in range(200)
+    )
+    server = own_server(locking="per_key_held", write_delay_s=2.0)
+    with unread(server, requests) as (_, grown_bytes):
+        assert grown_bytes < MOST_BYTES
+
+
+@pytest.mark.slow
+@for_each("on_disk", [False, True])
+def test_a_client_that_reads_late_still_gets_every_reply(on_disk, own_server, tmp_path):
+    """More than the window holds: the server goes on when there is room again."""
+    numbered = [
+        pb.PipelineRequest(id=n, kinds=READ.kinds, keys=READ.keys)
+        for n in range(3 * STREAM_BYTES // MIB)
+    ]
+    store = {"data_dir": str(tmp_path)} if on_disk else {}
+    with unread(own_server(**store), numbered) as (call, _):
+        replies = list(itertools.islice(call, len(numbered)))
+
+    assert {reply.id for reply in replies} == {request.id for request in numbered}
+    assert {VALUE} == {value for reply in replies for value in reply.values}
+
+
+@pytest.mark.slow
+def test_the_end_of_a_stream_costs_about_as_much_as_a_call(own_server):
+    """Work for each place of the window would cost twenty times as much as a unary call."""
+    server = own_server(read_delay_s=0.001)
+    process, many = psutil.Process(server.pid), 200
+
+    def cpu_s() -> float:
+        times = process.cpu_times()
+        return float(times.user + times.system)
+
+    with grpc.insecure_channel(server.address) as channel:
+        stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+        stub.Delete(pb.DeleteRequest(key=b"k"), wait_for_ready=True)
+        began_s = cpu_s()
+        for _ in range(many):
+            stub.Delete(pb.DeleteRequest(key=b"k"))
+        calls_s = cpu_s() - began_s
+        for _ in range(many):
+            assert [] == list(stub.Pipeline(iter([])))
+        streams_s = cpu_s() - began_s - calls_s
+
+    assert streams_s < 5 * calls_s
+
+
+@pytest.mark.slow
+def test_a_message_that_cannot_be_read_ends_the_stream(own_server):
+    with grpc.insecure_channel(own_server().address) as channel:
+        pipeline = channel.stream_stream("/kvstore.v1.KeyValueService/Pipeline")
+        open_until = threading.Event()
+
+        def requests() -> Iterator[bytes]:
+            yield b"\xff\xff\xff"
+            open_until.wait()
+
+        call = pipeline(requests(), timeout=HANG_S, wait_for_ready=True)
+        try:
+            with pytest.raises(grpc.RpcError) as failure:
+                next(call)
+        finally:
+            open_until.set()
+
+    assert failure.value.code() not in (OK, grpc.StatusCode.DEADLINE_EXCEEDED)
+
+
+class _Broken(Store):
+    """A store with a mistake in it."""
+
+    def apply(self, kind: int, key: bytes, value: bytes) -> tuple[int, bytes]:
+        raise ZeroDivisionError
+
+
+class TestABrokenStore:
+    """Its error ends the stream: a reply that is missing would make the caller wait for ever."""
+
+    settings = ServerSettings(read_delay_s=0.001, locking="per_key")
+    request = pb.PipelineRequest(kinds=bytes([CREATE]), keys=[b"k"], values=[b"v"])
+
+    def test_on_threads(self):
+        service = KeyValueService(self.settings, MeasuredPool(1, "pool"), Counts())
+        service._store = _Broken()
+
+        with pytest.raises(ZeroDivisionError):
+            list(service.Pipeline(iter([self.request]), None))
+
+    def test_on_asyncio(self):
+        class Context:
+            """A caller who sends one request."""
+
+            def __init__(self, *requests: Any) -> None:
+                self._requests = iter(requests)
+
+            async def read(self) -> Any:
+                return next(self._requests, grpc.aio.EOF)
+
+        async def called() -> None:
+            service = AsyncKeyValueService(self.settings, Counts())
+            service._store = _Broken()
+            await asyncio.wait_for(service.Pipeline(None, Context(self.request)), HANG_S)
+
+        with pytest.raises(ZeroDivisionError):
+            asyncio.run(called())

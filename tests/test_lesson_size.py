@@ -1,0 +1,129 @@
+"""The size of the lessons, and the tool that measures it."""
+
+import nbformat
+import pytest
+
+from kvstore.course import exercises, questions
+from kvstore.course.progress import lesson_of
+from tools import lesson_size
+
+FIRST_EDITION = {
+    "00_start_here",
+    "01_blocking",
+    "02_futures",
+    "03_bounded",
+    "04_server",
+    "05_pipelined",
+    "06_saturation",
+    "07_threads_and_coroutines",
+    "08_overload",
+    "09_beyond_one_machine",
+    "10_design_one",
+}
+LESSONS = lesson_size.lessons()
+by_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.path.stem)
+converted = pytest.mark.parametrize(
+    "lesson",
+    [each for each in LESSONS if each.path.stem not in lesson_size.FIRST_EDITION],
+    ids=lambda lesson: lesson.path.stem,
+)
+
+TEXT = """# Locks
+
+This lesson takes about 17 minutes. See [the paper](https://example.org/a/b) and `two words`.
+
+| a | b |
+|--|--|
+| one | two three |
+
+$$X \\le N/D$$
+"""
+CELLS = [
+    ("visible", "import grpc\nfrom kvstore.course import check, live, predict, quiz, views\n"
+     "from kvstore.v1.kvstore_pb2 import UpdateRequest"),
+    ("visible", 'predict("97.rate")\n\nUpdateRequest()\ngrpc.server(None)'),
+    ("visible", 'run = live.run(x, duration_s=30)\npredict("97.rate", 25)'),
+    ("seconds-45", "live.run(x, duration_s=mode.seconds(fast=1, normal=99, full=9))"),
+    ("hidden", "views.plot_throughput(run)\nviews.draw_stations([])"),
+    ("visible", '%time\ncheck("97.bounded", f)\nquiz("97.double")\nawait g(duration_s=n)'),
+]  # fmt: skip
+
+
+@pytest.fixture
+def lesson(tmp_path):
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(TEXT)])
+    for kind, source in CELLS:
+        hidden = {"jupyter": {"source_hidden": True}} if kind == "hidden" else {"tags": [kind]}
+        notebook.cells.append(nbformat.v4.new_code_cell(source, metadata=hidden))
+    nbformat.write(notebook, tmp_path / "97_locks.ipynb")
+    return lesson_size.Lesson(tmp_path / "97_locks.ipynb")
+
+
+def test_what_is_counted(lesson):
+    # Words: Locks; This ... minutes; See the paper and code; a; b; one; two three; X.
+    assert lesson.measured == {
+        "visible cells": 5,
+        "median lines": 3,
+        "longest cell": 4,
+        "words": 1 + 6 + 5 + 1 + 1 + 1 + 2 + 1,
+        "long sentences": 0,
+        "predictions": 1,
+        "figures": 1,
+        "exercises": 1,
+        "helpers": 4,  # predict, live.run, check, quiz
+        "quiz questions": 1,
+        "run (s)": 75,
+        "minutes": round(18 / 150 + 5 * 0.5 + 75 / 60 + 1.75 + 5 + 0.7),
+    }
+    assert lesson.stated_minutes == 17
+
+
+def test_a_sentence_is_long_from_31_words_on(lesson):
+    thirty = " ".join(["word"] * 29)
+    lesson.text = f"One {thirty}. Two {thirty} more. - {thirty}\n- {thirty}"
+
+    assert [each[:3] for each in lesson.long_sentences] == ["Two"]
+
+
+def test_what_exceeds_its_limit_is_marked(lesson):
+    assert lesson.exceeding == []
+    lesson.measured["words"] = 1501
+
+    assert lesson.exceeding == ["words: 1501, at most 1500"]
+    assert "1501!" in lesson_size.table([lesson])
+
+
+def test_the_list_of_the_first_edition_only_shrinks():
+    assert set(lesson_size.FIRST_EDITION) <= FIRST_EDITION
+
+
+@by_lesson
+def test_a_lesson_that_fits_is_no_longer_listed(lesson):
+    """A lesson within the limits that stays on the list would be held to none of them."""
+    if lesson.path.stem in lesson_size.FIRST_EDITION:
+        assert lesson.exceeding, f"take {lesson.path.stem} out of FIRST_EDITION"
+
+
+@converted
+def test_a_converted_lesson_is_within_the_limits_and_states_its_minutes(lesson):
+    assert lesson.exceeding == []
+    assert lesson.long_sentences == []
+    assert abs(lesson.stated_minutes - lesson.measured["minutes"]) <= 1
+
+
+@converted
+def test_a_converted_lesson_asks_and_checks_what_is_registered(lesson):
+    """A question with a typing error in its id would be a new one, in calls/s."""
+    asked = lesson.identifiers("predict") | lesson.identifiers("compare")
+    known = {each.id for name in asked for each in questions.predictions_of(lesson_of(name))}
+
+    assert sorted(asked - known) == []
+    assert sorted(lesson.identifiers("check") - set(exercises.every())) == []
+
+
+def test_the_core_lessons_take_five_hours_at_most():
+    core = [each for each in LESSONS if each.path.parent == lesson_size.FOLDER]
+    converted = [each for each in core if each.path.stem not in lesson_size.FIRST_EDITION]
+
+    first_eight = [each for each in converted if each.path.stem < "08"]
+    assert sum(each.measured["minutes"] for each in first_eight) <= 300

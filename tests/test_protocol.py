@@ -1,0 +1,150 @@
+"""protocol.py: codes agree with gRPC and the contract, shards are even, station times arrive."""
+
+import math
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import grpc
+import pytest
+from tables import for_each
+
+import kvstore
+from kvstore import protocol
+from kvstore.protocol import StationClock, StationTimes, generator_of, shard_of
+from kvstore.v1 import kvstore_pb2 as pb
+
+
+def test_every_status_of_grpc_has_its_code():
+    for code in grpc.StatusCode:
+        assert code.name == protocol.STATUSES[code.value[0]]
+
+
+def test_one_status_is_ours():
+    assert ("NO_ANSWER",) == protocol.STATUSES[len(grpc.StatusCode) :]
+    assert "NO_ANSWER" == protocol.STATUSES[protocol.NO_ANSWER]
+
+
+def test_the_named_codes_are_those_of_the_list():
+    for name in ("OK", "CANCELLED", "INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS"):
+        assert name == protocol.STATUSES[getattr(protocol, name)]
+
+
+def test_kinds_are_numbered_as_in_the_contract():
+    """A pipeline's request carries them as they are."""
+    for name in ("create", "retrieve", "update", "delete"):
+        in_contract = pb.OperationKind.Value(f"OPERATION_KIND_{name.upper()}")
+
+        assert in_contract == protocol.KINDS.index(name) == getattr(protocol, name.upper())
+
+
+KEYS = [b"key %d" % number for number in range(20_000)]
+
+
+def test_a_key_has_the_same_place_in_every_process():
+    """Python's own hash is another one in each."""
+    report = subprocess.run(
+        [
+            sys.executable, "-c",
+            "from kvstore.protocol import *; print(shard_of(b'a key', 1000),"
+            " generator_of(b'a key', 1000))",
+        ],
+        cwd=Path(kvstore.__file__).parents[1], check=True, capture_output=True, text=True,
+    )  # fmt: skip
+
+    # CRC-32 of b"a key" is 0xB7937465 = 3079894117; its upper half is 0xB793 = 46995.
+    assert "117 995" == report.stdout.strip()
+    assert (117, 995) == (shard_of(b"a key", 1000), generator_of(b"a key", 1000))
+
+
+@for_each("count", [1, 2, 3, 8])
+@for_each("place", [shard_of, generator_of])
+def test_keys_are_shared_out_evenly(place, count):
+    found = Counter(place(key, count) for key in KEYS)
+
+    assert set(range(count)) == set(found)
+    assert min(found.values()) > 0.9 * len(KEYS) / count
+
+
+def test_every_generator_speaks_to_every_server():
+    pairs = Counter((shard_of(key, 2), generator_of(key, 2)) for key in KEYS)
+
+    assert min(pairs.values()) > 0.9 * len(KEYS) / 4
+
+
+@for_each("count", [2, 3, 8, 16, 32])
+def test_even_keys_of_one_byte_reach_everybody(count):
+    single = [bytes([number]) for number in range(256)]
+
+    assert set(range(count)) == {generator_of(key, count) for key in single}
+
+
+@pytest.fixture
+def clock_at(monkeypatch):
+    """Sets the time that a `StationClock` sees."""
+
+    def at(now_s: float) -> None:
+        monkeypatch.setattr(protocol.time, "perf_counter", lambda: now_s)
+
+    return at
+
+
+def test_a_request_passes_its_stations_one_after_the_other(clock_at):
+    clock_at(10.0)
+    clock = StationClock(waited_s=0.5)
+    clock_at(12.0)
+    clock.locked()
+    clock_at(15.0)
+    clock.worked()
+    clock_at(15.25)
+
+    assert StationTimes(pool_s=0.5, lock_s=2.0, disk_s=3.0, rest_s=0.25) == clock.times()
+
+
+def test_several_operations_add_up_and_what_lies_between_is_the_rest(clock_at):
+    clock_at(0.0)
+    clock = StationClock()
+    for start_s in (1.0, 5.0):  # a second on something else before each
+        clock_at(start_s)
+        clock.begin()
+        clock_at(start_s + 1)
+        clock.worked()
+        clock_at(start_s + 3)
+        clock.locked()
+    clock_at(9.0)
+
+    assert StationTimes(pool_s=0.0, lock_s=4.0, disk_s=2.0, rest_s=3.0) == clock.times()
+
+
+def test_the_header_is_server_timing_in_milliseconds():
+    header = protocol.to_header(StationTimes(0.0015, 0.25, 0.05, 0.0))
+
+    assert "pool;dur=1.5000, lock;dur=250.0000, disk;dur=50.0000, rest;dur=0.0000" == header
+
+
+def test_stations_arrive_as_they_were_sent():
+    sent = StationTimes(0.0015, 0.25, 0.05, 0.0000001)
+    metadata = (("other", "thing"), (protocol.METADATA_KEY, protocol.to_header(sent)))
+
+    assert sent == pytest.approx(protocol.from_metadata(metadata), abs=1e-7)
+
+
+@for_each("metadata", [None, (), (("grpc-status", "0"),), (("x-bin", b"\x00"),)])
+def test_a_server_that_does_not_tell_leaves_them_unknown(metadata):
+    assert all(math.isnan(time_s) for time_s in protocol.from_metadata(metadata))
+
+
+def test_a_missing_station_is_unknown_and_an_unknown_one_is_ignored():
+    report = protocol.from_metadata(((protocol.METADATA_KEY, "lock;dur=2.0, cache;dur=7.0"),))
+
+    assert 0.002 == report.lock_s
+    assert math.isnan(report.pool_s)
+
+
+@for_each("header", ["", "miss", "db;dur=fast", 'cache;desc="a";dur=1', "a,b,,"])
+def test_a_header_of_another_server_ends_no_run(header):
+    """A proxy may add a Server-Timing of its own."""
+    report = protocol.from_metadata(((protocol.METADATA_KEY, header),))
+
+    assert all(math.isnan(time_s) for time_s in report)

@@ -1,0 +1,405 @@
+"""The learner's own copies of the lessons: made, updated, kept, and fresh again."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import course
+
+
+def notebook(*sources: str, outputs: tuple[str, ...] = (), **metadata: object) -> str:
+    """A notebook with these code cells; the first one may have printed something."""
+    printed = [{"output_type": "stream", "name": "stdout", "text": text} for text in outputs]
+    cells = [
+        {"cell_type": "code", "source": [source], "outputs": [], "metadata": {}}
+        for source in sources
+    ]
+    cells[0]["outputs"] = printed
+    return json.dumps({"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5})
+
+
+OLD, NEW, ANSWERED = notebook("NOT_ATTEMPTED"), notebook("# better"), notebook("answer = 42")
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A checkout with two lessons and an optional one."""
+    root = tmp_path / "my courses" / "rpc"
+    (root / "notebooks" / "further").mkdir(parents=True)
+    for name in ("00_start_here", "03_bounded", "further/03_extra"):
+        (root / "notebooks" / f"{name}.ipynb").write_text(OLD)
+    monkeypatch.setattr(course, "ROOT", root)
+    monkeypatch.setattr(course, "ORIGINALS", root / "notebooks")
+    monkeypatch.setattr(course, "MINE", root / "my_lessons")
+    monkeypatch.setattr(course, "course_python", lambda: Path(sys.executable))
+    monkeypatch.setattr(course, "hand_over", lambda *_: None)
+    return root
+
+
+@pytest.fixture
+def lab(place, capsys):
+    """Call `course.py lab` as far as JupyterLab; return the lines that the learner sees."""
+
+    def call(*arguments):
+        assert course.main(["lab", *arguments]) in (0, None)
+        return said(capsys)
+
+    return call
+
+
+def said(capsys):
+    return [line.removeprefix("course.py: ") for line in capsys.readouterr().err.splitlines()]
+
+
+def copies(place):
+    """Every file of the learner's folder that JupyterLab shows."""
+    mine = place / "my_lessons"
+    return {
+        path.relative_to(mine).as_posix(): path.read_text()
+        for path in mine.rglob("*")
+        if path.is_file() and not path.name.startswith(".")
+    }
+
+
+def edit(place, name, text):
+    (place / "my_lessons" / name).write_text(text)
+
+
+def update(place, name, text=NEW):
+    """What an update of the course does."""
+    (place / "notebooks" / name).write_text(text)
+
+
+def test_the_first_time_every_lesson_is_copied(place, lab):
+    (line,) = lab()
+
+    assert line == f"your own copies of the lessons are in {place / 'my_lessons'}"
+    names = ("00_start_here.ipynb", "03_bounded.ipynb", "further/03_extra.ipynb")
+    assert copies(place) == dict.fromkeys(names, OLD)
+
+
+def test_the_next_time_nothing_is_said_and_an_edited_lesson_stays(place, lab):
+    lab()
+    edit(place, "03_bounded.ipynb", ANSWERED)
+
+    assert lab() == []
+    assert copies(place)["03_bounded.ipynb"] == ANSWERED
+
+
+def test_an_unedited_lesson_is_replaced_by_its_new_version(place, lab):
+    lab()
+    update(place, "further/03_extra.ipynb")
+
+    (line,) = lab()
+
+    assert line == "further/03_extra has a new version; it replaced your unedited copy"
+    assert copies(place)["further/03_extra.ipynb"] == NEW
+    assert lab() == []
+
+
+def test_an_edited_lesson_is_kept_and_the_learner_reads_how_to_get_the_new_one(place, lab):
+    lab()
+    edit(place, "03_bounded.ipynb", ANSWERED)
+    update(place, "03_bounded.ipynb")
+
+    (line,) = lab()
+
+    assert line == (
+        "03_bounded has a new version; your copy is kept; "
+        "`python3 course.py fresh 03_bounded` gives you the new one"
+    )
+    assert copies(place)["03_bounded.ipynb"] == ANSWERED
+    assert lab() == [line]  # the copy is still kept, not taken for an unedited one
+
+
+def test_outputs_are_work_of_the_learner_and_metadata_is_not(place, lab):
+    """JupyterLab changes the metadata of a lesson that was only opened, and saves it."""
+    lab()
+    edit(place, "00_start_here.ipynb", notebook("NOT_ATTEMPTED", language_info={"version": "3.13"}))
+    edit(place, "03_bounded.ipynb", ran := notebook("NOT_ATTEMPTED", outputs=("1,000 calls/s",)))
+    update(place, "00_start_here.ipynb")
+    update(place, "03_bounded.ipynb")
+
+    lab()
+
+    assert copies(place)["00_start_here.ipynb"] == NEW
+    assert copies(place)["03_bounded.ipynb"] == ran
+
+
+def test_a_lesson_that_an_update_brings_appears(place, lab):
+    lab()
+    update(place, "11_new.ipynb")
+
+    assert lab() == [f"11_new was added to {place / 'my_lessons'}"]
+    assert copies(place)["11_new.ipynb"] == NEW
+
+
+def test_what_jupyterlab_keeps_of_an_original_is_no_lesson(place, lab):
+    """Its checkpoints are there once an author opened a lesson with `--originals`."""
+    (place / "notebooks" / ".ipynb_checkpoints").mkdir()
+    update(place, ".ipynb_checkpoints/03_bounded-checkpoint.ipynb")
+
+    lab()
+
+    assert len(copies(place)) == 3
+
+
+def test_a_lesson_that_left_the_course_goes_unless_it_was_edited(place, lab):
+    lab()
+    edit(place, "03_bounded.ipynb", ANSWERED)
+    for name in ("03_bounded", "further/03_extra"):
+        (place / "notebooks" / f"{name}.ipynb").unlink()
+
+    assert lab() == ["further/03_extra is no longer in the course; your unedited copy was removed"]
+    assert copies(place) == {"00_start_here.ipynb": OLD, "03_bounded.ipynb": ANSWERED}
+
+
+def test_notebooks_of_the_learner_are_left_alone_whatever_their_name(place, lab):
+    lab()
+    edit(place, "11_new.ipynb", ANSWERED)
+    update(place, "11_new.ipynb")
+
+    (line,) = lab()
+
+    assert line.startswith("11_new has a new version; your copy is kept")
+    assert copies(place)["11_new.ipynb"] == ANSWERED
+
+
+def test_an_original_that_was_used_in_place_is_work_of_the_learner(place, lab):
+    """Before there were copies, JupyterLab saved into notebooks/; then git restores the file."""
+    update(place, "03_bounded.ipynb", ran := notebook("predict(25)", outputs=("25 calls/s",)))
+    lab()
+    update(place, "03_bounded.ipynb", OLD)
+
+    (line,) = lab()
+
+    assert "your copy is kept" in line
+    assert copies(place)["03_bounded.ipynb"] == ran
+
+
+def test_a_deleted_folder_or_lesson_is_made_again(place, lab):
+    lab()
+    (place / "my_lessons" / "03_bounded.ipynb").unlink()
+    assert lab() == [f"03_bounded was added to {place / 'my_lessons'}"]
+
+    for path in sorted((place / "my_lessons").rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    (place / "my_lessons").rmdir()
+    lab()
+
+    assert len(copies(place)) == 3
+
+
+def test_without_a_readable_record_no_edited_copy_is_replaced(place, lab):
+    lab()
+    edit(place, "03_bounded.ipynb", ANSWERED)
+    for record in ("", "{", "[1]", "7"):
+        edit(place, course.COPIED_FROM, record)
+
+        lab()
+
+        assert copies(place)["03_bounded.ipynb"] == ANSWERED
+        update(place, "00_start_here.ipynb", newest := notebook(f"after {record}"))
+        lab()
+        assert copies(place)["00_start_here.ipynb"] == newest  # the record was made again
+
+
+def test_an_interrupted_copy_is_completed_the_next_time(place, lab, monkeypatch):
+    """A Ctrl-C, or a full disk, before the file with the number `last` is in its place."""
+    lab()
+    old = OLD
+    for last in range(4):
+        new = notebook(f"# version {last}")
+        for name in ("00_start_here.ipynb", "03_bounded.ipynb", "further/03_extra.ipynb"):
+            update(place, name, new)
+        done = []
+
+        def stop(source, target, last=last, done=done):
+            if len(done) == last:
+                raise KeyboardInterrupt
+            done.append(target)
+            Path(source).rename(target)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(course.os, "replace", stop)
+            assert course.main(["lab"]) == 130
+        assert set(copies(place).values()) <= {old, new}
+
+        lab()
+
+        assert set(copies(place).values()) == {new}
+        old = new
+
+
+def test_the_second_of_two_labs_waits_for_the_first(place, lab, monkeypatch, capsys):
+    copying, go_on, waiting = threading.Event(), threading.Event(), threading.Event()
+    whole, heard = course.write_whole, []
+
+    def slow(path, data):
+        copying.set()
+        assert go_on.wait(10)
+        whole(path, data)
+
+    def hear(text):
+        heard.append(text)
+        if "waiting" in text:
+            waiting.set()
+
+    monkeypatch.setattr(course, "write_whole", slow)
+    monkeypatch.setattr(course, "say", hear)
+    labs = [threading.Thread(target=course.main, args=(["lab"],)) for _ in range(2)]
+    labs[0].start()
+    assert copying.wait(10)
+    labs[1].start()
+    assert waiting.wait(10)
+    go_on.set()
+    for each in labs:
+        each.join(10)
+
+    assert heard == [
+        "another course.py is copying the lessons; waiting for it",
+        f"your own copies of the lessons are in {place / 'my_lessons'}",
+    ]
+    assert len(copies(place)) == 3
+
+
+def test_the_copies_of_a_read_only_checkout_are_in_the_home_folder(
+    place, lab, monkeypatch, tmp_path
+):
+    (tmp_path / "home").mkdir()
+    monkeypatch.setattr(Path, "home", lambda: tmp_path / "home")
+    monkeypatch.setattr(course.os, "access", lambda path, _mode: place not in (path, *path.parents))
+
+    (line,) = lab()
+
+    assert line.endswith(str(tmp_path / "home" / "rpc_throughput_lessons"))
+    assert not (place / "my_lessons").exists()
+    assert (tmp_path / "home" / "rpc_throughput_lessons" / "03_bounded.ipynb").read_text() == OLD
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other permissions")
+def test_the_copy_of_a_read_only_lesson_can_be_saved(place, lab):
+    (place / "notebooks" / "03_bounded.ipynb").chmod(0o444)
+
+    lab()
+
+    assert (place / "my_lessons" / "03_bounded.ipynb").stat().st_mode & 0o200
+
+
+def test_a_folder_that_cannot_be_made_is_named(place, capsys):
+    (place / "my_lessons").write_text("a file of the learner's")
+
+    assert course.main(["lab"]) == 1
+
+    (line,) = said(capsys)
+    assert line.startswith("your copies of the lessons cannot be written")
+    assert "my_lessons" in line
+
+
+def test_the_lab_opens_the_copies_or_for_authors_the_originals(place, monkeypatch):
+    handed = []
+    monkeypatch.setattr(
+        course, "hand_over", lambda _python, command, _extra: handed.extend(command)
+    )
+    for arguments, folder in (([], "my_lessons"), (["--originals"], "notebooks")):
+        handed.clear()
+
+        course.main(["lab", *arguments])
+
+        assert f"--ServerApp.root_dir={place / folder}" in handed
+        assert (place / folder / course.FIRST_PAGE).is_file()
+
+
+# ---- a fresh copy --------------------------------------------------------------------------
+
+
+def test_a_fresh_copy_keeps_the_old_one_under_another_name(place, lab, capsys):
+    lab()
+    mine = place / "my_lessons" / "03_bounded.ipynb"
+    names = ("03", "03_bounded", "03_bounded.ipynb", "notebooks/03_bounded.ipynb", "my_lessons/03")
+    for number, name in enumerate(names, 1):
+        edit(place, "03_bounded.ipynb", notebook(name))
+
+        assert course.main(["fresh", name]) == 0
+
+        (line,) = said(capsys)
+        old = f"03_bounded_old_{number}.ipynb"
+        assert line.startswith(f"{mine} is a fresh copy; your old one is {old}.")
+        assert copies(place)["03_bounded.ipynb"] == OLD
+        assert copies(place)[old] == notebook(name)
+    assert copies(place)["03_bounded_old_1.ipynb"] == notebook("03")
+    assert lab() == []
+
+
+def test_a_fresh_copy_of_an_updated_lesson_is_the_new_version_and_follows_the_next(place, lab):
+    lab()
+    edit(place, "03_bounded.ipynb", ANSWERED)
+    update(place, "03_bounded.ipynb")
+
+    course.main(["fresh", "03"])
+    assert copies(place)["03_bounded.ipynb"] == NEW
+
+    update(place, "03_bounded.ipynb", notebook("# third"))
+    lab()
+    assert copies(place)["03_bounded.ipynb"] == notebook("# third")
+
+
+def test_a_fresh_copy_of_an_unedited_or_missing_lesson_leaves_no_second_file(place, lab):
+    lab()
+    (place / "my_lessons" / "00_start_here.ipynb").unlink()
+
+    course.main(["fresh", "00", "03", "further/03"])
+
+    assert len(copies(place)) == 3
+
+
+def test_a_full_name_means_that_lesson_alone(place, lab):
+    update(place, "03_bounded_more.ipynb", OLD)
+    lab()
+    edit(place, "03_bounded.ipynb", ANSWERED)
+
+    assert course.main(["fresh", "03_bounded"]) == 0
+
+    assert copies(place)["03_bounded.ipynb"] == OLD
+
+
+def test_a_name_that_does_not_fit_one_lesson_changes_nothing(place, lab, capsys):
+    lab()
+    edit(place, "03_bounded.ipynb", ANSWERED)
+    problems = {
+        "0": "'0' fits 2 lessons; write one of: 00_start_here, 03_bounded",
+        "99": "'99' is no lesson; write one of: 00_start_here, 03_bounded, further/03_extra",
+    }
+    for name, problem in problems.items():
+        assert course.main(["fresh", "03", name]) == 1
+        assert said(capsys) == [problem]
+
+    assert copies(place)["03_bounded.ipynb"] == ANSWERED
+
+
+# ---- what must not see the copies ----------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_lint_does_not_look_at_the_copies_even_outside_of_git(place, lab):
+    """A learner who downloads the course as an archive has no git: ruff reads no .gitignore."""
+    project = Path(course.__file__).with_name("pyproject.toml")
+    (place / "pyproject.toml").write_text(project.read_text(encoding="utf-8"))
+    lab()
+
+    looked_at = subprocess.run(
+        [sys.executable, "-m", "ruff", "check", "--show-files"],
+        cwd=place,
+        env={**os.environ, "RUFF_NO_CACHE": "true"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+    assert "03_bounded.ipynb" in looked_at
+    assert "my_lessons" not in looked_at

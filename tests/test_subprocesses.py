@@ -1,0 +1,376 @@
+"""lifeline.py: no child outlives its parent, by whatever way the parent goes."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from tables import for_each
+
+from kvstore.parent import INTERRUPTED, ORPHANED, has_parent
+from kvstore.server import serving
+from kvstore.subprocesses import _shielded, child
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
+
+HANG_S = 15.0
+PARENT = """
+import os, sys, threading, time
+from kvstore.server import serving
+
+{before}
+with serving() as server:
+    print(server.pid, server.address, flush=True)
+    {inside}
+"""
+
+
+@contextmanager
+def parent(inside: str = "time.sleep(60)", before: str = "") -> Iterator[tuple]:
+    """A Python process that serves, in a group of its own; it and its server's process."""
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT.format(inside=inside, before=before)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, process.stderr and process.stderr.read()
+        server = psutil.Process(int(line.split()[0]))
+        try:
+            yield process, server
+        finally:
+            process.kill()
+            if server.is_running():
+                server.kill()
+
+
+def ended_within(seconds: float, process: psutil.Process) -> bool:
+    """Whether the process ends in time; one that only its parent's `wait` is missing has ended."""
+    end_s = time.perf_counter() + seconds
+    while time.perf_counter() < end_s:
+        if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+# ---- the parent dies -----------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@for_each("signum", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+def test_when_the_parent_is_killed_the_server_ends_within_a_second(signum):
+    with parent() as (process, server):
+        alive = server.is_running()
+        process.send_signal(signum)
+        process.wait(HANG_S)
+
+        assert alive
+        assert ended_within(1.0, server)
+
+
+@pytest.mark.slow
+def test_a_forked_child_that_holds_the_pipe_does_not_keep_the_server():
+    """Then the server's input never ends; it sees that its parent is another."""
+    hold = (
+        "pid = os.fork()\n    (time.sleep(30), os._exit(0)) if not pid else print(pid, flush=True)"
+    )
+    with parent(f"{hold}\n    time.sleep(60)") as (process, server):
+        holder = psutil.Process(int(process.stdout.readline()))
+        process.kill()
+        process.wait(HANG_S)
+        gone, holding = ended_within(1.0, server), holder.is_running()
+        holder.kill()
+
+        assert gone
+        assert holding
+
+
+@pytest.mark.slow
+def test_the_end_of_its_input_is_enough():
+    """Sooner than any look at the parent, and the sign that Windows knows as well."""
+    with serving() as server:
+        server.child.popen.stdin.close()
+
+        assert ORPHANED == server.child.ended(HANG_S)
+
+
+@pytest.mark.slow
+def test_the_thread_that_started_a_server_may_end_before_it():
+    """Linux's parent-death signal would end the server here; notebooks have such threads."""
+    inside = """pass
+    context = serving()
+    thread = threading.Thread(target=lambda: print(context.__enter__().pid, flush=True))
+    thread.start()
+    thread.join()
+    time.sleep(60)"""
+    with parent(inside) as (process, _):
+        server = psutil.Process(int(process.stdout.readline()))
+        time.sleep(0.6)  # three looks at its parent
+        still_there = server.is_running() and server.status() != psutil.STATUS_ZOMBIE
+        process.kill()
+        process.wait(HANG_S)
+
+        assert still_there
+        assert ended_within(1.0, server)
+
+
+@pytest.mark.slow
+def test_a_server_under_load_ends_with_its_parent_too():
+    inside = """pass
+    from kvstore.client import load, strategies, workload
+    load.run(strategies.bounded, server, workload.crud(), in_flight=100, duration_s=60)"""
+    with parent(inside) as (process, server):
+        time.sleep(1.0)
+        process.kill()
+        process.wait(HANG_S)
+
+        assert ended_within(1.0, server)
+
+
+@pytest.mark.slow
+@for_each("way", ["sys.exit(3)", "raise RuntimeError", "os._exit(3)", "pass"])
+def test_however_a_parent_ends_by_itself_no_server_is_left(way):
+    with parent(way) as (process, server):
+        process.wait(HANG_S)
+
+        assert ended_within(1.0, server)
+
+
+CHILDREN = {
+    # Each module that is run as a child, and a package that it imports.
+    "kvstore.client": "numpy",
+    "kvstore.server": "grpc",
+    "kvstore.cpu_idle": "psutil",
+    "benchmarks.peers.bare": "grpc",
+    "benchmarks.peers.changed": "grpc",
+}
+STARTS_A_CHILD = """
+import os, sys, time
+from kvstore.subprocesses import child
+
+module, os.environ["PYTHONPATH"] = sys.argv[1:]
+with child(module, []) as process:
+    print(process.pid, flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def importing(tmp_path) -> Path:
+    """Is there once a child imports the package that `slow_to_import` made."""
+    return tmp_path / "importing"
+
+
+def slow_to_import(package: str, importing: Path) -> str:
+    """A folder for PYTHONPATH, with a package of this name whose import takes a minute."""
+    (importing.parent / package).mkdir()
+    (importing.parent / package / "__init__.py").write_text(
+        f"import pathlib, time; pathlib.Path({str(importing)!r}).touch(); time.sleep(60)"
+    )
+    return os.pathsep.join([str(importing.parent), os.getcwd()])
+
+
+def wait_for(path: Path) -> None:
+    end_s = time.perf_counter() + HANG_S
+    while not path.exists():
+        assert time.perf_counter() < end_s, f"{path} did not come"
+        time.sleep(0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", CHILDREN)
+def test_a_child_that_still_imports_its_packages_ends_with_its_parent(module, importing):
+    """On a busy machine imports take seconds, and a killed parent left the child for as long."""
+    folders = slow_to_import(CHILDREN[module], importing)
+    with subprocess.Popen(
+        [sys.executable, "-c", STARTS_A_CHILD, module, folders], stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        process = psutil.Process(int(parent.stdout.readline()))
+        try:
+            wait_for(importing)
+            parent.kill()
+            parent.wait(HANG_S)
+
+            assert ended_within(HANG_S, process)
+        finally:
+            parent.kill()
+            if process.is_running():
+                process.kill()
+
+
+def test_every_module_that_is_started_as_a_child_is_tried():
+    """All calls of `child` name their module where they stand."""
+    sources = [*Path("kvstore").rglob("*.py"), *Path("benchmarks").rglob("*.py")]
+    started = re.findall(r"\bchild\(\s*\"([\w.]+)\"", "\n".join(map(Path.read_text, sources)))
+
+    assert set(CHILDREN) == set(started)
+
+
+# ---- the parent is interrupted -------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_the_parents_group_does_not_reach_the_server():
+    """Interrupting a notebook cell signals the kernel's whole process group."""
+    inside = """pass
+    try:
+        print("ready", flush=True)
+        time.sleep(60)
+    except KeyboardInterrupt:
+        pass
+    time.sleep(0.5)
+    print(server.alive(), flush=True)"""
+    with parent(inside) as (process, server):
+        assert "ready" == process.stdout.readline().strip()
+        os.killpg(process.pid, signal.SIGINT)
+
+        assert "True" == process.stdout.readline().strip()
+        assert os.getpgid(process.pid) == process.pid
+        process.wait(HANG_S)
+        assert ended_within(1.0, server)
+
+
+def test_an_interrupt_waits_until_the_end_is_in_order():
+    """Else Ctrl-C at the wrong moment would leave a process behind."""
+    steps = []
+
+    def stop() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.1)
+        steps.append("stopped")
+
+    with pytest.raises(KeyboardInterrupt):
+        _shielded(stop)
+
+    assert ["stopped"] == steps
+    assert signal.default_int_handler is signal.getsignal(signal.SIGINT)
+
+
+def test_in_another_thread_the_end_is_in_order_too():
+    steps: list[str] = []
+    thread = threading.Thread(target=_shielded, args=(lambda: steps.append("stopped"),))
+    thread.start()
+    thread.join()
+
+    assert ["stopped"] == steps
+
+
+# ---- the block ends ------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@for_each("error", [RuntimeError, KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_whatever_is_raised_inside_nothing_is_left(error):
+    before = len(psutil.Process().children())
+    with pytest.raises(error), serving() as server:
+        raise error
+
+    assert not psutil.pid_exists(server.pid)
+    assert before == len(psutil.Process().children())
+
+
+@pytest.mark.slow
+def test_a_child_that_does_not_listen_is_ended_anyway(tmp_path, monkeypatch):
+    source = "import time\nfrom kvstore.parent import listen\nlisten(lambda: None)\n"
+    (tmp_path / "stubborn.py").write_text(f"{source}print('here', flush=True); time.sleep(60)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    started_s = time.perf_counter()
+    with child("stubborn", [], grace_s=0.1) as process:
+        first = process.first_line(HANG_S)
+
+    assert "here" == first
+    assert -signal.SIGKILL == process.popen.returncode
+    assert time.perf_counter() - started_s < HANG_S
+
+
+@pytest.mark.slow
+def test_a_child_that_still_imports_its_packages_stops_when_asked_to(importing, monkeypatch):
+    """It has nothing to finish yet, so an interrupted cell need not wait for the imports."""
+    monkeypatch.setenv("PYTHONPATH", slow_to_import("grpc", importing))
+    with child("kvstore.server", []) as process:
+        wait_for(importing)
+        process.request_stop()
+
+        assert INTERRUPTED == process.ended(HANG_S)
+
+
+def test_a_process_that_was_started_by_hand_has_no_parent_to_hear():
+    assert not has_parent()
+
+
+@pytest.mark.slow
+@for_each("listens_after_s", [0, 0.5])
+def test_a_child_hears_every_word_until_it_is_asked_to_stop(listens_after_s, tmp_path, monkeypatch):
+    """Words that come before it listens are kept."""
+    source = """
+import sys, threading, time
+from kvstore.parent import listen
+stop = threading.Event()
+time.sleep(float(sys.argv[1]))
+listen(stop.set, lambda word: print(word, flush=True))
+stop.wait()
+"""
+    (tmp_path / "listener.py").write_text(source)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with child("listener", [str(listens_after_s)]) as process:
+        for word in ("open 1.5", "one\ntwo", "nonstop"):
+            process.send_line(word)
+        stdout = process.popen.stdout
+        assert stdout is not None
+        heard = [stdout.readline().strip() for _ in range(4)]
+        process.request_stop()
+
+        assert ["open 1.5", "one", "two", "nonstop"] == heard
+        assert 0 == process.ended(HANG_S)
+
+
+@pytest.mark.slow
+def test_what_a_child_says_on_standard_error_is_kept(tmp_path, monkeypatch):
+    """Any amount of it: a pipe that is not read would block the child."""
+    (tmp_path / "loud.py").write_text("import sys; sys.stderr.write('x' * 1_000_000); sys.exit(5)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with child("loud", []) as process:
+        assert "" == process.first_line(HANG_S)
+        assert 5 == process.ended(HANG_S)
+        assert 1_000_000 == len(process.error_text())
+
+
+@pytest.mark.slow
+def test_a_child_that_is_silent_is_waited_for_no_longer_than_asked(tmp_path, monkeypatch):
+    (tmp_path / "silent.py").write_text("import time; time.sleep(60)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with child("silent", [], grace_s=0.1) as process:
+        assert "" == process.first_line(0.1)
+        assert process.ended(0.01) is None
+
+
+@pytest.mark.slow
+def test_stopping_what_has_ended_is_no_error():
+    with serving() as server:
+        os.kill(server.pid, signal.SIGKILL)
+        server.child.popen.wait(HANG_S)
+
+        assert not server.alive()
+
+
+@pytest.mark.slow
+def test_many_servers_started_and_stopped_leave_no_thread_behind():
+    before = threading.active_count()
+    for _ in range(2):
+        with serving():
+            pass
+
+    assert threading.active_count() <= before + 1
