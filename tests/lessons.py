@@ -58,8 +58,10 @@ class Cell:
 
     @property
     def serves(self) -> bool:
-        """Whether it starts a server."""
-        return bool(self.uses & STARTS)
+        """Whether running it starts a server, rather than only defining a function that would."""
+        run = (line for line in self.tree.body if not isinstance(line, ast.FunctionDef))
+        named = {n.id for line in run for n in ast.walk(line) if isinstance(n, ast.Name)}
+        return bool(named & STARTS)
 
     @property
     def needs(self) -> set[str]:
@@ -67,23 +69,10 @@ class Cell:
         return self.uses - self.makes
 
     @property
-    def length(self) -> float:
-        """About how long it takes in full mode, in seconds, by what it sets itself; else 0.
-
-        A number that is not said to be of seconds is taken as one of calls, 1 ms each.
-        """
-        return max(
-            (
-                node.value * (1 if getattr(call.func, "attr", "") == "seconds" else 0.001)
-                for call in ast.walk(self.tree)
-                if isinstance(call, ast.Call)
-                for word in call.keywords
-                if word.arg == "full"
-                for node in ast.walk(word.value)
-                if isinstance(node, ast.Constant) and isinstance(node.value, int | float)
-            ),
-            default=0,
-        )
+    def lasts(self) -> bool:
+        """Whether it starts a server and sends to it for a time that it sets."""
+        words = {k.arg for n in ast.walk(self.tree) if isinstance(n, ast.Call) for k in n.keywords}
+        return self.serves and "duration_s" in words
 
 
 def cells_of(path: Path) -> list[Cell]:
