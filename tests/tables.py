@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+LIMIT_S = 120
+"""What one test may take, as in pyproject.toml; each case of a table adds to it."""
+
 
 def for_each(names: str | Sequence[str], cases: Iterable[Any]) -> Callable[[Any], Any]:
     """Return a decorator that calls a test with every case and raises all failures together.
@@ -38,7 +41,8 @@ def for_each(names: str | Sequence[str], cases: Iterable[Any]) -> Callable[[Any]
                 each for each in signature.parameters.values() if each.name not in arguments
             ]
         )
-        return every_case
+        # The limit of one test is for one case; a table of many has that of all of them.
+        return pytest.mark.timeout(LIMIT_S + 20 * len(table))(every_case)
 
     return decorate
 

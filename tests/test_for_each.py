@@ -33,5 +33,9 @@ def test_tables_combine_and_leave_the_fixtures_to_pytest(first, second, third, t
 
 
 def test_a_table_without_cases_checks_nothing_and_fails():
+    @for_each("case", [])
+    def check(case):
+        pass
+
     with pytest.raises(AssertionError, match="without cases"):
-        for_each("case", [])(lambda case: None)()
+        check()

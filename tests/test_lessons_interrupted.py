@@ -58,7 +58,6 @@ def kernel():
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @for_each("path", CORE)
 def test_an_interrupted_cell_leaves_nothing_and_runs_again(path, kernel, tmp_path):
     cells = cells_of(path)
