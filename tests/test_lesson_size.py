@@ -18,7 +18,7 @@ FIRST_EDITION = {
     "07_threads_and_coroutines",
     "08_overload",
     "09_beyond_one_machine",
-    "10_design_one",
+    "12_design_one",
 }
 LESSONS = lesson_size.lessons()
 by_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.path.stem)

@@ -1,4 +1,4 @@
-"""Lesson 10: how much a change can bring, and the cheapest design that promises enough."""
+"""Lesson 12: how much a change can bring, and the cheapest design that promises enough."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -62,7 +62,7 @@ def _judge_cheapest(answer: Any) -> Verdict:
 
 
 CHEAPEST = Exercise(
-    id="10.cheapest",
+    id="12.cheapest",
     title="The cheapest that gives enough",
     hints=(
         "First throw away what does not promise enough; only then look at the price.",
@@ -150,7 +150,7 @@ def _why_not_4(found: float) -> str:
 
 
 MOST_GAIN = Exercise(
-    id="10.most_gain",
+    id="12.most_gain",
     title="What a cure can bring",
     hints=(
         "The throughput now is the smallest of all numbers.",
