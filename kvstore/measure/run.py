@@ -71,6 +71,9 @@ class Run:
     unresponsive: Mapping[str, float] = field(default_factory=dict)
     """Servers that stopped answering during the run: the seconds from the start until the last
     reply by address, 0 if no reply came."""
+    unrecorded: int = 0
+    """Calls sent by workers of a fleet that were lost with their records: how these calls ended is
+    unknown. `issued` includes them."""
     kinds: tuple[str, ...] = KINDS
     """Names of the kinds of call, by their number in the records."""
 
@@ -259,6 +262,7 @@ _PLAIN = (
     "machine_stolen_s",
     "operations_sent",
     "unresponsive",
+    "unrecorded",
 )
 _NOT_WORKED = ("CANCELLED", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "NO_ANSWER")
 _WORKED = [code for code, name in enumerate(STATUSES) if name not in _NOT_WORKED]
@@ -334,6 +338,7 @@ OPTIONAL: Final[dict[str, _Wanted]] = {
     "machine_stolen_s": _NUMBER,
     "operations_sent": _or_none(_COUNT),
     "unresponsive": _FACTS,
+    "unrecorded": _COUNT,
     "kinds": _Wanted("a list of texts", _is_list_of(_TEXT.holds)),
     # Figures are computed from these values inside the objects.
     "settings.duration_s": _or_none(_NUMBER),

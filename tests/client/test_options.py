@@ -48,8 +48,7 @@ def test_other_text_is_refused(text):
 def test_the_flags_of_the_command_are_the_fields():
     names = [each.name for each in dataclasses.fields(RunOptions)]
     flags = {action.dest for action in parser()._actions}
-    beside = {"help", "strategy", "address", "processes", "workload", "options", "save",
-              "identity", "part", "journal"}  # fmt: skip
+    beside = {"help", "strategy", "address", "fleet", "workload", "options", "save", "identity"}
     arguments = ["bounded", "127.0.0.1:1"]
     for name, value in CHANGED.items():
         flag = name.replace("_", "-")
