@@ -2,7 +2,7 @@
 
 A profile is chosen with `ServerSettings.transport` for a server, and with the environment variable
 `COURSE_TRANSPORT` for the process of a client. `import kvstore` applies the choice, unless gRPC was
-imported before. A run records the profiles of both sides.
+imported before. A run records the profiles of client and server.
 """
 
 import mmap
@@ -51,7 +51,7 @@ DEFAULT: Final = STOCK.name
 def environment(name: str, base: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment variables of a process with this profile.
 
-    `GRPC_EXPERIMENTS` stays as it is if somebody else than a profile has set it.
+    `GRPC_EXPERIMENTS` stays as it is if its value is not that of a profile.
     """
     variables = dict(os.environ if base is None else base)
     if _is_ours(variables.get(EXPERIMENTS)):
