@@ -155,7 +155,7 @@ def profiles(rounds: int, seconds: float) -> Iterator[dict[str, Any]]:
 
         for under in PROFILE_LOADS:
             for client, server in PROFILES:
-                turns = {
+                turns: dict[str, Callable[[], Turn]] = {
                     "with": partial(turn, client, server, under),
                     "without": partial(turn, transport.STOCK.name, transport.STOCK.name, under),
                 }
