@@ -26,7 +26,7 @@ class Client:
     def turn(
         self, strategy: strategies.Strategy, address: str, workload: Workload, **options: Any
     ) -> dict[str, float]:
-        """Make one run there; return its rate, and CPU seconds per operation of both sides.
+        """Make one run there; return its rate, and the CPU seconds per operation of each side.
 
         Raises `RuntimeError` with the error of the other process.
         """
