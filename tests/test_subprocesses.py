@@ -155,6 +155,7 @@ CHILDREN = {
     "kvstore.cpu_idle": "psutil",
     "benchmarks.peers.bare": "grpc",
     "benchmarks.peers.changed": "grpc",
+    "benchmarks.peers.turns": "grpc",
 }
 STARTS_A_CHILD = """
 import os, sys, time
