@@ -18,6 +18,9 @@ from typing import IO, Any
 
 from kvstore.parent import STOP
 
+START_S = 20.0
+"""Seconds in which a process must be able to start a program."""
+
 
 class Child:
     """A running child process and its output."""
@@ -135,6 +138,47 @@ def process(
             yield started
         finally:
             _shielded(lambda: started.stop(grace_s))
+
+
+class Program:
+    """A running program that others wrote, and the process of ours that ends it."""
+
+    def __init__(self, pid: int, keeper: Child) -> None:
+        self.pid = pid
+        self._keeper = keeper
+
+    def alive(self) -> bool:
+        """Return whether the program still runs."""
+        return self._keeper.alive()
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the program, if it still runs."""
+        if self.alive():
+            try:
+                os.kill(self.pid, number)
+            except ProcessLookupError:
+                pass  # it has ended meanwhile
+
+    def ended(self, within_s: float) -> int | None:
+        """Return the exit status after up to `within_s` seconds; None if it still runs."""
+        return self._keeper.ended(within_s)
+
+    def error_text(self) -> str:
+        """Return what the program has written to standard error so far."""
+        return self._keeper.error_text()
+
+
+@contextmanager
+def program(command: Sequence[str]) -> Iterator[Program]:
+    """Run a program while the block lasts. It ends with this process, as a child of `child` does.
+
+    Raises `OSError` with the program's error output when it cannot be started.
+    """
+    with child("kvstore.run_program", list(command)) as keeper:
+        pid = keeper.first_line(START_S)
+        if not pid:
+            raise OSError(f"{command[0]} could not be started: {keeper.error_text()}")
+        yield Program(int(pid), keeper)
 
 
 def _shielded(action: Callable[[], None]) -> None:
