@@ -163,6 +163,7 @@ def run(
             server_cpu=server_cpu._replace(loop_s=loop_cpu_s(before, after)),
             operations_sent=client.recorder.issued_operations,
             unresponsive=monitor.unresponsive,
+            clock_step_s=monitor.sampler.clock_step_s(),
             kinds=client.recorder.kinds,
         )
     return _return_or_raise(finished, monitor, target)
