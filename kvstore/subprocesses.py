@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import IO, Any
@@ -86,8 +86,16 @@ class Child:
 
 
 @contextmanager
-def child(module: str, arguments: Sequence[str], *, grace_s: float = 2.0) -> Iterator[Child]:
+def child(
+    module: str,
+    arguments: Sequence[str],
+    *,
+    grace_s: float = 2.0,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Child]:
     """Run `python -m module arguments` while the block lasts.
+
+    It has the environment variables of this process, or those given.
 
     The child ends with this process, even while it still imports its module. It has its own process
     group, so an interrupt of a notebook cell, which is sent to the kernel's process group, does not
@@ -106,6 +114,7 @@ def child(module: str, arguments: Sequence[str], *, grace_s: float = 2.0) -> Ite
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
+            env=environment,
             **own_group,
         )
         started = Child(popen, errors)

@@ -21,7 +21,7 @@ MAY_USE = {
     "v1": set[str](),
     "model": set[str](),
     "measure": {"v1", *BESIDE},
-    "__init__": set(),
+    "__init__": {"transport"},  # its choice has to be made before gRPC is imported
     **dict.fromkeys(sorted(BESIDE), BESIDE),
     "client": {"v1", "measure", *BESIDE},
     "server": {"v1", *BESIDE},

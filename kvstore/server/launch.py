@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kvstore import transport
 from kvstore.server.errors import ServerDidNotStart
 from kvstore.server.settings import ServerSettings
 from kvstore.subprocesses import Child, child
@@ -68,7 +69,8 @@ def serving(**settings: Any) -> Iterator[Server]:
     chosen = _settings(settings)
     identity = secrets.token_hex(8)
     arguments = [f"--settings={chosen.to_json()}", f"--identity={identity}"]
-    with child("kvstore.server", arguments) as process:
+    environment = transport.environment(chosen.transport)
+    with child("kvstore.server", arguments, environment=environment) as process:
         address = process.first_line(START_S)
         if not address:
             raise ServerDidNotStart(_why(process))

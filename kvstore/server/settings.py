@@ -8,6 +8,7 @@ import json
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from kvstore import transport
 from kvstore.flags import setting
 
 LOCKINGS = ("global", "per_key", "per_key_held")
@@ -48,6 +49,11 @@ class ServerSettings:
     threads: int = setting(128, "size of the thread pool; not used with asyncio")
     use_asyncio: bool = setting(False, "serve from one event loop instead of a thread pool")
     port: int = setting(0, "port of 127.0.0.1; 0 lets the operating system choose a free one")
+    transport: str = setting(
+        transport.DEFAULT,
+        "profile of gRPC's settings, see kvstore/transport.py",
+        choices=transport.NAMES,
+    )
     max_concurrent_rpcs: int | None = setting(
         None, "calls beyond this many are refused with RESOURCE_EXHAUSTED; without it, none is"
     )
@@ -122,6 +128,10 @@ class ServerSettings:
             raise ValueError(f"locking must be one of {', '.join(LOCKINGS)}, got {self.locking!r}")
         if self.writing not in WRITINGS:
             raise ValueError(f"writing must be one of {', '.join(WRITINGS)}, got {self.writing!r}")
+        if self.transport not in transport.NAMES:
+            raise ValueError(
+                f"transport must be one of {', '.join(transport.NAMES)}, got {self.transport!r}"
+            )
         _whole_number("threads", self.threads, 1, 10_000)
         _whole_number("port", self.port, 0, 65_535)
         _whole_number("metadata_work", self.metadata_work, 0, 1_000)

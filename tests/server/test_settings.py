@@ -15,6 +15,7 @@ CHANGED: dict[str, Any] = {
     "max_concurrent_rpcs": 9, "max_streams": 8, "refuse_streams": False, "group_commit": True,
     "station_times": True, "metadata_work": 2, "default_limits": True, "settle_garbage": False,
     "time_needed_s": 0.1, "stall_s": 0.2, "stall_every_s": 2.0, "data_dir": "/some where/else",
+    "transport": "poller",
 }  # fmt: skip
 """A value other than its default for every setting but those that exclude one of these."""
 BEHIND: dict[str, Any] = {
