@@ -16,6 +16,8 @@ from kvstore.client.errors import ServerNotReached
 HANDSHAKE_S = 3.0
 """Seconds to wait for each step of the handshake."""
 
+_REQUIRED = "it requires a client certificate that it knows: give --cert and --key"
+
 
 class TlsMismatch(ConnectionError):
     """Client and server do not agree about encryption or certificates."""
@@ -78,7 +80,8 @@ def _check_certificates(connection: socket.socket, target: Target, host: str) ->
             # With TLS 1.3 the server judges the client's certificate after the handshake. A server
             # that accepts it sends its HTTP/2 settings.
             secure.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5))
-            secure.recv(1)
+            if not secure.recv(1):
+                raise TlsMismatch(f"{where} closed the connection after the handshake: {_REQUIRED}")
     except ssl.SSLCertVerificationError as error:
         raise TlsMismatch(
             f"the certificate of {where} is not accepted: {error.verify_message}. Give its"
@@ -87,12 +90,14 @@ def _check_certificates(connection: socket.socket, target: Target, host: str) ->
     except ssl.SSLError as error:
         reason = error.reason or str(error)
         if "CERTIFICATE" in reason or "HANDSHAKE_FAILURE" in reason:
-            hint = "it requires a client certificate that it knows: give --cert and --key"
+            hint = _REQUIRED
         elif "WRONG_VERSION" in reason or "RECORD" in reason:
             hint = "it does not encrypt its connections: leave out --tls, --ca and --cert"
         else:
             hint = "check --ca, --cert and --key"
         raise TlsMismatch(f"no TLS connection to {where} ({reason}): {hint}") from None
+    except TlsMismatch:
+        raise
     except OSError as error:
         raise TlsMismatch(
             f"{where} ended the TLS handshake ({error}): it may not encrypt its connections, then"

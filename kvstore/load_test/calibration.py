@@ -165,6 +165,8 @@ def calibrate(
 ) -> Calibration:
     """Double the calls in flight until the throughput stops growing; return what was seen.
 
+    The last level has at most 16 times as many calls in flight as the knee.
+
     A strategy without a limit in flight is replaced by `bounded`, which has one. `how` goes to
     `load.run`. Raises `FirstCallFailed`, and what `load.run` raises.
     """
@@ -176,7 +178,8 @@ def calibrate(
     flat = 0
     in_flight = 1
     cores = 1
-    while flat < 2 and in_flight <= MOST_IN_FLIGHT:
+    most: float = MOST_IN_FLIGHT
+    while flat < 2 and in_flight <= most:
         run = load.run(
             strategy,
             target,
@@ -197,6 +200,7 @@ def calibrate(
             f" {1e3 * level.residence_s:,.3g} ms"
         )
         in_flight *= 2
+        most = min(MOST_IN_FLIGHT, 16 * Calibration(levels, cores).knee)
     return Calibration(levels, cores)
 
 

@@ -2,8 +2,10 @@
 
 Six checks: the load generator was the bottleneck, other programs took CPU time, the run was not in
 a steady state, calls were cut off or still open at the end, a clock was set or the generator was
-stopped, and the throughput varied too much. Latency is measured from the due time of a call, so a call that was sent late
-counts as late ("coordinated omission"; G. Tene, "How NOT to Measure Latency", 2013).
+stopped, and the throughput varied too much.
+
+Latency is measured from the due time of a call, so a call that was sent late counts as late
+("coordinated omission"; G. Tene, "How NOT to Measure Latency", 2013).
 """
 
 import math
