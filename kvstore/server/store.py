@@ -25,9 +25,10 @@ DETAILS = {
     INVALID_ARGUMENT: "every operation needs a known kind and a key of at least one byte",
     INTERNAL: "the disk could not be written: whether this operation was executed is unknown, and"
     " nothing more is written until the server is started again",
-    UNAVAILABLE: "too few replicas have answered: whether this operation was executed is unknown",
+    UNAVAILABLE: "the nodes that hold the data did not answer in time: whether this operation was"
+    " executed is unknown",
     RESOURCE_EXHAUSTED: "the values read exceed gRPC's limit for one message: retrieve the missing"
-    " ones again, fewer at a time",
+    " ones again, fewer at a time; or the store has no room for this value",
 }
 """The details of a refusal, by its gRPC status code."""
 
