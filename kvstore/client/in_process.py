@@ -73,7 +73,8 @@ def run_in_process(
     target = target_of(server)
     with tempfile.TemporaryDirectory(prefix="kvstore-run-") as folder:
         path = Path(folder) / "run.npz"
-        command = [name_of(strategy), target.address, f"--options={options.to_json()}"]
+        command = [target.address, f"--strategy={name_of(strategy)}"]
+        command += [f"--options={options.to_json()}"]
         command += [f"--workload={json.dumps(workload.as_dict())}", f"--save={path}"]
         if target.identity is not None:
             command += [f"--identity={target.identity}"]

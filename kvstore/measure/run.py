@@ -74,6 +74,8 @@ class Run:
     unrecorded: int = 0
     """Calls sent by workers of a fleet that were lost with their records: how these calls ended is
     unknown. `issued` includes them."""
+    clock_step_s: float = 0.0
+    """Seconds by which the system's clock was set during the run, or the machine suspended."""
     kinds: tuple[str, ...] = KINDS
     """Names of the kinds of call, by their number in the records."""
 
@@ -263,6 +265,7 @@ _PLAIN = (
     "operations_sent",
     "unresponsive",
     "unrecorded",
+    "clock_step_s",
 )
 _NOT_WORKED = ("CANCELLED", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "NO_ANSWER")
 _WORKED = [code for code, name in enumerate(STATUSES) if name not in _NOT_WORKED]
@@ -339,6 +342,7 @@ OPTIONAL: Final[dict[str, _Wanted]] = {
     "operations_sent": _or_none(_COUNT),
     "unresponsive": _FACTS,
     "unrecorded": _COUNT,
+    "clock_step_s": _NUMBER,
     "kinds": _Wanted("a list of texts", _is_list_of(_TEXT.holds)),
     # Figures are computed from these values inside the objects.
     "settings.duration_s": _or_none(_NUMBER),

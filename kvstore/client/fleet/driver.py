@@ -15,6 +15,7 @@ from kvstore.client.fleet.cluster import Connected, Fleet, Place
 from kvstore.client.fleet.combined_run import Generator, ServerCount, combine
 from kvstore.client.fleet.parts import parts
 from kvstore.client.fleet.worker import READY, Assignment, Report
+from kvstore.client.method_calls import MethodCalls
 from kvstore.client.monitor import OnSample
 from kvstore.client.options import RunOptions, check_due_times
 from kvstore.client.strategies import Strategy, supports
@@ -36,7 +37,7 @@ def run_on(
     fleet: Fleet,
     strategy: Strategy,
     server: object,
-    workload: Workload,
+    workload: Workload | MethodCalls,
     options: RunOptions,
     on_sample: OnSample | None = None,
 ) -> Run:

@@ -7,8 +7,9 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+from kvstore.client.method_calls import MethodCalls
 from kvstore.client.workload import Workload
 from kvstore.protocol import generator_of
 
@@ -16,6 +17,9 @@ MOST_GENERATORS = 32
 """With more generators, keys of a single byte would not reach every one of them."""
 SEEDS_APART = 1_000_003
 """Distance between the seeds of two generators: larger than the seeds that users choose."""
+
+
+AnyWorkload = TypeVar("AnyWorkload", bound=Workload | MethodCalls)
 
 
 class Part(NamedTuple):
@@ -32,12 +36,13 @@ class Part(NamedTuple):
         """Return every `of`-th due time, starting with number `number`."""
         return islice(whole, self.number, None, self.of)
 
-    def workload(self, whole: Workload) -> Workload:
+    def workload(self, whole: AnyWorkload) -> AnyWorkload:
         """Return the workload of this part: the same settings, another seed.
 
-        The keys that are created before the run are divided, at least one for each part.
+        The keys that are created before the run are divided, at least one for each part. The calls
+        of another service's method are the same for all parts.
         """
-        if self.of == 1:
+        if self.of == 1 or not isinstance(whole, Workload):
             return whole
         preload = max(1, self.count(whole.preload)) if whole.preload else 0
         return replace(whole, seed=whole.seed + self.number * SEEDS_APART, preload=preload)

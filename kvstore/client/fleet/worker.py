@@ -10,6 +10,7 @@ from kvstore.client import load
 from kvstore.client.channel import Target
 from kvstore.client.errors import RunFailed, RunInterrupted
 from kvstore.client.fleet.parts import Gate, Part
+from kvstore.client.method_calls import MethodCalls
 from kvstore.client.options import RunOptions
 from kvstore.client.strategies import Strategy
 from kvstore.client.workload import Workload
@@ -30,7 +31,7 @@ class Assignment:
     part: Part
     strategy: Strategy
     target: Target
-    workload: Workload
+    workload: Workload | MethodCalls
     options: RunOptions
 
 
