@@ -395,6 +395,11 @@ def bench(arguments: Sequence[str]) -> int:
     hand_over(course_python(), ["-m", "benchmarks", *arguments])
 
 
+def prove(arguments: Sequence[str]) -> int:
+    """Prove that nothing is lost and nothing left behind: NAME... [--short]."""
+    hand_over(course_python(), ["-m", "proofs", *arguments])
+
+
 def check(arguments: Sequence[str]) -> int:
     """Check notebooks, English, lint, format, types and generated code: [--fix]."""
     parser = argparse.ArgumentParser(prog="course.py check")
@@ -432,7 +437,7 @@ def generate(arguments: Sequence[str]) -> int:
 
 
 COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
-    command.__name__: command for command in (lab, fresh, test, run, check, bench, generate)
+    command.__name__: command for command in (lab, fresh, test, run, check, bench, prove, generate)
 }
 
 
