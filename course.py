@@ -400,6 +400,12 @@ def prove(arguments: Sequence[str]) -> int:
     hand_over(course_python(), ["-m", "proofs", *arguments])
 
 
+def etcd(arguments: Sequence[str]) -> int:
+    """Run an etcd cluster on this machine until Ctrl-C: [--nodes 3] [--election-timeout-s 1]."""
+    command = "import sys; from kvstore.server.etcd_nodes import main; sys.exit(main())"
+    hand_over(course_python(), ["-c", command, *arguments])
+
+
 def check(arguments: Sequence[str]) -> int:
     """Check notebooks, English, lint, format, types and generated code: [--fix]."""
     parser = argparse.ArgumentParser(prog="course.py check")
@@ -437,7 +443,8 @@ def generate(arguments: Sequence[str]) -> int:
 
 
 COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
-    command.__name__: command for command in (lab, fresh, test, run, check, bench, prove, generate)
+    command.__name__: command
+    for command in (lab, fresh, test, run, etcd, check, bench, prove, generate)
 }
 
 

@@ -129,7 +129,7 @@ def full_disk(shared: Server) -> Iterator[Scene]:
     """The server's files may not grow any more, as if the disk were full."""
     import resource
 
-    with folder() as made, doomed(shared, data_dir=str(made), **DISK) as server:
+    with folder() as made, doomed(shared, store=f"sqlite:{made}", **DISK) as server:
 
         def fills() -> None:
             size = (made / f"{FILE_NAME}-wal").stat().st_size
@@ -141,7 +141,7 @@ def full_disk(shared: Server) -> Iterator[Scene]:
 @fault(Expected("ServerDidNotStart", says="folder .* cannot be made .*choose another"))
 def read_only_folder(shared: Server) -> Iterator[Scene]:
     """A folder of the kernel: also root cannot write there."""
-    with doomed(shared, data_dir="/proc/sys/kernel/data"):
+    with doomed(shared, store="sqlite:/proc/sys/kernel/data"):
         yield UNREACHED
 
 
@@ -149,7 +149,7 @@ def read_only_folder(shared: Server) -> Iterator[Scene]:
 def damaged_file(shared: Server) -> Iterator[Scene]:
     with folder() as made:
         (made / FILE_NAME).write_bytes(b"not a database, but long enough to be one" * 100)
-        with doomed(shared, data_dir=str(made)):
+        with doomed(shared, store=f"sqlite:{made}"):
             yield UNREACHED
 
 
@@ -160,8 +160,8 @@ def damaged_file(shared: Server) -> Iterator[Scene]:
 def folder_of_another_server(shared: Server) -> Iterator[Scene]:
     with (
         folder() as made,
-        doomed(shared, data_dir=str(made)),
-        doomed(shared, data_dir=str(made)),
+        doomed(shared, store=f"sqlite:{made}"),
+        doomed(shared, store=f"sqlite:{made}"),
     ):
         yield UNREACHED
 
@@ -176,7 +176,7 @@ def folder_locked_by_a_program(shared: Server) -> Iterator[Scene]:
         try:
             other.execute("pragma locking_mode = exclusive")
             other.execute("begin exclusive")
-            with doomed(shared, data_dir=str(made)):
+            with doomed(shared, store=f"sqlite:{made}"):
                 yield UNREACHED
         finally:
             other.close()
