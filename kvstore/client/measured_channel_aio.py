@@ -167,8 +167,7 @@ class _UnaryUnary(grpc.aio.UnaryUnaryMultiCallable):  # type: ignore[misc]
 
     def _measured_parse(self, raw: bytes) -> Any:
         # gRPC reports the end of a call and parses its reply right after, without an await: so this
-        # call is the last one recorded as OK. Callbacks run between these two steps, and a
-        # callback may cancel other calls, but none of these can end as OK there.
+        # call is the last one recorded as OK. Callbacks in between cannot end another one as OK.
         try:
             self._recorder.set_reply_bytes(self._last_ok[0], len(raw))
             return self._parse(raw) if self._parse else raw
