@@ -56,6 +56,8 @@ _STATIONS: Final = struct.Struct("<ffff")
 assert _LAYOUT.size == PACKED.itemsize
 _REPLY_BYTES: Final = struct.Struct("<I")
 _REPLY_BYTES_AT: Final = PACKED.fields["reply_bytes"][1]  # type: ignore[index]
+_STATUS_AT: Final = PACKED.fields["status"][1]  # type: ignore[index]
+_OK_OPERATIONS_AT: Final = PACKED.fields["ok_operations"][1]  # type: ignore[index]
 _UNKNOWN: Final = _STATIONS.pack(*UNKNOWN_STATIONS)
 """Four NaN, packed once, because most servers do not send station times."""
 
@@ -183,6 +185,12 @@ class Recorder:
         """Set the size of a reply in the record of this number; only if one thread records."""
         at = number * _LAYOUT.size + _REPLY_BYTES_AT
         _REPLY_BYTES.pack_into(self._buffer, at, reply_bytes)
+
+    def set_failed(self, number: int, status: int) -> None:
+        """Set the status of a call that ended as OK, and whose reply could not be read."""
+        at = number * _LAYOUT.size
+        self._buffer[at + _STATUS_AT] = status
+        self._buffer[at + _OK_OPERATIONS_AT : at + _OK_OPERATIONS_AT + 2] = bytes(2)
 
     def since(self, first: int) -> npt.NDArray[np.void]:
         """Return the records from number `first` on as an array of `CALL`."""
