@@ -9,5 +9,5 @@ reply_order        replies as they finish, or in the order of requests; a stream
 replicated_log     a leader that copies its log to a follower (05)
 plots              the figures of these experiments (05)
 greeter            a service that is not ours (13)
-several_servers    requests that wait for the slowest server; shared connections and ports (06, 10)
+several_servers    one channel to several servers; the slowest of several (06, 09, 10)
 """
