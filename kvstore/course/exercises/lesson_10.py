@@ -23,7 +23,7 @@ CALLS_EACH: Final = 12
 
 def spread(addresses: Sequence[str]) -> grpc.Channel:
     """Return one channel that sends its calls to all addresses, in rotation."""
-    config = {"loadBalancingConfig": [{"round_robin": {}}]}
+    config: dict[str, Any] = {"loadBalancingConfig": [{"round_robin": {}}]}
     options = [("grpc.service_config", json.dumps(config))]
     return grpc.insecure_channel("ipv4:" + ",".join(addresses), options=options)
 
@@ -42,6 +42,10 @@ class _Counts(grpc.GenericRpcHandler):  # type: ignore[misc]
         return grpc.unary_unary_rpc_method_handler(reply)
 
 
+def _stop(server: grpc.Server) -> None:
+    server.stop(0).wait()
+
+
 @contextmanager
 def _counting_servers(count: int) -> Iterator[tuple[list[str], list[_Counts]]]:
     counts = [_Counts() for _ in range(count)]
@@ -53,7 +57,7 @@ def _counting_servers(count: int) -> Iterator[tuple[list[str], list[_Counts]]]:
             )
             addresses.append(f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}")
             server.start()
-            running.callback(lambda server=server: server.stop(0).wait())
+            running.callback(_stop, server)
         yield addresses, counts
 
 
@@ -171,7 +175,7 @@ def servers_needed(target_per_s: float, service_s: float, hottest_share: float) 
         return 1
     if busiest_share <= hottest_share:
         return math.inf
-    return math.ceil((1 - hottest_share) / (busiest_share - hottest_share))
+    return math.ceil(round((1 - hottest_share) / (busiest_share - hottest_share), 9))
 
 
 def _clear(drawn: dict[str, Any]) -> bool:
@@ -181,7 +185,7 @@ def _clear(drawn: dict[str, Any]) -> bool:
     if abs(share - 1) < 1e-6 or abs(room) < 1e-6:
         return False
     servers = (1 - drawn["hottest_share"]) / room
-    return room < 0 or share > 1 or abs(servers - round(servers)) > 1e-6
+    return bool(room < 0 or share > 1 or abs(servers - round(servers)) > 1e-6)
 
 
 NEEDED_INPUTS = st.fixed_dictionaries(
@@ -200,6 +204,11 @@ def _unless_hot(servers: Callable[[float, float, float], float]) -> Callable[...
         return servers(target_per_s, service_s, hottest_share)
 
     return answer
+
+
+def _formula_alone(target_per_s: float, service_s: float, hottest_share: float) -> float:
+    room = 1 / (target_per_s * service_s) - hottest_share
+    return max(1, math.ceil((1 - hottest_share) / room))
 
 
 NEEDED_MISTAKES = (

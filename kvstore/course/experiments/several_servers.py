@@ -1,6 +1,4 @@
-"""Calls over one channel to several servers; requests that wait for the slowest of them; shared
-connections and shared ports.
-"""
+"""One channel to several servers; requests that wait for the slowest of them; shared ports."""
 
 import secrets
 import select

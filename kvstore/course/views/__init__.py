@@ -86,6 +86,8 @@ from kvstore.course.views.ramp_up import (
     throughput_in_climb_table,
 )
 from kvstore.course.views.servers import (
+    moved_keys_table,
+    plot_moved_keys,
     plot_simulated_over_time,
     plot_slow_by_servers,
     plot_throughput_by_servers,
@@ -142,6 +144,7 @@ __all__ = [
     "little_by_station_table",
     "memory_table",
     "mix_table",
+    "moved_keys_table",
     "plot_answered_within",
     "plot_attempts_over_time",
     "plot_calls_over_time",
@@ -157,6 +160,7 @@ __all__ = [
     "plot_limit_over_time",
     "plot_memory",
     "plot_mix",
+    "plot_moved_keys",
     "plot_promises",
     "plot_reply_order",
     "plot_residence_by_batch",
