@@ -390,6 +390,11 @@ def run(arguments: Sequence[str]) -> int:
     hand_over(course_python(), ["-m", "kvstore.course.run_notebooks", *arguments])
 
 
+def scoreboard(arguments: Sequence[str]) -> int:
+    """Show the capstone scores of a class from a folder of records: FOLDER."""
+    hand_over(course_python(), ["-m", "kvstore.course.capstone.scoreboard", *arguments])
+
+
 def bench(arguments: Sequence[str]) -> int:
     """Measure the course itself, side by side with what is installed."""
     hand_over(course_python(), ["-m", "benchmarks", *arguments])
@@ -432,7 +437,8 @@ def generate(arguments: Sequence[str]) -> int:
 
 
 COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
-    command.__name__: command for command in (lab, fresh, test, run, check, bench, generate)
+    command.__name__: command
+    for command in (lab, fresh, test, run, scoreboard, check, bench, generate)
 }
 
 
@@ -457,7 +463,7 @@ def hand_over(
 
 def usage() -> str:
     """What `course.py` prints without a command."""
-    lines = [f"  python3 course.py {name:9} {do.__doc__}" for name, do in COMMANDS.items()]
+    lines = [f"  python3 course.py {name:10} {do.__doc__}" for name, do in COMMANDS.items()]
     head, foot = "An interactive course on RPC throughput.", "Begin with: python3 course.py lab"
     return "\n".join([head, "", *lines, "", foot])
 

@@ -12,10 +12,7 @@ from xdist.scheduler import LoadScopeScheduling
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
-ALONE = (
-    "tests/course/test_capstone_trial.py",
-    "tests/test_notebooks.py",
-)
+ALONE = ("tests/test_notebooks.py",)
 """Files with tests that compare what they measure with a prediction."""
 
 

@@ -15,7 +15,7 @@ overload          bursts, goodput, retries, adaptive limits
 durability        commits to a disk or to several servers
 servers           throughput by the number of servers, and the slowest of several
 client_comparison runs of two clients in the layout of h2load's table
-designs           designs of the capstone, and the score of a plan
+ceilings          what each station of an unknown service lets through
 counting          one run counted by the sender, by the records and by the server
 captions          a figure with a sentence below it
 """
@@ -35,6 +35,7 @@ from kvstore.course.views.breakdown import (
     time_by_station_table,
 )
 from kvstore.course.views.captions import captioned
+from kvstore.course.views.ceilings import ceilings_table, plot_ceilings
 from kvstore.course.views.client_comparison import (
     h2load_table,
     layout_table,
@@ -42,7 +43,6 @@ from kvstore.course.views.client_comparison import (
     side_by_side_table,
 )
 from kvstore.course.views.counting import counting_table
-from kvstore.course.views.designs import plot_promises, plot_score, promises_table, score_table
 from kvstore.course.views.durability import (
     answered_within_table,
     plot_answered_within,
@@ -115,6 +115,7 @@ __all__ = [
     "attempts_over_time_table",
     "calls_over_time_table",
     "captioned",
+    "ceilings_table",
     "collections_table",
     "cost_table",
     "counting_table",
@@ -134,6 +135,7 @@ __all__ = [
     "plot_answered_within",
     "plot_attempts_over_time",
     "plot_calls_over_time",
+    "plot_ceilings",
     "plot_collections",
     "plot_endings",
     "plot_goodput_by_offered",
@@ -144,12 +146,10 @@ __all__ = [
     "plot_limit_over_time",
     "plot_memory",
     "plot_mix",
-    "plot_promises",
     "plot_reply_order",
     "plot_residence_by_batch",
     "plot_residence_in_climb",
     "plot_saturation",
-    "plot_score",
     "plot_side_by_side",
     "plot_simulated_over_time",
     "plot_slow_by_servers",
@@ -163,13 +163,11 @@ __all__ = [
     "plot_throughput_over_time",
     "plot_time_by_station",
     "plot_turns",
-    "promises_table",
     "ramp_up_table",
     "reply_order_table",
     "residence_by_batch_table",
     "residence_in_climb_table",
     "saturation_table",
-    "score_table",
     "side_by_side_table",
     "simulated_over_time_table",
     "slow_by_servers_table",
