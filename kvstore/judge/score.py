@@ -22,7 +22,7 @@ FIRST, NEXT, SWAPPED = 7, 3, 8
 SPOT_ON, TOO_FAR = math.log10(1.1), math.log10(2.0)
 """The errors of a prediction that give all points, and none."""
 COSTS: Final = {"measure": 0.5, "buy": 1.0, "aborted": 2.0}
-"""Points for a measurement, for a change, and for a run of the result that was broken off."""
+"""Points for a measurement, for a change, and for another run that was broken off."""
 
 
 class Line(NamedTuple):

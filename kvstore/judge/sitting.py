@@ -89,6 +89,8 @@ class Sitting:
     def name(self, first: str, then: str | None) -> None:
         """Keep the learner's diagnosis: the bottleneck, and what binds next."""
         self._still_open()
+        if self._was_begun("result"):
+            raise Refused("your run was begun, so the names stay as they are")
         for each in (first, then):
             if each is not None and each not in STATIONS:
                 raise Refused(f"the stations are {', '.join(STATIONS)}, got {each!r}")
@@ -104,8 +106,8 @@ class Sitting:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not number or not 0 < value < math.inf:
             raise Refused(f"a prediction must be a number above 0, got {value!r}")
-        if of == "start" and self._happened("start"):
-            raise Refused("the start has run, so no prediction of it is accepted any more")
+        if self._was_begun(of):
+            raise Refused(f"the {of} has run, so no prediction of it is accepted any more")
         self._note("predict", of=of, value=float(value))
 
     def buy(self, changes: Sequence[str]) -> None:
@@ -134,7 +136,7 @@ class Sitting:
             seconds = MEASURE_S * self._factor
             load = self._measured_load(options)
         elif what == "start":
-            if self._happened("start"):
+            if any(each["event"] == "start" for each in self._record["history"]):
                 raise Refused("the start has run already; measure, or run your result")
         elif what == "result":
             changes = self._changes
@@ -165,7 +167,8 @@ class Sitting:
         if self._running is not None:
             what, load = self._running
             self._running = None
-            self._note("aborted" if what == "result" else what, load=load.shown(), result=None)
+            event = what if what == "measure" else "aborted"
+            self._note(event, run=what, load=load.shown(), result=None)
 
     @property
     def fault(self) -> str | None:
@@ -202,9 +205,10 @@ class Sitting:
         if self.finished:
             raise Refused("the score is final: open another service to try again")
 
-    def _happened(self, kind: str) -> bool:
+    def _was_begun(self, what: str) -> bool:
+        """Whether a run was made, or broken off: a client may have measured it all the same."""
         return any(
-            each["event"] == kind and each["result"] is not None for each in self._record["history"]
+            each["event"] == what or each.get("run") == what for each in self._record["history"]
         )
 
     def _note(self, event: str, **more: Any) -> None:

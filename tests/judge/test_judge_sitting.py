@@ -152,9 +152,14 @@ def test_a_prediction_comes_before_its_run_and_nothing_after_the_score():
 
 def test_a_run_that_is_broken_off_is_paid_for():
     of = sitting()
-    for _ in range(2):
-        of.begin("result", {})
+    for what in ("start", "result"):
+        of.predict(what, 60.0)
+        of.begin(what, {})
         of.abort()
+        with pytest.raises(Refused, match="has run"):  # its client may have seen the result
+            of.predict(what, 90.0)
+    with pytest.raises(Refused, match="names stay"):
+        of.name("pool", None)
 
     assert 6.0 == points(finish(of))["spent"]
 
