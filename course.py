@@ -411,6 +411,27 @@ def site(arguments: Sequence[str]) -> int:
     hand_over(python_with("site"), ["-m", "tools.website", *arguments])
 
 
+def export(arguments: Sequence[str]) -> int:
+    """Export lessons, into build/: html, slides, nbgrader or otter, then [names]."""
+    hand_over(python_with("site"), ["-m", "tools.export", *arguments])
+
+
+def edition(arguments: Sequence[str]) -> int:
+    """Write the course for students or for teachers, in build/edition: student or teacher."""
+    hand_over(course_python(), ["-m", "tools.edition", *arguments])
+
+
+def collect(arguments: Sequence[str]) -> int:
+    """Merge the progress of a class into tables and a figure, in build/class: FILES."""
+    files = [str(Path(each).resolve()) if Path(each).exists() else each for each in arguments]
+    hand_over(course_python(), ["-m", "tools.collect", *files])
+
+
+def record(arguments: Sequence[str]) -> int:
+    """Record the runs that COURSE_MODE=recorded shows: [--again] [names]."""
+    hand_over(course_python(), ["-m", "tools.record", *arguments])
+
+
 def check(arguments: Sequence[str]) -> int:
     """Check notebooks, English, lint, format, types and generated code: [--fix]."""
     parser = argparse.ArgumentParser(prog="course.py check")
@@ -448,7 +469,12 @@ def generate(arguments: Sequence[str]) -> int:
 
 
 COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
-    command.__name__: command for command in (lab, fresh, test, run, site, check, bench, generate)
+    command.__name__: command
+    for command in (
+        *(lab, fresh, test, run),
+        *(site, export, edition, collect, record),  # for readers and for a class
+        *(check, bench, generate),
+    )
 }
 
 
