@@ -88,6 +88,7 @@ def record(lesson: Path, folder: Path = recorded.FOLDER) -> Path:
             cells[name] = {
                 "id": cell.id,
                 "closes": made["closes"],
+                "names": made["names"],
                 "values": f"{name}.values",
                 "outputs": f"{name}.outputs",
             }

@@ -63,8 +63,9 @@ def lesson(name: str) -> None:
     shell = get_ipython()
     path = notebook_of(name)
     if shell is not None and path is not None:
-        shell.set_custom_exc((NameError,), _Answer(cells_of(path)))  # type: ignore[no-untyped-call]
-        recorded.begin(path.stem)
+        cells = cells_of(path)
+        shell.set_custom_exc((NameError,), _Answer(cells))  # type: ignore[no-untyped-call]
+        recorded.begin(path.stem, [cell.source for cell in cells])
 
 
 def notebook_of(name: str, folder: Path = NOTEBOOKS) -> Path | None:

@@ -31,11 +31,13 @@ import numpy.typing as npt
 import pandas as pd
 from grpc import _channel
 from IPython.core.getipython import get_ipython
+from IPython.core.inputtransformer2 import TransformerManager
 from IPython.display import display
 
 from kvstore.course import mode, progress, rendering
 from kvstore.measure import Run
 from kvstore.measure.recorder import CALL
+from kvstore.subprocesses import Child
 
 FOLDER: Final = Path(__file__).resolve().parents[2] / "recordings"
 RECORD_TO: Final = "COURSE_RECORD_TO"
@@ -46,10 +48,10 @@ TICK_S: Final = 1e-6
 """Recorded times are rounded to microseconds."""
 
 
-def begin(lesson: str) -> None:
+def begin(lesson: str, originals: Sequence[str]) -> None:
     """Replay or record the cells after this one, if the environment says so; else do nothing.
 
-    `lesson` is the name of the notebook.
+    `lesson` is the name of the notebook, and `originals` has the code of its cells.
     """
     shell = get_ipython()
     if shell is None:
@@ -57,7 +59,7 @@ def begin(lesson: str) -> None:
     if folder := os.environ.get(RECORD_TO):
         _Recording(shell, Path(folder)).begin()
     elif mode.name() == "recorded":
-        replay = _Replay(shell, lesson)
+        replay = _Replay(shell, lesson, originals)
         shell.input_transformers_post[:] = [replay]
         replay.say()
 
@@ -76,8 +78,8 @@ def digest(source: str) -> str:
 class _Replay:
     """Gives IPython another cell in place of one that was recorded."""
 
-    def __init__(self, shell: Any, lesson: str) -> None:
-        self._shell = shell
+    def __init__(self, shell: Any, lesson: str, originals: Sequence[str]) -> None:
+        self._shell, self._originals = shell, originals
         self._archive = FOLDER / f"{lesson}.zip"
         self._cells: Mapping[str, Any] = {}
         self._made: Mapping[str, str] = {}
@@ -110,13 +112,15 @@ class _Replay:
             return lines
         if name in self._cells:
             return [_still_executed(source, name)]
-        changed = self._cell_id() in {cell["id"] for cell in self._cells.values()}
-        return ["__replay__(None)\n", *lines] if changed else lines
+        return ["__replay__(None)\n", *lines] if self._replaces(source, name) else lines
 
-    def _cell_id(self) -> str:
-        kernel = getattr(self._shell, "kernel", None)
-        message = kernel.get_parent("shell") if kernel else {}
-        return str(message.get("metadata", {}).get("cellId"))
+    def _replaces(self, source: str, name: str) -> bool:
+        """Whether a cell that the lesson does not have sets a variable of a recorded one."""
+        recorded = {each for cell in self._cells.values() for each in cell["names"]}
+        if not _variables_set(source) & recorded:
+            return False
+        cells = TransformerManager()  # type: ignore[no-untyped-call]
+        return name not in {digest(cells.transform_cell(each)) for each in self._originals}
 
     def show(self, name: str | None) -> None:
         """Show the outputs of a recorded cell and set its variables; None for a changed cell."""
@@ -136,6 +140,12 @@ class _Replay:
                 print(output["text"], end="", file=getattr(sys, output["name"]))
             else:
                 display(output["data"], raw=True, metadata=output["metadata"])  # type: ignore[no-untyped-call]
+
+
+def _variables_set(source: str) -> set[str]:
+    """The variables that a cell sets."""
+    names = [node for node in ast.walk(_parsed(source)) if isinstance(node, ast.Name)]
+    return {name.id for name in names if isinstance(name.ctx, ast.Store)}
 
 
 def _label(text: str) -> None:
@@ -280,6 +290,8 @@ class _Pickler(pickle.Pickler):
         if isinstance(value, Run):
             facts = {name: getattr(value, name) for name in value.__dataclass_fields__}
             return _run, (type(value), {**facts, "records": packed(value.records)})
+        if isinstance(value, Child):
+            return _nothing, ()  # a server that was stopped: its settings are what is left of it
         if isinstance(value, pd.DataFrame):
             columns = [_plain(value.iloc[:, place]) for place in range(value.shape[1])]
             return _frame, (columns, _plain(value.columns), _plain(value.index))
@@ -332,6 +344,10 @@ def _array(data: bytes, kind: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
 
 def _scalar(value: Any, kind: str) -> Any:
     return np.dtype(kind).type(value)
+
+
+def _nothing() -> None:
+    return None
 
 
 def _run(kind: type[Run], facts: Mapping[str, Any]) -> Run:
