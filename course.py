@@ -432,6 +432,17 @@ def record(arguments: Sequence[str]) -> int:
     hand_over(course_python(), ["-m", "tools.record", *arguments])
 
 
+def prove(arguments: Sequence[str]) -> int:
+    """Prove that nothing is lost and nothing left behind: NAME... [--short]."""
+    hand_over(course_python(), ["-m", "proofs", *arguments])
+
+
+def etcd(arguments: Sequence[str]) -> int:
+    """Run an etcd cluster on this machine until Ctrl-C: [--nodes 3] [--election-timeout-s 1]."""
+    command = "import sys; from kvstore.server.etcd_nodes import main; sys.exit(main())"
+    hand_over(course_python(), ["-c", command, *arguments])
+
+
 def check(arguments: Sequence[str]) -> int:
     """Check notebooks, English, lint, format, types and generated code: [--fix]."""
     parser = argparse.ArgumentParser(prog="course.py check")
@@ -471,9 +482,9 @@ def generate(arguments: Sequence[str]) -> int:
 COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     command.__name__: command
     for command in (
-        *(lab, fresh, test, run),
+        *(lab, fresh, test, run, etcd),
         *(site, export, edition, collect, record),  # for readers and for a class
-        *(check, bench, generate),
+        *(check, bench, prove, generate),
     )
 }
 

@@ -24,8 +24,8 @@ if __name__ == "__main__":  # run as a file, in a checkout that need not be inst
 
 FIRST_EDITION: Final = (
     "08_overload",
-    "09_beyond_one_machine",
-    "10_design_one",
+    "10_beyond_one_machine",
+    "12_design_one",
 )
 """Lessons that are not yet converted: take a name out when its lesson is within the limits."""
 

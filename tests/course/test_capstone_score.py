@@ -64,7 +64,7 @@ def test_a_right_plan_has_all_points_and_a_multiple_is_of_the_measured_start():
 
 
 def test_the_lesson_lists_the_points_of_each_line():
-    text = (NOTEBOOKS / "10_design_one.ipynb").read_text("utf-8")
+    text = (NOTEBOOKS / "12_design_one.ipynb").read_text("utf-8")
 
     assert [] == [line for line, points in POINTS.items() if f"| {line} | {points} |" not in text]
 
@@ -177,7 +177,7 @@ def test_the_scoreboard_has_the_best_score_of_a_case(page):
     board = capstone.scoreboard()
     assert ["lock"] == list(board.index)
     assert [100.0, 2] == list(board.loc["lock"])
-    assert "1 of 1" == progress.by_lesson().loc["10", "exercises passed"]
+    assert "1 of 1" == progress.by_lesson().loc["12", "exercises passed"]
     assert "100 of 100 points" in page[0]["text/plain"]
 
 
@@ -185,4 +185,4 @@ def test_the_models_design_is_shown_and_counts_as_a_solution(page):
     capstone.reveal(CASE, BEFORE)
 
     assert "global lock" in page[-1]["text/plain"]
-    assert 1 == progress.by_lesson().loc["10", "solutions seen"]
+    assert 1 == progress.by_lesson().loc["12", "solutions seen"]

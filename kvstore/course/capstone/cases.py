@@ -167,8 +167,8 @@ class Case:
         )
 
     def question_id(self, question: str) -> str:
-        """Return the id of a prediction for this case, such as 10.lock_start."""
-        return f"10.{self.id}_{question}"
+        """Return the id of a prediction for this case, such as 12.lock_start."""
+        return f"12.{self.id}_{question}"
 
     def __str__(self) -> str:
         offers = ", ".join(f"{name} {days}" for name, days in self.offers.items())

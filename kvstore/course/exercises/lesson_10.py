@@ -1,182 +1,178 @@
-"""Lesson 10: how much a change can bring, and the cheapest design that promises enough."""
+"""Lesson 10: how many servers a target needs, and how often a quorum waits for a slow one."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+import math
+from math import comb
+from typing import Any
 
 from kvstore.course.exercises.base import Exercise, Verdict, WrongAnswer, near, not_yet, passed
 
 
-class Promise(NamedTuple):
-    """A design, as a model sees it."""
-
-    name: str
-    cost_days: int
-    per_s: float
-    p99_s: float
-
-
-def cheapest(
-    promises: Sequence[Promise], needed_per_s: float, p99_s: float, margin: float
-) -> Promise | None:
-    """What keeps a margin to both sides of the target, and costs least; None if nothing does."""
-    enough = [
-        each
-        for each in promises
-        if each.per_s >= margin * needed_per_s and margin * each.p99_s <= p99_s
-    ]
-    return min(enough, key=lambda each: each.cost_days, default=None)
+def servers_needed(
+    target_per_s: float, lock_s: float, hottest_share: float, cpu_s: float, cores: float
+) -> float:
+    """Enough locks for the target, if neither the hottest key nor the cores forbid it."""
+    if target_per_s * hottest_share * lock_s > 1 or target_per_s * cpu_s > cores:
+        return math.inf
+    return max(1, math.ceil(target_per_s * lock_s))
 
 
-_FREE = Promise("as it is", 0, 60.0, 0.6)
-_TIGHT = Promise("just enough", 2, 310.0, 0.05)
-_SLOW_TAIL = Promise("large batches", 3, 2_000.0, 0.9)
-_NEAR_TAIL = Promise("a queue", 4, 900.0, 0.28)
-_RIGHT = Promise("a lock per key", 5, 800.0, 0.04)
-_FAST = Promise("everything", 11, 5_000.0, 0.03)
-_ALL = (_FAST, _NEAR_TAIL, _FREE, _RIGHT, _SLOW_TAIL, _TIGHT)
-
-_WHY = {
-    _FREE: "it costs nothing, and does not give what is needed.",
-    _TIGHT: "310/s where 300/s are needed: a model that is 10 % off fails. Where is the margin?",
-    _SLOW_TAIL: "it is fast, and its tail three times what is allowed: the target has two sides.",
-    _NEAR_TAIL: "its tail keeps no margin: 0.28 s times 1.5 is more than 0.3 s.",
-    _FAST: "it gives most, and costs most: asked for was the cheapest that gives enough.",
-}
+def _judge_servers_needed(answer: Any) -> Verdict:
+    for arguments, expected, wrong in _CASES:
+        found = answer(*arguments)
+        if found != expected or isinstance(found, bool):
+            return not_yet(f"servers_needed{arguments} gave {found!r}: {wrong}")
+    return passed("ceil(X·S) locks, as long as q·X·S ≤ 1 for the hottest key and X·d ≤ cores.")
 
 
-def _judge_cheapest(answer: Any) -> Verdict:
-    found = answer(list(_ALL), 300.0, 0.3, 1.5)
-    if found is None:
-        return not_yet("there is a design that promises enough, and you found None.")
-    if found not in _ALL:
-        return not_yet(f"return one of the promises as it stands, or None; got {found!r}.")
-    if found != _RIGHT:
-        return not_yet(f"you chose `{found.name}`: {_WHY[found]}")
-    dearer = _RIGHT._replace(name="the same for more", cost_days=7)
-    if answer([dearer, _RIGHT], 300.0, 0.3, 1.5) != _RIGHT:
-        return not_yet("of two that give the same you took the dearer one.")
-    none = answer([_FREE, _SLOW_TAIL], 300.0, 0.3, 1.5)
-    if none is not None:
-        return not_yet(f"no design promised enough, and you took `{none.name}` all the same.")
-    return passed("Rate and tail with a margin first, the price last: an order, not a sum.")
+_CASES = (
+    (
+        (150, 0.020, 0.01, 0.0004, 3),
+        3,
+        "each server's lock lets 1 / 20 ms = 50 calls/s through, and 150 are wanted: three do it.",
+    ),
+    (
+        (300, 0.020, 0.01, 0.0004, 2),
+        6,
+        "six locks let 300 calls/s through, and servers that wait need no core each.",
+    ),
+    (
+        (160, 0.020, 0.01, 0.0004, 2),
+        4,
+        "three locks let 150 through; 160 are wanted, and there are only whole servers.",
+    ),
+    ((5, 0.020, 0.01, 0.0004, 2), 1, "even a small target needs one server."),
+    (
+        (1000, 0.020, 0.1, 0.0004, 2),
+        math.inf,
+        "the hottest key gets 100 calls/s, all at one server, whose lock lets 50 through.",
+    ),
+    (
+        (400, 0.020, 0.1, 0.0004, 2),
+        8,
+        "the hottest key gets 40 calls/s, and the server that keeps it has room for 50.",
+    ),
+    (
+        (6000, 0.020, 0.001, 0.0004, 2),
+        math.inf,
+        "6,000 calls of 0.4 ms want 2.4 cores, and the machine has 2 for all its processes.",
+    ),
+)
 
-
-CHEAPEST = Exercise(
-    id="10.cheapest",
-    title="The cheapest that gives enough",
+SERVERS_NEEDED = Exercise(
+    id="10.servers_needed",
+    title="How many servers?",
     hints=(
-        "First throw away what does not promise enough; only then look at the price.",
-        "Two conditions: `per_s >= margin * needed_per_s` and `margin * each.p99_s <= p99_s`.",
-        "`min(enough, key=lambda each: each.cost_days, default=None)` knows an empty list.",
+        "Three stations could bind: the locks, the lock that the hottest key is behind, the cores.",
+        "Two of them do not care how many servers there are: look at these first, and return "
+        "`math.inf` where one is too slow.",
+        "Hottest: `target_per_s * hottest_share * lock_s <= 1`. Cores: `target_per_s * cpu_s <= "
+        "cores`. And s locks let `s / lock_s` through: round up.",
     ),
-    reference=cheapest,
+    reference=servers_needed,
     wrong=(
+        WrongAnswer(lambda x, s, q, d, c: round(x * s), "only whole servers"),
+        WrongAnswer(lambda x, s, q, d, c: math.ceil(x * s), "all at one server"),
+        WrongAnswer(lambda x, s, q, d, c: math.floor(x * s) + 1, "three do it"),
+        WrongAnswer(lambda x, s, q, d, c: min(c, math.ceil(x * s)), "need no core each"),
         WrongAnswer(
-            lambda promises, needed, tail, margin: min(promises, key=lambda p: p.cost_days),
-            "does not give what is needed",
+            lambda x, s, q, d, c: max(1, math.ceil(x * s)) if x * q * s <= 1 else math.inf,
+            "2.4 cores",
         ),
         WrongAnswer(
-            lambda promises, needed, tail, margin: cheapest(promises, needed, tail, 1.0),
-            "Where is the margin",
+            lambda x, s, q, d, c: math.inf if q > 0.05 or x * d > c else max(1, math.ceil(x * s)),
+            "has room for 50",
         ),
-        WrongAnswer(
-            lambda promises, needed, tail, margin: cheapest(promises, needed, 1e9, margin),
-            "the target has two sides",
-        ),
-        WrongAnswer(
-            lambda promises, needed, tail, margin: (
-                cheapest(promises, margin * needed, margin * tail, 1.0) and _NEAR_TAIL
-            ),
-            "its tail keeps no margin",
-        ),
-        WrongAnswer(
-            lambda promises, needed, tail, margin: max(promises, key=lambda p: p.per_s),
-            "costs most",
-        ),
-        WrongAnswer(
-            lambda promises, needed, tail, margin: (
-                cheapest(promises, needed, tail, margin) or promises[0]
-            ),
-            "all the same",
-        ),
+        WrongAnswer(lambda x, s, q, d, c: 0 if x < 50 else math.ceil(x * s), "needs one server"),
     ),
-    judge=_judge_cheapest,
-    may_return_none=True,
+    judge=_judge_servers_needed,
 )
 
 
-def most_gain(most_per_s: Mapping[str, float], cured: str) -> float:
-    """The next narrowest place over the narrowest one; 1 where the cure is of another place."""
-    now_per_s = min(most_per_s.values())
-    then_per_s = min(per_s for name, per_s in most_per_s.items() if name != cured)
-    return max(1.0, then_per_s / now_per_s)
+ASKED = "3 copies, each standing still a quarter of the time, and 2 answers needed"
 
 
-_SERVICE = {"calls in flight": 800.0, "pool": 200.0, "global lock": 50.0, "processor": 2_000.0}
-
-
-def _judge_most_gain(answer: Any) -> Verdict:
-    found = float(answer(dict(_SERVICE), "global lock"))
-    if not near(found, 4.0):
-        return not_yet(_why_not_4(found))
-    found = float(answer(dict(_SERVICE), "pool"))
-    if not near(found, 1.0):
-        return not_yet(
-            f"you promise {found:.4g} times as much from a wider pool, while the lock lets 50/s "
-            "through: where nothing binds, a cure brings nothing, a factor of 1."
-        )
-    found = float(answer({"pool": 100.0, "global lock": 100.0, "processor": 300.0}, "pool"))
-    if not near(found, 1.0):
-        return not_yet(
-            f"pool and lock both let 100/s through, one of them is widened, and you say {found:.4g}"
-            " times: the other one still stands there."
-        )
-    return passed("The narrowest of the others over the narrowest of all: that is all a cure buys.")
-
-
-def _why_not_4(found: float) -> str:
-    if near(found, 16.0):
-        return "800/50: but on the way from the lock to the calls in flight stands the pool."
-    if near(found, 40.0):
-        return "2,000/50: the widest place never binds. Which is the narrowest that is left?"
-    if near(found, 200.0):
-        return "that is the rate after the cure; asked for is how many times the one before it."
-    if near(found, 0.25):
-        return "before over after: upside down."
-    return (
-        f"without the lock the places let through 800, 200 and 2,000 a second, with it 50, and you "
-        f"say {found:.4g} times: which place binds next?"
+def waits_for_quorum(stalled: float, copies: int, needed: int) -> float:
+    """It waits when more than copies - needed stand still at once."""
+    return sum(
+        comb(copies, down) * stalled**down * (1 - stalled) ** (copies - down)
+        for down in range(copies - needed + 1, copies + 1)
     )
 
 
-MOST_GAIN = Exercise(
-    id="10.most_gain",
-    title="What a cure can bring",
+def _judge_waits_for_quorum(answer: Any) -> Verdict:
+    # Of 3 copies with 1/4 each: exactly two stand still 9/64 of the time, all three 1/64.
+    found = float(answer(0.25, 3, 2))
+    if not near(found, 10 / 64):
+        return not_yet(_why_not_10_of_64(found))
+    for copies, needed, share in ((3, 1, 1 / 64), (3, 3, 37 / 64), (1, 1, 1 / 4)):
+        found = float(answer(0.25, copies, needed))
+        if not near(found, share):
+            return not_yet(
+                f"right for 2 of 3, but for {needed} of {copies} it is {share:.4g} and you say"
+                f" {found:.4g}: how many copies may stand still before it waits?"
+            )
+    # Of 5 with 1/10 each, three or more: 10 · 0.00081 + 5 · 0.00009 + 0.00001.
+    found = float(answer(0.1, 5, 3))
+    if not near(found, 0.00856):
+        return not_yet(
+            f"5 copies that stand still a tenth of the time, 3 needed: 0.00856, and you say"
+            f" {found:.4g}. In how many ways can three of five stand still?"
+        )
+    return passed(
+        "One of three waits for 2 % of its writes, two of three for 16 %, all three for 58 %, and"
+        " one server alone for 25 %: a majority is better than no copies at all, and all of them"
+        " are worse."
+    )
+
+
+def _why_not_10_of_64(found: float) -> str:
+    if near(found, 0.25):
+        return f"{ASKED}: 0.25 is one server by itself. It takes two of three to hold a write up."
+    if near(found, 37 / 64):
+        return (
+            f"{ASKED}: you say how often *any* copy stands still, but with one the other two"
+            " answer, and nobody waits."
+        )
+    if near(found, 1 / 16):
+        return (
+            f"{ASKED}: that is the chance for two *particular* copies. There are three pairs, and"
+            " all three may stand still."
+        )
+    if near(found, 9 / 64):
+        return f"{ASKED}: exactly two stand still so often; when all three do, it waits as well."
+    if near(found, 54 / 64):
+        return f"{ASKED}: so often it does *not* wait. The rest was asked for."
+    return f"{ASKED}: {found:.4g} is not it. How often do two or three stand still at once?"
+
+
+def _exactly(stalled: float, copies: int, needed: int) -> float:
+    down = copies - needed + 1
+    return comb(copies, down) * stalled**down * (1 - stalled) ** (copies - down)
+
+
+WAITS_FOR_QUORUM = Exercise(
+    id="10.waits_for_quorum",
+    title="Who waits for a quorum?",
     hints=(
-        "The throughput now is the smallest of all numbers.",
-        "After the cure it is the smallest of the numbers that are left.",
-        "The second over the first; and a cure of a place that does not bind must come out as 1.",
+        "2 of 3 are needed. One stands still: does the write wait? And when two do?",
+        "It waits when copies - needed + 1 servers stand still, or more than that.",
+        "Exactly k of n stand still with the chance comb(n, k) · p^k · (1 - p)^(n - k), with `comb`"
+        " from `math`. Add that up for k = n - w + 1, ..., n.",
     ),
-    reference=most_gain,
+    reference=waits_for_quorum,
     wrong=(
+        WrongAnswer(lambda p, n, w: p, "one server by itself"),
+        WrongAnswer(lambda p, n, w: 1 - (1 - p) ** n, "how often *any* copy stands still"),
+        WrongAnswer(lambda p, n, w: p ** (n - w + 1), "two *particular* copies"),
+        WrongAnswer(_exactly, "exactly two stand still"),
+        WrongAnswer(lambda p, n, w: 1 - waits_for_quorum(p, n, w), "it does *not* wait"),
         WrongAnswer(
-            lambda most, cured: most["calls in flight"] / min(most.values()), "stands the pool"
+            lambda p, n, w: waits_for_quorum(p, 3, 2), "how many copies may stand still before"
         ),
         WrongAnswer(
-            lambda most, cured: max(most.values()) / min(most.values()), "the widest place"
-        ),
-        WrongAnswer(
-            lambda most, cured: min(v for k, v in most.items() if k != cured),
-            "that is the rate after",
-        ),
-        WrongAnswer(
-            lambda most, cured: min(most.values()) / min(v for k, v in most.items() if k != cured),
-            "upside down",
-        ),
-        WrongAnswer(
-            lambda most, cured: sorted(most.values())[1] / sorted(most.values())[0],
-            "where nothing binds",
+            lambda p, n, w: waits_for_quorum(p, n, w) if n < 5 else _exactly(p, n, w),
+            "In how many ways",
         ),
     ),
-    judge=_judge_most_gain,
+    judge=_judge_waits_for_quorum,
 )
