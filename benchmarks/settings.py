@@ -8,6 +8,7 @@ time (client and server together) below 1, or for the garbage collector a smalle
 settings are not used, because they have no effect.
 """
 
+import math
 import os
 import subprocess
 import sys
@@ -20,9 +21,11 @@ import numpy as np
 
 from benchmarks.overhead import Turn, in_turns, middle_half, ratios
 from benchmarks.peers.changed import Change, changed_client, changed_server
+from benchmarks.peers.turns import client_with
+from kvstore import transport
 from kvstore.client import load, strategies, workload
 from kvstore.protocol import MESSAGE_LIMIT_BYTES, OWN_CONNECTION
-from kvstore.server import Server
+from kvstore.server import Server, serving
 
 SPEED, CORRECTNESS, NOT_USED = "speed", "correctness", "not used"
 PROTOBUF = "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"
@@ -32,6 +35,12 @@ PENDING = (
 )
 WINDOW = ("grpc.http2.bdp_probe", "grpc.http2.lookahead_bytes")
 USUAL = Change()
+SETTINGS_HERE: dict[str, Any] = {
+    "use_asyncio": True,
+    "read_delay_s": 0,
+    "write_delay_s": 0,
+    "locking": "per_key",
+}
 
 
 class Load(NamedTuple):
@@ -53,6 +62,18 @@ STREAMS = Load(
 CROWD = Load("calls x5000", strategies.tasks, 5_000, workload.reads(**_SMALL), {})
 LARGE_READS = Load("64 KiB reads x100", strategies.tasks, 100, workload.reads(**_LARGE), {})
 LARGE_WRITES = Load("64 KiB writes x100", strategies.tasks, 100, workload.writes(**_LARGE), {})
+
+
+BLOCKING = Load("one call at a time", strategies.blocking, 1, workload.reads(**_SMALL), {})
+BOUNDED = Load("bounded x100", strategies.bounded, 100, workload.reads(**_SMALL), {})
+CHAINED = Load("chained x100", strategies.chained, 100, workload.reads(**_SMALL), {})
+BATCHES = Load(
+    "batches of 512",
+    strategies.pipelined,
+    16,
+    workload.reads(**_SMALL),
+    {"streams": 8, "batch": 512},
+)
 
 
 class Setting(NamedTuple):
@@ -97,11 +118,16 @@ def _settings() -> Iterator[Setting]:
 
 SETTINGS = tuple(_settings())
 
+PROFILES = (("stock", "poller"), ("poller", "stock"), ("poller", "poller"))
+"""Profiles of the client and of the server; each pair is compared with stock on both sides."""
+PROFILE_LOADS = (BLOCKING, BOUNDED, CHAINED, CALLS, STREAMS, BATCHES)
+
 
 def measure(quick: bool) -> Iterator[dict[str, Any]]:
     """Yield one row for each setting and load; the messages of protobuf first."""
     rounds, seconds = (2, 0.2) if quick else (13, 0.4)
     yield row("upb", "both", "128 reads in a message", SPEED, in_turns(messages(), rounds))
+    yield from profiles(rounds, seconds)
     for setting in SETTINGS:
         with ExitStack() as servers:
             turns = turns_of(setting, seconds, servers)
@@ -109,6 +135,36 @@ def measure(quick: bool) -> Iterator[dict[str, Any]]:
                 setting.name, setting.side, setting.load.name, setting.kept_for,
                 in_turns(turns, rounds),
             )  # fmt: skip
+
+
+def profiles(rounds: int, seconds: float) -> Iterator[dict[str, Any]]:
+    """Yield one row for each pair of transport profiles and each load."""
+    with ExitStack() as running:
+        clients = {name: running.enter_context(client_with(name)) for name in transport.NAMES}
+        servers = {
+            name: running.enter_context(serving(**{**SETTINGS_HERE, "transport": name}))
+            for name in transport.NAMES
+        }
+
+        def turn(client: str, server: str, under: Load) -> Turn:
+            made = clients[client].turn(
+                under.strategy, servers[server].address, under.workload,
+                in_flight=under.in_flight, duration_s=seconds, **under.options,
+            )  # fmt: skip
+            return Turn(made["per_s"], made["client_cpu_s"] + made["server_cpu_s"], math.nan)
+
+        for under in PROFILE_LOADS:
+            for client, server in PROFILES:
+                turns: dict[str, Callable[[], Turn]] = {
+                    "with": partial(turn, client, server, under),
+                    "without": partial(turn, transport.STOCK.name, transport.STOCK.name, under),
+                }
+                sides = [side for side, name in (("client", client), ("server", server))
+                         if name != transport.STOCK.name]  # fmt: skip
+                yield row(
+                    "transport poller", " and ".join(sides), under.name, SPEED,
+                    in_turns(turns, rounds),
+                )  # fmt: skip
 
 
 def turns_of(setting: Setting, seconds: float, servers: ExitStack) -> dict[str, Callable[[], Turn]]:

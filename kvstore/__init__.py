@@ -10,8 +10,13 @@
 
 Besides: `protocol` (constants that client and server share), `subprocesses`, `parent` and
 `run_child` (processes that end with their parent), `flags` (command lines made from dataclasses),
-`event_loop`, `uninterruptible` (work that Ctrl-C must not interrupt), `gc_control` (the garbage
-collector), `cpu_idle` (cores that are kept from idle states).
+`event_loop`, `transport` (gRPC's settings for a process), `uninterruptible` (work that Ctrl-C must
+not interrupt), `gc_control` (the garbage collector), `cpu_idle` (cores that are kept from idle
+states).
 """
 
+from kvstore import transport
+
 __version__ = "0.1.0"
+
+transport.choose()

@@ -57,6 +57,7 @@ class _Messages:
 
 
 _messages: _Messages | None = None
+_last_acts: list[Callable[[], object]] = []
 
 
 def end_with_parent(parent_pid: int) -> None:
@@ -88,6 +89,17 @@ def listen(
         _messages.listen(on_stop, on_message)
 
 
+def at_orphaned(action: Callable[[], object]) -> None:
+    """Call `action` when the parent has ended, before this process ends: such as for a child."""
+    _last_acts.append(action)
+
+
+def _end_orphaned() -> None:
+    for action in _last_acts:
+        action()
+    os._exit(ORPHANED)
+
+
 def _watch_input(messages: _Messages) -> None:
     # os.read, not sys.stdin: a thread waiting inside a buffered reader holds its lock
     # while the interpreter shuts down, and that is fatal.
@@ -99,13 +111,13 @@ def _watch_input(messages: _Messages) -> None:
             messages.receive(message)
             if message == STOP:
                 return  # a graceful stop has begun; the parent still waits for it
-    os._exit(ORPHANED)
+    _end_orphaned()
 
 
 def _watch_parent(parent_pid: int) -> None:
     while _lives(parent_pid):
         time.sleep(POLL_S)
-    os._exit(ORPHANED)
+    _end_orphaned()
 
 
 def _lives(parent_pid: int) -> bool:

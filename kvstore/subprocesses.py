@@ -11,12 +11,15 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import IO, Any
 
 from kvstore.parent import STOP
+
+START_S = 20.0
+"""Seconds in which a process must be able to start a program."""
 
 
 class Child:
@@ -86,12 +89,33 @@ class Child:
 
 
 @contextmanager
-def child(module: str, arguments: Sequence[str], *, grace_s: float = 2.0) -> Iterator[Child]:
+def child(
+    module: str,
+    arguments: Sequence[str],
+    *,
+    grace_s: float = 2.0,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Child]:
     """Run `python -m module arguments` while the block lasts.
+
+    It has the environment variables of this process, or those given.
 
     The child ends with this process, even while it still imports its module. It has its own process
     group, so an interrupt of a notebook cell, which is sent to the kernel's process group, does not
     reach it.
+    """
+    command = [sys.executable, "-m", "kvstore.run_child", str(os.getpid()), module, *arguments]
+    with process(command, grace_s=grace_s, environment=environment) as started:
+        yield started
+
+
+@contextmanager
+def process(
+    command: Sequence[str], *, grace_s: float = 2.0, environment: Mapping[str, str] | None = None
+) -> Iterator[Child]:
+    """Run a command while the block lasts. It has to end at the end of its standard input.
+
+    Otherwise as `child`, which starts modules of this package.
     """
     own_group: dict[str, Any] = (
         {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
@@ -101,11 +125,12 @@ def child(module: str, arguments: Sequence[str], *, grace_s: float = 2.0) -> Ite
     # A file, not a pipe: a pipe that is not read would block the child.
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
         popen = subprocess.Popen(
-            [sys.executable, "-m", "kvstore.run_child", str(os.getpid()), module, *arguments],
+            list(command),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
+            env=environment,
             **own_group,
         )
         started = Child(popen, errors)
@@ -113,6 +138,47 @@ def child(module: str, arguments: Sequence[str], *, grace_s: float = 2.0) -> Ite
             yield started
         finally:
             _shielded(lambda: started.stop(grace_s))
+
+
+class Program:
+    """A running program that others wrote, and the process of ours that ends it."""
+
+    def __init__(self, pid: int, keeper: Child) -> None:
+        self.pid = pid
+        self._keeper = keeper
+
+    def alive(self) -> bool:
+        """Return whether the program still runs."""
+        return self._keeper.alive()
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the program, if it still runs."""
+        if self.alive():
+            try:
+                os.kill(self.pid, number)
+            except ProcessLookupError:
+                pass  # it has ended meanwhile
+
+    def ended(self, within_s: float) -> int | None:
+        """Return the exit status after up to `within_s` seconds; None if it still runs."""
+        return self._keeper.ended(within_s)
+
+    def error_text(self) -> str:
+        """Return what the program has written to standard error so far."""
+        return self._keeper.error_text()
+
+
+@contextmanager
+def program(command: Sequence[str]) -> Iterator[Program]:
+    """Run a program while the block lasts. It ends with this process, as a child of `child` does.
+
+    Raises `OSError` with the program's error output when it cannot be started.
+    """
+    with child("kvstore.run_program", list(command)) as keeper:
+        pid = keeper.first_line(START_S)
+        if not pid:
+            raise OSError(f"{command[0]} could not be started: {keeper.error_text()}")
+        yield Program(int(pid), keeper)
 
 
 def _shielded(action: Callable[[], None]) -> None:

@@ -25,7 +25,7 @@ DURABLE = {"read_delay_s": 0.0, "write_delay_s": 0.0, "locking": "per_key"}
 def test_what_was_answered_before_a_kill_is_there_after_it(tmp_path, stack):
     """Killed with 8 creates in flight: none that was answered OK is missing or different."""
     settings = {
-        **DURABLE, "data_dir": str(tmp_path), "use_asyncio": stack == "asyncio",
+        **DURABLE, "store": f"sqlite:{tmp_path}", "use_asyncio": stack == "asyncio",
         "group_commit": True,
     }  # fmt: skip
     acknowledged: dict[bytes, bytes] = {}
@@ -66,7 +66,7 @@ def test_what_was_answered_before_a_kill_is_there_after_it(tmp_path, stack):
 def test_a_run_loses_nothing_and_who_opens_the_folder_next_finds_it_all(tmp_path, stack):
     """In groups on one stack, and one by one on the other: the store is the same for both."""
     settings = {
-        **DURABLE, "data_dir": str(tmp_path), "station_times": True,
+        **DURABLE, "store": f"sqlite:{tmp_path}", "station_times": True,
         "use_asyncio": stack == "asyncio", "group_commit": stack == "asyncio",
     }  # fmt: skip
     small = workload.crud(mix={"create": 2, "update": 1, "retrieve": 1}, value_bytes_mean=30)
@@ -80,7 +80,7 @@ def test_a_run_loses_nothing_and_who_opens_the_folder_next_finds_it_all(tmp_path
             serving(**settings),
         ):
             pass
-    next_one = DurableStore(ServerSettings(data_dir=str(tmp_path)))
+    next_one = DurableStore(ServerSettings(store=f"sqlite:{tmp_path}"))
     next_one.close()
 
     for run in runs:
@@ -101,7 +101,7 @@ def test_a_batch_is_one_transaction_where_it_commits_as_a_group(tmp_path, own_se
     paid_s = {}
     for group_commit in (False, True):
         server = own_server(
-            **{**DURABLE, "write_delay_s": 0.03}, data_dir=str(tmp_path / str(group_commit)),
+            **{**DURABLE, "write_delay_s": 0.03}, store=f"sqlite:{tmp_path / str(group_commit)}",
             group_commit=group_commit, station_times=True,
         )  # fmt: skip
         with grpc.insecure_channel(server.address) as channel:
@@ -128,7 +128,7 @@ def test_when_the_disk_is_full_writes_are_refused_by_name_and_what_was_answered_
     tmp_path, stack
 ):
     arguments = [
-        "--write-delay-s=0", "--locking=per_key", "--group-commit", f"--data-dir={tmp_path}",
+        "--write-delay-s=0", "--locking=per_key", "--group-commit", f"--store=sqlite:{tmp_path}",
         *(["--use-asyncio"] if stack == "asyncio" else []),
     ]  # fmt: skip
     with subprocess.Popen(
@@ -150,7 +150,7 @@ def test_when_the_disk_is_full_writes_are_refused_by_name_and_what_was_answered_
                 codes |= {key: call.code() for key, call in calls.items()}
         server.terminate()
         errors = server.communicate(timeout=HANG_S)[1]
-    kept = DurableStore(ServerSettings(data_dir=str(tmp_path)))
+    kept = DurableStore(ServerSettings(store=f"sqlite:{tmp_path}"))
     kept.close()
 
     assert {grpc.StatusCode.INTERNAL, grpc.StatusCode.OK} == set(codes.values())
@@ -162,7 +162,7 @@ def test_when_the_disk_is_full_writes_are_refused_by_name_and_what_was_answered_
 @pytest.mark.slow
 def test_shards_have_folders_of_their_own(tmp_path):
     creates = workload.crud(mix={"create": 1}, sizes="fixed", value_bytes_mean=30)
-    with serving_sharded(2, **DURABLE, data_dir=str(tmp_path)) as servers:
+    with serving_sharded(2, **DURABLE, store=f"sqlite:{tmp_path}") as servers:
         run = load.run(tasks, servers, creates, in_flight=4, calls=20)
 
     assert {"OK": 20} == run.outcomes()

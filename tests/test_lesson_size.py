@@ -17,7 +17,7 @@ FIRST_EDITION = {
     "06_saturation",
     "07_threads_and_coroutines",
     "08_overload",
-    "09_beyond_one_machine",
+    "10_beyond_one_machine",
     "12_design_one",
 }
 LESSONS = lesson_size.lessons()

@@ -153,8 +153,10 @@ CHILDREN = {
     "kvstore.client": "numpy",
     "kvstore.server": "grpc",
     "kvstore.cpu_idle": "psutil",
+    "kvstore.run_program": "ctypes",
     "benchmarks.peers.bare": "grpc",
     "benchmarks.peers.changed": "grpc",
+    "benchmarks.peers.turns": "grpc",
 }
 STARTS_A_CHILD = """
 import os, sys, time

@@ -125,11 +125,15 @@ class Batch:
     kept: "pb.PipelineRequest | None" = field(default=None, repr=False)
     """The encoded message, where it is sent many times; see `keep`."""
     count: int = field(init=False)
-    """Number of operations. This and the next two are computed once: every record needs them."""
+    """Number of operations. This and the next four are computed once: every record needs them."""
     kind: int = field(init=False)
     """The kind in the records: that of a single operation, else BATCH."""
     payload_bytes: int = field(init=False)
     """Bytes of keys and values together."""
+    all_ok: bytes = field(init=False, repr=False)
+    """The statuses of a reply in which each operation is OK."""
+    creates: bool = field(init=False, repr=False)
+    """Whether one of the operations is a create."""
 
     def __post_init__(self) -> None:
         count = len(self.kinds)
@@ -137,6 +141,8 @@ class Batch:
             "count": count,
             "kind": self.kinds[0] if count == 1 else BATCH,
             "payload_bytes": sum(map(len, self.keys)) + sum(map(len, self.values)),
+            "all_ok": bytes([OK]) * count,
+            "creates": CREATE in self.kinds,
         }
         for name, value in computed.items():
             object.__setattr__(self, name, value)
@@ -224,12 +230,12 @@ class PipelineReader(StreamReader):
         """
         batch: Batch = remembered
         statuses: bytes = reply.statuses
-        ok = statuses.count(OK)
-        if len(statuses) != batch.count:
+        all_ok = statuses == batch.all_ok
+        if not all_ok and len(statuses) != batch.count:
             raise ValueError(f"{len(statuses)} statuses for {batch.count} operations")
-        if batch.written is not None and list(reply.values) != batch.written:
+        if batch.written is not None and reply.values != batch.written:
             verify(batch, statuses, list(reply.values))
-        if CREATE in batch.kinds:
+        if batch.creates:
             for kind, key, status in zip(batch.kinds, batch.keys, statuses, strict=True):
                 if kind == CREATE and status == OK:
                     self._on_created(key)
@@ -237,8 +243,9 @@ class PipelineReader(StreamReader):
         if reply.HasField("station_times"):
             times = reply.station_times
             stations = StationTimes(times.pool_s, times.lock_s, times.disk_s, times.rest_s)
-        status = OK if ok == batch.count else next(filter(None, statuses))
-        return status, ok, stations
+        if all_ok:
+            return OK, batch.count, stations
+        return next(filter(None, statuses)), statuses.count(OK), stations
 
 
 def verify(batch: Batch, statuses: bytes, values: Sequence[bytes]) -> None:

@@ -17,7 +17,7 @@ LESSONS: Final[Mapping[str, str]] = {
     "06": "06_saturation",
     "07": "07_threads_and_coroutines",
     "08": "08_overload",
-    "09": "09_beyond_one_machine",
+    "10": "10_beyond_one_machine",
     "12": "12_design_one",
 }
 """The lessons that exist, in the order in which they are taken."""

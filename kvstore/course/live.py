@@ -21,7 +21,7 @@ from kvstore.course.predictions import HasValue
 from kvstore.course.rendering import escaped
 from kvstore.course.views import style
 from kvstore.course.views.inputs import title
-from kvstore.measure import Outcome, Run, Sample, verdict
+from kvstore.measure import Outcome, Run, Sample, findings, verdict
 
 WIDTH, HEIGHT = 560, 70
 MOST_POINTS: Final = 150
@@ -103,10 +103,7 @@ def run_apart(
     on_sample: OnSample | None = None,
     **options: Any,
 ) -> Run:
-    """Run and show as `run` does, with the client in its own process: see `run_in_process`.
-
-    With `processes=2` two client processes make the run together.
-    """
+    """Run and show as `run` does, with the client in its own process: see `run_in_process`."""
     return _watched(
         run_in_process, strategy, server, workload, closes, prediction, on_sample, options
     )
@@ -227,8 +224,14 @@ def in_words(run: Run) -> str:
     end = "" if run.outcome == Outcome.COMPLETE else f"; ended by: {run.ended_by}"
     return (
         f"{title(run)}: {rendering.number(run.throughput_per_s)} operations/s over "
-        f"{run.window_s:.1f} s{in_flight}{end}. Verdict: {verdict(run)}."
+        f"{run.window_s:.1f} s{in_flight}{end}. Verdict: {verdict(run)}.{_doubts(run)}"
     )
+
+
+def _doubts(run: Run) -> str:
+    """Return what else makes the figures of a run doubtful, as sentences; empty if nothing does."""
+    found = [each for each in findings(run) if each.name in ("warm-up", "censored", "clock")]
+    return "".join(f" {each.text[0].upper()}{each.text[1:]}." for each in found)
 
 
 def _picture(run: Run, prediction: HasValue | float | None) -> str:

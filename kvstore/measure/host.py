@@ -13,14 +13,27 @@ import numpy as np
 import numpy.typing as npt
 import psutil
 
+from kvstore import transport
 from kvstore.cpu_idle import kept_awake
 
 PACKAGES = ("grpcio", "protobuf", "uvloop", "numpy", "pandas")
 
 
 def describe_host() -> dict[str, Any]:
-    """Return processor, memory, system, versions and whether cores are kept awake, for JSON."""
-    return {**_machine(), "cores_kept_awake": kept_awake()}
+    """Return processor, memory, system and versions, for JSON.
+
+    Also the number of cores that are kept awake, and the transport profile of this process.
+    """
+    return {**_machine(), "cores_kept_awake": kept_awake(), "transport": transport.in_force()}
+
+
+def host_in_words() -> str:
+    """Return processor, cores, memory, system and versions as the end of a sentence."""
+    host = describe_host()
+    return (
+        f"{host['cores']} cores, {host['processor']}, {host['memory_bytes'] / 2**30:.0f} GiB, "
+        f"{platform.system()}, Python {host['python']}, grpcio {host['grpcio']}"
+    )
 
 
 @cache

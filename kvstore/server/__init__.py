@@ -8,14 +8,16 @@ request   a stream request with many operations, and its reply
 admission, interceptors  limits, deadlines and the thread pool; work on the metadata of every call
 locking, disk, store     the lock, the simulated disk and the data of a call
 cas_stores  compare and replace, and a store that loses updates
-durable   a store on a real disk, and its services
+durable   a store on a real disk (SQLite), and its services
+etcd, etcd_nodes   services with their data in etcd; a cluster on this machine
 proxy, replicated   services that forward every call to other servers
 stream_window   back-pressure on one stream
 status    the status report: identity, settings and counts
 errors    the public exceptions
 """
 
-from kvstore.server.errors import ServerDidNotStart
+from kvstore.server.errors import EtcdNotInstalled, ServerDidNotStart
+from kvstore.server.etcd_nodes import etcd_cluster
 from kvstore.server.launch import (
     ReplicatedServer,
     Server,
@@ -29,11 +31,13 @@ from kvstore.server.settings import LOCKINGS, WRITINGS, ServerSettings
 __all__ = [
     "LOCKINGS",
     "WRITINGS",
+    "EtcdNotInstalled",
     "ReplicatedServer",
     "Server",
     "ServerDidNotStart",
     "ServerSettings",
     "ShardedServer",
+    "etcd_cluster",
     "serving",
     "serving_replicated",
     "serving_sharded",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from kvstore import gc_control
+from kvstore import gc_control, transport
 from kvstore.flags import add_flags, given_flags
 from kvstore.parent import listen
 from kvstore.server.serve import serve
@@ -47,12 +47,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings: ServerSettings = replace(namespace.settings, **flags)
     except ValueError as error:
         parse.error(str(error))
+    if arguments is None:
+        _restart_with(settings.transport)
     try:
         serve(settings, namespace.identity, partial(_print_address, settings))
     except OSError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _restart_with(name: str) -> None:
+    """Run this command again with the profile in its environment: gRPC is imported by now."""
+    environment = transport.environment(name)
+    if environment.get(transport.EXPERIMENTS) == os.environ.get(transport.EXPERIMENTS):
+        return
+    if sys.platform == "win32":  # a new process would have another process id than its parent knows
+        print(f"note: set {transport.CHOICE}={name} before the start", file=sys.stderr)
+        return
+    command = [sys.executable, "-m", "kvstore.server", *sys.argv[1:]]
+    os.execve(sys.executable, command, environment)
 
 
 def _print_address(settings: ServerSettings, port: int, stop: Callable[[], object]) -> None:

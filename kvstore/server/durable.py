@@ -41,11 +41,12 @@ class _Write(NamedTuple):
 
 
 class DurableStore(Store):
-    """Keys and values in memory, and in a file below `data_dir` that one thread writes.
+    """Keys and values in memory, and in a file that one thread writes.
 
-    Reads use the memory, which has only what is on the disk already: a crash loses no write that a
-    client has read. Writes queue for the thread. With `group_commit`, the thread takes all waiting
-    writes into one transaction with one fsync; writes that arrive meanwhile form the next group.
+    The file is in the folder of `sqlite:FOLDER`. Reads use the memory, which has only what is on
+    the disk already: a crash loses no write that a client has read. Writes queue for the thread.
+    With `group_commit`, the thread takes all waiting writes into one transaction with one fsync;
+    writes that arrive meanwhile form the next group.
     Otherwise each write has its own transaction.
 
     The simulated disk of `settings` comes before the real one, once for each transaction: it makes
@@ -56,10 +57,9 @@ class DurableStore(Store):
 
     def __init__(self, settings: ServerSettings) -> None:
         super().__init__()
-        assert settings.data_dir is not None
         self._group_commit = settings.group_commit
         self._disk = Disk(settings)
-        self._file = open_file(Path(settings.data_dir))
+        self._file = open_file(Path(settings.store_place))
         self._values.update(self._file.execute("select key, value from entries"))
         self._ahead = Store()  # the data once everything taken is on the disk
         self._ahead._values.update(self._values)
@@ -165,7 +165,9 @@ def open_file(folder: Path) -> sqlite3.Connection:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OSError(f"the folder {folder} cannot be made: {error.strerror}") from None
+        raise OSError(
+            f"the folder {folder} cannot be made ({error.strerror}): choose another"
+        ) from None
     connection = None
     try:
         connection = sqlite3.connect(file, timeout=0, check_same_thread=False)

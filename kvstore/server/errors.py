@@ -3,3 +3,7 @@
 
 class ServerDidNotStart(RuntimeError):
     """The server's process ended, or printed no address, before it listened."""
+
+
+class EtcdNotInstalled(RuntimeError):
+    """There is no etcd on this machine."""

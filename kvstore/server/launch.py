@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kvstore import transport
 from kvstore.server.errors import ServerDidNotStart
 from kvstore.server.settings import ServerSettings
 from kvstore.subprocesses import Child, child
@@ -68,7 +69,8 @@ def serving(**settings: Any) -> Iterator[Server]:
     chosen = _settings(settings)
     identity = secrets.token_hex(8)
     arguments = [f"--settings={chosen.to_json()}", f"--identity={identity}"]
-    with child("kvstore.server", arguments) as process:
+    environment = transport.environment(chosen.transport)
+    with child("kvstore.server", arguments, environment=environment) as process:
         address = process.first_line(START_S)
         if not address:
             raise ServerDidNotStart(_why(process))
@@ -150,9 +152,9 @@ def serving_sharded(processes: int, **settings: Any) -> Iterator[ShardedServer]:
 
     Each has its own port, identity and store, and has the keys of one shard; a run sends each
     operation to the server of its key, by `protocol.shard_of`. The settings are those of `serving`,
-    the same for all; a thread pool of 8 has 8 threads in each process. A `data_dir` has a folder
-    for each server, named after its shard and the number of shards: another number of shards starts
-    empty. All processes end with the block.
+    the same for all; a thread pool of 8 has 8 threads in each process. With
+    `sqlite:FOLDER` each server has a folder in it, named after its shard and the number of shards:
+    another number of shards starts empty. All processes end with the block.
 
     The servers do not share one port, as SO_REUSEPORT would allow: the kernel would then choose a
     server for each *connection*, whatever its keys, so a client that reconnects would find other
@@ -177,10 +179,10 @@ def serving_sharded(processes: int, **settings: Any) -> Iterator[ShardedServer]:
 
 def _of_shard(shard: int, processes: int, settings: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of one shard: each server needs its own folder."""
-    if processes == 1 or not isinstance(settings.get("data_dir"), str):
+    store = settings.get("store")
+    if processes == 1 or not isinstance(store, str) or not store.startswith("sqlite:"):
         return settings
-    folder = Path(settings["data_dir"]) / f"shard-{shard}-of-{processes}"
-    return {**settings, "data_dir": str(folder)}
+    return {**settings, "store": str(Path(store) / f"shard-{shard}-of-{processes}")}
 
 
 MOST_REPLICAS = 16

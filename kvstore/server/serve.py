@@ -12,6 +12,8 @@ from kvstore.event_loop import event_loop_factory
 from kvstore.gc_control import CollectorWatch, watched_collector
 from kvstore.server.admission import MeasuredPool, channel_options
 from kvstore.server.durable import AsyncDurableService, DurableService
+from kvstore.server.etcd import AsyncEtcdService, EtcdService
+from kvstore.server.idle_memory import IdleMemory
 from kvstore.server.interceptors import interceptors
 from kvstore.server.proxy import AsyncFrontService, FrontService
 from kvstore.server.replicated import ReplicatedService
@@ -40,6 +42,18 @@ Ready = Callable[[int, Callable[[], object]], None]
 
 KEY_VALUE = kvstore_pb2.DESCRIPTOR.services_by_name["KeyValueService"].full_name
 SERVER_STATUS = server_status_pb2.DESCRIPTOR.services_by_name["ServerStatusService"].full_name
+SERVICES_BY_STORE: dict[str, Callable[..., KeyValueService]] = {
+    "memory": KeyValueService,
+    "sqlite": DurableService,
+    "etcd": EtcdService,
+}
+ASYNC_SERVICES_BY_STORE: dict[str, Callable[..., AsyncKeyValueService]] = {
+    "memory": AsyncKeyValueService,
+    "sqlite": AsyncDurableService,
+    "etcd": AsyncEtcdService,
+}
+"""The service of each kind of store, on a thread pool and on an event loop."""
+
 SERVICES = ("", KEY_VALUE, SERVER_STATUS)
 """The services of the health check; the empty name is the whole server."""
 
@@ -75,7 +89,7 @@ def _serve_threads(
     if settings.back_end:
         service = FrontService(settings, pool, counts)
     else:
-        service = (DurableService if settings.data_dir else KeyValueService)(settings, pool, counts)
+        service = SERVICES_BY_STORE[settings.store_kind](settings, pool, counts)
     kvstore_pb2_grpc.add_KeyValueServiceServicer_to_server(service, server)
     server_status_pb2_grpc.add_ServerStatusServiceServicer_to_server(
         ServerStatusService(settings, identity, counts, collector), server
@@ -87,12 +101,13 @@ def _serve_threads(
     for name in SERVICES:
         checks.set(name, health_pb2.HealthCheckResponse.SERVING)
     on_ready(port, stop.set)
+    memory = IdleMemory()
     while not stop.wait(1.0):  # a wait without end cannot be interrupted on Windows
-        pass
+        memory.look()
     checks.enter_graceful_shutdown()
     server.stop(GRACE_S).wait()
     pool.shutdown(wait=False, cancel_futures=True)
-    if isinstance(service, DurableService):
+    if isinstance(service, DurableService | EtcdService):
         service.close()
 
 
@@ -119,9 +134,7 @@ async def _serve_async(
     elif settings.back_end:
         service = AsyncFrontService(settings, counts)
     else:
-        service = (AsyncDurableService if settings.data_dir else AsyncKeyValueService)(
-            settings, counts
-        )
+        service = ASYNC_SERVICES_BY_STORE[settings.store_kind](settings, counts)
     kvstore_pb2_grpc.add_KeyValueServiceServicer_to_server(service, server)
     server_status_pb2_grpc.add_ServerStatusServiceServicer_to_server(
         AsyncServerStatusService(settings, identity, counts, collector), server
@@ -133,14 +146,17 @@ async def _serve_async(
     for name in SERVICES:
         await checks.set(name, health_pb2.HealthCheckResponse.SERVING)
     on_ready(port, request_stop)
+    memory = IdleMemory()
     while not stop.is_set():  # Python's signal handlers run between waits
         try:
             await asyncio.wait_for(stop.wait(), 0.5)
         except TimeoutError:
-            pass
+            memory.look()
     await checks.enter_graceful_shutdown()
     await server.stop(GRACE_S)
-    if isinstance(service, AsyncFrontService | AsyncDurableService | ReplicatedService):
+    if not isinstance(service, AsyncKeyValueService) or isinstance(
+        service, AsyncDurableService | AsyncEtcdService | ReplicatedService
+    ):
         await service.close()
 
 

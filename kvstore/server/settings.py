@@ -8,6 +8,7 @@ import json
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from kvstore import transport
 from kvstore.flags import setting
 
 LOCKINGS = ("global", "per_key", "per_key_held")
@@ -48,6 +49,11 @@ class ServerSettings:
     threads: int = setting(128, "size of the thread pool; not used with asyncio")
     use_asyncio: bool = setting(False, "serve from one event loop instead of a thread pool")
     port: int = setting(0, "port of 127.0.0.1; 0 lets the operating system choose a free one")
+    transport: str = setting(
+        transport.DEFAULT,
+        "profile of gRPC's settings, see kvstore/transport.py",
+        choices=transport.NAMES,
+    )
     max_concurrent_rpcs: int | None = setting(
         None, "calls beyond this many are refused with RESOURCE_EXHAUSTED; without it, none is"
     )
@@ -88,12 +94,19 @@ class ServerSettings:
     settle_garbage: bool = setting(
         True, "keep Python's garbage collector from scanning long-lived objects"
     )
-    data_dir: str | None = setting(
-        None, "folder for the data: a write is acknowledged only after its fsync"
+    store: str = setting(
+        "memory", "where the data are: memory, sqlite:FOLDER, or etcd:HOST:PORT,HOST:PORT,..."
     )
-    """A server started again on the folder has all its data. With `group_commit`, all writes that
-    wait share one fsync; `write_delay_s` is added before each transaction. Without a folder, the
-    data are in memory only."""
+    """`memory`: gone when the server ends. `sqlite:FOLDER`: a file in this folder; a write is
+    acknowledged only after its fsync. A server started again on the folder has all its data. With
+    `group_commit`, all writes that wait share one fsync; `write_delay_s` is added before each
+    transaction. `etcd:HOST:PORT,...`: the nodes of an etcd cluster; a write is acknowledged when a
+    majority of them has it on disk. Locks and the simulated disk have no effect there. With
+    `group_commit`, a batch is one transaction."""
+    serializable_reads: bool = setting(
+        False, "with etcd, the connected node answers reads alone, and may lag behind"
+    )
+    """By default reads are linearizable: a majority confirms that nothing newer exists."""
     back_end: str | None = setting(
         None, "host:port of another server to which every call is forwarded; several are replicas"
     )
@@ -122,6 +135,10 @@ class ServerSettings:
             raise ValueError(f"locking must be one of {', '.join(LOCKINGS)}, got {self.locking!r}")
         if self.writing not in WRITINGS:
             raise ValueError(f"writing must be one of {', '.join(WRITINGS)}, got {self.writing!r}")
+        if self.transport not in transport.NAMES:
+            raise ValueError(
+                f"transport must be one of {', '.join(transport.NAMES)}, got {self.transport!r}"
+            )
         _whole_number("threads", self.threads, 1, 10_000)
         _whole_number("port", self.port, 0, 65_535)
         _whole_number("metadata_work", self.metadata_work, 0, 1_000)
@@ -134,10 +151,19 @@ class ServerSettings:
             _whole_number("max_streams", self.max_streams, 1, 10_000_000)
         if self.max_concurrent_rpcs is not None:
             _whole_number("max_concurrent_rpcs", self.max_concurrent_rpcs, 1, 10_000_000)
-        if self.data_dir is not None:
-            _folder(self)
+        _check_store(self)
         if self.back_end is not None or self.write_quorum is not None:
             _back_ends(self)
+
+    @property
+    def store_kind(self) -> str:
+        """The first word of `store`: memory, sqlite or etcd."""
+        return self.store.partition(":")[0]
+
+    @property
+    def store_place(self) -> str:
+        """The rest of `store`: the folder of sqlite, or the addresses of etcd's nodes."""
+        return self.store.partition(":")[2]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the settings by name, ready for JSON."""
@@ -162,29 +188,49 @@ def _whole_number(name: str, value: object, lowest: int, highest: int) -> None:
         raise ValueError(f"{name} must be a whole number from {lowest} to {highest}, got {value!r}")
 
 
-def _folder(settings: ServerSettings) -> None:
-    if not isinstance(settings.data_dir, str) or not settings.data_dir:
+def _check_store(settings: ServerSettings) -> None:
+    store = settings.store
+    kind, _, place = store.partition(":") if isinstance(store, str) else ("", "", "")
+    addresses = place.split(",") if kind == "etcd" else []
+    if (
+        kind not in ("memory", "sqlite", "etcd")
+        or (kind == "memory") != (store == "memory")
+        or (kind != "memory" and not place)
+        or not all(is_address(address) for address in addresses)
+    ):
         raise ValueError(
-            f"data_dir must be the path of a folder, as text, got {settings.data_dir!r}"
+            "store must be memory, sqlite:FOLDER, or etcd:HOST:PORT with several nodes separated"
+            f" by commas, got {store!r}"
         )
+    if settings.serializable_reads and kind != "etcd":
+        raise ValueError(
+            f"serializable_reads needs a store with several nodes, etcd:HOST:PORT, got {store!r}"
+        )
+    if kind == "memory":
+        return
     if settings.writing != "in_one_step":
         raise ValueError(
-            "data_dir: one thread reads and writes the entries, so writing must be in_one_step, got"
-            f" {settings.writing!r}"
+            f"store {kind}: the store executes a write in one step, so writing must be in_one_step,"
+            f" got {settings.writing!r}"
         )
     if settings.back_end is not None:
         raise ValueError(
-            "data_dir and back_end exclude each other: a server with a back end stores nothing"
+            f"store {kind} and back_end exclude each other: a server with a back end stores nothing"
             " itself"
         )
+
+
+def is_address(text: str) -> bool:
+    """Return whether the text is HOST:PORT."""
+    host, _, port = text.rpartition(":")
+    return bool(host) and port.isdigit()
 
 
 def _back_ends(settings: ServerSettings) -> None:
     back_end, quorum = settings.back_end, settings.write_quorum
     addresses = back_end.split(",") if isinstance(back_end, str) else [""]
     for address in addresses if back_end is not None else ():
-        host, _, port = address.rpartition(":")
-        if not host or not port.isdigit():
+        if not is_address(address):
             raise ValueError(
                 f"back_end must be host:port, such as 127.0.0.1:40123, got {back_end!r}: the"
                 " address of a server from `with serving() as other:` is `other.address`"

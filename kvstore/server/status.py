@@ -16,6 +16,7 @@ import psutil
 from google.protobuf import descriptor_pool
 from grpc_reflection.v1alpha import reflection
 
+from kvstore import transport
 from kvstore.gc_control import CollectorWatch
 from kvstore.protocol import KINDS, OK, STATUSES
 from kvstore.server.settings import ServerSettings
@@ -111,7 +112,11 @@ class AsyncServerStatusService(ServerStatusService):
 
 
 def _versions() -> dict[str, str]:
-    versions = {"grpcio": grpc.__version__, "python": platform.python_version()}
+    versions = {
+        "grpcio": grpc.__version__,
+        "python": platform.python_version(),
+        "transport": transport.in_force(),
+    }
     try:
         versions["event_loop"] = type(asyncio.get_running_loop()).__module__.split(".")[0]
     except RuntimeError:

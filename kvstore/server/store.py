@@ -25,9 +25,10 @@ DETAILS = {
     INVALID_ARGUMENT: "every operation needs a known kind and a key of at least one byte",
     INTERNAL: "the disk could not be written: whether this operation was executed is unknown, and"
     " nothing more is written until the server is started again",
-    UNAVAILABLE: "too few replicas have answered: whether this operation was executed is unknown",
+    UNAVAILABLE: "the nodes that hold the data did not answer in time: whether this operation was"
+    " executed is unknown",
     RESOURCE_EXHAUSTED: "the values read exceed gRPC's limit for one message: retrieve the missing"
-    " ones again, fewer at a time",
+    " ones again, fewer at a time; or the store has no room for this value",
 }
 """The details of a refusal, by its gRPC status code."""
 
@@ -80,19 +81,28 @@ class Store:
         operation, and one value for each retrieve that succeeded.
         """
         known, carried = self._values, iter(values)
+        look_up, next_value = known.get, carried.__next__
         if kinds.count(RETRIEVE) == len(kinds):
-            looked = list(map(known.get, keys))
+            looked = list(map(look_up, keys))
             if None not in looked:
                 return bytes(len(kinds)), cast("list[bytes]", looked)
-        statuses, found = bytearray(len(kinds)), []  # every status is OK at first
-        for place, (kind, key) in enumerate(zip(kinds, keys, strict=True)):
-            if key not in known or kind in (CREATE, DELETE):
-                value = next(carried) if kind in CARRY_VALUE else b""
-                statuses[place], _ = self.apply(kind, key, value)
-            elif kind == RETRIEVE:
-                found.append(known[key])
+        statuses, found, place = bytearray(len(kinds)), [], -1  # every status is OK at first
+        # The reads and updates that succeed come first, with one look-up each: they are nearly all
+        # operations, and this loop is most of what a batch costs.
+        for kind, key in zip(kinds, keys, strict=True):
+            place += 1
+            if kind == RETRIEVE:
+                value = look_up(key)
+                if value is not None:
+                    found.append(value)
+                    continue
+                carries = b""
             elif kind == UPDATE:
-                known[key] = next(carried)
+                carries = next_value()
+                if key in known:
+                    known[key] = carries
+                    continue
             else:
-                statuses[place] = INVALID_ARGUMENT
+                carries = next_value() if kind == CREATE else b""
+            statuses[place], _ = self.apply(kind, key, carries)
         return bytes(statuses), found

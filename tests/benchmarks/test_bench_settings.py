@@ -6,7 +6,9 @@ import pytest
 
 from benchmarks.overhead import Turn
 from benchmarks.peers.changed import Change, changed_client, changed_server
+from benchmarks.peers.turns import client_with
 from benchmarks.settings import (
+    CALLS,
     NOT_USED,
     SETTINGS,
     SPEED,
@@ -18,7 +20,7 @@ from benchmarks.settings import (
 )
 from kvstore.client import channel, client
 from kvstore.client.channel import connected, target_of
-from kvstore.server import ServerSettings
+from kvstore.server import ServerSettings, serving
 from kvstore.server.admission import channel_options
 
 
@@ -103,3 +105,16 @@ def test_both_implementations_of_protobuf_are_measured():
     done = {name: turn() for name, turn in messages().items()}
 
     assert all(turn.per_s > 0 for turn in done.values())
+
+
+@pytest.mark.slow
+def test_a_client_with_a_profile_is_a_process_that_has_it():
+    """Both profiles are compared in one process of ours, so each needs one of its own."""
+    with serving(read_delay_s=0, use_asyncio=True) as server, client_with("poller") as poller:
+        under = CALLS._replace(in_flight=4)
+        made = poller.turn(under.strategy, server.address, under.workload, in_flight=4, calls=40)
+        with pytest.raises(RuntimeError, match="calls must be a whole number"):
+            poller.turn(under.strategy, server.address, under.workload, calls=0.5)
+
+    assert {"per_s", "client_cpu_s", "server_cpu_s"} == set(made)
+    assert min(made.values()) > 0

@@ -35,7 +35,7 @@ def test_the_java_client_reports_all_but_its_creates():
 
 def test_after_a_kill_the_disk_has_all_that_was_acknowledged_and_memory_nothing(tmp_path):
     for folder, share in ((str(tmp_path), 1), (None, 0)):
-        settings = {**KEPT, "data_dir": folder, "group_commit": True}
+        settings = {**KEPT, "store": f"sqlite:{folder}", "group_commit": True}
         with serving(**settings) as server:
             acknowledged = killed_at_work(server, answers=50)
             killed = not server.alive()

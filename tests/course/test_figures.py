@@ -225,7 +225,7 @@ def batches_side_by_side():
 
 
 def three_workloads():
-    """Lesson 09: nine names in the legend, of which few fit in a row."""
+    """Lesson 10: nine names in the legend, of which few fit in a row."""
     names = ("even keys", "Zipf 0.99", "one hot key in ten")
     runs = {name: {n: closed_loop(8, 900.0 * n) for n in (1, 2, 4)} for name in names}
     predicted = {name: lambda servers: 1_000.0 * servers for name in names}

@@ -114,7 +114,7 @@ def test_a_good_machine_fits_every_lesson_and_each_lesson_has_its_own_need(monke
         == lessons(round_trip=run_at(500, server_cpu_s=0.1))["07_threads_and_coroutines"]
     )
     assert machine.NO == lessons(free_bytes=6e8)["08_overload"]
-    assert machine.NO == lessons(free_bytes=6e8)["09_beyond_one_machine"]
+    assert machine.NO == lessons(free_bytes=6e8)["10_beyond_one_machine"]
     costly_call = run_at(500, server_cpu_s=2.0)
     assert machine.NO == lessons(round_trip=costly_call)["12_design_one"]
 

@@ -33,7 +33,7 @@ def opened(tmp_path):
     stores = []
 
     def open_store(**settings: Any) -> DurableStore:
-        chosen = {"data_dir": str(tmp_path / "data"), "write_delay_s": 0.0, **settings}
+        chosen = {"store": f"sqlite:{tmp_path}/data", "write_delay_s": 0.0, **settings}
         stores.append(DurableStore(ServerSettings(**chosen)))
         return stores[-1]
 
@@ -196,8 +196,8 @@ def test_a_page_that_was_overwritten_is_found(tmp_path, opened):
 def test_a_folder_that_cannot_be_is_named(tmp_path, opened):
     (tmp_path / "file").write_text("a file, not a folder")
 
-    with pytest.raises(OSError, match=r"the folder .*file.data cannot be made: "):
-        opened(data_dir=str(tmp_path / "file" / "data"))
+    with pytest.raises(OSError, match=r"the folder .*file.data cannot be made .*choose another"):
+        opened(store=f"sqlite:{tmp_path}/file/data")
     (tmp_path / "data" / FILE_NAME).mkdir(parents=True)
     with pytest.raises(OSError, match=r"cannot be opened and written \(.*\): choose another"):
         opened()
@@ -206,10 +206,13 @@ def test_a_folder_that_cannot_be_is_named(tmp_path, opened):
 @for_each(
     ("says", "settings"),
     [
-        ("data_dir must be the path of a folder, as text, got 5", {"data_dir": 5}),
-        ("data_dir must .* got ''", {"data_dir": ""}),
-        ("writing must be in_one_step", {"data_dir": "x", "writing": "read_then_write"}),
-        ("stores nothing itself", {"data_dir": "x", "back_end": "127.0.0.1:9"}),
+        ("store must be memory, sqlite:FOLDER, or etcd.* got 5", {"store": 5}),
+        ("store must .* got 'sqlite:'", {"store": "sqlite:"}),
+        ("store must .* got 'etcd:a:1,b'", {"store": "etcd:a:1,b"}),
+        ("store must .* got 'memory:x'", {"store": "memory:x"}),
+        ("serializable_reads needs", {"store": "sqlite:x", "serializable_reads": True}),
+        ("writing must be in_one_step", {"store": "sqlite:x", "writing": "read_then_write"}),
+        ("stores nothing itself", {"store": "sqlite:x", "back_end": "127.0.0.1:9"}),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(says, settings):

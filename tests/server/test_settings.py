@@ -14,12 +14,16 @@ CHANGED: dict[str, Any] = {
     "read_delay_s": 1e-05, "write_delay_s": 0.1, "locking": "per_key", "threads": 3, "port": 4321,
     "max_concurrent_rpcs": 9, "max_streams": 8, "refuse_streams": False, "group_commit": True,
     "station_times": True, "metadata_work": 2, "default_limits": True, "settle_garbage": False,
-    "time_needed_s": 0.1, "stall_s": 0.2, "stall_every_s": 2.0, "data_dir": "/some where/else",
+    "time_needed_s": 0.1, "stall_s": 0.2, "stall_every_s": 2.0, "store": "sqlite:/some where/else",
+    "transport": "poller",
 }  # fmt: skip
 """A value other than its default for every setting but those that exclude one of these."""
 BEHIND: dict[str, Any] = {
     "use_asyncio": True, "writing": "read_then_write", "back_end": "127.0.0.1:8,127.0.0.1:9",
     "write_quorum": 2,
+}  # fmt: skip
+ON_ETCD: dict[str, Any] = {
+    "store": "etcd:127.0.0.1:8,127.0.0.1:9", "serializable_reads": True,
 }  # fmt: skip
 
 
@@ -83,7 +87,8 @@ def test_a_setting_that_makes_no_sense_is_refused(named, settings):
 
 
 def test_settings_survive_the_journey_to_another_process():
-    for settings in (ServerSettings(), ServerSettings(**CHANGED), ServerSettings(**BEHIND)):
+    for given in ({}, CHANGED, BEHIND, ON_ETCD):
+        settings = ServerSettings(**given)
         assert settings == ServerSettings.from_json(settings.to_json())
     for text in ("[]", "5", '{"colour": 1}', "{"):
         with pytest.raises(ValueError, match=r"not the settings of a server|Expecting"):
@@ -95,7 +100,7 @@ def test_the_flags_of_the_command_are_the_fields():
     names = {each.name for each in dataclasses.fields(ServerSettings)}
     flags = {action.dest for action in parser()._actions}
     understood: dict[str, Any] = {}
-    for values in (CHANGED, BEHIND):
+    for values in (ON_ETCD, CHANGED, BEHIND):
         arguments = []
         for name, value in values.items():
             flag = name.replace("_", "-")
@@ -103,8 +108,8 @@ def test_the_flags_of_the_command_are_the_fields():
             arguments.append(yes_or_no[value] if isinstance(value, bool) else f"--{flag}={value}")
         understood |= vars(parser().parse_args(arguments))
 
-    assert names == {*CHANGED, *BEHIND} == flags - {"help", "identity", "settings"}
-    assert {**CHANGED, **BEHIND} == {name: understood[name] for name in names}
+    assert names == {*CHANGED, *BEHIND, *ON_ETCD} == flags - {"help", "identity", "settings"}
+    assert {**ON_ETCD, **CHANGED, **BEHIND} == {name: understood[name] for name in names}
     assert all(getattr(ServerSettings(), name) != value for name, value in CHANGED.items())
 
 

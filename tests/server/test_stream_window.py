@@ -141,7 +141,7 @@ def reads_of_replaced_values() -> Iterator[pb.PipelineRequest]:
 @for_each("requests", [reads, reads_of_replaced_values])
 def test_replies_that_are_not_read_take_little_memory(requests, on_disk, own_server, tmp_path):
     """Without a disk, the server on asyncio answers in another way."""
-    store = {"data_dir": str(tmp_path / requests.__name__)} if on_disk else {}
+    store = {"store": f"sqlite:{tmp_path / requests.__name__}"} if on_disk else {}
     with unread(own_server(**store), requests()) as (_, grown_bytes):
         assert grown_bytes < MOST_BYTES
 
@@ -165,7 +165,7 @@ def test_a_client_that_reads_late_still_gets_every_reply(on_disk, own_server, tm
         pb.PipelineRequest(id=n, kinds=READ.kinds, keys=READ.keys)
         for n in range(3 * STREAM_BYTES // MIB)
     ]
-    store = {"data_dir": str(tmp_path)} if on_disk else {}
+    store = {"store": f"sqlite:{tmp_path}"} if on_disk else {}
     with unread(own_server(**store), numbered) as (call, _):
         replies = list(itertools.islice(call, len(numbered)))
 

@@ -1,7 +1,6 @@
 """Runs in other processes, with a memory ceiling."""
 
 import math
-import re
 import socket
 import subprocess
 import sys
@@ -15,8 +14,12 @@ from kvstore.client import strategies, workload
 from kvstore.client.__main__ import main
 from kvstore.client.channel import Target
 from kvstore.client.errors import ServerNotReached, WrongServer
-from kvstore.client.fleet.generators import Generators, largest_rss_bytes, start_error
-from kvstore.client.fleet.local_processes import run_in_process
+from kvstore.client.in_process import (
+    largest_rss_bytes,
+    monitor,
+    run_in_process,
+    start_error,
+)
 from kvstore.client.strategies import futures
 from kvstore.measure import Run, audit
 from kvstore.server import Server, serving
@@ -29,12 +32,17 @@ def server():
         yield running
 
 
-def monitor(server, watched, ceiling_bytes, seconds=20):
+def watch(server, watched, ceiling_bytes, seconds=20):
     """Look on while a client that knows of no ceiling makes calls; return how long it ran."""
-    arguments = ["blocking", server.address, f"--duration-s={seconds}", "--sample-interval-s=0.1"]
+    arguments = [
+        server.address,
+        "--strategy=blocking",
+        f"--duration-s={seconds}",
+        "--sample-interval-s=0.1",
+    ]
     with child("kvstore.client", arguments) as client:
         began_s = time.perf_counter()
-        Generators([client], watched(client), ceiling_bytes=ceiling_bytes).monitor()
+        monitor(client, watched(client), ceiling_bytes=ceiling_bytes)
         return client.popen.wait(5), time.perf_counter() - began_s
 
 
@@ -43,7 +51,7 @@ def monitor(server, watched, ceiling_bytes, seconds=20):
 def test_a_client_is_ended_when_it_or_the_server_outgrows_the_ceiling(server, side):
     pids = {"client": lambda _: [], "server": lambda _: [server.pid]}
 
-    status, ran_s = monitor(server, pids[side], ceiling_bytes=1e6)
+    status, ran_s = watch(server, pids[side], ceiling_bytes=1e6)
 
     assert status != 0
     assert ran_s < 15
@@ -52,7 +60,7 @@ def test_a_client_is_ended_when_it_or_the_server_outgrows_the_ceiling(server, si
 
 @pytest.mark.slow
 def test_without_a_ceiling_no_process_is_ended(server):
-    status, _ = monitor(server, lambda client: [client.pid, server.pid], math.inf, seconds=0.3)
+    status, _ = watch(server, lambda client: [client.pid, server.pid], math.inf, seconds=0.3)
 
     assert status == 0
 
@@ -108,7 +116,7 @@ def test_a_server_that_is_not_there_has_another_error_than_a_wrong_setting(monke
     with socket.socket() as closed_port:
         closed_port.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{closed_port.getsockname()[1]}"
-        status = main(["bounded", address])
+        status = main([address, "--strategy=bounded"])
 
     error = start_error(capsys.readouterr().err.removeprefix("error: "), status)
     assert isinstance(error, ServerNotReached)
@@ -122,26 +130,10 @@ def test_a_process_that_ended_without_output_has_an_error_too():
 
 
 @pytest.mark.slow
-def test_the_command_shares_the_load_out_among_processes(quick_server, tmp_path):
-    ended = subprocess.run(
-        [
-            sys.executable, "-m", "kvstore.client", "tasks", quick_server.address,
-            "--processes=2", "--in-flight=4", "--calls=51", '--workload={"value_bytes_mean": 100}',
-            f"--save={tmp_path / 'run.npz'}",
-        ],
-        capture_output=True, text=True, timeout=60, check=True,
-    )  # fmt: skip
-
-    assert re.search(r"generator processes +2\n", ended.stdout)
-    assert "51 calls sent, 51 ended, 0 of them unknown" in ended.stdout
-    assert 2 == Run.load(tmp_path / "run.npz").connections
-
-
-@pytest.mark.slow
 def test_the_command_shows_a_summary_and_an_audit(quick_server, tmp_path):
     ended = subprocess.run(
         [
-            sys.executable, "-m", "kvstore.client", "bounded", quick_server.address,
+            sys.executable, "-m", "kvstore.client", quick_server.address, "--strategy=bounded",
             "--in-flight=4", "--calls=50", '--workload={"value_bytes_mean": 100}',
             f"--save={tmp_path / 'run.npz'}",
         ],
@@ -158,9 +150,9 @@ def test_the_command_shows_a_summary_and_an_audit(quick_server, tmp_path):
 @for_each(
     ("says", "arguments"),
     [
-        ("invalid choice: 'fastest'", ["fastest", "127.0.0.1:1"]),
-        ("the following arguments are required: address", ["bounded"]),
-        ("invalid loads value", ["bounded", "127.0.0.1:1", "--workload={"]),
+        ("invalid choice: 'fastest'", ["127.0.0.1:1", "--strategy=fastest"]),
+        ("the following arguments are required: address", ["--strategy=bounded"]),
+        ("invalid loads value", ["127.0.0.1:1", "--workload={"]),
     ],
 )
 def test_bad_arguments_are_refused(says, arguments, capsys):
@@ -181,7 +173,7 @@ def test_bad_arguments_are_refused(says, arguments, capsys):
     ],
 )
 def test_settings_that_make_no_sense_are_named_without_a_traceback(says, arguments, capsys):
-    status = main(["bounded", *arguments])
+    status = main([*arguments, "--strategy=bounded"])
     shown = capsys.readouterr().err
 
     assert 2 == status
@@ -211,7 +203,7 @@ def test_an_unlimited_client_stops_at_its_ceiling_and_leaves_nothing_behind():
 
 
 def test_without_room_for_it_nothing_is_started(quick_server: Server, monkeypatch):
-    monkeypatch.setattr("kvstore.client.fleet.local_processes.available_memory_bytes", lambda: 1e9)
+    monkeypatch.setattr("kvstore.client.in_process.available_memory_bytes", lambda: 1e9)
 
     with pytest.raises(MemoryError, match="only 1,000 MB are free: close other programs, or set"):
         run_in_process(

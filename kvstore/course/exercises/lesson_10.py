@@ -1,4 +1,4 @@
-"""Lesson 09: how many servers a target needs, and how often a quorum waits for a slow one."""
+"""Lesson 10: how many servers a target needs, and how often a quorum waits for a slow one."""
 
 import math
 from math import comb
@@ -59,7 +59,7 @@ _CASES = (
 )
 
 SERVERS_NEEDED = Exercise(
-    id="09.servers_needed",
+    id="10.servers_needed",
     title="How many servers?",
     hints=(
         "Three stations could bind: the locks, the lock that the hottest key is behind, the cores.",
@@ -151,7 +151,7 @@ def _exactly(stalled: float, copies: int, needed: int) -> float:
 
 
 WAITS_FOR_QUORUM = Exercise(
-    id="09.waits_for_quorum",
+    id="10.waits_for_quorum",
     title="Who waits for a quorum?",
     hints=(
         "2 of 3 are needed. One stands still: does the write wait? And when two do?",

@@ -1,0 +1,99 @@
+"""Transport profiles: named sets of gRPC's settings, set before a process imports gRPC.
+
+A profile is chosen with `ServerSettings.transport` for a server, and with the environment variable
+`COURSE_TRANSPORT` for the process of a client. `import kvstore` applies the choice, unless gRPC was
+imported before. A run records the profiles of client and server.
+"""
+
+import mmap
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+CHOICE: Final = "COURSE_TRANSPORT"
+"""The environment variable with the name of the profile of this process."""
+EXPERIMENTS: Final = "GRPC_EXPERIMENTS"
+"""gRPC's own variable: names of its experiments, each after a minus sign to turn it off."""
+
+
+class Transport(NamedTuple):
+    """A named set of gRPC's settings."""
+
+    name: str
+    off: tuple[str, ...]
+    """Experiments of gRPC that it turns off."""
+    purpose: str
+    cost: str
+
+    @property
+    def experiments(self) -> str:
+        """The value of gRPC's variable; empty for gRPC's own settings."""
+        return ",".join(f"-{each}" for each in self.off)
+
+
+STOCK: Final = Transport("stock", (), "gRPC as it is installed", "none")
+POLLER: Final = Transport(
+    "poller",
+    ("event_engine_client", "event_engine_listener"),
+    "fewer hand-overs: the thread that polls the socket also reads the message. With the event"
+    " engine, one of its threads reads, and wakes the poller",
+    "an older part of gRPC, which a later release may remove; asyncio tasks with unary calls may"
+    " be slower",
+)
+TRANSPORTS: Final = {each.name: each for each in (STOCK, POLLER)}
+"""All profiles by name."""
+NAMES: Final = tuple(TRANSPORTS)
+DEFAULT: Final = STOCK.name
+
+
+def environment(name: str, base: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment variables of a process with this profile.
+
+    `GRPC_EXPERIMENTS` stays as it is if its value is not that of a profile.
+    """
+    variables = dict(os.environ if base is None else base)
+    if _is_ours(variables.get(EXPERIMENTS)):
+        variables.pop(EXPERIMENTS, None)
+        if experiments := TRANSPORTS[name].experiments:
+            variables[EXPERIMENTS] = experiments
+    return {**variables, CHOICE: name}
+
+
+def choose() -> None:
+    """Apply the profile that the environment names to this process, unless gRPC is imported."""
+    name = os.environ.get(CHOICE) or DEFAULT
+    if name in TRANSPORTS and "grpc" not in sys.modules:
+        os.environ.update(environment(name))
+
+
+def in_force() -> str:
+    """Return the name of this process's profile, with a note where gRPC does not know it.
+
+    Experiments that no profile has are returned as they are.
+    """
+    value = os.environ.get(EXPERIMENTS)
+    if not _is_ours(value):
+        return str(value)
+    found = next(each for each in TRANSPORTS.values() if each.experiments == (value or ""))
+    if missing := unknown(found):
+        return f"{STOCK.name} (this grpcio does not know {', '.join(missing)})"
+    return found.name
+
+
+def unknown(transport: Transport) -> tuple[str, ...]:
+    """Return the experiments of a profile that the installed grpcio does not know."""
+    if not transport.off:
+        return ()
+    from grpc._cython import cygrpc
+
+    with (
+        Path(cygrpc.__file__).open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as library,
+    ):
+        return tuple(each for each in transport.off if library.find(each.encode()) < 0)
+
+
+def _is_ours(experiments: str | None) -> bool:
+    return (experiments or "") in {each.experiments for each in TRANSPORTS.values()}
