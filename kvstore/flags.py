@@ -2,8 +2,9 @@
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, field, fields
+from types import MappingProxyType
 from typing import Any
 
 
@@ -15,10 +16,17 @@ def setting(default: Any, text: str, *, choices: Sequence[str] = ()) -> Any:
     return field(default=default, metadata=metadata)
 
 
-def add_flags(parser: argparse.ArgumentParser, settings: type) -> None:
-    """Add a flag for each field of a dataclass; a flag that is not given leaves no attribute."""
+def add_flags(
+    parser: argparse.ArgumentParser,
+    settings: type,
+    also: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Add a flag for each field of a dataclass; a flag that is not given leaves no attribute.
+
+    `also` has a second, shorter flag for some fields, by name.
+    """
     for each in fields(settings):
-        _add_flag(parser, each)
+        _add_flag(parser, each, [also[each.name]] if each.name in also else [])
 
 
 def given_flags(namespace: argparse.Namespace, settings: type) -> dict[str, Any]:
@@ -27,11 +35,12 @@ def given_flags(namespace: argparse.Namespace, settings: type) -> dict[str, Any]
     return {name: value for name, value in vars(namespace).items() if name in names}
 
 
-def _add_flag(parser: argparse.ArgumentParser, each: "Field[Any]") -> None:
-    flag, text = f"--{each.name.replace('_', '-')}", each.metadata["help"]
+def _add_flag(parser: argparse.ArgumentParser, each: "Field[Any]", also: Sequence[str]) -> None:
+    flags, text = [f"--{each.name.replace('_', '-')}", *also], each.metadata["help"]
     if isinstance(each.default, bool):
         parser.add_argument(
-            flag,
+            *flags,
+            dest=each.name,
             action=argparse.BooleanOptionalAction,
             default=argparse.SUPPRESS,
             help=f"{text} (default {'yes' if each.default else 'no'})",
@@ -41,10 +50,14 @@ def _add_flag(parser: argparse.ArgumentParser, each: "Field[Any]") -> None:
         shown = each.default if isinstance(each.default, str) else f"{each.default:g}"
         text = f"{text} (default {shown})"
     if choices := each.metadata["choices"]:
-        parser.add_argument(flag, choices=choices, default=argparse.SUPPRESS, help=text)
+        parser.add_argument(
+            *flags, dest=each.name, choices=choices, default=argparse.SUPPRESS, help=text
+        )
         return
     kinds = {"int": int, "float": float, "str": str}
     name = getattr(each.type, "__name__", str(each.type)).removesuffix(" | None")
     kind = kinds.get(name, json.loads)
     metavar = "JSON" if kind is json.loads else "TEXT" if kind is str else "N"
-    parser.add_argument(flag, type=kind, default=argparse.SUPPRESS, metavar=metavar, help=text)
+    parser.add_argument(
+        *flags, dest=each.name, type=kind, default=argparse.SUPPRESS, metavar=metavar, help=text
+    )

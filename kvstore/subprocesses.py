@@ -104,6 +104,19 @@ def child(
     group, so an interrupt of a notebook cell, which is sent to the kernel's process group, does not
     reach it.
     """
+    command = [sys.executable, "-m", "kvstore.run_child", str(os.getpid()), module, *arguments]
+    with process(command, grace_s=grace_s, environment=environment) as started:
+        yield started
+
+
+@contextmanager
+def process(
+    command: Sequence[str], *, grace_s: float = 2.0, environment: Mapping[str, str] | None = None
+) -> Iterator[Child]:
+    """Run a command while the block lasts. It has to end at the end of its standard input.
+
+    Otherwise as `child`, which starts modules of this package.
+    """
     own_group: dict[str, Any] = (
         {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
         if sys.platform == "win32"
@@ -112,7 +125,7 @@ def child(
     # A file, not a pipe: a pipe that is not read would block the child.
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
         popen = subprocess.Popen(
-            [sys.executable, "-m", "kvstore.run_child", str(os.getpid()), module, *arguments],
+            list(command),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,

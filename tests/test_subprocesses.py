@@ -156,6 +156,7 @@ CHILDREN = {
     "kvstore.run_program": "ctypes",
     "benchmarks.peers.bare": "grpc",
     "benchmarks.peers.changed": "grpc",
+    "benchmarks.peers.turns": "grpc",
 }
 STARTS_A_CHILD = """
 import os, sys, time

@@ -1,6 +1,8 @@
-"""`python -m kvstore.client`: make one run, for a user at a terminal or for a notebook.
+"""`python -m kvstore.client`: load the course's own service, or any other gRPC service.
 
-Started by `subprocesses.child`, it prints samples as JSON lines for its parent.
+With the name of a method, it is a load test of that method: see `load_test.command`. Without one,
+it makes a run against the course's key-value service. Started by `subprocesses.child`, it prints
+samples as JSON lines for its parent.
 """
 
 import argparse
@@ -19,6 +21,8 @@ from kvstore.client.fleet.parts import WHOLE, Gate, Part
 from kvstore.client.options import RunOptions
 from kvstore.client.workload import Workload
 from kvstore.flags import add_flags, given_flags
+from kvstore.load_test import command
+from kvstore.load_test.calibration import Calibration
 from kvstore.measure.audit import audit
 from kvstore.measure.recorder import Journal
 from kvstore.measure.run import Run
@@ -33,13 +37,17 @@ def parser() -> argparse.ArgumentParser:
     """Return the command line: a flag for each field of `RunOptions`, and some besides."""
     parse = argparse.ArgumentParser(
         prog="python -m kvstore.client",
-        description="Make calls to a key-value server with one strategy, and report what happened.",
+        description="Make calls to a gRPC service with one strategy, and report what happened.",
     )
     add = parse.add_argument
-    add("strategy", choices=BY_NAME)
     add("address", help="the server, such as 127.0.0.1:40123; several that share the keys have"
         " commas between")  # fmt: skip
-    add_flags(parse, RunOptions)
+    add("method", nargs="?", default=None, metavar="METHOD",
+        help="pkg.Service/Method of any service (default: the course's own service)")  # fmt: skip
+    add("--strategy", choices=BY_NAME, default=None,
+        help="how calls are kept in flight (default: tasks; bounded in an open loop)")  # fmt: skip
+    add_flags(parse, RunOptions, {"duration_s": "--seconds", "rate_per_s": "--rate"})
+    command.add_arguments(parse)
     add("--processes", type=int, default=1, metavar="P",
         help="generator processes that share the load (default 1)")  # fmt: skip
     add("--workload", type=json.loads, default={}, metavar="JSON",
@@ -60,6 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gate = Gate()
     listen(gate.stop, gate.receive)
     try:
+        if given.method is not None:
+            return command.load_test(given, _options(given), _draw)
         run = _run(given, for_parent, gate)
     except (RunInterrupted, RunFailed) as error:
         _finish(error.run, given.save, for_parent)
@@ -76,12 +86,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(given: argparse.Namespace, for_parent: bool, gate: Gate) -> Run:
-    strategy = BY_NAME[given.strategy]
+    strategy = BY_NAME[given.strategy or "tasks"]
     server = Target(given.address, given.identity)
     workload = Workload(**given.workload)
-    options: RunOptions = replace(given.options, **given_flags(given, RunOptions))
-    if options.duration_s is None and options.calls is None:
-        options = replace(options, duration_s=10.0)
+    options = _options(given)
     on_sample = _report_to_parent if for_parent else _show
     if given.processes != 1:
         return run_in_process(
@@ -97,6 +105,19 @@ def _run(given: argparse.Namespace, for_parent: bool, gate: Gate) -> Run:
         gate=gate if for_parent else None,
         journal=None if given.journal is None else Journal(given.journal),
     )
+
+
+def _options(given: argparse.Namespace) -> RunOptions:
+    options: RunOptions = replace(given.options, **given_flags(given, RunOptions))
+    if options.duration_s is None and options.calls is None:
+        options = replace(options, duration_s=10.0)
+    return options
+
+
+def _draw(path: str, calibration: Calibration | None, run: Run) -> None:
+    from kvstore.course.views.load_tests import draw  # matplotlib takes long to import
+
+    draw(path, calibration, run)
 
 
 def _finish(run: Run, path: str | None, for_parent: bool) -> None:

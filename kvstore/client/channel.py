@@ -1,11 +1,15 @@
-"""Connect to a server, and check that it is the right one."""
+"""Connect to a server, in plain text or with TLS, and check that it is the right one."""
 
+import ipaddress
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import grpc
+import psutil
 
 from kvstore.client.errors import ServerNotReached, WrongServer
 from kvstore.protocol import OWN_CONNECTION
@@ -18,13 +22,42 @@ CONNECT_S = 5.0
 
 OPTIONS = [OWN_CONNECTION]
 
-_NOT_KNOWN_HERE = (
+NOT_REACHED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+"""Statuses of a first call whose connection was not established."""
+
+_NO_REPORT = (
+    # How servers answer a method they do not have; the first status is the standard one.
     grpc.StatusCode.UNIMPLEMENTED,
     grpc.StatusCode.NOT_FOUND,
     grpc.StatusCode.INTERNAL,
     grpc.StatusCode.UNKNOWN,
+    # How servers answer a call without the metadata that they require.
+    grpc.StatusCode.UNAUTHENTICATED,
+    grpc.StatusCode.PERMISSION_DENIED,
 )
-"""Statuses with which servers answer a method they do not have; the first is the standard one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tls:
+    """The settings of encrypted connections: certificates in the PEM format.
+
+    The client's own `certificate` and `key` are for servers that require one. Raises `ValueError`
+    for only one of the two.
+    """
+
+    ca: bytes | None = None
+    """The certificates that sign the server's; None: those that gRPC brings along."""
+    certificate: bytes | None = None
+    key: bytes | None = field(default=None, repr=False)
+    server_name: str | None = None
+    """The name in the server's certificate, if it is not the host of the address."""
+
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError(
+                "a client certificate needs its private key, and a key needs its certificate: give"
+                " both or none"
+            )
 
 
 class Target(NamedTuple):
@@ -33,14 +66,30 @@ class Target(NamedTuple):
     address: str
     identity: str | None = None
     """The identity that the server must report; None when it was started by hand."""
+    tls: Tls | None = None
+    """How its connections are encrypted; None: they are not."""
 
     @property
     def shards(self) -> list["Target"]:
         """The server, or each of several whose addresses are separated by commas."""
         addresses = self.address.split(",")
-        if self.identity is None:
-            return [Target(address) for address in addresses]
-        return [*map(Target, addresses, self.identity.split(","))]
+        known = None if self.identity is None else self.identity.split(",")
+        identities: list[str] | list[None] = known or [None] * len(addresses)
+        return [
+            Target(address, identity, self.tls)
+            for address, identity in zip(addresses, identities, strict=True)
+        ]
+
+    def channel(self, api: Any = grpc) -> Any:
+        """Return a new channel of `grpc` or `grpc.aio`, with a connection of its own."""
+        tls = self.tls
+        options: list[tuple[str, Any]] = [*OPTIONS]
+        if tls is None:
+            return api.insecure_channel(self.address, options=options)
+        if tls.server_name is not None:
+            options.append(("grpc.ssl_target_name_override", tls.server_name))
+        credentials = grpc.ssl_channel_credentials(tls.ca, tls.key, tls.certificate)
+        return api.secure_channel(self.address, credentials, options=options)
 
 
 def target_of(server: object) -> Target:
@@ -94,7 +143,7 @@ def connected(target: Target) -> Iterator[tuple[grpc.Channel, pb.GetServerStatus
         raise ValueError(
             f"the target must be one server, got {len(target.shards)}: {target.address}"
         )
-    with grpc.insecure_channel(target.address, options=OPTIONS) as channel:
+    with target.channel() as channel:
         status = server_status(channel, target, CONNECT_S, wait_for_ready=True)
         if target.identity is not None and status.identity != target.identity:
             raise WrongServer(
@@ -110,8 +159,8 @@ def server_status(
 ) -> pb.GetServerStatusResponse:
     """Return the status that the server reports: its identity, settings and counts.
 
-    It is empty when the server has no such method, as another implementation has none: the server
-    is there, and that is enough for a run. Raises `ServerNotReached`.
+    It is empty when the server has no such method, as other services have none: the server is
+    there, and that is enough for a run. Raises `ServerNotReached`.
     """
     stub = server_status_pb2_grpc.ServerStatusServiceStub(channel)
     try:
@@ -121,7 +170,7 @@ def server_status(
             )
         )
     except grpc.RpcError as error:
-        if error.code() in _NOT_KNOWN_HERE:
+        if error.code() in _NO_REPORT:
             return pb.GetServerStatusResponse()
         raise ServerNotReached(
             f"no server answers at {target.address} ({error.code().name} after"
@@ -131,7 +180,34 @@ def server_status(
     return answer
 
 
-def local_pid(status: pb.GetServerStatusResponse) -> int | None:
-    """Return the process id of the server if it runs on this machine, else None."""
-    here = status.process_id and status.host_name == socket.gethostname()
-    return status.process_id if here else None
+def local_pids(status: pb.GetServerStatusResponse, target: Target) -> list[int]:
+    """Return the process ids of the server if it runs on this machine; empty if they are unknown.
+
+    The server reports its process id. If it does not, these are the processes that listen on its
+    port, as far as the system lets us see them.
+    """
+    if status.process_id:
+        return [status.process_id] if status.host_name == socket.gethostname() else []
+    host, _, port = target.address.rpartition(":")
+    if not is_loopback(host):
+        return []
+    try:
+        sockets = psutil.net_connections("tcp")
+    except psutil.AccessDenied:  # macOS shows sockets of other processes to root only
+        return []
+    listening = {
+        each.pid
+        for each in sockets
+        if each.status == psutil.CONN_LISTEN and each.laddr and each.laddr.port == int(port)
+    }
+    return sorted(pid for pid in listening if pid is not None and pid != os.getpid())
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether every address of this host is one of this machine's loopback interface."""
+    try:
+        found = {str(info[4][0]) for info in socket.getaddrinfo(host.strip("[]"), None)}
+    except OSError:
+        return False
+    return bool(found) and all(ipaddress.ip_address(each.partition("%")[0]).is_loopback
+        for each in found)  # fmt: skip

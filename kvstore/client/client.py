@@ -10,10 +10,12 @@ from typing import Any
 
 import grpc
 
+from kvstore.client.channel import Target
 from kvstore.client.connections import Connections
 from kvstore.client.measured_channel import MeasuredChannel
 from kvstore.client.measured_channel_aio import MeasuredAioChannel
 from kvstore.client.messages import PIPELINE, SERVICE, Operation, PipelineReader
+from kvstore.client.method_calls import MethodOperations
 from kvstore.client.recording import Recording
 from kvstore.client.schedule import Schedule
 from kvstore.client.sharded_workload import AnyOperations
@@ -21,7 +23,6 @@ from kvstore.client.strategies import Strategy, supports
 from kvstore.event_loop import event_loop_factory
 from kvstore.measure.recorder import Recorder
 from kvstore.protocol import KINDS
-from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
 LATE_REPORTS_S = 0.1
 """Seconds an event loop stays open for gRPC after its calls were cancelled."""
@@ -33,9 +34,9 @@ class Client:
     def __init__(
         self,
         channel: grpc.Channel,
-        address: str,
+        server: Target | str,
         *,
-        operations: AnyOperations,
+        operations: AnyOperations | MethodOperations,
         deadline_s: float = 30.0,
         station_times: bool = False,
         metadata: Mapping[str, str] | None = None,
@@ -44,7 +45,7 @@ class Client:
     ) -> None:
         self.recorder = Recorder(KINDS, on_start)
         self.reader = PipelineReader(operations.created)
-        self.connections = Connections(channel, address, connections)
+        self.connections = Connections(channel, server, connections)
         self.recording = Recording(
             recorder=self.recorder,
             deadline_s=deadline_s,
@@ -53,7 +54,9 @@ class Client:
             route=self.connections.route,
             on_ok={f"/{SERVICE}/Create": lambda request: operations.created(request.key)},
             readers={PIPELINE: self.reader},
+            whole_streams=isinstance(operations, MethodOperations),
         )
+        self._stub = operations.stub
         self.loop_cpu_s = math.nan
         """CPU seconds of the event loop on which calls were made; NaN without one."""
         self._channel = channel
@@ -83,7 +86,7 @@ class Client:
             return
         channel = MeasuredChannel(self.connections.open(), self.recording)
         self.recorder.connected()
-        strategy(KeyValueServiceStub(channel), schedule, in_flight, **options)
+        strategy(self._stub(channel), schedule, in_flight, **options)
 
     def _run_on_loop(
         self,
@@ -101,12 +104,12 @@ class Client:
 
         async def work(channel: MeasuredAioChannel) -> None:
             if not supports(strategy).streams:
-                await strategy(KeyValueServiceStub(channel), schedule, in_flight, **options)
+                await strategy(self._stub(channel), schedule, in_flight, **options)
                 return
             async with asyncio.TaskGroup() as group:
                 for number in range(streams):
                     connection = number % len(self.connections)
-                    stub = KeyValueServiceStub(channel.on_connection(connection))
+                    stub = self._stub(channel.on_connection(connection))
                     requests = schedule.stream(batch, connection % self.connections.shards)
                     share = in_flight // streams + (number < in_flight % streams)
                     group.create_task(strategy(stub, requests, share, **options))

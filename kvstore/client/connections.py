@@ -16,7 +16,7 @@ from typing import Any
 
 import grpc
 
-from kvstore.client.channel import CONNECT_S, OPTIONS, Target, server_status
+from kvstore.client.channel import CONNECT_S, NOT_REACHED, Target, server_status
 from kvstore.client.errors import ConnectionsShared, ServerNotReached
 from kvstore.client.recording import Route
 from kvstore.protocol import shard_of
@@ -82,10 +82,6 @@ def route(shards: int, connections: int) -> Route | None:
     return EvenShare(connections) if connections > 1 else None
 
 
-_NOT_REACHED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
-"""Statuses of a first call whose connection was not established."""
-
-
 @dataclass(frozen=True, slots=True)
 class Opened:
     """An established connection."""
@@ -104,8 +100,8 @@ class Connections:
     For threads and a single connection, this is the channel that was given.
     """
 
-    def __init__(self, channel: grpc.Channel, address: str, count: int) -> None:
-        each = Target(address).shards
+    def __init__(self, channel: grpc.Channel, server: Target | str, count: int) -> None:
+        each = (server if isinstance(server, Target) else Target(server)).shards
         self.shards = len(each)
         """Number of servers that share the keys; connection i goes to server i modulo this."""
         self._targets = each * count
@@ -161,7 +157,7 @@ class _Opening:
         self.answered_s: Future[float] = Future()
         """Seconds until the first call ended."""
         since_s = time.perf_counter()
-        self._channel = stack.enter_context(grpc.insecure_channel(target.address, options=OPTIONS))
+        self._channel = stack.enter_context(target.channel())
         stub = server_status_pb2_grpc.ServerStatusServiceStub(self._channel)
         self._call = stub.GetServerStatus.future(
             pb.GetServerStatusRequest(), timeout=CONNECT_S, wait_for_ready=True
@@ -173,7 +169,7 @@ class _Opening:
     def finish(self) -> Opened:
         connect_s = self.answered_s.result()  # the call has a deadline
         code = self._call.code()
-        if code in _NOT_REACHED:
+        if code in NOT_REACHED:
             raise _not_reached(self._target)
         return Opened(self._channel, connect_s, self._peer(code))
 
@@ -203,9 +199,7 @@ async def aopen_all(targets: Sequence[Target], stack: AsyncExitStack) -> list[Op
 
     async def one(target: Target) -> Opened:
         since_s = time.perf_counter()
-        channel = await stack.enter_async_context(
-            grpc.aio.insecure_channel(target.address, options=OPTIONS)
-        )
+        channel = await stack.enter_async_context(target.channel(grpc.aio))
         stub = server_status_pb2_grpc.ServerStatusServiceStub(channel)
         peer = ""
         try:
@@ -214,7 +208,7 @@ async def aopen_all(targets: Sequence[Target], stack: AsyncExitStack) -> list[Op
             )
             peer = answer.peer
         except grpc.aio.AioRpcError as error:
-            if error.code() in _NOT_REACHED:
+            if error.code() in NOT_REACHED:
                 raise _not_reached(target) from None
         return Opened(channel, time.perf_counter() - since_s, peer)
 

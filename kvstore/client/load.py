@@ -18,6 +18,7 @@ from kvstore.client.channel import Target, target_of
 from kvstore.client.client import Client
 from kvstore.client.errors import RunFailed, RunInterrupted, ServerGone, ServerNotReached
 from kvstore.client.fleet.parts import WHOLE, Gate, Part
+from kvstore.client.method_calls import MethodCalls, MethodOperations
 from kvstore.client.monitor import Monitor, OnSample
 from kvstore.client.options import RunOptions, check_due_times, name_of
 from kvstore.client.schedule import Schedule
@@ -44,7 +45,7 @@ from kvstore.v1 import server_status_pb2 as pb
 def run(
     strategy: Strategy,
     server: object,
-    workload: Workload,
+    workload: Workload | MethodCalls,
     options: RunOptions | None = None,
     *,
     due_times: Iterator[float] | None = None,
@@ -84,22 +85,25 @@ def run(
         due_times = part.due_times(pacing.constant_rate(options.rate_per_s))
     check_due_times(strategy, due_times is not None)
     owns = None if part == WHOLE else part.owns
-    operations: AnyOperations = (
-        Operations(workload, salt, owns)
-        if shards == 1
-        else ShardedOperations(workload, shards, salt, owns)
-    )
+    operations: AnyOperations | MethodOperations
+    if isinstance(workload, MethodCalls):
+        operations = workload.operations()
+    elif shards == 1:
+        operations = Operations(workload, salt, owns)
+    else:
+        operations = ShardedOperations(workload, shards, salt, owns)
     quiet = gc_control.settled() if options.settle_garbage else nullcontext()
     with connected_servers(target) as servers, quiet, watched_collector() as collector:
         channel, before = servers.channels[0], servers.before
         station_times = bool(json.loads(before.settings_json or "{}").get("station_times"))
-        uninterrupted(partial(_preload, channel, target, operations))
-        if workload.preload:
+        if not isinstance(operations, MethodOperations):
+            uninterrupted(partial(_preload, channel, target, operations))
+        if isinstance(workload, Workload) and workload.preload:
             before = servers.status(5.0)
         sampler = Sampler(servers.pids, collector)
         client = Client(  # made last, because its clock starts when it is made
             channel,
-            target.address,
+            target,
             deadline_s=options.deadline_s,
             operations=operations,
             station_times=station_times,
@@ -107,9 +111,7 @@ def run(
             connections=options.connections,
             on_start=sampler.start_over,
         )
-        monitor = Monitor(
-            client, sampler, target.address, options.memory_ceiling_bytes, gate, journal
-        )
+        monitor = Monitor(client, sampler, target, options.memory_ceiling_bytes, gate, journal)
         schedule = Schedule(
             operations,
             clock=client.recorder.now_s,
@@ -161,6 +163,8 @@ def run(
             server_cpu=server_cpu._replace(loop_s=loop_cpu_s(before, after)),
             operations_sent=client.recorder.issued_operations,
             unresponsive=monitor.unresponsive,
+            clock_step_s=monitor.sampler.clock_step_s(),
+            kinds=client.recorder.kinds,
         )
     return _return_or_raise(finished, monitor, target)
 
@@ -175,7 +179,7 @@ def _verified(client: Client, before: pb.GetServerStatusResponse) -> int:
 def _preload(channel: grpc.Channel, target: Target, operations: AnyOperations) -> None:
     """Create the keys that the workload needs before its first call. Raises `ServerNotReached`."""
     creates = operations.preloads()
-    with closing(Client(channel, target.address, operations=operations)) as client:
+    with closing(Client(channel, target, operations=operations)) as client:
         client.run(futures, iter(creates), len(creates))
     if any(shard.workload.preload and not shard.known for shard in operations.shards):
         raise ServerNotReached(

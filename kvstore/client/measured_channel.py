@@ -124,8 +124,11 @@ class MeasuredChannel(grpc.Channel):  # type: ignore[misc]
         response_deserializer: Callable[[bytes], Any] | None = None,
         _registered_method: bool | None = False,
     ) -> grpc.StreamStreamMultiCallable:
-        """A method with many requests and many replies: one record for each request."""
-        return _StreamStream(self, method, request_serializer, response_deserializer)
+        """A method with many requests and many replies: one record for each request, or for all."""
+        codecs = request_serializer, response_deserializer
+        if self.recording.whole_streams:
+            return _WholeCall("stream_stream", self, method, *codecs)
+        return _StreamStream(self, method, *codecs)
 
     def next_stream(self) -> tuple[int, grpc.Channel]:
         """Return the number and the channel of the connection for the next stream, in rotation."""
@@ -411,7 +414,7 @@ def _watch_replies(stream: _MeasuredStream, records: StreamRecords, recording: R
 
 
 class _WholeCall:
-    """A method with one stream, of requests or of replies: one record for the whole call."""
+    """A method with a stream of requests, of replies, or both: one record for the whole call."""
 
     def __init__(
         self,
@@ -420,35 +423,35 @@ class _WholeCall:
         method: str,
         serialize: Callable[[Any], bytes] | None,
         parse: Callable[[bytes], Any] | None,
+        due_s: float = NOT_DUE,
     ) -> None:
         self._shape = shape
         self._channel = channel
         self._name = method
         self._codecs = serialize, parse
+        self._due_s = due_s
 
-    def __call__(
-        self, request: Any, timeout: float | None = None, metadata: Any = None, *how: Any,
-        **named: Any,
-    ) -> Any:  # fmt: skip
-        if self._shape == "unary_stream":
-            return self._start("__call__", request, timeout, metadata, *how, **named)
-        return self.with_call(request, timeout, metadata, *how, **named)[0]
+    def due(self, due_s: float) -> "_WholeCall":
+        """As `_UnaryUnary.due`."""
+        return _WholeCall(self._shape, self._channel, self._name, *self._codecs, due_s)
+
+    def __call__(self, request: Any, *how: Any, **named: Any) -> Any:
+        if self._shape != "stream_unary":
+            return self._start("__call__", request, *how, **named)
+        return self.with_call(request, *how, **named)[0]
 
     def with_call(self, request: Any, *how: Any, **named: Any) -> tuple[Any, Any]:
         """As `grpc.StreamUnaryMultiCallable.with_call`."""
         call = self.future(request, *how, **named)
         return call.result(), call
 
-    def future(
-        self, request: Any, timeout: float | None = None, metadata: Any = None, *how: Any,
-        **named: Any,
-    ) -> Any:  # fmt: skip
+    def future(self, request: Any, *how: Any, **named: Any) -> Any:
         """As `grpc.StreamUnaryMultiCallable.future`."""
-        return self._start("future", request, timeout, metadata, *how, **named)
+        return self._start("future", request, *how, **named)
 
     def _start(
-        self, verb: str, request: Any, timeout: float | None, metadata: Any, *how: Any,
-        **named: Any,
+        self, verb: str, request: Any, timeout: float | None = None, metadata: Any = None,
+        *how: Any, **named: Any,
     ) -> Any:  # fmt: skip
         recording, recorder = self._channel.recording, self._channel.recording.recorder
         connection, channel = self._channel.next_stream()
@@ -470,7 +473,7 @@ class _WholeCall:
 
         def record(status: int, stations: StationTimes = UNKNOWN_STATIONS) -> None:
             recorder.record(
-                NOT_DUE, sent_s, recorder.now_s(), kind, status,
+                self._due_s, sent_s, recorder.now_s(), kind, status,
                 sizes["request"], sizes["reply"], stations, 1, None, connection,
             )  # fmt: skip
 

@@ -76,8 +76,11 @@ class MeasuredAioChannel(grpc.aio.Channel):  # type: ignore[misc]
         response_deserializer: Callable[[bytes], Any] | None = None,
         _registered_method: bool | None = False,
     ) -> grpc.aio.StreamStreamMultiCallable:
-        """A method with many requests and many replies: one record for each request."""
-        return _StreamStream(self, method, request_serializer, response_deserializer)
+        """A method with many requests and many replies: one record for each request, or for all."""
+        codecs = request_serializer, response_deserializer
+        if self.recording.whole_streams:
+            return _WholeCall("stream_stream", self, method, *codecs)
+        return _StreamStream(self, method, *codecs)
 
     def next_stream(self) -> tuple[int, grpc.aio.Channel]:
         """Return the number and the channel of the connection for the next stream, in rotation."""
@@ -428,7 +431,7 @@ def _raise_if_task_is_cancelled() -> None:
 
 
 class _WholeCall:
-    """A method with one stream, of requests or of replies: one record for the whole call."""
+    """A method with a stream of requests, of replies, or both: one record for the whole call."""
 
     def __init__(
         self,
@@ -437,18 +440,20 @@ class _WholeCall:
         method: str,
         serialize: Callable[[Any], bytes] | None,
         parse: Callable[[bytes], Any] | None,
+        due_s: float = NOT_DUE,
     ) -> None:
         self._shape = shape
         self._channel = channel
         self._name = method
         self._codecs = serialize, parse
+        self._due_s = due_s
+
+    def due(self, due_s: float) -> "_WholeCall":
+        """As `_UnaryUnary.due`."""
+        return _WholeCall(self._shape, self._channel, self._name, *self._codecs, due_s)
 
     def __call__(
-        self,
-        request: Any = None,
-        timeout: float | None = None,
-        metadata: Any = None,
-        **how: Any,
+        self, request: Any = None, timeout: float | None = None, metadata: Any = None, **how: Any
     ) -> Any:
         recording, recorder = self._channel.recording, self._channel.recording.recorder
         connection, channel = self._channel.next_stream()
@@ -484,7 +489,7 @@ class _WholeCall:
                 stations = from_metadata(value_of(call.trailing_metadata()))
             place = len(recorder)
             recorder.record(
-                NOT_DUE, sent_s, recorder.now_s(), kind, _status(call),
+                self._due_s, sent_s, recorder.now_s(), kind, _status(call),
                 sizes["request"], sizes["reply"], stations, 1, None, connection,
             )  # fmt: skip
 

@@ -9,11 +9,10 @@ import threading
 import time
 from collections.abc import Callable
 
-import grpc
 import numpy as np
 import numpy.typing as npt
 
-from kvstore.client.channel import OPTIONS, Target, server_status
+from kvstore.client.channel import Target, server_status
 from kvstore.client.client import Client
 from kvstore.client.errors import ServerNotReached
 from kvstore.client.fleet.parts import Gate
@@ -41,14 +40,14 @@ class Monitor:
         self,
         client: Client,
         sampler: Sampler,
-        address: str,
+        server: Target | str,
         ceiling_bytes: float,
         gate: Gate | None = None,
         journal: Journal | None = None,
     ) -> None:
         self.client = client
         self.sampler = sampler
-        self.reachability = Reachability(client, address)
+        self.reachability = Reachability(client, server)
         self.outcome = Outcome.COMPLETE
         self.error: BaseException | None = None
         self.unresponsive: dict[str, float] = {}
@@ -244,10 +243,11 @@ class Reachability:
     itself.
     """
 
-    def __init__(self, client: Client, address: str) -> None:
+    def __init__(self, client: Client, server: Target | str) -> None:
         self._client = client
         self._seen = 0
-        self._addresses = [shard.address for shard in Target(address).shards]
+        self._targets = (server if isinstance(server, Target) else Target(server)).shards
+        self._addresses = [target.address for target in self._targets]
         self._only_unavailable_since_s = [math.nan] * len(self._addresses)
 
     def lost(self) -> bool:
@@ -296,9 +296,9 @@ class Reachability:
         """
         records = self._client.recorder.array()
         return {
-            address: last_s
-            for address, of_one in zip(self._addresses, self._by_server(records), strict=True)
-            if (last_s := _last_answer_s(of_one)) is not None and not _answers(address)
+            target.address: last_s
+            for target, of_one in zip(self._targets, self._by_server(records), strict=True)
+            if (last_s := _last_answer_s(of_one)) is not None and not _answers(target)
         }
 
     def _by_server(self, records: npt.NDArray[np.void]) -> list[npt.NDArray[np.void]]:
@@ -319,11 +319,11 @@ def _last_answer_s(records: npt.NDArray[np.void]) -> float | None:
     return float(records["done_s"][after - 1]) if after else 0.0
 
 
-def _answers(address: str) -> bool:
+def _answers(target: Target) -> bool:
     """Return whether a server answers a status request over a new connection."""
-    with grpc.insecure_channel(address, options=OPTIONS) as channel:
+    with target.channel() as channel:
         try:
-            server_status(channel, Target(address), ANSWER_S, wait_for_ready=True)
+            server_status(channel, target, ANSWER_S, wait_for_ready=True)
         except ServerNotReached:
             return False
     return True

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from itertools import islice
 from typing import Any
 
+from kvstore.client.method_calls import MethodCalls
 from kvstore.client.strategies import Strategy, supports
 from kvstore.client.workload import Workload
 from kvstore.flags import setting
@@ -100,12 +101,21 @@ class RunOptions:
                 raise ValueError(f"{name} must be 0 or more seconds, got {value!r}")
         return replace(options, **changes, own={**options.own, **mine})
 
-    def check(self, strategy: Strategy, workload: Workload, *, shards: int = 1) -> None:
+    def check(
+        self, strategy: Strategy, workload: Workload | MethodCalls, *, shards: int = 1
+    ) -> None:
         """Raise `ValueError` for options that the strategy does not support, or idle connections.
 
         `shards` is the number of servers that share the keys.
         """
         _check_kinds(strategy, workload)
+        if isinstance(workload, MethodCalls):
+            workload.check(strategy)
+            if shards > 1:
+                raise ValueError(
+                    f"several addresses share out the keys of the course's own service, and"
+                    f" {workload.method} has none: give one address"
+                )
         name, can = name_of(strategy), supports(strategy)
         if self.duration_s is None and self.calls is None:
             raise ValueError("say how long: duration_s=10 for seconds, or calls=1000 for a count")
@@ -131,7 +141,7 @@ class RunOptions:
                 f"{self.connections} connections need at least as many {what}, got {carriers}:"
                 " the others would be idle"
             )
-        if can.streams and workload.busiest_share is not None:
+        if can.streams and isinstance(workload, Workload) and workload.busiest_share is not None:
             raise ValueError(f"a stream goes to one server: with {name} leave busiest_share out")
 
     def to_json(self) -> str:
@@ -173,7 +183,7 @@ def _check_kinds(strategy: object, workload: object) -> None:
             "strategy must be a function of kvstore.client.strategies, by its name and without"
             f" quotes, got {strategy!r}"
         )
-    if not isinstance(workload, Workload):
+    if not isinstance(workload, Workload | MethodCalls):
         called = ": it lacks its parentheses" if callable(workload) else ""
         raise ValueError(
             f"workload must be a Workload, such as `workload.reads()`, got {workload!r}{called}"

@@ -74,6 +74,9 @@ class Recording:
     """By full method name: a function of the request of each unary call that ended as OK."""
     readers: Mapping[str, StreamReader] = field(default_factory=dict)
     """By full method name: the reader of a stream's messages."""
+    whole_streams: bool = False
+    """Whether a bidirectional stream is one call with one record. It has to be where a request has
+    no reply of its own. Otherwise each request has a record, with its reply."""
 
     def kind(self, method: str) -> int:
         """Return the number of the method's kind in the records; its name is in lower case."""

@@ -10,6 +10,7 @@ from itertools import islice, takewhile
 
 from kvstore.client.batches import Batches
 from kvstore.client.messages import Batch, Operation, StreamRequest
+from kvstore.client.method_calls import MethodCall, MethodOperations
 from kvstore.client.sharded_workload import AnyOperations
 
 LOOK_EVERY = 50
@@ -19,7 +20,7 @@ WAIT_S = 0.05
 """Seconds after which a caller that waits for a due time checks whether the run has ended."""
 
 
-class Schedule(Iterator[Operation]):
+class Schedule(Iterator[Operation | MethodCall]):
     """Yields operations until the duration or the count is reached; threads may share it.
 
     In a closed loop (no due times), it ends when the clock passes `duration_s`; in an open loop,
@@ -31,7 +32,7 @@ class Schedule(Iterator[Operation]):
 
     def __init__(
         self,
-        operations: AnyOperations,
+        operations: AnyOperations | MethodOperations,
         *,
         clock: Callable[[], float],
         duration_s: float = math.inf,
@@ -75,7 +76,7 @@ class Schedule(Iterator[Operation]):
 
     # One operation at a time
 
-    def draw(self) -> Operation:
+    def draw(self) -> Operation | MethodCall:
         """Return the next operation, before it is due. Raises `StopIteration` at the end."""
         with self._lock:
             if self._stopped or (self._handed_out >= self._free_until and not self._left(1)):
@@ -91,16 +92,16 @@ class Schedule(Iterator[Operation]):
             self._handed_out += 1
         return self._operations.draw(due_s)
 
-    def __iter__(self) -> Iterator[Operation]:
+    def __iter__(self) -> Iterator[Operation | MethodCall]:
         return _Caller(self, self._join_s()) if self._joins else self
 
-    def __next__(self) -> Operation:
+    def __next__(self) -> Operation | MethodCall:
         operation = self.draw()
         if operation.due_s > 0:  # in a closed loop it is NaN
             self._sleep_until(operation.due_s)
         return operation
 
-    def __aiter__(self) -> AsyncIterator[Operation]:
+    def __aiter__(self) -> AsyncIterator[Operation | MethodCall]:
         return _AsyncCaller(self, self._join_s())
 
     def _join_s(self) -> float:
@@ -166,28 +167,28 @@ class Schedule(Iterator[Operation]):
         return count
 
 
-class _Caller(Iterator[Operation]):
+class _Caller(Iterator[Operation | MethodCall]):
     """The operations of one caller, which starts at a given time."""
 
     def __init__(self, schedule: Schedule, begins_s: float) -> None:
         self._schedule = schedule
         self._begins_s = begins_s
 
-    def __next__(self) -> Operation:
+    def __next__(self) -> Operation | MethodCall:
         if self._begins_s and not self._schedule._sleep_until(self._begins_s):
             raise StopIteration
         self._begins_s = 0.0
         return next(self._schedule)
 
 
-class _AsyncCaller(AsyncIterator[Operation]):
+class _AsyncCaller(AsyncIterator[Operation | MethodCall]):
     """The operations of one task, which starts at a given time."""
 
     def __init__(self, schedule: Schedule, begins_s: float) -> None:
         self._schedule = schedule
         self._begins_s = begins_s
 
-    async def __anext__(self) -> Operation:
+    async def __anext__(self) -> Operation | MethodCall:
         if self._begins_s and not await self._schedule._wait_until(self._begins_s):
             raise StopAsyncIteration
         self._begins_s = 0.0

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import grpc
 
-from kvstore.client.channel import Target, connected, local_pid, server_status
+from kvstore.client.channel import Target, connected, local_pids, server_status
 from kvstore.client.errors import ServerNotReached
 from kvstore.gc_control import Collections, Moment
 from kvstore.measure.outcome import Outcome
@@ -47,7 +47,11 @@ def connected_servers(target: Target) -> Iterator[Servers]:
     with ExitStack() as stack:
         answers = [stack.enter_context(connected(each)) for each in target.shards]
         channels, statuses = zip(*answers, strict=True)
-        pids = [pid for status in statuses if (pid := local_pid(status)) is not None]
+        pids = [
+            pid
+            for status, each in zip(statuses, target.shards, strict=True)
+            for pid in local_pids(status, each)
+        ]
         yield Servers(target.shards, channels, combined(statuses), pids)
 
 

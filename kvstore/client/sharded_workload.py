@@ -11,11 +11,13 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import chain
+from typing import Any
 
 from kvstore.client.fleet.parts import SEEDS_APART, Part
 from kvstore.client.messages import Operation
 from kvstore.client.workload import Operations, Workload
 from kvstore.protocol import shard_of
+from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
 _SHARD_SEEDS_APART = 64 * SEEDS_APART
 """A larger distance than between the seeds of any two generators."""
@@ -50,6 +52,10 @@ class ShardedOperations:
             )
         self._rng = random.Random(workload.seed)
         self._lock = threading.Lock()
+
+    def stub(self, channel: Any) -> KeyValueServiceStub:
+        """Return gRPC's generated stub, on a channel of `grpc` or `grpc.aio`."""
+        return KeyValueServiceStub(channel)
 
     def draw(self, due_s: float = math.nan) -> Operation:
         """Return the next operation, for any of the servers."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from kvstore.client.messages import Operation
 from kvstore.protocol import CREATE, DELETE, KINDS, MESSAGE_LIMIT_BYTES, UPDATE
+from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
 UNIFORM_MIX: Mapping[str, float] = {"create": 1, "retrieve": 1, "update": 1, "delete": 1}
 """All four kinds with the same probability, as in the Java original."""
@@ -198,6 +199,10 @@ class Operations:
     def shards(self) -> "list[Operations]":
         """The operations of each server: these, for the only one."""
         return [self]
+
+    def stub(self, channel: Any) -> KeyValueServiceStub:
+        """Return gRPC's generated stub, on a channel of `grpc` or `grpc.aio`."""
+        return KeyValueServiceStub(channel)
 
     def draw(self, due_s: float = math.nan) -> Operation:
         """Return the next operation."""

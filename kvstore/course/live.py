@@ -21,7 +21,7 @@ from kvstore.course.predictions import HasValue
 from kvstore.course.rendering import escaped
 from kvstore.course.views import style
 from kvstore.course.views.inputs import title
-from kvstore.measure import Outcome, Run, Sample, verdict
+from kvstore.measure import Outcome, Run, Sample, findings, verdict
 
 WIDTH, HEIGHT = 560, 70
 MOST_POINTS: Final = 150
@@ -227,8 +227,14 @@ def in_words(run: Run) -> str:
     end = "" if run.outcome == Outcome.COMPLETE else f"; ended by: {run.ended_by}"
     return (
         f"{title(run)}: {rendering.number(run.throughput_per_s)} operations/s over "
-        f"{run.window_s:.1f} s{in_flight}{end}. Verdict: {verdict(run)}."
+        f"{run.window_s:.1f} s{in_flight}{end}. Verdict: {verdict(run)}.{_doubts(run)}"
     )
+
+
+def _doubts(run: Run) -> str:
+    """Return what else makes the figures of a run doubtful, as sentences; empty if nothing does."""
+    found = [each for each in findings(run) if each.name in ("warm-up", "censored", "clock")]
+    return "".join(f" {each.text[0].upper()}{each.text[1:]}." for each in found)
 
 
 def _picture(run: Run, prediction: HasValue | float | None) -> str:

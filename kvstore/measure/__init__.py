@@ -8,6 +8,7 @@ audit          counts of calls checked twice; Little's law on the trace and at e
 subsets        calls of one kind, in an interval, or in one burst
 cpu_cost       CPU time per call
 bottleneck     whether the load generator limited the run
+validity       reasons to distrust a run; quantiles of latency with their intervals
 summary        the figures that people compare: throughput with its interval, goodput
 merge          one run from the parts that several generators recorded
 host           the machine, its versions, and the time of an fsync on its disk
@@ -22,6 +23,7 @@ from kvstore.measure.run import Run
 from kvstore.measure.sampler import Cpu, Sample
 from kvstore.measure.subsets import During, during, only, turns
 from kvstore.measure.summary import Goodput, Interval, goodput, summary, throughput_interval
+from kvstore.measure.validity import Finding, Quantile, findings, latencies_s, quantile
 
 __all__ = [
     "Accounts",
@@ -31,9 +33,11 @@ __all__ = [
     "Collections",
     "Cpu",
     "During",
+    "Finding",
     "Goodput",
     "Interval",
     "Outcome",
+    "Quantile",
     "Run",
     "Sample",
     "Verdict",
@@ -43,8 +47,11 @@ __all__ = [
     "cores",
     "describe_host",
     "during",
+    "findings",
     "goodput",
+    "latencies_s",
     "only",
+    "quantile",
     "summary",
     "throughput_interval",
     "turns",

@@ -50,6 +50,10 @@ class Verdict:
     """Whether the generator may have been the bottleneck."""
     reason: str
     """The reason, in words."""
+    crowd: str = ""
+    """A warning if other programs may have taken CPU time from the run; else empty."""
+    other_cores: float = math.nan
+    """Cores that other programs on the client's machine used."""
 
     def __str__(self) -> str:
         return self.reason
@@ -68,10 +72,12 @@ def verdict(run: Run) -> Verdict:
     binds, reason = _by_lateness(run, late_s)
     if not binds and run.window_s >= SHORT_S and not math.isnan(client):
         binds, reason = _by_cpu_time(each, server, machine)
-        reason += _crowd(others, client, server)
+    crowd = _crowd(others, client, server)
+    if crowd and not binds:
+        reason += f"; but {crowd}"
     if stolen > STOLEN:
         reason += f"; but the host of this virtual machine took {stolen:.2f} of a core"
-    return Verdict(each, stolen, late_s, binds, reason)
+    return Verdict(each, stolen, late_s, binds, reason, crowd, others)
 
 
 def _ms(seconds: float) -> str:
@@ -111,7 +117,8 @@ def _by_cpu_time(client: float, server: float, machine: float) -> tuple[bool, st
 
 def _crowd(others: float, client: float, server: float) -> str:
     """Return a warning if other programs used so much CPU time that too little was left."""
+    client, server = np.nan_to_num([client, server])
     count = psutil.cpu_count() or 1
     if others >= CROWDED and others + client + server > count - CROWDED:
-        return f"; but other programs used {others:.1f} of {count} cores"
+        return f"other programs used {others:.1f} of {count} cores"
     return ""

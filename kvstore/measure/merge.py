@@ -54,6 +54,7 @@ def merge(runs: Sequence[Run]) -> Run:
         client_cpu=Cpu(*np.sum([run.client_cpu for run in runs], axis=0).tolist()),
         server_cpu=max((run.server_cpu for run in runs), key=lambda cpu: cpu.total_s),
         unresponsive=_unresponsive(runs),
+        clock_step_s=max((run.clock_step_s for run in runs), key=abs),
     )
 
 

@@ -71,6 +71,8 @@ class Run:
     unresponsive: Mapping[str, float] = field(default_factory=dict)
     """Servers that stopped answering during the run: the seconds from the start until the last
     reply by address, 0 if no reply came."""
+    clock_step_s: float = 0.0
+    """Seconds by which the system's clock was set during the run, or the machine suspended."""
     kinds: tuple[str, ...] = KINDS
     """Names of the kinds of call, by their number in the records."""
 
@@ -259,6 +261,7 @@ _PLAIN = (
     "machine_stolen_s",
     "operations_sent",
     "unresponsive",
+    "clock_step_s",
 )
 _NOT_WORKED = ("CANCELLED", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "NO_ANSWER")
 _WORKED = [code for code, name in enumerate(STATUSES) if name not in _NOT_WORKED]
@@ -334,6 +337,7 @@ OPTIONAL: Final[dict[str, _Wanted]] = {
     "machine_stolen_s": _NUMBER,
     "operations_sent": _or_none(_COUNT),
     "unresponsive": _FACTS,
+    "clock_step_s": _NUMBER,
     "kinds": _Wanted("a list of texts", _is_list_of(_TEXT.holds)),
     # Figures are computed from these values inside the objects.
     "settings.duration_s": _or_none(_NUMBER),

@@ -1,6 +1,7 @@
 """Samples of client and server over time: memory, threads, CPU time, garbage collections."""
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -89,6 +90,8 @@ class Sampler:
         self._cpu_before = self._cpu_now()
         self._machine_before_s = machine_busy_s()
         self._stolen_before_s = machine_stolen_s()
+        self._clock_before_s = _clock_s()
+        self._clock_steps_s = [0.0]
 
     def start_over(self) -> None:
         """Discard all samples: the run starts now, with no call in flight."""
@@ -96,6 +99,7 @@ class Sampler:
         self._cpu_before = self._cpu_now()
         self._machine_before_s = machine_busy_s()
         self._stolen_before_s = machine_stolen_s()
+        self._clock_before_s, self._clock_steps_s = _clock_s(), [0.0]
         self.look(0.0, 0, 0)
 
     def look(self, elapsed_s: float, issued: int, answered: int) -> Sample:
@@ -110,6 +114,7 @@ class Sampler:
             *collected,
         )  # fmt: skip
         self._samples.append(sample)
+        self._clock_steps_s.append(_clock_s() - self._clock_before_s)
         return sample
 
     def _collected(self) -> tuple[float, ...]:
@@ -152,9 +157,18 @@ class Sampler:
         """Return the CPU seconds that the host took from this machine since the run began."""
         return machine_stolen_s() - self._stolen_before_s
 
+    def clock_step_s(self) -> float:
+        """Return the largest step of the system's clock against the run's clock since the start."""
+        return max(self._clock_steps_s, key=abs)
+
     def frame(self) -> "pd.DataFrame":
         """Return all samples as a table, one row each."""
         return self._table(self._samples, columns=list(Sample._fields), dtype=float)
+
+
+def _clock_s() -> float:
+    """Return the system's clock less the clock of the run: constant unless one of them is set."""
+    return time.time() - time.perf_counter()
 
 
 def machine_busy_s() -> float:

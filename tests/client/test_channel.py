@@ -8,7 +8,7 @@ import pytest
 from tables import for_each
 
 from kvstore.client import channel, load, strategies, workload
-from kvstore.client.channel import Target, connected, local_pid, server_status, target_of
+from kvstore.client.channel import Target, connected, local_pids, server_status, target_of
 from kvstore.client.errors import ServerNotReached, WrongServer
 from kvstore.server import serving
 from kvstore.v1 import server_status_pb2 as pb
@@ -40,7 +40,7 @@ def test_what_is_no_server_is_refused_with_what_would_be(server):
 def test_a_connection_tells_what_the_server_says_of_itself(quick_server):
     with connected(target_of(quick_server)) as (_, report):
         assert quick_server.identity == report.identity
-        assert quick_server.pid == local_pid(report)
+        assert [quick_server.pid] == local_pids(report, Target(quick_server.address))
 
 
 def test_a_server_started_by_hand_needs_no_identity(quick_server):
@@ -114,13 +114,13 @@ def test_a_server_without_a_status_service_is_taken_as_it_is(stub, monkeypatch, 
         report = server_status(open_channel, Target(quick_server.address), 5.0)
 
     assert pb.GetServerStatusResponse() == report
-    assert local_pid(report) is None
+    assert [quick_server.pid] == local_pids(report, Target(quick_server.address))
 
 
 def test_a_process_on_another_host_cannot_be_watched_from_here():
     report = pb.GetServerStatusResponse(host_name="another host", process_id=1)
 
-    assert local_pid(report) is None
+    assert [] == local_pids(report, Target("127.0.0.1:1"))
 
 
 def test_a_server_that_was_not_started_has_an_error_of_its_own():

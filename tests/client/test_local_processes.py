@@ -31,7 +31,12 @@ def server():
 
 def monitor(server, watched, ceiling_bytes, seconds=20):
     """Look on while a client that knows of no ceiling makes calls; return how long it ran."""
-    arguments = ["blocking", server.address, f"--duration-s={seconds}", "--sample-interval-s=0.1"]
+    arguments = [
+        server.address,
+        "--strategy=blocking",
+        f"--duration-s={seconds}",
+        "--sample-interval-s=0.1",
+    ]
     with child("kvstore.client", arguments) as client:
         began_s = time.perf_counter()
         Generators([client], watched(client), ceiling_bytes=ceiling_bytes).monitor()
@@ -108,7 +113,7 @@ def test_a_server_that_is_not_there_has_another_error_than_a_wrong_setting(monke
     with socket.socket() as closed_port:
         closed_port.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{closed_port.getsockname()[1]}"
-        status = main(["bounded", address])
+        status = main([address, "--strategy=bounded"])
 
     error = start_error(capsys.readouterr().err.removeprefix("error: "), status)
     assert isinstance(error, ServerNotReached)
@@ -125,7 +130,7 @@ def test_a_process_that_ended_without_output_has_an_error_too():
 def test_the_command_shares_the_load_out_among_processes(quick_server, tmp_path):
     ended = subprocess.run(
         [
-            sys.executable, "-m", "kvstore.client", "tasks", quick_server.address,
+            sys.executable, "-m", "kvstore.client", quick_server.address, "--strategy=tasks",
             "--processes=2", "--in-flight=4", "--calls=51", '--workload={"value_bytes_mean": 100}',
             f"--save={tmp_path / 'run.npz'}",
         ],
@@ -141,7 +146,7 @@ def test_the_command_shares_the_load_out_among_processes(quick_server, tmp_path)
 def test_the_command_shows_a_summary_and_an_audit(quick_server, tmp_path):
     ended = subprocess.run(
         [
-            sys.executable, "-m", "kvstore.client", "bounded", quick_server.address,
+            sys.executable, "-m", "kvstore.client", quick_server.address, "--strategy=bounded",
             "--in-flight=4", "--calls=50", '--workload={"value_bytes_mean": 100}',
             f"--save={tmp_path / 'run.npz'}",
         ],
@@ -158,9 +163,9 @@ def test_the_command_shows_a_summary_and_an_audit(quick_server, tmp_path):
 @for_each(
     ("says", "arguments"),
     [
-        ("invalid choice: 'fastest'", ["fastest", "127.0.0.1:1"]),
-        ("the following arguments are required: address", ["bounded"]),
-        ("invalid loads value", ["bounded", "127.0.0.1:1", "--workload={"]),
+        ("invalid choice: 'fastest'", ["127.0.0.1:1", "--strategy=fastest"]),
+        ("the following arguments are required: address", ["--strategy=bounded"]),
+        ("invalid loads value", ["127.0.0.1:1", "--workload={"]),
     ],
 )
 def test_bad_arguments_are_refused(says, arguments, capsys):
@@ -181,7 +186,7 @@ def test_bad_arguments_are_refused(says, arguments, capsys):
     ],
 )
 def test_settings_that_make_no_sense_are_named_without_a_traceback(says, arguments, capsys):
-    status = main(["bounded", *arguments])
+    status = main([*arguments, "--strategy=bounded"])
     shown = capsys.readouterr().err
 
     assert 2 == status

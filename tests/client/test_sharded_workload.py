@@ -221,7 +221,7 @@ def test_the_end_of_one_server_is_the_end_of_the_run(strategy):
 @pytest.mark.slow
 def test_the_end_of_one_server_elsewhere_is_the_end_of_the_run(monkeypatch):
     """Of a server on another machine nothing is known but its address, the second one's too."""
-    monkeypatch.setattr("kvstore.client.server_report.local_pid", lambda status: None)
+    monkeypatch.setattr("kvstore.client.server_report.local_pids", lambda *_: [])
     with serving_sharded(2, use_asyncio=True, **QUICK) as both:
         second = both.address.split(",")[1]
         killed = []

@@ -68,7 +68,7 @@ def test_every_fact_of_a_run_is_thought_of():
     summed = {"in_flight", "issued", "operations_sent", "connections", "connect_s", "client_cpu"}
     chosen = {"server", "server_cpu", "started_at", "window_s", "outcome", "records", "samples"}
     chosen |= {"machine_cpu_s", "machine_stolen_s"}  # each saw the same machine
-    chosen |= {"unresponsive"}  # and the same servers
+    chosen |= {"unresponsive", "clock_step_s"}  # and the same servers, and the same clock
 
     assert alike | summed | chosen == {field.name for field in dataclasses.fields(Run)}
 

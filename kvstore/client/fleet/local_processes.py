@@ -83,7 +83,11 @@ def run_in_process(
                 in_flight=part.count(options.in_flight) if limited else options.in_flight,
                 calls=None if options.calls is None else part.count(options.calls),
             )
-            command = [name_of(strategy), target.address, f"--options={own.to_json()}"]
+            command = [
+                target.address,
+                f"--strategy={name_of(strategy)}",
+                f"--options={own.to_json()}",
+            ]
             command += [f"--workload={json.dumps(workload.as_dict())}", f"--save={path}"]
             if target.identity is not None:
                 command += [f"--identity={target.identity}"]

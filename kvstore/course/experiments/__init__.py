@@ -8,5 +8,6 @@ rpc_pipeline       three clients of one connection, timed as `time` does (05)
 reply_order        replies as they finish, or in the order of requests; a stream as two verbs (05)
 replicated_log     a leader that copies its log to a follower (05)
 plots              the figures of these experiments (05)
+greeter            a service that is not ours (13)
 several_servers    requests that wait for the slowest server; shared connections and ports (06, 10)
 """

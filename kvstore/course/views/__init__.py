@@ -16,6 +16,7 @@ durability        commits to a disk, one by one and in groups
 servers           throughput by the number of servers, and the slowest of several
 client_comparison runs of two clients in the layout of h2load's table
 designs           designs of the capstone, and the score of a plan
+load_tests        a load test of any service: its calibration, latency by quantile
 counting          one run counted by the sender, by the records and by the server
 captions          a figure with a sentence below it
 """
@@ -48,6 +49,14 @@ from kvstore.course.views.durability import (
     throughput_by_commit_table,
 )
 from kvstore.course.views.inputs import MB
+from kvstore.course.views.load_tests import (
+    latency_by_quantile_table,
+    levels_table,
+    plot_latency_by_quantile,
+    plot_levels,
+    plot_residence_by_level,
+    residence_by_level_table,
+)
 from kvstore.course.views.overload import (
     attempts_over_time_table,
     collections_table,
@@ -122,8 +131,10 @@ __all__ = [
     "in_flight_over_time_table",
     "ladder_table",
     "latency_by_answer_table",
+    "latency_by_quantile_table",
     "latency_from_table",
     "layout_table",
+    "levels_table",
     "limit_over_time_table",
     "little_by_station_table",
     "memory_table",
@@ -136,13 +147,16 @@ __all__ = [
     "plot_in_flight_over_time",
     "plot_ladder",
     "plot_latency_by_answer",
+    "plot_latency_by_quantile",
     "plot_latency_from",
+    "plot_levels",
     "plot_limit_over_time",
     "plot_memory",
     "plot_mix",
     "plot_promises",
     "plot_reply_order",
     "plot_residence_by_batch",
+    "plot_residence_by_level",
     "plot_residence_in_climb",
     "plot_saturation",
     "plot_score",
@@ -163,6 +177,7 @@ __all__ = [
     "ramp_up_table",
     "reply_order_table",
     "residence_by_batch_table",
+    "residence_by_level_table",
     "residence_in_climb_table",
     "saturation_table",
     "score_table",

@@ -209,7 +209,7 @@ def plot_throughput_by_in_flight(
     data = throughput_by_in_flight_table(runs, stations, think_s=think_s)
     with style.canvas(ax, height_in=6.0) as ax:
         if stations:
-            _bounds(ax, stations, think_s, most=max(data.index, default=1))
+            draw_bounds(ax, stations, think_s, most=max(data.index, default=1))
         if simulated:
             ax.plot(
                 list(simulated), list(simulated.values()), "--", marker="x", markeredgewidth=3,
@@ -229,7 +229,8 @@ def plot_throughput_by_in_flight(
     return ax
 
 
-def _bounds(ax: Axes, stations: Sequence[Station], think_s: float, most: int) -> None:
+def draw_bounds(ax: Axes, stations: Sequence[Station], think_s: float, most: int) -> None:
+    """Draw N/(D+Z) and 1/D_max as lines up to `most` calls in flight, and N* where they meet."""
     slope = bounds.closed_loop(1, stations, think_s=think_s).value
     ceiling = bounds.closed_loop(PLENTY, stations, think_s=think_s)
     knee = bounds.knee(stations, think_s)

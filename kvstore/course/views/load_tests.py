@@ -1,0 +1,156 @@
+"""A load test of any service: X and R against N with their bounds, and latency by quantile."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from kvstore.course.views import style
+from kvstore.course.views.inputs import Runs, by_row, rounded, runs_by_name
+from kvstore.course.views.throughput import draw_bounds
+from kvstore.load_test import Calibration
+from kvstore.measure import Run, latencies_s, quantile
+from kvstore.model import bounds
+
+SHARES = (0.0, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999)
+"""The quantiles in the table and on the axis."""
+FEWEST_BEYOND = 10
+"""Calls that must be beyond a quantile for it to be shown."""
+
+
+def levels_table(calibration: Calibration) -> pd.DataFrame:
+    """Return X and R of each level of a calibration, with the bounds, and the processor time."""
+    rows = [
+        {
+            "in flight": level.in_flight,
+            "bound on X (calls/s)": calibration.closed_loop(level.in_flight).value,
+            "X (calls/s)": level.throughput_per_s,
+            "bound on R (ms)": 1e3 * bounds.residence(level.in_flight, calibration.stations).value,
+            "R (ms)": 1e3 * level.residence_s,
+            "generator (cores)": level.generator_cores,
+            "server (cores)": level.server_cores,
+        }
+        for level in calibration.levels
+    ]
+    return rounded(by_row(rows, "in flight"))
+
+
+def plot_levels(calibration: Calibration, run: Run | None = None, ax: Axes | None = None) -> Axes:
+    """Draw X against N: a dot for each level, the bounds as lines, N* where they meet.
+
+    The dot of `run` is another one, if it is a closed loop.
+    """
+    data = levels_table(calibration)
+    with style.canvas(ax, height_in=6.0) as ax:
+        draw_bounds(ax, calibration.stations, 0.0, most=int(data.index.max()))
+        ax.plot(
+            data.index, data["X (calls/s)"], "o", color=style.MEASURED, label="calibration",
+            zorder=3,
+        )  # fmt: skip
+        if run is not None and run.in_flight and not run.settings.get("paced"):
+            ax.plot(
+                [run.in_flight], [run.answered_per_s], "s", color=style.GREEN,
+                markeredgecolor="black", label="run", zorder=4,
+            )  # fmt: skip
+        ax.set(xscale="log", yscale="log", ylabel="throughput, X (calls/s)")
+        _by_in_flight(ax)
+    return ax
+
+
+def residence_by_level_table(calibration: Calibration) -> pd.DataFrame:
+    """Return R of each level of a calibration, and its bound, in milliseconds."""
+    return levels_table(calibration)[["bound on R (ms)", "R (ms)"]]
+
+
+def plot_residence_by_level(calibration: Calibration, ax: Axes | None = None) -> Axes:
+    """Draw R against N: a dot for each level, the lower bound N / X as a line."""
+    data = residence_by_level_table(calibration)
+    with style.canvas(ax, height_in=6.0) as ax:
+        in_flight = np.geomspace(1, max(2, data.index.max()), 200)
+        bound = np.maximum(calibration.no_queue_s, in_flight / calibration.ceiling_per_s)
+        ax.plot(in_flight, 1e3 * bound, color=style.PREDICTED, label="bound", zorder=2)
+        ax.plot(
+            data.index, data["R (ms)"], "o", color=style.MEASURED, label="calibration", zorder=3
+        )
+        ax.set(xscale="log", yscale="log", ylabel="residence time, R (ms)")
+        _by_in_flight(ax)
+    return ax
+
+
+def _by_in_flight(ax: Axes) -> None:
+    ax.set_xlabel("in flight, N (calls)")
+    style.plain_numbers(ax.xaxis)
+    style.plain_numbers(ax.yaxis)
+    style.close_ticks(ax.yaxis)
+    ax.margins(0.08)
+
+
+def latency_by_quantile_table(runs: Runs) -> pd.DataFrame:
+    """Return each run's latency by quantile with its 95 % interval, in milliseconds.
+
+    Latency counts from the due time. A quantile is left out if fewer than ten calls are beyond it.
+    """
+    rows = []
+    for name, run in runs_by_name(runs):
+        taken_s = latencies_s(run)
+        for share in SHARES:
+            if share and len(taken_s) * (1 - share) >= FEWEST_BEYOND:
+                found = quantile(taken_s, share)
+                rows.append(
+                    {
+                        "run": f"{name}, p{100 * share:g}",
+                        "quantile": share,
+                        "latency (ms)": 1e3 * found.value_s,
+                        "95 % from (ms)": 1e3 * found.low_s,
+                        "95 % to (ms)": 1e3 * found.high_s,
+                    }
+                )
+    return by_row(rows, "run")
+
+
+def plot_latency_by_quantile(runs: Runs, ax: Axes | None = None) -> Axes:
+    """Draw latency by quantile with 95 % intervals; each step right has a tenth of the calls."""
+    data = latency_by_quantile_table(runs)
+    with style.canvas(ax, height_in=6.0) as ax:
+        for place, (name, _) in enumerate(runs_by_name(runs)):
+            marker, colour, _ = style.look(place)
+            mine = data[data.index.str.startswith(f"{name}, p")]
+            finite = mine[np.isfinite(mine["95 % to (ms)"])]
+            middle = finite["latency (ms)"]
+            ax.errorbar(
+                -np.log10(1 - finite["quantile"]), middle,
+                yerr=(middle - finite["95 % from (ms)"], finite["95 % to (ms)"] - middle),
+                fmt=marker, color=colour, capsize=6, elinewidth=2, label=name, zorder=3,
+            )  # fmt: skip
+        shown = [share for share in SHARES if share in set(data["quantile"])] or [0.5]
+        ax.set_yscale("log")
+        ax.set(xlabel="quantile (share of the calls)", ylabel="latency (ms)")
+        ax.set_xticks([-math.log10(1 - share) for share in shown])
+        ax.set_xticklabels([f"p{100 * share:g}" for share in shown])
+        style.plain_numbers(ax.yaxis)
+        style.close_ticks(ax.yaxis)
+        ax.margins(0.1)
+    return ax
+
+
+def draw(path: str | Path, calibration: Calibration | None, run: Run) -> Path:
+    """Draw the calibration, if there is one, and the latency of the run into a PNG or SVG file.
+
+    Raises `ValueError` for another kind of file.
+    """
+    path = Path(path)
+    if path.suffix not in (".png", ".svg"):
+        raise ValueError(f"a picture is a .png or a .svg file, got {path.name!r}")
+    figure = Figure(figsize=(24.0 if calibration else 9.0, 7.0), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(1, 3 if calibration else 1, squeeze=False)[0]
+    if calibration is not None:
+        plot_levels(calibration, run, ax=axes[0])
+        plot_residence_by_level(calibration, ax=axes[1])
+    plot_latency_by_quantile([run], ax=axes[-1])
+    figure.savefig(path)
+    return path

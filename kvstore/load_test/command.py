@@ -1,0 +1,216 @@
+"""`python -m kvstore.client HOST:PORT pkg.Service/Method`: a load test of any gRPC service."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from kvstore.client import load, strategies
+from kvstore.client.channel import Target, Tls, is_loopback, target_of
+from kvstore.client.errors import RunFailed, RunInterrupted
+from kvstore.client.method_calls import MethodCalls
+from kvstore.client.options import RunOptions
+from kvstore.client.reflection import BadRequest, from_text, method_by_reflection, method_in_file
+from kvstore.client.strategies import Strategy
+from kvstore.client.tls_check import check_encryption
+from kvstore.load_test.calibration import Calibration, calibrate, first_call
+from kvstore.load_test.report import as_json, as_text, predicted, prediction_text
+from kvstore.load_test.search import Objective, search
+from kvstore.measure import Run
+from kvstore.measure.sampler import Sample
+from kvstore.model import Prediction
+from kvstore.parent import INTERRUPTED
+
+OPEN_LOOP_IN_FLIGHT = 1000
+"""Limit in flight of an open loop, unless another one is given: high, because arrivals do not wait
+for replies."""
+
+Draw = Callable[[str, Calibration | None, Run], object]
+"""A function that draws a calibration and a run into a file."""
+
+
+class Refused(ValueError):
+    """The load test would put load on a host that is not this machine."""
+
+
+def add_arguments(parse: argparse.ArgumentParser) -> None:
+    """Add the arguments of a load test of any service."""
+    add = parse.add_argument_group(
+        "any service", "With METHOD, a load test: calibration, prediction, run, verdict."
+    ).add_argument
+    add("--json", metavar="JSON", dest="request", default=None,
+        help="the request as JSON (default {}), or a list for a stream of requests")  # fmt: skip
+    add("--requests", metavar="FILE", default=None,
+        help="requests that are sent in rotation, one JSON value in each line")  # fmt: skip
+    add("--descriptors", metavar="FILE", default=None,
+        help="a descriptor set, for a server without reflection")  # fmt: skip
+    add("--find-rate", action="store_true",
+        help="search for the highest arrival rate that meets the objective")  # fmt: skip
+    add("--p99-ms", type=float, default=None, metavar="N",
+        help="objective: the p99 of the latency from the due time, in ms")  # fmt: skip
+    add("--errors", type=float, default=0.001, metavar="N",
+        help="objective: share of calls that may fail (default 0.001)")  # fmt: skip
+    add("--step-s", type=float, default=None, metavar="N",
+        help="seconds of each step of the search (default 3)")  # fmt: skip
+    add("--no-calibration", action="store_true", help="make the run without a prediction")
+    add("--output", choices=("table", "json"), default="table", help="(default table)")
+    add("--picture", metavar="FILE", default=None,
+        help="draw X, R and the latency by quantile into a PNG or SVG file")  # fmt: skip
+    add("--tls", action="store_true", help="encrypt the connections")
+    add("--ca", metavar="FILE", default=None, help="certificates that sign the server's (PEM)")
+    add("--cert", metavar="FILE", default=None, help="the client's certificate (PEM)")
+    add("--key", metavar="FILE", default=None, help="its private key (PEM)")
+    add("--server-name", default=None, help="the name in the server's certificate")
+    add("--i-may-load-this-host", action="store_true",
+        help="permit a host that is not this machine")  # fmt: skip
+
+
+def load_test(given: argparse.Namespace, options: RunOptions, draw: Draw) -> int:
+    """Make the load test that the arguments describe, print its report, return the exit status.
+
+    Raises `ValueError`, `OSError` or `RuntimeError` with a clear message when it cannot begin.
+    """
+    target = _target(given)
+    method = (
+        method_in_file(given.descriptors, given.method)
+        if given.descriptors
+        else method_by_reflection(target, given.method)
+    )
+    calls = method.calls(_requests(given))
+    searching = given.find_rate or given.p99_ms is not None
+    open_loop = searching or options.rate_per_s is not None
+    strategy = _strategy(given.strategy, calls, open_loop)
+    if open_loop and "in_flight" not in given:
+        options = replace(options, in_flight=OPEN_LOOP_IN_FLIGHT)
+    options.check(strategy, calls)
+    if searching:
+        return _search(given, strategy, target, calls, options)
+    calibration = prediction = None
+    if given.no_calibration:
+        first_call(target, calls, options)
+    else:
+        calibration = calibrate(strategy, target, calls, options, progress=_say)
+        prediction = predicted(calibration, options.rate_per_s, options.in_flight)
+        print(prediction_text(prediction, calibration), file=_out(given), flush=True)
+    try:
+        run = load.run(strategy, target, calls, options, on_sample=_show)
+    except (RunInterrupted, RunFailed) as ended:
+        _finish(given, ended.run, prediction, calibration, draw)
+        if isinstance(ended, RunInterrupted):
+            return INTERRUPTED
+        print(f"error: {ended}", file=sys.stderr)
+        return 1
+    _finish(given, run, prediction, calibration, draw)
+    return 0
+
+
+def _target(given: argparse.Namespace) -> Target:
+    target = target_of(given.address)
+    host = target.address.rpartition(":")[0]
+    if not is_loopback(host) and not given.i_may_load_this_host:
+        raise Refused(
+            f"{host} is not this machine. A load test takes a service away from its users, and it"
+            " looks like an attack to its owner. If you may load this host, say so with"
+            " --i-may-load-this-host"
+        )
+    encrypted = given.tls or any((given.ca, given.cert, given.key, given.server_name))
+    tls = None
+    if encrypted:
+        ca, cert, key = (
+            Path(path).read_bytes() if path else None for path in (given.ca, given.cert, given.key)
+        )
+        tls = Tls(ca=ca, certificate=cert, key=key, server_name=given.server_name)
+    target = Target(target.address, None, tls)
+    check_encryption(target)
+    return target
+
+
+def _requests(given: argparse.Namespace) -> list[Any]:
+    if given.requests and given.request:
+        raise BadRequest("give --json or --requests, not both")
+    if given.requests:
+        return from_text(Path(given.requests).read_text("utf-8"))
+    try:
+        return [json.loads(given.request or "{}")]
+    except json.JSONDecodeError as wrong:
+        raise BadRequest(f"--json is not JSON: {wrong}. In a shell, put it in quotes") from None
+
+
+def _strategy(name: str | None, calls: MethodCalls, open_loop: bool) -> Strategy:
+    """Return the strategy of this name, or the default.
+
+    `tasks` costs the generator least. In an open loop `bounded` keeps the due times better.
+    """
+    if name is not None:
+        return {each.__name__: each for each in strategies.STRATEGIES}[name]
+    unary = calls.shape == "unary_unary"
+    return strategies.bounded if open_loop and unary else strategies.tasks
+
+
+def _search(
+    given: argparse.Namespace,
+    strategy: Strategy,
+    target: Target,
+    calls: MethodCalls,
+    options: RunOptions,
+) -> int:
+    if given.p99_ms is None:
+        raise ValueError("a search needs an objective: give --p99-ms, such as --p99-ms 50")
+    objective = Objective(latency_s=given.p99_ms / 1e3, errors=given.errors)
+    calibration = calibrate(strategy, target, calls, options, progress=_say)
+    out = _out(given)
+    print(f"objective   {objective}", file=out)
+    print(
+        prediction_text(calibration.open_loop(calibration.ceiling_per_s), calibration)
+        .split("\n", 1)[1],
+        file=out, flush=True,
+    )  # fmt: skip
+    settings = {} if given.step_s is None else {"step_s": given.step_s}
+    found = search(
+        strategy, target, calls, objective, calibration.ceiling_per_s, options,
+        progress=_say, **settings,
+    )  # fmt: skip
+    if given.output == "json":
+        print(json.dumps(as_json(None, None, calibration, found), indent=1))
+    else:
+        print(f"found       {found}")
+    return INTERRUPTED if found.limit == "interrupted" else 0
+
+
+def _finish(
+    given: argparse.Namespace,
+    run: Run,
+    prediction: Prediction | None,
+    calibration: Calibration | None,
+    draw: Draw,
+) -> None:
+    print(f"\r{'':78}\r", end="", file=sys.stderr)
+    if given.save:
+        run.save(given.save)
+    if given.picture:
+        draw(given.picture, calibration, run)
+    if given.output == "json":
+        print(json.dumps(as_json(run, prediction, calibration), indent=1))
+    else:
+        print(as_text(run, prediction))
+
+
+def _out(given: argparse.Namespace) -> Any:
+    """Return where text goes before the run: not between the lines of JSON."""
+    return sys.stderr if given.output == "json" else sys.stdout
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _show(sample: Sample) -> None:
+    rate = sample.answered / sample.elapsed_s if sample.elapsed_s else 0.0
+    print(
+        f"\r{sample.elapsed_s:6.1f} s  {sample.answered:12,.0f} answered  {rate:10,.1f} calls/s"
+        f"  {sample.in_flight:8,.0f} in flight",
+        end="", flush=True, file=sys.stderr,
+    )  # fmt: skip

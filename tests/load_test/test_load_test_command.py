@@ -1,0 +1,234 @@
+"""`python -m kvstore.client HOST:PORT METHOD` as its user meets it: good calls and bad input."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from tables import for_each
+
+from kvstore.client.__main__ import main
+from kvstore.course.experiments.greeter import description, greeter
+from kvstore.measure import Run
+
+HELLO = "greeter.v1.Greeter/Hello"
+QUICK = ["--no-calibration", "--seconds=0.2", "--in-flight=4"]
+ONE = '--json={"name": "a"}'
+TWO = '--json=[{"name": "a"}, {"name": "b"}]'
+
+
+def load_test(address, *arguments):
+    return main([address, *arguments])
+
+
+@pytest.mark.slow
+@for_each(
+    ("method", "request_json", "extra"),
+    [
+        ("Hello", ONE, []),
+        ("Hello", ONE, ["--strategy=chained"]),
+        ("Hello", ONE, ["--rate=100"]),
+        ("HelloToEach", '--json={"name": "a,b"}', []),
+        ("HelloToEach", '--json={"name": "a,b"}', ["--rate=100", "--strategy=threads"]),
+        ("HelloToAll", TWO, []),
+        ("HelloToAll", TWO, ["--strategy=bounded"]),
+        ("Chat", TWO, ["--rate=50"]),
+        ("Chat", TWO, ["--strategy=blocking"]),
+    ],
+)
+def test_every_kind_of_method_is_called_and_each_call_recorded_once(
+    a_greeter, tmp_path, capsys, method, request_json, extra
+):
+    file = tmp_path / "run.npz"
+    status = load_test(
+        a_greeter.address, f"greeter.v1.Greeter/{method}", request_json, *QUICK, *extra,
+        "--output=json", f"--save={file}",
+    )  # fmt: skip
+    report = json.loads(capsys.readouterr().out)["run"]
+    run = Run.load(file)
+
+    assert 0 == status
+    assert report["little_holds"]
+    assert {"OK": run.issued} == report["statuses"]
+    assert run.issued > 5
+    assert {method.lower()} == set(run.mix())
+    assert 0 < run.records["reply_bytes"].min()
+    work_s = 0.002 * (2 if method in ("HelloToEach", "Chat") else 1)
+    assert work_s <= report["latency_s"]["p50"]["value_s"]
+    if "--rate=100" in extra:
+        assert "from the due time" == report["latency_from"]
+
+
+@pytest.mark.slow
+def test_prediction_and_knee_are_printed_before_the_run_and_a_picture_after_it(
+    a_greeter, tmp_path, capsys
+):
+    picture = tmp_path / "picture.png"
+
+    status = load_test(
+        a_greeter.address, HELLO, ONE, "--seconds=0.5", "--in-flight=8", f"--picture={picture}"
+    )
+
+    shown = capsys.readouterr().out
+    order = [
+        shown.index(word) for word in ("predicted ", "knee ", "ceiling ", "measured ", "verdict ")
+    ]
+    assert 0 == status
+    assert sorted(order) == order
+    assert picture.stat().st_size > 10_000
+
+
+def refused(capsys, address, *arguments):
+    """The error of a load test that ends with status 2 or 3, on one line."""
+    began_s = time.perf_counter()
+    status = load_test(address, *arguments)
+    shown = capsys.readouterr()
+
+    assert status in (2, 3), (status, shown)
+    assert "" == shown.out
+    assert shown.err.startswith("error: ")
+    assert "Traceback" not in shown.err
+    assert time.perf_counter() - began_s < 60  # it does not hang
+    return shown.err
+
+
+@pytest.mark.slow
+@for_each(
+    ("says", "arguments"),
+    [
+        ("did you mean greeter.v1.Greeter?", ["greeter.v1.Greter/Hello"]),
+        ("no service x.Y is described: there are: greeter.v1", ["x.Y/Z"]),
+        ("greeter.v1.Greeter has no method Helo: did you mean Hello?", ["greeter.v1.Greeter/Helo"]),
+        ("a method is pkg.Service/Method", ["Hello"]),
+        ("does not fit greeter.v1.HelloRequest", [HELLO, '--json={"nam": "a"}']),
+        ("Its fields are: name (string)", [HELLO, '--json={"name": 5}']),
+        ("must be a JSON object", [HELLO, "--json=5"]),
+        ("--json is not JSON", [HELLO, "--json={name: a}"]),
+        ("takes one request message per call", [HELLO, TWO]),
+        ("line 2 of the requests is not JSON", [HELLO, "--requests=FILE"]),
+        ("answers with a stream", ["greeter.v1.Greeter/Chat", TWO, "--strategy=bounded"]),
+        ("sends the course's own messages", [HELLO, ONE, "--strategy=pipelined"]),
+        ("a search needs an objective", [HELLO, ONE, "--find-rate"]),
+        ("the latency objective must be above 0", [HELLO, ONE, "--p99-ms=-1"]),
+        ("did not end within its deadline of 1e-05 s", [HELLO, ONE, "--deadline-s=1e-05"]),
+        ("client certificate needs its private key", [HELLO, ONE, "--cert=FILE"]),
+        ("it does not encrypt its connections: leave out --tls", [HELLO, ONE, "--tls"]),
+        ("No such file", [HELLO, ONE, "--ca=/nowhere"]),
+        ("is not a descriptor set", [HELLO, ONE, "--descriptors=FILE"]),
+        ("in_flight must be a whole number", [HELLO, ONE, "--in-flight=0"]),
+    ],
+)
+def test_bad_input_is_a_clear_error_before_any_load(a_greeter, tmp_path, capsys, says, arguments):
+    file = tmp_path / "requests.jsonl"
+    file.write_text('{"name": "a"}\n{"name"\n')
+    arguments = [each.replace("FILE", str(file)) for each in arguments]
+
+    assert says in refused(capsys, a_greeter.address, *arguments)
+
+
+@pytest.mark.slow
+def test_a_server_without_reflection_needs_a_descriptor_set(tmp_path, capsys):
+    from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
+    file = tmp_path / "greeter.binpb"
+    file.write_bytes(FileDescriptorSet(file=[description()]).SerializeToString())
+    with greeter(reflection=False, token="secret") as server:
+        no_reflection = refused(capsys, server.address, HELLO, ONE)
+        without_token = refused(capsys, server.address, HELLO, ONE, f"--descriptors={file}", *QUICK)
+        status = load_test(
+            server.address, HELLO, ONE, f"--descriptors={file}", *QUICK,
+            '--metadata={"authorization": "secret"}',
+        )  # fmt: skip
+
+    assert "has no reflection" in no_reflection
+    assert "--descriptors FILE" in no_reflection
+    assert "UNAUTHENTICATED" in without_token
+    assert "--metadata" in without_token
+    assert 0 == status
+
+
+@pytest.mark.slow
+def test_tls_with_an_authority_and_client_certificates(certificates, capsys):
+    own = {name: certificates / name for name in ("ca.pem", "server.pem", "server.key")}
+    client = [f"--cert={certificates / 'client.pem'}", f"--key={certificates / 'client.key'}"]
+    ca = f"--ca={own['ca.pem']}"
+    with greeter(cert=own["server.pem"], key=own["server.key"], client_ca=own["ca.pem"]) as server:
+        address = server.address.replace("127.0.0.1", "localhost")
+        plain = refused(capsys, address, HELLO, ONE)
+        stranger = refused(
+            capsys, address, HELLO, ONE, f"--ca={certificates / 'other.pem'}", *client
+        )
+        unnamed = refused(capsys, address, HELLO, ONE, ca)
+        wrong_name = refused(capsys, server.address, HELLO, ONE, ca, *client)
+        status = load_test(address, HELLO, ONE, ca, *client, *QUICK)
+        named = load_test(
+            server.address, HELLO, ONE, ca, *client, "--server-name=localhost", *QUICK
+        )
+
+    assert "encrypts its connections: give --tls" in plain
+    assert "is not accepted" in stranger
+    assert "it requires a client certificate" in unnamed
+    assert "--server-name" in wrong_name
+    assert 0 == status == named
+
+
+@for_each(
+    ("says", "address"),
+    [
+        ("--i-may-load-this-host", "192.0.2.1:50051"),
+        ("looks like an attack", "0.0.0.0:50051"),
+        ("an address is host:port", "localhost"),
+    ],
+)
+def test_only_this_machine_is_loaded_without_permission(says, address, capsys):
+    assert says in refused(capsys, address, HELLO)
+
+
+def test_where_nothing_listens_the_error_comes_at_once(capsys):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+
+        assert "nothing listens at" in refused(capsys, address, HELLO)
+
+
+@pytest.mark.slow
+def test_a_server_that_goes_in_mid_run_ends_the_run_with_what_was_measured(capsys):
+    with greeter(work_s=0.01) as server:
+        killer = threading.Timer(1.0, os.kill, (server.pid, signal.SIGKILL))
+        killer.start()
+        status = load_test(
+            server.address, HELLO, ONE, "--no-calibration", "--seconds=60", "--in-flight=2"
+        )
+        killer.join()
+    shown = capsys.readouterr()
+
+    assert 1 == status
+    assert "measured " in shown.out
+    assert "server gone" in shown.out
+    assert f"no server answers at {server.address} any more" in shown.err
+
+
+@pytest.mark.slow
+def test_ctrl_c_keeps_what_was_measured(a_greeter, tmp_path):
+    file = tmp_path / "run.npz"
+    with subprocess.Popen(
+        [sys.executable, "-m", "kvstore.client", a_greeter.address, HELLO, ONE, "--in-flight=2",
+         "--no-calibration", "--seconds=60", f"--save={file}"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        while " answered " not in process.stderr.read(40):
+            pass
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        shown, _ = process.communicate(timeout=60)
+
+    assert 130 == process.returncode
+    assert "ended by    interrupted" in shown
+    assert Run.load(file).issued > 0

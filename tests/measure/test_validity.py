@@ -1,0 +1,142 @@
+"""Reasons to distrust a run, each from records made by hand, and quantiles with their intervals."""
+
+import dataclasses
+import math
+import random
+
+import numpy as np
+import pandas as pd
+import pytest
+from tables import for_each
+from traces import Made, run_of
+
+from kvstore.measure import Cpu, findings, latencies_s, quantile
+from kvstore.protocol import CREATE, DEADLINE_EXCEEDED, OK, RESOURCE_EXHAUSTED
+
+
+def closed_loop(took_s, *, in_flight=1, **facts):
+    """Calls of callers who wait for each reply: call k takes `took_s(k)` seconds."""
+    free_s = [0.0] * in_flight
+    calls = []
+    for number in range(1000):
+        caller = number % in_flight
+        sent_s = free_s[caller]
+        free_s[caller] = sent_s + took_s(number)
+        calls.append(Made(sent_s, free_s[caller]))
+    quiet = {"client_cpu": Cpu(0.1, 0), "server_cpu": Cpu(0.1, 0), "machine_cpu_s": 0.2}
+    return run_of(calls, **{"in_flight": in_flight, **quiet, **facts})
+
+
+def noisy(number, *, seed=1):
+    return 0.010 * (1 + 0.1 * random.Random(seed * 1000 + number).random())
+
+
+def names(run):
+    return [each.name for each in findings(run)]
+
+
+def test_a_steady_run_of_a_quiet_machine_is_trusted():
+    for seed in range(20):
+        assert [] == names(closed_loop(lambda number, seed=seed: noisy(number, seed=seed)))
+
+
+@for_each(
+    ("took_s", "says"),
+    [
+        (lambda n: 0.030 if n < 200 else noisy(n), "the warm-up took"),
+        (lambda n: 0.002 if n < 200 else noisy(n), "the warm-up took"),
+        (lambda n: 0.010 + 0.0001 * n, "no steady state: over its second half the latency rose"),
+        (lambda n: 0.120 - 0.0001 * n, "no steady state: over its second half the latency fell"),
+    ],
+)
+def test_a_warm_up_that_moves_the_mean_is_found(took_s, says):
+    found = {each.name: each.text for each in findings(closed_loop(took_s))}
+
+    assert says in found["warm-up"]
+
+
+def test_the_end_of_the_warm_up_is_where_the_slow_calls_end():
+    text = next(
+        each.text
+        for each in findings(closed_loop(lambda n: 0.030 if n < 200 else noisy(n)))
+        if each.name == "warm-up"
+    )
+
+    assert "took 6 s of the run, 20% of its calls" in text
+
+
+def cut_off(share, status=DEADLINE_EXCEEDED):
+    run = closed_loop(noisy)
+    records = run.records.copy()
+    records["status"][: int(share * len(records))] = status
+    return dataclasses.replace(run, records=records)
+
+
+@for_each(
+    ("run", "expected"),
+    [
+        (lambda: closed_loop(noisy, in_flight=10), []),
+        # 100 of 1,000 open at the end, all of which go in step
+        (lambda: closed_loop(noisy, in_flight=100), ["censored", "noise"]),
+        (lambda: cut_off(0.005), []),
+        (lambda: cut_off(0.02), ["censored"]),
+        (lambda: cut_off(0.02, RESOURCE_EXHAUSTED), []),  # refused at once: nothing was cut off
+        (lambda: closed_loop(noisy, clock_step_s=-3.0), ["clock"]),
+        (lambda: closed_loop(noisy, clock_step_s=0.02), []),
+        (lambda: closed_loop(noisy, client_cpu=Cpu(9.9, 0.0)), ["generator"]),
+        (lambda: closed_loop(noisy, machine_cpu_s=20.5), ["other programs"]),
+    ],
+)
+def test_each_check_fires_for_its_own_cause_alone(run, expected, monkeypatch):
+    monkeypatch.setattr("kvstore.measure.bottleneck.psutil.cpu_count", lambda: 2)
+
+    assert expected == names(run())
+
+
+def test_a_generator_that_was_stopped_is_seen_in_its_samples():
+    at_s = [0.0, 0.1, 0.2, 4.2, 4.3]
+    run = closed_loop(noisy, samples=pd.DataFrame({"elapsed_s": at_s}))
+
+    assert "stopped for 4.0 s at 0.2 s" in findings(run)[0].text
+
+
+def test_a_throughput_that_varies_is_too_noisy_to_tell():
+    rng = random.Random(3)
+    pace = [rng.choice([0.002, 0.03]) for _ in range(20)]
+
+    assert "noise" in names(closed_loop(lambda number: pace[number // 50]))
+
+
+def test_a_call_that_was_sent_late_counts_as_late():
+    calls = [Made(0.2, 0.3, CREATE, OK, due_s=0.0), Made(0.3, 0.4, CREATE, OK, due_s=0.3)]
+
+    assert [0.3, 0.1] == pytest.approx(latencies_s(run_of(calls)))
+
+
+def test_a_call_that_was_cut_off_is_above_every_quantile_that_was_seen():
+    taken_s = latencies_s(cut_off(0.02))
+
+    assert math.isinf(quantile(taken_s, 0.99).value_s)
+    assert quantile(taken_s, 0.95).value_s < 0.012
+    assert 1000 == len(taken_s)
+
+
+@for_each("share", [0.5, 0.9, 0.99])
+def test_the_interval_of_a_quantile_holds_the_true_value_about_as_often_as_it_says(share):
+    """For independent exponential latencies, of which every quantile is known."""
+    rng = np.random.default_rng(5)
+    true = -math.log(1 - share)
+    found = [quantile(rng.exponential(size=2000), share) for _ in range(200)]
+    held = sum(each.low_s <= true <= each.high_s for each in found)
+
+    assert 180 <= held <= 200
+
+
+def test_the_interval_is_wider_where_neighbouring_calls_are_alike():
+    rng = np.random.default_rng(5)
+    independent = rng.exponential(size=2000)
+    in_bursts = np.repeat(rng.exponential(size=40), 50)
+
+    narrow, wide = quantile(independent, 0.5), quantile(in_bursts, 0.5)
+
+    assert wide.high_s - wide.low_s > 2 * (narrow.high_s - narrow.low_s)
