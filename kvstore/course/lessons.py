@@ -19,6 +19,7 @@ LESSONS: Final[Mapping[str, str]] = {
     "08": "08_overload",
     "10": "10_beyond_one_machine",
     "12": "12_design_one",
+    "13": "13_your_own_service",
 }
 """The lessons that exist, in the order in which they are taken."""
 

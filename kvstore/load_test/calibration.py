@@ -161,16 +161,16 @@ def calibrate(
     *,
     step_s: float = STEP_S,
     progress: Progress = lambda text: None,
-    **how: Any,
+    **settings: Any,
 ) -> Calibration:
     """Double the calls in flight until the throughput stops growing; return what was seen.
 
     The last level has at most 16 times as many calls in flight as the knee.
 
-    A strategy without a limit in flight is replaced by `bounded`, which has one. `how` goes to
-    `load.run`. Raises `FirstCallFailed`, and what `load.run` raises.
+    A strategy without a limit in flight is replaced by `bounded`, which has one. `settings` are
+    those of `load.run`. Raises `FirstCallFailed`, and what `load.run` raises.
     """
-    options = options or RunOptions()
+    options = RunOptions.of(strategy, options, settings)
     if not supports(strategy).limit:
         strategy = bounded
     first_call(target, calls, options)
@@ -188,7 +188,6 @@ def calibrate(
                 options, in_flight=in_flight, duration_s=step_s, rate_per_s=None, calls=None,
                 joins=(), connections=min(options.connections, in_flight),
             ),
-            **how,
         )  # fmt: skip
         cores = int(run.host["cores"])
         level = Level.of(run)

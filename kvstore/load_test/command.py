@@ -187,7 +187,8 @@ def _finish(
     calibration: Calibration | None,
     draw: Draw,
 ) -> None:
-    print(f"\r{'':78}\r", end="", file=sys.stderr)
+    if sys.stderr.isatty():
+        print(f"\r{'':78}\r", end="", file=sys.stderr)
     if given.save:
         run.save(given.save)
     if given.picture:
@@ -208,6 +209,8 @@ def _say(text: str) -> None:
 
 
 def _show(sample: Sample) -> None:
+    if not sys.stderr.isatty():
+        return  # a line that is written over and over belongs on a screen
     rate = sample.answered / sample.elapsed_s if sample.elapsed_s else 0.0
     print(
         f"\r{sample.elapsed_s:6.1f} s  {sample.answered:12,.0f} answered  {rate:10,.1f} calls/s"

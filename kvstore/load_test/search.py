@@ -161,20 +161,19 @@ def search(
     *,
     step_s: float = STEP_S,
     progress: Progress = lambda text: None,
-    **how: Any,
+    **settings: Any,
 ) -> Found:
     """Return the highest rate at which the service meets the objective.
 
-    `guess_per_s` is the ceiling that a calibration found. `how` goes to `load.run`. Raises what
-    `load.run` raises.
+    `guess_per_s` is the ceiling that a calibration found. `settings` are those of `load.run`, such
+    as `in_flight`, the limit; the errors are the same.
     """
-    options = options or RunOptions()
+    options = RunOptions.of(strategy, options, settings)
 
     def try_at(rate_per_s: float) -> Step:
         run = load.run(
             strategy, target, calls,
             replace(options, rate_per_s=rate_per_s, duration_s=step_s, calls=None, joins=()),
-            **how,
         )  # fmt: skip
         step = step_of(run, objective)
         progress(f"search: {step}")
