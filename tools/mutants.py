@@ -26,7 +26,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 if __name__ == "__main__":  # run as a file, in a checkout that need not be installed
     sys.path.insert(0, str(ROOT))
 KEPT: Final = ROOT / "tests" / "course" / "mutants.json"
-KEPT_EACH: Final = 3
+KEPT_EACH: Final = 2
 """How many rejected mutants of an exercise the tests get."""
 DEADLINE_S: Final = 90.0
 
