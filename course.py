@@ -395,6 +395,11 @@ def bench(arguments: Sequence[str]) -> int:
     hand_over(course_python(), ["-m", "benchmarks", *arguments])
 
 
+def prove(arguments: Sequence[str]) -> int:
+    """Prove that nothing is lost and nothing left behind: NAME... [--short]."""
+    hand_over(course_python(), ["-m", "proofs", *arguments])
+
+
 def etcd(arguments: Sequence[str]) -> int:
     """Run an etcd cluster on this machine until Ctrl-C: [--nodes 3] [--election-timeout-s 1]."""
     command = "import sys; from kvstore.server.etcd_nodes import main; sys.exit(main())"
@@ -438,7 +443,8 @@ def generate(arguments: Sequence[str]) -> int:
 
 
 COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
-    command.__name__: command for command in (lab, fresh, test, run, etcd, check, bench, generate)
+    command.__name__: command
+    for command in (lab, fresh, test, run, etcd, check, bench, prove, generate)
 }
 
 

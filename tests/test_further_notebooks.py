@@ -9,6 +9,7 @@ from lessons import NOTEBOOKS
 from test_notebooks import alt_text_of, figures_of, problems_of
 
 from kvstore.course.run_notebooks import execute
+from kvstore.server.go_server import go_is_installed
 
 pytestmark = pytest.mark.slow
 
@@ -19,6 +20,8 @@ pytestmark = pytest.mark.slow
     ids=lambda path: path.stem,
 )
 def test_an_untouched_further_lesson_runs(path, tmp_path, monkeypatch):
+    if "serving_go" in path.read_text("utf-8") and not go_is_installed():
+        pytest.skip("no go on this machine")
     monkeypatch.setenv("COURSE_MODE", "fast")
     monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.sqlite"))
 

@@ -65,6 +65,12 @@ def pins() -> dict[str, Requirement]:
     return {canonicalize_name(each.name): each for each in pinned}
 
 
+def test_the_course_is_installed_with_what_a_fleet_needs():
+    extras = PROJECT["optional-dependencies"]
+
+    assert set(extras["fleet"]) <= set(extras["dev"])
+
+
 def test_each_tested_version_is_held_and_meets_the_floor():
     tested = {name: {each.version for each in pin.specifier} for name, pin in pins().items()}
     missed = [

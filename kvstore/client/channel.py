@@ -172,6 +172,12 @@ def server_status(
     except grpc.RpcError as error:
         if error.code() in _NO_REPORT:
             return pb.GetServerStatusResponse()
+        if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED:
+            raise ServerNotReached(
+                f"the server at {target.address} refused the status request (RESOURCE_EXHAUSTED:"
+                f" {error.details()}): it has as many calls as it accepts. Repeat this when they"
+                " have ended, or start the server with a larger max_concurrent_rpcs."
+            ) from None
         raise ServerNotReached(
             f"no server answers at {target.address} ({error.code().name} after"
             f" {timeout_s:g} s). Is it running? `with serving() as server:` starts one,"

@@ -17,7 +17,7 @@ from typing import Any
 import grpc
 
 from kvstore.client.recording import LEAVE_S, NOT_DUE, Recording, StreamRecords, settled
-from kvstore.protocol import CANCELLED, OK, UNKNOWN_STATIONS, StationTimes, from_metadata
+from kvstore.protocol import CANCELLED, INTERNAL, OK, UNKNOWN_STATIONS, StationTimes, from_metadata
 
 
 class _Sizes(threading.local):
@@ -232,7 +232,7 @@ class _UnaryUnary(grpc.UnaryUnaryMultiCallable):  # type: ignore[misc]
                 reply, call = method.with_call(request, timeout, metadata, *how)
             else:  # gRPC then makes no call object, which saves time
                 reply = method(request, timeout, metadata, *how)
-            status = OK
+            status = INTERNAL if reply is None else OK  # OK without a message answers nothing
         except grpc.RpcError as error:
             call, status = error, code_of(error)
             raise
@@ -273,8 +273,9 @@ class _UnaryUnary(grpc.UnaryUnaryMultiCallable):  # type: ignore[misc]
             reply_bytes, _sizes.reply = _sizes.reply, _NOT_PARSED_HERE
             if status != OK:
                 reply_bytes = 0
-            elif reply_bytes == _NOT_PARSED_HERE:  # the call ended before this callback was added
-                reply_bytes = _size_of(call.result())
+            elif reply_bytes == _NOT_PARSED_HERE:  # it ended before, or without a message
+                reply_bytes = _size_of(reply := call.result())
+                status = INTERNAL if reply is None else OK
             record(request, sent_s, status, call, request_bytes, reply_bytes, connection)
 
         call.add_done_callback(ended)

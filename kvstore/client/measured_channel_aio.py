@@ -12,7 +12,7 @@ import grpc
 
 from kvstore.client.errors import StreamBroken
 from kvstore.client.recording import LEAVE_S, NOT_DUE, Recording, StreamRecords
-from kvstore.protocol import OK, UNKNOWN_STATIONS, from_metadata
+from kvstore.protocol import INTERNAL, OK, UNKNOWN_STATIONS, from_metadata
 
 
 class MeasuredAioChannel(grpc.aio.Channel):  # type: ignore[misc]
@@ -167,10 +167,13 @@ class _UnaryUnary(grpc.aio.UnaryUnaryMultiCallable):  # type: ignore[misc]
 
     def _measured_parse(self, raw: bytes) -> Any:
         # gRPC reports the end of a call and parses its reply right after, without an await: so this
-        # call is the last one recorded as OK. Callbacks run between these two steps, and a
-        # callback may cancel other calls, but none of these can end as OK there.
-        self._recorder.set_reply_bytes(self._last_ok[0], len(raw))
-        return self._parse(raw) if self._parse else raw
+        # call is the last one recorded as OK. Callbacks in between cannot end another one as OK.
+        try:
+            self._recorder.set_reply_bytes(self._last_ok[0], len(raw))
+            return self._parse(raw) if self._parse else raw
+        except Exception:  # OK without a message, or with another one: gRPC returns None
+            self._recorder.set_failed(self._last_ok[0], INTERNAL)
+            raise
 
     def __call__(
         self,

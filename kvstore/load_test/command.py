@@ -11,6 +11,7 @@ from typing import Any
 from kvstore.client import load, strategies
 from kvstore.client.channel import Target, Tls, is_loopback, target_of
 from kvstore.client.errors import RunFailed, RunInterrupted
+from kvstore.client.fleet import fleet_of
 from kvstore.client.method_calls import MethodCalls
 from kvstore.client.options import RunOptions
 from kvstore.client.reflection import BadRequest, from_text, method_by_reflection, method_in_file
@@ -96,7 +97,9 @@ def load_test(given: argparse.Namespace, options: RunOptions, draw: Draw) -> int
         prediction = predicted(calibration, options.rate_per_s, options.in_flight)
         print(prediction_text(prediction, calibration), file=_out(given), flush=True)
     try:
-        run = load.run(strategy, target, calls, options, on_sample=_show)
+        run = load.run(
+            strategy, target, calls, options, fleet=fleet_of(given.fleet), on_sample=_show
+        )
     except (RunInterrupted, RunFailed) as ended:
         _finish(given, ended.run, prediction, calibration, draw)
         if isinstance(ended, RunInterrupted):

@@ -12,7 +12,25 @@ from typing import Any
 from kvstore.protocol import MESSAGE_LIMIT_BYTES
 from kvstore.server.settings import ServerSettings
 
-MANY = 2**31 - 1
+PENDING_CALLS = 8_000
+"""Limit on the calls that wait until the server accepts them; a call beyond it is refused at once.
+gRPC's own limit of 1,000 cancels thousands of the calls of a burst of 10,000. Without a limit, a
+flood takes memory for each of its calls, and other clients wait until all of them are served."""
+
+LIMITS = (
+    ("grpc.server.max_pending_requests", PENDING_CALLS),
+    ("grpc.server.max_pending_requests_hard_limit", PENDING_CALLS),
+    ("grpc.server_max_unrequested_time_in_server", 5),  # seconds; gRPC's own limit is 30
+    ("grpc.server_handshake_timeout_ms", 10_000),  # gRPC's own limit is 120,000
+    # For peers that vanish without closing their connection, or keep one that they do not use.
+    ("grpc.keepalive_time_ms", 60_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.max_connection_idle_ms", 600_000),
+    ("grpc.max_connection_age_ms", 7_200_000),
+    ("grpc.max_connection_age_grace_ms", 60_000),
+)
+"""Limits on what peers may take. Metadata of a call are limited by gRPC to 8 KiB, messages to
+`MESSAGE_LIMIT_BYTES`, and what a stream may hold by `stream_window`."""
 
 
 def channel_options(settings: ServerSettings) -> list[tuple[str, int]]:
@@ -31,12 +49,7 @@ def channel_options(settings: ServerSettings) -> list[tuple[str, int]]:
         options.append(("grpc.http.overload_protection", 0))
     if settings.default_limits:
         return options
-    # A default server cancels thousands of the calls of a burst of 10,000.
-    return [
-        *options,
-        ("grpc.server.max_pending_requests", MANY),
-        ("grpc.server.max_pending_requests_hard_limit", MANY),
-    ]
+    return [*options, *LIMITS]
 
 
 def too_late(context: Any, needs_s: float) -> bool:

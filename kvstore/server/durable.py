@@ -165,7 +165,9 @@ def open_file(folder: Path) -> sqlite3.Connection:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OSError(f"the folder {folder} cannot be made: {error.strerror}") from None
+        raise OSError(
+            f"the folder {folder} cannot be made ({error.strerror}): choose another"
+        ) from None
     connection = None
     try:
         connection = sqlite3.connect(file, timeout=0, check_same_thread=False)

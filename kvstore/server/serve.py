@@ -13,6 +13,7 @@ from kvstore.gc_control import CollectorWatch, watched_collector
 from kvstore.server.admission import MeasuredPool, channel_options
 from kvstore.server.durable import AsyncDurableService, DurableService
 from kvstore.server.etcd import AsyncEtcdService, EtcdService
+from kvstore.server.idle_memory import IdleMemory
 from kvstore.server.interceptors import interceptors
 from kvstore.server.proxy import AsyncFrontService, FrontService
 from kvstore.server.replicated import ReplicatedService
@@ -100,8 +101,9 @@ def _serve_threads(
     for name in SERVICES:
         checks.set(name, health_pb2.HealthCheckResponse.SERVING)
     on_ready(port, stop.set)
+    memory = IdleMemory()
     while not stop.wait(1.0):  # a wait without end cannot be interrupted on Windows
-        pass
+        memory.look()
     checks.enter_graceful_shutdown()
     server.stop(GRACE_S).wait()
     pool.shutdown(wait=False, cancel_futures=True)
@@ -144,11 +146,12 @@ async def _serve_async(
     for name in SERVICES:
         await checks.set(name, health_pb2.HealthCheckResponse.SERVING)
     on_ready(port, request_stop)
+    memory = IdleMemory()
     while not stop.is_set():  # Python's signal handlers run between waits
         try:
             await asyncio.wait_for(stop.wait(), 0.5)
         except TimeoutError:
-            pass
+            memory.look()
     await checks.enter_graceful_shutdown()
     await server.stop(GRACE_S)
     if not isinstance(service, AsyncKeyValueService) or isinstance(

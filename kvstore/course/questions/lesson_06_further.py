@@ -9,6 +9,8 @@ from kvstore.course import views
 from kvstore.course.external_clients import PeerRun
 from kvstore.course.questions.base import PredictionQuestion
 from kvstore.measure import Run
+from kvstore.measure.cpu_cost import pace_s, price_s, serial_s
+from kvstore.model import Prediction
 from kvstore.model.usl import Fit
 
 
@@ -134,6 +136,30 @@ def like_for_like(table: pd.DataFrame) -> float:
     return float(rates["worker threads, many streams"] / rates["worker threads"])
 
 
+def gain(python: Run, go: Run) -> float:
+    """Return the throughput with the server in Go over that with the server in Python."""
+    return go.answered_per_s / python.answered_per_s
+
+
+def most_gain(python: Run) -> Prediction:
+    """Return the largest possible gain of another server: that of one that costs no CPU time.
+
+    The client is still the same: with D from the run in Python, X ≤ 1/D_client.
+    """
+    most = pace_s(python) / serial_s(python).client_s
+    return Prediction(most, "times", "D_max ÷ D_client", "the client's CPU")
+
+
+def within_most_gain(python: Run, go: Run, tolerance: float = 0.25) -> bool:
+    """Whether the gain is at most `most_gain`, within a tolerance for noise."""
+    return gain(python, go) <= (1 + tolerance) * most_gain(python).value
+
+
+def server_saves(python: Run, go: Run) -> bool:
+    """Whether a call costs the server in Go less CPU time than the server in Python."""
+    return price_s(go).server_s < price_s(python).server_s
+
+
 def _number(measured: float) -> float:
     return measured
 
@@ -154,6 +180,21 @@ PREDICTIONS = (
         "06.two_connections",
         "The same 20 calls over two connections, 4 streams each, 20 ms: how many calls/s?",
         "calls/s",
+    ),
+    PredictionQuestion(
+        "06.go_with_disk",
+        "A disk of 20 ms, 50 calls in flight: how many times the throughput with the server in Go?",
+        unit="times",
+        measured=gain,
+        model=lambda python, go: Prediction(1.0, "times", "N/S in both", "the disk"),
+        main=True,
+    ),
+    PredictionQuestion(
+        "06.go",
+        "No disk: how many times the throughput with the server in Go?",
+        unit="times",
+        measured=gain,
+        model=lambda python, go: most_gain(python),
     ),
     _question("06.threads", "64 threads in place of 1: how many times the throughput?", "times"),
 )

@@ -1,0 +1,218 @@
+"""Every fault times every strategy: the status, the message, the accounts, and nothing left."""
+
+import contextlib
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+from unittest import mock
+
+import grpc
+import numpy as np
+
+from kvstore.client import channel, load, monitor, strategies
+from kvstore.client.errors import RunFailed, RunInterrupted, ServerNotReached
+from kvstore.client.strategies import STRATEGIES, Strategy, supports
+from kvstore.measure import Run, accounts, audit
+from kvstore.protocol import STATUSES
+from kvstore.server import Server, ServerDidNotStart, serving
+from proofs.case import Case, Figure, nothing_left
+from proofs.faults import answers, limits, network, processes  # noqa: F401 - they fill the table
+from proofs.faults.table import (
+    DEADLINE_S,
+    ENDS,
+    FAULTS,
+    QUICK,
+    SMALL,
+    Expected,
+    Fault,
+    Scene,
+    nothing,
+)
+
+RUN_S = 0.4
+CONNECT_S = 0.5
+HANG_S = 1.0
+"""A run may end this long after its last deadline."""
+MACHINE_S = 20.0
+"""What a busy machine may add in the short form, which asserts that nothing hangs, not a speed."""
+
+COUNTED_S = 10.0
+"""A server has to answer again within this time after a fault."""
+
+
+class Way(NamedTuple):
+    """A strategy with its options, under a name."""
+
+    name: str
+    strategy: Strategy
+    options: dict[str, Any]
+
+
+def ways() -> list[Way]:
+    """Return every strategy, and the one that supports it with batches."""
+    found = [
+        Way(each.__name__, each, {"rate_per_s": 200.0} if each is strategies.futures else {})
+        for each in STRATEGIES
+    ]
+    return [*found, Way("batches", strategies.pipelined, {"batch": 5})]
+
+
+def prove(short: bool) -> Iterator[Case | Figure]:
+    """Yield one case for each fault and strategy; in the short form, each fault once."""
+    operations = 0
+    everything = ways()
+    chosen = [each for each in FAULTS if not short or each.short]
+    with _impatient(), serving(**QUICK) as threads, serving(**QUICK, use_asyncio=True) as aio:
+        load.run(strategies.bounded, threads, SMALL, calls=5)  # gRPC starts threads of its own
+        load.run(strategies.tasks, aio, SMALL, calls=5)
+        for number, fault in enumerate(chosen):
+            each = [everything[number % len(everything)]] if short else everything
+            for turn, way in enumerate(each):
+                server = (threads, aio)[(number + turn) % 2]
+                wrong, sent = judge(fault, way, server, MACHINE_S if short else HANG_S)
+                operations += sent
+                yield Case(f"{fault.name}, {way.name}, {_stack(server)}", "; ".join(wrong))
+    yield Figure("faults", len(chosen))
+    yield Figure("operations accounted for", operations)
+
+
+@contextmanager
+def _impatient() -> Iterator[None]:
+    """Wait less for a server: one that does not answer in the proof never will."""
+    with contextlib.ExitStack() as patches:
+        for name, seconds in (
+            ("monitor.ANSWER_S", 0.3),
+            ("channel.CONNECT_S", CONNECT_S),
+            ("connections.CONNECT_S", CONNECT_S),
+        ):
+            patches.enter_context(mock.patch(f"kvstore.client.{name}", seconds))
+        yield
+
+
+def judge(fault: Fault, way: Way, shared: Server, slack_s: float) -> tuple[list[str], int]:
+    """Make one run with the fault; return what was not as expected, and the operations sent."""
+    streams = supports(way.strategy).streams
+    expected = (fault.stream if streams else None) or fault.unary
+    wrong: list[str] = []
+    sent = 0
+    with nothing_left(wrong), contextlib.ExitStack() as stack:
+        try:
+            scene = stack.enter_context(fault.scene(shared))
+        except ServerDidNotStart as error:
+            came = Came(None, type(error).__name__, str(error), 0.0)
+            wrong += _said(came, expected)
+            return wrong, 0
+        before = counted(scene.server)
+        came = _run(scene, way)
+        wrong += _said(came, expected)
+        wrong += _in_time(came, scene, slack_s)
+        if came.run is not None:
+            sent = came.run.issued_operations
+            wrong += _accounted(came.run, before, counted(scene.server))
+    return wrong, sent
+
+
+class Came(NamedTuple):
+    """What came of a run."""
+
+    run: Run | None
+    outcome: str
+    said: str
+    took_s: float
+    """Seconds from the start of the run, or from what happened to it, until it ended."""
+
+
+def _run(scene: Scene, way: Way) -> Came:
+    began_s = time.perf_counter()
+    happened_s: list[float] = []
+
+    def on_sample(sample: Any) -> None:
+        if sample.answered >= 5 and not happened_s:
+            happened_s.append(time.perf_counter())
+            scene.happens()
+
+    options = {"in_flight": 4, "duration_s": RUN_S, "deadline_s": DEADLINE_S, **way.options}
+    options |= {"sample_interval_s": 0.02, **scene.options}
+    run, outcome, said = None, "", ""
+    try:
+        run = load.run(way.strategy, scene.target, scene.workload, on_sample=on_sample, **options)
+    except (RunFailed, RunInterrupted) as ended:
+        run, said = ended.run, str(ended)
+    except Exception as error:
+        outcome, said = type(error).__name__, str(error)
+    ended_s = time.perf_counter()
+    if run is not None:
+        outcome, said = str(run.outcome), f"{said} {run!r}"
+        if not happened_s and scene.happens is not nothing:
+            outcome += " before anything happened"
+    early = options["duration_s"] is not None and options["duration_s"] > 10
+    since_s = happened_s[0] if early and happened_s else began_s
+    return Came(run, outcome, said, ended_s - since_s)
+
+
+def _said(came: Came, expected: Expected) -> Iterator[str]:
+    """Yield what is wrong with the outcome, the statuses and the message."""
+    if came.outcome not in expected.outcome.split("|"):
+        yield f"expected the outcome {expected.outcome}, got {came.outcome}: {came.said}"
+    if not re.search(expected.says, came.said):
+        yield f"expected a message with {expected.says!r}, got {came.said!r}"
+    if came.run is None:
+        return
+    outcomes = came.run.outcomes()
+    shows = set(filter(None, expected.shows.split("|")))
+    allowed = ENDS | shows | set(expected.may.split("|"))
+    if odd := set(outcomes) - allowed:
+        yield f"expected no {', '.join(sorted(odd))}, got {outcomes}"
+    if shows and not shows & set(outcomes):
+        yield f"expected {expected.shows}, got {outcomes}"
+
+
+def _in_time(came: Came, scene: Scene, slack_s: float) -> Iterator[str]:
+    """Yield a run that lasted longer than its time, its deadline and `slack_s`."""
+    duration_s = scene.options.get("duration_s", RUN_S)
+    planned_s = duration_s if duration_s and duration_s < 10 else 0.0
+    connect_s = 2 * CONNECT_S + monitor.ANSWER_S + monitor.UNREACHED_S + monitor.DYING_S
+    limit_s = planned_s + scene.options.get("deadline_s", DEADLINE_S) + connect_s + slack_s
+    if came.took_s > limit_s:
+        yield f"it took {came.took_s:.1f} s, more than {limit_s:.1f} s"
+
+
+def _accounted(run: Run, before: int | None, after: int | None) -> Iterator[str]:
+    """Yield what is wrong with the counts of the client, and with those of the server."""
+    if not audit(run).holds:
+        yield repr(audit(run))
+    records = run.records
+    ended = np.isin(records["status"], [STATUSES.index(name) for name in ENDS])
+    known = int(records["operations"][ended].sum())
+    known += int(records["ok_operations"][~ended].sum())
+    if (
+        before is not None
+        and after is not None
+        and not known <= after - before <= run.issued_operations
+    ):
+        yield (
+            f"the server counted {after - before} operations, not from {known} answered to"
+            f" {run.issued_operations} sent: {accounts(run)!r}"
+        )
+
+
+def counted(server: Server | None) -> int | None:
+    """Return the operations that a server has answered by its own count; wait until it answers."""
+    if server is None:
+        return None
+    target, end_s = channel.target_of(server), time.perf_counter() + COUNTED_S
+    with grpc.insecure_channel(server.address, options=channel.OPTIONS) as connection:
+        while True:
+            try:
+                status = channel.server_status(connection, target, COUNTED_S, wait_for_ready=True)
+                return int(sum(status.operations.values()))
+            except ServerNotReached:  # it has as many calls as it accepts, or was resumed just now
+                if time.perf_counter() > end_s:
+                    raise
+                time.sleep(0.05)
+
+
+def _stack(server: Server) -> str:
+    return "asyncio" if server.settings.use_asyncio else "threads"

@@ -1,0 +1,225 @@
+"""Faults of limits: of the server, its disk, the client and its clock; and Ctrl-C."""
+
+import contextlib
+import os
+import signal
+import sqlite3
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import grpc
+
+from kvstore.client import client, load
+from kvstore.client.workload import Operations, crud
+from kvstore.measure import recorder
+from kvstore.protocol import CREATE
+from kvstore.server import Server
+from kvstore.server.durable import FILE_NAME
+from kvstore.v1 import kvstore_pb2 as pb
+from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
+from proofs.faults.table import Expected, Scene, doomed, fault
+
+FOLDER_IN_USE = Expected("ServerDidNotStart", says="another server has its data in .* its own")
+UNREACHED = Scene("127.0.0.1:1")
+"""The scene of a fault for which no server starts."""
+TOO_LARGE = "over gRPC's limit of 4,194,304 bytes"
+
+
+@fault(Expected(may="RESOURCE_EXHAUSTED"), Expected())
+def more_calls_than_the_server_accepts(shared: Server) -> Iterator[Scene]:
+    with doomed(shared, max_concurrent_rpcs=2, read_delay_s=0.02) as server:
+        yield Scene(server, server=server)
+
+
+@fault(Expected(may="UNAVAILABLE"), Expected(), short=False)
+def more_streams_than_the_server_accepts(shared: Server) -> Iterator[Scene]:
+    with doomed(shared, max_streams=2, read_delay_s=0.02) as server:
+        yield Scene(server, server=server)
+
+
+@fault(Expected("complete", shows="DEADLINE_EXCEEDED"), Expected(may="NO_ANSWER"))
+def too_little_time_left(shared: Server) -> Iterator[Scene]:
+    with doomed(shared, time_needed_s=5.0) as server:
+        yield Scene(server, server=server)
+
+
+@fault(
+    Expected("complete|server unresponsive", shows="DEADLINE_EXCEEDED"),
+    Expected("failed", shows="NO_ANSWER", says="no reply within the deadline"),
+)
+def a_deadline_of_5_ms(shared: Server) -> Iterator[Scene]:
+    with doomed(shared, read_delay_s=0.05, write_delay_s=0.05) as server:
+        yield Scene(server, server=server, options={"deadline_s": 0.005})
+
+
+@fault(
+    Expected("failed", may="CANCELLED", says=TOO_LARGE),
+    Expected("failed", may="NO_ANSWER", says=TOO_LARGE),
+)
+def a_request_over_the_limit(shared: Server) -> Iterator[Scene]:
+    numbers = count()
+
+    class OneTooLarge(Operations):
+        def draw(self, *due: float) -> Any:
+            operation = super().draw(*due)
+            too_large = operation._replace(kind=CREATE, value=bytes(5_000_000))
+            return too_large if next(numbers) == 20 else operation
+
+    with mock.patch.object(load, "Operations", OneTooLarge):
+        yield Scene(shared, server=shared)
+
+
+@fault(Expected("memory ceiling", may="CANCELLED"), Expected("memory ceiling", may="NO_ANSWER"))
+def a_memory_ceiling_below_what_is_used(shared: Server) -> Iterator[Scene]:
+    yield Scene(shared, server=shared, options={"memory_ceiling_bytes": 10e6, "duration_s": 20})
+
+
+@fault(Expected("interrupted", says="interrupted, with every call accounted for"))
+def ctrl_c(shared: Server) -> Iterator[Scene]:
+    interrupt = (os.getpid(), signal.SIGINT)
+    yield Scene(shared, lambda: os.kill(*interrupt), shared, {"duration_s": 20})
+
+
+@fault(
+    Expected("interrupted", may="CANCELLED", says="with every call accounted for"),
+    Expected("interrupted", may="NO_ANSWER", says="with every call accounted for"),
+)
+def ctrl_c_twice(shared: Server) -> Iterator[Scene]:
+    def twice() -> None:
+        again.start()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with doomed(shared, read_delay_s=0.3, write_delay_s=0.3) as server:
+        again = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
+        yield Scene(server, twice, options={"duration_s": 20, "deadline_s": 5.0})
+        again.join()
+
+
+@fault(Expected("ServerNotReached", says="refused the status request .*larger max_concurrent_rpcs"))
+def a_server_that_is_at_its_limit(shared: Server) -> Iterator[Scene]:
+    slow = {"read_delay_s": 1.0, "max_concurrent_rpcs": 1}
+    with doomed(shared, **slow) as server, grpc.insecure_channel(server.address) as channel:
+        call = KeyValueServiceStub(channel).Retrieve.future(pb.RetrieveRequest(key=b"any"))
+        time.sleep(0.3)
+        yield Scene(server)
+        call.cancel()
+
+
+# ---- the disk --------------------------------------------------------------------------------
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as made:
+        yield Path(made)
+
+
+DISK = {"read_delay_s": 0, "write_delay_s": 0}
+
+
+@fault(Expected(shows="INTERNAL"), Expected(may="INTERNAL"))
+def full_disk(shared: Server) -> Iterator[Scene]:
+    """The server's files may not grow any more, as if the disk were full."""
+    import resource
+
+    with folder() as made, doomed(shared, store=f"sqlite:{made}", **DISK) as server:
+
+        def fills() -> None:
+            size = (made / f"{FILE_NAME}-wal").stat().st_size
+            resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (size, size))
+
+        yield Scene(server, fills, server, workload=crud(value_bytes_mean=4_000))
+
+
+@fault(Expected("ServerDidNotStart", says="folder .* cannot be made .*choose another"))
+def read_only_folder(shared: Server) -> Iterator[Scene]:
+    """A folder of the kernel: also root cannot write there."""
+    with doomed(shared, store="sqlite:/proc/sys/kernel/data"):
+        yield UNREACHED
+
+
+@fault(Expected("ServerDidNotStart", says="is damaged .*move it away, or choose another folder"))
+def damaged_file(shared: Server) -> Iterator[Scene]:
+    with folder() as made:
+        (made / FILE_NAME).write_bytes(b"not a database, but long enough to be one" * 100)
+        with doomed(shared, store=f"sqlite:{made}"):
+            yield UNREACHED
+
+
+@fault(
+    Expected("ServerDidNotStart", says="another server has its data in .* its own folder"),
+    short=False,
+)
+def folder_of_another_server(shared: Server) -> Iterator[Scene]:
+    with (
+        folder() as made,
+        doomed(shared, store=f"sqlite:{made}"),
+        doomed(shared, store=f"sqlite:{made}"),
+    ):
+        yield UNREACHED
+
+
+@fault(
+    Expected("ServerDidNotStart", says="another server has its data in .* its own folder"),
+    short=False,
+)
+def folder_locked_by_a_program(shared: Server) -> Iterator[Scene]:
+    with folder() as made:
+        other = sqlite3.connect(made / FILE_NAME, isolation_level=None)
+        try:
+            other.execute("pragma locking_mode = exclusive")
+            other.execute("begin exclusive")
+            with doomed(shared, store=f"sqlite:{made}"):
+                yield UNREACHED
+        finally:
+            other.close()
+
+
+@fault(Expected("ServerDidNotStart", says=r"port \d+ of 127.0.0.1 cannot be used: another program"))
+def port_of_another_server(shared: Server) -> Iterator[Scene]:
+    with doomed(shared, port=int(shared.address.rpartition(":")[2])):
+        yield UNREACHED
+
+
+# ---- the clock -------------------------------------------------------------------------------
+
+
+class _Stepped:
+    """The module `time` after the wall clock was set; other clocks are not."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def time(self) -> float:
+        return time.time() + self._seconds
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(time, name)
+
+
+def _steps(shared: Server, seconds: float) -> Iterator[Scene]:
+    """Step the wall clock as our own code sees it: gRPC's is the machine's, which others use."""
+    with contextlib.ExitStack() as patches:
+
+        def happens() -> None:
+            for module in (load, client, recorder):
+                patches.enter_context(mock.patch.object(module, "time", _Stepped(seconds)))
+
+        yield Scene(shared, happens, shared)
+
+
+@fault(Expected())
+def clock_one_hour_forward(shared: Server) -> Iterator[Scene]:
+    yield from _steps(shared, 3600)
+
+
+@fault(Expected(), short=False)
+def clock_one_hour_back(shared: Server) -> Iterator[Scene]:
+    yield from _steps(shared, -3600)
