@@ -37,8 +37,8 @@ def source_of(exercise: Any) -> str:
     tree = ast.parse("\n\n".join(textwrap.dedent(inspect.getsource(part)) for part in parts))
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            if ast.get_docstring(node) is not None:
-                node.body = node.body[1:] or [ast.Pass()]
+            described = ast.get_docstring(node) is not None
+            node.body = (node.body[1:] or [ast.Pass()]) if described else node.body
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             node.returns = None
         if isinstance(node, ast.arg):

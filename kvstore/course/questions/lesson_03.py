@@ -183,7 +183,7 @@ def served_at_once(run: Run) -> float:
 
 
 def creates_lead(share: float) -> bool:
-    """Whether more than a quarter of the calls are creates: a client without keys can only create."""
+    """Whether more than a quarter are creates: a client without keys can only create."""
     return share > 0.25
 
 
