@@ -23,7 +23,7 @@ def test_there_are_lessons():
 
 
 CORE = [path for path in NOTEBOOKS if path.parent.name != "further"]
-"""Further lessons run beside other tests, see test_further_notebooks.py."""
+"""Further lessons run in one kernel, see test_further_notebooks.py."""
 
 
 @pytest.mark.usefixtures("cores_awake")
