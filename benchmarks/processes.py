@@ -1,8 +1,9 @@
 """Several load generators and servers: throughput against its bound, until the cores are full.
 
-p generator processes make one run against s server processes, with one operation in a call
-(asyncio tasks) and with 128 in a message (streams). The bound is computed before the rounds from
-the CPU time of one operation, measured in a run with one process each, with serial parts D':
+p generators, workers of a local fleet, make one run against s server processes, with one
+operation in a call (asyncio tasks) and with 128 in a message (streams). The bound is computed
+before the rounds from the CPU time of one operation, measured in a run with one process each, with
+serial parts D':
 
     X <= min(p / D'_client, s / D'_server, cores / (D_client + D_server))
 
@@ -18,7 +19,8 @@ import numpy as np
 
 from benchmarks.batches import SMALL
 from benchmarks.cost import cost_of
-from kvstore.client import run_in_process, strategies
+from kvstore.client import load, run_in_process, strategies
+from kvstore.client.fleet import Fleet, Local
 from kvstore.client.strategies import Strategy
 from kvstore.measure import Run, cores
 from kvstore.measure.cpu_cost import cores_busy
@@ -47,9 +49,10 @@ def measure(quick: bool) -> Iterator[dict[str, Any]]:
     """Yield one row for each load and number of processes: throughput, bound, bottleneck."""
     rounds, duration_s = (1, 0.7) if quick else (5, 2.0)
     runs: dict[Setup, list[Run]] = {
-        (load, p, s): [] for load in LOADS for p in COUNTS for s in COUNTS
+        (name, p, s): [] for name in LOADS for p in COUNTS for s in COUNTS
     }
     with ExitStack() as running:
+        fleets = {p: running.enter_context(Local(p)) for p in COUNTS if p > 1}
         servers = {
             s: running.enter_context(
                 serving_sharded(
@@ -58,21 +61,22 @@ def measure(quick: bool) -> Iterator[dict[str, Any]]:
             )
             for s in COUNTS
         }
-        parts = {load: _run(load, servers[1], 1, duration_s) for load in LOADS}
+        parts = {name: _run(name, servers[1], None, duration_s) for name in LOADS}
         bounds = {setup: _bound(parts[setup[0]], *setup[1:]) for setup in runs}
         for _ in range(rounds):
-            for (load, p, s), found in runs.items():
-                found.append(_run(load, servers[s], p, duration_s))
-    for (load, p, s), found in runs.items():
-        yield _row(load, p, s, found, bounds[load, p, s], found_alone=runs[load, 1, 1])
+            for (name, p, s), found in runs.items():
+                found.append(_run(name, servers[s], fleets.get(p), duration_s))
+    for (name, p, s), found in runs.items():
+        yield _row(name, p, s, found, bounds[name, p, s], found_alone=runs[name, 1, 1])
 
 
-def _run(load: str, server: ShardedServer, generators: int, duration_s: float) -> Run:
-    strategy, in_flight, options = LOADS[load]
-    run = run_in_process(
-        strategy, server, SMALL,
-        processes=generators, in_flight=in_flight, duration_s=duration_s, **options,
-    )  # fmt: skip
+def _run(name: str, server: ShardedServer, fleet: Fleet | None, duration_s: float) -> Run:
+    strategy, in_flight, options = LOADS[name]
+    options = {"in_flight": in_flight, "duration_s": duration_s, **options}
+    if fleet is None:
+        run = run_in_process(strategy, server, SMALL, **options)
+    else:
+        run = load.run(strategy, server, SMALL, fleet=fleet, **options)
     if set(run.outcomes()) != {"OK"}:  # for example a key that is looked up on the wrong server
         raise RuntimeError(f"every operation should be answered OK, got {run.outcomes()}")
     return run

@@ -14,7 +14,7 @@ from tables import for_each
 
 from kvstore.client import load, monitor, pacing, strategies, workload
 from kvstore.client.errors import RunFailed, RunInterrupted, ServerGone
-from kvstore.client.fleet.local_processes import run_in_process
+from kvstore.client.in_process import run_in_process
 from kvstore.client.monitor import DRAIN_S
 from kvstore.client.strategies import STRATEGIES, bounded, futures, pipelined
 from kvstore.measure import Outcome, accounts, audit
@@ -179,19 +179,6 @@ def test_a_server_that_stops_answering_is_named_and_keeps_no_call_past_its_deadl
         f" {run.outcomes()[status]} call"
     ) in repr(run)
     assert f" ended with {status}]>" in repr(run)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("strategy", [bounded, pipelined])
-def test_several_generators_say_together_that_the_server_stopped_answering(strategy, resumed):
-    run = run_in_process(
-        strategy, resumed, SMALL, processes=2, in_flight=4, duration_s=1.0, deadline_s=0.3,
-        on_sample=midway(os.kill, resumed.pid, signal.SIGSTOP), sample_interval_s=0.02,
-    )  # fmt: skip
-
-    assert Outcome.SERVER_UNRESPONSIVE is run.outcome
-    assert [resumed.address] == list(run.unresponsive)
-    assert_accounted(run)
 
 
 @pytest.mark.slow

@@ -65,6 +65,12 @@ def pins() -> dict[str, Requirement]:
     return {canonicalize_name(each.name): each for each in pinned}
 
 
+def test_the_course_is_installed_with_what_a_fleet_needs():
+    extras = PROJECT["optional-dependencies"]
+
+    assert set(extras["fleet"]) <= set(extras["dev"])
+
+
 def test_each_tested_version_is_held_and_meets_the_floor():
     tested = {name: {each.version for each in pin.specifier} for name, pin in pins().items()}
     missed = [
@@ -159,6 +165,7 @@ def test_every_command_that_is_documented_is_understood(monkeypatch, tmp_path, c
     handed: list[object] = []
     monkeypatch.setattr(course, "MINE", tmp_path / "my_lessons")
     monkeypatch.setattr(course, "course_python", lambda: Path(sys.executable))
+    monkeypatch.setattr(course, "what_is_missing", lambda _python, *_extras: [])
     monkeypatch.setattr(course, "hand_over", lambda _python, what, _extra=None: handed.append(what))
     monkeypatch.setattr(course.subprocess, "call", lambda what, **_settings: handed.append(what))
     monkeypatch.setenv("COURSE_MODE", "class")  # restored afterwards, whatever main sets

@@ -13,14 +13,15 @@ method_calls, reflection   calls of any method of any service, and how it is fou
 tls_check   whether client and server agree about encryption
 options     RunOptions: the settings of a run, checked before it begins
 monitor, server_report   memory and servers during a run; the reports of servers
-load         run(): a run made by this process
-fleet        run_in_process(): a run made by other processes
+load         run(): a run made by this process, or by a fleet
+in_process   run_in_process(): a run made by another process
+fleet        several load generators that make one run, placed by Dask
 errors       the public exceptions
 """
 
 from kvstore.client import load, pacing, strategies, workload
 from kvstore.client.errors import NotEnoughMemory, RunFailed, RunInterrupted, ServerGone
-from kvstore.client.fleet.local_processes import run_in_process
+from kvstore.client.in_process import run_in_process
 from kvstore.client.measured import measured_channel
 
 __all__ = [

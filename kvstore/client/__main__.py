@@ -11,20 +11,19 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
-from kvstore.client import load, run_in_process, strategies
+from kvstore.client import load, strategies
 from kvstore.client.channel import Target
 from kvstore.client.errors import NotEnoughMemory, RunFailed, RunInterrupted
-from kvstore.client.fleet.generators import ENDED, EXIT_STATUS
-from kvstore.client.fleet.parts import WHOLE, Gate, Part
+from kvstore.client.fleet import fleet_of
+from kvstore.client.fleet.parts import Gate
+from kvstore.client.in_process import EXIT_STATUS
 from kvstore.client.options import RunOptions
 from kvstore.client.workload import Workload
 from kvstore.flags import add_flags, given_flags
 from kvstore.load_test import command
 from kvstore.load_test.calibration import Calibration
 from kvstore.measure.audit import audit
-from kvstore.measure.recorder import Journal
 from kvstore.measure.run import Run
 from kvstore.measure.sampler import Sample
 from kvstore.measure.summary import summary
@@ -48,16 +47,15 @@ def parser() -> argparse.ArgumentParser:
         help="how calls are kept in flight (default: tasks; bounded in an open loop)")  # fmt: skip
     add_flags(parse, RunOptions, {"duration_s": "--seconds", "rate_per_s": "--rate"})
     command.add_arguments(parse)
-    add("--processes", type=int, default=1, metavar="P",
-        help="generator processes that share the load (default 1)")  # fmt: skip
+    add("--fleet", default=None, metavar="FLEET",
+        help="several load generators: a number of local processes, or the address of a Dask"
+        " scheduler, such as tcp://10.0.0.1:8786")  # fmt: skip
     add("--workload", type=json.loads, default={}, metavar="JSON",
         help='settings of the workload, such as {"seed": 1, "value_bytes_mean": 1024}')  # fmt: skip
     add("--options", type=RunOptions.from_json, default=RunOptions(), metavar="JSON",
         help="all options at once, as RunOptions.to_json writes them")  # fmt: skip
     add("--save", default=None, metavar="FILE", help="write the run to this file")
     add("--identity", default=None, help="the identity that the server must have")
-    add("--part", type=Part.parse, default=WHOLE, help=argparse.SUPPRESS)
-    add("--journal", type=Path, default=None, help=argparse.SUPPRESS)
     return parse
 
 
@@ -66,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser().parse_args(arguments)
     for_parent = has_parent()
     gate = Gate()
-    listen(gate.stop, gate.receive)
+    listen(lambda: _stop(gate))
     try:
         if given.method is not None:
             return command.load_test(given, _options(given), _draw)
@@ -90,21 +88,22 @@ def _run(given: argparse.Namespace, for_parent: bool, gate: Gate) -> Run:
     server = Target(given.address, given.identity)
     workload = Workload(**given.workload)
     options = _options(given)
-    on_sample = _report_to_parent if for_parent else _show
-    if given.processes != 1:
-        return run_in_process(
-            strategy, server, workload, options, processes=given.processes, on_sample=on_sample
-        )
     return load.run(
         strategy,
         server,
-        given.part.workload(workload),
+        workload,
         options,
-        on_sample=on_sample,
-        part=given.part,
+        fleet=fleet_of(given.fleet),
+        on_sample=_report_to_parent if for_parent else _show,
         gate=gate if for_parent else None,
-        journal=None if given.journal is None else Journal(given.journal),
     )
+
+
+def _stop(gate: Gate) -> None:
+    """End the run in order; a process in which no run has begun ends here."""
+    gate.stop()
+    if not gate.inside:
+        os._exit(INTERRUPTED)
 
 
 def _options(given: argparse.Namespace) -> RunOptions:
@@ -123,9 +122,7 @@ def _draw(path: str, calibration: Calibration | None, run: Run) -> None:
 def _finish(run: Run, path: str | None, for_parent: bool) -> None:
     if path:
         run.save(path)
-    if for_parent:
-        print(json.dumps({ENDED: run.outcome}), flush=True)
-    else:
+    if not for_parent:
         print(f"\r{'':70}\r{summary(run).to_string()}\n{audit(run)}")
 
 

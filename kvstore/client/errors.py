@@ -13,6 +13,10 @@ class WrongServer(RuntimeError):
     """A server answers at the address, but it is not the server that was started."""
 
 
+class FleetNotReached(RuntimeError):
+    """The fleet of a run cannot be used: no Dask, no scheduler, too few workers."""
+
+
 class ConnectionsShared(RuntimeError):
     """The server sees fewer connections than were requested."""
 

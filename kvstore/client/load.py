@@ -1,4 +1,4 @@
-"""`run`: make a run of one strategy against one server, for some seconds or calls."""
+"""`run`: make a run of one strategy, for some seconds or calls, from this process or a fleet."""
 
 import json
 import math
@@ -17,6 +17,7 @@ from kvstore.client import pacing
 from kvstore.client.channel import Target, target_of
 from kvstore.client.client import Client
 from kvstore.client.errors import RunFailed, RunInterrupted, ServerGone, ServerNotReached
+from kvstore.client.fleet.cluster import Fleet
 from kvstore.client.fleet.parts import WHOLE, Gate, Part
 from kvstore.client.method_calls import MethodCalls, MethodOperations
 from kvstore.client.monitor import Monitor, OnSample
@@ -35,7 +36,6 @@ from kvstore.client.workload import Operations, Workload
 from kvstore.gc_control import watched_collector
 from kvstore.measure.host import describe_host
 from kvstore.measure.outcome import Outcome
-from kvstore.measure.recorder import Journal
 from kvstore.measure.run import Run
 from kvstore.measure.sampler import Sampler, with_server
 from kvstore.uninterruptible import uninterrupted
@@ -48,11 +48,11 @@ def run(
     workload: Workload | MethodCalls,
     options: RunOptions | None = None,
     *,
+    fleet: Fleet | None = None,
     due_times: Iterator[float] | None = None,
     on_sample: OnSample | None = None,
     part: Part = WHOLE,
     gate: Gate | None = None,
-    journal: Journal | None = None,
     **settings: Any,
 ) -> Run:
     """Make calls until the duration or the count is reached; return the run once all have ended.
@@ -66,9 +66,11 @@ def run(
     outcome "server unresponsive"; `Run.ended_by` says when that was. A stream breaks at the
     deadline of its oldest request, and the run ends with it.
 
-    Each of several generators that make a run together gets its `part`, with keys that no other
-    generator uses. It waits at the `gate` until all are ready; the clock starts when the gate
-    opens. Its `journal` keeps a copy of the records, in case the process is killed.
+    A `fleet` makes the same run with several load generators: `Local(4)` or `Cluster(address)` of
+    `kvstore.client.fleet`. They divide `in_flight`, `calls`, `rate_per_s` and the keys that the
+    workload preloads; each has its own seed and its own keys. All other options hold for each
+    generator. Their records make one run. When one of them fails, all end. An open loop then needs
+    `rate_per_s`. Each generator gets its `part`, and waits at the `gate` for the common start.
 
     Raises:
         ValueError: an option makes no sense.
@@ -76,8 +78,15 @@ def run(
         ConnectionsShared: the server sees fewer connections than requested; in RunFailed.
         RunInterrupted: after Ctrl-C. ServerGone, RunFailed: the run could not continue.
             All three hold the run until then in `.run`.
+        FleetNotReached: the fleet cannot be used.
     """
     options = RunOptions.of(strategy, options, settings)
+    if fleet is not None:
+        if due_times is not None:
+            raise ValueError("due times cannot be sent to a fleet: use rate_per_s")
+        from kvstore.client.fleet import driver
+
+        return driver.run_on(fleet, strategy, server, workload, options, on_sample)
     target = target_of(server)
     shards, salt = len(target.shards), secrets.token_hex(4)
     options.check(strategy, workload, shards=shards)
@@ -111,7 +120,7 @@ def run(
             connections=options.connections,
             on_start=sampler.start_over,
         )
-        monitor = Monitor(client, sampler, target, options.memory_ceiling_bytes, gate, journal)
+        monitor = Monitor(client, sampler, target, options.memory_ceiling_bytes, gate)
         schedule = Schedule(
             operations,
             clock=client.recorder.now_s,

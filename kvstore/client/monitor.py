@@ -18,7 +18,6 @@ from kvstore.client.errors import ServerNotReached
 from kvstore.client.fleet.parts import Gate
 from kvstore.client.schedule import Schedule
 from kvstore.measure.outcome import UNANSWERED, Outcome
-from kvstore.measure.recorder import Journal
 from kvstore.measure.sampler import Sample, Sampler
 from kvstore.protocol import CANCELLED, UNAVAILABLE
 
@@ -43,7 +42,6 @@ class Monitor:
         server: Target | str,
         ceiling_bytes: float,
         gate: Gate | None = None,
-        journal: Journal | None = None,
     ) -> None:
         self.client = client
         self.sampler = sampler
@@ -57,7 +55,6 @@ class Monitor:
         self._gate = gate
         self._guards = gate is not None or not math.isinf(ceiling_bytes)
         """Whether `guard` has something to check."""
-        self._journal = journal
         self._began = gate is None
         """Whether the clock of the run has started: several generators start it together."""
 
@@ -152,8 +149,6 @@ class Monitor:
             self._sample(on_sample)
 
     def _sample(self, on_sample: OnSample | None) -> None:
-        if self._journal is not None:
-            self._journal.keep(self.client.recorder)
         answered = len(self.client.recorder)
         sample = self.sampler.look(
             self.client.recorder.now_s(), self.client.recorder.issued, answered

@@ -210,7 +210,7 @@ def _times(joins: Iterable[float], in_flight: Any) -> tuple[float, ...]:
 
 def _unknown(name: str, strategy: Strategy, known: list[str], own: Iterable[str]) -> str:
     if name == "processes":
-        return "load.run makes a run in this process: run_in_process has `processes`"
+        return "several processes that share the load are a fleet: fleet=Local(2)"
     near = difflib.get_close_matches(name, known, n=1)
     return (
         f"neither a run nor {name_of(strategy)} has an option {name}"

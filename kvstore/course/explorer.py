@@ -13,7 +13,7 @@ from IPython.display import display
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from kvstore.course import rendering
+from kvstore.course import mode, rendering
 from kvstore.course.comparisons import HasThroughput
 from kvstore.course.predictions import HasValue
 from kvstore.course.views import alt_text, style
@@ -65,11 +65,14 @@ def explore(
     learner presses the button, and returns a run, which stands for its throughput, or a number;
     it becomes a dot on the same axes. `label` is that of the y axis, with its unit.
 
-    Where the notebook shows no widgets the figure stands for itself, and nothing is run.
+    Where the notebook shows no widgets the figure stands for itself, and nothing is run. In the
+    recorded mode there is no button.
     ValueError when `over` names no slider of numbers.
     """
     if over not in sliders or sliders[over].is_text:
         raise ValueError(f"over must name a slider of numbers, got {over!r}: have {list(sliders)}")
+    if mode.name() == "recorded":
+        run = None
     explorer = Explorer(law, sliders, over, run, label)
     picture, words = explorer.picture()
     bundle: dict[str, Any] = {"text/plain": words, "image/png": picture}

@@ -103,10 +103,7 @@ def run_apart(
     on_sample: OnSample | None = None,
     **options: Any,
 ) -> Run:
-    """Run and show as `run` does, with the client in its own process: see `run_in_process`.
-
-    With `processes=2` two client processes make the run together.
-    """
+    """Run and show as `run` does, with the client in its own process: see `run_in_process`."""
     return _watched(
         run_in_process, strategy, server, workload, closes, prediction, on_sample, options
     )

@@ -17,6 +17,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 
 from kvstore import course
 from kvstore.client import workload
+from kvstore.course import recorded
 
 NOTEBOOKS: Final = Path(__file__).resolve().parents[2] / "notebooks"
 
@@ -49,11 +50,11 @@ RECOMMENDED: Final = ("again", "check", "compare", "hint", "predict", "quiz", "s
 def lesson(name: str) -> None:
     """Make a NameError say which cell of this lesson has to be run first.
 
-    It also makes the functions that messages recommend (`RECOMMENDED`) available in the notebook,
-    unless a cell has given the name to something else. `name` is that of the notebook or its
-    beginning: "03" is the core lesson 03, "03_hot_keys" a further one. Outside IPython, and where
-    the original notebooks are not at hand, a NameError stays as it is. Raises LookupError when the
-    name fits no notebook, or several.
+    In the recorded mode, the cells after this one show recorded runs. It also makes the functions
+    that messages recommend (`RECOMMENDED`) available in the notebook, unless a cell has given the
+    name to something else. `name` is that of the notebook or its beginning: "03" is the core lesson
+    03, "03_hot_keys" a further one. Outside IPython, and where the original notebooks are not at
+    hand, a NameError stays as it is. Raises LookupError when the name fits no notebook, or several.
     """
     notebook = sys._getframe(1).f_globals
     for function in RECOMMENDED:
@@ -62,7 +63,9 @@ def lesson(name: str) -> None:
     shell = get_ipython()
     path = notebook_of(name)
     if shell is not None and path is not None:
-        shell.set_custom_exc((NameError,), _Answer(cells_of(path)))  # type: ignore[no-untyped-call]
+        cells = cells_of(path)
+        shell.set_custom_exc((NameError,), _Answer(cells))  # type: ignore[no-untyped-call]
+        recorded.begin(path.stem, [cell.source for cell in cells])
 
 
 def notebook_of(name: str, folder: Path = NOTEBOOKS) -> Path | None:

@@ -16,6 +16,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +30,7 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from kvstore.course import claims, comparisons, mode, progress
 from kvstore.cpu_idle import keeping_awake
 from kvstore.measure import cores
+from kvstore.measure.host import host_in_words
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 NOTEBOOKS: Final = ROOT / "notebooks"
@@ -91,6 +93,11 @@ def execute(path: Path, *, timeout_s: float = TIMEOUT_S, on_cell: OnCell | None 
         force_raise_errors=True,  # a tag must not hide an error from the tests
     )
     error = asyncio.run(_error_in(client, path.parent, on_cell or _silent))
+    notebook.metadata["course"] = {
+        "mode": mode.name(),
+        "machine": host_in_words(),
+        "made_at": datetime.now().astimezone().isoformat(timespec="seconds"),
+    }
     return Executed(path.stem, notebook, time.perf_counter() - began_s, error)
 
 
@@ -241,7 +248,7 @@ def run_all(paths: Sequence[Path], copies: Path = COPIES, timeout_s: float = TIM
     try:
         for path in paths:
             done.append(execute(path, timeout_s=timeout_s, on_cell=_progress(path.stem)))
-            _keep(done[-1], copies / FURTHER if is_further(path) else copies)
+            keep(done[-1], copies / FURTHER if is_further(path) else copies)
             print(f"\r{path.stem}: {'FAILED' if done[-1].error else 'done'}".ljust(60), flush=True)
     except KeyboardInterrupt:
         print(f"\n{path.stem}: stopped by Ctrl-C", flush=True)
@@ -265,7 +272,8 @@ def _progress(name: str) -> OnCell:
     return on_cell
 
 
-def _keep(done: Executed, folder: Path) -> None:
+def keep(done: Executed, folder: Path) -> None:
+    """Write the executed copy into a folder, completely or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
     unfinished = folder / f"{done.name}.unfinished"
     nbformat.write(done.notebook, unfinished)

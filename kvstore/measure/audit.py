@@ -48,7 +48,8 @@ class Accounts(NamedTuple):
     failed: int
     """Operations that the server refused with a status that says why."""
     unknown: int
-    """Operations without a reply, or with a status of `SAY_NOTHING`."""
+    """Operations without a reply, with a status of `SAY_NOTHING`, or without a record, because
+    their worker was lost."""
 
     @property
     def balanced(self) -> bool:
@@ -76,7 +77,7 @@ def accounts(run: Run) -> Accounts:
         issued=run.issued_operations,
         ok=int(ok.sum()),
         failed=int((count - ok)[~unknown].sum()),
-        unknown=int((count - ok)[unknown].sum()),
+        unknown=int((count - ok)[unknown].sum()) + run.unrecorded,
     )
 
 
@@ -104,6 +105,8 @@ class Audit:
     """The outcomes of the operations that the calls carried."""
     never_negative: bool
     """Whether every call ended at or after the time at which it was sent."""
+    unrecorded: int = 0
+    """Calls of lost workers, which have no record."""
 
     @property
     def relative_error(self) -> float:
@@ -121,7 +124,7 @@ class Audit:
         """
         return (
             self.relative_error <= TOLERANCE
-            and self.issued == self.recorded
+            and self.issued == self.recorded + self.unrecorded
             and self.operations.balanced
             and self.never_negative
         )
@@ -130,6 +133,8 @@ class Audit:
         operations = self.operations
         all_ok = operations.issued == operations.ok == self.issued
         carried = "" if all_ok else f"; {operations!r}"
+        if self.unrecorded:
+            carried = f"; {self.unrecorded:,} lost with their worker{carried}"
         verdict = "holds" if self.holds else "DOES NOT HOLD: do not trust this run"
         return (
             f"L = {self.in_flight_mean:.4f} in flight; lambda x R ="
@@ -154,6 +159,7 @@ def audit(run: Run) -> Audit:
         unknown=int(np.count_nonzero(records["status"] == NO_ANSWER)),
         operations=accounts(run),
         never_negative=bool(np.all(residence_s >= 0)),
+        unrecorded=run.unrecorded,
     )
 
 

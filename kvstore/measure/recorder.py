@@ -1,14 +1,12 @@
-"""One record for each call, kept in memory and, if a journal is used, in a file during the run.
+"""One record for each call, kept in memory.
 
-A record has 56 bytes. Recording takes a fraction of a microsecond and works from any thread. The
-file is still there after its process was killed.
+A record has 56 bytes. Recording takes a fraction of a microsecond and works from any thread.
 """
 
 import struct
 import threading
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -34,7 +32,7 @@ PACKED: Final = np.dtype(
         ("connection", "<u2"),
     ]
 )
-"""One call as it is recorded and written to a journal, in as few bytes as possible."""
+"""One call as it is recorded, in as few bytes as possible."""
 
 CALL: Final = np.dtype(
     [
@@ -194,43 +192,13 @@ class Recorder:
         self._buffer[at + _STATUS_AT] = status
         self._buffer[at + _OK_OPERATIONS_AT : at + _OK_OPERATIONS_AT + 2] = bytes(2)
 
-    def packed_since(self, first: int) -> bytes:
-        """Return the records from number `first` on as bytes of `PACKED` rows."""
-        return bytes(self._buffer[first * _LAYOUT.size :])
-
     def since(self, first: int) -> npt.NDArray[np.void]:
         """Return the records from number `first` on as an array of `CALL`."""
-        return unpacked(self.packed_since(first))
+        stored = bytes(self._buffer[first * _LAYOUT.size :])
+        records = np.frombuffer(stored, dtype=PACKED).astype(CALL)
+        records.flags.writeable = False  # the facts of a run do not change
+        return records
 
     def array(self) -> npt.NDArray[np.void]:
         """Return all records so far as an array of `CALL`, in the order of their ends."""
         return self.since(0)
-
-
-def unpacked(stored: bytes) -> npt.NDArray[np.void]:
-    """Return rows of `PACKED` as an array of `CALL`; an incomplete last row is left out."""
-    whole = len(stored) - len(stored) % PACKED.itemsize
-    records = np.frombuffer(stored[:whole], dtype=PACKED).astype(CALL)
-    records.flags.writeable = False  # the facts of a run do not change
-    return records
-
-
-class Journal:
-    """Keeps a copy of the records in a file."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._kept = 0
-
-    def keep(self, recorder: Recorder) -> None:
-        """Append the new records to the file. Raises `OSError` if it cannot be written."""
-        new = recorder.packed_since(self._kept)
-        with self._path.open("ab", buffering=0) as file:
-            file.write(new)
-        self._kept += len(new) // PACKED.itemsize
-
-
-def kept_in(path: Path) -> npt.NDArray[np.void]:
-    """Return the records in a journal; none if there is no file or no complete record."""
-    # The last record may be incomplete, if the process was killed while it wrote.
-    return unpacked(path.read_bytes() if path.exists() else b"")

@@ -71,6 +71,9 @@ class Run:
     unresponsive: Mapping[str, float] = field(default_factory=dict)
     """Servers that stopped answering during the run: the seconds from the start until the last
     reply by address, 0 if no reply came."""
+    unrecorded: int = 0
+    """Calls sent by workers of a fleet that were lost with their records: how these calls ended is
+    unknown. `issued` includes them."""
     clock_step_s: float = 0.0
     """Seconds by which the system's clock was set during the run, or the machine suspended."""
     kinds: tuple[str, ...] = KINDS
@@ -261,6 +264,7 @@ _PLAIN = (
     "machine_stolen_s",
     "operations_sent",
     "unresponsive",
+    "unrecorded",
     "clock_step_s",
 )
 _NOT_WORKED = ("CANCELLED", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "NO_ANSWER")
@@ -337,6 +341,7 @@ OPTIONAL: Final[dict[str, _Wanted]] = {
     "machine_stolen_s": _NUMBER,
     "operations_sent": _or_none(_COUNT),
     "unresponsive": _FACTS,
+    "unrecorded": _COUNT,
     "clock_step_s": _NUMBER,
     "kinds": _Wanted("a list of texts", _is_list_of(_TEXT.holds)),
     # Figures are computed from these values inside the objects.

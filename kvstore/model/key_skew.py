@@ -6,12 +6,10 @@ throughput grows with s. A hot key limits this growth.
 """
 
 import functools
-import heapq
 import itertools
 import math
-import random
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -125,40 +123,40 @@ def stations(shares_of_servers: Shares, service_s: float) -> list[Station]:
 
 @dataclass(frozen=True)
 class Played:
-    """A simulated closed loop with several servers."""
+    """A simulated closed loop with several servers, in rounds that last one service time."""
 
-    answered_s: npt.NDArray[np.float64]
-    """Simulated seconds at which calls were answered, in order, including the warm-up."""
-    server: npt.NDArray[np.int32]
-    """The number of the server that answered each call."""
+    answered: npt.NDArray[np.int64]
+    """Calls answered in each round, including the warm-up."""
+    by_server: npt.NDArray[np.int64]
+    """Calls answered by each server after the warm-up."""
+    service_s: float
+    """Seconds of a round."""
     warm_up: int
-    """The number of replies at the start that do not count."""
+    """The number of rounds at the start that do not count."""
 
     @property
     def throughput_per_s(self) -> float:
         """X: calls answered per second after the warm-up."""
-        begin_s, end_s = self.answered_s[max(0, self.warm_up - 1)], self.answered_s[-1]
-        begin_s = begin_s if self.warm_up else 0.0
-        return float((len(self.answered_s) - self.warm_up) / (end_s - begin_s))
+        return float(self.answered[self.warm_up :].mean() / self.service_s)
 
     @property
     def prediction(self) -> Prediction:
         """The throughput in calls per second as a prediction."""
-        count = len(self.answered_s) - self.warm_up
-        answers = np.bincount(self.server[self.warm_up :])
-        busiest = int(answers.argmax())
+        count, busiest = int(self.by_server.sum()), int(self.by_server.argmax())
         return Prediction(
             self.throughput_per_s,
             "calls/s",
-            f"{count:,} calls simulated, {answers[busiest] / count:.0%} of them by the busiest of"
-            f" {len(answers)} servers",
+            f"{count:,} calls simulated, {self.by_server[busiest] / count:.0%} of them by the"
+            f" busiest of {len(self.by_server)} servers",
             f"server {busiest}",
         )
 
     def rates(self, slices: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Return the middle of each time slice in seconds, and the calls per second in it."""
-        counts, edges = np.histogram(self.answered_s, bins=slices, range=(0, self.answered_s[-1]))
-        return (edges[1:] + edges[:-1]) / 2, counts / np.diff(edges)
+        parts = np.array_split(self.answered, min(slices, len(self.answered)))
+        ends_s = np.cumsum([len(part) for part in parts]) * self.service_s
+        middles_s = ends_s - np.array([len(part) for part in parts]) * self.service_s / 2
+        return middles_s, np.array([part.mean() for part in parts]) / self.service_s
 
 
 def closed_loop(
@@ -166,50 +164,47 @@ def closed_loop(
     shares_of_servers: Shares,
     service_s: float,
     *,
-    calls: int = 20_000,
-    warm_up: int | None = None,
-    exponential: bool = False,
+    rounds: int = 2_000,
+    warm_up: int = 200,
     seed: int = 1,
 ) -> Played:
     """Simulate `in_flight` callers, each of which waits for a reply before the next call.
 
-    The server of each call is drawn from the shares. A call takes `service_s` seconds there, or
-    with `exponential` an exponential time with this mean. After `warm_up` calls, `calls` calls
-    count. The default for `warm_up` is a tenth of `calls`, and at least one for each caller. The
-    same seed gives the same result. Raises `ValueError` for fewer than one caller or call, shares
-    that do not sum to 1, or a service time that is not above 0.
+    The server of each call is drawn from the shares. All calls take `service_s` seconds there and
+    all callers begin at once, so every call begins and ends at a multiple of `service_s`: the
+    simulation takes one step for each such round. After `warm_up` rounds, `rounds` rounds count.
+    The same seed gives the same result. Raises `ValueError` for fewer than one caller or round,
+    shares that do not sum to 1, or a service time that is not above 0.
     """
     if in_flight != int(in_flight) or not in_flight >= 1:
         raise ValueError(f"in_flight must be a whole number of 1 or more, got {in_flight}")
-    if not calls >= 1:
-        raise ValueError(f"calls must be 1 or more, got {calls}")
+    if not (rounds >= 1 and warm_up >= 0):
+        raise ValueError(f"rounds must be 1 or more and warm_up 0 or more, got {rounds}, {warm_up}")
     if not 0 < service_s < math.inf:
         raise ValueError(f"service_s must be above 0 seconds, got {service_s}")
     if not math.isclose(sum(shares_of_servers), 1) or not all(q >= 0 for q in shares_of_servers):
         raise ValueError(f"shares must be 0 or more and sum to 1, got {sum(shares_of_servers)}")
-    rng = random.Random(seed)
-
-    def takes_s() -> float:
-        return rng.expovariate(1 / service_s) if exponential else service_s
-
-    warm_up = max(calls // 10, int(in_flight)) if warm_up is None else warm_up
-    answers = play(int(in_flight), shares_of_servers, takes_s, rng)
-    served = np.fromiter(itertools.islice(answers, warm_up + calls), dtype="f8,i4")
-    return Played(served["f0"], served["f1"], warm_up)
+    each = play(int(in_flight), shares_of_servers, np.random.default_rng(seed))
+    answered = np.zeros(warm_up + rounds, dtype=np.int64)
+    by_server = np.zeros(len(shares_of_servers), dtype=np.int64)
+    for number, answering in enumerate(itertools.islice(each, warm_up + rounds)):
+        answered[number] = np.count_nonzero(answering)
+        if number >= warm_up:
+            by_server += answering
+    return Played(answered, by_server, service_s, warm_up)
 
 
 def play(
-    in_flight: int, shares_of_servers: Shares, takes_s: Callable[[], float], rng: random.Random
-) -> Iterator[tuple[float, int]]:
-    """Yield every reply in order: its time in simulated seconds, and the number of its server."""
-    servers, up_to = range(len(shares_of_servers)), [*itertools.accumulate(shares_of_servers)]
-    free_s = [0.0 for _ in servers]  # when each server has finished all calls sent to it
-    under_way: list[tuple[float, int, int]] = []  # a heap, the next reply first
-    now_s = 0.0
-    for number in itertools.count():
-        (server,) = rng.choices(servers, cum_weights=up_to)
-        free_s[server] = max(now_s, free_s[server]) + takes_s()
-        heapq.heappush(under_way, (free_s[server], number, server))
-        if len(under_way) == in_flight:  # all callers wait for a reply
-            now_s, _, answered = heapq.heappop(under_way)
-            yield now_s, answered
+    in_flight: int, shares_of_servers: Shares, rng: np.random.Generator
+) -> Iterator[npt.NDArray[np.bool_]]:
+    """Yield for each round which servers answer a call."""
+    up_to = np.cumsum(shares_of_servers)
+    queues = np.zeros(len(up_to), dtype=np.int64)
+    callers = in_flight  # who send a call now
+    while True:
+        chosen = np.searchsorted(up_to, rng.random(callers) * up_to[-1], side="right")
+        queues += np.bincount(chosen, minlength=len(queues))
+        answering = queues > 0  # each server answers one call in a round
+        queues -= answering
+        callers = int(np.count_nonzero(answering))
+        yield answering

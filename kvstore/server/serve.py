@@ -18,7 +18,6 @@ from kvstore.server.etcd import AsyncEtcdService, EtcdService
 from kvstore.server.idle_memory import IdleMemory
 from kvstore.server.interceptors import interceptors
 from kvstore.server.proxy import AsyncFrontService, FrontService
-from kvstore.server.replicated import ReplicatedService
 from kvstore.server.service import KeyValueService
 from kvstore.server.service_async import AsyncKeyValueService
 from kvstore.server.settings import ServerSettings
@@ -126,9 +125,7 @@ async def _serve_async(
     counts = Counts()
     checks = health.aio.HealthServicer()
     service: AsyncFrontService | AsyncKeyValueService
-    if settings.write_quorum:
-        service = ReplicatedService(settings, counts)
-    elif settings.back_end:
+    if settings.back_end:
         service = AsyncFrontService(settings, counts)
     else:
         service = ASYNC_SERVICES_BY_STORE[settings.store_kind](settings, counts)
@@ -170,7 +167,7 @@ async def _serve_async(
     await server.stop(GRACE_S)
     await asyncio.wait((ended,))
     if not isinstance(service, AsyncKeyValueService) or isinstance(
-        service, AsyncDurableService | AsyncEtcdService | ReplicatedService
+        service, AsyncDurableService | AsyncEtcdService
     ):
         await service.close()
 

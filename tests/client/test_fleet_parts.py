@@ -1,17 +1,19 @@
-"""parts.py, parts.py: the parts add up to the whole, and begin when the last one is ready."""
+"""parts.py, clock.py, worker.py: the parts add up to the whole, and begin at an agreed time."""
 
-import json
 import math
 import threading
 import time
 from itertools import islice
+from types import SimpleNamespace
 
 import grpc
 import pytest
 from tables import for_each
 
 from kvstore.client.client import Client
-from kvstore.client.fleet.parts import READY, SEEDS_APART, WHOLE, Gate, Part, opening, parts
+from kvstore.client.fleet import clock
+from kvstore.client.fleet.parts import SEEDS_APART, WHOLE, Part, parts
+from kvstore.client.fleet.worker import AgreedStart
 from kvstore.client.monitor import Monitor
 from kvstore.client.pacing import constant_rate
 from kvstore.client.workload import Operations, crud, reads
@@ -66,54 +68,73 @@ def test_no_two_generators_ask_for_one_key():
     assert sum(map(len, requested)) == len(set.union(*requested)) > 200
 
 
-@for_each("text", ["", "1", "2/2", "-1/2", "0/33", "a/b"])
-def test_what_is_no_part_is_refused(text):
-    with pytest.raises(ValueError, match=r"part|invalid literal"):
-        Part.parse(text)
-
-
 @for_each("processes", [0, -1, 33, 1.0, True, "2", None])
 def test_numbers_that_make_no_sense_are_refused(processes):
-    with pytest.raises(ValueError, match="processes must be a whole number from 1 to 32"):
+    with pytest.raises(ValueError, match="a whole number of workers from 1 to 32"):
         parts(processes)
 
 
-def test_a_part_is_written_as_it_is_read():
-    assert [str(Part.parse(str(part))) for part in parts(3)] == ["0/3", "1/3", "2/3"]
-
-
-def test_a_gate_opens_for_all_at_the_same_time(capsys):
-    gates = [Gate(), Gate()]
+def test_a_gate_opens_for_all_at_the_agreed_time():
+    ready: list[float] = []
+    gates = [AgreedStart(lambda: ready.append(time.perf_counter())) for _ in range(2)]
     opened: list[float] = []
     waiting = [
         threading.Thread(target=lambda gate=gate: opened.append(gate.wait())) for gate in gates
     ]
     for thread in waiting:
         thread.start()
+    opens_s = time.perf_counter() + 0.1
     for gate in gates:
-        gate.receive("something else")
-    word, opens_s = opening()
-    for gate in gates:
-        gate.receive(word)
+        gate.open_at(opens_s)
     for thread in waiting:
         thread.join(5)
 
     assert [opens_s, opens_s] == opened
+    assert 2 == len(ready)
     assert time.perf_counter() >= opens_s
-    report = [json.loads(line)[READY] for line in capsys.readouterr().out.splitlines()]
-    assert all(ready_s < opens_s for ready_s in report)
-    assert 2 == len(report)
+    assert all(gate.late_s >= 0 for gate in gates)
+
+
+def test_a_message_that_comes_after_the_agreed_time_makes_the_worker_late():
+    gate = AgreedStart()
+    gate.open_at(time.perf_counter() - 0.5)
+    gate.wait()
+
+    assert 0.5 <= gate.late_s < 30
+
+
+@for_each(
+    ("ahead_s", "trips_s"),
+    [(0.0, [0.002, 0.001, 0.003]), (1e6, [0.004, 0.002]), (-50.0, [0.0])],
+)
+def test_the_difference_of_two_clocks_is_known_to_half_of_the_shortest_trip(
+    ahead_s, trips_s, monkeypatch
+):
+    """The clock is read at the very end of each trip: the worst case."""
+    now_s = [100.0]
+    monkeypatch.setattr(clock, "time", SimpleNamespace(perf_counter=lambda: now_s[0]))
+    trips = iter(trips_s)
+
+    def read() -> float:
+        now_s[0] += next(trips)
+        return now_s[0] + ahead_s
+
+    found = clock.compare(read, rounds=len(trips_s))
+
+    assert min(trips_s) / 2 == pytest.approx(found.error_s)
+    assert abs(found.ahead_s - ahead_s) <= found.error_s * (1 + 1e-6)
+    assert abs(found.there(7.0) - (7.0 + ahead_s)) <= found.error_s * (1 + 1e-6)
 
 
 @for_each("connections_opened_late", [False, True])
 def test_the_clock_counts_from_the_opening(connections_opened_late):
     """All generators count from the same moment, whenever their own connections stood."""
-    gate = Gate()
+    gate = AgreedStart()
     with grpc.insecure_channel("127.0.0.1:1") as channel:
         client = Client(channel, "127.0.0.1:1", operations=Operations(crud()))
         monitor = Monitor(client, Sampler(None), "127.0.0.1:1", math.inf, gate)
-        word, opens_s = opening()
-        gate.receive(word)
+        opens_s = time.perf_counter() + 0.05
+        gate.open_at(opens_s)
         refused = monitor.admit()
         if connections_opened_late:
             client.recorder.connected()
@@ -125,11 +146,10 @@ def test_the_clock_counts_from_the_opening(connections_opened_late):
 
 
 def test_who_is_asked_to_end_while_waiting_sends_nothing():
-    gate = Gate()
+    gate = AgreedStart()
     with grpc.insecure_channel("127.0.0.1:1") as channel:
         client = Client(channel, "127.0.0.1:1", operations=Operations(crud()))
         monitor = Monitor(client, Sampler(None), "127.0.0.1:1", math.inf, gate)
-        gate.inside = True
         gate.stop()
 
         assert monitor.admit()

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from tables import for_each
 
-from kvstore.client import ServerGone, load, run_in_process, strategies
+from kvstore.client import ServerGone, load, strategies
 from kvstore.client.channel import Target, connected, target_of
 from kvstore.client.connections import ByKey, EvenShare, route
 from kvstore.client.errors import WrongServer
@@ -179,18 +179,6 @@ def test_every_operation_finds_its_key(strategy, in_flight, options, connections
     assert both.identity == run.server["identity"]
     assert audit(run).holds
     assert run.samples["server_rss_bytes"].max() > 2e6
-
-
-@pytest.mark.slow
-def test_two_generators_and_two_servers_make_one_run(both):
-    run = run_in_process(
-        strategies.pipelined, both, KEPT, processes=2, in_flight=8, calls=2_001, streams=2, batch=10
-    )
-
-    assert {"OK": len(run.records)} == run.outcomes()
-    assert 2_001 == run.operations_ok == sum(run.server["operations"].values())
-    assert 4 == run.connections == len(set(run.records["connection"]))
-    assert audit(run).holds
 
 
 @pytest.mark.slow

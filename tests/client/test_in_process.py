@@ -1,7 +1,6 @@
 """Runs in other processes, with a memory ceiling."""
 
 import math
-import re
 import socket
 import subprocess
 import sys
@@ -15,8 +14,12 @@ from kvstore.client import strategies, workload
 from kvstore.client.__main__ import main
 from kvstore.client.channel import Target
 from kvstore.client.errors import ServerNotReached, WrongServer
-from kvstore.client.fleet.generators import Generators, largest_rss_bytes, start_error
-from kvstore.client.fleet.local_processes import run_in_process
+from kvstore.client.in_process import (
+    largest_rss_bytes,
+    monitor,
+    run_in_process,
+    start_error,
+)
 from kvstore.client.strategies import futures
 from kvstore.measure import Run, audit
 from kvstore.server import Server, serving
@@ -29,7 +32,7 @@ def server():
         yield running
 
 
-def monitor(server, watched, ceiling_bytes, seconds=20):
+def watch(server, watched, ceiling_bytes, seconds=20):
     """Look on while a client that knows of no ceiling makes calls; return how long it ran."""
     arguments = [
         server.address,
@@ -39,7 +42,7 @@ def monitor(server, watched, ceiling_bytes, seconds=20):
     ]
     with child("kvstore.client", arguments) as client:
         began_s = time.perf_counter()
-        Generators([client], watched(client), ceiling_bytes=ceiling_bytes).monitor()
+        monitor(client, watched(client), ceiling_bytes=ceiling_bytes)
         return client.popen.wait(5), time.perf_counter() - began_s
 
 
@@ -48,7 +51,7 @@ def monitor(server, watched, ceiling_bytes, seconds=20):
 def test_a_client_is_ended_when_it_or_the_server_outgrows_the_ceiling(server, side):
     pids = {"client": lambda _: [], "server": lambda _: [server.pid]}
 
-    status, ran_s = monitor(server, pids[side], ceiling_bytes=1e6)
+    status, ran_s = watch(server, pids[side], ceiling_bytes=1e6)
 
     assert status != 0
     assert ran_s < 15
@@ -57,7 +60,7 @@ def test_a_client_is_ended_when_it_or_the_server_outgrows_the_ceiling(server, si
 
 @pytest.mark.slow
 def test_without_a_ceiling_no_process_is_ended(server):
-    status, _ = monitor(server, lambda client: [client.pid, server.pid], math.inf, seconds=0.3)
+    status, _ = watch(server, lambda client: [client.pid, server.pid], math.inf, seconds=0.3)
 
     assert status == 0
 
@@ -124,22 +127,6 @@ def test_a_process_that_ended_without_output_has_an_error_too():
     assert "(exit status -9): it wrote no error. If it was killed for its memory" in str(
         start_error("", -9)
     )
-
-
-@pytest.mark.slow
-def test_the_command_shares_the_load_out_among_processes(quick_server, tmp_path):
-    ended = subprocess.run(
-        [
-            sys.executable, "-m", "kvstore.client", quick_server.address, "--strategy=tasks",
-            "--processes=2", "--in-flight=4", "--calls=51", '--workload={"value_bytes_mean": 100}',
-            f"--save={tmp_path / 'run.npz'}",
-        ],
-        capture_output=True, text=True, timeout=60, check=True,
-    )  # fmt: skip
-
-    assert re.search(r"generator processes +2\n", ended.stdout)
-    assert "51 calls sent, 51 ended, 0 of them unknown" in ended.stdout
-    assert 2 == Run.load(tmp_path / "run.npz").connections
 
 
 @pytest.mark.slow
@@ -216,7 +203,7 @@ def test_an_unlimited_client_stops_at_its_ceiling_and_leaves_nothing_behind():
 
 
 def test_without_room_for_it_nothing_is_started(quick_server: Server, monkeypatch):
-    monkeypatch.setattr("kvstore.client.fleet.local_processes.available_memory_bytes", lambda: 1e9)
+    monkeypatch.setattr("kvstore.client.in_process.available_memory_bytes", lambda: 1e9)
 
     with pytest.raises(MemoryError, match="only 1,000 MB are free: close other programs, or set"):
         run_in_process(

@@ -1,0 +1,359 @@
+"""A fleet makes one run; whatever becomes of one worker, every call has an account."""
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from itertools import islice
+
+import psutil
+import pytest
+from tables import for_each
+
+from kvstore.client import RunFailed, RunInterrupted, ServerGone, load, strategies
+from kvstore.client.channel import Target
+from kvstore.client.errors import FleetNotReached, WrongServer
+from kvstore.client.fleet import Cluster, Local, cluster, driver, fleet_of
+from kvstore.client.pacing import constant_rate
+from kvstore.client.workload import Workload, crud, reads
+from kvstore.course import live
+from kvstore.measure import Run, audit
+from kvstore.server import serving
+
+SMALL = crud(seed=5, key_bytes_mean=8, value_bytes_mean=100, sizes="fixed")
+DELAYS = {"read_delay_s": 0.002, "write_delay_s": 0.004, "locking": "per_key"}
+LONG_S = 30.0
+"""A run of this length was ended by what the test did to it."""
+
+needs_dask = pytest.mark.skipif(
+    importlib.util.find_spec("distributed") is None, reason="Dask is not installed"
+)
+slow = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def server():
+    with serving(use_asyncio=True, **DELAYS) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def fleet():
+    """Two local workers, which take seconds to start."""
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
+    with Local(2) as running:
+        yield running
+    left = {child.pid for child in psutil.Process().children(recursive=True)} - before
+    dask = [pid for pid in left if "spawn_main" in " ".join(psutil.Process(pid).cmdline())]
+    assert not dask
+
+
+def midway(what):
+    """Do `what` once, when a good number of calls have been answered."""
+    done = []
+
+    def on_sample(sample):
+        if sample.answered >= 50 and not done:
+            done.append(time.perf_counter())
+            what()
+
+    return on_sample
+
+
+def pids_of(fleet):
+    return fleet._client.run(os.getpid)
+
+
+@slow
+@needs_dask
+def test_two_make_one_run(server, fleet):
+    seen = []
+    run = load.run(
+        strategies.pipelined, server, SMALL, fleet=fleet, in_flight=5, calls=301, deadline_s=9,
+        rate_per_s=900, batch=3, on_sample=seen.append, sample_interval_s=0.02,
+    )  # fmt: skip
+    workers = run.settings["workers"]
+
+    assert ("pipelined", 5, "complete") == (run.strategy, run.in_flight, run.outcome)
+    assert 301 == run.records["operations"].sum() == sum(run.server["operations"].values())
+    assert SMALL == Workload(**run.settings["workload"])
+    assert (2, 301, 900) == tuple(
+        run.settings[name] for name in ("processes", "calls", "rate_per_s")
+    )
+    assert audit(run).holds
+    assert {0, 1} == set(run.records["connection"])
+    # 151 operations in threes are 51 requests, 150 are 50; each has the due time of its first
+    assert [51, 50] == [each["recorded"] for each in workers]
+    assert 2 == len({each["worker"] for each in workers})
+    due_s = [*islice(constant_rate(900), 301)]
+    assert sorted(due_s[0::6] + due_s[1::6]) == pytest.approx(sorted(run.records["due_s"]))
+    assert seen
+    assert seen[-1].issued <= run.issued == 101
+    assert run.client_cpu.total_s > 0 < run.server_cpu.total_s
+
+
+@slow
+@needs_dask
+def test_they_begin_together_by_clocks_whose_error_is_known(server, fleet, monkeypatch, tmp_path):
+    """On one machine, processes share a clock: the true difference is 0, so the error is seen."""
+    clocks = []
+    compare = driver.clock.compare
+    monkeypatch.setattr(
+        driver.clock, "compare", lambda read: clocks.append(compare(read)) or clocks[-1]
+    )
+    run = live.run(
+        strategies.tasks, server, reads(keys=9, value_bytes_mean=16), fleet=fleet,
+        in_flight=6, duration_s=0.5,
+    )  # fmt: skip
+    first_s = [run.records["sent_s"][run.records["connection"] == n].min() for n in range(2)]
+
+    assert {"retrieve/OK": run.issued} == run.server["operations"]
+    assert [each.error_s for each in clocks] == [
+        each["clock_error_s"] for each in run.settings["workers"]
+    ]
+    if sys.platform == "linux":
+        assert all(abs(each.ahead_s) <= each.error_s for each in clocks)
+    assert min(first_s) >= 0
+    assert audit(run).holds
+    saved = Run.load(run.save(tmp_path / "run.npz"))
+    assert run.settings["workers"] == saved.settings["workers"]
+
+
+@slow
+@needs_dask
+def test_a_strategy_that_a_learner_wrote_is_sent_to_the_workers(server, fleet):
+    """It is defined in a notebook, so no worker can import it."""
+    mine = {"__name__": "__main__"}
+    exec(
+        "def mine(stub, operations, in_flight):\n"
+        "    for operation in operations:\n"
+        "        try:\n"
+        "            operation.rpc(stub)(operation.request)\n"
+        "        except Exception:\n"
+        "            pass\n",
+        mine,
+    )
+    run = load.run(mine["mine"], server, SMALL, fleet=fleet, in_flight=2, calls=20)
+
+    assert ("mine", 20) == (run.strategy, run.issued)
+    assert audit(run).holds
+
+
+@slow
+@needs_dask
+def test_a_worker_that_is_killed_ends_the_run_and_is_named(server, fleet):
+    address, pid = sorted(pids_of(fleet).items())[1]
+    with pytest.raises(RunFailed, match=f"worker 2 of 2 .{address} on .* was lost") as failed:
+        load.run(
+            strategies.tasks, server, SMALL, fleet=fleet, in_flight=4, duration_s=LONG_S,
+            on_sample=midway(lambda: os.kill(pid, signal.SIGKILL)), sample_interval_s=0.02,
+        )  # fmt: skip
+    run = failed.value.run
+    there, lost = run.settings["workers"]
+
+    assert "failed" == run.outcome
+    assert run.window_s < LONG_S
+    assert ("interrupted", there["recorded"]) == (there["outcome"], there["issued"])
+    assert ("lost", 0) == (lost["outcome"], lost["recorded"])
+    assert 0 < lost["issued"] == lost["unknown"] == run.unrecorded
+    assert run.issued == there["recorded"] + run.unrecorded
+    assert audit(run).holds
+    assert run.unrecorded <= audit(run).operations.unknown
+    assert f"{run.records['operations'].sum():,} are recorded" in str(failed.value)
+    assert f"it had sent {lost['issued']:,} calls or more" in str(failed.value)
+    # The next run of the same fleet has a new worker in its place.
+    again = load.run(strategies.tasks, server, SMALL, fleet=fleet, in_flight=2, calls=10)
+    assert (10, 2) == (again.issued, len(again.settings["workers"]))
+
+
+@slow
+@needs_dask
+@pytest.mark.skipif(sys.platform == "win32", reason="sends a POSIX signal")
+def test_a_worker_that_stands_still_is_lost_too(server, fleet, monkeypatch):
+    monkeypatch.setattr(driver, "SILENT_S", 3.0)
+    monkeypatch.setattr(driver, "END_S", 10.0)
+    address, pid = sorted(pids_of(fleet).items())[0]
+    try:
+        with pytest.raises(RunFailed, match=f"worker 1 of 2 .{address} on .* was lost"):
+            load.run(
+                strategies.tasks, server, SMALL, fleet=fleet, in_flight=4, duration_s=4 * LONG_S,
+                on_sample=midway(lambda: os.kill(pid, signal.SIGSTOP)), sample_interval_s=0.02,
+            )  # fmt: skip
+    finally:
+        os.kill(pid, signal.SIGKILL)  # its nanny starts another
+
+
+@slow
+@needs_dask
+def test_a_server_that_is_killed_ends_every_worker(fleet):
+    with (
+        serving(use_asyncio=True, **DELAYS) as server,
+        pytest.raises(ServerGone, match="of all workers together") as failed,
+    ):
+        load.run(
+            strategies.pipelined, server, SMALL, fleet=fleet, in_flight=8, duration_s=LONG_S,
+            on_sample=midway(lambda: os.kill(server.pid, signal.SIGKILL)),
+            sample_interval_s=0.02,
+        )  # fmt: skip
+    run = failed.value.run
+
+    assert "server gone" == run.outcome
+    assert audit(run).holds
+    assert run.issued == sum(each["recorded"] for each in run.settings["workers"])
+    assert run.server["operations"] is None
+
+
+@slow
+@needs_dask
+def test_ctrl_c_ends_all_with_every_call_accounted_for(server, fleet):
+    with pytest.raises(RunInterrupted) as interrupted:
+        load.run(
+            strategies.bounded, server, SMALL, fleet=fleet, in_flight=4, duration_s=LONG_S,
+            sample_interval_s=0.02, on_sample=midway(lambda: signal.raise_signal(signal.SIGINT)),
+        )  # fmt: skip
+    run = interrupted.value.run
+
+    assert "interrupted" == run.outcome
+    assert audit(run).holds
+    assert run.issued == sum(run.server["operations"].values()) >= 50
+
+
+@slow
+@needs_dask
+def test_an_error_of_who_looks_on_ends_the_run(server, fleet):
+    def wrong():
+        raise ZeroDivisionError("drawn wrongly")
+
+    with pytest.raises(ZeroDivisionError, match="drawn wrongly"):
+        load.run(
+            strategies.bounded, server, SMALL, fleet=fleet, in_flight=4, duration_s=LONG_S,
+            on_sample=midway(wrong), sample_interval_s=0.02,
+        )  # fmt: skip
+    again = load.run(strategies.bounded, server, SMALL, fleet=fleet, in_flight=4, calls=10)
+
+    assert 10 == again.issued, "the workers are free again"
+
+
+PARENT = """
+import os, sys
+from kvstore.client import load, strategies, workload
+from kvstore.client.fleet import Local
+if __name__ == "__main__":
+    load.run(
+        strategies.tasks, {address!r}, workload.crud(value_bytes_mean=9), fleet=Local(1),
+        in_flight=4, duration_s=60, on_sample=lambda sample: print(sample.answered, flush=True),
+    )
+"""
+
+
+@slow
+@needs_dask
+@pytest.mark.skipif(sys.platform == "win32", reason="sends a POSIX signal")
+def test_when_the_driver_is_killed_no_worker_is_left(server, tmp_path):
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT.format(address=server.address))
+    with subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        parent.stdout.readline()
+        workers = psutil.Process(parent.pid).children(recursive=True)
+        parent.kill()
+        _, alive = psutil.wait_procs(workers, timeout=20)
+
+    assert workers
+    assert not alive
+
+
+@slow
+@needs_dask
+def test_what_only_a_worker_can_notice_has_the_same_error_as_with_one(server, fleet):
+    with pytest.raises(ValueError, match="4 streams need at least as many requests in flight"):
+        load.run(strategies.pipelined, server, SMALL, fleet=fleet, in_flight=5, calls=10, streams=4)
+    with pytest.raises(WrongServer, match="'another' was started"):
+        load.run(
+            strategies.bounded, Target(server.address, "another"), SMALL, fleet=fleet,
+            in_flight=2, calls=2,
+        )  # fmt: skip
+
+
+@for_each(
+    ("says", "settings"),
+    [
+        ("2 workers share in_flight, so it must be 2 or more, got 1", {}),
+        ("2 workers share calls, so it must be 2 or more, got 1", {"in_flight": 2, "calls": 1}),
+        ("due times cannot be sent to a fleet", {"due_times": iter([0.0])}),
+        ("callers join one by one in one process only",
+         {"strategy": strategies.tasks, "in_flight": 2, "joins": [0, 1]}),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_shared_is_refused(says, settings, monkeypatch):
+    """Before a worker starts; the fleet and the server of this test do not exist."""
+    made_up = cluster.Connected(None, [cluster.Place("tcp://a:1", "a")] * 2)
+    monkeypatch.setattr(driver, "ServerCount", lambda target: threading.Lock())
+    monkeypatch.setattr(Local, "connected", lambda self: _yields(made_up))
+    settings = {"strategy": strategies.bounded, "calls": 9, **settings}
+
+    with pytest.raises(ValueError, match=says):
+        load.run(server="127.0.0.1:1", workload=SMALL, fleet=Local(2), **settings)
+
+
+class _yields:
+    def __init__(self, what):
+        self.what = what
+
+    def __enter__(self):
+        return self.what
+
+    def __exit__(self, *error):
+        pass
+
+
+@for_each(
+    ("says", "make"),
+    [
+        ("a whole number of workers from 1 to 32, got 0", lambda: Local(0)),
+        ("a whole number of workers from 1 to 32, got 33", lambda: Local(33)),
+        ("a whole number of workers from 1 to 32, got 2.0", lambda: Local(2.0)),
+        ("like tcp://10.0.0.1:8786, got '10.0.0.1'", lambda: Cluster("10.0.0.1")),
+        ("from 1 to 32, got 0", lambda: Cluster("tcp://10.0.0.1:8786", 0)),
+        ("fleet=Local", lambda: load.run(strategies.bounded, "h:1", SMALL, calls=9, processes=2)),
+    ],
+)
+def test_a_fleet_that_makes_no_sense_is_refused(says, make):
+    with pytest.raises(ValueError, match=says):
+        make()
+
+
+def test_a_flag_names_a_fleet():
+    assert fleet_of(None) is None
+    assert "Local(3)" == repr(fleet_of("3"))
+    assert "Cluster('tcp://h:1')" == repr(fleet_of("tcp://h:1"))
+
+
+def test_without_dask_the_error_has_the_next_step(monkeypatch):
+    monkeypatch.setattr(cluster, "available", lambda: False)
+
+    with pytest.raises(FleetNotReached, match="pip install distributed"):
+        load.run(strategies.bounded, "127.0.0.1:1", SMALL, calls=9, fleet=Local(2), in_flight=2)
+
+
+@slow
+@needs_dask
+def test_without_a_scheduler_or_enough_workers_the_error_has_the_next_step(fleet, monkeypatch):
+    monkeypatch.setattr(cluster, "CONNECT_S", 0.5)
+    monkeypatch.setattr(Cluster, "_within_s", 0.5)
+
+    with pytest.raises(FleetNotReached, match="no Dask scheduler answers at tcp:"):
+        Cluster("tcp://127.0.0.1:1").__enter__()
+    address = fleet._client.scheduler.address
+    with (
+        pytest.raises(FleetNotReached, match=r"5 workers are needed, and .* knows 2"),
+        Cluster(address, 5).connected(),
+    ):
+        pass
+    with Cluster(address, 1).connected() as connected:
+        assert 1 == len(connected.places)
