@@ -12,7 +12,10 @@ from xdist.scheduler import LoadScopeScheduling
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
-ALONE = ("tests/test_notebooks.py",)
+ALONE = (
+    "tests/test_further_notebooks.py",
+    "tests/test_notebooks.py",
+)
 """Files with tests that compare what they measure with a prediction."""
 
 
