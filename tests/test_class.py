@@ -171,7 +171,7 @@ TOGETHER = {
 
 
 @for_each("group", list(TOGETHER))
-def test_colours_are_told_apart_by_colour_blind_readers_or_differ_in_form(group):
+def test_colour_blind_readers_can_distinguish_colours_or_their_form(group):
     """A distance of 10 is seen at a glance; 2.3 is just noticeable."""
     for eye, matrix in SIMULATED.items():
         for (one, form), (other, other_form) in itertools.combinations(TOGETHER[group], 2):

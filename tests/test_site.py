@@ -60,15 +60,15 @@ def browser():
 
 
 def look(browser, address, width=1300, height=900, **settings):
-    """Open a file without any network; return the page and what it asked for from elsewhere."""
+    """Open a file without any network; return the page and its requests to elsewhere."""
     context = browser.new_context(
         viewport={"width": width, "height": height}, offline=True, **settings
     )
-    page, asked = context.new_page(), []
-    page.on("request", lambda sent: asked.append(sent.url) if "://" in sent.url else None)
-    page.on("pageerror", lambda error: asked.append(f"error: {error}"))
+    page, requests = context.new_page(), []
+    page.on("request", lambda sent: requests.append(sent.url) if "://" in sent.url else None)
+    page.on("pageerror", lambda error: requests.append(f"error: {error}"))
     page.goto(address.as_uri())
-    return page, [each for each in asked if not each.startswith("file://")]
+    return page, [each for each in requests if not each.startswith("file://")]
 
 
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -78,9 +78,9 @@ def test_pages_are_complete_offline_and_fit_every_screen(site, browser):
     """A wide screen, a phone, and 200 % zoom, which is a screen of half the width."""
     for name in ("index", "lessons/03_bounded", "symbols", "glossary", "cheat_sheet"):
         for width in (1300, 650, 390):
-            page, asked = look(browser, site / f"{name}.html", width)
+            page, requests = look(browser, site / f"{name}.html", width)
             page.wait_for_load_state("networkidle")
-            assert asked == [], name
+            assert requests == [], name
             assert page.evaluate(OVERFLOW) <= 0, f"{name} scrolls sideways at {width}"
             page.context.close()
     page, _ = look(browser, site / "lessons" / "03_bounded.html")
@@ -142,18 +142,18 @@ def test_text_in_outputs_can_be_read_in_the_dark_theme(site, browser):
 
 def test_one_lesson_as_a_file_and_as_slides_works_offline(executed, browser, tmp_path):
     file = export.as_html(LESSONS[0], tmp_path / "html")
-    page, asked = look(browser, file)
+    page, requests = look(browser, file)
     page.wait_for_selector("mjx-container svg")
-    assert asked == []
+    assert requests == []
     assert "quiz" in page.content()
     assert page.locator("img.figure").count() >= 5, "the sliders left their figure"
     assert page.locator("summary", has_text="One way to solve").count() == 2
     page.context.close()
 
     slides = export.as_html(LESSONS[0], tmp_path / "slides", slides=True)
-    page, asked = look(browser, slides, 1600)
+    page, requests = look(browser, slides, 1600)
     page.wait_for_selector(".slide.shown")
-    assert asked == []
+    assert requests == []
     assert page.locator("summary", has_text="One way to solve").count() == 0
     sizes = page.evaluate(
         "[...document.querySelectorAll('.slide p, .slide li')]"
