@@ -79,9 +79,6 @@ ARGUMENTS |= {
     "throughput_by_servers": ((BY_SERVERS, PER_SERVER, {"even": {4: PLAYED_ON}}), {}),
 }
 ARGUMENTS |= {
-    "answered_within": (({"1 of 3": ONE, "3 of 3": MANY}, {
-        "1 of 3": lambda share: 0.01 + 0.03 * share, "3 of 3": lambda share: 0.02 + 0.5 * share,
-    }), {}),
     "throughput_by_commit": (({"one by one": {1: ONE}, "in groups": {20: MANY, 1: ONE}}, {
         "one by one": lambda n: group_commit.one_by_one(n, fsync_s=0.03),
         "in groups": lambda n: group_commit.in_groups(n, fsync_s=0.03),

@@ -12,7 +12,7 @@ breakdown         parts of a run: stations, CPU time, kinds of operation
 batching          messages of many operations
 ramp_up           users who join one after the other
 overload          bursts, goodput, retries, adaptive limits
-durability        commits to a disk or to several servers
+durability        commits to a disk, one by one and in groups
 servers           throughput by the number of servers, and the slowest of several
 client_comparison runs of two clients in the layout of h2load's table
 designs           designs of the capstone, and the score of a plan
@@ -45,8 +45,6 @@ from kvstore.course.views.client_comparison import (
 from kvstore.course.views.counting import counting_table
 from kvstore.course.views.designs import plot_promises, plot_score, promises_table, score_table
 from kvstore.course.views.durability import (
-    answered_within_table,
-    plot_answered_within,
     plot_throughput_by_commit,
     throughput_by_commit_table,
 )
@@ -120,7 +118,6 @@ from kvstore.course.views.timelines import (
 
 __all__ = [
     "MB",
-    "answered_within_table",
     "attempts_over_time_table",
     "calls_over_time_table",
     "captioned",
@@ -142,7 +139,6 @@ __all__ = [
     "little_by_station_table",
     "memory_table",
     "mix_table",
-    "plot_answered_within",
     "plot_attempts_over_time",
     "plot_calls_over_time",
     "plot_collections",
