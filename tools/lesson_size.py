@@ -23,7 +23,6 @@ if __name__ == "__main__":  # run as a file, in a checkout that need not be inst
     sys.path.insert(0, str(FOLDER.parent))
 
 FIRST_EDITION: Final = (
-    "08_overload",
     "10_beyond_one_machine",
     "12_design_one",
 )

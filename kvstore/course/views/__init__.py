@@ -65,12 +65,14 @@ from kvstore.course.views.overload import (
     goodput_by_offered_table,
     latency_from_table,
     limit_over_time_table,
+    memory_in_burst_table,
     plot_attempts_over_time,
     plot_collections,
     plot_endings,
     plot_goodput_by_offered,
     plot_latency_from,
     plot_limit_over_time,
+    plot_memory_in_burst,
     plot_turns,
     turns_table,
 )
@@ -85,9 +87,11 @@ from kvstore.course.views.ramp_up import (
 )
 from kvstore.course.views.servers import (
     plot_simulated_over_time,
+    plot_slow_by_hedging,
     plot_slow_by_servers,
     plot_throughput_by_servers,
     simulated_over_time_table,
+    slow_by_hedging_table,
     slow_by_servers_table,
     throughput_by_servers_table,
 )
@@ -102,10 +106,12 @@ from kvstore.course.views.throughput import (
     throughput_table,
 )
 from kvstore.course.views.timelines import (
+    answered_over_time_table,
     calls_over_time_table,
     in_flight_over_time_table,
     latency_by_answer_table,
     memory_table,
+    plot_answered_over_time,
     plot_calls_over_time,
     plot_in_flight_over_time,
     plot_latency_by_answer,
@@ -118,6 +124,7 @@ from kvstore.course.views.timelines import (
 
 __all__ = [
     "MB",
+    "answered_over_time_table",
     "attempts_over_time_table",
     "calls_over_time_table",
     "captioned",
@@ -137,8 +144,10 @@ __all__ = [
     "levels_table",
     "limit_over_time_table",
     "little_by_station_table",
+    "memory_in_burst_table",
     "memory_table",
     "mix_table",
+    "plot_answered_over_time",
     "plot_attempts_over_time",
     "plot_calls_over_time",
     "plot_collections",
@@ -152,6 +161,7 @@ __all__ = [
     "plot_levels",
     "plot_limit_over_time",
     "plot_memory",
+    "plot_memory_in_burst",
     "plot_mix",
     "plot_promises",
     "plot_reply_order",
@@ -162,6 +172,7 @@ __all__ = [
     "plot_score",
     "plot_side_by_side",
     "plot_simulated_over_time",
+    "plot_slow_by_hedging",
     "plot_slow_by_servers",
     "plot_threads_in_climb",
     "plot_throughput",
@@ -183,6 +194,7 @@ __all__ = [
     "score_table",
     "side_by_side_table",
     "simulated_over_time_table",
+    "slow_by_hedging_table",
     "slow_by_servers_table",
     "threads_in_climb_table",
     "throughput_by_batch_table",
