@@ -83,12 +83,11 @@ def python_of(prefix: Path) -> Path:
     return prefix / "bin" / "python"
 
 
-def what_is_missing(python: Path) -> list[str]:
-    """What this interpreter lacks to run the course; empty if it has everything."""
+def what_is_missing(python: Path, *extras: str) -> list[str]:
+    """What this interpreter lacks to run the course and its extras; empty if it has everything."""
+    command = [str(python), str(ROOT / "tools" / "satisfied.py"), *extras]
     try:
-        probe = subprocess.run(
-            [python, ROOT / "tools" / "satisfied.py"], capture_output=True, text=True, timeout=60
-        )
+        probe = subprocess.run(command, capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
         return [f"its Python does not start ({error})"]
     if probe.returncode != 0:
@@ -119,6 +118,17 @@ def stamp() -> str:
         return STAMP.read_text(encoding="utf-8")
     except OSError:
         return ""
+
+
+def python_with(extra: str) -> Path:
+    """The Python of the course, with what an extra of pyproject.toml adds for a few commands."""
+    python = course_python()
+    if missing := what_is_missing(python, extra):
+        if python != python_of(VENV):
+            raise CannotGoOn(f"{summed_up(missing)}: {python} -m pip install -e '.[{extra}]'")
+        with one_at_a_time(LOCK, "setting up .venv"):
+            install(extra)
+    return python
 
 
 def venv_is_current() -> bool:
@@ -167,11 +177,12 @@ def how_to_get_venv() -> str:
     )
 
 
-def install() -> None:
+def install(extra: str = "dev") -> None:
     """Install the course and what it needs into `.venv`, in the versions that were tested."""
-    say("installing what the course needs (a minute or two; only now is the internet needed)")
+    what = "the course" if extra == "dev" else "this command"
+    say(f"installing what {what} needs (a minute or two; only now is the internet needed)")
     command = [str(python_of(VENV)), "-m", "pip", "install", "--no-input"]
-    command += ["--disable-pip-version-check", "-c", "constraints.txt", "-e", ".[dev]"]
+    command += ["--disable-pip-version-check", "-c", "constraints.txt", "-e", f".[{extra}]"]
     settings = {**os.environ, "PIP_USER": "0"}  # a user's pip.conf may say otherwise
     if subprocess.call(command, cwd=ROOT, env=settings):
         raise CannotGoOn(
@@ -390,9 +401,40 @@ def run(arguments: Sequence[str]) -> int:
     hand_over(course_python(), ["-m", "kvstore.course.run_notebooks", *arguments])
 
 
+def scoreboard(arguments: Sequence[str]) -> int:
+    """Show the capstone scores of a class from a folder of records: FOLDER."""
+    hand_over(course_python(), ["-m", "kvstore.course.capstone.scoreboard", *arguments])
+
+
 def bench(arguments: Sequence[str]) -> int:
     """Measure the course itself, side by side with what is installed."""
     hand_over(course_python(), ["-m", "benchmarks", *arguments])
+
+
+def site(arguments: Sequence[str]) -> int:
+    """Build the site with every lesson executed, in build/site: [--out FOLDER] [names]."""
+    hand_over(python_with("site"), ["-m", "tools.website", *arguments])
+
+
+def export(arguments: Sequence[str]) -> int:
+    """Export lessons, into build/: html, slides, nbgrader or otter, then [names]."""
+    hand_over(python_with("site"), ["-m", "tools.export", *arguments])
+
+
+def edition(arguments: Sequence[str]) -> int:
+    """Write the course for students or for teachers, in build/edition: student or teacher."""
+    hand_over(course_python(), ["-m", "tools.edition", *arguments])
+
+
+def collect(arguments: Sequence[str]) -> int:
+    """Merge the progress of a class into tables and a figure, in build/class: FILES."""
+    files = [str(Path(each).resolve()) if Path(each).exists() else each for each in arguments]
+    hand_over(course_python(), ["-m", "tools.collect", *files])
+
+
+def record(arguments: Sequence[str]) -> int:
+    """Record the runs that COURSE_MODE=recorded shows: [--again] [names]."""
+    hand_over(course_python(), ["-m", "tools.record", *arguments])
 
 
 def prove(arguments: Sequence[str]) -> int:
@@ -444,7 +486,11 @@ def generate(arguments: Sequence[str]) -> int:
 
 COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     command.__name__: command
-    for command in (lab, fresh, test, run, etcd, check, bench, prove, generate)
+    for command in (
+        *(lab, fresh, test, run, etcd),
+        *(site, export, edition, collect, record, scoreboard),  # for readers and for a class
+        *(check, bench, prove, generate),
+    )
 }
 
 
@@ -469,7 +515,7 @@ def hand_over(
 
 def usage() -> str:
     """What `course.py` prints without a command."""
-    lines = [f"  python3 course.py {name:9} {do.__doc__}" for name, do in COMMANDS.items()]
+    lines = [f"  python3 course.py {name:10} {do.__doc__}" for name, do in COMMANDS.items()]
     head, foot = "An interactive course on RPC throughput.", "Begin with: python3 course.py lab"
     return "\n".join([head, "", *lines, "", foot])
 

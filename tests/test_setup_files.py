@@ -165,6 +165,7 @@ def test_every_command_that_is_documented_is_understood(monkeypatch, tmp_path, c
     handed: list[object] = []
     monkeypatch.setattr(course, "MINE", tmp_path / "my_lessons")
     monkeypatch.setattr(course, "course_python", lambda: Path(sys.executable))
+    monkeypatch.setattr(course, "what_is_missing", lambda _python, *_extras: [])
     monkeypatch.setattr(course, "hand_over", lambda _python, what, _extra=None: handed.append(what))
     monkeypatch.setattr(course.subprocess, "call", lambda what, **_settings: handed.append(what))
     monkeypatch.setenv("COURSE_MODE", "class")  # restored afterwards, whatever main sets
@@ -191,6 +192,7 @@ def test_ci_calls_the_commands_of_the_readme_and_no_others():
 
     assert [call.split(" ||")[0] for call in calls] == [
         "python3 course.py check",
+        "python3 course.py site --help >/dev/null",  # installs what the tests of the site need
         commands_in("README.md")[1],
     ]
 

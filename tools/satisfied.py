@@ -1,13 +1,14 @@
 """Print what the environment of this interpreter lacks for the course, one problem a line.
 
-`course.py` runs this with the Python of an environment that it did not make. No output means that
-the environment can be used. Versions come from the installed metadata, so that no package has to be
-imported and the check takes a fraction of a second.
+`course.py` runs this with the Python of an environment that it did not make, and with the names of
+extras that a command needs. No output means that the environment can be used. Versions come from
+the installed metadata, so that no package has to be imported and the check takes a fraction of a
+second.
 """
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -16,15 +17,17 @@ from urllib.request import url2pathname
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def missing() -> Iterator[str]:
-    """Yield every requirement of pyproject.toml that this environment does not meet."""
+def missing(extras: Sequence[str] = ()) -> Iterator[str]:
+    """Yield every requirement of pyproject.toml, and of these extras, that is not met here."""
     if sys.version_info < (3, 11):  # noqa: UP036 - it is the active environment that may be old
         yield f"Python 3.11 or newer (it has {sys.version.split()[0]})"
         return
     import tomllib
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    yield from unmet([*project["dependencies"], *project["optional-dependencies"]["dev"]])
+    yield from unmet(project["dependencies"])
+    for extra in ("dev", *extras):
+        yield from unmet(project["optional-dependencies"][extra])
     if not installed_from_here(project["name"]):
         yield f"this checkout is not installed in it (pip install -e {ROOT})"
 
@@ -61,5 +64,5 @@ def installed_from_here(name: str) -> bool:
 
 
 if __name__ == "__main__":
-    for lacking in missing():
+    for lacking in missing(sys.argv[1:]):
         print(lacking)

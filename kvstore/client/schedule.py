@@ -55,6 +55,13 @@ class Schedule(Iterator[Operation | MethodCall]):
         self._free_until = 0.0
         """Up to this number of operations, neither guard nor count has to be checked."""
         self._stopped = False
+        """Whether no operation is left."""
+        self._given_up = False
+        """Whether callers that wait for a due time stop waiting: the run ends before its time."""
+        self._turn = threading.Lock()
+        self._aturn: asyncio.Lock | None = None
+        """Callers draw in turn, and the next one draws only when the last operation is due. So only
+        one of them waits for a due time."""
         self._joins = joins
         self._callers = itertools.count()
         self._ids = itertools.count(1)
@@ -67,7 +74,7 @@ class Schedule(Iterator[Operation | MethodCall]):
 
     def stop(self) -> None:
         """Yield no more operations; calls in flight go on."""
-        self._stopped = True
+        self._stopped = self._given_up = True
 
     @property
     def stopped(self) -> bool:
@@ -96,10 +103,12 @@ class Schedule(Iterator[Operation | MethodCall]):
         return _Caller(self, self._join_s()) if self._joins else self
 
     def __next__(self) -> Operation | MethodCall:
-        operation = self.draw()
-        if operation.due_s > 0:  # in a closed loop it is NaN
+        if self._due_times is None:
+            return self.draw()
+        with self._turn:
+            operation = self.draw()
             self._sleep_until(operation.due_s)
-        return operation
+            return operation
 
     def __aiter__(self) -> AsyncIterator[Operation | MethodCall]:
         return _AsyncCaller(self, self._join_s())
@@ -108,17 +117,33 @@ class Schedule(Iterator[Operation | MethodCall]):
         """Return when the next caller starts."""
         return next(islice(self._joins, next(self._callers), None), 0.0) if self._joins else 0.0
 
-    def _sleep_until(self, at_s: float) -> bool:
-        """Sleep until this time of the run; return False if the run has ended before."""
-        while (left_s := at_s - self._clock()) > 0 and not self._stopped:
-            time.sleep(min(left_s, WAIT_S))
-        return not self._stopped
+    def _until(self, joins_s: float) -> float:
+        """Return the next seconds that a caller waits until it joins; 0 when it does."""
+        return 0.0 if self._stopped else min(WAIT_S, max(0.0, joins_s - self._clock()))
 
-    async def _wait_until(self, at_s: float) -> bool:
+    def _sleep_until(self, at_s: float) -> None:
+        """Sleep until this time of the run, or until the run is given up."""
+        while (left_s := at_s - self._clock()) > 0 and not self._given_up:
+            time.sleep(min(left_s, WAIT_S))
+
+    async def _wait_until(self, at_s: float) -> None:
         """Wait as `_sleep_until` does, and let other tasks run meanwhile."""
-        while (left_s := at_s - self._clock()) > 0 and not self._stopped:
+        while (left_s := at_s - self._clock()) > 0 and not self._given_up:
             await asyncio.sleep(min(left_s, WAIT_S))
-        return not self._stopped
+
+    async def _adraw(self) -> Operation | MethodCall:
+        """Draw as `__next__` does, and let other tasks run. Raises `StopAsyncIteration`."""
+        try:
+            if self._due_times is None:
+                return self.draw()
+            if self._aturn is None:
+                self._aturn = asyncio.Lock()  # not before: it belongs to the loop of its first use
+            async with self._aturn:
+                operation = self.draw()
+                await self._wait_until(operation.due_s)
+                return operation
+        except StopIteration:
+            raise StopAsyncIteration from None
 
     # Many at once, in columns
 
@@ -158,7 +183,7 @@ class Schedule(Iterator[Operation | MethodCall]):
         """Return how many of `most` operations the guard and the count still allow."""
         look = self._guard is not None and -self._handed_out % LOOK_EVERY < most
         if look and self._guard is not None and self._guard():
-            self._stopped = True
+            self.stop()
         if self._stopped:
             return 0
         count = int(min(most, self._calls - self._handed_out))
@@ -175,9 +200,12 @@ class _Caller(Iterator[Operation | MethodCall]):
         self._begins_s = begins_s
 
     def __next__(self) -> Operation | MethodCall:
-        if self._begins_s and not self._schedule._sleep_until(self._begins_s):
-            raise StopIteration
-        self._begins_s = 0.0
+        while self._begins_s:
+            left_s = self._schedule._until(self._begins_s)
+            if left_s:
+                time.sleep(left_s)
+            else:
+                self._begins_s = 0.0
         return next(self._schedule)
 
 
@@ -189,16 +217,13 @@ class _AsyncCaller(AsyncIterator[Operation | MethodCall]):
         self._begins_s = begins_s
 
     async def __anext__(self) -> Operation | MethodCall:
-        if self._begins_s and not await self._schedule._wait_until(self._begins_s):
-            raise StopAsyncIteration
-        self._begins_s = 0.0
-        try:
-            operation = self._schedule.draw()
-        except StopIteration:
-            raise StopAsyncIteration from None
-        if operation.due_s > 0:
-            await self._schedule._wait_until(operation.due_s)
-        return operation
+        while self._begins_s:
+            left_s = self._schedule._until(self._begins_s)
+            if left_s:
+                await asyncio.sleep(left_s)
+            else:
+                self._begins_s = 0.0
+        return await self._schedule._adraw()
 
 
 class StreamSchedule(AsyncIterator[StreamRequest]):

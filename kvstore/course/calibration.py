@@ -1,8 +1,10 @@
-"""How well the learner predicts over the whole course: every prediction beside its result."""
+"""How well a learner predicts over the whole course, and how well a class does."""
 
+import statistics
 from collections.abc import Sequence
 from typing import Final
 
+import pandas as pd
 from matplotlib.axes import Axes
 
 from kvstore.course import progress
@@ -49,4 +51,44 @@ def plot_calibration(questions: Sequence[progress.Question], ax: Axes | None = N
         )  # fmt: skip
         style.plain_numbers(ax.xaxis)
         style.plain_numbers(ax.yaxis)
+    return ax
+
+
+def plot_class(predictions: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """Predicted over measured for each question of a class: a dot for each student's first attempt.
+
+    `predictions` has the columns student, question, attempt, predicted and measured. The diamond is
+    the median of the class. ValueError when no ratio can be drawn.
+    """
+    first = predictions.sort_values("attempt").drop_duplicates(["student", "question"])
+    first = first[(first["predicted"] > 0) & (first["measured"] > 0)]
+    if first.empty:
+        raise ValueError("no prediction of the class was scored: there is nothing to draw")
+    ratios: dict[str, list[float]] = {}
+    for question, predicted, measured in zip(
+        first["question"], first["predicted"], first["measured"], strict=True
+    ):
+        ratios.setdefault(str(question), []).append(float(predicted / measured))
+    names = sorted(ratios, reverse=True)
+    with style.canvas(ax, height_in=2.0 + 0.55 * len(names)) as ax:
+        ax.axvline(1.0, color=style.PREDICTED, label="exact", zorder=1)
+        for row, name in enumerate(names):
+            values = sorted(ratios[name])
+            middle = (len(values) - 1) / 2
+            shifts = [0.5 * (place - middle) / max(1, len(values)) for place in range(len(values))]
+            ax.plot(
+                values, [row + shift for shift in shifts], "o", color=style.MEASURED, alpha=0.7,
+                label="a student" if row == 0 else None, zorder=2,
+            )  # fmt: skip
+            ax.plot(
+                statistics.median(values), row, "D", color=style.ORANGE, markeredgecolor="black",
+                label="median of the class" if row == 0 else None, zorder=3,
+            )  # fmt: skip
+        ax.set_yticks(range(len(names)), names)
+        ax.set(
+            xscale="log", xlabel="predicted / measured (1 is exact)", ylabel="question (name)",
+            ylim=(-0.6, len(names) - 0.4),
+        )  # fmt: skip
+        style.plain_numbers(ax.xaxis)
+        style.close_ticks(ax.xaxis)
     return ax

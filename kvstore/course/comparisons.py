@@ -10,7 +10,7 @@ from datetime import datetime
 from numbers import Real
 from typing import Any, Final, Literal, Protocol, runtime_checkable
 
-from kvstore.course import progress, questions, rendering, units
+from kvstore.course import mode, progress, questions, rendering, units
 from kvstore.course.claims import Claim
 from kvstore.course.predictions import HasValue
 
@@ -328,9 +328,9 @@ def _number(measured: Any) -> float:
 
 
 def _began_at(run: object) -> float | None:
-    """When the run began, in seconds since 1970; None when it does not say."""
+    """When the run began, in seconds since 1970; None when it does not say, or is a recording."""
     said = getattr(run, "started_at", None)
-    if said is None:
+    if said is None or mode.name() == "recorded":
         return None
     whole_seconds = "." not in said  # then it may have begun up to a second later
     return datetime.fromisoformat(said).timestamp() + (1.0 if whole_seconds else 0.0)

@@ -13,7 +13,7 @@ from IPython.display import display
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from kvstore.course import rendering
+from kvstore.course import mode, rendering
 from kvstore.course.comparisons import HasThroughput
 from kvstore.course.predictions import HasValue
 from kvstore.course.views import alt_text, style
@@ -21,6 +21,7 @@ from kvstore.course.views import alt_text, style
 Law = Callable[..., HasValue | float]
 Measure = Callable[..., HasThroughput | float]
 Values = dict[str, Any]
+SIZE_IN: Final = (10.0, 4.6)
 POINTS: Final = 60
 """At most so many values of the law make the line."""
 
@@ -65,11 +66,14 @@ def explore(
     learner presses the button, and returns a run, which stands for its throughput, or a number;
     it becomes a dot on the same axes. `label` is that of the y axis, with its unit.
 
-    Where the notebook shows no widgets the figure stands for itself, and nothing is run.
+    Where the notebook shows no widgets the figure stands for itself, and nothing is run. In the
+    recorded mode there is no button.
     ValueError when `over` names no slider of numbers.
     """
     if over not in sliders or sliders[over].is_text:
         raise ValueError(f"over must name a slider of numbers, got {over!r}: have {list(sliders)}")
+    if mode.name() == "recorded":
+        run = None
     explorer = Explorer(law, sliders, over, run, label)
     picture, words = explorer.picture()
     bundle: dict[str, Any] = {"text/plain": words, "image/png": picture}
@@ -117,7 +121,7 @@ class Explorer:
 
     def picture(self) -> tuple[str, str]:
         """The figure as a PNG in base64, and what it shows in words."""
-        figure = Figure(figsize=(10.0, 4.6), dpi=style.DPI, layout="constrained")
+        figure = Figure(figsize=SIZE_IN, dpi=style.DPI, layout="constrained")
         FigureCanvasAgg(figure)
         with style.canvas(figure.subplots()) as ax:
             xs = self._xs()
@@ -159,9 +163,10 @@ class Explorer:
 
         def redraw() -> None:
             picture, words = self.picture()
-            figure.value = (
+            wide, high = (round(inches * style.DPI) for inches in SIZE_IN)
+            figure.value = (  # with its size, so that the page keeps its place while it is drawn
                 f'<img src="data:image/png;base64,{picture}" alt="{rendering.escaped(words)}" '
-                'style="max-width: 100%">'
+                f'width="{wide}" height="{high}" style="max-width: 100%; height: auto">'
             )
             sentence.value = f'<span aria-live="polite">{rendering.inline(self.said())}</span>'
 

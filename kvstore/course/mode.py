@@ -1,14 +1,15 @@
 """The mode of the course, which sets the durations and counts of its runs.
 
-The environment variable COURSE_MODE is `fast` (tests), `class` (the default) or `full` (the
-published durations). The notebooks are the same in every mode.
+The environment variable COURSE_MODE is `fast` (tests), `class` (the default), `full` (the published
+durations) or `recorded` (runs of `class` that ship with the course: see `recorded.py`). The
+notebooks are the same in every mode.
 """
 
 import os
 from typing import Final, TypeVar
 
 VARIABLE: Final = "COURSE_MODE"
-MODES: Final = ("fast", "class", "full")
+MODES: Final = ("fast", "class", "full", "recorded")
 
 T = TypeVar("T")
 
@@ -31,7 +32,7 @@ def fast() -> bool:
 
 def choose(*, fast: T, normal: T, full: T) -> T:
     """Return the value for the current mode."""
-    return {"fast": fast, "class": normal, "full": full}[name()]
+    return {"fast": fast, "full": full}.get(name(), normal)
 
 
 def seconds(*, fast: float, normal: float, full: float) -> float:

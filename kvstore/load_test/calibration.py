@@ -120,7 +120,7 @@ class Calibration:
         server_cores = 0.0 if math.isnan(top.server_cores) else top.server_cores
         busy = top.generator_cores + server_cores + top.other_cores
         if top.other_cores > OTHERS and busy >= FULL * self.cores:
-            return f"the processor, of which other programs used {top.other_cores:.1f} cores"
+            return "the processor, which other programs use too"
         if math.isnan(top.server_cores):
             return "the server, or what is behind it"
         return "a station that is not a processor (a pool, a lock, a disk, a back end)"
@@ -161,25 +161,24 @@ def calibrate(
     *,
     step_s: float = STEP_S,
     progress: Progress = lambda text: None,
-    **how: Any,
+    **settings: Any,
 ) -> Calibration:
     """Double the calls in flight until the throughput stops growing; return what was seen.
 
-    The last level has at most 16 times as many calls in flight as the knee.
+    A level that brings no gain is run again, and the better of its runs counts: other programs can
+    only lower a throughput. The last level has at most 16 times the calls in flight of the knee.
 
-    A strategy without a limit in flight is replaced by `bounded`, which has one. `how` goes to
-    `load.run`. Raises `FirstCallFailed`, and what `load.run` raises.
+    A strategy without a limit in flight is replaced by `bounded`, which has one. `settings` are
+    those of `load.run`. Raises `FirstCallFailed`, and what `load.run` raises.
     """
-    options = options or RunOptions()
+    options = RunOptions.of(strategy, options, settings)
     if not supports(strategy).limit:
         strategy = bounded
     first_call(target, calls, options)
-    levels: list[Level] = []
-    flat = 0
-    in_flight = 1
     cores = 1
-    most: float = MOST_IN_FLIGHT
-    while flat < 2 and in_flight <= most:
+
+    def level(in_flight: int) -> Level:
+        nonlocal cores
         run = load.run(
             strategy,
             target,
@@ -188,17 +187,25 @@ def calibrate(
                 options, in_flight=in_flight, duration_s=step_s, rate_per_s=None, calls=None,
                 joins=(), connections=min(options.connections, in_flight),
             ),
-            **how,
         )  # fmt: skip
         cores = int(run.host["cores"])
-        level = Level.of(run)
-        best = max((each.throughput_per_s for each in levels), default=0.0)
-        flat = flat + 1 if level.throughput_per_s < GAIN * best else 0
-        levels.append(level)
+        seen = Level.of(run)
         progress(
-            f"calibration: {in_flight} in flight, {level.throughput_per_s:,.0f} calls/s,"
-            f" {1e3 * level.residence_s:,.3g} ms"
+            f"calibration: {in_flight} in flight, {seen.throughput_per_s:,.0f} calls/s,"
+            f" {1e3 * seen.residence_s:,.3g} ms"
         )
+        return seen
+
+    levels: list[Level] = []
+    flat = 0
+    in_flight, most = 1, float(MOST_IN_FLIGHT)
+    while flat < 2 and in_flight <= most:
+        best = max((each.throughput_per_s for each in levels), default=0.0)
+        seen = level(in_flight)
+        if seen.throughput_per_s < GAIN * best:  # or was it a pause of the machine?
+            seen = max(seen, level(in_flight), key=lambda each: each.throughput_per_s)
+        flat = flat + 1 if seen.throughput_per_s < GAIN * best else 0
+        levels.append(seen)
         in_flight *= 2
         most = min(MOST_IN_FLIGHT, 16 * Calibration(levels, cores).knee)
     return Calibration(levels, cores)

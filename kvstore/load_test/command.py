@@ -17,7 +17,7 @@ from kvstore.client.options import RunOptions
 from kvstore.client.reflection import BadRequest, from_text, method_by_reflection, method_in_file
 from kvstore.client.strategies import Strategy
 from kvstore.client.tls_check import check_encryption
-from kvstore.load_test.calibration import Calibration, calibrate, first_call
+from kvstore.load_test.calibration import Calibration, Progress, calibrate, first_call
 from kvstore.load_test.report import as_json, as_text, predicted, prediction_text
 from kvstore.load_test.search import Objective, search
 from kvstore.measure import Run
@@ -57,6 +57,7 @@ def add_arguments(parse: argparse.ArgumentParser) -> None:
     add("--step-s", type=float, default=None, metavar="N",
         help="seconds of each step of the search (default 3)")  # fmt: skip
     add("--no-calibration", action="store_true", help="make the run without a prediction")
+    add("--quiet", action="store_true", help="print no progress")
     add("--output", choices=("table", "json"), default="table", help="(default table)")
     add("--picture", metavar="FILE", default=None,
         help="draw X, R and the latency by quantile into a PNG or SVG file")  # fmt: skip
@@ -93,13 +94,14 @@ def load_test(given: argparse.Namespace, options: RunOptions, draw: Draw) -> int
     if given.no_calibration:
         first_call(target, calls, options)
     else:
-        calibration = calibrate(strategy, target, calls, options, progress=_say)
+        calibration = calibrate(strategy, target, calls, options, progress=_say(given))
         prediction = predicted(calibration, options.rate_per_s, options.in_flight)
         print(prediction_text(prediction, calibration), file=_out(given), flush=True)
     try:
         run = load.run(
-            strategy, target, calls, options, fleet=fleet_of(given.fleet), on_sample=_show
-        )
+            strategy, target, calls, options, fleet=fleet_of(given.fleet),
+            on_sample=None if given.quiet else _show,
+        )  # fmt: skip
     except (RunInterrupted, RunFailed) as ended:
         _finish(given, ended.run, prediction, calibration, draw)
         if isinstance(ended, RunInterrupted):
@@ -163,7 +165,7 @@ def _search(
     if given.p99_ms is None:
         raise ValueError("a search needs an objective: give --p99-ms, such as --p99-ms 50")
     objective = Objective(latency_s=given.p99_ms / 1e3, errors=given.errors)
-    calibration = calibrate(strategy, target, calls, options, progress=_say)
+    calibration = calibrate(strategy, target, calls, options, progress=_say(given))
     out = _out(given)
     print(f"objective   {objective}", file=out)
     print(
@@ -174,7 +176,7 @@ def _search(
     settings = {} if given.step_s is None else {"step_s": given.step_s}
     found = search(
         strategy, target, calls, objective, calibration.ceiling_per_s, options,
-        progress=_say, **settings,
+        progress=_say(given), **settings,
     )  # fmt: skip
     if given.output == "json":
         print(json.dumps(as_json(None, None, calibration, found), indent=1))
@@ -190,7 +192,8 @@ def _finish(
     calibration: Calibration | None,
     draw: Draw,
 ) -> None:
-    print(f"\r{'':78}\r", end="", file=sys.stderr)
+    if sys.stderr.isatty() and not given.quiet:
+        print(f"\r{'':78}\r", end="", file=sys.stderr)
     if given.save:
         run.save(given.save)
     if given.picture:
@@ -206,11 +209,15 @@ def _out(given: argparse.Namespace) -> Any:
     return sys.stderr if given.output == "json" else sys.stdout
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+def _say(given: argparse.Namespace) -> Progress:
+    if given.quiet:
+        return lambda text: None
+    return lambda text: print(text, file=sys.stderr, flush=True)
 
 
 def _show(sample: Sample) -> None:
+    if not sys.stderr.isatty():
+        return  # a line that is written over and over belongs on a screen
     rate = sample.answered / sample.elapsed_s if sample.elapsed_s else 0.0
     print(
         f"\r{sample.elapsed_s:6.1f} s  {sample.answered:12,.0f} answered  {rate:10,.1f} calls/s"

@@ -27,7 +27,7 @@ STEP_S: Final = 3.0
 SETTLE: Final = 0.2
 """Share of each step that is left out: its first calls open connections and fill caches."""
 PRECISION: Final = 1.02
-"""The search ends when the two rates around the answer differ by this factor."""
+"""The search ends when the two rates around the answer differ by this factor at most."""
 GROW: Final = 1.25
 """Factor between two rates until one rate meets the objective and one does not."""
 LATE: Final = 0.25
@@ -101,11 +101,13 @@ class Found:
         return f"{self.rate_per_s:,.0f} calls/s meet the objective, {self.fails_per_s:,.0f} do not"
 
 
-def highest_rate(try_at: Callable[[float], Step], guess_per_s: float) -> Found:
+def highest_rate(
+    try_at: Callable[[float], Step], guess_per_s: float, *, precision: float = PRECISION
+) -> Found:
     """Return the highest rate whose step meets the objective.
 
     It starts at half of `guess_per_s` and grows or shrinks until one rate passes and one fails.
-    Then it takes the rate in the middle (a bisection) until both differ by `PRECISION`. A rate
+    Then it takes the rate in the middle (a bisection) until both differ by `precision`. A rate
     fails if two steps fail at it: a single pause of the machine says nothing about the service.
     The search ends at a rate that the generator cannot send, and after Ctrl-C.
     """
@@ -127,7 +129,7 @@ def highest_rate(try_at: Callable[[float], Step], guess_per_s: float) -> Found:
     low, high = 0.0, math.inf
     rate = guess_per_s / 2
     try:
-        while len(steps) < MOST_STEPS and not (high <= PRECISION * low):
+        while len(steps) < MOST_STEPS and not (high <= precision * low):
             if meets(rate):
                 low = rate
             else:
@@ -160,27 +162,27 @@ def search(
     options: RunOptions | None = None,
     *,
     step_s: float = STEP_S,
+    precision: float = PRECISION,
     progress: Progress = lambda text: None,
-    **how: Any,
+    **settings: Any,
 ) -> Found:
     """Return the highest rate at which the service meets the objective.
 
-    `guess_per_s` is the ceiling that a calibration found. `how` goes to `load.run`. Raises what
-    `load.run` raises.
+    `guess_per_s` is the ceiling that a calibration found. `settings` are those of `load.run`, such
+    as `in_flight`, the limit; the errors are the same.
     """
-    options = options or RunOptions()
+    options = RunOptions.of(strategy, options, settings)
 
     def try_at(rate_per_s: float) -> Step:
         run = load.run(
             strategy, target, calls,
             replace(options, rate_per_s=rate_per_s, duration_s=step_s, calls=None, joins=()),
-            **how,
         )  # fmt: skip
         step = step_of(run, objective)
         progress(f"search: {step}")
         return step
 
-    return highest_rate(try_at, guess_per_s)
+    return highest_rate(try_at, guess_per_s, precision=precision)
 
 
 def step_of(run: Run, objective: Objective) -> Step:

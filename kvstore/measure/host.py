@@ -27,6 +27,15 @@ def describe_host() -> dict[str, Any]:
     return {**_machine(), "cores_kept_awake": kept_awake(), "transport": transport.in_force()}
 
 
+def host_in_words() -> str:
+    """Return processor, cores, memory, system and versions as the end of a sentence."""
+    host = describe_host()
+    return (
+        f"{host['cores']} cores, {host['processor']}, {host['memory_bytes'] / 2**30:.0f} GiB, "
+        f"{platform.system()}, Python {host['python']}, grpcio {host['grpcio']}"
+    )
+
+
 @cache
 def _machine() -> dict[str, Any]:
     return {

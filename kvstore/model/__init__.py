@@ -13,7 +13,7 @@
     key_skew      unevenly used keys: the hottest lock, the busiest server
     batching      throughput with several operations in a message
     group_commit  throughput with several writes in an fsync
-    quorum        latency and availability with w of n servers
+    failover      a cluster whose leader dies or stalls
     scaling       throughput with several client and server processes, until the cores are full
     memory        the memory of a client without a concurrency limit
 
@@ -25,6 +25,7 @@ long to import, and every notebook imports this package.
 from kvstore.model import (
     batching,
     bounds,
+    failover,
     group_commit,
     key_skew,
     laws,
@@ -32,7 +33,6 @@ from kvstore.model import (
     mva,
     open_loop,
     overload,
-    quorum,
     ramp_up,
     scaling,
     simulate,
@@ -46,6 +46,7 @@ __all__ = [
     "Station",
     "batching",
     "bounds",
+    "failover",
     "group_commit",
     "key_skew",
     "laws",
@@ -53,7 +54,6 @@ __all__ = [
     "mva",
     "open_loop",
     "overload",
-    "quorum",
     "ramp_up",
     "scaling",
     "service_time_s",

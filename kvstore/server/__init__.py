@@ -1,6 +1,6 @@
 """The servers that are measured.
 
-launch    serving(), serving_sharded(), serving_replicated(): servers in their own processes
+launch    serving(), serving_sharded(): servers in their own processes
 settings  ServerSettings: the settings of a server, checked
 serve     listen, answer, drain; on threads or asyncio
 service, service_async   one call, from request to reply
@@ -10,7 +10,7 @@ locking, disk, store     the lock, the simulated disk and the data of a call
 cas_stores  compare and replace, and a store that loses updates
 durable   a store on a real disk (SQLite), and its services
 etcd, etcd_nodes   services with their data in etcd; a cluster on this machine
-proxy, replicated   services that forward every call to other servers
+proxy     services that forward every call to another server
 stream_window   back-pressure on one stream
 status    the status report: identity, settings and counts
 errors    the public exceptions
@@ -19,11 +19,9 @@ errors    the public exceptions
 from kvstore.server.errors import EtcdNotInstalled, ServerDidNotStart
 from kvstore.server.etcd_nodes import etcd_cluster
 from kvstore.server.launch import (
-    ReplicatedServer,
     Server,
     ShardedServer,
     serving,
-    serving_replicated,
     serving_sharded,
 )
 from kvstore.server.settings import LOCKINGS, WRITINGS, ServerSettings
@@ -32,13 +30,11 @@ __all__ = [
     "LOCKINGS",
     "WRITINGS",
     "EtcdNotInstalled",
-    "ReplicatedServer",
     "Server",
     "ServerDidNotStart",
     "ServerSettings",
     "ShardedServer",
     "etcd_cluster",
     "serving",
-    "serving_replicated",
     "serving_sharded",
 ]

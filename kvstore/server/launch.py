@@ -1,7 +1,6 @@
-"""`serving`, `serving_sharded`, `serving_replicated`: servers in their own processes, for a block.
+"""`serving` and `serving_sharded`: servers in their own processes, for a block.
 
-A sharded server is several processes, each of which has a part of the keys. A replicated server is
-a front and several replicas behind it.
+A sharded server is several processes, each of which has a part of the keys.
 """
 
 import secrets
@@ -183,47 +182,3 @@ def _of_shard(shard: int, processes: int, settings: dict[str, Any]) -> dict[str,
     if processes == 1 or not isinstance(store, str) or not store.startswith("sqlite:"):
         return settings
     return {**settings, "store": str(Path(store) / f"shard-{shard}-of-{processes}")}
-
-
-MOST_REPLICAS = 16
-"""Limit on the replicas: each write goes to all of them."""
-
-
-@dataclass(frozen=True)
-class ReplicatedServer:
-    """A running front, which clients call, and the replicas behind it."""
-
-    front: Server
-    replicas: tuple[Server, ...]
-
-    def kill(self, number: int) -> None:
-        """End one replica at once, as a crash does; return when it has ended."""
-        self.replicas[number].kill()
-
-
-@contextmanager
-def serving_replicated(
-    replicas: Sequence[Mapping[str, Any]], *, write_quorum: int, station_times: bool = False
-) -> Iterator[ReplicatedServer]:
-    """Serve from a front and one replica for each of `replicas`, while the block lasts.
-
-    Each item has the settings of one replica, as `serving` takes them: `3 * [settings]` makes three
-    equal ones. A write is acknowledged when `write_quorum` replicas have acknowledged it. All
-    processes end with the block.
-
-    Raises:
-        ValueError: no replica, more than `MOST_REPLICAS`, or a setting that makes no sense.
-        ServerDidNotStart: one of them could not start; the others are stopped.
-    """
-    if not 1 <= len(replicas) <= MOST_REPLICAS:
-        raise ValueError(f"replicas must be from 1 to {MOST_REPLICAS}, got {len(replicas)}")
-    with (
-        serving_each(replicas) as behind,
-        serving(
-            use_asyncio=True,
-            back_end=",".join(server.address for server in behind),
-            write_quorum=write_quorum,
-            station_times=station_times,
-        ) as front,
-    ):
-        yield ReplicatedServer(front, behind)

@@ -108,15 +108,15 @@ class ServerSettings:
     )
     """By default reads are linearizable: a majority confirms that nothing newer exists."""
     back_end: str | None = setting(
-        None, "host:port of another server to which every call is forwarded; several are replicas"
+        None, "host:port of another server to which every call is forwarded"
     )
     """A server with a back end has no disk, locks and store of its own: their settings have no
-    effect, and the disk time it reports is the time at the back end. Several back ends, separated
-    by commas, are replicas of each other."""
-    write_quorum: int | None = setting(
-        None, "number of replicas that must acknowledge a write before the server does"
+    effect, and the disk time it reports is the time at the back end."""
+    back_end_timeout_s: float | None = setting(
+        None, "seconds that each call may take at the back end; then the answer is UNAVAILABLE"
     )
-    """Needed with several back ends; see `replicated`."""
+    """Without it, a call may take as long as its caller waits. The back end learns the deadline of
+    the call, but it finishes a call that it has begun."""
 
     def __post_init__(self) -> None:
         for name in ("read_delay_s", "write_delay_s", "time_needed_s"):
@@ -126,6 +126,11 @@ class ServerSettings:
                     f"{name} must be a number of seconds from 0 to 60, got {value!r}"
                     " (10 ms is 0.010)"
                 )
+        timeout_s = self.back_end_timeout_s
+        if timeout_s is not None and not 0 < timeout_s < 60:
+            raise ValueError(
+                f"back_end_timeout_s must be above 0 and below 60 seconds, got {timeout_s!r}"
+            )
         if not 0 <= self.stall_s < self.stall_every_s < 3600:
             raise ValueError(
                 f"stall_s must be from 0 to less than stall_every_s, got {self.stall_s!r} of every"
@@ -152,8 +157,11 @@ class ServerSettings:
         if self.max_concurrent_rpcs is not None:
             _whole_number("max_concurrent_rpcs", self.max_concurrent_rpcs, 1, 10_000_000)
         _check_store(self)
-        if self.back_end is not None or self.write_quorum is not None:
-            _back_ends(self)
+        if self.back_end is not None and not is_address(self.back_end):
+            raise ValueError(
+                f"back_end must be host:port, such as 127.0.0.1:40123, got {self.back_end!r}: the"
+                " address of a server from `with serving() as other:` is `other.address`"
+            )
 
     @property
     def store_kind(self) -> str:
@@ -220,32 +228,7 @@ def _check_store(settings: ServerSettings) -> None:
         )
 
 
-def is_address(text: str) -> bool:
-    """Return whether the text is HOST:PORT."""
-    host, _, port = text.rpartition(":")
-    return bool(host) and port.isdigit()
-
-
-def _back_ends(settings: ServerSettings) -> None:
-    back_end, quorum = settings.back_end, settings.write_quorum
-    addresses = back_end.split(",") if isinstance(back_end, str) else [""]
-    for address in addresses if back_end is not None else ():
-        if not is_address(address):
-            raise ValueError(
-                f"back_end must be host:port, such as 127.0.0.1:40123, got {back_end!r}: the"
-                " address of a server from `with serving() as other:` is `other.address`"
-            )
-    if quorum is None:
-        if len(addresses) > 1:
-            raise ValueError(
-                f"{len(addresses)} back ends need write_quorum: how many of them must acknowledge a"
-                " write"
-            )
-        return
-    if back_end is None:
-        raise ValueError("write_quorum needs back_end: the addresses of the replicas")
-    _whole_number("write_quorum", quorum, 1, len(addresses))
-    if not settings.use_asyncio:
-        raise ValueError(
-            "write_quorum needs use_asyncio=True: the thread pool cannot write to several replicas"
-        )
+def is_address(text: object) -> bool:
+    """Return whether this is the text HOST:PORT of one server."""
+    host, _, port = text.rpartition(":") if isinstance(text, str) else ("", "", "")
+    return bool(host) and "," not in host and port.isdigit()

@@ -50,6 +50,39 @@ def test_an_open_loop_hands_out_each_operation_when_it_is_due(asynchronous):
 
 
 @for_each("asynchronous", [False, True])
+def test_many_callers_send_no_call_before_it_is_due(asynchronous):
+    """A caller that finds the end of the schedule must not make the others send early."""
+    began_s = time.perf_counter()
+    due = schedule(
+        duration_s=0.4, due_times=pacing.constant_rate(50.0),
+        clock=lambda: time.perf_counter() - began_s,
+    )  # fmt: skip
+    early: list[float] = []
+
+    async def acall() -> None:
+        async for operation in due:
+            early.append(operation.due_s - due._clock())
+
+    async def together() -> None:
+        await asyncio.gather(*(acall() for _ in range(40)))
+
+    def call() -> None:
+        early.extend(operation.due_s - due._clock() for operation in due)
+
+    if asynchronous:
+        asyncio.run(together())
+    else:
+        callers = [threading.Thread(target=call) for _ in range(40)]
+        for caller in callers:
+            caller.start()
+        for caller in callers:
+            caller.join()
+
+    assert 20 == len(early)
+    assert max(early) <= 0
+
+
+@for_each("asynchronous", [False, True])
 def test_a_schedule_that_is_stopped_lets_its_waiting_caller_go(asynchronous):
     due = schedule(due_times=iter([0.0, 1e6]), joins=[0.0, 1e6])
 

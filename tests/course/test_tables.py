@@ -158,12 +158,6 @@ def test_a_kind_of_commit_has_its_prediction_and_its_bottleneck():
     assert [50.0, "log"] == list(data.loc["one by one", ["predicted (calls/s)", "binds"]])
 
 
-def test_the_time_for_a_share_stands_beside_its_prediction():
-    data = views.answered_within_table({"1 of 1": staircase(20)}, {"1 of 1": lambda share: share})
-
-    assert [500.0, 900.0, 990.0] == list(data.filter(like="predicted").loc["1 of 1"])
-
-
 def test_the_residence_time_of_a_message_is_in_milliseconds():
     runs = {4: run_of([(0.0, 0.020, "batch"), (0.1, 0.120, "batch")], in_flight=1)}
     table = views.residence_by_batch_table(runs, per_message_s=0.001, per_operation_s=0.002)

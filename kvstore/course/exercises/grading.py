@@ -1,12 +1,15 @@
 """Grading of a learner's answer, and the three verbs of an exercise: check, hint, solution.
 
 Grading always returns a verdict: answers run with a time limit, and their errors are caught.
+`marks` is for graders of other projects.
 """
 
 import ctypes
 import dataclasses
 import functools
 import inspect
+import os
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -223,6 +226,32 @@ def check(exercise_id: str, answer: Any) -> Verdict:
     return verdict
 
 
+def marks(exercise_id: str, answer: Any, points: float) -> float:
+    """Return `points` for a right answer and 0 for any other; print the verdict, store nothing.
+
+    nbgrader takes the number that ends a cell as the mark, and gives 0 for a line on standard
+    error, so whatever writes there meanwhile, gRPC's C code included, is not shown.
+    """
+    with _quiet_errors():
+        verdict = judged(find(exercise_id), answer)
+    print(verdict)
+    return points if verdict.passed else 0.0
+
+
+@contextmanager
+def _quiet_errors() -> Iterator[None]:
+    shown, descriptor = sys.stderr, os.dup(2)
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+        sys.stderr = nowhere
+        try:
+            yield
+        finally:
+            sys.stderr = shown
+            os.dup2(descriptor, 2)
+            os.close(descriptor)
+
+
 def hint(exercise_id: str) -> None:
     """Show the next hint; the last one says that it is the last."""
     exercise = find(exercise_id)
@@ -239,10 +268,17 @@ def hint(exercise_id: str) -> None:
 
 
 def solution(exercise_id: str) -> None:
-    """Show the source of one right answer, and store that it was shown."""
+    """Show the source of one right answer, and store that it was shown.
+
+    In the edition for students, say that there is none.
+    """
     exercise = find(exercise_id)
     parts = (*exercise.solution_parts, exercise.reference)
-    sources = [source_of(part) if callable(part) else None for part in parts]
+    try:
+        sources = [source_of(part) if callable(part) else None for part in parts]
+    except TypeError:  # see tools/edition.py
+        rendering.show({"text/plain": "This edition has no solutions: your teacher has them."})
+        return
     text = "\n\n".join(
         repr(part) if source is None else source
         for part, source in zip(parts, sources, strict=True)

@@ -1,13 +1,15 @@
-"""The figures of the experiments of lesson 05: dots are measured, lines are predicted."""
+"""The figures of the experiments of lessons 05 and 11: dots are measured, lines are predicted."""
 
 from collections.abc import Collection, Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from kvstore.course import views
 from kvstore.course.experiments import batch_ladder, reply_order, rpc_pipeline
+from kvstore.course.experiments.etcd_runs import Failover, Puts
 from kvstore.course.experiments.replicated_log import Replication
 from kvstore.course.views import style
 from kvstore.measure import Run
@@ -43,7 +45,7 @@ def race(runs: Mapping[str, Sequence[Run]], ax: Axes | None = None) -> Axes:
 def staircase_and_slab(runs: Mapping[str, Run], *, most: int, until_s: float) -> list[Axes]:
     """Draw the calls of each run as bars over the same time axis; a bar begins at sending."""
     axes = style.subplots(
-        len(runs), figsize=(11.0, 3.4 * len(runs)), sharex=True, dpi=style.DPI,
+        len(runs), figsize=(11.0, 2.3 * len(runs)), sharex=True, dpi=style.DPI,
         layout="constrained",
     )  # fmt: skip
     for ax, (name, run) in zip(axes, runs.items(), strict=True):
@@ -189,3 +191,47 @@ def acknowledged(copy: Replication, *, most: int = 12) -> pd.DataFrame:
         },
         index=pd.RangeIndex(1, len(acks) + 1, name="acknowledged as number"),
     ).round(2)
+
+
+def puts_by_in_flight(puts: Puts, ax: Axes | None = None) -> Axes:
+    """Draw the puts per second of an etcd cluster: dots over the line of the bound."""
+    in_flight = [run.in_flight for run in puts.runs]
+    line = sorted({*in_flight, *(2**n for n in range(1, 10) if 2**n < max(in_flight))})
+    with style.canvas(ax, height_in=5.0) as ax:
+        ax.plot(
+            line, [puts.predicted(n).value for n in line], color=style.PREDICTED, zorder=2,
+            label="predicted, a bound",
+        )  # fmt: skip
+        ax.plot(
+            in_flight, [run.puts_per_s for run in puts.runs], "o", color=style.MEASURED, zorder=3,
+            label="measured" + (" (recorded)" if puts.recorded else ""),
+        )  # fmt: skip
+        ax.set_xscale("log", base=2)
+        ax.set_xticks(in_flight, [f"{n}" for n in in_flight])
+        ax.set(xlabel="in flight, N (puts)", ylabel="throughput, X (puts/s)")
+        ax.set_ylim(bottom=0.0)
+    return ax
+
+
+def acknowledged_over_time(run: Failover, ax: Axes | None = None) -> Axes:
+    """Draw how many writes were acknowledged in each tenth of a second, and the kills."""
+    width_s = 0.1
+    end_s = max(run.acknowledged_s)
+    edges_s = np.arange(0.0, end_s + width_s, width_s)
+    counts, _ = np.histogram(run.acknowledged_s, bins=edges_s)
+    with style.canvas(ax, height_in=4.5) as ax:
+        ax.step(
+            edges_s[:-1], counts / width_s, where="post", color=style.MEASURED, linewidth=2.0,
+            label="acknowledged" + (" (recorded)" if run.recorded else ""),
+        )  # fmt: skip
+        for place, kill_s in enumerate(run.kills_s):
+            ax.axvline(
+                kill_s,
+                color=style.RED,
+                linestyle="--",
+                label="leader killed" if not place else None,
+            )
+        ax.set(xlabel="elapsed (s)", ylabel="writes acknowledged (writes/s)")
+        ax.set_xlim(0.0, end_s)
+        ax.set_ylim(bottom=0.0)
+    return ax

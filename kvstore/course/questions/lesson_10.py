@@ -151,7 +151,7 @@ QUIZ = (
             Option(
                 "not known from these two numbers.",
                 right=True,
-                why="It needs all calls of the two. It lies between 10 and 30 ms. Where, depends on "
+                why="It needs the calls of the two. It lies between 10 and 30 ms. Where depends on "
                 "the number of calls of each, and on their distributions.",
             ),
         ),

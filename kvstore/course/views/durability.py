@@ -1,4 +1,4 @@
-"""Writes that are committed to a disk or to several servers: group commit and quorums."""
+"""Writes that are committed to a disk: one by one, and in groups."""
 
 from collections.abc import Callable, Mapping
 
@@ -10,9 +10,6 @@ from kvstore.course.views import style
 from kvstore.course.views.inputs import by_row, rounded
 from kvstore.measure import Run
 from kvstore.model import Prediction
-
-SHARES = (0.5, 0.9, 0.99)
-"""The quantiles in the table."""
 
 
 def throughput_by_commit_table(
@@ -36,27 +33,6 @@ def throughput_by_commit_table(
                 }
             )
     return rounded(by_row(rows, "commits"))
-
-
-def answered_within_table(
-    runs: Mapping[str, Run], predictions: Mapping[str, Callable[[float], float]]
-) -> pd.DataFrame:
-    """Return the time within which 50 %, 90 % and 99 % of the calls were answered OK.
-
-    `predictions` maps the name of a run to a function from a share to seconds.
-    """
-    rows = []
-    for name, run in runs.items():
-        row: dict[str, str | float] = {"answered by": name}
-        for share in SHARES:
-            row[f"{share:.0%} within (ms)"] = 1e3 * run.latency_s(share)
-            row[f"predicted, {share:.0%} (ms)"] = 1e3 * predictions[name](share)
-        rows.append(row)
-    return rounded(by_row(rows, "answered by"))
-
-
-DOTS = np.array([0.02, *np.arange(0.1, 0.95, 0.1), 0.95, 0.99])
-"""The shares of calls with a dot."""
 
 
 def plot_throughput_by_commit(
@@ -84,35 +60,6 @@ def plot_throughput_by_commit(
         ax.set_xscale("log", base=2)
         ax.set_yscale("log")
         ax.set(xlabel="in flight, N (calls)", ylabel="throughput, X (calls/s)")
-        _finish(ax)
-    return ax
-
-
-def plot_answered_within(
-    runs: Mapping[str, Run],
-    predictions: Mapping[str, Callable[[float], float]],
-    *,
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw the share of calls that were answered OK within each time: lines and dots.
-
-    `predictions` maps the name of a run to a function from a share to seconds.
-    """
-    shares = np.linspace(0.01, 0.99, 99)
-    with style.canvas(ax, height_in=6.0) as ax:
-        for place, (name, run) in enumerate(runs.items()):
-            marker, colour, dashes = style.look(place)
-            ax.plot(
-                [1e3 * predictions[name](float(share)) for share in shares], 100 * shares,
-                color=style.PREDICTED, linestyle=dashes, label=f"predicted: {name}", zorder=2,
-            )  # fmt: skip
-            ax.plot(
-                [1e3 * run.latency_s(float(share)) for share in DOTS], 100 * DOTS, marker,
-                color=colour, label=f"measured: {name}", zorder=3,
-            )  # fmt: skip
-        ax.set_xscale("log")
-        ax.set(xlabel="latency (ms)", ylabel="answered (% of the calls)")
-        ax.set_ylim(0, 103)
         _finish(ax)
     return ax
 

@@ -1,0 +1,46 @@
+"""Sphinx settings of the site. `course.py site` writes the pages that this folder lacks."""
+
+import json
+import os
+from pathlib import Path
+
+HERE = Path(__file__).parent
+MADE = json.loads((HERE / "made.json").read_text("utf-8"))  # written by tools/website.py
+
+project = "RPC throughput: predict, run, compare"
+author = "the authors of the course"
+language = "en"
+
+extensions = ["myst_nb"]
+exclude_patterns = ["_build"]
+myst_enable_extensions = ["dollarmath", "deflist"]
+myst_heading_anchors = 3
+nb_execution_mode = "off"  # the lessons come executed
+nb_merge_streams = True
+nb_render_markdown_format = "myst"
+# A lesson also publishes data for programs, and links into its own copies of the lessons.
+suppress_warnings = ["mystnb.unknown_mime_type"]
+
+html_theme = "furo"
+html_title = project
+html_static_path = ["_static"]
+html_css_files = ["course.css"]
+html_js_files = ["keyboard.js"]
+templates_path = ["_templates"]
+html_copy_source = False
+html_show_sphinx = False
+html_show_copyright = False
+html_context = {"machine": MADE["machine"]}
+# Everything is shipped: a page asks the internet for nothing.
+mathjax_path = "mathjax/tex-svg.js"
+mathjax3_config = {"options": {"enableMenu": False}}
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#00527f", "color-brand-content": "#00527f"},
+    "dark_css_variables": {"color-brand-primary": "#7fc4ee", "color-brand-content": "#7fc4ee"},
+}
+# `course.py site --external` follows the links to other sites; it needs the internet.
+linkcheck_timeout = 20
+linkcheck_retries = 2
+linkcheck_anchors = False
+if os.environ.get("COURSE_SITE_TEACHER"):
+    html_title += ", teachers' edition"

@@ -1,0 +1,227 @@
+"""Lesson 13: the knee from a few measured levels, and a search for the highest rate."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+
+from kvstore.course.exercises.base import Exercise, Verdict, WrongAnswer
+from kvstore.course.exercises.drawn import judge_drawn
+
+Levels = Sequence[tuple[int, float, float]]
+"""Calls in flight, throughput in calls/s, mean residence time in seconds; one row for each run."""
+
+# 13.knee --------------------------------------------------------------------------------------
+
+
+def knee(levels: Levels) -> float:
+    """Return N*: the residence time without a queue times the highest throughput."""
+    return min(row[2] for row in levels) * max(row[1] for row in levels)
+
+
+LEVELS = st.lists(
+    st.tuples(
+        st.integers(1, 1000),
+        st.integers(1, 20_000).map(float),
+        st.integers(1, 5000).map(lambda n: n / 1000),
+    ),
+    min_size=1,
+    max_size=6,
+    unique_by=lambda row: row[0],
+)
+KNEE_MISTAKES = (
+    WrongAnswer(
+        lambda levels: max(row[1] for row in levels),
+        "That is the ceiling, in calls/s. N* is a number of calls: multiply by a time.",
+    ),
+    WrongAnswer(
+        lambda levels: float(max(levels, key=lambda row: row[1])[0]),
+        "That is the level with the highest throughput. The knee may lie far below it.",
+    ),
+    WrongAnswer(
+        lambda levels: max(row[2] for row in levels) * max(row[1] for row in levels),
+        "The longest residence time includes a queue. Take the time of a call that does not wait.",
+    ),
+    WrongAnswer(
+        lambda levels: levels[0][2] * max(row[1] for row in levels),
+        "The rows come in any order, and the first one need not be the fastest. Take the minimum.",
+    ),
+    WrongAnswer(
+        lambda levels: levels[0][2] * levels[-1][1],
+        "The rows come in any order. Take the minimum of R and the maximum of X.",
+    ),
+    WrongAnswer(
+        lambda levels: float(
+            math.ceil(min(row[2] for row in levels) * max(row[1] for row in levels))
+        ),
+        "Do not round: the two bounds meet between whole numbers.",
+    ),
+    WrongAnswer(
+        lambda levels: max(row[1] * row[2] for row in levels),
+        "X times R of one row is the number of calls in flight in that run: Little's law.",
+    ),
+    WrongAnswer(
+        lambda levels: max(row[1] for row in levels) / min(row[2] for row in levels),
+        "You divide by the time. N* = (D + Z) times the ceiling.",
+    ),
+)
+
+
+def _judge_knee(answer: Any) -> Verdict:
+    return judge_drawn(
+        answer,
+        knee,
+        LEVELS.map(lambda levels: (levels,)),
+        mistakes=KNEE_MISTAKES,
+        right="N* = (D + Z)·X_max. D + Z is the shortest R, and X_max the highest X.",
+    )
+
+
+KNEE = Exercise(
+    id="13.knee",
+    title="The knee of an unknown service",
+    hints=(
+        "The two bounds meet at N*: N / (D + Z) = 1/D_max. Solve for N.",
+        "1/D_max is the highest throughput that you saw. D + Z is the time of a call without a"
+        " queue.",
+        "`min(R for N, X, R in levels)` times `max(X for N, X, R in levels)`.",
+    ),
+    reference=knee,
+    wrong=KNEE_MISTAKES,
+    judge=_judge_knee,
+)
+
+# 13.highest_rate ------------------------------------------------------------------------------
+
+
+def highest_rate(meets: Callable[[int], bool], low: int, high: int) -> int:
+    """Return the highest rate that meets the objective, by bisection: `low` does, `high` not."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        if meets(middle):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+class TooManySteps(RuntimeError):
+    """More runs were made than a bisection needs."""
+
+
+class Service:
+    """A service that meets its objective up to a rate, and counts the runs against it."""
+
+    def __init__(self, limit: int, low: int, high: int) -> None:
+        self.limit, self.low, self.high = limit, low, high
+        self.left = 2 + math.ceil(math.log2(max(2, high - low)))
+
+    def __call__(self, rate_per_s: int) -> bool:
+        """Return whether a run at this rate meets the objective. Raises `TooManySteps`."""
+        if not self.left:
+            raise TooManySteps(
+                f"more than {2 + math.ceil(math.log2(max(2, self.high - self.low)))} runs: each run"
+                " takes seconds, so halve the interval with each of them"
+            )
+        if not self.low <= rate_per_s <= self.high:
+            raise ValueError(
+                f"a run at {rate_per_s} calls/s lies outside {self.low} to {self.high}"
+            )
+        self.left -= 1
+        return rate_per_s <= self.limit
+
+    def __repr__(self) -> str:
+        return f"a service that meets it up to {self.limit}"
+
+
+SERVICES = (
+    st.tuples(st.integers(1, 500), st.integers(1, 500), st.integers(0, 500))
+    .map(lambda drawn: (drawn[0], drawn[0] + drawn[1], drawn[0] + drawn[2] % drawn[1]))
+    .map(lambda drawn: (Service(drawn[2], drawn[0], drawn[1]), drawn[0], drawn[1]))
+)
+
+
+def _linear(meets: Callable[[int], bool], low: int, high: int) -> int:
+    while meets(low + 1):
+        low += 1
+    return low
+
+
+def _bisect(
+    meets: Callable[[int], bool], low: int, high: int, *, gap: int = 1, answer: str = "low"
+) -> Any:
+    while high - low > gap:
+        middle = (low + high) // 2
+        if meets(middle):
+            low = middle
+        else:
+            high = middle
+    return {"low": low, "high": high, "middle": (low + high) / 2}[answer]
+
+
+def _skipping(meets: Callable[[int], bool], low: int, high: int) -> int:
+    while high - low > 1:
+        middle = (low + high) // 2
+        if meets(middle):
+            low = middle + 1
+        else:
+            high = middle - 1
+    return low
+
+
+def _once(meets: Callable[[int], bool], low: int, high: int) -> int:
+    middle = (low + high) // 2
+    return middle if meets(middle) else low
+
+
+RATE_MISTAKES = (
+    WrongAnswer(_linear, "halve the interval with each of them"),
+    WrongAnswer(
+        lambda meets, low, high: _bisect(meets, low, high, answer="high"),
+        "That is the lowest rate that fails. Return the highest one that meets the objective.",
+    ),
+    WrongAnswer(
+        lambda meets, low, high: _bisect(meets, low, high, answer="middle"),
+        "No run was made at the mean of the two last rates. Return the one that met the objective.",
+    ),
+    WrongAnswer(
+        lambda meets, low, high: _bisect(meets, low, high, gap=2),
+        "You stop while a rate between the two is untried: go on until they differ by 1.",
+    ),
+    WrongAnswer(
+        _skipping,
+        "After a run at `middle` that met the objective, `middle` itself is the best rate so far:"
+        " keep it in the interval.",
+    ),
+    WrongAnswer(_once, "One run leaves half of the interval unknown: repeat it in a loop."),
+    WrongAnswer(lambda meets, low, high: low, "You made no run. Call `meets(rate)`."),
+    WrongAnswer(
+        lambda meets, low, high: high - 1,
+        "That is the rate below `high`, whatever the service does. Call `meets(rate)`.",
+    ),
+)
+
+
+def _judge_rate(answer: Any) -> Verdict:
+    return judge_drawn(
+        answer,
+        highest_rate,
+        SERVICES,
+        mistakes=RATE_MISTAKES[1:],
+        right="Each run halves the interval, so 10 runs find one rate in 1,000.",
+    )
+
+
+HIGHEST_RATE = Exercise(
+    id="13.highest_rate",
+    title="The highest rate that meets an objective",
+    hints=(
+        "What does one run in the middle of the interval say about all other rates?",
+        "If the middle meets the objective, it becomes the new `low`, else the new `high`.",
+        "Loop while `high - low > 1`. Then return `low`.",
+    ),
+    reference=highest_rate,
+    wrong=RATE_MISTAKES,
+    judge=_judge_rate,
+)

@@ -1,0 +1,196 @@
+"""What lesson 11 asks, and what its claims depend on."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from kvstore.course.experiments.etcd_runs import Failover, Puts, Reads
+from kvstore.course.questions.base import Option, PredictionQuestion, QuizQuestion
+from kvstore.measure import Run
+from kvstore.model import Prediction, failover, group_commit
+
+
+def log_of(lone: Run, pair: Run) -> dict[str, float]:
+    """Return f and Z in seconds: the time of one commit, and of a call outside the log.
+
+    With two writes in flight the log is never idle, so a commit ends every f seconds. One write
+    alone takes Z + f.
+    """
+    commit_s = float(np.median(np.diff(pair.records["done_s"])))
+    return {"fsync_s": commit_s, "way_s": max(0.0, lone.latency_s(0.5) - commit_s)}
+
+
+def most(puts: Puts) -> int:
+    """Return the largest number of puts in flight."""
+    return max(run.in_flight for run in puts.runs)
+
+
+def _gap(run: Failover) -> Prediction:
+    return failover.gap(run.election_timeout_s, nodes=3, heartbeat_s=run.heartbeat_s)
+
+
+PREDICTIONS = (
+    PredictionQuestion(
+        "11.one_by_one",
+        "16 writes in flight, 10 ms for a commit, and each write has its own: how many per second?",
+        measured=lambda run, lone, pair: run.answered_per_s,
+        model=lambda run, lone, pair: group_commit.one_by_one(run.in_flight, **log_of(lone, pair)),
+    ),
+    PredictionQuestion(
+        "11.in_groups",
+        "The same, and all writes that wait share one commit: how many per second?",
+        measured=lambda run, lone, pair: run.answered_per_s,
+        model=lambda run, lone, pair: group_commit.in_groups(run.in_flight, **log_of(lone, pair)),
+        main=True,
+    ),
+    PredictionQuestion(
+        "11.puts",
+        "32 puts in flight to three nodes of etcd: how many puts per second?",
+        measured=lambda puts: puts.of(most(puts)).puts_per_s,
+        model=lambda puts: puts.predicted(most(puts)),
+        binds="cpu",
+    ),
+    PredictionQuestion(
+        "11.gap",
+        "The leader is killed: for how many seconds is no write acknowledged?",
+        unit="s",
+        measured=lambda run: run.mean_gap_s(),
+        model=_gap,
+    ),
+)
+
+QUIZ = (
+    QuizQuestion(
+        "11.killed",
+        "You kill a server with `kill -9`, and after a restart all its acknowledged writes are"
+        " there. What does that show?",
+        (
+            Option(
+                "The data had left the memory of the process.",
+                right=True,
+                why="The kernel keeps what a killed process has written, with or without an fsync.",
+            ),
+            Option(
+                "The data were on the disk.",
+                why="They may have been in the kernel's page cache, which a loss of power erases.",
+            ),
+            Option(
+                "Every write had an fsync.",
+                why="Without any fsync the result would be the same: the kernel did not crash.",
+            ),
+        ),
+    ),
+    QuizQuestion(
+        "11.group",
+        "An fsync takes 5 ms, and 40 writes are in flight, in groups. How long does a write take?",
+        (
+            Option("5 ms", why="It first waits for the group before it: the log is busy."),
+            Option(
+                "10 ms", right=True, why="The group before it, and its own: R = 2f, whatever N is."
+            ),
+            Option("200 ms", why="That is one by one: 40 commits of 5 ms."),
+        ),
+    ),
+    QuizQuestion(
+        "11.timeout",
+        "You set etcd's election timeout to a tenth. What do you gain, and what do you risk?",
+        (
+            Option(
+                "A shorter gap; and elections when the leader was only slow for a moment.",
+                right=True,
+                why="The gap is about 4T/3. A pause of the leader longer than T costs an election.",
+            ),
+            Option(
+                "Faster writes; and lost ones.",
+                why="A write waits for a majority, not for the timeout, and no timeout loses one.",
+            ),
+            Option(
+                "A shorter gap; and two leaders that both acknowledge writes.",
+                why="A leader needs a majority for every write, and two majorities share a node.",
+            ),
+        ),
+    ),
+    QuizQuestion(
+        "11.unknown",
+        "A Create ended with UNAVAILABLE while the leader was killed. What do you know?",
+        (
+            Option(
+                "It was not executed.",
+                why="The leader may have stored it and died before it answered.",
+            ),
+            Option(
+                "It was executed.", why="The call may have reached no node that could commit it."
+            ),
+            Option(
+                "Nothing: read the key, or send a call that may be repeated.",
+                right=True,
+                why="A second Create that finds its own key says ALREADY_EXISTS. Without an id in"
+                " the value you cannot tell whose it is.",
+            ),
+        ),
+    ),
+)
+
+
+# ---- what the claims depend on -------------------------------------------------------------
+
+
+def as_promised(there: Mapping[str, tuple[int, int]]) -> bool:
+    """Whether the store in memory lost every acknowledged write, and the one on disk none."""
+    lost, of = there["memory"]
+    kept, of_disk = there["disk"]
+    return lost == 0 < of and kept == of_disk > 0
+
+
+def groups_help(each: Run, group: Run) -> bool:
+    """Whether writes in groups are at least 1.3 times as many, and answered sooner."""
+    return (
+        group.answered_per_s > 1.3 * each.answered_per_s
+        and group.mean_residence_s < each.mean_residence_s
+    )
+
+
+def none_failed(runs: Mapping[str, Mapping[int, Run]]) -> bool:
+    """Whether every write of all these runs ended OK."""
+    return all(run.issued == run.operations_ok for by_n in runs.values() for run in by_n.values())
+
+
+def commits_are_shared(puts: Puts) -> bool:
+    """Whether one put alone has its own fsync, and many in flight share them."""
+    alone, many = puts.runs[0], puts.of(most(puts))
+    return alone.puts_per_fsync < 1.5 and many.puts_per_fsync > 1.5 * alone.puts_per_fsync
+
+
+def not_above_bound(puts: Puts) -> bool:
+    """Whether no run has more than 1.3 times the puts of its bound."""
+    return all(run.puts_per_s <= 1.3 * puts.predicted(run.in_flight).value for run in puts.runs)
+
+
+def majority_decides(reads: Reads) -> bool:
+    """Whether a linearizable read needs a majority, and a serializable one only its own node."""
+    *with_majority, alone = reads.linearizable_s.values()
+    return None not in with_majority and alone is None and None not in reads.serializable_s.values()
+
+
+def none_missing(run: Failover) -> bool:
+    """Whether writes were acknowledged before and after the kills, and every one was found."""
+    answered = run.acknowledged_s
+    return (
+        run.missing == 0
+        and bool(answered)
+        and answered[0] < run.kills_s[0]
+        and answered[-1] > run.kills_s[-1]
+    )
+
+
+def gap_in_range(run: Failover) -> bool:
+    """Whether no gap is shorter than half of the election timeout: no follower stands sooner."""
+    return min(run.gaps_s()) > 0.5 * run.election_timeout_s
+
+
+def unknown_in_words(run: Any) -> str:
+    """Return how the writes without an answer ended, and how many were executed all the same."""
+    count = sum(run.unknown.values())
+    words = ", ".join(f"{number:,} {status}" for status, number in sorted(run.unknown.items()))
+    return f"{count:,} writes have no answer ({words}); {run.unknown_found} of them are there"

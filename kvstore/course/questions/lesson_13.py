@@ -1,0 +1,111 @@
+"""What lesson 13 asks, and what its claims depend on."""
+
+from collections.abc import Sequence
+
+from kvstore.course.questions.base import Option, PredictionQuestion, QuizQuestion
+from kvstore.load_test import Calibration, Found
+from kvstore.measure import Finding, Run
+
+
+def few(run: Run, seen: Calibration) -> float:
+    """The throughput of the run, in calls/s."""
+    return run.answered_per_s
+
+
+PREDICTIONS = (
+    PredictionQuestion(
+        "13.few",
+        "3 calls in flight: how many calls per second?",
+        measured=few,
+        model=lambda run, seen: seen.closed_loop(run.in_flight),
+    ),
+    PredictionQuestion(
+        "13.many",
+        "24 calls in flight: how many calls per second?",
+        measured=few,
+        model=lambda run, seen: seen.closed_loop(run.in_flight),
+        main=True,
+    ),
+    PredictionQuestion(
+        "13.rate",
+        "What is the highest arrival rate at which the p99 meets the objective?",
+        measured=lambda found, seen: found.rate_per_s,
+        model=lambda found, seen: seen.ceiling_per_s,
+    ),
+)
+
+QUIZ = (
+    QuizQuestion(
+        "13.idle",
+        "N\\* is 6, and neither the client nor the server uses much processor time. What is the "
+        "bottleneck?",
+        (
+            Option("The load generator.", why="It would use about one core."),
+            Option(
+                "A station that serves about 6 calls at once, such as a pool.",
+                right=True,
+                why="N* = (D + Z)·X_max is the number of servers if a call spends its time there.",
+            ),
+            Option("The network.", why="A delay does not limit X: more calls in flight fit in."),
+        ),
+    ),
+    QuizQuestion(
+        "13.sent",
+        "The service stalls for one second, at 100 calls/s in an open loop. A generator measures "
+        "from the sending, and sends a call only when the last one has ended. How many slow calls "
+        "does it report?",
+        (
+            Option(
+                "One.",
+                right=True,
+                why="The other 100 calls were due in the stall, and were sent after it. Measured "
+                "from their due times, they are slow too.",
+            ),
+            Option("About 100.", why="That many were due. It sent only one of them in the stall."),
+            Option("None.", why="One call was in flight when the stall began."),
+        ),
+    ),
+    QuizQuestion(
+        "13.deadline",
+        "2 % of the calls ended at their deadline of 100 ms. What is the p99?",
+        (
+            Option("100 ms.", why="These calls would have taken longer. 100 ms is a lower limit."),
+            Option(
+                "Above 100 ms; how far above is unknown.",
+                right=True,
+                why="More than 1 % of the calls were cut off, so the p99 is one of them.",
+            ),
+            Option(
+                "The p99 of the other 98 %.",
+                why="That leaves out the slowest calls, and so answers another question.",
+            ),
+        ),
+    ),
+)
+
+
+# ---- what the claims depend on -------------------------------------------------------------------
+
+
+def grew_less(small: Run, large: Run) -> float:
+    """How many times the throughput grew, divided by how many times the calls in flight grew."""
+    grown = large.answered_per_s / small.answered_per_s
+    return grown / (large.in_flight / small.in_flight)
+
+
+def beyond_the_knee(small: Run, large: Run) -> bool:
+    """Whether the calls in flight grew eightfold and the throughput by less than six times."""
+    return grew_less(small, large) < 0.75
+
+
+def below_ceiling(found: Found, most_per_s: float) -> bool:
+    """Whether the rate that was found is possible at all.
+
+    In a short step above the ceiling, the queue may not be long enough to miss the objective.
+    """
+    return found.rate_per_s <= 1.5 * most_per_s
+
+
+def fired(findings: Sequence[Finding], name: str) -> bool:
+    """Whether a run has this reason to be distrusted."""
+    return any(each.name == name for each in findings)

@@ -1,0 +1,440 @@
+"""The recorded mode: cells that measure show runs that ship with the course.
+
+With COURSE_MODE=recorded a lesson runs to its end without a server, for a machine that may start no
+programs, a tablet on a shared hub, or a projector. A cell that measured when the recording was made
+is not executed: its outputs appear under a label that names their machine, and its variables get
+the recorded values. All other cells run as ever, so predictions, tables and figures work.
+
+`python3 course.py record` makes the recordings, one archive for each lesson in `recordings/`: see
+`tools/record.py`. A cell is found by its code without comments and layout, so a cell that was
+changed runs on this machine, and says so.
+"""
+
+import ast
+import hashlib
+import io
+import json
+import lzma
+import os
+import pickle
+import sys
+import types
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from grpc import _channel
+from IPython.core.getipython import get_ipython
+from IPython.core.inputtransformer2 import TransformerManager
+from IPython.display import display
+
+from kvstore.course import mode, progress, rendering
+from kvstore.measure import Run
+from kvstore.measure.recorder import CALL
+from kvstore.subprocesses import Child
+
+FOLDER: Final = Path(__file__).resolve().parents[2] / "recordings"
+RECORD_TO: Final = "COURSE_RECORD_TO"
+"""The environment variable that names the folder into which a kernel records."""
+MANIFEST: Final = "manifest.json"
+
+TICK_S: Final = 1e-6
+"""Recorded times are rounded to microseconds."""
+
+
+def begin(lesson: str, originals: Sequence[str]) -> None:
+    """Replay or record the cells after this one, if the environment says so; else do nothing.
+
+    `lesson` is the name of the notebook, and `originals` has the code of its cells.
+    """
+    shell = get_ipython()
+    if shell is None:
+        return
+    if folder := os.environ.get(RECORD_TO):
+        _Recording(shell, Path(folder)).begin()
+    elif mode.name() == "recorded":
+        replay = _Replay(shell, lesson, originals)
+        shell.input_transformers_post[:] = [replay]
+        replay.say()
+
+
+def digest(source: str) -> str:
+    """Return a name for the code of a cell, the same for another layout and other comments.
+
+    Raises SyntaxError.
+    """
+    return hashlib.sha256(ast.dump(_parsed(source)).encode()).hexdigest()[:16]
+
+
+# ---- replaying ----------------------------------------------------------------------------------
+
+
+class _Replay:
+    """Gives IPython another cell in place of one that was recorded."""
+
+    def __init__(self, shell: Any, lesson: str, originals: Sequence[str]) -> None:
+        self._shell, self._originals = shell, originals
+        self._archive = FOLDER / f"{lesson}.zip"
+        self._cells: Mapping[str, Any] = {}
+        self._made: Mapping[str, str] = {}
+        if self._archive.is_file():
+            with zipfile.ZipFile(self._archive) as archive:
+                manifest = json.loads(archive.read(MANIFEST))
+            self._cells, self._made = manifest["cells"], manifest["made"]
+        shell.user_ns["__replay__"] = self.show
+
+    def say(self) -> None:
+        """Show at the beginning of the lesson what this mode does."""
+        if self._cells:
+            text = f"Recorded mode: no run is made on this machine. The runs are from {self._from}."
+        else:
+            text = (
+                f"Recorded mode: no recording of this lesson is in {FOLDER.name}/, so its cells "
+                "run on this machine. `python3 course.py record` makes one."
+            )
+        _label(text)
+
+    @property
+    def _from(self) -> str:
+        return f"{self._made['made_at'][:10]}, on {self._made['machine']}"
+
+    def __call__(self, lines: list[str]) -> list[str]:
+        source = "".join(lines)
+        try:
+            name = digest(source)
+        except SyntaxError:
+            return lines
+        if name in self._cells:
+            return [_still_executed(source, name)]
+        return ["__replay__(None)\n", *lines] if self._replaces(source, name) else lines
+
+    def _replaces(self, source: str, name: str) -> bool:
+        """Whether a cell that the lesson does not have sets a variable of a recorded one."""
+        recorded = {each for cell in self._cells.values() for each in cell["names"]}
+        if not _variables_set(source) & recorded:
+            return False
+        cells = TransformerManager()  # type: ignore[no-untyped-call]
+        return name not in {digest(cells.transform_cell(each)) for each in self._originals}
+
+    def show(self, name: str | None) -> None:
+        """Show the outputs of a recorded cell and set its variables; None for a changed cell."""
+        if name is None:
+            _label("This cell was changed, so it runs on this machine: its result is not recorded.")
+            return
+        cell = self._cells[name]
+        with zipfile.ZipFile(self._archive) as archive:
+            values = loaded(archive.read(cell["values"]))
+            outputs = json.loads(archive.read(cell["outputs"]))
+        for question_id in cell["closes"]:
+            progress.close(question_id)
+        self._shell.user_ns.update(values)
+        _label(f"Recorded run, not of this machine: {self._from}.")
+        for output in outputs:
+            if output["output_type"] == "stream":
+                print(output["text"], end="", file=getattr(sys, output["name"]))
+            else:
+                display(output["data"], raw=True, metadata=output["metadata"])  # type: ignore[no-untyped-call]
+
+
+def _variables_set(source: str) -> set[str]:
+    """The variables that a cell sets."""
+    names = [node for node in ast.walk(_parsed(source)) if isinstance(node, ast.Name)]
+    return {name.id for name in names if isinstance(name.ctx, ast.Store)}
+
+
+def _label(text: str) -> None:
+    rendering.show(
+        {
+            "text/plain": f"▶ {text}",
+            "text/html": f'<p style="border-left: 6px solid #E69F00; padding: 2px 8px">'
+            f"<b>▶</b> {rendering.inline(text)}</p>",
+        }
+    )
+
+
+def _still_executed(source: str, name: str) -> str:
+    """Return the code in place of a recorded cell: its definitions, the replay, its comparisons."""
+    defines = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    body = _parsed(source).body
+    before = [each for each in body if isinstance(each, defines)]
+    after = [each for each in body if isinstance(each, ast.Expr) and "compare" in _calls(each)]
+    replay = ast.parse(f"__replay__({name!r})").body
+    return ast.unparse(ast.Module([*before, *replay, *after], [])) + "\n"
+
+
+def _parsed(source: str) -> ast.Module:
+    """The code of a cell. Raises SyntaxError."""
+    tree = compile(source, "cell", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    assert isinstance(tree, ast.Module)
+    return tree
+
+
+def _calls(tree: ast.AST) -> set[str]:
+    """The plain functions that some code calls."""
+    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return {call.id for call in calls if isinstance(call, ast.Name)}
+
+
+# ---- recording ----------------------------------------------------------------------------------
+
+
+class _Recording:
+    """Writes the variables of each cell that measures: one that starts a process or uses gRPC."""
+
+    def __init__(self, shell: Any, folder: Path) -> None:
+        self._shell, self._folder = shell, folder
+        self._measured = False
+        self._closed: list[str] = []
+        self._before: dict[str, bytes | None] = {}
+
+    def begin(self) -> None:
+        """Watch the cells after this one."""
+        sys.addaudithook(self._audit)
+        for holder, name in (
+            (grpc, "server"),
+            (grpc.aio, "server"),
+            (grpc.aio, "insecure_channel"),
+            (_channel.Channel, "__init__"),  # what every channel of grpc runs
+        ):
+            setattr(holder, name, self._noticed(getattr(holder, name)))
+        keep = progress.close
+
+        def close(question_id: str) -> progress.Question:
+            self._closed.append(question_id)
+            return keep(question_id)
+
+        progress.close = close
+        self._shell.events.register("pre_run_cell", self._start)
+        self._shell.events.register("post_run_cell", self._end)
+
+    def _audit(self, event: str, _arguments: object) -> None:
+        if event in ("subprocess.Popen", "os.posix_spawn", "os.fork"):
+            self._measured = True
+
+    def _noticed(self, make: Any) -> Any:
+        def made(*arguments: Any, **named: Any) -> Any:
+            self._measured = True
+            return make(*arguments, **named)
+
+        return made
+
+    def _start(self, info: Any) -> None:
+        self._measured, self._closed[:] = False, []
+        self._before = {name: self._dumped(name) for name in _names(info.raw_cell)}
+
+    def _dumped(self, name: str) -> bytes | None:
+        value = self._shell.user_ns.get(name, self)
+        if value is self or isinstance(value, types.ModuleType | types.FunctionType | type):
+            return None
+        try:
+            data = dumped({name: value})
+            loaded(data)
+        except Exception:
+            return None  # such as a server: it means nothing to another process
+        return data
+
+    def _end(self, result: Any) -> None:
+        if not self._measured or not result.success:
+            return
+        source = self._shell.transform_cell(result.info.raw_cell)
+        after = {name: self._dumped(name) for name in _names(source)}
+        changed = [name for name, now in after.items() if now and now != self._before.get(name)]
+        values = {name: self._shell.user_ns[name] for name in changed}
+        name = digest(source)
+        (self._folder / f"{name}.values").write_bytes(dumped(values))
+        facts = {"closes": self._closed, "calls": sorted(_calls(_parsed(source))), "names": changed}
+        (self._folder / f"{name}.json").write_text(json.dumps(facts), "utf-8")
+
+
+def _names(source: str) -> set[str]:
+    """The variables that a cell names."""
+    try:
+        tree = _parsed(source)
+    except SyntaxError:
+        return set()
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+
+# ---- values -------------------------------------------------------------------------------------
+
+
+def dumped(values: Mapping[str, Any]) -> bytes:
+    """Return variables as bytes, compressed; runs take about five bytes for each call.
+
+    Raises pickle.PicklingError, TypeError or AttributeError for a value that cannot be stored.
+    """
+    buffer = io.BytesIO()
+    _Pickler(buffer, protocol=5).dump(dict(values))
+    return lzma.compress(buffer.getvalue())
+
+
+def loaded(data: bytes) -> dict[str, Any]:
+    """Return the variables in `data`. It may hold types of the course, numpy and pandas only.
+
+    Raises pickle.UnpicklingError for any other type.
+    """
+    values: dict[str, Any] = _Unpickler(io.BytesIO(lzma.decompress(data))).load()
+    return values
+
+
+class _Pickler(pickle.Pickler):
+    """Stores arrays, tables and runs in forms that do not depend on the version of a package."""
+
+    def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, Run):
+            facts = {name: getattr(value, name) for name in value.__dataclass_fields__}
+            return _run, (type(value), {**facts, "records": packed(value.records)})
+        if isinstance(value, Child):
+            return _nothing, ()  # a server that was stopped: its settings are what is left of it
+        if isinstance(value, pd.DataFrame):
+            columns = [_plain(value.iloc[:, place]) for place in range(value.shape[1])]
+            return _frame, (columns, _plain(value.columns), _plain(value.index))
+        if isinstance(value, pd.Series):
+            return _series, (_plain(value), _plain(value.index), value.name)
+        if isinstance(value, np.ndarray) and value.dtype.kind in "biufS":
+            return _array, (value.tobytes(), value.dtype.str, value.shape)
+        if isinstance(value, np.generic):
+            return _scalar, (value.item(), value.dtype.str)
+        return NotImplemented
+
+
+def _plain(column: Any) -> tuple[Any, Any, Any]:
+    """Values, type and names of a column or an index, without an object of pandas."""
+    if isinstance(column, pd.MultiIndex):
+        return list(column), "multi", list(column.names)
+    kind = column.dtype
+    values = np.asarray(column)
+    plain = values if values.dtype.kind in "biuf" else [each for each in column]
+    name = column.name if isinstance(column, pd.Index) else None
+    return plain, str(kind) if values.dtype.kind in "biuf" else "object", name
+
+
+def _column(plain: tuple[Any, Any, Any]) -> Any:
+    values, kind, _ = plain
+    return values if kind != "object" else pd.Series(values, dtype=object).infer_objects()
+
+
+def _index(plain: tuple[Any, Any, Any]) -> Any:
+    values, kind, name = plain
+    if kind == "multi":
+        return pd.MultiIndex.from_tuples(values, names=name)
+    return pd.Index(values, name=name)
+
+
+def _frame(columns: Sequence[Any], names: Any, index: Any) -> pd.DataFrame:
+    data = {place: np.asarray(_column(column)) for place, column in enumerate(columns)}
+    frame = pd.DataFrame(data, index=_index(index)).infer_objects()
+    frame.columns = _index(names)
+    return frame
+
+
+def _series(values: Any, index: Any, name: Any) -> "pd.Series[Any]":
+    return pd.Series(np.asarray(_column(values)), index=_index(index), name=name).infer_objects()
+
+
+def _array(data: bytes, kind: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    return np.frombuffer(data, dtype=kind).reshape(shape).copy()
+
+
+def _scalar(value: Any, kind: str) -> Any:
+    return np.dtype(kind).type(value)
+
+
+def _nothing() -> None:
+    return None
+
+
+def _run(kind: type[Run], facts: Mapping[str, Any]) -> Run:
+    return kind(**{**facts, "records": unpacked(facts["records"])})
+
+
+def packed(records: npt.NDArray[np.void]) -> dict[str, Any]:
+    """Return the columns of a run's records as small integers: times in ticks, as differences."""
+    columns: dict[str, Any] = {"": len(records)}
+    if not len(records):
+        return columns
+    done = _ticks(records["done_s"])
+    for name in records.dtype.names or ():
+        column = records[name]
+        if column.dtype.kind == "f":
+            missing = np.isnan(column)
+            if missing.all():
+                continue
+            ticks = np.where(missing, 0, _ticks(column))
+            if name == "done_s":
+                ticks = np.diff(done, prepend=0)
+            elif name in ("sent_s", "due_s"):
+                ticks = np.where(missing, 0, done - ticks)
+            columns[name] = _small(ticks), _small(np.flatnonzero(missing))
+        else:
+            columns[name] = _small(column), _small(np.empty(0, int))
+    return columns
+
+
+def unpacked(columns: Mapping[str, Any]) -> npt.NDArray[np.void]:
+    """Return the records of `packed`, with times rounded to TICK_S."""
+    records = np.zeros(columns[""], dtype=CALL)
+    if not len(records):
+        return records
+    done = np.cumsum(_wide(columns["done_s"][0], len(records)))
+    for name in CALL.names or ():
+        if name not in columns:
+            if CALL[name].kind == "f":
+                records[name] = np.nan
+            continue
+        values, missing = columns[name]
+        wide = _wide(values, len(records))
+        if CALL[name].kind != "f":
+            records[name] = wide
+            continue
+        if name == "done_s":
+            wide = done
+        elif name in ("sent_s", "due_s"):
+            wide = done - wide
+        records[name] = wide * TICK_S
+        records[name][_wide(missing)] = np.nan
+    return records
+
+
+def _ticks(seconds: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    ticks: npt.NDArray[np.int64] = np.rint(np.nan_to_num(seconds) / TICK_S).astype(np.int64)
+    return ticks
+
+
+def _small(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The values in the smallest integers that hold them, the bytes of one weight together."""
+    if len(values) and (values == values[0]).all():
+        values = values[:1]
+    low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+    kind = next(
+        k for k in ("i1", "i2", "i4", "i8") if np.iinfo(k).min <= low and high <= np.iinfo(k).max
+    )
+    width = np.dtype(kind).itemsize
+    return values.astype(f"<{kind}").view("u1").reshape(-1, width).T.copy()
+
+
+def _wide(small: npt.NDArray[Any], length: int | None = None) -> npt.NDArray[np.int64]:
+    width = len(small)
+    values = np.frombuffer(small.T.tobytes(), f"<i{width}").astype(np.int64)
+    if length is None or len(values) == length:
+        return values
+    return np.full(length, values[0], dtype=np.int64)
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads the types that a lesson's variables have, and refuses all others."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        plain = module == "builtins" and name in _BUILTINS
+        if plain or module.partition(".")[0] in ("kvstore", "numpy", "collections", "datetime"):
+            return super().find_class(module, name)
+        raise pickle.UnpicklingError(f"a recording must not hold {module}.{name}: record it anew")
+
+
+_BUILTINS: Final = frozenset({"set", "frozenset", "range", "slice", "complex", "bytearray"})

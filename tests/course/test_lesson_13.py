@@ -1,0 +1,120 @@
+"""Lesson 13: right answers in another style, a slow reference, and claims that can fail."""
+
+import math
+
+import pytest
+from made_runs import run_of
+from tables import for_each
+
+from kvstore.course.exercises import find
+from kvstore.course.exercises.drawn import drawn_inputs
+from kvstore.course.exercises.grading import judged
+from kvstore.course.exercises.lesson_13 import LEVELS, SERVICES, Service, highest_rate, knee
+from kvstore.course.questions import lesson_13 as facts
+from kvstore.load_test import Calibration, Found, Level
+from kvstore.measure import Finding
+
+
+def knee_by_sorting(levels):
+    by_rate = sorted(levels, key=lambda row: -row[1])
+    by_time = sorted(levels, key=lambda row: row[2])
+    return by_rate[0][1] * by_time[0][2]
+
+
+def knee_with_numpy(levels):
+    import numpy as np
+
+    _, x, r = np.array(levels, dtype=float).T
+    return float(x.max() * r.min())
+
+
+def knee_in_a_loop(levels):
+    best, fastest = 0.0, math.inf
+    for _, x, r in levels:
+        best, fastest = max(best, x), min(fastest, r)
+    return best * fastest
+
+
+def rate_by_recursion(meets, low, high):
+    if high - low <= 1:
+        return low
+    middle = low + (high - low) // 2
+    return rate_by_recursion(meets, *((middle, high) if meets(middle) else (low, middle)))
+
+
+def rate_with_bisect(meets, low, high):
+    import bisect
+
+    return bisect.bisect_left(range(low + 1, high), True, key=lambda rate: not meets(rate)) + low
+
+
+def rate_by_steps_of_two(meets, low, high):
+    step = 1 << max(0, (high - low).bit_length())
+    while step := step // 2:
+        if low + step < high and meets(low + step):
+            low += step
+    return low
+
+
+@for_each(
+    ("exercise_id", "answer"),
+    [
+        ("13.knee", knee_by_sorting),
+        ("13.knee", knee_with_numpy),
+        ("13.knee", knee_in_a_loop),
+        ("13.highest_rate", rate_by_recursion),
+        ("13.highest_rate", rate_with_bisect),
+        ("13.highest_rate", rate_by_steps_of_two),
+    ],
+)
+@pytest.mark.slow
+def test_a_right_answer_in_another_style_passes(exercise_id, answer):
+    verdict = judged(find(exercise_id), answer)
+
+    assert verdict.passed, verdict
+
+
+def test_the_references_agree_with_slow_and_obvious_ones():
+    for service, low, high in drawn_inputs(SERVICES, 100):
+        tried = [rate for rate in range(low, high) if rate <= service.limit]
+        assert tried[-1] == highest_rate(Service(service.limit, low, high), low, high)
+    for (levels,) in drawn_inputs(LEVELS.map(lambda levels: (levels,)), 100):
+        fastest_s, most_per_s = min(r for _, _, r in levels), max(x for _, x, _ in levels)
+        below, above = 0.0, 1e9  # the number of callers that just reach the ceiling
+        for _ in range(100):
+            middle = (below + above) / 2
+            below, above = (middle, above) if middle / fastest_s < most_per_s else (below, middle)
+        assert knee(levels) == pytest.approx(below)
+
+
+def run(in_flight, per_s):
+    calls = [(n / per_s, n / per_s + in_flight / per_s, "create") for n in range(100)]
+    return run_of(calls, in_flight=in_flight, window_s=100 / per_s)
+
+
+SEEN = Calibration([Level(1, 48, 0.021, 0.1, 0.1), Level(16, 295, 0.054, 0.1, 0.1)], 2)
+
+
+@for_each(
+    ("claim", "holds"),
+    [
+        (lambda: facts.beyond_the_knee(run(3, 143), run(24, 295)), True),
+        (lambda: facts.beyond_the_knee(run(3, 143), run(24, 1100)), False),
+        (lambda: facts.below_ceiling(Found(290, 296, ()), 300), True),
+        (lambda: facts.below_ceiling(Found(900, 920, ()), 300), False),
+        (lambda: facts.fired([Finding("censored", "")], "censored"), True),
+        (lambda: facts.fired([Finding("noise", "")], "censored"), False),
+    ],
+)
+def test_each_claim_of_the_lesson_can_fail(claim, holds):
+    assert holds == claim()
+
+
+def test_the_questions_are_answered_by_run_and_calibration():
+    few, many, rate = facts.PREDICTIONS
+
+    assert few.measured(run(3, 143), SEEN) == pytest.approx(143)
+    assert few.model(run(3, 143), SEEN).value == pytest.approx(3 / 0.021)
+    assert many.model(run(24, 295), SEEN).value == pytest.approx(295)
+    assert 280 == rate.measured(Found(280, 290, ()), SEEN)
+    assert 295 == rate.model(Found(280, 290, ()), SEEN)

@@ -1,0 +1,199 @@
+"""The recorded mode: cells that measured show what was recorded, and start no program."""
+
+import json
+import os
+import pickle
+import zipfile
+from pathlib import Path
+
+import nbformat
+import numpy as np
+import pandas as pd
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+from tables import for_each
+
+from kvstore.course import mode, recorded, run_notebooks
+from kvstore.measure.recorder import CALL
+from tools import record
+
+NOTEBOOKS = run_notebooks.lessons_in()
+SHIPPED = [each for each in NOTEBOOKS if (recorded.FOLDER / f"{each.stem}.zip").is_file()]
+
+GUARD = """
+import os, sys
+if "ipykernel_launcher" in getattr(sys, "orig_argv", ()):
+    def refuse(event, _):
+        if event in ("subprocess.Popen", "os.posix_spawn", "os.fork"):
+            raise PermissionError("no programs may be started here")
+    sys.addaudithook(refuse)
+"""
+"""A machine that starts no program but the kernel itself."""
+
+
+def lesson(folder, *cells):
+    """A lesson of these cells; the first is `lesson("03")`, as in all lessons."""
+    sources = ['from kvstore.course import lesson\nlesson("03")', *cells]
+    path = folder / "03_bounded.ipynb"
+    nbformat.write(
+        new_notebook(cells=[new_code_cell(s, id=f"c{i}") for i, s in enumerate(sources)]), path
+    )
+    return path
+
+
+RUN = """
+from kvstore.client import load, strategies, workload
+from kvstore.server import serving
+def double(x):
+    return 2 * x
+with serving() as server:
+    run = load.run(strategies.blocking, server, workload.reads(seed=1, keys=2), calls=20)
+    print("made here")
+"""
+
+
+@pytest.fixture
+def locked_down(tmp_path, monkeypatch):
+    """No program can be started, and recordings are read from and written to a folder of ours."""
+    (tmp_path / "guard").mkdir()
+    (tmp_path / "guard" / "sitecustomize.py").write_text(GUARD)
+    path = os.pathsep.join([str(tmp_path / "guard"), str(Path(__file__).parents[1])])
+    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.sqlite3"))
+
+    def enter():
+        monkeypatch.setenv("COURSE_MODE", "recorded")
+        monkeypatch.setenv("PYTHONPATH", path)
+
+    return enter
+
+
+def texts(notebook):
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    return [o.get("text") or o.get("data", {}).get("text/plain", "") for o in outputs]
+
+
+@pytest.mark.slow
+def test_what_was_recorded_is_shown_under_its_label_and_nothing_is_started(
+    tmp_path, monkeypatch, locked_down
+):
+    """The variables are there, functions work, and a changed cell says that it is not recorded."""
+    monkeypatch.setattr(recorded, "FOLDER", tmp_path / "recordings")
+    changed = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', ''])"
+    ask = "print(run.issued, len(run.calls), double(4), server.settings.locking)"
+    monkeypatch.setenv("COURSE_MODE", "class")
+    archive = record.record(lesson(tmp_path, RUN, ask), tmp_path / "recordings")
+    locked_down()
+    begin = "import kvstore.course.recorded as r; from pathlib import Path\n"
+    begin += f"r.FOLDER = Path({str(archive.parent)!r})"
+
+    def replayed(*cells):
+        path = lesson(tmp_path, *cells)
+        notebook = nbformat.read(path, as_version=4)
+        notebook.cells.insert(0, new_code_cell(begin, id="begin"))
+        nbformat.write(notebook, path)
+        return run_notebooks.execute(path)
+
+    done = replayed(f"# other layout, same code\n{RUN}", ask)
+
+    assert done.error is None
+    said = "\n".join(texts(done.notebook))
+    assert "Recorded mode: no run is made on this machine" in said
+    assert "Recorded run, not of this machine: " in said
+    assert "made here" in said
+    assert "20 20 8 global" in said
+    refused = replayed(f"{RUN}\nextra = 1", ask)
+    assert "This cell was changed, so it runs on this machine" in "\n".join(texts(refused.notebook))
+    assert "no programs may be started here" in (refused.error or "")
+    without = replayed(changed)
+    assert "no programs may be started here" in (without.error or ""), "the guard guards"
+
+
+def test_records_are_stored_in_few_bytes_and_lose_less_than_a_microsecond():
+    random = np.random.default_rng(5)
+    records = np.zeros(2000, dtype=CALL)
+    records["done_s"] = np.sort(random.uniform(0, 10, 2000))
+    records["sent_s"] = records["done_s"] - random.exponential(0.01, 2000)
+    records["due_s"] = np.where(random.random(2000) < 0.5, np.nan, records["sent_s"])
+    records["pool_s"] = np.nan
+    records["disk_s"] = random.exponential(0.01, 2000)
+    records["kind"] = random.integers(0, 4, 2000)
+    records["operations"] = 1
+    records["reply_bytes"] = random.integers(0, 70_000, 2000)
+
+    data = recorded.dumped({"packed": recorded.packed(records)})
+    back = recorded.unpacked(recorded.loaded(data)["packed"])
+
+    assert back.dtype == records.dtype
+    for name in CALL.names:
+        assert np.allclose(back[name], records[name], rtol=0, atol=1e-6, equal_nan=True), name
+    assert len(data) < 0.4 * records.nbytes / CALL.itemsize * 56
+    assert len(recorded.unpacked(recorded.packed(records[:0]))) == 0
+
+
+@for_each(
+    "value",
+    [
+        pd.DataFrame({"a": [1, 2], "b": ["x", None]}, index=["one", "two"]),
+        pd.DataFrame({"a": [1.5, np.nan]}, index=pd.Index([3, 4], name="n")),
+        pd.Series([1, 2, 3], index=list("abc"), name="s"),
+        np.arange(6.0).reshape(2, 3),
+        np.float64(2.5),
+        {"a": [1, (2, 3)], "b": {4}},
+    ],
+)
+def test_tables_and_arrays_come_back_as_they_were(value):
+    back = recorded.loaded(recorded.dumped({"value": value}))["value"]
+
+    assert type(back) is type(value)
+    same = value.equals(back) if hasattr(value, "equals") else np.array_equal(value, back)
+    if isinstance(value, dict):
+        same = value == back
+    assert same, f"{value!r} came back as {back!r}"
+
+
+def test_a_recording_with_another_type_is_refused():
+    data = pickle.dumps({"path": Path("x")})
+
+    with pytest.raises(pickle.UnpicklingError, match=r"must not hold pathlib.*record it anew"):
+        recorded.loaded(recorded.lzma.compress(data))
+
+
+def test_the_recorded_mode_has_the_durations_of_a_class(monkeypatch):
+    monkeypatch.setenv(mode.VARIABLE, "recorded")
+
+    assert mode.seconds(fast=1, normal=2, full=3) == 2
+    assert mode.name() == "recorded"
+    assert not mode.fast()
+
+
+def test_what_ships_is_small():
+    total = sum(each.stat().st_size for each in recorded.FOLDER.glob("*.zip"))
+
+    assert SHIPPED
+    assert total < 10e6
+    assert max(each.stat().st_size for each in recorded.FOLDER.glob("*.zip")) < 1e6
+
+
+@for_each("path", SHIPPED)
+def test_a_recording_fits_its_lesson(path):
+    """Otherwise: `python3 course.py record`, on a machine with nothing else to do."""
+    assert record.stale(path) == []
+    with zipfile.ZipFile(recorded.FOLDER / f"{path.stem}.zip") as archive:
+        made = json.loads(archive.read(recorded.MANIFEST))["made"]
+    assert made["mode"] == "class"
+    assert made["machine"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "path", [each for each in SHIPPED if not run_notebooks.is_further(each)], ids=lambda p: p.stem
+)
+def test_a_recorded_lesson_runs_to_its_end_and_starts_no_program(path, locked_down):
+    locked_down()
+
+    done = run_notebooks.execute(path, timeout_s=110)
+
+    assert done.error is None
+    assert [claim.sentence for claim in done.claims if not claim.holds] == []
+    assert any("Recorded run, not of this machine" in text for text in texts(done.notebook))
+    assert len(done.agreements) >= 1

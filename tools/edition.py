@@ -1,0 +1,134 @@
+"""Write the edition for students or for teachers: `python3 course.py edition student|teacher`.
+
+Both come from this checkout. Students get the course without the notes for teachers, without
+solutions and without outputs: `solution` says that the teacher has them. The judges need the right
+answers, so these are in the package in packed form: no reading or searching shows them by accident,
+but they are no secret for a student who unpacks them. Teachers get everything, and in `reference/`
+each lesson with its outputs, its solutions and its notes.
+"""
+
+import argparse
+import base64
+import os
+import shutil
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import nbformat
+from nbformat.v4 import new_markdown_cell
+
+from kvstore.course import run_notebooks
+from tools import pages
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+OUT: Final = ROOT / "build" / "edition"
+LEFT_OUT: Final = frozenset({
+    "build", "dist", "executed", "my_lessons", "__pycache__", "node_modules", "benchmarks/results"
+})  # fmt: skip
+"""What runs and builds leave behind; names that begin with a dot are left out, too."""
+KEPT: Final = frozenset({".ci", ".gitignore", ".gitattributes", ".devcontainer", ".binder"})
+FOR_TEACHERS: Final = ("docs/teaching", "docs/teaching.md", "tests", ".ci", "CONTRIBUTING.md")
+"""What the edition for students lacks. Tests hold right answers."""
+SEALED: Final = "kvstore/course/exercises/lesson_*.py"
+_SEAL: Final = '''\
+"""The exercises of a lesson, packed: the edition for students shows no solutions."""
+
+import base64 as _base64
+import zlib as _zlib
+
+exec(compile(_zlib.decompress(_base64.b85decode(
+    {packed!r}
+)), __name__, "exec"))
+'''
+
+
+def student(out: Path) -> Path:
+    """Write the edition for students into `out` and return it."""
+    _copy(out, without=FOR_TEACHERS)
+    for file in sorted(out.glob(SEALED)):
+        packed = base64.b85encode(zlib.compress(file.read_bytes(), 9)).decode("ascii")
+        file.write_text(_SEAL.format(packed=packed), "utf-8")
+    for lesson in run_notebooks.lessons_in(out / "notebooks"):
+        notebook = nbformat.read(lesson, as_version=4)
+        pages.without_teachers_notes(notebook)
+        nbformat.write(notebook, lesson)
+    return out
+
+
+def teacher(out: Path, lessons: Sequence[Path]) -> Path:
+    """Write the edition for teachers into `out` and return it.
+
+    Raises NotExecuted if a lesson ends with an error.
+    """
+    _copy(out)
+    for lesson in lessons:
+        notebook = pages.executed(lesson)
+        pages.static(notebook)
+        pages.add_solutions(notebook)
+        banner = f"**Reference outputs, with solutions.** {pages.machine(notebook)}"
+        notebook.cells.insert(0, new_markdown_cell(banner, id="reference"))
+        notes = ROOT / "docs" / "teaching" / f"{lesson.stem[:2]}.md"
+        if notes.is_file() and not run_notebooks.is_further(lesson):
+            text = notes.read_text("utf-8")
+            notebook.cells.insert(1, new_markdown_cell(text, id="notes-for-the-teacher"))
+        folder = run_notebooks.FURTHER if run_notebooks.is_further(lesson) else ""
+        place = out / "reference" / folder / lesson.name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        nbformat.write(notebook, place)
+    return out
+
+
+def _copy(out: Path, without: Sequence[str] = ()) -> None:
+    """Copy the course to an empty folder."""
+    shutil.rmtree(out, ignore_errors=True)
+    for file in _files():
+        name = file.relative_to(ROOT).as_posix()
+        if any(name == each or name.startswith(f"{each}/") for each in without):
+            continue
+        place = out / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(file, place)
+
+
+def _files() -> Iterator[Path]:
+    """Every file of the course, without what runs and builds left behind."""
+    for folder, names, files in os.walk(ROOT):
+        here = Path(folder)
+        names[:] = sorted(
+            name
+            for name in names
+            if not {name, (here / name).relative_to(ROOT).as_posix()} & LEFT_OUT
+            and (not name.startswith(".") or name in KEPT)
+            and not name.endswith(".egg-info")
+        )
+        for name in sorted(files):
+            if not name.startswith(".") or name in KEPT:
+                yield here / name
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command; see `--help`."""
+    parser = argparse.ArgumentParser(prog="course.py edition", description="Write an edition.")
+    parser.add_argument("kind", choices=["student", "teacher"])
+    parser.add_argument("--out", type=Path, help="where to (default: build/edition/KIND)")
+    parser.add_argument("--zip", action="store_true", help="also write one archive")
+    parser.add_argument("names", nargs="*", help="lessons with reference outputs (default: all)")
+    options = parser.parse_args(arguments)
+    out = options.out or OUT / options.kind
+    try:
+        lessons = run_notebooks.chosen(options.names)
+        made = student(out) if options.kind == "student" else teacher(out, lessons)
+    except (ValueError, pages.NotExecuted) as problem:
+        print(f"course.py edition: {problem}", file=sys.stderr)
+        return 1
+    print(f"written to {made}")
+    if options.zip:
+        print(shutil.make_archive(str(made), "zip", made.parent, made.name))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

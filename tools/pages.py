@@ -1,0 +1,167 @@
+"""Executed lessons as pages: with outputs that need no server, alt text, solutions, the machine.
+
+`course.py site`, `course.py export html` and the teachers' edition show lessons with outputs. They
+take the copies that `course.py run` left in `executed/`, and execute a lesson whose copy is missing
+or old.
+"""
+
+import html
+import importlib.util
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import nbformat
+from nbformat import NotebookNode
+
+from kvstore.course import exercises, run_notebooks
+from kvstore.course.source import fenced, source_of
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+WIDGET: Final = "application/vnd.jupyter.widget-view+json"
+FOR_TEACHERS: Final = re.compile(
+    r"\n*<details>(?:(?!</details>).)*?For the teacher.*?</details>\n*", re.DOTALL
+)
+"""A folded note of the first edition; those of the second are in docs/teaching/."""
+
+Picture = Callable[[str, bytes], str]
+"""Takes the PNG in base64 as text, and returns the address of the picture on the page."""
+
+
+class NotExecuted(Exception):
+    """A lesson ended with an error, so there is no page of it; the message has the error."""
+
+
+def executed(lesson: Path, copies: Path = run_notebooks.COPIES) -> NotebookNode:
+    """Return the lesson with its outputs: its copy in `copies` if it is current, else a new one.
+
+    Raises NotExecuted if the lesson ends with an error.
+    """
+    place = copies / run_notebooks.FURTHER if run_notebooks.is_further(lesson) else copies
+    copy = place / lesson.name
+    if copy.is_file():
+        notebook: NotebookNode = nbformat.read(copy, as_version=4)
+        if _sources(notebook) == _sources(nbformat.read(lesson, as_version=4)) and _whole(notebook):
+            return notebook
+    print(f"{lesson.stem}: executing it, there is no current copy in {copies.name}/", flush=True)
+    done = run_notebooks.execute(lesson)
+    if done.error:
+        raise NotExecuted(f"{lesson.stem}: {done.error}")
+    run_notebooks.keep(done, place)
+    return done.notebook
+
+
+def _sources(notebook: NotebookNode) -> list[str]:
+    return [cell.source for cell in notebook.cells]
+
+
+def outputs(notebook: NotebookNode) -> list[NotebookNode]:
+    """Return the outputs of all cells, in order."""
+    return [each for cell in notebook.cells for each in cell.get("outputs", ())]
+
+
+def _whole(notebook: NotebookNode) -> bool:
+    failed = any(each.output_type == "error" for each in outputs(notebook))
+    return "course" in notebook.metadata and not failed
+
+
+def machine(notebook: NotebookNode) -> str:
+    """Return one sentence: where, when and in which mode the outputs were made."""
+    made = notebook.metadata["course"]
+    return f"Outputs of {made['made_at'][:10]}, mode {made['mode']}, on {made['machine']}."
+
+
+def static(notebook: NotebookNode, picture: Callable[[str], str] | None = None) -> None:
+    """Replace each output that needs a server or JavaScript by its fallback, and name each figure.
+
+    `picture` gets a PNG in base64 and returns its address; without it, the picture is in the page.
+    """
+    for cell in notebook.cells:
+        kept = []
+        for output in cell.get("outputs", ()):
+            data = output.get("data", {})
+            data.pop(WIDGET, None)
+            for mime in [each for each in data if each.startswith("application/vnd.")]:
+                del data[mime]
+            if "image/png" in data:
+                alt = output["metadata"].get("image/png", {}).get("alt", data.get("text/plain", ""))
+                png = data.pop("image/png").replace("\n", "")
+                address = picture(png) if picture else f"data:image/png;base64,{png}"
+                data["text/html"] = f'<img class="figure" src="{address}" alt="{html.escape(alt)}">'
+            if data or output.output_type == "stream" or output.output_type == "error":
+                kept.append(output)
+        if "outputs" in cell:
+            cell.outputs = kept
+    notebook.metadata.pop("widgets", None)
+
+
+def add_solutions(notebook: NotebookNode) -> None:
+    """Put a folded solution behind each cell that checks an exercise.
+
+    The edition for students has none, so there nothing is added.
+    """
+    cells = []
+    for cell in notebook.cells:
+        cells.append(cell)
+        for exercise_id in checked_in(cell):
+            try:
+                text = solution_text(exercise_id)
+            except TypeError:
+                continue
+            folded = f"<details>\n<summary>One way to solve {exercise_id}</summary>\n\n"
+            folded += f"{fenced(text)}\n\n</details>"
+            name = f"solution-{re.sub('[^a-z0-9]', '-', exercise_id)}"[:64]
+            cells.append(nbformat.v4.new_markdown_cell(folded, id=name))
+    notebook.cells = cells
+
+
+def checked_in(cell: NotebookNode) -> list[str]:
+    """Return the ids of the exercises that a code cell checks."""
+    if cell.cell_type != "code":
+        return []
+    return re.findall(r'^check\(\s*"(\d\d\.[a-z0-9_]+)"', cell.source, re.MULTILINE)
+
+
+def solution_text(exercise_id: str) -> str:
+    """Return the source of one right answer, as `solution` shows it."""
+    exercise = exercises.find(exercise_id)
+    parts = (*exercise.solution_parts, exercise.reference)
+    return "\n\n".join(source_of(part) if callable(part) else repr(part) for part in parts)
+
+
+def without_teachers_notes(notebook: NotebookNode) -> None:
+    """Remove the folded notes for teachers from the text of a lesson."""
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = FOR_TEACHERS.sub("\n\n", cell.source).strip()
+    notebook.cells = [cell for cell in notebook.cells if cell.source]
+
+
+def mathjax() -> Path:
+    """Return MathJax as one file with its fonts, which `.[site]` installs.
+
+    Raises FileNotFoundError if it is not installed.
+    """
+    for folder in map(Path, sys.path):
+        file = folder / "sphinx-mathjax-offline" / "static" / "mathjax" / "tex-svg.js"
+        if file.is_file():
+            return file
+    raise FileNotFoundError("MathJax is not installed: python -m pip install -e '.[site]'")
+
+
+def title(notebook: NotebookNode) -> str:
+    """Return the first heading."""
+    text = next(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    return re.sub(r"^#\s*", "", text.splitlines()[0])
+
+
+def lessons(names: Sequence[str]) -> list[Path]:
+    """Return the chosen lessons, all of them without a name. Raises ValueError."""
+    return run_notebooks.chosen(names)
+
+
+def has(package: str) -> bool:
+    """Return whether a package of an extra is installed."""
+    return importlib.util.find_spec(package) is not None

@@ -1,0 +1,282 @@
+"""Build the site: every lesson executed, the docs, a glossary, a symbol sheet and a cheat-sheet.
+
+`python3 course.py site` writes `build/site/`, which works from a folder, a USB stick or any web
+server, without the internet: MathJax, fonts and styles are shipped with it. Lessons come from
+`executed/`; what is missing or old there is executed first, which takes some minutes.
+"""
+
+import argparse
+import base64
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+import nbformat
+from nbformat import NotebookNode
+
+from kvstore.course import run_notebooks
+from kvstore.measure.host import host_in_words
+from tools import pages
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+DOCS: Final = ROOT / "docs"
+OUT: Final = ROOT / "build" / "site"
+NOTEBOOKS: Final = run_notebooks.NOTEBOOKS
+LEFT_OUT: Final = "left-out"
+FIRST_HEADING: Final = re.compile(r"\A(#[^\n]*\n)")
+
+
+def sources(folder: Path, lessons: Sequence[Path], *, teacher: bool = False) -> None:
+    """Write what Sphinx reads into `folder`, which must not exist."""
+    shutil.copytree(DOCS / "site", folder)
+    figures = folder / "_static" / "figures"
+    figures.mkdir()
+    (folder / "_static" / "mathjax").mkdir()
+    shutil.copy(pages.mathjax(), folder / "_static" / "mathjax")
+    titles = {}
+    included = {lesson.relative_to(NOTEBOOKS).as_posix() for lesson in lessons}
+    for lesson in lessons:
+        notebook = pages.executed(lesson)
+        titles[lesson] = pages.title(notebook)
+        further = run_notebooks.is_further(lesson)
+        place = folder / "lessons" / (run_notebooks.FURTHER if further else "") / lesson.name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        for cell in notebook.cells:
+            if cell.cell_type == "markdown":
+                cell.source = _led(cell.source, lesson.parent, included)
+        _prepare(notebook, figures, up="../../" if further else "../", teacher=teacher)
+        nbformat.write(notebook, place)
+    for page in sorted(DOCS.glob("*.md")):
+        if page.stem != "teaching" or teacher:
+            text = _led(page.read_text("utf-8"), DOCS, included)
+            (folder / page.name).write_text(text, "utf-8")
+    for picture in DOCS.glob("*.svg"):
+        shutil.copy(picture, folder)
+    if teacher:
+        (folder / "teaching").mkdir()
+        for page in sorted((DOCS / "teaching").glob("*.md")):
+            text = _led(page.read_text("utf-8"), page.parent, included)
+            (folder / "teaching" / page.name).write_text(text, "utf-8")
+    (folder / "symbols.md").write_text(symbol_sheet(), "utf-8")
+    (folder / "index.md").write_text(_index(titles, teacher=teacher), "utf-8")
+    machine = f"The outputs of each lesson name their machine. Built on {host_in_words()}."
+    (folder / "made.json").write_text(json.dumps({"machine": machine}), "utf-8")
+
+
+def _prepare(notebook: NotebookNode, figures: Path, up: str, *, teacher: bool) -> None:
+    """Make the executed lesson a page: static outputs, folded solutions, its machine on top."""
+
+    def stored(png: str) -> str:
+        name = f"{hashlib.sha256(png.encode()).hexdigest()[:16]}.png"
+        (figures / name).write_bytes(base64.b64decode(png))
+        return f"{up}_static/figures/{name}"
+
+    pages.static(notebook, stored)
+    for output in pages.outputs(notebook):
+        if "text/html" in output.get("data", {}):  # where the learner stands: a link to a lesson
+            text = output["data"]["text/html"]
+            output["data"]["text/html"] = re.sub(r'href="([\w/]+)\.ipynb"', r'href="\1.html"', text)
+    pages.add_solutions(notebook)
+    if not teacher:
+        pages.without_teachers_notes(notebook)
+    first = notebook.cells[0]
+    sheets = {"Symbols": "symbols", "Glossary": "glossary", "Cheat-sheet": "cheat_sheet"}
+    links = " · ".join(f"[{name}]({up}{page}.md)" for name, page in sheets.items())
+    banner = f"{links}\n\n```{{note}}\n{pages.machine(notebook)} Yours will differ.\n```\n"
+    first.source = FIRST_HEADING.sub(lambda found: f"{found[1]}\n{banner}", first.source, count=1)
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = cell.source.replace("`docs/glossary.md`", f"[glossary]({up}glossary.md)")
+
+
+def _led(text: str, folder: Path, included: Collection[str]) -> str:
+    """Lead the links of a text to the site; what the site lacks loses its link and keeps its text.
+
+    `folder` is where the text stands in the checkout, and `included` has the lessons of the site.
+    """
+
+    def kept(target: str) -> str:
+        file = (folder / target).resolve()
+        if file.is_relative_to(NOTEBOOKS):
+            lesson = file.relative_to(NOTEBOOKS).as_posix()
+            up = "" if folder.is_relative_to(NOTEBOOKS) else "lessons/"
+            up = f"../{up}" if folder.parent == DOCS else up
+            return (f"{up}{lesson}" if up else target) if lesson in included else ""
+        outside = file.suffix not in (".md", ".svg") or not file.is_relative_to(DOCS)
+        return "" if outside else target
+
+    def led(found: re.Match[str]) -> str:
+        target = kept(found[2])
+        return f"[{found[1]}]({target})" if target else found[1]
+
+    def defined(found: re.Match[str]) -> str:
+        target = kept(found[2])
+        return f"[{found[1]}]: {target}" if target else f"[{found[1]}]: {LEFT_OUT}"
+
+    text = re.sub(r"(?<!!)\[([^\]]+)\]\((?!https?:|#|mailto:)([^)#\s]+)\)", led, text)
+    text = re.sub(r"^\[([^\]]+)\]: (?!https?:|#)(\S+)$", defined, text, flags=re.MULTILINE)
+    for label in re.findall(rf"^\[([^\]]+)\]: {LEFT_OUT}$", text, re.MULTILINE):
+        text = text.replace(f"[{label}]: {LEFT_OUT}", "").replace(f"[{label}]", label)
+    return text
+
+
+def symbol_sheet() -> str:
+    """Return the section "Symbols" of the glossary as a page of its own."""
+    text = (DOCS / "glossary.md").read_text("utf-8")
+    section = re.search(r"^## Symbols\n(.*?)(?=^## )", text, re.MULTILINE | re.DOTALL)
+    assert section is not None
+    return f"# Symbols\n{section[1]}\nThe terms are in the [glossary](glossary.md).\n"
+
+
+def _index(titles: dict[Path, str], *, teacher: bool) -> str:
+    core = [lesson for lesson in titles if not run_notebooks.is_further(lesson)]
+    further = [lesson for lesson in titles if run_notebooks.is_further(lesson)]
+    first = ["cheat_sheet", "symbols", "glossary"]
+    others = sorted(page.stem for page in DOCS.glob("*.md") if page.stem != "teaching")
+    rows = [
+        f"| [{titles[lesson]}](lessons/{lesson.name}) | {_promise(lesson)} |" for lesson in core
+    ]
+    parts = [
+        "# RPC throughput: predict, run, compare",
+        "An interactive course for JupyterLab. You measure a real gRPC key-value service. Before "
+        "each step you commit to a prediction. Then you run it, and find out why the measurement "
+        "differs.",
+        "**These pages show one run of every lesson, to read.** Predictions, exercises and "
+        "sliders work in JupyterLab: `python3 course.py lab` opens it.",
+        "![Throughput of each step, predicted and measured](ladder.svg)",
+        "## The lessons",
+        "\n".join(["| lesson | you predict |", "| --- | --- |", *rows]),
+        _toctree("Lessons", [f"lessons/{lesson.stem}" for lesson in core]),
+        _toctree("Further lessons", [f"lessons/further/{lesson.stem}" for lesson in further]),
+        _toctree("Reference", [*first, *(each for each in others if each not in first)]),
+    ]
+    if teacher:
+        notes = sorted((DOCS / "teaching").glob("*.md"))
+        parts.append(
+            _toctree("Teaching", ["teaching", *(f"teaching/{each.stem}" for each in notes)])
+        )
+    return "\n\n".join(parts) + "\n"
+
+
+def _promise(lesson: Path) -> str:
+    """What the README says of the lesson."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    row = re.search(rf"^\| `{lesson.stem}` \| (.*?) \|$", text, re.MULTILINE)
+    return row[1] if row else ""
+
+
+def _toctree(caption: str, entries: Sequence[str]) -> str:
+    """Return a list of pages for the sidebar; docs that do not exist are left out by Sphinx."""
+    lines = "\n".join(entries)
+    return f"```{{toctree}}\n:caption: {caption}\n:hidden:\n:maxdepth: 1\n\n{lines}\n```"
+
+
+# ---- links -----------------------------------------------------------------------------------
+
+
+class _Links(HTMLParser):
+    """The anchors of a page, and all that it links to or loads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.anchors: set[str] = {""}
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.without_alt: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = {name: value or "" for name, value in attrs}
+        self.anchors |= {found[key] for key in ("id", "name") if found.get(key)}
+        if tag == "a" and "href" in found:
+            self.links.append(found["href"])
+        if tag in ("script", "img", "iframe", "source") and found.get("src"):
+            self.loads.append(found["src"])
+        if tag == "link" and found.get("rel") in ("stylesheet", "preload", "icon"):
+            self.loads.append(found["href"])
+        if tag == "img" and not found.get("alt", "").strip():
+            self.without_alt.append(found.get("src", "?")[:60])
+
+
+def broken_links(folder: Path) -> Iterator[str]:
+    """Yield each link to nothing, each load from the internet, each picture without alt text."""
+    read: dict[Path, _Links] = {}
+    for page in sorted(folder.rglob("*.html")):
+        read[page.resolve()] = parser = _Links()
+        parser.feed(page.read_text("utf-8"))
+
+    for page, found in read.items():
+        name = page.relative_to(folder.resolve()).as_posix()
+        for load in found.loads:
+            parts = urlsplit(load)
+            if parts.scheme not in ("", "data") or parts.netloc:
+                yield f"{name} loads {load[:80]}, which needs the internet"
+        for picture in found.without_alt:
+            yield f"{name}: no alt text for {picture}"
+        for link in [*found.links, *found.loads]:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc or link.startswith("data:"):
+                continue
+            target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+            if not target.exists():
+                yield f"{name} links to {link}, which does not exist"
+            elif target in read and unquote(parts.fragment or "") not in read[target].anchors:
+                yield f"{name} links to {link}, which has no such place"
+
+
+# ---- the command -----------------------------------------------------------------------------
+
+
+def build(
+    out: Path, lessons: Sequence[Path], *, teacher: bool = False, external: bool = False
+) -> int:
+    """Write the site into `out`, check it, and return the exit status."""
+    work = out.with_name(f"{out.name}.source")
+    for folder in (work, out):
+        shutil.rmtree(folder, ignore_errors=True)
+    work.parent.mkdir(parents=True, exist_ok=True)
+    sources(work, lessons, teacher=teacher)
+    builder = "linkcheck" if external else "html"
+    settings = {**os.environ, "COURSE_SITE_TEACHER": "1" if teacher else ""}
+    command = [sys.executable, "-m", "sphinx", "-b", builder, "-q", "-W", "--keep-going"]
+    if subprocess.call([*command, "-d", str(work / "_trees"), str(work), str(out)], env=settings):
+        print("the site was not built without warnings, see above")
+        return 1
+    shutil.rmtree(work)
+    if external:
+        return 0
+    wrong = list(broken_links(out))
+    print(
+        "\n".join(wrong) or f"every link within the site leads somewhere; open {out / 'index.html'}"
+    )
+    return int(bool(wrong))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command; see `--help`."""
+    parser = argparse.ArgumentParser(prog="course.py site", description="Build the site.")
+    parser.add_argument("--out", type=Path, default=OUT, help="where to (default: build/site)")
+    parser.add_argument("--teacher", action="store_true", help="with the notes for teachers")
+    parser.add_argument(
+        "--external", action="store_true", help="follow the links to other sites instead"
+    )
+    parser.add_argument("names", nargs="*", help="such as 03 or further (default: all)")
+    options = parser.parse_args(arguments)
+    try:
+        lessons = pages.lessons(options.names)
+        return build(options.out, lessons, teacher=options.teacher, external=options.external)
+    except (ValueError, FileNotFoundError, pages.NotExecuted) as problem:
+        print(f"course.py site: {problem}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
