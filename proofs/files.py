@@ -85,7 +85,7 @@ def _read_results(path: Path) -> Results:
 
 def _same_run(saved: Any, found: Any) -> bool:
     """Return whether the figures are the same; zip has a check of every byte that holds them."""
-    return (
+    return bool(
         found.records.tobytes() == saved.records.tobytes()
         and found.issued == saved.issued
         and found.window_s == saved.window_s
@@ -93,7 +93,7 @@ def _same_run(saved: Any, found: Any) -> bool:
 
 
 def _same_results(saved: Any, found: Any) -> bool:
-    return [row.rounds for row in found.rows] == [row.rounds for row in saved.rows]
+    return bool([row.rounds for row in found.rows] == [row.rounds for row in saved.rows])
 
 
 def _two_writers(path: Path, saved: Any, reads: Callable[[Path], Any], times: int) -> str:
