@@ -115,16 +115,16 @@ class Calibration:
         if top.generator_cores >= BUSY:
             return "the load generator"
         if both >= FULL * self.cores:
-            return "the processor that client and server share"
+            return "a processor that client and server share"
         if top.server_cores >= FULL * self.cores:
             return "the server's processor"
         server_cores = 0.0 if math.isnan(top.server_cores) else top.server_cores
         busy = top.generator_cores + server_cores + top.other_cores
         if top.other_cores > OTHERS and busy >= FULL * self.cores:
-            return "the processor, which other programs use too"
+            return "a processor that other programs use too"
         if math.isnan(top.server_cores):
-            return "the server, or what is behind it"
-        return "a station that is not a processor (a pool, a lock, a disk, a back end)"
+            return "the server or its back end"
+        return "a pool, a lock or a disk"
 
     def closed_loop(self, in_flight: int) -> Prediction:
         """Return the predicted throughput with this many calls in flight, with its reason."""

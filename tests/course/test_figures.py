@@ -20,6 +20,7 @@ from kvstore.course import capstone, views
 from kvstore.course.experiments import batch_ladder, plots, rpc_pipeline
 from kvstore.course.experiments.several_servers import FanOut
 from kvstore.course.views import style
+from kvstore.load_test import Calibration, Level
 from kvstore.measure import Run
 from kvstore.model import Prediction, Station, group_commit, key_skew, simulate, usl
 from kvstore.protocol import StationTimes
@@ -71,7 +72,7 @@ ARGUMENTS |= {
 }
 BY_SERVERS = {"even": {1: ONE, 2: MANY}, "a hot key": {2: ONE}}
 PER_SERVER = {"even": lambda servers: 25.0 * servers, "a hot key": lambda _: PREDICTED}
-PLAYED_ON = key_skew.closed_loop(4, [0.75, 0.25], 0.040, calls=200)
+PLAYED_ON = key_skew.closed_loop(4, [0.75, 0.25], 0.040, rounds=50, warm_up=10)
 FANNED_OUT = FanOut(np.array([[0.01, 0.02], [0.01, math.inf], [0.03, 0.01]]))
 ARGUMENTS |= {
     "simulated_over_time": ((PLAYED_ON, PREDICTED), {}),
@@ -92,6 +93,14 @@ PLAN = capstone.Plan("pool", 60.0, SHOP.start, 60.0)
 ARGUMENTS |= {
     "promises": ((OFFERED, 300.0), {}),
     "score": (({"one": capstone.score_plan(SHOP, PLAN, ONE, MANY)},), {}),
+}
+SEEN = Calibration(
+    [Level(n, min(95.0 * n, 580.0), max(0.0105, n / 580), 0.2, 0.2) for n in (1, 2, 4, 8, 16)], 2
+)
+ARGUMENTS |= {
+    "latency_by_quantile": (([ONE, MANY],), {}),
+    "levels": ((SEEN, MANY), {}),
+    "residence_by_level": ((SEEN,), {}),
 }
 NAMES = sorted(name.removeprefix("plot_") for name in views.__all__ if name.startswith("plot_"))
 
