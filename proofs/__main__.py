@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from proofs.case import Case, Figure, Skipped
 
-NAMES = ("faults",)
+NAMES = ("faults", "linearizable", "malformed", "half_open")
 ALL = "all"
 SHOWN = 20
 """Number of wrong cases that are shown in full."""

@@ -6,8 +6,8 @@ codes. gRPC: its document PROTOCOL-HTTP2, a prefix of 5 bytes before each messag
 
 import socket
 import struct
-from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, closing
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS = range(5)
@@ -68,9 +68,12 @@ def opening() -> bytes:
     return PREFACE + frame(SETTINGS, 0, 0)
 
 
-@contextmanager
-def connection(address: str, timeout_s: float = 2.0) -> Iterator[socket.socket]:
-    """Connect a TCP socket to host:port; nothing is sent yet."""
+def connected(address: str, timeout_s: float = 2.0) -> socket.socket:
+    """Return a TCP socket that is connected to host:port; nothing is sent yet."""
     host, _, port = address.rpartition(":")
-    with closing(socket.create_connection((host, int(port)), timeout_s)) as peer:
-        yield peer
+    return socket.create_connection((host, int(port)), timeout_s)
+
+
+def connection(address: str, timeout_s: float = 2.0) -> AbstractContextManager[socket.socket]:
+    """Connect to host:port while the block lasts."""
+    return closing(connected(address, timeout_s))

@@ -42,6 +42,7 @@ def test_a_call_that_is_recorded_twice_is_found(monkeypatch):
             record(self, *fields)
 
     monkeypatch.setattr(Recorder, "record", stutters)
+    monkeypatch.setattr("kvstore.client.monitor.SETTLE_S", 0.5)
     fin = next(fault for fault in FAULTS if fault.name == "ctrl c")
     bounded = next(way for way in faults.ways() if way.strategy is strategies.bounded)
     with serving(**QUICK) as server:

@@ -1,9 +1,10 @@
 """Connect to a server, in plain text or with TLS, and check that it is the right one."""
 
 import ipaddress
+import json
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -80,10 +81,15 @@ class Target(NamedTuple):
             for address, identity in zip(addresses, identities, strict=True)
         ]
 
-    def channel(self, api: Any = grpc) -> Any:
-        """Return a new channel of `grpc` or `grpc.aio`, with a connection of its own."""
+    def channel(self, api: Any = grpc, service_config: Mapping[str, Any] | None = None) -> Any:
+        """Return a new channel of `grpc` or `grpc.aio`, with a connection of its own.
+
+        `service_config` is gRPC's, such as one with a retryPolicy.
+        """
         tls = self.tls
         options: list[tuple[str, Any]] = [*OPTIONS]
+        if service_config:
+            options.append(("grpc.service_config", json.dumps(service_config)))
         if tls is None:
             return api.insecure_channel(self.address, options=options)
         if tls.server_name is not None:

@@ -41,11 +41,12 @@ class Client:
         station_times: bool = False,
         metadata: Mapping[str, str] | None = None,
         connections: int = 1,
+        service_config: Mapping[str, Any] | None = None,
         on_start: Callable[[], object] | None = None,
     ) -> None:
         self.recorder = Recorder(KINDS, on_start)
         self.reader = PipelineReader(operations.created)
-        self.connections = Connections(channel, server, connections)
+        self.connections = Connections(channel, server, connections, service_config)
         self.recording = Recording(
             recorder=self.recorder,
             deadline_s=deadline_s,

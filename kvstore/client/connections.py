@@ -7,7 +7,7 @@ shares the calls out evenly among the connections, or sends each key to its serv
 import asyncio
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
@@ -97,10 +97,16 @@ class Opened:
 class Connections:
     """The connections of one run, opened before its first call, by threads or on an event loop.
 
-    For threads and a single connection, this is the channel that was given.
+    For threads, a single connection and no service config, this is the channel that was given.
     """
 
-    def __init__(self, channel: grpc.Channel, server: Target | str, count: int) -> None:
+    def __init__(
+        self,
+        channel: grpc.Channel,
+        server: Target | str,
+        count: int,
+        service_config: Mapping[str, Any] | None = None,
+    ) -> None:
         each = (server if isinstance(server, Target) else Target(server)).shards
         self.shards = len(each)
         """Number of servers that share the keys; connection i goes to server i modulo this."""
@@ -108,6 +114,7 @@ class Connections:
         self.route = route(self.shards, count)
         """Chooses the connection of a call; None where there is one."""
         self._given = channel
+        self._service_config = service_config
         self._lock = Lock()
         self._stack = ExitStack()
         self._channels: Sequence[grpc.Channel] = ()
@@ -127,16 +134,16 @@ class Connections:
         Raises what `open_all` raises.
         """
         with self._lock:
-            if not self._channels and self.route is None:
+            if not self._channels and self.route is None and not self._service_config:
                 self._channels = [self._given]
             elif not self._channels:
-                self.opened = open_all(self._targets, self._stack)
+                self.opened = open_all(self._targets, self._stack, self._service_config)
                 self._channels = [each.channel for each in self.opened]
             return self._channels
 
     async def aopen(self, stack: AsyncExitStack) -> Sequence[grpc.aio.Channel]:
         """Return the channels for calls on the running event loop; `stack` closes them."""
-        self.opened = await aopen_all(self._targets, stack)
+        self.opened = await aopen_all(self._targets, stack, self._service_config)
         return [each.channel for each in self.opened]
 
     def close(self) -> None:
@@ -152,12 +159,14 @@ class _Opening:
     channel is closed meanwhile.
     """
 
-    def __init__(self, target: Target, stack: ExitStack) -> None:
+    def __init__(
+        self, target: Target, stack: ExitStack, service_config: Mapping[str, Any] | None
+    ) -> None:
         self._target = target
         self.answered_s: Future[float] = Future()
         """Seconds until the first call ended."""
         since_s = time.perf_counter()
-        self._channel = stack.enter_context(target.channel())
+        self._channel = stack.enter_context(target.channel(service_config=service_config))
         stub = server_status_pb2_grpc.ServerStatusServiceStub(self._channel)
         self._call = stub.GetServerStatus.future(
             pb.GetServerStatusRequest(), timeout=CONNECT_S, wait_for_ready=True
@@ -182,24 +191,32 @@ class _Opening:
             return ""  # refused again, or the server ends: the run will show it
 
 
-def open_all(targets: Sequence[Target], stack: ExitStack) -> list[Opened]:
+def open_all(
+    targets: Sequence[Target],
+    stack: ExitStack,
+    service_config: Mapping[str, Any] | None = None,
+) -> list[Opened]:
     """Return one connection to each target; `stack` closes them all.
 
     Raises:
         ServerNotReached: a connection was not ready within `CONNECT_S`.
         ConnectionsShared: the server sees fewer than there are targets.
     """
-    openings = [_Opening(target, stack) for target in targets]
+    openings = [_Opening(target, stack, service_config) for target in targets]
     wait([opening.answered_s for opening in openings])
     return _distinct(targets, [opening.finish() for opening in openings])
 
 
-async def aopen_all(targets: Sequence[Target], stack: AsyncExitStack) -> list[Opened]:
+async def aopen_all(
+    targets: Sequence[Target],
+    stack: AsyncExitStack,
+    service_config: Mapping[str, Any] | None = None,
+) -> list[Opened]:
     """Return one connection to each target, on the running event loop; else as `open_all`."""
 
     async def one(target: Target) -> Opened:
         since_s = time.perf_counter()
-        channel = await stack.enter_async_context(target.channel(grpc.aio))
+        channel = await stack.enter_async_context(target.channel(grpc.aio, service_config))
         stub = server_status_pb2_grpc.ServerStatusServiceStub(channel)
         peer = ""
         try:

@@ -118,6 +118,7 @@ def run(
             station_times=station_times,
             metadata=options.metadata,
             connections=options.connections,
+            service_config=options.service_config,
             on_start=sampler.start_over,
         )
         monitor = Monitor(client, sampler, target, options.memory_ceiling_bytes, gate)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import grpc
 import psutil
@@ -61,14 +61,16 @@ class measured_channel:
         deadline_s: float | None = None,
         metadata: Mapping[str, str] | None = None,
         connections: int = 1,
+        service_config: Mapping[str, Any] | None = None,
         station_times: bool = True,
     ) -> None:
         """Check the settings. `target` is what `serving()` yields, or an address.
 
         `deadline_s` and `metadata` apply to each call that sets none. Calls and streams are
-        distributed evenly over the connections. `station_times` says whether to read the server's
-        station times. Raises `ValueError` for a setting that makes no sense; entering the block
-        raises what `connections.open_all` raises.
+        distributed evenly over the connections. `service_config` is gRPC's, such as a retryPolicy:
+        a call that gRPC retries is one call of the records. `station_times` says whether to read
+        the server's station times. Raises `ValueError` for a setting that makes no sense; entering
+        the block raises what `connections.open_all` raises.
         """
         target = target_of(target)
         if len(target.shards) > 1:
@@ -78,10 +80,12 @@ class measured_channel:
         if deadline_s is not None and not 0 < deadline_s < math.inf:
             raise ValueError(f"deadline_s must be above 0 seconds, got {deadline_s}")
         self._targets = [target] * connections
+        self._service_config = service_config
         self._settings = {
             "deadline_s": deadline_s,
             "metadata": dict(metadata or {}),
             "connections": connections,
+            "service_config": dict(service_config or {}),
             "station_times": station_times,
         }
         self._recording = Recording(
@@ -101,7 +105,7 @@ class measured_channel:
     def __enter__(self) -> OpenedChannel:
         stack = self._stack = self._first_use(ExitStack())
         with ExitStack() as opening:
-            self._opened = open_all(self._targets, opening)
+            self._opened = open_all(self._targets, opening, self._service_config)
             stack.push(opening.pop_all())
         self._start()
         stack.callback(self._stop)
@@ -116,7 +120,7 @@ class measured_channel:
     async def __aenter__(self) -> OpenedAioChannel:
         stack = self._stack = self._first_use(AsyncExitStack())
         async with AsyncExitStack() as opening:
-            self._opened = await aopen_all(self._targets, opening)
+            self._opened = await aopen_all(self._targets, opening, self._service_config)
             stack.push_async_exit(opening.pop_all())
         self._start()
         stack.callback(self._stop)

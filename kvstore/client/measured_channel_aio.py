@@ -361,7 +361,7 @@ class MeasuredStreamCall:
             broken = self._broken(error)
         except Exception as error:
             self._call.cancel()
-            broken = self._records.broken(f"a reply made no sense: {error}")
+            broken = self._records.broken(self._late or f"a reply made no sense: {error}")
         raise broken
 
     def __aiter__(self) -> "MeasuredStreamCall":

@@ -40,6 +40,9 @@ class RunOptions:
     )
     sample_interval_s: float = setting(0.1, "seconds between two samples")
     metadata: Mapping[str, str] = setting({}, "sent with each call, as text by name")
+    service_config: Mapping[str, Any] = setting(
+        {}, "gRPC's service config for the calls, such as a retryPolicy"
+    )
     settle_garbage: bool = setting(True, "collect garbage before the run, not during it")
     own: Mapping[str, Any] = setting({}, "arguments of the strategy itself, by name")
 

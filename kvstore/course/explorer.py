@@ -21,6 +21,7 @@ from kvstore.course.views import alt_text, style
 Law = Callable[..., HasValue | float]
 Measure = Callable[..., HasThroughput | float]
 Values = dict[str, Any]
+SIZE_IN: Final = (10.0, 4.6)
 POINTS: Final = 60
 """At most so many values of the law make the line."""
 
@@ -120,7 +121,7 @@ class Explorer:
 
     def picture(self) -> tuple[str, str]:
         """The figure as a PNG in base64, and what it shows in words."""
-        figure = Figure(figsize=(10.0, 4.6), dpi=style.DPI, layout="constrained")
+        figure = Figure(figsize=SIZE_IN, dpi=style.DPI, layout="constrained")
         FigureCanvasAgg(figure)
         with style.canvas(figure.subplots()) as ax:
             xs = self._xs()
@@ -162,9 +163,10 @@ class Explorer:
 
         def redraw() -> None:
             picture, words = self.picture()
-            figure.value = (
+            wide, high = (round(inches * style.DPI) for inches in SIZE_IN)
+            figure.value = (  # with its size, so that the page keeps its place while it is drawn
                 f'<img src="data:image/png;base64,{picture}" alt="{rendering.escaped(words)}" '
-                'style="max-width: 100%">'
+                f'width="{wide}" height="{high}" style="max-width: 100%; height: auto">'
             )
             sentence.value = f'<span aria-live="polite">{rendering.inline(self.said())}</span>'
 

@@ -17,6 +17,7 @@ LESSONS: Final[Mapping[str, str]] = {
     "06": "06_saturation",
     "07": "07_threads_and_coroutines",
     "08": "08_overload",
+    "09": "09_retries_and_tails",
     "10": "10_beyond_one_machine",
     "11": "11_a_write_that_lasts",
     "12": "12_design_one",

@@ -105,7 +105,8 @@ def cpu_stations(run: Run) -> list[Station]:
     """
     together_s, one = price_s(run).together_s, serial_s(run)
     if together_s / cores() > one.dearer_s:
-        return [Station("all cores" if cores() > 1 else "the one core", together_s / cores())]
+        name = "CPU of all cores" if cores() > 1 else "the one core"
+        return [Station(name, together_s / cores())]
     return [
         Station("CPU of the client", one.client_s),
         Station("CPU of the server", one.server_s),
@@ -283,7 +284,7 @@ USERS, BACK_END_S = 250, 0.250
 FLOOD, FLOOD_BYTES = 10_000, 52 * 1024
 """Calls of a burst in lesson 08, and the memory of client and server for one waiting call."""
 SERVERS, SERVER_BYTES = 8, 80e6
-"""Server processes of lesson 10, and the most memory that each of them uses."""
+"""Server processes of lessons 09 and 10, and the most memory that each of them uses."""
 DESIGNED_PER_S = 600
 """Calls per second of the designs in lesson 12 whose bottleneck is a disk."""
 MOST_BUSY = 0.8
@@ -310,6 +311,7 @@ def lessons(
         ("06", "a core each for client and server", *_core_each(round_trip)),
         ("07", "CPU for 250 users before a slow back end", *_users(round_trip)),
         ("08", "memory for 10,000 calls in flight", *_flood(free_bytes)),
+        ("09", f"memory for {SERVERS} servers", *_servers(free_bytes)),
         ("10", f"memory for {SERVERS} servers", *_servers(free_bytes)),
         ("12", "CPU for its designs", *_designed(round_trip)),
     ]

@@ -131,6 +131,46 @@ def left_by_shedding(
     )
 
 
+def failing_in_storm(offered_per_s: float, attempts: int, pool: Station) -> Prediction:
+    """Return how many of 100 calls fail once every attempt fails: 100, or 0 if that cannot last.
+
+    Each failed call is sent A = `attempts` times in all, so the pool gets A lambda attempts per
+    second. If this is more than its capacity X, attempts keep failing, also when the cause of the
+    first failures is over: a metastable failure (N. Bronson and others, "Metastable Failures in
+    Distributed Systems", HotOS 2021). Otherwise the queue drains. Raises `ValueError` for a rate
+    that is not above 0, or fewer than one attempt.
+    """
+    if not offered_per_s > 0 or not attempts >= 1:
+        raise ValueError(
+            f"offered_per_s must be above 0 and attempts 1 or more, got {offered_per_s} and"
+            f" {attempts}"
+        )
+    amplified_per_s, lasts = attempts * offered_per_s, attempts * offered_per_s > pool.most_per_s
+    return Prediction(
+        100.0 if lasts else 0.0,
+        "calls",
+        f"{attempts} attempts for each of {offered_per_s:,.4g} calls/s: {amplified_per_s:,.4g}/s,"
+        f" and the {pool.name} serves {pool.most_per_s:,.4g}/s",
+        "retries" if lasts else "",
+    )
+
+
+def retries_within_budget(max_tokens: float) -> Prediction:
+    """Return the most retries that gRPC's retryThrottling allows while every attempt fails.
+
+    A failed attempt costs one of `max_tokens` tokens, and nothing is retried with half of them or
+    fewer (gRFC A6). Raises `ValueError` unless `max_tokens` is above 0.
+    """
+    if not max_tokens > 0:
+        raise ValueError(f"max_tokens must be above 0, got {max_tokens}")
+    return Prediction(
+        float(math.ceil(max_tokens / 2) - 1),
+        "attempts",
+        f"of {max_tokens:g} tokens, more than half must be left",
+        "retry budget",
+    )
+
+
 def _slowest(calls: int, stations: Sequence[Station]) -> Station:
     if calls < 1:
         raise ValueError(f"calls must be 1 or more, got {calls}")

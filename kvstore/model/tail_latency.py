@@ -32,6 +32,63 @@ def latency(share: float, *, stall_s: float, every_s: float, service_s: float) -
     )
 
 
+def slow_share(
+    longer_than_s: float, *, stall_s: float, every_s: float, service_s: float
+) -> Prediction:
+    """Return the share of calls that take longer than `longer_than_s` seconds.
+
+    The server and the calls are those of `latency`: a call that arrives x seconds before the end
+    of a stall takes x + `service_s`. Raises its errors.
+    """
+    latency(1.0, stall_s=stall_s, every_s=every_s, service_s=service_s)  # checks the arguments
+    late = max(0.0, min(stall_s, stall_s - (longer_than_s - service_s)) / every_s)
+    return Prediction(
+        late if longer_than_s >= service_s else 1.0,
+        "of the requests",
+        f"a stall of {stall_s:.3g} s every {every_s:.3g} s: the share that waits for more than"
+        f" {max(0.0, longer_than_s - service_s):.3g} s",
+        "stall",
+    )
+
+
+def slow_in_spite_of_hedging(
+    first: Prediction, second: Prediction, *, after_s: float
+) -> Prediction:
+    """Return the share of slow requests if a second server gets the request after `after_s`.
+
+    A request is slow if both replies are: p q. `first` is p, the share of replies that take longer
+    than the limit. `second` is q, the share that take longer than the limit minus `after_s`. The
+    two servers must be slow independently of each other.
+    """
+    return Prediction(
+        first.value * second.value,
+        "of the requests",
+        f"both are late: {first.value:.3g} · {second.value:.3g}, the second one sent"
+        f" {after_s:g} s later",
+        "both servers",
+    )
+
+
+def utilisation_with_hedging(utilisation: float, hedged_share: float) -> Prediction:
+    """Return the utilisation of servers that also serve second requests: rho (1 + h).
+
+    `utilisation` is rho without hedging, and h = `hedged_share` the share of requests that are
+    sent twice, if both are served. At 1 or above, the queues grow. Raises `ValueError` for a
+    share that is not from 0 to 1, or a negative utilisation.
+    """
+    if not 0 <= hedged_share <= 1 or not utilisation >= 0:
+        raise ValueError(
+            f"hedged_share must be from 0 to 1 and utilisation 0 or more, got {hedged_share} and"
+            f" {utilisation}"
+        )
+    return Prediction(
+        utilisation * (1 + hedged_share),
+        "of the capacity",
+        f"{utilisation:.3g} · (1 + {hedged_share:.3g})",
+        "hedging",
+    )
+
+
 def slow_of_all(servers: int, slow_share: float) -> Prediction:
     """Return the share of requests with at least one slow reply: 1 - (1 - p)^n.
 

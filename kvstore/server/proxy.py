@@ -16,6 +16,7 @@ from kvstore.protocol import (
     OK,
     OWN_CONNECTION,
     RETRIEVE,
+    UNAVAILABLE,
     UPDATE,
     StationClock,
     to_header,
@@ -39,14 +40,6 @@ OPTIONS: Final = [
 ]
 """Options of the channel from the front to its back end."""
 
-EMPTY: Final = {
-    CREATE: pb.CreateResponse(),
-    RETRIEVE: pb.RetrieveResponse(),
-    UPDATE: pb.UpdateResponse(),
-    DELETE: pb.DeleteResponse(),
-}
-"""The reply of a refused call, by kind."""
-
 
 def methods(channel: Any) -> dict[int, Any]:
     """Return the back end's unary methods by kind of operation."""
@@ -65,15 +58,24 @@ def deadline_s(context: Any) -> float | None:
     return None if left_s is None or left_s > NO_DEADLINE_S else left_s
 
 
-def patience_s(context: Any) -> float:
-    """Return the deadline for the back end: the seconds that the caller has left."""
+def patience_s(context: Any, most_s: float | None = None) -> tuple[float, bool]:
+    """Return the deadline for the back end in seconds, and whether the caller waits for longer.
+
+    The deadline is what the caller has left, and at most `most_s`.
+    """
     left_s = deadline_s(context)
-    return PATIENCE_S if left_s is None else left_s
+    left_s = PATIENCE_S if left_s is None else left_s
+    return (left_s, False) if most_s is None or left_s <= most_s else (most_s, True)
 
 
-def refusal(error: Any, back_end: str) -> tuple[int, str]:
-    """Return the back end's status and details, which name one that does not answer."""
+def refusal(error: Any, back_end: str, caller_waits: bool = False) -> tuple[int, str]:
+    """Return the back end's status and details, which name one that does not answer.
+
+    A back end that took too long is UNAVAILABLE to a caller that still waits.
+    """
     code, details = error.code(), error.details() or ""
+    if caller_waits and code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return UNAVAILABLE, f"the back end at {back_end} did not answer in time"
     if code is grpc.StatusCode.UNAVAILABLE:
         details = f"the back end at {back_end} cannot be reached, is it running? ({details})"
     elif code is grpc.StatusCode.DEADLINE_EXCEEDED:
@@ -115,6 +117,7 @@ class FrontService(kvstore_pb2_grpc.KeyValueServiceServicer):
     def __init__(self, settings: ServerSettings, pool: MeasuredPool, counts: Counts) -> None:
         assert settings.back_end is not None
         self._back_end = settings.back_end
+        self._timeout_s = settings.back_end_timeout_s
         self._report_times = settings.station_times
         self._pool = pool
         self._counts = counts
@@ -159,18 +162,18 @@ class FrontService(kvstore_pb2_grpc.KeyValueServiceServicer):
     def _relay(self, kind: int, request: Any, context: grpc.ServicerContext) -> Any:
         """Call the back end, and hold the thread until it answers."""
         clock = StationClock(self._pool.waited_s())
-        status, words, reply = OK, "", EMPTY[kind]
+        status, words, reply = OK, "", None
+        timeout_s, caller_waits = patience_s(context, self._timeout_s)
         try:
-            reply = self._methods[kind](request, timeout=patience_s(context))
+            reply = self._methods[kind](request, timeout=timeout_s)
         except grpc.RpcError as error:
-            status, words = refusal(error, self._back_end)
+            status, words = refusal(error, self._back_end, caller_waits)
         clock.worked()
         self._counts.add(kind, status)
         if self._report_times:
             context.set_trailing_metadata(((METADATA_KEY, to_header(clock.times())),))
-        if status != OK:
-            context.set_code(STATUS_CODE[status])
-            context.set_details(words)
+        if status != OK:  # a reply with a status that is only set is no failure to a retryPolicy
+            context.abort(STATUS_CODE[status], words)
         return reply
 
 
@@ -186,6 +189,7 @@ class AsyncFrontService(kvstore_pb2_grpc.KeyValueServiceServicer):
     def __init__(self, settings: ServerSettings, counts: Counts) -> None:
         assert settings.back_end is not None
         self._back_end = settings.back_end
+        self._timeout_s = settings.back_end_timeout_s
         self._report_times = settings.station_times
         self._counts = counts
         channel = grpc.aio.insecure_channel(settings.back_end, options=OPTIONS)
@@ -228,16 +232,16 @@ class AsyncFrontService(kvstore_pb2_grpc.KeyValueServiceServicer):
     async def _relay(self, kind: int, request: Any, context: Context) -> Any:
         """Call the back end, and let other tasks run until it answers."""
         clock = StationClock()
-        status, words, reply = OK, "", EMPTY[kind]
+        status, words, reply = OK, "", None
+        timeout_s, caller_waits = patience_s(context, self._timeout_s)
         try:
-            reply = await self._methods[kind](request, timeout=patience_s(context))
+            reply = await self._methods[kind](request, timeout=timeout_s)
         except grpc.aio.AioRpcError as error:
-            status, words = refusal(error, self._back_end)
+            status, words = refusal(error, self._back_end, caller_waits)
         clock.worked()
         self._counts.add(kind, status)
         if self._report_times:
             context.set_trailing_metadata(((METADATA_KEY, to_header(clock.times())),))
-        if status != OK:
-            context.set_code(STATUS_CODE[status])
-            context.set_details(words)
+        if status != OK:  # a reply with a status that is only set is no failure to a retryPolicy
+            await context.abort(STATUS_CODE[status], words)
         return reply

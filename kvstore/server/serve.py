@@ -1,7 +1,9 @@
 """Serve from this process until it is stopped, with a thread pool or with one event loop."""
 
 import asyncio
+import logging
 import threading
+from asyncio import FIRST_COMPLETED
 from collections.abc import Callable
 from typing import Any
 
@@ -121,36 +123,49 @@ async def _serve_async(
 
     on_signals(request_stop)
     counts = Counts()
-    server = grpc.aio.server(
-        interceptors=interceptors(settings),
-        options=channel_options(settings),
-        maximum_concurrent_rpcs=settings.max_concurrent_rpcs,
-    )
     checks = health.aio.HealthServicer()
     service: AsyncFrontService | AsyncKeyValueService
     if settings.back_end:
         service = AsyncFrontService(settings, counts)
     else:
         service = ASYNC_SERVICES_BY_STORE[settings.store_kind](settings, counts)
-    kvstore_pb2_grpc.add_KeyValueServiceServicer_to_server(service, server)
-    server_status_pb2_grpc.add_ServerStatusServiceServicer_to_server(
-        AsyncServerStatusService(settings, identity, counts, collector), server
-    )
-    health_pb2_grpc.add_HealthServicer_to_server(checks, server)
-    enable_reflection((KEY_VALUE, SERVER_STATUS, health.SERVICE_NAME), server)
-    port = _listen(server, settings.port)
-    await server.start()
+    status = AsyncServerStatusService(settings, identity, counts, collector)
+
+    async def listening(port: int) -> tuple[grpc.aio.Server, int]:
+        server = grpc.aio.server(
+            interceptors=interceptors(settings),
+            options=channel_options(settings),
+            maximum_concurrent_rpcs=settings.max_concurrent_rpcs,
+        )
+        kvstore_pb2_grpc.add_KeyValueServiceServicer_to_server(service, server)
+        server_status_pb2_grpc.add_ServerStatusServiceServicer_to_server(status, server)
+        health_pb2_grpc.add_HealthServicer_to_server(checks, server)
+        enable_reflection((KEY_VALUE, SERVER_STATUS, health.SERVICE_NAME), server)
+        port = _listen(server, port)
+        await server.start()
+        return server, port
+
+    server, port = await listening(settings.port)
     for name in SERVICES:
         await checks.set(name, health_pb2.HealthCheckResponse.SERVING)
     on_ready(port, request_stop)
     memory = IdleMemory()
-    while not stop.is_set():  # Python's signal handlers run between waits
-        try:
-            await asyncio.wait_for(stop.wait(), 0.5)
-        except TimeoutError:
+    stopping = asyncio.create_task(stop.wait())
+    while not stop.is_set():
+        ended = asyncio.create_task(server.wait_for_termination())
+        while not (stop.is_set() or ended.done()):  # signal handlers of Python run between waits
+            await asyncio.wait((stopping, ended), timeout=0.5, return_when=FIRST_COMPLETED)
             memory.look()
+        if not stop.is_set():
+            # grpcio 1.85 ends the whole server for one call whose path is not UTF-8.
+            logging.getLogger(__name__).error(
+                "the server ended, and starts again", exc_info=ended.exception()
+            )
+            await server.stop(None)
+            server, _ = await listening(port)
     await checks.enter_graceful_shutdown()
     await server.stop(GRACE_S)
+    await asyncio.wait((ended,))
     if not isinstance(service, AsyncKeyValueService) or isinstance(
         service, AsyncDurableService | AsyncEtcdService
     ):

@@ -112,6 +112,11 @@ class ServerSettings:
     )
     """A server with a back end has no disk, locks and store of its own: their settings have no
     effect, and the disk time it reports is the time at the back end."""
+    back_end_timeout_s: float | None = setting(
+        None, "seconds that each call may take at the back end; then the answer is UNAVAILABLE"
+    )
+    """Without it, a call may take as long as its caller waits. The back end learns the deadline of
+    the call, but it finishes a call that it has begun."""
 
     def __post_init__(self) -> None:
         for name in ("read_delay_s", "write_delay_s", "time_needed_s"):
@@ -121,6 +126,11 @@ class ServerSettings:
                     f"{name} must be a number of seconds from 0 to 60, got {value!r}"
                     " (10 ms is 0.010)"
                 )
+        timeout_s = self.back_end_timeout_s
+        if timeout_s is not None and not 0 < timeout_s < 60:
+            raise ValueError(
+                f"back_end_timeout_s must be above 0 and below 60 seconds, got {timeout_s!r}"
+            )
         if not 0 <= self.stall_s < self.stall_every_s < 3600:
             raise ValueError(
                 f"stall_s must be from 0 to less than stall_every_s, got {self.stall_s!r} of every"

@@ -174,7 +174,13 @@ def _in_time(came: Came, scene: Scene, slack_s: float) -> Iterator[str]:
     duration_s = scene.options.get("duration_s", RUN_S)
     planned_s = duration_s if duration_s and duration_s < 10 else 0.0
     connect_s = 2 * CONNECT_S + monitor.ANSWER_S + monitor.UNREACHED_S + monitor.DYING_S
-    limit_s = planned_s + scene.options.get("deadline_s", DEADLINE_S) + connect_s + slack_s
+    limit_s = (
+        planned_s
+        + scene.grace_s
+        + scene.options.get("deadline_s", DEADLINE_S)
+        + connect_s
+        + slack_s
+    )
     if came.took_s > limit_s:
         yield f"it took {came.took_s:.1f} s, more than {limit_s:.1f} s"
 

@@ -243,6 +243,6 @@ def rst_and_nobody_listens_any_more(shared: Server) -> Iterator[Scene]:
 @fault(LATE, LATE_STREAM)
 def a_receiver_that_opens_no_window(shared: Server) -> Iterator[Scene]:
     """Without window updates, the client may send 64 KiB and no more."""
-    large = workload.crud(value_bytes_mean=300_000)
+    large = workload.crud(value_bytes_mean=1_000_000)
     with relaying(shared.address) as relay:
-        yield Scene(relay.address, lambda: _no_windows(relay), shared, workload=large)
+        yield Scene(relay.address, lambda: _no_windows(relay), shared, {"duration_s": 1.0}, large)

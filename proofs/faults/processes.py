@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 
 from kvstore.server import Server
+from kvstore.server.serve import GRACE_S
 from proofs.faults.table import (
     GONE,
     SILENT,
@@ -27,7 +28,9 @@ def kill_9(shared: Server) -> Iterator[Scene]:
 @fault(GONE)
 def sigterm(shared: Server) -> Iterator[Scene]:
     with doomed(shared) as server:
-        yield Scene(server, lambda: os.kill(server.pid, signal.SIGTERM), options={"duration_s": 20})
+        ended = (server.pid, signal.SIGTERM)
+        options = {"duration_s": 20}
+        yield Scene(server, lambda: os.kill(*ended), options=options, grace_s=GRACE_S)
 
 
 @fault(SILENT, SILENT_STREAM)

@@ -36,6 +36,8 @@ class Scene:
     """A server of ours that must still answer after the run, and whose counts are compared."""
     options: dict[str, Any] = field(default_factory=dict)
     workload: Workload = SMALL
+    grace_s: float = 0.0
+    """Seconds that the server gives its calls before it ends."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,9 @@ from matplotlib.legend import Legend
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from kvstore.course import capstone, views
+from kvstore.course import views
 from kvstore.course.experiments import batch_ladder, plots, rpc_pipeline
+from kvstore.course.experiments.hedging import Reads
 from kvstore.course.experiments.several_servers import FanOut
 from kvstore.course.views import style
 from kvstore.load_test import Calibration, Level
@@ -36,6 +37,7 @@ FLOWS = {"no limit": lambda per_s: PREDICTED, "at most 10": lambda per_s: min(pe
 PLAYED = {"no limit": [19.0]}
 FIT = usl.fit([1, 2, 4, 8, 16], [24, 46, 80, 110, 120])
 ARGUMENTS = {
+    "answered_over_time": (({"one": ONE, "many": MANY}, 25.0), {"cause_s": (0.1, 0.3)}),
     "attempts_over_time": (([ONE, MANY],), {}),
     "calls_over_time": ((MANY,), {}),
     "collections": (({"left": MANY, "settled": ONE},), {}),
@@ -47,6 +49,7 @@ ARGUMENTS = {
     "latency_from": ((PACED, lambda share: 0.1 * share), {}),
     "limit_over_time": (([(0.0, 1), (0.4, 2), (0.9, 1)], PREDICTED), {}),
     "memory": ((MANY, 20.0), {"ceiling_bytes": 2e8}),
+    "memory_in_burst": (({"no limit": MANY, "at most 10": ONE},), {}),
     "mix": (([ONE, MANY],), {}),
     "reply_order": ((MANY,), {}),
     "saturation": (([ONE, MANY], STATIONS), {"fit": FIT}),
@@ -73,10 +76,12 @@ ARGUMENTS |= {
 BY_SERVERS = {"even": {1: ONE, 2: MANY}, "a hot key": {2: ONE}}
 PER_SERVER = {"even": lambda servers: 25.0 * servers, "a hot key": lambda _: PREDICTED}
 PLAYED_ON = key_skew.closed_loop(4, [0.75, 0.25], 0.040, rounds=50, warm_up=10)
+QUICK, SLOW = Reads(np.array([0.01, 0.2]), 2, 2), Reads(np.array([0.2, 0.3]), 4, 2)
 FANNED_OUT = FanOut(np.array([[0.01, 0.02], [0.01, math.inf], [0.03, 0.01]]))
 ARGUMENTS |= {
     "simulated_over_time": ((PLAYED_ON, PREDICTED), {}),
     "slow_by_servers": ((FANNED_OUT, 0.02, lambda servers: 0.2 * servers), {}),
+    "slow_by_hedging": (({"one": QUICK, "two": SLOW}, 0.1, {"one": 0.1, "two": PREDICTED}), {}),
     "throughput_by_servers": ((BY_SERVERS, PER_SERVER, {"even": {4: PLAYED_ON}}), {}),
 }
 ARGUMENTS |= {
@@ -85,14 +90,8 @@ ARGUMENTS |= {
         "in groups": lambda n: group_commit.in_groups(n, fsync_s=0.03),
     }), {}),
 }  # fmt: skip
-SHOP = capstone.case("lock")
-OFFERED = {name: capstone.forecast(SHOP, each) for name, each in (
-    ("as it is", SHOP.start), ("cheapest", capstone.reference(SHOP).design)
-)}  # fmt: skip
-PLAN = capstone.Plan("pool", 60.0, SHOP.start, 60.0)
 ARGUMENTS |= {
-    "promises": ((OFFERED, 300.0), {}),
-    "score": (({"one": capstone.score_plan(SHOP, PLAN, ONE, MANY)},), {}),
+    "ceilings": (({"disk": 90.0, "back end": 13.0}, {"disk": 2.0, "back end": 5.0}, 60.0), {}),
 }
 SEEN = Calibration(
     [Level(n, min(95.0 * n, 580.0), max(0.0105, n / 580), 0.2, 0.2) for n in (1, 2, 4, 8, 16)], 2

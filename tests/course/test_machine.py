@@ -98,7 +98,7 @@ def lessons(**changed):
 
 def test_a_good_machine_fits_every_lesson_and_each_lesson_has_its_own_need(monkeypatch):
     monkeypatch.setattr("kvstore.course.machine.cores", lambda: 2)
-    assert [machine.YES] * 11 == list(lessons())
+    assert [machine.YES] * 12 == list(lessons())
 
     slow = run_at(50)
     costly = run_at(3000, server_cpu_s=0.2)

@@ -122,3 +122,18 @@ def test_pauses_with_jitter_need_fewer_attempts():
     attempts = attempts_of(40, 4, lambda n: rng.uniform(0, min(0.1, 0.025 * 2 ** (n - 1))))
 
     assert attempts < 0.9 * overload.retries_in_lockstep(40, 4).value
+
+
+@pytest.mark.parametrize(("rate", "attempts", "failing"), [(70, 4, 100), (24, 4, 0), (70, 1, 0)])
+def test_a_storm_lasts_if_its_attempts_exceed_the_capacity(rate, attempts, failing):
+    pool = Station("pool", 0.04, 4)
+
+    assert failing == overload.failing_in_storm(rate, attempts, pool).value
+    with pytest.raises(ValueError, match="attempts 1 or more"):
+        overload.failing_in_storm(rate, 0, pool)
+
+
+def test_more_than_half_of_the_tokens_must_be_left_for_a_retry():
+    assert [4, 49, 1] == [overload.retries_within_budget(each).value for each in (10, 100, 3)]
+    with pytest.raises(ValueError, match="max_tokens"):
+        overload.retries_within_budget(0)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kvstore.model import tail_latency
+from kvstore.model import Prediction, tail_latency
 
 STALL = {"stall_s": 0.2, "every_s": 0.5, "service_s": 0.01}
 
@@ -61,3 +61,22 @@ def test_no_such_share_of_slow_answers(subtests):
             pytest.raises(ValueError, match="must be"),
         ):
             tail_latency.slow_of_all(servers, slow_share)
+
+
+def test_the_share_of_slow_calls_is_the_inverse_of_their_latency():
+    stalls = {"stall_s": 0.2, "every_s": 0.5, "service_s": 0.005}
+    p90_s = tail_latency.latency(0.9, **stalls).value
+
+    assert pytest.approx(0.1) == tail_latency.slow_share(p90_s, **stalls).value
+    assert 1.0 == tail_latency.slow_share(0.001, **stalls).value
+    assert 0.0 == tail_latency.slow_share(0.3, **stalls).value
+
+
+def test_a_hedged_read_is_slow_if_both_replies_are():
+    first, second = (Prediction(share, "of the requests", "") for share in (0.1, 0.2))
+    hedged = tail_latency.slow_in_spite_of_hedging(first, second, after_s=0.05)
+
+    assert pytest.approx(0.02) == hedged.value
+    assert pytest.approx(1.4) == tail_latency.utilisation_with_hedging(0.7, 1.0).value
+    with pytest.raises(ValueError, match="hedged_share"):
+        tail_latency.utilisation_with_hedging(0.7, 2.0)

@@ -1,5 +1,6 @@
 """serve.py and the services: health, reflection, limits, and a client of another make."""
 
+import contextlib
 import threading
 from itertools import pairwise
 
@@ -15,6 +16,8 @@ from tables import for_each
 from kvstore import protocol
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
+from proofs import http2
+from proofs.malformed import probe
 
 SERVICES = ["kvstore.v1.KeyValueService", "kvstore.v1.ServerStatusService"]
 NOT_FOUND, ALREADY_EXISTS = grpc.StatusCode.NOT_FOUND, grpc.StatusCode.ALREADY_EXISTS
@@ -243,3 +246,22 @@ def test_times_are_reported_only_when_that_is_set(own_server):
         _, call = stub.Delete.with_call(pb.DeleteRequest(key=b"k"))
 
     assert protocol.METADATA_KEY not in dict(call.trailing_metadata())
+
+
+@pytest.mark.slow
+def test_a_path_that_is_no_text_ends_one_call_and_not_the_server(own_server):
+    """grpc.aio ends its whole server for it; ours listens again on the same port."""
+    server = own_server()
+    headers = [
+        (name, b"/a\xb3/b" if name == b":path" else value)
+        for name, value in http2.grpc_headers("/a/b")
+    ]
+    for _ in range(2):
+        with http2.connection(server.address) as peer:
+            block = http2.header_block(headers)
+            peer.sendall(http2.opening() + http2.frame(http2.HEADERS, 0x5, 1, block))
+            peer.settimeout(0.3)
+            with contextlib.suppress(OSError):
+                while peer.recv(1000):
+                    pass
+        assert probe(server.address, 30.0) is not None

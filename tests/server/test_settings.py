@@ -20,6 +20,7 @@ CHANGED: dict[str, Any] = {
 """A value other than its default for every setting but those that exclude one of these."""
 BEHIND: dict[str, Any] = {
     "use_asyncio": True, "writing": "read_then_write", "back_end": "127.0.0.1:8",
+    "back_end_timeout_s": 0.5,
 }  # fmt: skip
 ON_ETCD: dict[str, Any] = {
     "store": "etcd:127.0.0.1:8,127.0.0.1:9", "serializable_reads": True,

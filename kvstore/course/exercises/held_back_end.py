@@ -42,6 +42,8 @@ class HeldBackEnd(KeyValueServiceServicer):
     ) -> None:
         self.arrived: list[Arrived] = []
         """Every call, in the order of arrival."""
+        self.given_up: set[int] = set()
+        """Calls by their number (from 0) that their caller ended before they were answered."""
         self._values, self._failures = values, failures
         self._open: set[int] = set()
         self._shut = False
@@ -54,6 +56,9 @@ class HeldBackEnd(KeyValueServiceServicer):
             self.arrived.append(Arrived(request.key, context.time_remaining()))
             self._open.add(number)
             self._changed.notify_all()
+        if not context.add_callback(lambda: self._ended(number)):
+            self._ended(number)
+        with self._changed:
             self._changed.wait_for(lambda: not self._shut or number not in self._open, HELD_S)
             self._open.discard(number)
         if request.key in self._failures:
@@ -61,6 +66,11 @@ class HeldBackEnd(KeyValueServiceServicer):
         if request.key not in self._values:
             context.abort(grpc.StatusCode.NOT_FOUND, "no such key")
         return RetrieveResponse(value=self._values[request.key])
+
+    def _ended(self, number: int) -> None:
+        with self._changed:
+            if number in self._open:
+                self.given_up.add(number)
 
     @contextmanager
     def shut(self) -> Iterator[None]:
@@ -101,7 +111,7 @@ def held_back_end(
         server.stop(0).wait(PATIENCE_S)
 
 
-def wait_until(condition: Callable[[], bool], patience_s: float = PATIENCE_S) -> bool:
+def wait_until(condition: Callable[[], object], patience_s: float = PATIENCE_S) -> bool:
     """Return whether the condition became true within the time."""
     end_s = time.perf_counter() + patience_s
     while not condition():

@@ -1,11 +1,8 @@
 """Calls that fail: a killed server, and retries after a lost reply."""
 
 import itertools
-import json
-import secrets
 import threading
 import time
-from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NamedTuple
@@ -13,10 +10,9 @@ from typing import Any, Final, NamedTuple
 import grpc
 import pandas as pd
 
-from kvstore.client.channel import OPTIONS, connected, target_of
+from kvstore.client.channel import connected, target_of
 from kvstore.client.messages import Operation, create, retrieve
 from kvstore.server import Server
-from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
 DEADLINE_S: Final = 10.0
@@ -108,36 +104,3 @@ def retried(server: object, operation: Operation, *, too_short_s: float) -> pd.D
             if len(rows) == 1:  # the server still works on the first call: let it finish
                 time.sleep(too_short_s)
     return pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1, name="call"))
-
-
-POLICY: Final[dict[str, Any]] = {
-    "maxAttempts": 5,
-    "initialBackoff": "0.05s",
-    "maxBackoff": "1s",
-    "backoffMultiplier": 2,
-    "retryableStatusCodes": ["RESOURCE_EXHAUSTED"],
-}
-"""The value of "retryPolicy" for a method of a service config."""
-
-
-def burst(server: object, calls: int, policy: dict[str, Any] | None = None) -> Counter[str]:
-    """Create `calls` keys at once, with gRPC's own retries or without, and count the statuses.
-
-    `policy` is a retry policy such as `POLICY`. A call that gRPC attempted five times counts once.
-    """
-    options: list[tuple[str, Any]] = [*OPTIONS, ("grpc.enable_retries", int(policy is not None))]
-    if policy is not None:
-        config = {"methodConfig": [{"name": [{}], "retryPolicy": policy}]}
-        options.append(("grpc.service_config", json.dumps(config)))
-    address, salt = target_of(server).address, secrets.token_bytes(4)
-    with grpc.insecure_channel(address, options=options) as channel:
-        create_key = KeyValueServiceStub(channel).Create
-        futures = [
-            create_key.future(
-                pb.CreateRequest(key=salt + b"%d" % number),
-                timeout=DEADLINE_S,
-                wait_for_ready=True,  # all calls are sent together, once the connection is open
-            )
-            for number in range(calls)
-        ]
-        return Counter(future.code().name for future in futures)

@@ -45,7 +45,7 @@ def race(runs: Mapping[str, Sequence[Run]], ax: Axes | None = None) -> Axes:
 def staircase_and_slab(runs: Mapping[str, Run], *, most: int, until_s: float) -> list[Axes]:
     """Draw the calls of each run as bars over the same time axis; a bar begins at sending."""
     axes = style.subplots(
-        len(runs), figsize=(11.0, 3.4 * len(runs)), sharex=True, dpi=style.DPI,
+        len(runs), figsize=(11.0, 2.3 * len(runs)), sharex=True, dpi=style.DPI,
         layout="constrained",
     )  # fmt: skip
     for ax, (name, run) in zip(axes, runs.items(), strict=True):

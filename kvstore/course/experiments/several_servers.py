@@ -23,7 +23,7 @@ from kvstore.v1 import kvstore_pb2_grpc
 DEADLINE_S: Final = 10.0
 """The longest wait for a reply; a request without one counts as slow."""
 
-STALL_PERIOD_S, PERIOD_STEP = 0.5, 0.07
+STALL_PERIOD_S, PERIOD_STEP = 0.5, 0.31
 """Seconds between two stalls of the first server; the period grows by this share per server."""
 
 

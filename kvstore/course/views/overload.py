@@ -282,6 +282,26 @@ def turns_table(
     return rounded(table)
 
 
+def memory_in_burst_table(runs: Mapping[str, Run]) -> pd.DataFrame:
+    """Return how much the server's memory grew in each run, its threads, and how calls ended."""
+    rows = []
+    for name, run in runs.items():
+        held_bytes = run.samples["server_rss_bytes"]
+        rows.append(
+            {
+                "server": name,
+                "memory grew by (MB)": (held_bytes.max() - held_bytes.iloc[0]) / MB,
+                "most threads": run.samples["server_threads"].max(),
+                "answered after (s)": run.window_s,
+                "OK (calls)": run.operations_ok,
+                "refused (calls)": run.issued - run.operations_ok,
+            }
+        )
+    table = rounded(by_row(rows, "server"))
+    counts = ["most threads", "OK (calls)", "refused (calls)"]
+    return table.astype(dict.fromkeys(counts, int))
+
+
 def endings_table(runs: Runs) -> pd.DataFrame:
     """Return the number of calls of each run by status."""
     rows = [
@@ -355,6 +375,22 @@ def plot_turns(
         ax.set(xlabel="burst (number)")
         ax.set_xlim(0.5, len(data) + 0.5)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    return ax
+
+
+def plot_memory_in_burst(runs: Mapping[str, Run], *, ax: Axes | None = None) -> Axes:
+    """Draw how much the server's memory has grown, over time, as dots for each run."""
+    most_mb = 1.0
+    with style.canvas(ax, height_in=5.0) as ax:
+        for place, (name, run) in enumerate(runs.items()):
+            marker, colour, _ = style.look(place)
+            samples = run.samples.iloc[:: max(1, len(run.samples) // MOST_DOTS)]
+            grown = (samples["server_rss_bytes"] - run.samples["server_rss_bytes"].iloc[0]) / MB
+            most_mb = max(most_mb, grown.max())
+            ax.plot(samples["elapsed_s"], grown, marker, color=colour, markersize=7, label=name)
+        ax.set(xlabel="elapsed (s)", ylabel="server memory, grown by (MB)")
+        ax.set_xlim(left=0.0)
+        ax.set_ylim(0.0, 1.15 * most_mb)
     return ax
 
 

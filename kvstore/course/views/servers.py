@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from kvstore.course.experiments.hedging import Reads
 from kvstore.course.experiments.several_servers import FanOut
 from kvstore.course.predictions import HasValue
 from kvstore.course.views import style
@@ -74,6 +75,25 @@ def slow_by_servers_table(
         for each in range(1, replies.answer_s.shape[1] + 1)
     ]
     return rounded(by_row(rows, "servers"))
+
+
+def slow_by_hedging_table(
+    reads: Mapping[str, Reads],
+    longer_than_s: float,
+    predicted: Mapping[str, HasValue | float],
+) -> pd.DataFrame:
+    """Return the share of slow reads and of second calls, a row for each kind of read."""
+    rows = [
+        {
+            "read": name,
+            "predicted, slow (%)": 100 * (number(predicted[name]) or 0.0),
+            "measured, slow (%)": 100 * each.slow_share(longer_than_s),
+            "sent to a second server (%)": 100 * each.hedged_share,
+            "median (ms)": 1e3 * float(pd.Series(each.took_s).median()),
+        }
+        for name, each in reads.items()
+    ]
+    return rounded(by_row(rows, "read"))
 
 
 def _rate(what: Run | Played | float | None) -> float:
@@ -146,6 +166,31 @@ def plot_simulated_over_time(
         ax.set(xlabel="simulated time (s)", ylabel="throughput (operations/s)", xlim=(0, None))
         ax.set_ylim(0, 1.1 * float(data.to_numpy().max()))
         style.plain_numbers(ax.yaxis)
+    return ax
+
+
+def plot_slow_by_hedging(
+    reads: Mapping[str, Reads],
+    longer_than_s: float,
+    predicted: Mapping[str, HasValue | float],
+    *,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the share of slow reads: a dot for each kind of read, the prediction as a short line."""
+    data = slow_by_hedging_table(reads, longer_than_s, predicted)
+    places = range(len(data))
+    with style.canvas(ax, height_in=5.0) as ax:
+        ax.hlines(
+            data["predicted, slow (%)"], [each - 0.3 for each in places],
+            [each + 0.3 for each in places], color=style.PREDICTED, linewidth=3, label="predicted",
+        )  # fmt: skip
+        ax.plot(
+            places, data["measured, slow (%)"], "o", color=style.MEASURED, label="measured",
+        )  # fmt: skip
+        ax.set(xlabel="kind of read", ylabel=f"over {1e3 * longer_than_s:.0f} ms (% of reads)")
+        ax.set_xticks(list(places), [str(name) for name in data.index])
+        ax.set_xlim(-0.5, len(data) - 0.5)
+        ax.set_ylim(0, 1.15 * max(1.0, float(data.iloc[:, :2].to_numpy().max())))
     return ax
 
 

@@ -22,7 +22,7 @@ from kvstore.course.views.inputs import (
 )
 from kvstore.measure import Run
 from kvstore.measure.audit import in_flight_between
-from kvstore.protocol import NO_ANSWER
+from kvstore.protocol import NO_ANSWER, OK
 
 
 def throughput_over_time_table(
@@ -102,6 +102,53 @@ def memory_table(
     return rounded(by_row(rows, "process"))
 
 
+def answered_over_time_table(runs: Mapping[str, Run], slice_s: float = 0.25) -> pd.DataFrame:
+    """Return the calls answered OK per second in each slice of time, a column for each run."""
+    longest_s = max((run.window_s for run in runs.values()), default=0.0)
+    edges = np.arange(0.0, max(longest_s, slice_s) + slice_s, slice_s)
+    columns = {
+        f"{name} (calls/s)": np.histogram(
+            run.records["done_s"][run.records["status"] == OK], edges
+        )[0]
+        / slice_s
+        for name, run in runs.items()
+    }
+    middle = pd.Index((edges[:-1] + edges[1:]) / 2, name="elapsed (s)")
+    return rounded(pd.DataFrame(columns, index=middle))
+
+
+def plot_answered_over_time(
+    runs: Mapping[str, Run],
+    prediction: HasValue | float | None = None,
+    *,
+    slice_s: float = 0.25,
+    cause_s: tuple[float, float] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the calls answered OK per second over time, as dots for each run.
+
+    `prediction` in calls/s is a line. `cause_s` is shaded: from when until when the cause of a
+    failure lasted, in seconds.
+    """
+    data = answered_over_time_table(runs, slice_s)
+    predicted = number(prediction)
+    with style.canvas(ax, height_in=5.0) as ax:
+        for place, heading in enumerate(data):
+            marker, colour, _ = style.look(place)
+            ax.plot(
+                data.index, data[heading], marker, color=colour, markersize=8,
+                label=str(heading).removesuffix(" (calls/s)"),
+            )  # fmt: skip
+        if predicted is not None:
+            ax.axhline(predicted, color=style.PREDICTED, label="predicted", zorder=1)
+        if cause_s is not None:
+            ax.axvspan(*cause_s, color=style.GREY, alpha=0.25, label="the peak", zorder=0)
+        ax.set(xlabel="elapsed (s)", ylabel="answered OK (calls/s)")
+        ax.set_xlim(left=0.0)
+        ax.set_ylim(0.0, 1.15 * max([1.0, predicted or 0.0, *data.max()]))
+    return ax
+
+
 def plot_throughput_over_time(
     run: Run, prediction: HasValue | float | None = None, *, ax: Axes | None = None
 ) -> Axes:
@@ -133,6 +180,7 @@ def plot_in_flight_over_time(run: Run, *, ax: Axes | None = None) -> Axes:
         if run.in_flight:
             ax.axhline(run.in_flight, color=style.GREY, linestyle="--", label="limit", zorder=1)
         ax.set(xlabel="elapsed (s)", ylabel="in flight\n(calls)")
+        ax.yaxis.set_major_locator(MaxNLocator("auto", integer=True))
         ax.set_ylim(0.0, 1.15 * max([*data["in flight (calls)"], run.in_flight, 1]))
         ax.set_xlim(left=0.0)
     return ax

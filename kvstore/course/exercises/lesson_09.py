@@ -1,0 +1,408 @@
+"""Lesson 09: a service config for retries, and pauses with full jitter."""
+
+import functools
+import json
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, Final
+
+import grpc
+
+from kvstore.client.channel import OPTIONS
+from kvstore.course.exercises.base import Exercise, Verdict, WrongAnswer, not_yet, passed
+from kvstore.course.exercises.drawn import judge_drawn
+from kvstore.v1.kvstore_pb2 import RetrieveRequest, RetrieveResponse
+from kvstore.v1.kvstore_pb2_grpc import (
+    KeyValueServiceServicer,
+    KeyValueServiceStub,
+    add_KeyValueServiceServicer_to_server,
+)
+
+# 09.retry_config --------------------------------------------------------------------------------
+
+CALLS: Final = 30
+"""Calls of which every attempt fails, so that a budget runs out."""
+SHORT_S: Final = 0.005
+"""A short pause; with 1 ms, gRPC sometimes never sends the retry (grpcio 1.85)."""
+
+
+def retry_config(
+    attempts: int, first_pause_s: float, tokens: float, ratio: float
+) -> dict[str, Any]:
+    """Return a service config that retries UNAVAILABLE within a budget."""
+    policy = {
+        "maxAttempts": attempts,
+        "initialBackoff": f"{first_pause_s}s",
+        "maxBackoff": "1s",
+        "backoffMultiplier": 2,
+        "retryableStatusCodes": ["UNAVAILABLE"],
+    }
+    return {
+        "methodConfig": [{"name": [{}], "retryPolicy": policy}],
+        "retryThrottling": {"maxTokens": tokens, "tokenRatio": ratio},
+    }
+
+
+class _Failing(KeyValueServiceServicer):
+    """Ends each call with the status that its key names, and notes when attempts arrive."""
+
+    def __init__(self) -> None:
+        self.arrived_s: list[float] = []
+        self._lock = threading.Lock()
+
+    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
+        """Answer the key b"OK"; abort with any other."""
+        with self._lock:
+            self.arrived_s.append(time.perf_counter())
+        if request.key != b"OK":
+            context.abort(grpc.StatusCode[request.key.decode()], "the check wants this")
+        return RetrieveResponse()
+
+    def take(self) -> list[float]:
+        """Return the arrivals since the last time."""
+        with self._lock:
+            taken, self.arrived_s = self.arrived_s, []
+        return taken
+
+
+class _BadConfig(Exception):
+    """gRPC does not accept what the learner returned; the text says why."""
+
+
+@contextmanager
+def _calling(config: Any) -> Iterator[tuple[_Failing, Callable[[str], str]]]:
+    """Yield a server, and a function that makes a call which ends with this status.
+
+    Each has a server of its own: all channels of a process to one server share one retry budget.
+    """
+    try:
+        text = config if isinstance(config, str) else json.dumps(config)
+    except TypeError as error:
+        raise _BadConfig(f"`json.dumps` cannot write what you returned: {error}.") from None
+    servicer = _Failing()
+    server = grpc.server(ThreadPoolExecutor(8), options=[("grpc.so_reuseport", 0)])
+    add_KeyValueServiceServicer_to_server(servicer, server)
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    options = [*OPTIONS, ("grpc.service_config", text)]
+    try:
+        with grpc.insecure_channel(address, options=options) as channel:
+            yield servicer, functools.partial(_call, KeyValueServiceStub(channel))
+    finally:
+        server.stop(0).wait(2)
+
+
+def _call(stub: Any, status: str) -> str:
+    """Make a call that ends with this status; return the status of its end."""
+    try:
+        stub.Retrieve(RetrieveRequest(key=status.encode()), timeout=10)
+    except grpc.RpcError as error:
+        if "service config" in str(error.details() or ""):
+            raise _BadConfig(
+                "gRPC does not accept this service config; it says on standard error which field is"
+                ' wrong. Durations are text such as `"0.05s"`, and `maxAttempts` is 2 or more.'
+            ) from None
+        return str(error.code().name)
+    return "OK"
+
+
+def _judge_retry_config(answer: Any) -> Verdict:
+    draw = random.Random(9)
+    try:
+        for step in (_attempts, _pauses, _budget, _refill):
+            if problem := step(answer, draw):
+                return not_yet(problem)
+    except _BadConfig as bad:
+        return not_yet(str(bad))
+    return passed(
+        "the server counted the attempts: as many as you allow while there is budget, and one for"
+        " each call when there is none."
+    )
+
+
+def _attempts(answer: Any, draw: random.Random) -> str:
+    """One failing call with a large budget; then other statuses."""
+    for attempts in (2, draw.choice([3, 4]), 5):
+        with _calling(answer(attempts, SHORT_S, 100, 0.1)) as (servicer, call):
+            call("UNAVAILABLE")
+            count = len(servicer.take())
+            if count == 1:
+                return (
+                    "a call failed with UNAVAILABLE, and the server saw one attempt: is the policy"
+                    ' at `config["methodConfig"][0]["retryPolicy"]`, and does `"name": [{}]` name'
+                    " all methods?"
+                )
+            if count != attempts:
+                return (
+                    f"attempts = {attempts}: the server saw {count} attempts of one call."
+                    " `maxAttempts` counts the first attempt, too."
+                )
+            for status in ("OK", "NOT_FOUND", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "INTERNAL"):
+                call(status)
+                if (count := len(servicer.take())) != 1:
+                    return (
+                        f"a call that ended with {status} was sent {count} times: retry UNAVAILABLE"
+                        " and nothing else."
+                    )
+    return ""
+
+
+def _pauses(answer: Any, draw: random.Random) -> str:
+    """The first pause is at least about as long as it should be (gRPC draws it, ±20 %)."""
+    first_s = draw.choice([0.2, 0.3])
+    with _calling(answer(2, first_s, 100, 0.1)) as (servicer, call):
+        call("UNAVAILABLE")
+        first, second = servicer.take()
+        if second - first < 0.7 * first_s:
+            return (
+                f"first_pause_s = {first_s}, and the second attempt came after"
+                f" {second - first:.3f} s: `initialBackoff` is the first pause, as text in seconds."
+            )
+    with _calling(answer(2, SHORT_S, 100, 0.1)) as (servicer, call):
+        for _ in range(6):
+            call("UNAVAILABLE")
+        at_s = servicer.arrived_s
+        if min(later - at for at, later in zip(at_s[::2], at_s[1::2], strict=True)) > 0.17:
+            return (
+                f"first_pause_s = {SHORT_S}, and each second attempt came much later: use the"
+                " argument."
+            )
+    return ""
+
+
+def _retries_allowed(tokens: float, attempts: int) -> int:
+    """Return the retries of failing calls, one call after the other, until the budget ends them."""
+    left, retries = tokens, 0
+    for _ in range(CALLS):
+        for attempt in range(1, attempts + 1):
+            left -= 1  # each failed attempt costs a token
+            if attempt == attempts or left <= tokens / 2:
+                break
+            retries += 1
+    return retries
+
+
+def _budget(answer: Any, draw: random.Random) -> str:
+    """Many failing calls: nothing is retried with half of the tokens or fewer."""
+    for tokens in (2 * draw.randint(2, 4), 2 * draw.randint(6, 9)):
+        with _calling(answer(4, SHORT_S, tokens, 0.1)) as (servicer, call):
+            for _ in range(CALLS):
+                call("UNAVAILABLE")
+        retries = len(servicer.arrived_s) - CALLS
+        if retries == 3 * CALLS:
+            return (
+                f"{CALLS} calls failed, and each was sent 4 times: there is no budget."
+                " `retryThrottling` stands beside `methodConfig`, not inside it."
+            )
+        if retries != (right := _retries_allowed(tokens, 4)):
+            return (
+                f"tokens = {tokens}: {CALLS} calls failed, and there were {retries} retries, where"
+                f" {right} are right. `maxTokens` is the number of tokens at the start."
+            )
+    return ""
+
+
+def _refill(answer: Any, draw: random.Random) -> str:
+    """Answers earn tokens: after enough of them there are retries again."""
+    tokens, ratio = 8, draw.choice([0.5, 1])
+    with _calling(answer(2, SHORT_S, tokens, ratio)) as (servicer, call):
+        for _ in range(2 * tokens):
+            call("UNAVAILABLE")
+        servicer.take()
+        needed = int((tokens / 2 + 1) / ratio)  # then one failure leaves half of the tokens
+        for answered, expected in ((needed, 1), (int(2 / ratio), 2)):
+            for _ in range(answered):
+                call("OK")
+            servicer.take()
+            call("UNAVAILABLE")
+            if (count := len(servicer.take())) != expected:
+                return (
+                    f"ratio = {ratio}: after all tokens were lost, answers earned some, and a"
+                    f" failing call was then sent {count} times, where {expected} is right."
+                    " `tokenRatio` is what one answer earns."
+                )
+    return ""
+
+
+# Known-wrong configs, each as a learner would write it.
+
+
+def _changed(change: Callable[..., None]) -> Callable[..., Any]:
+    """Return `retry_config` with its result changed in place."""
+
+    def answer(attempts: int, first_pause_s: float, tokens: float, ratio: float) -> Any:
+        config = retry_config(attempts, first_pause_s, tokens, ratio)
+        change(config, config["methodConfig"][0]["retryPolicy"], attempts)
+        return config
+
+    return answer
+
+
+def _no_budget(config: Any, policy: Any, attempts: int) -> None:
+    del config["retryThrottling"]
+
+
+def _budget_inside(config: Any, policy: Any, attempts: int) -> None:
+    config["methodConfig"][0]["retryThrottling"] = config.pop("retryThrottling")
+
+
+def _policy_outside(config: Any, policy: Any, attempts: int) -> None:
+    config["retryPolicy"] = config["methodConfig"].pop()["retryPolicy"]
+
+
+def _no_name(config: Any, policy: Any, attempts: int) -> None:
+    config["methodConfig"][0]["name"] = []
+
+
+def _retries_counted(config: Any, policy: Any, attempts: int) -> None:
+    policy["maxAttempts"] = attempts + 1
+
+
+def _everything(config: Any, policy: Any, attempts: int) -> None:
+    policy["retryableStatusCodes"] += ["INTERNAL", "DEADLINE_EXCEEDED"]
+
+
+def _a_number(config: Any, policy: Any, attempts: int) -> None:
+    policy["initialBackoff"] = float(policy["initialBackoff"].rstrip("s"))
+
+
+def _fixed_pause(config: Any, policy: Any, attempts: int) -> None:
+    policy["initialBackoff"] = "0.05s"
+
+
+def _double_tokens(config: Any, policy: Any, attempts: int) -> None:
+    config["retryThrottling"]["maxTokens"] *= 2
+
+
+def _fixed_ratio(config: Any, policy: Any, attempts: int) -> None:
+    config["retryThrottling"]["tokenRatio"] = 0.1
+
+
+def _three_attempts(config: Any, policy: Any, attempts: int) -> None:
+    policy["maxAttempts"] = 3
+
+
+RETRY_CONFIG = Exercise(
+    id="09.retry_config",
+    title="Retries with a budget",
+    hints=(
+        'The policy: `{"maxAttempts": attempts, "initialBackoff": f"{first_pause_s}s", '
+        '"maxBackoff": "1s", "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}`.',
+        'It belongs to all methods: `"methodConfig": [{"name": [{}], "retryPolicy": policy}]`.',
+        'Beside it: `"retryThrottling": {"maxTokens": tokens, "tokenRatio": ratio}`.',
+    ),
+    reference=retry_config,
+    wrong=(
+        WrongAnswer(_changed(_no_budget), "`retryThrottling` stands beside `methodConfig`"),
+        WrongAnswer(_changed(_no_name), 'does `"name": [{}]` name all methods?'),
+        WrongAnswer(_changed(_retries_counted), "counts the first attempt, too"),
+        WrongAnswer(_changed(_everything), "retry UNAVAILABLE and nothing else"),
+        WrongAnswer(_changed(_a_number), "gRPC does not accept this service config"),
+        WrongAnswer(_changed(_fixed_pause), "`initialBackoff` is the first pause"),
+        WrongAnswer(_changed(_double_tokens), "`maxTokens` is the number of tokens"),
+        WrongAnswer(_changed(_fixed_ratio), "`tokenRatio` is what one answer earns"),
+    ),
+    judge=_judge_retry_config,
+    may_return_text=True,
+    timeout_s=40.0,
+)
+MORE_WRONG_CONFIGS: tuple[tuple[Callable[..., Any], str], ...] = (
+    (_changed(_budget_inside), "`retryThrottling` stands beside `methodConfig`"),
+    (_changed(_policy_outside), 'does `"name": [{}]` name all methods?'),
+    (_changed(_three_attempts), "counts the first attempt, too"),
+)
+"""More known-wrong answers, with messages that another one has as well."""
+
+
+# 09.backoff (further/09_come_back) ---------------------------------------------------------------
+
+
+def backoff_s(failures: int, first_s: float, most_s: float, draw: Callable[[], float]) -> float:
+    """Return a pause between 0 and the longest one, which doubles up to `most_s`: full jitter."""
+    return draw() * min(most_s, first_s * 2.0 ** (failures - 1))
+
+
+class _Draw:
+    """A source of random numbers that always draws the same one."""
+
+    def __init__(self, number: float) -> None:
+        self.number = number
+
+    def __call__(self) -> float:
+        return self.number
+
+    def __repr__(self) -> str:
+        return f"draw() = {self.number:g}"
+
+
+def _pauses_drawn() -> Any:
+    from hypothesis import strategies as st
+
+    return st.tuples(
+        st.integers(1, 60),
+        st.sampled_from([0.01, 0.1, 0.25, 1.0]),
+        st.sampled_from([0.05, 0.5, 1.0, 30.0]),
+        st.builds(_Draw, st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])),
+    )
+
+
+_BACKOFF_MISTAKES = (
+    WrongAnswer(
+        lambda n, first, most, draw: min(most, first * 2.0 ** (n - 1)),
+        "All callers wait equally long: they were refused together, and come back together.",
+    ),
+    WrongAnswer(
+        lambda n, first, most, draw: min(most, first * 2.0 ** (n - 1)) * (1 + draw()) / 2,
+        "A caller that draws 0 still waits: full jitter uses the whole pause, from 0 on.",
+    ),
+    WrongAnswer(
+        lambda n, first, most, draw: draw() * min(most, first * 2.0**n),
+        "After the first failure the longest pause is `first_s`: with which power of 2 does it "
+        "begin?",
+    ),
+    WrongAnswer(
+        lambda n, first, most, draw: draw() * min(most, first),
+        "The pause does not grow with the failures: a server in trouble needs more.",
+    ),
+    WrongAnswer(
+        lambda n, first, most, draw: draw() * min(most, first * n),
+        "The pause grows by the same amount each time, but it has to double.",
+    ),
+    WrongAnswer(
+        lambda n, first, most, draw: draw() * first * 2.0 ** (n - 1),
+        "After many failures the pause is longer than `most_s`.",
+    ),
+    WrongAnswer(
+        lambda n, first, most, draw: min(most, draw() * first * 2.0 ** (n - 1)),
+        "Apply `most_s` before you draw: otherwise nearly all callers wait exactly `most_s`.",
+    ),
+)
+
+
+def _judge_backoff(answer: Any) -> Verdict:
+    return judge_drawn(
+        answer,
+        backoff_s,
+        _pauses_drawn(),
+        mistakes=_BACKOFF_MISTAKES,
+        right="The pause doubles up to a longest one, and each caller draws any part of it: a "
+        "crowd that was refused together comes back one by one.",
+    )
+
+
+BACKOFF = Exercise(
+    id="09.backoff",
+    title="Come back, but not together",
+    hints=(
+        "Begin without jitter: which pause follows failure 1, 2, 3? Mind the power of 2.",
+        "`min` holds the pause at `most_s`. Apply it before you draw.",
+        "Full jitter: any pause between 0 and that one is as likely as any other. Multiply.",
+    ),
+    reference=backoff_s,
+    wrong=_BACKOFF_MISTAKES,
+    judge=_judge_backoff,
+)

@@ -1,0 +1,332 @@
+"""The hedged read of lesson 09, judged by the calls that two replicas get.
+
+The replicas hold their calls until the judge releases one. A delay is either over soon or not
+during the check, so no judgement depends on the speed of the machine.
+"""
+
+import asyncio
+import inspect
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import grpc
+
+from kvstore.client.channel import OPTIONS
+from kvstore.course.exercises.base import (
+    NOT_ATTEMPTED,
+    Exercise,
+    StubReached,
+    Verdict,
+    WrongAnswer,
+    not_yet,
+    passed,
+)
+from kvstore.course.exercises.held_back_end import HeldBackEnd, held_back_end, wait_until
+from kvstore.course.experiments.hedging import hedged
+from kvstore.v1.kvstore_pb2 import RetrieveRequest
+from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
+
+SOON_S, NEVER_S = 0.05, 30.0
+"""A delay that is over soon, and one that is not over during the check."""
+SETTLE_S: Final = 0.15
+"""How long the judge looks for something that a right answer never does."""
+BLOCKED_S: Final = 2.0
+"""An event loop that answers nothing for so long is blocked."""
+AT_ONCE: Final = 8
+KEY: Final = b"key"
+
+Steps = Callable[["_Replicas", list[Any]], str]
+
+
+class _Replicas:
+    """Two back ends that hold their calls. Each has another value for the key."""
+
+    def __init__(self, first: HeldBackEnd, second: HeldBackEnd, addresses: tuple[str, str]) -> None:
+        self.first, self.second = first, second
+        self._addresses = addresses
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def read(self, answer: Any, steps: Steps, after_s: float, count: int = 1) -> str:
+        """Start `count` reads; return what `steps` says about them, in a thread of its own."""
+        return asyncio.run(self._read(answer, steps, after_s, count))
+
+    async def _read(self, answer: Any, steps: Steps, after_s: float, count: int) -> str:
+        self._loop = asyncio.get_running_loop()
+        channels = [grpc.aio.insecure_channel(each, options=OPTIONS) for each in self._addresses]
+        first, second = (KeyValueServiceStub(channel) for channel in channels)
+        request = RetrieveRequest(key=KEY)
+        tasks = [
+            asyncio.ensure_future(answer(first, second, request, after_s)) for _ in range(count)
+        ]
+        try:
+            problem = await asyncio.to_thread(steps, self, tasks)
+        finally:
+            for back_end in (self.first, self.second):
+                for number in range(len(back_end.arrived)):
+                    back_end.release(number)
+            await asyncio.wait(tasks, timeout=2)
+            for task in tasks:
+                task.cancel()
+            ends = await asyncio.gather(*tasks, return_exceptions=True)
+            for channel in channels:
+                await channel.close()
+        for end in ends:
+            if isinstance(end, BaseException) and not isinstance(end, asyncio.CancelledError):
+                raise end
+        return problem
+
+    def loop_answers(self) -> bool:
+        """Return whether the event loop of the reads runs another task soon."""
+        assert self._loop is not None
+        beat = asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self._loop)
+        try:
+            beat.result(BLOCKED_S)
+        except TimeoutError:
+            return False
+        return True
+
+
+@contextmanager
+def _replicas() -> Iterator[_Replicas]:
+    with (
+        held_back_end({KEY: b"first"}, {}) as (first, at),
+        held_back_end({KEY: b"second"}, {}) as (second, other),
+        first.shut(),
+        second.shut(),
+    ):
+        yield _Replicas(first, second, (at, other))
+
+
+def _value(task: Any) -> Any:
+    """Return the value that a read returned, or what it returned instead."""
+    return getattr(task.result(), "value", task.result())
+
+
+def _judge_hedged(answer: Any) -> Verdict:
+    if inspect.isasyncgenfunction(answer) or not inspect.iscoroutinefunction(answer):
+        found = answer(None, None, RetrieveRequest(key=KEY), SOON_S)
+        if found is NOT_ATTEMPTED:
+            raise StubReached
+        if not inspect.isawaitable(found):
+            return not_yet(
+                "write a coroutine: `async def hedged(first, second, request, after_s):`."
+            )
+    for steps, after_s, count in (
+        (_first_is_quick, NEVER_S, 1),
+        (_first_waits_for_second, SOON_S, 1),
+        (_first_comes_late, SOON_S, 1),
+        (_many, SOON_S, AT_ONCE),
+    ):
+        with _replicas() as replicas:
+            if problem := replicas.read(answer, steps, after_s, count):
+                return not_yet(problem)
+    return passed(
+        "the second server was called only after the delay, the first reply won, and the other call"
+        " was cancelled."
+    )
+
+
+def _arrives(back_end: HeldBackEnd, count: int = 1) -> bool:
+    return wait_until(lambda: len(back_end.arrived) >= count)
+
+
+def _first_is_quick(replicas: _Replicas, tasks: list[Any]) -> str:
+    """The first server answers before the delay is over: one call in all."""
+    if not wait_until(lambda: replicas.first.arrived or tasks[0].done()) or tasks[0].done():
+        return "no call came to the first server: begin with `first.Retrieve(request)`."
+    time.sleep(SETTLE_S)
+    if replicas.second.arrived:
+        return (
+            f"after_s = {NEVER_S:g}, and the second server was called at once. Wait for the first"
+            " reply until `after_s` seconds have passed: `asyncio.wait(..., timeout=after_s)`."
+        )
+    if not replicas.loop_answers():
+        return "your coroutine blocks the event loop while it waits: wait with `await`."
+    replicas.first.release(0)
+    if not wait_until(tasks[0].done):
+        return (
+            f"after_s = {NEVER_S:g}: the first server has answered, and your coroutine still waits."
+            " A reply ends the wait."
+        )
+    if _value(tasks[0]) != b"first":
+        return f"return the reply of the first server, got {tasks[0].result()!r:.60}."
+    time.sleep(SETTLE_S)
+    if replicas.second.arrived:
+        return "the first server had answered, and the second one was called all the same."
+    return ""
+
+
+def _first_waits_for_second(replicas: _Replicas, tasks: list[Any]) -> str:
+    """The first server hangs, and the second one answers."""
+    if not _arrives(replicas.second):
+        return (
+            f"after_s = {SOON_S:g} had passed without a reply, and the second server was not"
+            " called."
+        )
+    if replicas.first.given_up:
+        return (
+            "the first call was cancelled when the second one was sent. Keep it: the first server"
+            " may still be faster."
+        )
+    replicas.second.release(0)
+    if not wait_until(tasks[0].done):
+        return (
+            "the second server has answered, and your coroutine still waits for the first one:"
+            " `return_when=asyncio.FIRST_COMPLETED`."
+        )
+    if _value(tasks[0]) != b"second":
+        return f"return the reply of the second server, got {tasks[0].result()!r:.60}."
+    if not wait_until(lambda: replicas.first.given_up):
+        return "the second server has answered: cancel the call to the first one, it is not needed."
+    if len(replicas.first.arrived) + len(replicas.second.arrived) > 2:
+        return "send each server one call, not more."
+    return ""
+
+
+def _first_comes_late(replicas: _Replicas, tasks: list[Any]) -> str:
+    """Both servers have the request, and the first one answers after all."""
+    if not _arrives(replicas.second):
+        return "the second server was not called."
+    time.sleep(SETTLE_S)
+    replicas.first.release(0)
+    if not wait_until(tasks[0].done) or _value(tasks[0]) != b"first":
+        return (
+            "both servers had the request, and the first one answered first: your coroutine waited"
+            " for the second one. The first *reply* wins, whoever sends it."
+        )
+    if not wait_until(lambda: replicas.second.given_up):
+        return "the first server has answered after all: cancel the call to the second one."
+    return ""
+
+
+def _many(replicas: _Replicas, tasks: list[Any]) -> str:
+    """Several reads on one event loop: none may block the others."""
+    if not _arrives(replicas.second, AT_ONCE):
+        return (
+            f"{AT_ONCE} reads at once, and the second server got {len(replicas.second.arrived)}"
+            " calls. The reads must not wait for each other."
+        )
+    for number in range(AT_ONCE):
+        replicas.second.release(number)
+    if not wait_until(lambda: all(task.done() for task in tasks)):
+        return f"{AT_ONCE} reads at once, and some never ended."
+    return ""
+
+
+# Known-wrong reads, each as a learner would write it.
+
+
+async def _no_hedge(first: Any, second: Any, request: Any, after_s: float) -> Any:
+    return await first.Retrieve(request)
+
+
+async def _both_at_once(first: Any, second: Any, request: Any, after_s: float) -> Any:
+    calls = [asyncio.ensure_future(stub.Retrieve(request)) for stub in (first, second)]
+    done, waiting = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+    for call in waiting:
+        call.cancel()
+    return done.pop().result()
+
+
+async def _retries(first: Any, second: Any, request: Any, after_s: float) -> Any:
+    try:
+        return await asyncio.wait_for(first.Retrieve(request), after_s)
+    except TimeoutError:
+        return await second.Retrieve(request)
+
+
+async def _never_cancels(first: Any, second: Any, request: Any, after_s: float) -> Any:
+    calls = {asyncio.ensure_future(first.Retrieve(request))}
+    done, waiting = await asyncio.wait(calls, timeout=after_s)
+    if not done:
+        waiting.add(asyncio.ensure_future(second.Retrieve(request)))
+        done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    return done.pop().result()
+
+
+async def _waits_for_both(first: Any, second: Any, request: Any, after_s: float) -> Any:
+    calls = {asyncio.ensure_future(first.Retrieve(request))}
+    done, waiting = await asyncio.wait(calls, timeout=after_s)
+    if not done:
+        waiting.add(asyncio.ensure_future(second.Retrieve(request)))
+        done, _ = await asyncio.wait(waiting)
+    return done.pop().result()
+
+
+async def _prefers_the_second(first: Any, second: Any, request: Any, after_s: float) -> Any:
+    call = asyncio.ensure_future(first.Retrieve(request))
+    done, _ = await asyncio.wait({call}, timeout=after_s)
+    if done:
+        return call.result()
+    reply = await second.Retrieve(request)
+    call.cancel()
+    return reply
+
+
+async def _always_sleeps(first: Any, second: Any, request: Any, after_s: float) -> Any:
+    call = asyncio.ensure_future(first.Retrieve(request))
+    await asyncio.sleep(after_s)
+    if call.done():
+        return call.result()
+    other = asyncio.ensure_future(second.Retrieve(request))
+    done, waiting = await asyncio.wait({call, other}, return_when=asyncio.FIRST_COMPLETED)
+    for each in waiting:
+        each.cancel()
+    return done.pop().result()
+
+
+async def _same_server(first: Any, second: Any, request: Any, after_s: float) -> Any:
+    return await hedged(first, first, request, after_s)
+
+
+async def _other_order(first: Any, second: Any, request: Any, after_s: float) -> Any:
+    return await hedged(second, first, request, after_s)
+
+
+async def _blocks(first: Any, second: Any, request: Any, after_s: float) -> Any:
+    call = first.Retrieve(request)
+    await asyncio.sleep(0.01)
+    ends_s = time.perf_counter() + min(after_s, 4.0)
+    while not call.done() and time.perf_counter() < ends_s:
+        time.sleep(0.005)
+    if call.done():
+        return await call
+    other = asyncio.ensure_future(second.Retrieve(request))
+    one = asyncio.ensure_future(call)
+    done, waiting = await asyncio.wait({one, other}, return_when=asyncio.FIRST_COMPLETED)
+    for each in waiting:
+        each.cancel()
+    return done.pop().result()
+
+
+HEDGED = Exercise(
+    id="09.hedged",
+    title="A hedged read",
+    hints=(
+        "Make a task of the first call: `asyncio.ensure_future(first.Retrieve(request))`. "
+        "`done, waiting = await asyncio.wait({task}, timeout=after_s)` returns two sets.",
+        "If `done` is empty, add a task of `second.Retrieve(request)` to `waiting`. Wait again, "
+        "with `return_when=asyncio.FIRST_COMPLETED`.",
+        "Cancel every task that still waits: `task.cancel()`. Then `return done.pop().result()`.",
+    ),
+    reference=hedged,
+    wrong=(
+        WrongAnswer(_no_hedge, "had passed without a reply"),
+        WrongAnswer(_both_at_once, "the second server was called at once"),
+        WrongAnswer(_retries, "Keep it: the first server may still be faster"),
+        WrongAnswer(_never_cancels, "cancel the call to the first one"),
+        WrongAnswer(_waits_for_both, "still waits for the first one"),
+        WrongAnswer(_prefers_the_second, "The first *reply* wins"),
+        WrongAnswer(_always_sleeps, "A reply ends the wait"),
+        WrongAnswer(_other_order, "no call came to the first server"),
+    ),
+    judge=_judge_hedged,
+    timeout_s=40.0,
+)
+MORE_WRONG_READS: tuple[tuple[Callable[..., Any], str], ...] = (
+    (_same_server, "had passed without a reply"),
+    (_blocks, "blocks the event loop"),
+)
+"""More known-wrong answers, with messages that another one has as well."""

@@ -1,0 +1,382 @@
+"""What lesson 08 and its further lessons ask, and what their claims depend on."""
+
+import gc
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from kvstore import gc_control
+from kvstore.course.questions.base import Option, PredictionQuestion, QuizQuestion
+from kvstore.measure import Run, audit, goodput, turns
+from kvstore.measure.summary import Goodput
+from kvstore.model import Prediction, Station, memory, overload
+from kvstore.protocol import OK
+
+
+def lock(run: Run) -> Station:
+    """Return the station of the burst: the global lock, held for one write."""
+    return Station("lock", run.server["settings"]["write_delay_s"])
+
+
+def pool(run: Run) -> Station:
+    """Return the station of the open loop: the thread pool, with the disk time of a read."""
+    settings = run.server["settings"]
+    return Station("thread pool", settings["read_delay_s"], settings["threads"])
+
+
+def limit(run: Run) -> float:
+    """Return the most calls that the server accepts at once; infinite without a limit."""
+    most = run.server["settings"]["max_concurrent_rpcs"]
+    return math.inf if most is None else float(most)
+
+
+def in_server_s(run: Run, share: float = 0.99) -> float:
+    """Return the seconds in the server that a share of the answered calls did not exceed."""
+    calls = run.calls[run.calls["status"] == "OK"]
+    return float((calls["pool_s"] + calls["lock_s"] + calls["disk_s"]).quantile(share))
+
+
+def answered_s(run: Run) -> float:
+    """Return the mean seconds until a burst was answered."""
+    return float(turns(run)["answered_s"].mean())
+
+
+def offered_per_s(run: Run) -> float:
+    """Return the arrival rate of an open loop."""
+    return goodput(run).offered_per_s
+
+
+def _goodput(run: Run) -> Prediction:
+    return overload.goodput(
+        offered_per_s(run),
+        pool(run),
+        deadline_s=run.settings["deadline_s"],
+        offered_for_s=run.settings["duration_s"],
+        limit=limit(run),
+    )
+
+
+def lost(run: Run) -> int:
+    """Return the calls that did not end OK."""
+    return run.issued - run.operations_ok
+
+
+class Burst(NamedTuple):
+    """A run of turns, with the parts that a short turn showed before."""
+
+    run: Run
+    parts: Sequence[Station]
+    sent_per_s: float
+
+    @property
+    def started_at(self) -> str:
+        """When the run began."""
+        return self.run.started_at
+
+
+class Turns(NamedTuple):
+    """A run of turns, and the run of a quarter of a turn before it."""
+
+    run: Run
+    quarter: Run
+
+    @property
+    def started_at(self) -> str:
+        """When the run began."""
+        return self.run.started_at
+
+
+PREDICTIONS = (
+    PredictionQuestion(
+        "08.burst",
+        "The burst, no limit, 400 threads: how many seconds until the last call is answered?",
+        unit="s",
+        measured=answered_s,
+        model=lambda run: overload.drain_burst(run.issued, [lock(run)]),
+        main=True,
+    ),
+    PredictionQuestion(
+        "08.limit_wait",
+        "At most 40 calls in the server: for how many seconds is the slowest accepted call in it?",
+        unit="s",
+        measured=in_server_s,
+        model=lambda run: Prediction(
+            limit(run) / lock(run).most_per_s,
+            "s",
+            f"{limit(run):g} calls, {lock(run).most_per_s:g}/s: L/X",
+            "concurrency limit",
+        ),
+    ),
+    PredictionQuestion(
+        "08.goodput_no_limit",
+        "Twice the capacity, no limit: how many calls per second are answered in time?",
+        measured=lambda run: goodput(run).in_time_per_s,
+        model=_goodput,
+    ),
+    PredictionQuestion(
+        "08.goodput_limit",
+        "Twice the capacity, at most 20 calls in the server: how many per second are in time?",
+        measured=lambda run: goodput(run).in_time_per_s,
+        model=_goodput,
+    ),
+    # further lessons
+    PredictionQuestion(
+        "08.turn",
+        "How many seconds until a burst of N calls is answered?",
+        unit="s",
+        measured=lambda burst: answered_s(burst.run),
+        model=lambda burst: overload.drain_burst(burst.run.in_flight, burst.parts),
+    ),
+    PredictionQuestion(
+        "08.last",
+        "For how many seconds is the call in flight that was sent last?",
+        unit="s",
+        measured=lambda burst: float(turns(burst.run)["last_s"].mean()),
+        model=lambda burst: overload.last_wait_of_burst(
+            burst.run.in_flight, burst.parts, burst.sent_per_s
+        ),
+    ),
+    PredictionQuestion(
+        "08.left",
+        "A limit of N/20: how many calls of the burst are answered OK?",
+        unit="calls",
+        measured=lambda run: run.operations_ok,
+        model=lambda run: overload.left_by_shedding(
+            run.issued,
+            int(limit(run)),
+            served_per_s=pool(run).most_per_s,
+            sent_per_s=run.issued / turns(run)["sending_s"].iloc[0],
+        ),
+    ),
+    PredictionQuestion(
+        "08.lost",
+        "How many calls of the burst does a default server lose? (If you say none, write 1.)",
+        unit="calls",
+        measured=lost,
+    ),
+    PredictionQuestion(
+        "08.memory",
+        "All turns together: how many MB does the client's process use at most?",
+        unit="MB",
+        measured=lambda made: float(made.run.samples["client_rss_bytes"].max()) / 1e6,
+        model=lambda made: held(made.run, made.quarter, "client"),
+        main=True,
+    ),
+    PredictionQuestion(
+        "08.collections",
+        "A collector that is left alone: how many times as many collections for each call?",
+        unit="times",
+        measured=lambda table: collected_times(table),
+        model=lambda table: Prediction(
+            gc_control.YOUNG_OBJECTS / gc.get_threshold()[0],
+            "times",
+            "young generation ÷ young generation",
+        ),
+    ),
+    PredictionQuestion(
+        "08.in_time_s",
+        "For how many seconds from the start are calls answered in time?",
+        unit="s",
+        measured=lambda run: in_time_until_s(run),
+        model=lambda run: Prediction(
+            (run.settings["deadline_s"] - pool(run).demand_s)
+            * pool(run).most_per_s
+            / (offered_per_s(run) - pool(run).most_per_s),
+            "s",
+            "(T - S)·X / (λ - X)",
+            "queue",
+        ),
+    ),
+    PredictionQuestion(
+        "08.limit",
+        "The client finds its own limit: where does it settle?",
+        unit="calls",
+        measured=lambda settled: settled,
+    ),
+)
+
+QUIZ = (
+    QuizQuestion(
+        "08.accepted",
+        "A server answers 1,000/s and accepts at most 500 calls at once. How long is an accepted "
+        "call in it, at most?",
+        (
+            Option("About half a second.", right=True, why="L/X = 500 / 1,000 per second."),
+            Option(
+                "That depends on how many are sent.",
+                why="The others are refused. At most 500 calls are before it.",
+            ),
+            Option("Until its deadline.", why="A limit of 500 ends the queue long before."),
+        ),
+    ),
+    QuizQuestion(
+        "08.more_threads",
+        "A burst waits for one lock. You give the server 1,000 threads more. What changes?",
+        (
+            Option("It answers the burst sooner.", why="N/X has no number of threads in it."),
+            Option(
+                "The calls wait at the lock in place of the pool's queue.",
+                right=True,
+                why="The queue moves. It is as long as before, and each thread needs memory, too.",
+            ),
+            Option("Fewer calls are lost.", why="Nothing was lost: no limit refused a call."),
+        ),
+    ),
+    QuizQuestion(
+        "08.limit_too_large",
+        "A server answers 200/s, callers wait for 0.5 s, and the limit is 1,000 calls. Under "
+        "overload ...",
+        (
+            Option(
+                "... most answers come too late, and the server looks busy.",
+                right=True,
+                why="1,000 / 200 per second = 5 s of waiting. At most X·T = 100 are in time.",
+            ),
+            Option(
+                "... it refuses in time. That is the purpose of a limit.",
+                why="It refuses from 1,000 on, and call number 101 is too late already.",
+            ),
+            Option(
+                "... all calls are refused.",
+                why="A call is accepted when another one ends: 200 in each second.",
+            ),
+        ),
+    ),
+    QuizQuestion(
+        "08.deadline_passed",
+        "A handler works for 2 s. Its caller gave up after 1 s. What does a gRPC server with "
+        "threads do?",
+        (
+            Option(
+                "It stops the handler at the deadline.",
+                why="No thread can be stopped from outside. The handler has to look.",
+            ),
+            Option(
+                "It finishes the work, and no caller gets the result.",
+                right=True,
+                why="The caller has DEADLINE_EXCEEDED already. Look at the time before each step.",
+            ),
+            Option(
+                "It sends the reply late, and the caller takes it.",
+                why="The call has ended for the caller. A late reply is dropped.",
+            ),
+        ),
+    ),
+)
+
+
+# ---- what the claims depend on -------------------------------------------------------------------
+
+
+def grown_mb(run: Run) -> float:
+    """Return how many MB the server's memory grew in the run."""
+    held_bytes = run.samples["server_rss_bytes"]
+    return float(held_bytes.max() - held_bytes.iloc[0]) / 1e6
+
+
+def same_time(few: Run, many: Run) -> bool:
+    """Whether two servers answered a burst in the same time, within a third."""
+    return 0.75 < answered_s(many) / answered_s(few) < 1.34
+
+
+def only_refuses(run: Run) -> bool:
+    """Whether every call of the run ended OK or was refused, and both happened."""
+    ends = run.outcomes()
+    whole = sum(ends.values()) == run.issued
+    return whole and set(ends) == {"OK", "RESOURCE_EXHAUSTED"}
+
+
+def limit_saves_memory(free: Sequence[Run], limited: Sequence[Run]) -> bool:
+    """Whether the servers with a limit grew less than three quarters of those without."""
+    return sum(map(grown_mb, limited)) < 0.75 * sum(map(grown_mb, free))
+
+
+def threads_save_little(few: Run, many: Run) -> bool:
+    """Whether few threads without a limit still need more than a third of the memory of many."""
+    return grown_mb(few) > grown_mb(many) / 3
+
+
+def refusing_helps(free: Goodput, limited: Goodput) -> bool:
+    """Whether the server with a limit answers at least 1.2 times as many calls in time."""
+    return limited.in_time_per_s > 1.2 * free.in_time_per_s
+
+
+def wasted_share(run: Run) -> float:
+    """Return the share of the operations that the server did too late."""
+    found = goodput(run)
+    done = found.wasted + found.in_time_per_s * run.settings["duration_s"]
+    return found.wasted / done if done else 0.0
+
+
+def wastes(run: Run) -> bool:
+    """Whether more than a fifth of the operations were done too late."""
+    return wasted_share(run) > 0.2
+
+
+def every_call_ended(runs: Sequence[Run]) -> bool:
+    """Whether each call of the runs has one end."""
+    return all(audit(run).holds and run.issued == len(run.records) for run in runs)
+
+
+# ---- further lessons -----------------------------------------------------------------------------
+
+
+def held(run: Run, quarter: Run, side: str) -> Prediction:
+    """Return the memory of a process in MB, from the memory per call of a run of a quarter."""
+    used = quarter.samples[f"{side}_rss_bytes"]
+    each = (used.max() - used.iloc[0]) / turns(quarter)["most_in_flight"].max()
+    recorded = run.issued if side == "client" else 0
+    return memory.held(
+        run.in_flight, base_bytes=used.iloc[0], bytes_per_call=each, recorded=recorded
+    )
+
+
+def in_time_until_s(run: Run) -> float:
+    """Return the due time of the last call before one in ten calls in a row came too late."""
+    records = run.records[np.argsort(run.records["due_s"])]
+    taken_s = records["done_s"] - records["due_s"]
+    late = (records["status"] != OK) | (taken_s > run.settings["deadline_s"])
+    first_ten = np.flatnonzero(np.convolve(late, np.ones(10), "valid") >= 9)
+    return float(records["due_s"][first_ten[0]] if len(first_ten) else records["due_s"].max())
+
+
+def collected_times(collections: pd.DataFrame) -> float:
+    """Return the collections of the last two processes over those of the first two, at least 1.
+
+    `collections` is the table of two runs of as many calls.
+    """
+    ages = [f"{age} (collections)" for age in ("young", "middle", "full")]
+    counts = collections[ages].sum(axis=1)
+    return float(counts.iloc[2:].sum() / max(1.0, counts.iloc[:2].sum()))
+
+
+def limits_lose(default: Sequence[Run], raised: Sequence[Run]) -> bool:
+    """Whether the servers with default limits lost calls, and those with raised ones none."""
+    return max(map(lost, default)) > 0 and max(map(lost, raised)) == 0
+
+
+def not_seen(run: Run) -> bool:
+    """Whether the server's methods saw fewer calls than were sent."""
+    return bool(sum(run.server["operations"].values()) < run.issued)
+
+
+def later_turns(run: Run, side: str) -> float:
+    """Return the memory in the later half of the turns over that in the first, records apart."""
+    seen = turns(run)
+    records = 56 * seen["calls"].cumsum() if side == "client" else 0
+    used = (seen[f"{side}_bytes"] - records)[1:]
+    half = len(used) // 2
+    return float(used[half:].max() / used[:half].max()) if half else 1.0
+
+
+def is_near(settled: float, knee: float) -> bool:
+    """Whether an adaptive limit settled within a factor of 2.5 of N*."""
+    return 0.4 < settled / knee < 2.5
+
+
+def is_shorter(own: Run, full: Run) -> bool:
+    """Whether the median call took less than 60 % of that of the other run."""
+    return own.latency_s(0.5) < 0.6 * full.latency_s(0.5)

@@ -1,0 +1,303 @@
+"""Malformed input: frames, gRPC messages and protobuf, changed at random; and a flood.
+
+A server answers a probe throughout. Afterwards its memory and its file descriptors are as before.
+"""
+
+import contextlib
+import random
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import grpc
+import psutil
+
+from kvstore.server import Server, serving
+from kvstore.v1 import kvstore_pb2 as pb
+from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
+from proofs import http2
+from proofs.case import Case, Figure
+
+SERVICE = "/kvstore.v1.KeyValueService/"
+METHODS = ("Create", "Retrieve", "Update", "Delete", "Pipeline", "Unknown")
+BODIES = (
+    pb.CreateRequest(key=b"malformed", value=b"value" * 20).SerializeToString(),
+    pb.RetrieveRequest(key=b"malformed").SerializeToString(),
+    pb.PipelineRequest(id=7, kinds=b"\1\2\3", keys=[b"a", b"b", b"c"]).SerializeToString(),
+)
+IN_ONE = 50
+"""Cases that share a connection, unless one of them ends it."""
+BACK_S = 30.0
+GROWTH_BYTES = 96 * 1024 * 1024
+"""Memory that a server may keep: its allocator's, and what Python does not give back."""
+FLOOD = 38_000
+FLOOD_S = 60.0
+
+Mutation = Callable[[random.Random, int], bytes]
+"""A function of a source of chance and a stream's number: the bytes to send."""
+
+
+def prove(short: bool) -> Iterator[Case | Figure]:
+    """Yield one case for each connection of malformed calls, and for each flood, on both stacks."""
+    connections = 60 if short else 10_000
+    slowest_s: list[float] = []
+    for use_asyncio in (False, True):
+        stack = "asyncio" if use_asyncio else "threads"
+        with serving(read_delay_s=0, write_delay_s=0, use_asyncio=use_asyncio) as server:
+            with watched(server, slowest_s) as wrong:
+                for number in range(connections):
+                    _connection(server.address, random.Random(f"{stack} {number}"))
+                    dead = (
+                        "" if server.alive() else f"the server ended: {server.child.error_text()}"
+                    )
+                    yield Case(f"{stack}, seed {number}", dead)
+                    if dead:
+                        return
+            yield Case(f"{stack}, afterwards", "; ".join(wrong))
+            if not short:
+                yield from _flooded(server, stack)
+    yield Figure("malformed calls", 2 * connections * IN_ONE)
+    slowest_s.sort()
+    if slowest_s:
+        yield Figure("probe p50", f"{1e3 * slowest_s[len(slowest_s) // 2]:.1f} ms")
+        yield Figure("probe p99", f"{1e3 * slowest_s[int(0.99 * len(slowest_s))]:.1f} ms")
+
+
+@contextmanager
+def watched(server: Server, latencies_s: list[float]) -> Iterator[list[str]]:
+    """Probe the server while the block lasts; say if it did not answer, or kept what it took."""
+    wrong: list[str] = []
+    process, stop = psutil.Process(server.pid), threading.Event()
+    assert probe(server.address, 10.0) is not None  # what the first call takes is not a growth
+    files, resident = process.num_fds(), process.memory_info().rss
+
+    def probes() -> None:
+        with grpc.insecure_channel(server.address) as channel:
+            while not stop.wait(0.02):
+                took_s = _probe(channel, BACK_S)
+                if took_s is None:
+                    wrong.append(f"a probe was not answered within {BACK_S:g} s")
+                else:
+                    latencies_s.append(took_s)
+
+    prober = threading.Thread(target=probes)
+    prober.start()
+    try:
+        yield wrong
+    finally:
+        stop.set()
+        prober.join()
+    end_s = time.perf_counter() + BACK_S
+    while time.perf_counter() < end_s:
+        more, grown = process.num_fds() - files, process.memory_info().rss - resident
+        if more <= 2 and grown <= GROWTH_BYTES:
+            return
+        time.sleep(0.1)
+    wrong.append(
+        f"after {BACK_S:g} s it has {more} more files and {grown / 1e6:.0f} MB more memory"
+    )
+
+
+def probe(address: str, timeout_s: float) -> float | None:
+    """Return the seconds until a new connection was answered; None if it was not."""
+    with grpc.insecure_channel(address) as channel:
+        return _probe(channel, timeout_s)
+
+
+def _probe(channel: grpc.Channel, timeout_s: float) -> float | None:
+    """Return the seconds until a call was answered, repeated while the server starts again."""
+    began_s = time.perf_counter()
+    while (left_s := began_s + timeout_s - time.perf_counter()) > 0:
+        try:
+            KeyValueServiceStub(channel).Delete(
+                pb.DeleteRequest(key=b"probe"), timeout=left_s, wait_for_ready=True
+            )
+        except grpc.RpcError:
+            continue
+        return time.perf_counter() - began_s
+    return None
+
+
+# ---- the mutations ---------------------------------------------------------------------------
+
+
+def _path(chance: random.Random) -> str:
+    return SERVICE + chance.choice(METHODS)
+
+
+def _flipped(chance: random.Random, raw: bytes) -> bytes:
+    """Return the bytes with a few of them changed, cut out or added."""
+    changed = bytearray(raw)
+    for _ in range(chance.randint(1, 4)):
+        at = chance.randrange(len(changed) + 1)
+        which = chance.random()
+        if which < 0.5 and at < len(changed):
+            changed[at] = chance.randrange(256)
+        elif which < 0.75:
+            del changed[at : at + chance.randint(1, 8)]
+        else:
+            changed[at:at] = chance.randbytes(chance.randint(1, 8))
+    return bytes(changed)
+
+
+def protobuf(chance: random.Random, stream: int) -> bytes:
+    return http2.call(stream, _path(chance), _flipped(chance, chance.choice(BODIES)))
+
+
+def framing(chance: random.Random, stream: int) -> bytes:
+    body = chance.choice(BODIES)
+    length = chance.choice([0, 1, len(body) - 1, len(body) + 1, 2**31, 2**32 - 1])
+    prefixed = http2.message(body, compressed=chance.choice([0, 0, 1, 2, 255]), length=length)
+    head = http2.header_block(http2.grpc_headers(_path(chance)))
+    return http2.frame(http2.HEADERS, http2.END_HEADERS, stream, head) + http2.frame(
+        http2.DATA, chance.choice([0, http2.END_STREAM]), stream, prefixed
+    )
+
+
+def headers(chance: random.Random, stream: int) -> bytes:
+    fields = http2.grpc_headers(_path(chance), (b"x" * chance.randint(1, 60), chance.randbytes(30)))
+    at = chance.randrange(len(fields))
+    name, value = fields[at]
+    fields[at] = (_flipped(chance, name), value) if chance.random() < 0.3 else (
+        name, _flipped(chance, value)
+    )  # fmt: skip
+    chance.shuffle(fields)
+    return http2.frame(http2.HEADERS, 0x5, stream, http2.header_block(fields))
+
+
+def header_block(chance: random.Random, stream: int) -> bytes:
+    block = _flipped(chance, http2.header_block(http2.grpc_headers(_path(chance))))
+    return http2.frame(http2.HEADERS, 0x5, stream, block)
+
+
+def frames(chance: random.Random, stream: int) -> bytes:
+    kind = chance.randrange(12)
+    flags, at = chance.randrange(256), chance.choice([0, stream, stream - 2, 2, 2**31 - 1])
+    return http2.frame(kind, flags, max(0, at), chance.randbytes(chance.choice([0, 4, 5, 8, 40])))
+
+
+def whole(chance: random.Random, stream: int) -> bytes:
+    return _flipped(chance, http2.call(stream, _path(chance), chance.choice(BODIES)))
+
+
+def cancelled(chance: random.Random, stream: int) -> bytes:
+    return http2.call(stream, _path(chance), chance.choice(BODIES)) + http2.frame(
+        http2.RST_STREAM, 0, stream, chance.choice([b"\0\0\0\x08", chance.randbytes(4)])
+    )
+
+
+def large_metadata(chance: random.Random, stream: int) -> bytes:
+    head = http2.grpc_headers(_path(chance), (b"much", b"m" * chance.choice([7_000, 12_000])))
+    return http2.frame(http2.HEADERS, 0x5, stream, http2.header_block(head))
+
+
+GENTLE = (protobuf, framing, headers, cancelled)
+"""A server answers them and keeps the connection; most others end it."""
+MUTATIONS: tuple[Mutation, ...] = (*GENTLE, header_block, frames, whole, large_metadata)
+
+
+def _connection(address: str, chance: random.Random) -> None:
+    """Open connections until `IN_ONE` malformed calls were sent; the server may close any."""
+    sent = 0
+    mutations = GENTLE if chance.random() < 0.5 else MUTATIONS
+    while sent < IN_ONE:
+        with _again(address) as peer:
+            head = http2.opening() if chance.random() < 0.95 else _flipped(chance, http2.opening())
+            with contextlib.suppress(OSError):
+                peer.sendall(head)
+                peer.settimeout(0.05)
+                for stream in range(1, 200, 2):
+                    sent += 1
+                    peer.sendall(chance.choice(mutations)(chance, stream))
+                    if sent >= IN_ONE or (sent % 10 == 0 and _closed(peer)):
+                        break
+                if chance.random() < 0.5:
+                    peer.shutdown(socket.SHUT_WR)
+                _closed(peer)
+            sent += 1  # a peer that refuses every connection would not end the loop
+
+
+def _again(address: str) -> contextlib.AbstractContextManager[socket.socket]:
+    """Connect; a server on asyncio may be starting again after a call that ended grpc.aio's."""
+    end_s = time.perf_counter() + BACK_S
+    while True:
+        try:
+            return contextlib.closing(http2.connected(address, 10.0))
+        except ConnectionRefusedError:
+            if time.perf_counter() > end_s:
+                raise
+            time.sleep(0.01)
+
+
+def _closed(peer: socket.socket) -> bool:
+    """Read what the server answers, for a moment; return whether it closed the connection."""
+    try:
+        while peer.recv(1 << 16):
+            peer.settimeout(0.001)
+    except TimeoutError:
+        return False
+    return True
+
+
+# ---- the flood -------------------------------------------------------------------------------
+
+
+def _flooded(server: Server, stack: str) -> Iterator[Case | Figure]:
+    """Yield whether the server answers after a flood, and how soon, and gives the memory back."""
+    process = psutil.Process(server.pid)
+    before = process.memory_info().rss
+    flood(server.address, FLOOD)
+    began_s = time.perf_counter()
+    while probe(server.address, 1.0) is None and time.perf_counter() - began_s < FLOOD_S:
+        pass
+    back_s = time.perf_counter() - began_s
+    yield Case(f"{stack}, a flood", "" if back_s < FLOOD_S else f"no answer after {FLOOD_S:g} s")
+    end_s = time.perf_counter() + BACK_S
+    while process.memory_info().rss - before > GROWTH_BYTES and time.perf_counter() < end_s:
+        time.sleep(0.2)
+    grown = process.memory_info().rss - before
+    kept = "" if grown <= GROWTH_BYTES else f"{grown / 1e6:.0f} MB more memory"
+    yield Case(f"{stack}, memory after a flood", kept)
+    yield Figure(f"{stack}: served again after a flood", f"{back_s:.1f} s")
+    yield Figure(f"{stack}: memory kept", f"{grown / 1e6:.0f} MB")
+
+
+def flood(address: str, calls: int, connections: int = 4) -> None:
+    """Send malformed and cancelled calls as fast as the connections take them."""
+    block = http2.header_block(http2.grpc_headers(SERVICE + "Retrieve"))
+
+    def one() -> None:
+        with http2.connection(address, 30.0) as peer, contextlib.suppress(OSError):
+            reader = threading.Thread(target=_drain, args=(peer,))
+            reader.start()
+            peer.sendall(http2.opening())
+            for first in range(0, calls // connections, 100):
+                peer.sendall(
+                    b"".join(_wrong(block, 2 * each + 1) for each in range(first, first + 100))
+                )
+            peer.shutdown(socket.SHUT_WR)
+            reader.join(1.0)
+            peer.shutdown(socket.SHUT_RD)
+            reader.join()
+
+    threads = [threading.Thread(target=one) for _ in range(connections)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _wrong(block: bytes, stream: int) -> bytes:
+    head = http2.frame(http2.HEADERS, http2.END_HEADERS, stream, block)
+    if stream % 4 == 1:
+        return head + http2.frame(http2.DATA, http2.END_STREAM, stream, http2.message(b"\xff" * 3))
+    sent = http2.frame(http2.DATA, 0, stream, http2.message(BODIES[1]))
+    return head + sent + http2.frame(http2.RST_STREAM, 0, stream, b"\0\0\0\x08")
+
+
+def _drain(peer: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while peer.recv(1 << 16):
+            pass

@@ -1,0 +1,386 @@
+"""Lesson 08: its exercises, the conditions of its claims, and what its text says."""
+
+import dataclasses
+import json
+import math
+import re
+import threading
+from pathlib import Path
+
+import grpc
+import made_runs
+import pandas as pd
+import pytest
+from tables import for_each
+
+from kvstore.course.exercises import lesson_08, lesson_08_deadline, lesson_08_server
+from kvstore.course.exercises.grading import judged
+from kvstore.course.questions import lesson_08 as questions
+from kvstore.course.questions import registered
+from kvstore.measure import Sample, goodput
+from kvstore.measure.recorder import Recorder
+from kvstore.model import Station
+from kvstore.protocol import StationTimes
+from kvstore.v1.kvstore_pb2 import RetrieveResponse
+from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceServicer
+
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
+
+
+def text_of(name):
+    """The Markdown of a notebook as one text with single spaces."""
+    cells = json.loads((NOTEBOOKS / name).read_text("utf-8"))["cells"]
+    text = " ".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    return re.sub(r"\s+", " ", text)
+
+
+# 08.shed --------------------------------------------------------------------------------------
+
+
+class WithACounter(grpc.ServerInterceptor):
+    """A number and a lock in place of a semaphore, and a copy of the handler."""
+
+    def __init__(self, limit):
+        self.limit, self.inside, self.lock = limit, 0, threading.Lock()
+
+    def enter(self):
+        with self.lock:
+            if self.inside >= self.limit:
+                return False
+            self.inside += 1
+            return True
+
+    def leave(self):
+        with self.lock:
+            self.inside -= 1
+
+    def intercept_service(self, continuation, handler_call_details):
+        handler = continuation(handler_call_details)
+
+        def limited(request, context):
+            if not self.enter():
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "full")
+            try:
+                return handler.unary_unary(request, context)
+            finally:
+                self.leave()
+
+        return handler._replace(unary_unary=limited)
+
+
+class SetsTheCode(grpc.ServerInterceptor):
+    """No `abort`: the status is set, and an empty reply is returned."""
+
+    def __init__(self, limit):
+        self.places = threading.BoundedSemaphore(limit)
+
+    def intercept_service(self, continuation, details):
+        handler = continuation(details)
+
+        def limited(request, context):
+            if self.places.acquire(timeout=0):
+                try:
+                    return handler.unary_unary(request, context)
+                finally:
+                    self.places.release()
+            context.set_code(grpc.StatusCode.RESOURCE_EXHAUSTED)
+            return RetrieveResponse()
+
+        return grpc.unary_unary_rpc_method_handler(
+            limited,
+            request_deserializer=handler.request_deserializer,
+            response_serializer=lambda reply: reply.SerializeToString(),
+        )
+
+
+class WithAListOfTokens(grpc.ServerInterceptor):
+    """Places are the elements of a list: `pop` raises when there is none."""
+
+    def __init__(self, limit):
+        self.tokens = list(range(limit))
+
+    def intercept_service(self, continuation, details):
+        handler = continuation(details)
+
+        def limited(request, context):
+            try:
+                token = self.tokens.pop()
+            except IndexError:
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "full")
+            try:
+                return handler.unary_unary(request, context)
+            finally:
+                self.tokens.append(token)
+
+        return grpc.unary_unary_rpc_method_handler(
+            limited, handler.request_deserializer, handler.response_serializer
+        )
+
+
+class LetsPlacesLeak(lesson_08_server.Shed):
+    """Gives the place back for replies only: what `finally` is for."""
+
+    def intercept_service(self, continuation, details):
+        handler = continuation(details)
+
+        def limited(request, context):
+            if not self.free.acquire(blocking=False):
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "full")
+            try:
+                reply = handler.unary_unary(request, context)
+            except ValueError:
+                self.free.release()
+                raise
+            self.free.release()
+            return reply
+
+        return handler._replace(unary_unary=limited)
+
+
+@for_each("shed", [WithACounter, SetsTheCode, WithAListOfTokens])
+def test_an_interceptor_in_another_style_is_right(shed):
+    verdict = judged(lesson_08_server.SHED, shed)
+
+    assert verdict.passed, verdict.message
+
+
+@for_each("shed, said", [*lesson_08_server.MORE_WRONG_SHEDS, (LetsPlacesLeak, "after an error")])
+def test_more_wrong_interceptors_are_rejected(shed, said):
+    verdict = judged(lesson_08_server.SHED, shed)
+
+    assert verdict.outcome == "not yet"
+    assert said in verdict.message
+
+
+# 08.give_up -----------------------------------------------------------------------------------
+
+
+class WithAGenerator(KeyValueServiceServicer):
+    def __init__(self, disk):
+        self.disk = disk
+
+    def pieces(self, key, context):
+        for number in range(self.disk.pieces):
+            if self.disk.piece_s > context.time_remaining():
+                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "late")
+            yield self.disk.read(key, number)
+
+    def Retrieve(self, request, context):
+        return RetrieveResponse(value=b"".join(self.pieces(request.key, context)))
+
+
+class SetsTheStatus(KeyValueServiceServicer):
+    def __init__(self, disk):
+        self.disk = disk
+
+    def Retrieve(self, request, context):
+        value, number = b"", 0
+        while number < self.disk.pieces:
+            if context.time_remaining() <= self.disk.piece_s:
+                context.set_code(grpc.StatusCode.DEADLINE_EXCEEDED)
+                return RetrieveResponse()
+            value += self.disk.read(request.key, number)
+            number += 1
+        return RetrieveResponse(value=value)
+
+
+@for_each("reader", [WithAGenerator, SetsTheStatus])
+def test_a_method_in_another_style_is_right(reader):
+    verdict = judged(lesson_08_deadline.GIVE_UP, reader)
+
+    assert verdict.passed, verdict.message
+
+
+@for_each("reader, said", lesson_08_deadline.MORE_WRONG_READERS)
+def test_more_wrong_methods_are_rejected(reader, said):
+    verdict = judged(lesson_08_deadline.GIVE_UP, reader)
+
+    assert verdict.outcome == "not yet"
+    assert said in verdict.message
+
+
+@for_each("exercise", [lesson_08_server.SHED, lesson_08_deadline.GIVE_UP])
+def test_a_class_that_is_still_to_be_written_is_not_attempted(exercise):
+    from kvstore.course import NOT_ATTEMPTED
+
+    class Unwritten(exercise.reference):
+        def intercept_service(self, continuation, details):
+            return NOT_ATTEMPTED
+
+        def Retrieve(self, request, context):
+            return NOT_ATTEMPTED
+
+    assert judged(exercise, Unwritten).outcome == "not attempted"
+
+
+# The functions of the further lessons -----------------------------------------------------------
+
+
+@for_each(
+    "calls, limit, served, sent", [(100, 10, 50.0, 200.0), (30, 40, 5.0, 50.0), (9, 1, 9.0, 3.0)]
+)
+def test_answered_of_is_a_burst_in_small_steps(calls, limit, served, sent):
+    steps, inside, answered = 20_000, 0.0, 0.0
+    step_s = calls / sent / steps
+    for _ in range(steps):
+        out = min(inside, served * step_s)
+        inside, answered = inside - out, answered + out
+        inside += min(sent * step_s, limit - inside)
+    slow = answered + inside
+
+    assert lesson_08.answered_of(calls, limit, served, sent) == pytest.approx(slow, rel=0.02)
+
+
+def test_the_first_editions_wrong_answer_is_rejected():
+    """It had the numbers of the check in it, and passed."""
+    verdict = judged(lesson_08.ANSWERED_OF, lambda n, limit, x, sent: min(n, limit + 2 * x))
+
+    assert verdict.outcome == "not yet"
+
+
+def test_in_time_for_is_a_queue_in_small_steps():
+    offered, threads, disk_s, deadline_s = 300.0, 4, 0.025, 0.2
+    queue, at_s, step_s = 0.0, 0.0, 1e-4
+    while queue * disk_s / threads <= deadline_s - disk_s:
+        queue, at_s = queue + (offered - threads / disk_s) * step_s, at_s + step_s
+
+    found = lesson_08.in_time_for_s(offered, threads, disk_s, deadline_s)
+    assert found == pytest.approx(at_s, rel=0.01)
+    assert lesson_08.in_time_for_s(100.0, threads, disk_s, deadline_s) == math.inf
+
+
+# The conditions of the claims: each is false for a made-up run ----------------------------------
+
+
+def burst(*, answered_s=4.0, count=8, status="OK", grown_mb=80.0, **settings):
+    """A burst of calls that end one after the other."""
+    stations = StationTimes(0.0, answered_s - 0.1, 0.1, 0.0)
+    calls = [
+        (0.0, answered_s * (n + 1) / count, "create", status if n % 2 else "OK", stations)
+        for n in range(count)
+    ]
+    samples = pd.DataFrame(0.0, index=range(3), columns=list(Sample._fields))
+    samples["server_rss_bytes"] = [5e7, 5e7 + 1e6 * grown_mb, 5e7]
+    run = made_runs.run_of(calls, in_flight=count)
+    server = {
+        "settings": {"write_delay_s": 0.5, "max_concurrent_rpcs": None, **settings},
+        "operations": {"create/OK": run.operations_ok},
+    }
+    return dataclasses.replace(run, samples=samples, server=server)
+
+
+def open_loop(*, late=0.0, lost=0):
+    """Reads at 20/s for 2 s with a deadline of 0.1 s; `late` of them take 0.2 s."""
+    recorder = Recorder()
+    for number in range(40):
+        took_s = 0.2 if number < 40 * late else 0.02
+        recorder.record(number / 20, number / 20, number / 20 + took_s, 2, 0, 64, 64)
+    settings = {"threads": 1, "read_delay_s": 0.1, "max_concurrent_rpcs": None}
+    return dataclasses.replace(
+        made_runs.run_of([]),
+        settings={"deadline_s": 0.1, "duration_s": 2.0},
+        server={"operations": {"retrieve/OK": 40}, "settings": settings},
+        window_s=2.2,
+        issued=40 + lost,
+        records=recorder.array(),
+    )
+
+
+def test_the_models_are_computed_from_the_settings():
+    burst_q, wait, free = (
+        registered(f"08.{name}") for name in ("burst", "limit_wait", "goodput_no_limit")
+    )
+
+    assert burst_q.model(burst()).value == burst_q.measured(burst()) == 4.0
+    assert wait.model(burst(max_concurrent_rpcs=4)).value == 2.0
+    assert wait.measured(burst()) == pytest.approx(4.0)
+    assert free.measured(open_loop(late=0.5)) == 10.0
+    # 10/s of 20/s are served, and with S = T nothing may wait.
+    assert free.model(open_loop()).value == 0.0
+
+
+def test_the_burst_takes_the_same_time():
+    assert questions.same_time(burst(), burst(answered_s=4.4))
+    assert not questions.same_time(burst(), burst(answered_s=2.0))
+    assert not questions.same_time(burst(), burst(answered_s=8.0))
+
+
+def test_a_limit_refuses_and_saves_memory():
+    refused = burst(status="RESOURCE_EXHAUSTED", grown_mb=10.0)
+
+    assert questions.only_refuses(refused)
+    assert not questions.only_refuses(burst())
+    assert not questions.only_refuses(burst(status="CANCELLED"))
+    assert questions.limit_saves_memory([burst()], [refused])
+    assert not questions.limit_saves_memory([burst()], [burst(grown_mb=70.0)])
+    assert questions.threads_save_little(burst(grown_mb=60.0), burst())
+    assert not questions.threads_save_little(refused, burst())
+
+
+def test_refusing_helps_and_work_is_wasted():
+    well, badly = open_loop(), open_loop(late=0.8)
+
+    assert questions.refusing_helps(goodput(badly), goodput(well))
+    assert not questions.refusing_helps(goodput(well), goodput(badly))
+    assert questions.wastes(badly)
+    assert not questions.wastes(well)
+    assert questions.every_call_ended([well])
+    assert not questions.every_call_ended([well, open_loop(lost=3)])
+
+
+def test_the_claims_of_the_further_lessons_can_fail():
+    lossy = burst(status="CANCELLED")
+    unseen = dataclasses.replace(lossy, server={"operations": {"retrieve/OK": 3}})
+
+    assert questions.limits_lose([lossy], [burst()])
+    assert not questions.limits_lose([burst()], [burst()])
+    assert not questions.limits_lose([lossy], [lossy])
+    assert questions.not_seen(unseen)
+    assert not questions.not_seen(burst())
+    assert questions.is_near(11.0, 8.0)
+    assert not questions.is_near(70.0, 8.0)
+    assert questions.is_shorter(burst(answered_s=1.0), burst())
+    assert not questions.is_shorter(burst(), burst())
+    assert questions.in_time_until_s(open_loop()) == 1.95
+    assert questions.in_time_until_s(open_loop(late=1.0)) == 0.0
+    ages = ("young (collections)", "middle (collections)", "full (collections)")
+    table = pd.DataFrame(0.0, index=range(4), columns=list(ages))
+    table["young (collections)"] = [1.0, 1.0, 30.0, 40.0]
+    assert questions.collected_times(table) == 35.0
+    assert questions.collected_times(table * [0.0, 1.0, 1.0]) == 0.0
+
+
+def test_the_parts_of_a_turn_make_its_model():
+    whole = questions.Burst(burst(count=100), [Station("server CPU", 0.01)], 200.0)
+
+    assert registered("08.turn").model(whole).value == 1.0
+    assert registered("08.last").model(whole).value == 0.5
+
+
+# What the lesson says ---------------------------------------------------------------------------
+
+
+def test_the_causes_are_separated_and_the_bounded_server_refuses():
+    """The first edition changed threads and limits at once, and its cure accepted more."""
+    text = text_of("08_overload.ipynb")
+    source = (NOTEBOOKS / "08_overload.ipynb").read_text("utf-8")
+
+    assert "for threads in (4, 400):" in source
+    assert "for limit in (None, LIMIT):" in source
+    assert "default_limits" not in source
+    assert "Two things had had no bound: the threads, and the calls in the server." in text
+    assert "github.com/soeirosantos/grpc-server-tuning" in text
+
+
+def test_the_published_cure_stands_after_the_run():
+    cells = json.loads((NOTEBOOKS / "08_overload.ipynb").read_text("utf-8"))["cells"]
+    text = "\n".join("".join(cell["source"]) for cell in cells)
+
+    assert text.index("bursts[name] = load.run(") < text.index("as many threads as cores")
+
+
+def test_bounds_are_bounds():
+    text = text_of("08_overload.ipynb")
+
+    assert r"L \le X \cdot T" in text
+    assert r"R_{\text{accepted}} \le \frac{L}{X}" in text

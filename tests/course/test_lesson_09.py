@@ -1,0 +1,348 @@
+"""Lesson 09: its exercises, the conditions of its claims, and what its text says."""
+
+import asyncio
+import dataclasses
+import json
+import math
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import grpc
+import made_runs
+import numpy as np
+import pandas as pd
+import pytest
+from tables import for_each
+
+from kvstore.client import load, measured_channel, strategies, workload
+from kvstore.course.exercises import lesson_09, lesson_09_client
+from kvstore.course.exercises.grading import judged
+from kvstore.course.experiments import hedging
+from kvstore.course.experiments.several_servers import FanOut
+from kvstore.course.questions import lesson_09 as questions
+from kvstore.course.questions import registered
+from kvstore.measure.recorder import Recorder
+from kvstore.server import serving
+from kvstore.v1.kvstore_pb2 import RetrieveRequest
+from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
+
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
+CONFIG = lesson_09.retry_config(4, 0.01, 10, 0.1)
+
+
+def text_of(name):
+    """The Markdown of a notebook as one text with single spaces."""
+    cells = json.loads((NOTEBOOKS / name).read_text("utf-8"))["cells"]
+    text = " ".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    return re.sub(r"\s+", " ", text)
+
+
+# 09.retry_config ------------------------------------------------------------------------------
+
+
+def as_text(attempts, first_pause_s, tokens, ratio):
+    """JSON in place of a dict, and the service by its name."""
+    return json.dumps(
+        {
+            "retryThrottling": {"tokenRatio": ratio, "maxTokens": tokens},
+            "methodConfig": [
+                {
+                    "name": [{"service": "kvstore.v1.KeyValueService"}],
+                    "retryPolicy": {
+                        "retryableStatusCodes": ["UNAVAILABLE"],
+                        "backoffMultiplier": 2.0,
+                        "maxBackoff": "1.000s",
+                        "initialBackoff": f"{first_pause_s:.3f}s",
+                        "maxAttempts": attempts,
+                    },
+                }
+            ],
+        }
+    )
+
+
+def by_default_and_method(attempts, first_pause_s, tokens, ratio):
+    config = lesson_09.retry_config(attempts, first_pause_s, tokens, ratio)
+    config["methodConfig"][0]["timeout"] = "30s"
+    config["methodConfig"].append(
+        {**config["methodConfig"][0], "name": [{"service": "kvstore.v1.Other"}]}
+    )
+    return config
+
+
+@for_each("answer", [as_text, by_default_and_method])
+def test_a_service_config_in_another_style_is_right(answer):
+    verdict = judged(lesson_09.RETRY_CONFIG, answer)
+
+    assert verdict.passed, verdict.message
+
+
+@for_each("answer, said", lesson_09.MORE_WRONG_CONFIGS)
+def test_more_wrong_configs_are_rejected(answer, said):
+    verdict = judged(lesson_09.RETRY_CONFIG, answer)
+
+    assert verdict.outcome == "not yet"
+    assert said in verdict.message
+
+
+# 09.hedged ------------------------------------------------------------------------------------
+
+
+async def with_wait_for(first, second, request, after_s):
+    call = asyncio.ensure_future(first.Retrieve(request))
+    try:
+        return await asyncio.wait_for(asyncio.shield(call), after_s)
+    except TimeoutError:
+        other = asyncio.ensure_future(second.Retrieve(request))
+    for winner in asyncio.as_completed([call, other]):
+        reply = await winner
+        break
+    call.cancel()
+    other.cancel()
+    return reply
+
+
+async def with_a_queue(first, second, request, after_s):
+    replies = asyncio.Queue()
+
+    async def ask(stub, delay_s):
+        await asyncio.sleep(delay_s)
+        await replies.put(await stub.Retrieve(request))
+
+    tasks = [asyncio.create_task(ask(first, 0)), asyncio.create_task(ask(second, after_s))]
+    reply = await replies.get()
+    for task in tasks:
+        task.cancel()
+    return reply
+
+
+async def with_calls(first, second, request, after_s):
+    """Calls of grpc.aio have `cancel` themselves."""
+    one = first.Retrieve(request)
+    done = asyncio.ensure_future(one.code())
+    await asyncio.wait({done}, timeout=after_s)
+    if done.done():
+        return await one
+    two = second.Retrieve(request)
+    other = asyncio.ensure_future(two.code())
+    await asyncio.wait({done, other}, return_when=asyncio.FIRST_COMPLETED)
+    winner, loser = (one, two) if done.done() else (two, one)
+    loser.cancel()
+    return await winner
+
+
+@for_each("answer", [with_wait_for, with_a_queue, with_calls])
+def test_a_hedged_read_in_another_style_is_right(answer):
+    verdict = judged(lesson_09_client.HEDGED, answer)
+
+    assert verdict.passed, verdict.message
+
+
+@for_each("answer, said", lesson_09_client.MORE_WRONG_READS)
+def test_more_wrong_reads_are_rejected(answer, said):
+    verdict = judged(lesson_09_client.HEDGED, answer)
+
+    assert verdict.outcome == "not yet"
+    assert said in verdict.message
+
+
+def test_a_plain_function_is_met_with_a_sentence():
+    verdict = judged(lesson_09_client.HEDGED, lambda first, second, request, after_s: 5)
+
+    assert "async def" in verdict.message
+
+
+# What grpcio does -----------------------------------------------------------------------------
+
+
+def attempts_seen(config, status="UNAVAILABLE", calls=1):
+    """The attempts that a server counts of calls which end with this status."""
+    with lesson_09._calling(config) as (servicer, call):
+        for _ in range(calls):
+            call(status)
+        return len(servicer.arrived_s)
+
+
+def test_grpc_caps_the_attempts_at_five_and_ignores_a_hedging_policy():
+    """If this grpcio hedges one day, the lesson need not hedge by hand."""
+    nine = lesson_09.retry_config(9, 0.01, 100, 0.1)
+    policy = {"maxAttempts": 3, "hedgingDelay": "0.01s", "nonFatalStatusCodes": ["UNAVAILABLE"]}
+    hedged = {"methodConfig": [{"name": [{}], "hedgingPolicy": policy}]}
+
+    assert attempts_seen(nine) == 5
+    assert attempts_seen(hedged) == 1
+
+
+def test_a_run_and_a_measured_channel_take_a_service_config():
+    """The front answers UNAVAILABLE; its count has all attempts, the records have the calls."""
+    creates = workload.Workload(mix={"create": 1}, value_bytes_mean=8)
+    config = lesson_09.retry_config(3, 0.005, 1000, 0.1)
+    with serving(use_asyncio=True, back_end="127.0.0.1:1") as front:
+        run = load.run(strategies.futures, front, creates, calls=6, service_config=config)
+        tasks = load.run(
+            strategies.tasks, front, creates, calls=4, in_flight=2, service_config=config
+        )
+        with measured_channel(front, service_config=config) as channel:
+            with pytest.raises(grpc.RpcError):
+                KeyValueServiceStub(channel).Retrieve(RetrieveRequest(key=b"k"), timeout=5)
+            assert len(channel.run().records) == 1
+
+    assert dict(run.outcomes()) == {"UNAVAILABLE": 6}
+    assert run.server["operations"] == {"create/UNAVAILABLE": 18}
+    assert tasks.server["operations"] == {"create/UNAVAILABLE": 12}
+
+
+@for_each("use_asyncio", [True, False])
+def test_a_front_gives_up_on_a_slow_back_end(use_asyncio):
+    """UNAVAILABLE while the caller still waits, DEADLINE_EXCEEDED when it does not."""
+    slow = {"read_delay_s": 0.6, "write_delay_s": 0, "locking": "per_key"}
+    reads = workload.reads(keys=1, value_bytes_mean=8)
+    with (
+        serving(**slow) as back,
+        serving(use_asyncio=use_asyncio, back_end=back.address, back_end_timeout_s=0.2) as front,
+    ):
+        patient = load.run(strategies.futures, front, reads, calls=2, deadline_s=20)
+        hasty = load.run(strategies.futures, front, reads, calls=2, deadline_s=0.1)
+
+    assert dict(patient.outcomes()) == {"UNAVAILABLE": 2}
+    assert dict(hasty.outcomes()) == {"DEADLINE_EXCEEDED": 2}
+
+
+# Hedged reads on real servers -------------------------------------------------------------------
+
+
+def test_reads_are_made_counted_and_hedged():
+    quick = {"read_delay_s": 0.0, "write_delay_s": 0, "locking": "per_key", "use_asyncio": True}
+    with serving(**quick) as one, serving(**{**quick, "read_delay_s": 0.4}) as other:
+        due_s = [0.0, 0.01, 0.02, 0.03, 9.0]
+        single = hedging.reads([one, other], hedging.single, due_s, duration_s=1)
+        hedged = hedging.reads([one, other], hedging.hedging(0.02), due_s, duration_s=1)
+
+    assert len(single.took_s) == single.calls == 4
+    assert single.slow_share(0.3) == 0.5
+    assert hedged.calls > 4
+    assert hedged.slow_share(math.inf) == 0.0
+
+
+def test_an_error_of_a_read_that_is_no_status_is_raised():
+    async def broken(first, second, request):
+        raise ZeroDivisionError
+
+    with serving(use_asyncio=True) as one, pytest.raises(BaseExceptionGroup) as raised:
+        hedging.reads([one], broken, [0.0], duration_s=1)
+
+    assert raised.group_contains(ZeroDivisionError)
+
+
+# The conditions of the claims: each is false for a made-up run ----------------------------------
+
+BACK = SimpleNamespace(settings=SimpleNamespace(read_delay_s=0.04, threads=4))
+
+
+def storm(*, failing=1.0, attempts=3.0, per_s=70.0):
+    """Calls for 6 s; the given share of those due in the last third fails."""
+    count, recorder = int(6 * per_s), Recorder()
+    for number in range(count):
+        due_s = number / per_s
+        late = due_s >= 4 and (number % 10) < 10 * failing
+        recorder.record(due_s, due_s, due_s + 0.1, 2, 14 if late else 0, 64, 64)
+    return dataclasses.replace(
+        made_runs.run_of([]),
+        settings={"duration_s": 6.0},
+        server={"operations": {"retrieve/OK": int(count * attempts)}},
+        issued=count,
+        records=recorder.array(),
+    )
+
+
+def some_reads(slow, twice=0.0):
+    took_s = np.array([0.2] * slow + [0.05] * (100 - slow))
+    return hedging.Reads(took_s, 100 + round(100 * twice), 4)
+
+
+def test_the_models_of_the_questions():
+    late, p90, hedged, busy = (
+        registered(f"09.{name}") for name in ("storm", "stall_p90", "hedged", "hedged_busy")
+    )
+
+    assert late.measured(BACK, CONFIG, storm(failing=0.5)) == 50
+    assert late.model(BACK, CONFIG, storm()).value == 100
+    assert late.model(BACK, CONFIG, storm(per_s=20.0)).value == 0
+    assert p90.model(None).value == pytest.approx(0.155)
+    assert 0.01 < hedged.model(some_reads(2)).value < 0.02
+    assert hedged.measured(some_reads(2)) == 0.02
+    assert busy.model(some_reads(90, twice=1.0)).value == 1.0
+    assert busy.model(some_reads(90, twice=0.1)).value == 0.0
+
+
+def test_a_storm_outlasts_its_cause_or_ends():
+    assert questions.outlasts(storm())
+    assert not questions.outlasts(storm(failing=0.2))
+    assert questions.recovers(storm(failing=0.0))
+    assert not questions.recovers(storm(failing=0.2))
+    assert questions.is_amplified(storm())
+    assert not questions.is_amplified(storm(attempts=1.0))
+    assert questions.within_budget(storm(attempts=1.0))
+    assert not questions.within_budget(storm())
+
+
+def test_a_stall_is_omitted_or_seen():
+    assert questions.omits(200.0, 10.0)
+    assert not questions.omits(200.0, 150.0)
+    assert questions.closed_loop_looks_well(6.0, 150.0)
+    assert not questions.closed_loop_looks_well(140.0, 150.0)
+
+
+def test_several_servers_are_slower_and_hedging_helps_or_hurts():
+    alone = FanOut(np.array([[0.01, 0.01], [0.2, 0.2], [0.01, 0.01]]))
+    apart = FanOut(np.array([[0.2, 0.01], [0.01, 0.2], [0.01, 0.01]]))
+
+    assert questions.slower_for_all(apart, 0.1)
+    assert not questions.slower_for_all(alone, 0.1)
+    assert questions.hedging_helps(some_reads(10), some_reads(2, twice=0.2))
+    assert not questions.hedging_helps(some_reads(10), some_reads(9, twice=0.2))
+    assert not questions.hedging_helps(some_reads(10), some_reads(2, twice=1.0))
+    assert questions.hedging_hurts(some_reads(0), some_reads(95, twice=1.0))
+    assert not questions.hedging_hurts(some_reads(10), some_reads(2, twice=0.2))
+
+
+def test_the_claims_of_the_further_lessons_can_fail():
+    few, many = made_runs.run_of([(0, 1, "retrieve")] * 20), made_runs.staircase(40)
+    tried = [SimpleNamespace(attempts=1)] * 20
+    table = pd.DataFrame({"answer": ["DEADLINE_EXCEEDED", "OK"]}, index=[1, 2])
+
+    assert questions.needs_more(many, few)
+    assert not questions.needs_more(few, many)
+    assert questions.all_done({"a": tried}, 20)
+    assert not questions.all_done({"a": tried}, 21)
+    assert questions.attempts_are_calls({"a": few}, {"a": tried})
+    assert not questions.attempts_are_calls({"a": many}, {"a": tried})
+    assert questions.budget_holds(few, 20)
+    assert not questions.budget_holds(many, 20)
+    assert questions.second_answer(table, "OK")
+    assert not questions.second_answer(table, "ALREADY_EXISTS")
+    assert registered("09.in_step").measured(questions.Crowd(many, 40)) == 40
+
+
+def test_pauses_in_another_style_are_right():
+    def mine(failures, first_s, most_s, draw):
+        longest_s = first_s
+        for _ in range(failures - 1):
+            longest_s = min(2 * longest_s, most_s)
+        return draw() * min(longest_s, most_s)
+
+    assert judged(lesson_09.BACKOFF, mine).passed
+
+
+# What the lesson says ---------------------------------------------------------------------------
+
+
+def test_the_worked_example_is_called_one_and_cited():
+    """The first edition opened with 63 % as a fact about a search engine."""
+    text = text_of("09_retries_and_tails.ipynb")
+
+    assert "[Dean and Barroso][tail] work out an example" in text
+    assert "63 %" in text
+    assert "research.google/pubs/the-tail-at-scale" in text
+    assert "hotos21-s11-bronson" in text
