@@ -74,7 +74,7 @@ ARGUMENTS |= {
 }
 BY_SERVERS = {"even": {1: ONE, 2: MANY}, "a hot key": {2: ONE}}
 PER_SERVER = {"even": lambda servers: 25.0 * servers, "a hot key": lambda _: PREDICTED}
-PLAYED_ON = key_skew.closed_loop(4, [0.75, 0.25], 0.040, calls=200)
+PLAYED_ON = key_skew.closed_loop(4, [0.75, 0.25], 0.040, rounds=50, warm_up=0)
 QUICK, SLOW = Reads(np.array([0.01, 0.2]), 2, 2), Reads(np.array([0.2, 0.3]), 4, 2)
 FANNED_OUT = FanOut(np.array([[0.01, 0.02], [0.01, math.inf], [0.03, 0.01]]))
 ARGUMENTS |= {
