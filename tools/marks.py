@@ -220,7 +220,9 @@ def for_otter(lesson: Path, out: Path) -> int:
             name=task.name, points=POINTS, exercise_id=task.exercise_id, variable=task.variable
         )
         (folder / "tests" / f"{task.name}.py").write_text(test, "utf-8")
-    nbformat.write(_sheet(cells), folder / lesson.name)
+    sheet = _sheet(cells)
+    sheet.metadata["otter"] = {"assignment_name": lesson.stem}
+    nbformat.write(sheet, folder / lesson.name)
     settings = {"assignment_name": lesson.stem, "lang": "python", "print_summary": False}
     (folder / "otter_config.json").write_text(json.dumps(settings, indent=1), "utf-8")
     return POINTS * len(found)

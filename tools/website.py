@@ -140,6 +140,8 @@ def symbol_sheet() -> str:
 def _index(titles: dict[Path, str], *, teacher: bool) -> str:
     core = [lesson for lesson in titles if not run_notebooks.is_further(lesson)]
     further = [lesson for lesson in titles if run_notebooks.is_further(lesson)]
+    first = ["cheat_sheet", "symbols", "glossary"]
+    others = sorted(page.stem for page in DOCS.glob("*.md") if page.stem != "teaching")
     rows = [
         f"| [{titles[lesson]}](lessons/{lesson.name}) | {_promise(lesson)} |" for lesson in core
     ]
@@ -155,7 +157,7 @@ def _index(titles: dict[Path, str], *, teacher: bool) -> str:
         "\n".join(["| lesson | you predict |", "| --- | --- |", *rows]),
         _toctree("Lessons", [f"lessons/{lesson.stem}" for lesson in core]),
         _toctree("Further lessons", [f"lessons/further/{lesson.stem}" for lesson in further]),
-        _toctree("Reference", ["cheat_sheet", "symbols", "glossary", "ladder", "architecture"]),
+        _toctree("Reference", [*first, *(each for each in others if each not in first)]),
     ]
     if teacher:
         notes = sorted((DOCS / "teaching").glob("*.md"))

@@ -114,7 +114,7 @@ async def tasks(stub, operations, in_flight):
 
 
 async def pipelined(stub, operations, in_flight):
-    """Keep up to `in_flight` requests open on one stream; replies come back in any order."""
+    """Keep `in_flight` requests open on one stream; replies come in any order."""
     free = asyncio.Semaphore(in_flight)
     call = stub.Pipeline()
 

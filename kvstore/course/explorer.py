@@ -21,6 +21,7 @@ from kvstore.course.views import alt_text, style
 Law = Callable[..., HasValue | float]
 Measure = Callable[..., HasThroughput | float]
 Values = dict[str, Any]
+SIZE_IN: Final = (10.0, 4.6)
 POINTS: Final = 60
 """At most so many values of the law make the line."""
 
@@ -116,11 +117,19 @@ class Explorer:
         reason = f" ({reason})" if reason else ""
         text = f"{self._settings()}: predicted {rendering.number(_value(predicted))}{reason}"
         here = [number for values, number in self._dots if values == self.values]
-        return text + (f", measured {rendering.number(here[-1])}." if here else ".")
+        if here or not self._dots:
+            return text + (f", measured {rendering.number(here[-1])}." if here else ".")
+        values, number = self._dots[-1]  # such as when the button was pressed before a slider
+        other = ", ".join(
+            f"{self._sliders[name].label} = {_shown(value)}"
+            for name, value in values.items()
+            if value != self.values[name]
+        )
+        return f"{text}. The last run had {other}: measured {rendering.number(number)}."
 
     def picture(self) -> tuple[str, str]:
         """The figure as a PNG in base64, and what it shows in words."""
-        figure = Figure(figsize=(10.0, 4.6), dpi=style.DPI, layout="constrained")
+        figure = Figure(figsize=SIZE_IN, dpi=style.DPI, layout="constrained")
         FigureCanvasAgg(figure)
         with style.canvas(figure.subplots()) as ax:
             xs = self._xs()
@@ -162,9 +171,10 @@ class Explorer:
 
         def redraw() -> None:
             picture, words = self.picture()
-            figure.value = (
+            wide, high = (round(inches * style.DPI) for inches in SIZE_IN)
+            figure.value = (  # with its size, so that the page keeps its place while it is drawn
                 f'<img src="data:image/png;base64,{picture}" alt="{rendering.escaped(words)}" '
-                'style="max-width: 100%">'
+                f'width="{wide}" height="{high}" style="max-width: 100%; height: auto">'
             )
             sentence.value = f'<span aria-live="polite">{rendering.inline(self.said())}</span>'
 

@@ -105,7 +105,8 @@ def cpu_stations(run: Run) -> list[Station]:
     """
     together_s, one = price_s(run).together_s, serial_s(run)
     if together_s / cores() > one.dearer_s:
-        return [Station("all cores" if cores() > 1 else "the one core", together_s / cores())]
+        name = "CPU of all cores" if cores() > 1 else "the one core"
+        return [Station(name, together_s / cores())]
     return [
         Station("CPU of the client", one.client_s),
         Station("CPU of the server", one.server_s),

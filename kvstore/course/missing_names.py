@@ -17,9 +17,10 @@ from IPython.core.inputtransformer2 import TransformerManager
 
 from kvstore import course
 from kvstore.client import workload
-from kvstore.course import recorded
+from kvstore.course import recorded, rendering
 
 NOTEBOOKS: Final = Path(__file__).resolve().parents[2] / "notebooks"
+GLOSSARY: Final = NOTEBOOKS.parent / "docs" / "glossary.md"
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,12 @@ RECOMMENDED: Final = ("again", "check", "compare", "hint", "predict", "quiz", "s
 def lesson(name: str) -> None:
     """Make a NameError say which cell of this lesson has to be run first.
 
-    In the recorded mode, the cells after this one show recorded runs. It also makes the functions
-    that messages recommend (`RECOMMENDED`) available in the notebook, unless a cell has given the
-    name to something else. `name` is that of the notebook or its beginning: "03" is the core lesson
-    03, "03_hot_keys" a further one. Outside IPython, and where the original notebooks are not at
-    hand, a NameError stays as it is. Raises LookupError when the name fits no notebook, or several.
+    It shows the symbol sheet, folded. In the recorded mode, the cells after this one show recorded
+    runs. It also makes the functions that messages recommend (`RECOMMENDED`) available in the
+    notebook, unless a cell has given the name to something else. `name` is that of the notebook or
+    its beginning: "03" is the core lesson 03, "03_hot_keys" a further one. Outside IPython, and
+    where the original notebooks are not at hand, a NameError stays as it is. Raises LookupError
+    when the name fits no notebook, or several.
     """
     notebook = sys._getframe(1).f_globals
     for function in RECOMMENDED:
@@ -65,7 +67,23 @@ def lesson(name: str) -> None:
     if shell is not None and path is not None:
         cells = cells_of(path)
         shell.set_custom_exc((NameError,), _Answer(cells))  # type: ignore[no-untyped-call]
+        _show_symbols()
         recorded.begin(path.stem, [cell.source for cell in cells])
+
+
+def _show_symbols() -> None:
+    """Show the symbols of the course, from the glossary; nothing where it is not at hand."""
+    if not GLOSSARY.is_file():
+        return
+    found = re.findall(r"^\| (\S+) \| ([^|]+) \| (\S+) \|$", GLOSSARY.read_text("utf-8"), re.M)
+    rows = [[symbol.replace("\\", ""), *others] for symbol, *others in found[2:]]
+    sheet = rendering.table(["symbol", "quantity", "unit"], rows)
+    rendering.show(
+        {
+            "text/plain": "Symbols: " + ", ".join(f"{row[0]} {row[1]}" for row in rows),
+            "text/html": f"<details><summary>Symbols</summary>{sheet}</details>",
+        }
+    )
 
 
 def notebook_of(name: str, folder: Path = NOTEBOOKS) -> Path | None:

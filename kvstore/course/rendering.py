@@ -28,8 +28,14 @@ def escaped(text: object) -> str:
 
 
 def inline(text: str) -> str:
-    """Return the text as HTML: escaped, with text between backticks as code."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escaped(text)).replace("\n", "<br>")
+    """Return the text as HTML: escaped, `code` between backticks, and *a word* with emphasis."""
+    parts = re.split(r"`([^`]+)`", escaped(text))
+    return "".join(
+        f"<code>{part}</code>"
+        if place % 2
+        else re.sub(r"(?<![\w*])\*([A-Za-z][A-Za-z ]*)\*(?![\w*])", r"<em>\1</em>", part)
+        for place, part in enumerate(parts)
+    ).replace("\n", "<br>")
 
 
 def markdown_escaped(text: str) -> str:

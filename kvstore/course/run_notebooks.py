@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import nbformat
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
@@ -81,17 +81,7 @@ def execute(path: Path, *, timeout_s: float = TIMEOUT_S, on_cell: OnCell | None 
     the execution, Ctrl-C included, the kernel is gone afterwards.
     """
     notebook = nbformat.read(path, as_version=4)
-    began_s = time.perf_counter()
-
-    def seconds_left(_cell: object = None) -> int:
-        return max(1, round(began_s + timeout_s - time.perf_counter()))
-
-    client = _OwnClient(
-        notebook,
-        timeout_func=seconds_left,
-        startup_timeout=120,
-        force_raise_errors=True,  # a tag must not hide an error from the tests
-    )
+    client, began_s = _client_of(notebook, timeout_s), time.perf_counter()
     error = asyncio.run(_error_in(client, path.parent, on_cell or _silent))
     notebook.metadata["course"] = {
         "mode": mode.name(),
@@ -101,18 +91,80 @@ def execute(path: Path, *, timeout_s: float = TIMEOUT_S, on_cell: OnCell | None 
     return Executed(path.stem, notebook, time.perf_counter() - began_s, error)
 
 
+def _client_of(notebook: nbformat.NotebookNode, timeout_s: float) -> "_OwnClient":
+    """A client that ends a cell when the time for the whole notebook is up."""
+    ends_s = time.perf_counter() + timeout_s
+
+    def seconds_left(_cell: object = None) -> int:
+        return max(1, round(ends_s - time.perf_counter()))
+
+    return _OwnClient(
+        notebook,
+        timeout_func=seconds_left,
+        startup_timeout=120,
+        force_raise_errors=True,  # a tag must not hide an error from the tests
+    )
+
+
+class OneKernel:
+    """One kernel for several notebooks, which saves the start of a kernel and the imports.
+
+    Each notebook begins with an empty namespace and in its own folder. A module keeps its state,
+    so use it for tests, where the outputs count, and `execute` where a learner looks at them.
+    """
+
+    def __enter__(self) -> Self:
+        self._runner = asyncio.Runner()
+        self._carrier = _OwnClient(nbformat.v4.new_notebook(), startup_timeout=120)
+        self._kernel = _kernel(self._carrier, NOTEBOOKS)
+        self._runner.run(self._kernel.__aenter__())
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        with self._runner:
+            self._runner.run(self._kernel.__aexit__(None, None, None))
+
+    def execute(self, path: Path, *, timeout_s: float = TIMEOUT_S) -> Executed:
+        """Execute one notebook as the function `execute` does, but for the kernel."""
+        notebook = nbformat.read(path, as_version=4)
+        client, began_s = _client_of(notebook, timeout_s), time.perf_counter()
+        client.km, client.kc = self._carrier.km, self._carrier.kc
+        error = self._runner.run(self._error_in(client, path.parent))
+        return Executed(path.stem, notebook, time.perf_counter() - began_s, error)
+
+    async def _error_in(self, client: NotebookClient, folder: Path) -> str | None:
+        begin = nbformat.v4.new_code_cell(_BEGIN.format(folder=str(folder)))
+        await client.async_execute_cell(begin, 0)
+        return await _error_of_cells(client, _silent)
+
+
+_BEGIN: Final = """
+get_ipython().reset(new_session=True)
+import os, sys
+os.chdir({folder!r})
+if "matplotlib.pyplot" in sys.modules:
+    sys.modules["matplotlib.pyplot"].close("all")
+del os, sys
+"""
+"""Run in a kernel between two notebooks."""
+
+
 async def _error_in(client: NotebookClient, folder: Path, on_cell: OnCell) -> str | None:
-    """Run the cells up to the first error, and say that one in words."""
-    cells = [(i, cell) for i, cell in enumerate(client.nb.cells) if cell.cell_type == "code"]
+    """Run the cells in a fresh kernel up to the first error, and say that one in words."""
     async with _kernel(client, folder):
-        for number, (index, cell) in enumerate(cells, start=1):
-            on_cell(number, len(cells))
-            try:
-                await client.async_execute_cell(cell, index)
-            except (CellExecutionError, CellTimeoutError, DeadKernelError) as problem:
-                _let_ctrl_c_through()
-                return f"cell {number} of {len(cells)}: {_in_words(problem)}"
-        client.set_widgets_metadata()
+        return await _error_of_cells(client, on_cell)
+
+
+async def _error_of_cells(client: NotebookClient, on_cell: OnCell) -> str | None:
+    cells = [(i, cell) for i, cell in enumerate(client.nb.cells) if cell.cell_type == "code"]
+    for number, (index, cell) in enumerate(cells, start=1):
+        on_cell(number, len(cells))
+        try:
+            await client.async_execute_cell(cell, index)
+        except (CellExecutionError, CellTimeoutError, DeadKernelError) as problem:
+            _let_ctrl_c_through()
+            return f"cell {number} of {len(cells)}: {_in_words(problem)}"
+    client.set_widgets_metadata()
     return None
 
 

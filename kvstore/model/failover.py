@@ -11,7 +11,9 @@ together h less. So the expected gap is
     G = T + T / (m + 1) - h
 
 The votes (a round trip and an fsync each) and the next attempt of the client come on top. Two
-candidates within one round of votes may split them; then the gap is longer by another draw.
+candidates within one round of votes may split them. And a candidate whose log lacks an entry is
+refused by a follower that has it, whose own timer then starts anew. In both cases the gap is longer
+by another draw. So a measured mean lies above G, the more the busier the nodes are.
 
 Source: D. Ongaro and J. Ousterhout, "In Search of an Understandable Consensus Algorithm" (2014),
 section 5.2; the ticks are those of etcd's `raft.go`.

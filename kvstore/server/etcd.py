@@ -148,7 +148,10 @@ class Transaction:
     def __init__(self, serializable: bool) -> None:
         self._serializable = serializable
         self._keys: dict[bytes, _Key] = {}
+        self._kinds: set[int] = set()
+        self._operations = 0
         self._bytes = 0
+        self._refused = False
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -166,11 +169,30 @@ class Transaction:
             found = self._keys[key] = _Key(PREFIX + key, [], [])
         found.places.append(place)
         found.operations.append((kind, value))
+        self._kinds.add(kind)
+        self._operations += 1
         self._bytes += len(value)
 
+    @property
+    def _all_alike(self) -> bool:
+        """Whether these are only creates or only updates, of different keys, not refused yet."""
+        alike = self._kinds in ({CREATE}, {UPDATE}) and self._operations == len(self._keys)
+        return alike and not self._refused
+
     def request(self) -> pb.TxnRequest:
-        """Return the message for etcd's `Txn`."""
+        """Return the message for etcd's `Txn`.
+
+        Creates of different keys mostly succeed, all of them, and updates as well. Then one list of
+        conditions and one of puts is enough, at a third of the CPU time. See `refused`.
+        """
         request = pb.TxnRequest()
+        if self._all_alike:
+            condition = _ABSENT if CREATE in self._kinds else _PRESENT
+            for name, _, ((_, value),) in self._keys.values():
+                request.compare.add(key=name, target=_VERSION, result=condition, version=0)
+                put = request.success.add().request_put
+                put.key, put.value = name, value
+            return request
         for key in self._keys.values():
             self._add(request.success.add(), key)
         return request
@@ -192,6 +214,11 @@ class Transaction:
         if isinstance(absent.entry, bytes):
             chosen.failure.add(request_put=pb.PutRequest(key=name, value=absent.entry))
 
+    def refused(self, reply: pb.TxnResponse) -> bool:
+        """Return whether etcd has changed nothing, and the next `request` has to be sent."""
+        self._refused = self._all_alike and not reply.succeeded
+        return self._refused
+
     def places(self) -> Iterator[int]:
         """Yield the places of its operations in the batch."""
         for key in self._keys.values():
@@ -199,6 +226,9 @@ class Transaction:
 
     def outcomes(self, reply: pb.TxnResponse) -> Iterator[tuple[int, int, bytes | None]]:
         """Yield place and status of each operation, and the value that a retrieve has read."""
+        if self._all_alike:
+            yield from ((place, OK, None) for place in self.places())
+            return
         for key, response in zip(self._keys.values(), reply.responses, strict=True):
             found: bytes | None = None  # the value before the batch, if it was read
             if response.HasField("response_range"):
@@ -347,7 +377,10 @@ class EtcdService(KeyValueService):
         outcomes = _Outcomes(request)
         clock.begin()
         for transaction in transactions(request, self._serializable):
-            outcomes.note(transaction, *self._call("Txn", transaction.request(), False))
+            status, reply = self._call("Txn", transaction.request(), False)
+            if status == OK and transaction.refused(reply):
+                status, reply = self._call("Txn", transaction.request(), False)
+            outcomes.note(transaction, status, reply)
         clock.worked()
         return outcomes.answer()
 
@@ -393,7 +426,10 @@ class AsyncEtcdService(AsyncKeyValueService):
         outcomes = _Outcomes(request)
         clock.begin()
         for transaction in transactions(request, self._serializable):
-            outcomes.note(transaction, *await self._call("Txn", transaction.request(), False))
+            status, reply = await self._call("Txn", transaction.request(), False)
+            if status == OK and transaction.refused(reply):
+                status, reply = await self._call("Txn", transaction.request(), False)
+            outcomes.note(transaction, status, reply)
         clock.worked()
         return outcomes.answer()
 

@@ -270,6 +270,11 @@ def test_claims_of_lesson_03_hold_for_one_made_run_and_fail_for_another():
     assert not facts_03.rates_alike([10.0, 41.0])
     assert not facts_03.has_a_thread_per_call(3)
     assert not facts_03.not_above(110.0, 100.0)
+    assert not facts_03.creates_lead(0.25)
+    assert facts_03.published_mix_per_s() == pytest.approx(24.58, abs=0.01)
+    assert not facts_03.mostly_disk(facts_03.least_disk_share([made(reads(0.2, 0.01))]))
+    waits = pd.DataFrame({"a": {"lock (ms)": 3.0, "whole residence (ms)": 40.0}})
+    assert not facts_03.hardly_waits_for_the_lock(waits)
 
 
 def test_a_lost_record_is_found_by_the_second_count_and_not_by_littles_law():

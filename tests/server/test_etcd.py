@@ -182,3 +182,25 @@ def test_a_node_ends_with_its_parent_and_with_its_keeper(whom, installed):
         parent.kill()
 
     assert [] == alive
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
+def test_the_command_says_what_runs_and_leaves_nothing_behind(installed):
+    """As `course.py etcd` does: until Ctrl-C."""
+    command = "import sys; from kvstore.server.etcd_nodes import main; sys.exit(main())"
+    with subprocess.Popen(
+        [sys.executable, "-c", command, "--nodes=1"], stdout=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout is not None
+        lines = [running.stdout.readline() for _ in range(4)]
+        node = psutil.Process(int(lines[1].split("process")[1].split()[0]))
+        named = node.name()
+        running.send_signal(signal.SIGINT)
+        status = running.wait(HANG_S)
+        _, alive = psutil.wait_procs([node], HANG_S)
+
+    assert (0, []) == (status, alive)
+    assert "etcd" in named
+    assert "leader" in lines[1]
+    assert "--store=etcd:127.0.0.1:" in lines[2]

@@ -39,13 +39,18 @@ class Verdict(rendering.Shown):
         return self.outcome == "passed"
 
     def __repr__(self) -> str:
-        return f"{_MARKS[self.outcome][0]} {self.message}"
+        return f"{_MARKS[self.outcome][0]} {self._sentence}"
+
+    @property
+    def _sentence(self) -> str:
+        """Return the message with a capital letter: it stands after the outcome's full stop."""
+        return self.message[:1].upper() + self.message[1:]
 
     def _forms(self) -> dict[str, Any]:
         mark, colour = _MARKS[self.outcome]
         return {
             "text/plain": repr(self),
-            "text/html": rendering.headline(mark, self.message, colour),
+            "text/html": rendering.headline(mark, self._sentence, colour),
             MIME_TYPE: {
                 "exercise_id": self.exercise_id,
                 "outcome": self.outcome,

@@ -92,6 +92,7 @@ HOT_KEY = Exercise(
     reference=hot_key_bound,
     wrong=HOT_KEY_MISTAKES,
     judge=_judge_hot_key,
+    timeout_s=60.0,  # drawing the shares takes seconds where many programs run
 )
 
 

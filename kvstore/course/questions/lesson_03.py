@@ -1,7 +1,7 @@
 """What lesson 03 and its further lessons ask, and what their claims depend on."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 
@@ -180,6 +180,37 @@ QUIZ = (
 def served_at_once(run: Run) -> float:
     """Calls that the disk works on at one time, on average: X times the mean disk time."""
     return run.answered_per_s * disk_s(run)
+
+
+def creates_lead(share: float) -> bool:
+    """Whether more than a quarter are creates: a client without keys can only create."""
+    return share > 0.25
+
+
+def published_mix_per_s(calls: int = 1457, first: int = 100) -> float:
+    """1/D of the published run in calls/s, if its first 100 calls were creates.
+
+    24.28 calls/s make about 1,457 calls in 60 s. The others are drawn with equal chances.
+    """
+    reads = 0.25 * (calls - first) / calls
+    return 1 / service_time_s(
+        {"retrieve": reads, "create": 1 - reads}, read_delay_s=0.010, write_delay_s=0.050
+    )
+
+
+def hardly_waits_for_the_lock(where_ms: pd.DataFrame) -> bool:
+    """Whether calls wait for the lock for less than 5 % of their time, in each column."""
+    return bool((where_ms.loc["lock (ms)"] < 0.05 * where_ms.loc["whole residence (ms)"]).all())
+
+
+def least_disk_share(runs: Iterable[Run]) -> float:
+    """The smallest share that the disk time, as set, has of the residence time in these runs."""
+    return min(disk_s(run) / run.mean_residence_s for run in runs)
+
+
+def mostly_disk(share: float) -> bool:
+    """Whether more than a tenth of a call is the disk, and no call is shorter than its disk."""
+    return 0.1 < share < 1.05
 
 
 def one_at_a_time(run: Run) -> bool:

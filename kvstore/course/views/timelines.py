@@ -193,6 +193,7 @@ def plot_in_flight_over_time(run: Run, *, ax: Axes | None = None) -> Axes:
         if run.in_flight:
             ax.axhline(run.in_flight, color=style.GREY, linestyle="--", label="limit", zorder=1)
         ax.set(xlabel="elapsed (s)", ylabel="in flight\n(calls)")
+        ax.yaxis.set_major_locator(MaxNLocator("auto", integer=True))
         ax.set_ylim(0.0, 1.15 * max([*data["in flight (calls)"], run.in_flight, 1]))
         ax.set_xlim(left=0.0)
     return ax

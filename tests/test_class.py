@@ -1,0 +1,236 @@
+"""What a teacher does with a class: editions, the class's progress, Binder, a colour-blind eye."""
+
+import itertools
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from tables import for_each
+
+from kvstore.course import calibration, progress, run_notebooks
+from kvstore.course.views import style
+from tools import collect, edition, marks
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+# ---- editions ----------------------------------------------------------------------------------
+
+
+def test_students_get_no_solution_no_notes_and_no_outputs(tmp_path):
+    """The exercises of a lesson still judge, and `solution` says who has the answer."""
+    out = edition.student(tmp_path / "student")
+
+    assert not (out / "docs" / "teaching").exists()
+    assert not (out / "tests").exists()
+    assert not (out / "executed").exists()
+    names = {path.relative_to(out) for path in run_notebooks.lessons_in(out / "notebooks")}
+    assert names == {path.relative_to(ROOT) for path in run_notebooks.lessons_in()}
+    for path in names:
+        text = (out / path).read_text("utf-8")
+        assert "For the teacher" not in text
+        assert '"output_type"' not in text
+    sealed = sorted(out.glob(edition.SEALED))
+    assert len(sealed) == len(list(ROOT.glob(edition.SEALED)))
+    assert not any("reference" in path.read_text("utf-8") for path in sealed)
+    program = (
+        "from kvstore.course import check, exercises, solution\n"
+        "for each in ('00.utilisation', '03.in_flight_for'):\n"
+        "    found = exercises.find(each)\n"
+        "    check(each, found.reference); check(each, found.wrong[0].answer); solution(each)\n"
+    )
+    settings = {**os.environ, "PYTHONPATH": str(out), "COURSE_PROGRESS": str(tmp_path / "p")}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=out, env=settings, capture_output=True, text=True,
+        timeout=100,
+    )  # fmt: skip
+
+    assert done.stderr == ""
+    assert done.stdout.count("Passed.") == 2
+    assert done.stdout.count("Not yet.") == 2
+    assert done.stdout.count("your teacher has them") == 2
+
+
+def test_teachers_get_notes_solutions_and_outputs(tmp_path, monkeypatch):
+    (lesson,) = run_notebooks.chosen(["03_bounded"])
+    notebook = run_notebooks.nbformat.read(lesson, as_version=4)
+    notebook.metadata["course"] = {"mode": "class", "machine": "m", "made_at": "2026-01-01T00"}
+    monkeypatch.setattr(edition.pages, "executed", lambda _lesson: notebook)
+
+    out = edition.teacher(tmp_path / "teacher", [lesson])
+
+    text = (out / "reference" / lesson.name).read_text("utf-8")
+    assert "Run sheet" in text
+    assert text.count("One way to solve") == len(marks.tasks(notebook))
+    assert (out / "docs" / "teaching" / "03.md").is_file()
+    assert (out / "tests").is_dir()
+
+
+# ---- the class's progress ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def hand_ins(tmp_path, monkeypatch):
+    """Three students, who predicted 50, 25 and 25; the third then tried again."""
+    files = []
+    for name, value in (("ada", 50.0), ("ben", 25.0), ("eva", 25.0)):
+        files.append(tmp_path / f"{name}.sqlite3")
+        monkeypatch.setenv(progress.VARIABLE, str(files[-1]))
+        progress.keep_prediction("03.global_lock", value, "calls/s")
+        progress.reveal("03.global_lock", 25.0, 0.0)
+        progress.keep_choice("03.double", "b", True)
+        progress.record_answer("03.bounded", "passed", "yes")
+    progress.start_again("03.global_lock")
+    progress.keep_prediction("03.global_lock", 1000.0, "calls/s")
+    progress.reveal("03.global_lock", 25.0, 1.6)
+    monkeypatch.setenv(progress.VARIABLE, str(tmp_path / "the teachers own"))
+    return files
+
+
+def test_a_class_is_merged_into_tables_and_a_figure(tmp_path, hand_ins, capsys, no_own_backend):
+    mine = tmp_path / "the teachers own"
+    nested = tmp_path / "dan" / "progress.sqlite3"
+    nested.parent.mkdir()
+    shutil.copy(hand_ins[0], nested)
+
+    status = collect.main(["--out", str(tmp_path / "out"), *map(str, [*hand_ins, nested])])
+
+    assert status == 0
+    lessons = pd.read_csv(tmp_path / "out" / "lessons.csv")
+    assert list(lessons["student"]) == ["ada", "ben", "eva", "dan"]
+    assert set(lessons["exercises passed"]) == {"1 of 1"}
+    made = pd.read_csv(tmp_path / "out" / "predictions.csv")
+    assert list(made["predicted"]) == [50, 25, 25, 1000, 50]
+    assert set(pd.read_csv(tmp_path / "out" / "quizzes.csv")["question"]) == {"03.double"}
+    assert (tmp_path / "out" / "predictions.png").stat().st_size > 5000
+    assert not mine.exists(), "the teacher's own progress is left alone"
+    ax = calibration.plot_class(made)
+    students = np.concatenate([line.get_xdata() for line in ax.lines if line.get_marker() == "o"])
+    assert sorted(students) == [1, 1, 2, 2], "the first attempt of each student"
+    assert [line.get_xdata()[0] for line in ax.lines if line.get_marker() == "D"] == [1.5]
+
+
+def test_what_is_no_progress_is_named(tmp_path, hand_ins, capsys):
+    (tmp_path / "bad.sqlite3").write_text("a text")
+    for files, said in (
+        ([tmp_path / "bad.sqlite3"], "bad.sqlite3 is no file of progress"),
+        ([tmp_path / "none.sqlite3"], "none.sqlite3"),
+        ([hand_ins[0], hand_ins[0]], "two files are of 'ada'"),
+    ):
+        assert collect.main(list(map(str, files))) == 1
+        assert said in capsys.readouterr().err
+
+
+@pytest.fixture
+def no_own_backend():
+    import matplotlib.pyplot as plt
+
+    yield
+    plt.close("all")
+
+
+# ---- colours -------------------------------------------------------------------------------------
+
+SIMULATED = {
+    "protanopia": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
+    "deuteranopia": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
+    "tritanopia": [[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]],
+    "none": np.eye(3),
+}
+"""G. M. Machado, M. M. Oliveira, L. A. F. Fernandes, "A Physiologically-based Model for Simulation
+of Color Vision Deficiency" (2009), severity 1, on linear RGB."""
+
+
+def lab(colour, matrix):
+    """CIE L*a*b* of a colour as that eye sees it."""
+    srgb = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
+    seen = np.clip(np.asarray(matrix) @ linear, 0, 1)
+    to_xyz = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    xyz = np.asarray(to_xyz) @ seen / [0.9505, 1.0, 1.089]
+    f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+TOGETHER = {
+    "predicted and measured": [(style.PREDICTED, ""), (style.MEASURED, "")],
+    "several runs": [(colour, marker) for marker, colour, _ in style.LOOKS],
+    "kinds of operation": list(style.OPERATIONS.values()),
+    "stations": list(style.STATIONS.values()),
+}
+"""Colours that one figure uses for different things, each with its hatching or dot."""
+
+
+@for_each("group", list(TOGETHER))
+def test_colour_blind_readers_can_distinguish_colours_or_their_form(group):
+    """A distance of 10 is seen at a glance; 2.3 is just noticeable."""
+    for eye, matrix in SIMULATED.items():
+        for (one, form), (other, other_form) in itertools.combinations(TOGETHER[group], 2):
+            apart = float(np.linalg.norm(lab(one, matrix) - lab(other, matrix)))
+            assert apart > 10 or form != other_form, f"{eye}: {one} and {other}, {apart:.1f}"
+
+
+def test_the_simulation_finds_colours_that_a_colour_blind_reader_confuses():
+    red, green = "#B05A3C", "#6F7A3A"
+    apart = [np.linalg.norm(lab(red, m) - lab(green, m)) for m in SIMULATED.values()]
+
+    assert apart[1] < 0.5 * apart[3]
+
+
+# ---- elsewhere -----------------------------------------------------------------------------------
+
+
+def test_binder_and_the_devcontainer_install_what_was_tested():
+    lines = (ROOT / ".binder" / "requirements.txt").read_text().split("\n")
+    assert [line for line in lines if line] == ["-c constraints.txt", "-e .[dev]"]
+    version = (ROOT / ".binder" / "runtime.txt").read_text().strip()
+    assert re.fullmatch(r"python-3\.1[1-4]", version)
+    assert os.access(ROOT / ".binder" / "start", os.X_OK)
+    container = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
+    assert "-c constraints.txt -e '.[dev]'" in container["postCreateCommand"]
+    assert version.removeprefix("python-") in container["image"]
+
+
+def test_repo2docker_finds_the_files_of_binder():
+    buildpacks = pytest.importorskip("repo2docker.buildpacks")
+    here = os.getcwd()
+    os.chdir(ROOT)
+    try:
+        assert buildpacks.PythonBuildPack().detect()
+    finally:
+        os.chdir(here)
+
+
+def test_the_workflow_publishes_what_the_command_builds():
+    flow = yaml.safe_load((ROOT / ".github" / "workflows" / "site.yml").read_text())
+    steps = flow["jobs"]["build"]["steps"]
+
+    assert [s["run"] for s in steps if "run" in s] == ["python3 course.py site"]
+    assert steps[-1]["with"]["path"] == "build/site"
+
+
+def test_conda_reads_each_line_of_environment_yml():
+    """With conda's own grammar: the tested version fits each match spec. No solve: no channel."""
+    rattler = pytest.importorskip("rattler")
+    listed = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
+    tested = map(
+        Requirement, re.findall(r"^\w.*==.*$", (ROOT / "constraints.txt").read_text(), re.M)
+    )
+    versions = {each.name.lower(): str(each.specifier).removeprefix("==") for each in tested}
+    for line in (each for each in listed if isinstance(each, str)):
+        spec = rattler.MatchSpec(line)
+        assert spec.name is not None
+        name = {"matplotlib-base": "matplotlib", "playwright-python": "playwright"}.get(
+            spec.name.normalized, spec.name.normalized
+        )
+        if spec.version is not None and name in versions:
+            assert rattler.VersionSpec(str(spec.version)).matches(rattler.Version(versions[name]))

@@ -1,0 +1,199 @@
+"""The site and the exported lesson: complete, without the internet, on a phone, on paper."""
+
+import importlib.util
+import re
+import shutil
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from kvstore.course import recorded, run_notebooks
+from tools import export, pages, website
+
+playwright = pytest.importorskip("playwright.sync_api")
+
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(500),
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium"),
+    pytest.mark.skipif(importlib.util.find_spec("myst_nb") is None, reason="no Sphinx: .[site]"),
+]
+LESSONS = run_notebooks.chosen(["03_bounded"])
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory):
+    """Lesson 03 executed in the recorded mode, in place of what `executed/` happens to have."""
+    assert (recorded.FOLDER / "03_bounded.zip").is_file()
+    folder = tmp_path_factory.mktemp("executed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COURSE_MODE", "recorded")
+        done = run_notebooks.execute(LESSONS[0])
+        assert done.error is None
+        run_notebooks.keep(done, folder)
+        patch.setattr(run_notebooks, "COPIES", folder)
+        patch.setattr(pages.executed, "__defaults__", (folder,))
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def site(executed, tmp_path_factory):
+    out = tmp_path_factory.mktemp("site") / "html"
+    assert website.build(out, LESSONS) == 0, (
+        "built without warnings, and every link leads somewhere"
+    )
+    return out
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield opened
+        opened.close()
+
+
+def look(browser, address, width=1300, height=900, **settings):
+    """Open a file without any network; return the page and its requests to elsewhere."""
+    context = browser.new_context(
+        viewport={"width": width, "height": height}, offline=True, **settings
+    )
+    page, requests = context.new_page(), []
+    page.on("request", lambda sent: requests.append(sent.url) if "://" in sent.url else None)
+    page.on("pageerror", lambda error: requests.append(f"error: {error}"))
+    page.goto(address.as_uri())
+    return page, [each for each in requests if not each.startswith("file://")]
+
+
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+def test_pages_are_complete_offline_and_fit_every_screen(site, browser):
+    """A wide screen, a phone, and 200 % zoom, which is a screen of half the width."""
+    for name in ("index", "lessons/03_bounded", "symbols", "glossary", "cheat_sheet"):
+        for width in (1300, 650, 390):
+            page, requests = look(browser, site / f"{name}.html", width)
+            page.wait_for_load_state("networkidle")
+            assert requests == [], name
+            assert page.evaluate(OVERFLOW) <= 0, f"{name} scrolls sideways at {width}"
+            page.context.close()
+    page, _ = look(browser, site / "lessons" / "03_bounded.html")
+    page.wait_for_selector("mjx-container svg")
+    assert page.locator("text=$$").count() == 0
+    assert page.locator("mjx-assistive-mml math").count() >= 1, "formulas for screen readers"
+    assert page.locator("img.figure").count() >= 4
+    shown = page.evaluate("[...document.images].every((each) => each.naturalWidth > 0)")
+    assert shown, "every picture is there"
+    page.context.close()
+
+
+def test_a_lesson_names_its_machine_folds_solutions_and_links_the_sheets(site):
+    text = (site / "lessons" / "03_bounded.html").read_text("utf-8")
+
+    assert "mode recorded" in text
+    assert re.search(r"\d+ cores", text)
+    assert re.search(r"<details>\s*<summary>One way to solve 03\.bounded</summary>", text)
+    assert re.search(r"<summary>Symbols</summary>", text)
+    for page in ("symbols", "glossary", "cheat_sheet"):
+        assert f'href="../{page}.html"' in text
+    for page in site.rglob("*.html"):
+        assert 'class="course-machine"' in page.read_text("utf-8") or page.name == "search.html"
+
+
+def test_search_finds_a_word_of_a_lesson(site, browser):
+    page, _ = look(browser, site / "search.html")
+    page.goto(f"{(site / 'search.html').as_uri()}?q=semaphore")
+
+    page.wait_for_selector("ul.search li a[href*='03_bounded']", timeout=20_000)
+    page.context.close()
+
+
+def test_the_keyboard_reaches_the_content_and_the_sheet_prints_on_one_page(site, browser, tmp_path):
+    page, _ = look(browser, site / "cheat_sheet.html")
+    page.keyboard.press("Tab")
+    focused = page.evaluate("document.activeElement.textContent.trim()")
+    assert focused == "Skip to content"
+
+    for name in ("A4", "Letter"):
+        paper = page.pdf(format=name)
+        assert len(re.findall(rb"/Type\s*/Page\b", paper)) == 1, name
+    page.context.close()
+
+
+def test_text_in_outputs_can_be_read_in_the_dark_theme(site, browser):
+    """Its colours are chosen for white, so the ground of an output stays light."""
+    page, _ = look(browser, site / "lessons" / "03_bounded.html", color_scheme="dark")
+    body = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    grounds = page.evaluate(
+        "[...document.querySelectorAll('.cell_output .output.text_html')]"
+        ".map((each) => getComputedStyle(each).backgroundColor)"
+    )
+
+    assert sum(map(int, re.findall(r"\d+", body)[:3])) < 3 * 60, "the page is dark"
+    assert set(grounds) == {"rgb(255, 255, 255)"}
+    page.context.close()
+
+
+def test_one_lesson_as_a_file_and_as_slides_works_offline(executed, browser, tmp_path):
+    file = export.as_html(LESSONS[0], tmp_path / "html")
+    page, requests = look(browser, file)
+    page.wait_for_selector("mjx-container svg")
+    assert requests == []
+    assert "quiz" in page.content()
+    assert page.locator("img.figure").count() >= 5, "the sliders left their figure"
+    assert page.locator("summary", has_text="One way to solve").count() == 2
+    page.context.close()
+
+    slides = export.as_html(LESSONS[0], tmp_path / "slides", slides=True)
+    page, requests = look(browser, slides, 1600)
+    page.wait_for_selector(".slide.shown")
+    assert requests == []
+    assert page.locator("summary", has_text="One way to solve").count() == 0
+    sizes = page.evaluate(
+        "[...document.querySelectorAll('.slide p, .slide li')]"
+        ".map((each) => parseFloat(getComputedStyle(each).fontSize))"
+    )
+    assert min(sizes) >= 24
+    questions = page.locator(".slide", has_text="Add your number")
+    assert questions.count() >= 2
+    for number in range(questions.count()):
+        assert "measured" not in questions.nth(number).inner_text(), "no result beside its vote"
+    count = page.locator(".slide").count()
+    for _ in range(count + 3):
+        page.keyboard.press("ArrowRight")
+    assert page.locator("#place").inner_text() == f"{count} / {count}"
+    page.context.close()
+
+
+def test_a_broken_link_a_load_from_elsewhere_and_a_nameless_picture_are_found(tmp_path):
+    (tmp_path / "a.html").write_text(
+        '<p id="here"></p><a href="b.html">x</a><a href="#here">y</a><a href="#gone">z</a>'
+        '<script src="https://example.org/x.js"></script><img src="a.html" alt="">'
+    )
+
+    wrong = "\n".join(website.broken_links(tmp_path))
+
+    assert len(wrong.splitlines()) == 4
+    for part in ("b.html, which does not exist", "#gone", "needs the internet", "no alt text"):
+        assert part in wrong
+
+
+def test_an_old_copy_is_not_taken_for_a_page(tmp_path, monkeypatch):
+    notebook = nbformat.read(LESSONS[0], as_version=4)
+    notebook.metadata["course"] = {"mode": "fast", "machine": "m", "made_at": "2026-01-01"}
+    path = Path(tmp_path, LESSONS[0].name)
+    nbformat.write(notebook, path)
+    assert pages.executed(LESSONS[0], tmp_path).metadata["course"]["machine"] == "m"
+    notebook.cells[1].source += "\n1"
+    nbformat.write(notebook, path)
+    failed = run_notebooks.Executed("03_bounded", notebook, 1.0, "cell 1 of 1: no")
+    monkeypatch.setattr(run_notebooks, "execute", lambda _lesson: failed)
+
+    with pytest.raises(pages.NotExecuted, match=r"03_bounded: cell 1 of 1: no"):
+        pages.executed(LESSONS[0], tmp_path)
