@@ -401,6 +401,11 @@ def run(arguments: Sequence[str]) -> int:
     hand_over(course_python(), ["-m", "kvstore.course.run_notebooks", *arguments])
 
 
+def scoreboard(arguments: Sequence[str]) -> int:
+    """Show the capstone scores of a class from a folder of records: FOLDER."""
+    hand_over(course_python(), ["-m", "kvstore.course.capstone.scoreboard", *arguments])
+
+
 def bench(arguments: Sequence[str]) -> int:
     """Measure the course itself, side by side with what is installed."""
     hand_over(course_python(), ["-m", "benchmarks", *arguments])
@@ -483,7 +488,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     command.__name__: command
     for command in (
         *(lab, fresh, test, run, etcd),
-        *(site, export, edition, collect, record),  # for readers and for a class
+        *(site, export, edition, collect, record, scoreboard),  # for readers and for a class
         *(check, bench, prove, generate),
     )
 }
@@ -510,7 +515,7 @@ def hand_over(
 
 def usage() -> str:
     """What `course.py` prints without a command."""
-    lines = [f"  python3 course.py {name:9} {do.__doc__}" for name, do in COMMANDS.items()]
+    lines = [f"  python3 course.py {name:10} {do.__doc__}" for name, do in COMMANDS.items()]
     head, foot = "An interactive course on RPC throughput.", "Begin with: python3 course.py lab"
     return "\n".join([head, "", *lines, "", foot])
 

@@ -5,6 +5,7 @@
     server    the servers that are measured
     measure   what a run has measured
     model     what a model predicts
+    judge     the unknown service of the capstone, and its score
     course    what the learner sees
 
 Besides: `protocol` (constants that client and server share), `subprocesses`, `parent` and

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
 ALONE = (
-    "tests/course/test_capstone_trial.py",
     "tests/test_further_notebooks.py",
     "tests/test_notebooks.py",
 )

@@ -16,7 +16,6 @@ from tables import for_each
 import benchmarks
 import kvstore
 from kvstore.client.messages import Batch
-from kvstore.course.capstone.cases import Target
 
 
 def dataclasses_of_the_project() -> Iterator[type]:
@@ -55,11 +54,3 @@ def test_the_due_time_does_not_decide_whether_two_batches_are_equal(due_s):
 
     assert batch == batch
     assert batch != Batch(b"", (), (), due_s)
-
-
-def test_targets_that_say_the_same_are_equal():
-    one, other = (Target(p99_s=0.4, most_in_flight=32, times_start=2.0) for _ in range(2))
-
-    assert one == other
-    assert 20 == one.needed_per_s(10)
-    assert one != Target(p99_s=0.4, most_in_flight=32, per_s=20)

@@ -25,6 +25,7 @@ MAY_USE = {
     **dict.fromkeys(sorted(BESIDE), BESIDE),
     "client": {"v1", "measure", *BESIDE},
     "server": {"v1", *BESIDE},
+    "judge": {"v1", *BESIDE},
     "load_test": {"v1", "client", "measure", "model", *BESIDE},
 }
 DRAWING = {"matplotlib", "ipywidgets", "IPython", "nbformat"}
@@ -34,6 +35,7 @@ FORBIDDEN = {
     "measure": {"grpc", *DRAWING},
     "client": DRAWING,
     "server": DRAWING,
+    "judge": {"numpy", "pandas", *DRAWING},
     "load_test": DRAWING,
 }
 
@@ -109,7 +111,7 @@ def test_no_two_files_of_tests_have_one_name():
 
 
 def test_every_room_has_a_front_door_with_a_map():
-    for room in ("client", "server", "measure", "model", "load_test", "course"):
+    for room in ("client", "server", "measure", "model", "judge", "load_test", "course"):
         door = (PACKAGE / room / "__init__.py").read_text("utf-8")
 
         assert "__all__" in door
@@ -126,6 +128,7 @@ def test_a_door_is_light():
     """
     assert "scipy" not in _imported_with("kvstore.model")
     assert not {"numpy", "pandas"} & _imported_with("kvstore.server.__main__")
+    assert not {"numpy", "pandas"} & _imported_with("kvstore.judge.__main__")
     without = ("sqlite3", "grpc_health.v1", "grpc_reflection.v1alpha", "kvstore.server.service")
     assert "kvstore.course.views" in _imported_with("kvstore.course.views", without)
 

@@ -153,6 +153,7 @@ CHILDREN = {
     "kvstore.client": "numpy",
     "kvstore.server": "grpc",
     "kvstore.cpu_idle": "psutil",
+    "kvstore.course.experiments.greeter": "grpc",
     "kvstore.run_program": "ctypes",
     "benchmarks.peers.bare": "grpc",
     "benchmarks.peers.changed": "grpc",

@@ -16,7 +16,7 @@ from matplotlib.legend import Legend
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from kvstore.course import capstone, views
+from kvstore.course import views
 from kvstore.course.experiments import batch_ladder, plots, rpc_pipeline
 from kvstore.course.experiments.hedging import Reads
 from kvstore.course.experiments.several_servers import FanOut
@@ -89,14 +89,8 @@ ARGUMENTS |= {
         "in groups": lambda n: group_commit.in_groups(n, fsync_s=0.03),
     }), {}),
 }  # fmt: skip
-SHOP = capstone.case("lock")
-OFFERED = {name: capstone.forecast(SHOP, each) for name, each in (
-    ("as it is", SHOP.start), ("cheapest", capstone.reference(SHOP).design)
-)}  # fmt: skip
-PLAN = capstone.Plan("pool", 60.0, SHOP.start, 60.0)
 ARGUMENTS |= {
-    "promises": ((OFFERED, 300.0), {}),
-    "score": (({"one": capstone.score_plan(SHOP, PLAN, ONE, MANY)},), {}),
+    "ceilings": (({"disk": 90.0, "back end": 13.0}, {"disk": 2.0, "back end": 5.0}, 60.0), {}),
 }
 NAMES = sorted(name.removeprefix("plot_") for name in views.__all__ if name.startswith("plot_"))
 

@@ -18,7 +18,7 @@ SHOWN_IN = {
     "client": r"\b(load|live|run_in_process)\b",
     "server": r"\b(load|live|run_in_process)\b",
     "course/noise.py": r"\b(noise|machine)\.noise\b",
-    "course/capstone": r"\bDesign\b",
+    "course/capstone": r"\bopen_service\b",
     "": "",
 }
 """What a notebook uses when it can show the messages of a module; all can show the others."""
@@ -81,7 +81,7 @@ def test_messages_recommend_calls():
     """Without any, the tests below would pass."""
     names = {name for call, _ in RECOMMENDED for name in _names(call)}
 
-    assert {"again", "solution", "predict", "serving", "keeping_awake", "Design"} <= names
+    assert {"again", "solution", "predict", "serving", "keeping_awake", "open_service"} <= names
 
 
 def test_every_recommended_call_finds_its_names_in_its_lessons(namespaces):

@@ -1,51 +1,14 @@
-"""A service that is new to the learner: probe it, predict, change it, and be scored.
+"""The capstone: an unknown service in a process of its own, to measure, name, predict and improve.
 
-cases       services drawn from a seed, each with another bottleneck
-designs     a strategy of the client, and changes of the server that cost days
-forecasts   the throughput of a design, and the cheapest design that is enough
-trial       the service itself: probed, and run with a design
-score       the learner's predictions and design, and their points line by line
+    service      open_service(): the process, and what a learner asks of it
+    clients      a plain and a patient client; the operations of a run
+    scoreboard   the records of a class, from a folder
+
+The settings of the service are in the other process (`kvstore.judge`), which computes the score.
 """
 
-from kvstore.course.capstone.cases import NAMED, STATIONS, Case, Price, Target, case
-from kvstore.course.capstone.designs import Design, DesignRefused
-from kvstore.course.capstone.forecasts import forecast, price_of, reference, throughput
-from kvstore.course.capstone.score import (
-    Plan,
-    Score,
-    keep,
-    name_station,
-    plan,
-    reveal,
-    score_plan,
-    scoreboard,
-)
-from kvstore.course.capstone.trial import PROBE_CALLS, ProbeSpent, probing, run_design, serving_case
+from kvstore.course.capstone.clients import patient, plain
+from kvstore.course.capstone.scoreboard import scoreboard
+from kvstore.course.capstone.service import Score, Service, open_service, records
 
-__all__ = [
-    "NAMED",
-    "PROBE_CALLS",
-    "STATIONS",
-    "Case",
-    "Design",
-    "DesignRefused",
-    "Plan",
-    "Price",
-    "ProbeSpent",
-    "Score",
-    "Target",
-    "case",
-    "forecast",
-    "keep",
-    "name_station",
-    "plan",
-    "price_of",
-    "probing",
-    "reference",
-    "reveal",
-    "run_design",
-    "score_plan",
-    "scoreboard",
-    "serving_case",
-    "throughput",
-]
+__all__ = ["Score", "Service", "open_service", "patient", "plain", "records", "scoreboard"]

@@ -65,11 +65,11 @@ class Puts:
         return next(run for run in self.runs if run.in_flight == in_flight)
 
     def predicted(self, in_flight: int) -> Prediction:
-        """Return the bound in puts per second, from the runs with the fewest in flight.
+        """Return the predicted puts per second, from the runs with the fewest in flight.
 
         One put alone gives the time outside the log, and the fsync is etcd's own count. The cores
         of the machine serve client and nodes: at most cores / d, where the CPU time d is that of
-        the second run, in which some writes share a commit already.
+        the second run. It falls as more puts share a message, so X may be higher than this.
         """
         alone, few = self.runs[:2]
         return group_commit.in_groups(
@@ -430,7 +430,7 @@ def _or_recorded(
         found_etcd()
     except EtcdNotInstalled as missing:
         known = json.loads(RECORDED.read_text("utf-8"))
-        print(f"RECORDED, not run here: {known['where']}. {str(missing).capitalize()}.")
+        print(f"RECORDED, not run here: {known['where']}. No run here, because {missing}.")
         fields = known[name]
         if part is not None:
             fields["runs"] = tuple(part(**each) for each in fields["runs"])

@@ -194,13 +194,13 @@ def acknowledged(copy: Replication, *, most: int = 12) -> pd.DataFrame:
 
 
 def puts_by_in_flight(puts: Puts, ax: Axes | None = None) -> Axes:
-    """Draw the puts per second of an etcd cluster: dots over the line of the bound."""
+    """Draw the puts per second of an etcd cluster: dots over the line of the model."""
     in_flight = [run.in_flight for run in puts.runs]
     line = sorted({*in_flight, *(2**n for n in range(1, 10) if 2**n < max(in_flight))})
     with style.canvas(ax, height_in=5.0) as ax:
         ax.plot(
             line, [puts.predicted(n).value for n in line], color=style.PREDICTED, zorder=2,
-            label="predicted, a bound",
+            label="predicted",
         )  # fmt: skip
         ax.plot(
             in_flight, [run.puts_per_s for run in puts.runs], "o", color=style.MEASURED, zorder=3,

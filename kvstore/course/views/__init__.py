@@ -15,7 +15,7 @@ overload          bursts, goodput, retries, adaptive limits
 durability        commits to a disk, one by one and in groups
 servers           throughput by the number of servers, and the slowest of several
 client_comparison runs of two clients in the layout of h2load's table
-designs           designs of the capstone, and the score of a plan
+ceilings          what each station of an unknown service lets through
 load_tests        a load test of any service: its calibration, latency by quantile
 counting          one run counted by the sender, by the records and by the server
 captions          a figure with a sentence below it
@@ -36,6 +36,7 @@ from kvstore.course.views.breakdown import (
     time_by_station_table,
 )
 from kvstore.course.views.captions import captioned
+from kvstore.course.views.ceilings import ceilings_table, plot_ceilings
 from kvstore.course.views.client_comparison import (
     h2load_table,
     layout_table,
@@ -43,7 +44,6 @@ from kvstore.course.views.client_comparison import (
     side_by_side_table,
 )
 from kvstore.course.views.counting import counting_table
-from kvstore.course.views.designs import plot_promises, plot_score, promises_table, score_table
 from kvstore.course.views.durability import (
     plot_throughput_by_commit,
     throughput_by_commit_table,
@@ -128,6 +128,7 @@ __all__ = [
     "attempts_over_time_table",
     "calls_over_time_table",
     "captioned",
+    "ceilings_table",
     "collections_table",
     "cost_table",
     "counting_table",
@@ -150,6 +151,7 @@ __all__ = [
     "plot_answered_over_time",
     "plot_attempts_over_time",
     "plot_calls_over_time",
+    "plot_ceilings",
     "plot_collections",
     "plot_endings",
     "plot_goodput_by_offered",
@@ -163,13 +165,11 @@ __all__ = [
     "plot_memory",
     "plot_memory_in_burst",
     "plot_mix",
-    "plot_promises",
     "plot_reply_order",
     "plot_residence_by_batch",
     "plot_residence_by_level",
     "plot_residence_in_climb",
     "plot_saturation",
-    "plot_score",
     "plot_side_by_side",
     "plot_simulated_over_time",
     "plot_slow_by_hedging",
@@ -184,14 +184,12 @@ __all__ = [
     "plot_throughput_over_time",
     "plot_time_by_station",
     "plot_turns",
-    "promises_table",
     "ramp_up_table",
     "reply_order_table",
     "residence_by_batch_table",
     "residence_by_level_table",
     "residence_in_climb_table",
     "saturation_table",
-    "score_table",
     "side_by_side_table",
     "simulated_over_time_table",
     "slow_by_hedging_table",

@@ -1,0 +1,316 @@
+"""`open_service`: start the process of an unknown service; measure, name, predict, buy and run."""
+
+import getpass
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+import pandas as pd
+
+from kvstore.course import mode, progress, rendering
+from kvstore.course.capstone.clients import Client, operations_of, plain
+from kvstore.course.exercises.base import NotAttempted
+from kvstore.judge.__main__ import METHOD
+from kvstore.judge.score import Line
+from kvstore.judge.sitting import Refused
+from kvstore.subprocesses import child
+
+PRACTICE: Final = "COURSE_CAPSTONE_PRACTICE"
+"""The environment variable with a practice number, for tests and for teachers."""
+START_S = 60.0
+"""Seconds in which the process must start."""
+OPEN_LOOP_CALLS = 10_000
+"""What a client may have in flight in an open loop: there, arrivals do not wait for answers."""
+
+
+def records() -> Path:
+    """Return the folder in which the records of this learner are kept."""
+    return progress.path().parent / "capstone"
+
+
+class Measurement(rendering.Shown):
+    """What one run has shown; `None` in place of numbers where its client was broken off."""
+
+    def __init__(self, what: str, load: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+        self.what = what
+        self.load = dict(load)
+        self.throughput_per_s: float = result["steady_per_s"]
+        """Calls answered per second, while the client kept the service busy."""
+        self.mean_s: float = result["mean_s"]
+        """Mean residence time in seconds."""
+        self.p99_s: float = result["p99_s"]
+        self.processor_busy: float = result["processor_busy"]
+        """Share of the time for which the processor of the service worked."""
+        self.answered: int = result["answered"]
+        self.lost: int = result["lost"]
+
+    def __repr__(self) -> str:
+        return rendering.plain_table(*self._table())
+
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        head = ["", "X (calls/s)", "R (ms)", "p99 (ms)", "processor busy", "answered", "lost"]
+        numbers = [
+            rendering.number(self.throughput_per_s),
+            rendering.number(1e3 * self.mean_s),
+            rendering.number(1e3 * self.p99_s),
+            f"{self.processor_busy:.0%}",
+            f"{self.answered:,}",
+            f"{self.lost:,}",
+        ]
+        return head, [[_described(self.what, self.load), *numbers]]
+
+    def _forms(self) -> dict[str, Any]:
+        return {"text/plain": repr(self), "text/html": rendering.table(*self._table())}
+
+
+def _described(what: str, load: Mapping[str, Any]) -> str:
+    given = ", ".join(f"{name} {value}" for name, value in load.items() if name != "rate_per_s")
+    return f"{what}: {given or 'in_flight 1'}" if what == "measure" else what
+
+
+@dataclass(frozen=True)
+class Score(rendering.Shown):
+    """The score of a finished sitting."""
+
+    record: dict[str, Any]
+    """The record: the whole history, and the case."""
+
+    @property
+    def lines(self) -> list[Line]:
+        """The lines with their points and reasons."""
+        return [Line(**line) for line in self.record["final"]["lines"]]
+
+    @property
+    def points(self) -> float:
+        """The points, of 100."""
+        return float(self.record["final"]["points"])
+
+    @property
+    def met(self) -> bool:
+        """Whether the target was met, and nothing lost."""
+        return bool(self.record["final"]["met"])
+
+    def __repr__(self) -> str:
+        return f"{self._headline()}\n{rendering.plain_table(*self._table())}"
+
+    def _headline(self) -> str:
+        return f"{self.points:g} of 100 points, target {'met' if self.met else 'missed'}"
+
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        rows = [[each.name, f"{each.points:.1f}", str(each.of), each.why] for each in self.lines]
+        return ["line", "points", "of", "why"], rows
+
+    def _forms(self) -> dict[str, Any]:
+        colour = rendering.GOOD if self.met else rendering.QUIET
+        head = rendering.headline("✔" if self.met else "✘", self._headline(), colour)
+        return {"text/plain": repr(self), "text/html": head + rendering.table(*self._table())}
+
+
+class Service(rendering.Shown):
+    """An unknown service. Its settings are in another process."""
+
+    def __init__(self, ask: Any, stack: ExitStack) -> None:
+        self._call, self._stack = ask, stack
+        self.letter: dict[str, Any] = self._ask("letter")
+        """What is known of the service: the load to come, the target, and the changes on offer."""
+
+    def measure(self, client: Client | None = None, **load: Any) -> Measurement:
+        """Measure the service as it is, for half a point, and show the result.
+
+        `in_flight` (1 to 26), `only` ("all", "reads", "updates", "creates"), `items` ("all", "one",
+        "spread"), `value_bytes` (4,096 in the traffic), `servers` (1 or 2 of the two),
+        `connections` to each, `proxy_attempts` (5). `client` sends in place of the plain client.
+        """
+        connections, servers = load.get("connections", 1), load.get("servers", 2)
+
+        def chosen(addresses: Sequence[str], operations: Iterator[Any], in_flight: int) -> None:
+            plain(addresses[:servers], operations, in_flight, connections)
+
+        made = self._run("measure", client or chosen, load, load.get("in_flight", 1))
+        assert isinstance(made, Measurement)
+        made._show()
+        return made
+
+    def name(self, first: str, then: str | None = None) -> None:
+        """Name the bottleneck, and the station that binds next if it is close to it."""
+        self._ask("name", first=first, then=then)
+        _say(f"You named: {first}, then {then or 'none'}. You can change it until your run.")
+
+    def predict(self, *, start: float | None = None, result: float | None = None) -> None:
+        """Predict, in calls/s, the start under the load to come; and the result of your run.
+
+        The result is a throughput in calls/s or a p99 in seconds, as the target of the letter.
+        """
+        for of, value in (("start", start), ("result", result)):
+            if value is not None:
+                self._ask("predict", of=of, value=value)
+                _say(f"Your prediction of the {of}: {value:g}.")
+
+    def run_start(self) -> Measurement | None:
+        """Run the unchanged service under the load of the target, once, and show the result.
+
+        Do nothing before `predict(start=...)`.
+        """
+        if not any(each.get("of") == "start" for each in self.record()["history"]):
+            _say("Predict first: `predict(start=60)` of this service, in calls/s. Nothing was run.")
+            return None
+        made = self._run("start", plain, {}, self._in_flight())
+        assert isinstance(made, Measurement)
+        made._show()
+        return made
+
+    def buy(self, *changes: str) -> None:
+        """Choose the changes for your run, in place of those chosen before."""
+        self._ask("buy", changes=list(changes))
+        _say(f"Your run will have: {', '.join(changes) or 'no change'}.")
+
+    def run(self, client: Client | NotAttempted) -> Score | None:
+        """Run your client on the service with the changes that you bought. The score is final.
+
+        Do nothing if `client` is not attempted.
+        """
+        if isinstance(client, NotAttempted) or _is_stub(client):
+            _say("Not attempted: write your client first. Nothing was run.")
+            return None
+        self._run("result", client, {}, self._in_flight())
+        score = Score(self.record())
+        line = f"{score.points:g} points"
+        progress.record_answer("12.capstone", "passed" if score.met else "not yet", line)
+        score._show()
+        return score
+
+    def record(self) -> dict[str, Any]:
+        """Return the record: the history so far; and after your run the case and the score."""
+        return dict(self._ask("record")["record"])
+
+    def measurements(self) -> pd.DataFrame:
+        """Return one row for each run so far."""
+        rows = [
+            {"run": _described(each["event"], each["load"]), **_row(each["result"])}
+            for each in self.record()["history"]
+            if each.get("result")
+        ]
+        columns = ["run", *_row(dict.fromkeys(_SHOWN, 0.0))]
+        return pd.DataFrame(rows, columns=columns).set_index("run")
+
+    def close(self) -> None:
+        """End the process; the record stays."""
+        self._stack.close()
+
+    def __enter__(self) -> "Service":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return "\n".join(_letter(self.letter))
+
+    def _forms(self) -> dict[str, Any]:
+        lines = [rendering.inline(line) for line in _letter(self.letter)]
+        head = ["change", "what it does"]
+        table = rendering.table(head, list(self.letter["changes"].items()))
+        return {"text/plain": repr(self), "text/html": f"<p>{'<br>'.join(lines)}</p>{table}"}
+
+    def _in_flight(self) -> int:
+        return OPEN_LOOP_CALLS if self.letter["open_loop"] else int(self.letter["most_in_flight"])
+
+    def _run(self, what: str, client: Client, load: dict[str, Any], in_flight: int) -> Any:
+        begun = self._ask("begin", what=what, options=load)
+        broken_off = True
+        try:
+            client(begun["addresses"], operations_of(begun, what), in_flight)
+            broken_off = False
+        finally:  # also after Ctrl-C
+            ended = self._ask("end", broken_off=broken_off)
+        return Measurement(what, load, ended["result"])
+
+    def _ask(self, ask: str, **request: Any) -> dict[str, Any]:
+        try:
+            reply = dict(self._call({"ask": ask, **request}))
+        except grpc.RpcError as error:
+            raise RuntimeError(
+                "the process of the service has ended, and its case with it: open another one with"
+                " `open_service()`"
+            ) from error
+        if "refused" in reply:
+            raise Refused(reply["refused"])
+        return reply
+
+
+def open_service(
+    learner: str | None = None, *, practice: int | None = None, folder: Path | None = None
+) -> Service:
+    """Start the process of an unknown service; it ends with this kernel, or with `close()`.
+
+    `learner` is the name in the record, by default that of the user. With a `practice` number the
+    case follows from it, and the scoreboard says so. The record is written to `folder`, by default
+    `records()`. Raises `RuntimeError` when the process does not start.
+    """
+    if practice is None and os.environ.get(PRACTICE):
+        practice = int(os.environ[PRACTICE])
+    learner = re.sub(r"[^\w.-]+", "_", learner or getpass.getuser())
+    arguments = [f"--folder={folder or records()}", f"--learner={learner}"]
+    arguments += [] if practice is None else [f"--practice={practice}"]
+    arguments += ["--fast"] if mode.fast() else []
+    with ExitStack() as stack:
+        process = stack.enter_context(child("kvstore.judge", arguments))
+        address = process.first_line(START_S)
+        if not address:
+            raise RuntimeError(f"the service did not start: {process.error_text() or 'no reason'}")
+        channel = stack.enter_context(grpc.insecure_channel(address))
+        ask = channel.unary_unary(
+            METHOD,
+            request_serializer=lambda request: json.dumps(request).encode(),
+            response_deserializer=json.loads,
+        )
+        opened = Service(ask, stack.pop_all())
+    return opened
+
+
+_SHOWN: Final = ("steady_per_s", "mean_s", "p99_s", "processor_busy", "lost")
+
+
+def _row(result: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "X (calls/s)": round(result["steady_per_s"], 1),
+        "R (ms)": round(1e3 * result["mean_s"]),
+        "p99 (ms)": round(1e3 * result["p99_s"]),
+        "processor busy (%)": round(100 * result["processor_busy"]),
+        "lost": result["lost"],
+    }
+
+
+def _letter(letter: Mapping[str, Any]) -> list[str]:
+    target = (
+        f"When calls arrive at {letter['growth']:g} times that rate, p99 must be at most "
+        f"{letter['p99_s']:g} s from the due time."
+        if letter["open_loop"]
+        else f"It must do {letter['growth']:g} times as many calls per second, with the same limit."
+    )
+    return [
+        f"Service {letter['id']}",
+        f"Clients keep up to {letter['most_in_flight']} calls in flight, and the service is full.",
+        target,
+        "In one service of three, one of the two servers stalls or goes away in mid-run. Nothing "
+        "may be lost.",
+        f"You may buy up to {letter['most_changes']} changes: {', '.join(letter['changes'])}.",
+    ]
+
+
+def _is_stub(client: Client) -> bool:
+    """Whether the client, given no operation, returns that it is not attempted."""
+    try:
+        return isinstance(client(["127.0.0.1:1", "127.0.0.1:2"], iter(()), 1), NotAttempted)
+    except Exception:
+        return False  # the run will show the learner what is wrong
+
+
+def _say(text: str) -> None:
+    rendering.show({"text/plain": text, "text/html": rendering.inline(text)})

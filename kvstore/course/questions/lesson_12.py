@@ -1,0 +1,152 @@
+"""What lesson 12 asks, and what its claims depend on."""
+
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+from kvstore.course.questions.base import Option, PredictionQuestion, QuizQuestion
+from kvstore.model import Prediction, Station, bounds
+
+EXAMPLE = 1
+"""The practice number of the service that the lesson solves."""
+STRESS: Final[Mapping[str, tuple[dict[str, Any], float]]] = {
+    "disk": ({"only": "reads"}, 2.0),
+    "commit log": ({"only": "updates"}, 2.0),
+    "back end": ({"only": "creates"}, 5.0),
+    "hot key": ({"items": "one"}, 2.5),
+    "message size": ({"value_bytes": 16_384}, 4.0),
+    "stream cap": ({"servers": 1}, 2.0),
+    "retries": ({"proxy_attempts": 10}, 2.0),
+}
+"""The load that stresses each station, and how many times as much work each call is for it."""
+
+
+class _Measured(Protocol):
+    """What a claim needs of a measurement."""
+
+    throughput_per_s: float
+    mean_s: float
+    processor_busy: float
+
+
+class _Scored(Protocol):
+    """What a question needs of a score."""
+
+    record: dict[str, Any]
+    met: bool
+
+
+def started(full: _Measured, start: _Measured) -> Prediction:
+    """The throughput of a closed loop beyond N*: as many calls in flight change nothing."""
+    reason = "beyond N*, X stays at 1/D_max: what 26 in flight have shown"
+    return Prediction(full.throughput_per_s, "calls/s", reason)
+
+
+def improved(alone: _Measured, score: _Scored) -> Prediction:
+    """N/D: with wide stations, only the calls in flight limit the throughput."""
+    return bounds.closed_loop(
+        score.record["final"]["most_in_flight"], [Station("a call alone", alone.mean_s, 1e9)]
+    )
+
+
+def result_per_s(score: _Scored) -> float:
+    """The throughput of the run that was scored, before its fault."""
+    return float(score.record["final"]["result"]["steady_per_s"])
+
+
+PREDICTIONS = (
+    PredictionQuestion(
+        "12.start",
+        "The example at the start, 26 calls in flight: how many calls per second?",
+        measured=lambda full, start: start.throughput_per_s,
+        model=started,
+        main=True,
+    ),
+    PredictionQuestion(
+        "12.result",
+        "The example with its two changes, 26 calls in flight: how many calls per second?",
+        measured=lambda alone, score: result_per_s(score),
+        model=improved,
+    ),
+)
+
+QUIZ = (
+    QuizQuestion(
+        "12.idle",
+        "The processor of a service is 3 % busy, and the service is too slow. What do you know?",
+        (
+            Option(
+                "It needs more threads.", why="A pool is one of nine stations that can be full."
+            ),
+            Option(
+                "The processor is not the bottleneck.",
+                right=True,
+                why="A low utilisation excludes one station. It does not name another one.",
+            ),
+            Option("The network is slow.", why="Nothing here was measured on the network."),
+        ),
+    ),
+    QuizQuestion(
+        "12.kinds",
+        "Reads alone reach 60 calls/s, and updates alone 60 calls/s, though an update takes twice "
+        "as long. What binds?",
+        (
+            Option(
+                "A pool of threads.",
+                why="A pool of c serves c/D calls/s. With twice the D it serves half as many.",
+            ),
+            Option(
+                "A station that each call visits for the same time.",
+                right=True,
+                why="Its bound 1/D_max does not depend on the rest of the call: a global lock, for "
+                "example.",
+            ),
+            Option("The disk.", why="Here only reads use it, so updates would not be limited."),
+        ),
+    ),
+    QuizQuestion(
+        "12.second",
+        "The bottleneck lets 100 calls/s through, and the next station 115. A change makes the "
+        "bottleneck eight times as wide. The throughput is then at most ...",
+        (
+            Option("... 800 calls/s.", why="The next station does not become wider."),
+            Option("... 115 calls/s.", right=True, why="The bottleneck moves to the next station."),
+            Option("... 100 calls/s.", why="The change did widen the bottleneck."),
+        ),
+    ),
+)
+
+
+# ---- what the claims depend on -------------------------------------------------------------------
+
+
+def lets_through(name: str, measured: _Measured) -> float:
+    """Calls per second of the whole traffic that a station lets through, from its stress."""
+    return STRESS[name][1] * measured.throughput_per_s
+
+
+def close_stations(measured: Mapping[str, _Measured], full: _Measured) -> list[str]:
+    """The stations that let at most 1.35 times the throughput of the traffic through."""
+    limit = 1.35 * full.throughput_per_s
+    return [name for name, each in measured.items() if lets_through(name, each) < limit]
+
+
+def kinds_alike(reads: _Measured, updates: _Measured) -> bool:
+    """Whether reads and updates reach the same rate, within 12 %: then no pool limits them."""
+    return 1 / 1.12 < reads.throughput_per_s / updates.throughput_per_s < 1.12
+
+
+def processor_idle(full: _Measured) -> bool:
+    """Whether the processor is less than half busy while the service is full."""
+    return full.processor_busy < 0.5
+
+
+def one_change_is_too_little(score: _Scored, next_per_s: float) -> bool:
+    """Whether the next station alone would have missed the target of the run."""
+    final = score.record["final"]
+    return bool(next_per_s < final["case"]["growth"] * final["today_per_s"])
+
+
+def nothing_lost(score: _Scored) -> bool:
+    """Whether every call of the run was answered."""
+    result = score.record["final"]["result"]
+    return bool(result["answered"] > 0 and result["lost"] == 0)

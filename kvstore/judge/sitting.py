@@ -1,0 +1,221 @@
+"""One learner before one service: what was measured, named, predicted, bought and run.
+
+The record of a sitting has the whole history. It has the case only when the score is final.
+"""
+
+import math
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from kvstore.judge import cases, score
+from kvstore.judge.cases import CHANGES, MOST_IN_FLIGHT, P99_S, Case
+from kvstore.judge.stations import STATIONS, Network
+from kvstore.judge.traffic import Load, Plan, Result, plan, simulate
+
+MEASURE_S, RUN_S = 3.0, 8.0
+"""Seconds for which a measurement sends, and a run that is scored."""
+FAST = 0.4
+"""Share of these times in the fast mode of the tests."""
+MOST_CHANGES = 2
+"""The most changes that can be bought."""
+FORMAT: Final = 1
+"""Version of the record."""
+
+
+class Refused(ValueError):
+    """A request that the rules do not allow; the message says what to do."""
+
+
+class Sitting:
+    """The rules of the capstone for one case. It never sends a call and reads no clock of a run."""
+
+    def __init__(
+        self,
+        case: Case,
+        rng: random.Random,
+        *,
+        learner: str = "",
+        practice: int | None = None,
+        fast: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._case = case
+        self._rng = rng
+        self._clock = clock
+        self._factor = FAST if fast else 1.0
+        self._changes: list[str] = []
+        self._running: tuple[str, Load] | None = None
+        usual = Load(in_flight=MOST_IN_FLIGHT)
+        drawn = plan(usual, RUN_S, random.Random(1))
+        self._today_per_s = simulate(case.network(), drawn, usual).throughput_per_s
+        self._record: dict[str, Any] = {
+            "format": FORMAT,
+            "id": f"{rng.getrandbits(32):08x}",
+            "learner": learner,
+            "practice": practice,
+            "fast": fast,
+            "history": [],
+            "final": None,
+        }
+        self._note("opened")
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """Everything that may be known so far, ready for JSON."""
+        return self._record
+
+    @property
+    def finished(self) -> bool:
+        """Whether the score is final."""
+        return self._record["final"] is not None
+
+    def letter(self) -> dict[str, Any]:
+        """Return what the learner is given. Only the kind of target and the growth vary."""
+        return {
+            "id": self._record["id"],
+            "growth": self._case.growth,
+            "open_loop": self._case.open_loop,
+            "p99_s": P99_S,
+            "most_in_flight": MOST_IN_FLIGHT,
+            "most_changes": MOST_CHANGES,
+            "run_s": RUN_S * self._factor,
+            "changes": {name: what for name, (_, what) in CHANGES.items()},
+            "stations": list(STATIONS),
+        }
+
+    def name(self, first: str, then: str | None) -> None:
+        """Keep the learner's diagnosis: the bottleneck, and what binds next."""
+        self._still_open()
+        if self._was_begun("result"):
+            raise Refused("your run was begun, so the names stay as they are")
+        for each in (first, then):
+            if each is not None and each not in STATIONS:
+                raise Refused(f"the stations are {', '.join(STATIONS)}, got {each!r}")
+        if first is None or first == then:
+            raise Refused("name the bottleneck first, and then another station, or None")
+        self._note("name", first=first, next=then)
+
+    def predict(self, of: str, value: float) -> None:
+        """Keep a prediction of the run of the `start` or of the `result`, before that run."""
+        self._still_open()
+        if of not in ("start", "result"):
+            raise Refused(f"a prediction is one of the start or of the result, got {of!r}")
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not 0 < value < math.inf:
+            raise Refused(f"a prediction must be a number above 0, got {value!r}")
+        if self._was_begun(of):
+            raise Refused(f"the {of} has run, so no prediction of it is accepted any more")
+        self._note("predict", of=of, value=float(value))
+
+    def buy(self, changes: Sequence[str]) -> None:
+        """Choose the changes for the run of the result, in place of any chosen before."""
+        self._still_open()
+        for change in changes:
+            if change not in CHANGES:
+                raise Refused(f"the changes on offer are {', '.join(CHANGES)}, got {change!r}")
+        if len(set(changes)) < len(changes) or len(changes) > MOST_CHANGES:
+            raise Refused(f"buy at most {MOST_CHANGES} different changes, got {', '.join(changes)}")
+        self._changes = list(changes)
+        self._note("buy", changes=list(changes))
+
+    def begin(self, what: str, options: dict[str, Any]) -> tuple[Network, Plan, float | None]:
+        """Begin a run; return its stations, its calls, and when its fault begins, in seconds.
+
+        `what` is `measure` with the fields of a `Load` as options, `start` or `result`.
+        """
+        self._still_open()
+        self.abort()
+        case, seconds = self._case, RUN_S * self._factor
+        changes: Sequence[str] = ()
+        fault_s = None
+        load = Load(in_flight=MOST_IN_FLIGHT)
+        if what == "measure":
+            seconds = MEASURE_S * self._factor
+            load = self._measured_load(options)
+        elif what == "start":
+            if any(each["event"] == "start" for each in self._record["history"]):
+                raise Refused("the start has run already; measure, or run your result")
+        elif what == "result":
+            changes = self._changes
+            fault_s = case.fault_at * seconds if case.fault else None
+        else:
+            raise Refused(f"a run is one of measure, start, result, got {what!r}")
+        if what != "measure" and case.open_loop:
+            load = replace(load, rate_per_s=case.growth * self._today_per_s)
+        self._running = what, load
+        network = case.network(changes, load.proxy_attempts)
+        return network, plan(load, seconds, self._rng), fault_s
+
+    def end(self, result: Result) -> dict[str, Any]:
+        """End the run that was begun with its result; return what the learner may see of it."""
+        if self._running is None:
+            raise Refused("no run was begun")
+        what, load = self._running
+        self._running = None
+        shown = result.as_dict()
+        if what == "result":
+            self._finish(shown)
+        else:
+            self._note(what, load=load.shown(), result=shown)
+        return shown
+
+    def abort(self) -> None:
+        """End a run that its client has broken off: it counts, without a result."""
+        if self._running is not None:
+            what, load = self._running
+            self._running = None
+            event = what if what == "measure" else "aborted"
+            self._note(event, run=what, load=load.shown(), result=None)
+
+    @property
+    def fault(self) -> str | None:
+        """The fault of the run that was begun; only the run of the result has one."""
+        return self._case.fault if self._running and self._running[0] == "result" else None
+
+    def _measured_load(self, options: dict[str, Any]) -> Load:
+        if "rate_per_s" in options:
+            raise Refused("a measurement is a closed loop: choose in_flight")
+        try:
+            return Load(**options)
+        except TypeError:
+            known = ", ".join(name for name in Load.__dataclass_fields__ if name != "rate_per_s")
+            raise Refused(f"measure() knows {known}; got {', '.join(options)}") from None
+        except ValueError as error:
+            raise Refused(str(error)) from None
+
+    def _finish(self, result: dict[str, Any]) -> None:
+        self._note("result", changes=self._changes)
+        self._record["final"] = {
+            "result": result,
+            "changes": self._changes,
+            "today_per_s": self._today_per_s,
+            "p99_s": P99_S,
+            "most_in_flight": MOST_IN_FLIGHT,
+            "case": self._case.as_dict(),
+        }
+        lines = score.lines_of(self._record)
+        self._record["final"]["lines"] = [line._asdict() for line in lines]
+        self._record["final"]["points"] = round(sum(line.points for line in lines), 1)
+        self._record["final"]["met"] = score.is_met(lines)
+
+    def _still_open(self) -> None:
+        if self.finished:
+            raise Refused("the score is final: open another service to try again")
+
+    def _was_begun(self, what: str) -> bool:
+        """Whether a run was made, or broken off: a client may have measured it all the same."""
+        return any(
+            each["event"] == what or each.get("run") == what for each in self._record["history"]
+        )
+
+    def _note(self, event: str, **more: Any) -> None:
+        self._record["history"].append({"at": round(self._clock(), 3), "event": event, **more})
+
+
+def drawn(practice: int | None = None, **more: Any) -> Sitting:
+    """Return a sitting before a new case: from the system's entropy, or from a practice number."""
+    rng = random.SystemRandom() if practice is None else random.Random(practice)
+    return Sitting(cases.draw(rng), rng, practice=practice, **more)

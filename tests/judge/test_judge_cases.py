@@ -1,0 +1,104 @@
+"""Services of the capstone: their stations by hand, what changes bring, what a letter shows."""
+
+import json
+import math
+import random
+
+import pytest
+from judge_cases import PAIRS, case_of, reached
+from tables import for_each
+
+from kvstore.judge import CHANGES, Sitting, draw
+from kvstore.judge.stations import STATIONS, Call, Network, Width
+from kvstore.protocol import CREATE, RETRIEVE, UPDATE
+
+
+def network(**widths):
+    """A network in which nothing takes time, but for these stations."""
+    free = dict.fromkeys(STATIONS, Width(math.inf, 0.0))
+    named = {name.replace("_", " "): width for name, width in widths.items()}
+    return Network(free | named, widths.pop("delay_s", 0.0), 5)
+
+
+def finished(of, calls):
+    """The times at which calls that arrive at once have finished."""
+    times = []
+    for kind, item, peer in calls:
+        of.arrive(Call(kind, item, 1000, peer), 0.0, times.append)
+    of.advance(math.inf)
+    return [round(each, 9) for each in times]
+
+
+READ, WRITE, NEW = (RETRIEVE, 1, "a"), (UPDATE, 1, "a"), (CREATE, 1, "a")
+BY_HAND = [
+    ({"processor": Width(1, 0.01)}, [READ, WRITE, NEW], [0.01, 0.02, 0.03]),
+    ({"global_lock": Width(2, 0.01)}, [READ] * 4, [0.01, 0.01, 0.02, 0.02]),
+    ({"disk": Width(1, 0.01)}, [READ, WRITE, READ], [0.0, 0.01, 0.02]),
+    ({"commit_log": Width(1, 0.01)}, [WRITE, NEW, READ], [0.0, 0.01, 0.02]),
+    ({"commit_log": Width(1, 0.01, group=8)}, [WRITE] * 10, [0.01, *[0.02] * 8, 0.03]),
+    ({"back_end": Width(1, 0.01)}, [NEW, WRITE, NEW], [0.0, 0.01, 0.02]),
+    ({"hot_key": Width(1, 0.01)}, [READ, READ, (RETRIEVE, 2, "a")], [0.01, 0.01, 0.02]),
+    ({"message_size": Width(1, 1e-5)}, [READ, READ], [0.01, 0.02]),
+    ({"retries": Width(1, 0.002)}, [READ, READ], [0.01, 0.02]),
+    ({"pool": Width(1, 0.0), "disk": Width(9, 0.01)}, [READ, READ], [0.01, 0.02]),
+    ({"stream_cap": Width(1, 0.0), "disk": Width(9, 0.01)}, [READ, READ], [0.01, 0.02]),
+    (
+        {"stream_cap": Width(1, 0.0), "disk": Width(9, 0.01)},
+        [READ, (RETRIEVE, 1, "b")],
+        [0.01, 0.01],
+    ),
+]
+
+
+@for_each("widths, calls, expected", BY_HAND)
+def test_each_station_by_hand(widths, calls, expected):
+    assert expected == finished(network(**widths), calls)
+
+
+def test_a_late_look_at_the_clock_does_not_move_an_event():
+    of, times = network(processor=Width(1, 0.01)), []
+    of.arrive(Call(RETRIEVE, 0, 1, "a"), 0.0, times.append)
+    of.arrive(Call(RETRIEVE, 0, 1, "a"), 0.001, times.append)
+    of.advance(5.0)  # a machine that was busy elsewhere
+
+    assert pytest.approx([0.01, 0.02]) == times
+
+
+@pytest.mark.slow
+@for_each("first, then", PAIRS[::9])
+def test_both_changes_are_needed_and_no_other_single_change_helps_more(first, then):
+    case = case_of(first, then)
+    today = reached(case).throughput_per_s
+    gains = {each: reached(case, [each]).throughput_per_s / today for each in CHANGES}
+    both = reached(case, case.cures()).throughput_per_s / today
+
+    assert both > 2.0
+    if then is None:
+        assert max(gains, key=gains.get) == case.cures()[0]
+        assert sorted(gains.values())[-2] < 1.1
+    else:
+        assert max(gains.values()) < 1.5
+        assert max(gains[each] for each in gains if each not in case.cures()) < 1.05
+
+
+@for_each("seed", range(20))
+def test_the_letter_does_not_depend_on_the_bottleneck(seed):
+    letters = {
+        json.dumps(Sitting(case_of(first, then, seed), random.Random(1)).letter())
+        for first, then in PAIRS[::13]
+    }
+
+    assert 1 == len(letters)
+
+
+def test_the_draws_have_every_station_and_faults_in_one_of_three():
+    cases = [draw(random.Random(seed)) for seed in range(600)]
+
+    assert {case.first for case in cases} == set(STATIONS)
+    assert 0.75 < sum(case.second is not None for case in cases) / 600 < 0.85
+    assert 0.25 < sum(case.fault is not None for case in cases) / 600 < 0.42
+    assert {"stall", "goes", None} == {case.fault for case in cases}
+    assert 0.4 < sum(case.open_loop for case in cases) / 600 < 0.6
+    assert all(case.delay_s > 0 for case in cases)
+    assert len(STATIONS) == len(CHANGES) == 10
+    assert {name for name, _ in CHANGES.values()} == set(STATIONS)

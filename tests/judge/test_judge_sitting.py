@@ -1,0 +1,193 @@
+"""The rules of the capstone, its score, and the scoreboard, without a process."""
+
+import itertools
+import json
+import math
+import random
+
+import pandas as pd
+import pytest
+from judge_cases import case_of
+from tables import for_each
+
+from kvstore.course.capstone import scoreboard
+from kvstore.judge import Refused, Result, Sitting, lines_of
+from kvstore.judge.score import MOST
+
+SHOWN = Result(100, 0, 90.0, 0.2, 0.3, 26, 0.1, 90.0, 0.3)
+
+
+def sitting(first="pool", then="disk", **more):
+    times = itertools.count(1.0)
+    case = case_of(first, then, more.pop("seed", 7))
+    return Sitting(case, random.Random(3), clock=lambda: next(times), **more)
+
+
+def finish(of, result=SHOWN):
+    of.begin("result", {})
+    of.end(result)
+    return of.record
+
+
+def points(record):
+    return {line.name: line.points for line in lines_of(record)}
+
+
+def test_the_record_has_the_case_only_when_the_score_is_final():
+    of = sitting()
+    of.begin("measure", {"in_flight": 4})
+    of.end(SHOWN)
+    of.begin("start", {})
+    of.end(SHOWN)
+    before = json.dumps(of.record)
+    after = finish(of)
+
+    assert not any(word in before for word in ("widths", "pool", "disk", "today", "delay"))
+    assert "pool" == after["final"]["case"]["first"]
+    assert ["opened", "measure", "start", "result"] == [e["event"] for e in after["history"]]
+
+
+def test_all_points_can_be_had_but_those_for_measurements():
+    of = sitting()
+    of.predict("start", SHOWN.steady_per_s)
+    of.begin("start", {})
+    of.end(SHOWN)
+    of.name("pool", "disk")
+    of.predict("result", 0.3 if of._case.open_loop else 900.0)
+    of.buy(["more threads", "faster disk"])
+    good = Result(500, 0, 900.0, 0.1, 0.3, 26, 0.1, 900.0, 0.3)
+    found = points(finish(of, good))
+
+    assert found == {**MOST, "spent": MOST["spent"] - 2}
+    assert 100 == sum(MOST.values())
+    assert (
+        MOST["start predicted"] + MOST["result predicted"] == MOST["target"] + MOST["nothing lost"]
+    )
+
+
+NAMINGS = [
+    (("pool", "disk"), 10), (("pool", None), 7), (("disk", "pool"), 8), (("retries", "disk"), 3),
+    (("processor", "hot key"), 0),
+]  # fmt: skip
+
+
+@for_each("named, expected", NAMINGS)
+def test_the_points_for_a_name(named, expected):
+    of = sitting()
+    of.name("back end", None)  # the last answer counts
+    of.name(*named)
+
+    assert expected == points(finish(of))["stations named"]
+
+
+ERRORS = [(1.0, 25), (1.09, 25), (1 / 1.09, 25), (1.5, 12), (2.0, 0), (0.4, 0)]
+
+
+@for_each("factor, expected", ERRORS)
+def test_the_points_for_a_prediction(factor, expected):
+    of = sitting()
+    value = SHOWN.steady_p99_s if of._case.open_loop else SHOWN.steady_per_s
+    of.predict("result", factor * value)
+
+    assert points(finish(of))["result predicted"] == pytest.approx(expected, abs=0.6)
+
+
+def closed_and_open():
+    """A sitting with each kind of target."""
+    made = {}
+    for seed in range(20):
+        of = sitting(seed=seed)
+        made.setdefault(of._case.open_loop, of)
+    return made[False], made[True]
+
+
+def test_a_result_has_to_meet_its_target_and_to_lose_nothing():
+    closed, opened = closed_and_open()
+    slow = Result(500, 3, closed._today_per_s, 0.1, 4.0, 40, 0.1, 60.0, 4.0)
+    for of in (closed, opened):
+        found = points(finish(of, slow))
+        assert found["target"] < 10
+        assert 0 == found["nothing lost"]
+        assert not of.record["final"]["met"]
+
+
+def ask(of, what, *given):
+    getattr(of, what)(*given)
+
+
+REFUSED = [
+    ("name", ("the network", None), "the stations are"),
+    ("name", ("pool", "pool"), "another station"),
+    ("predict", ("start", "60"), "above 0"),
+    ("predict", ("start", math.nan), "above 0"),
+    ("predict", ("end", 60.0), "of the start or of the result"),
+    ("buy", (["more luck"],), "on offer"),
+    ("buy", (["more threads", "faster disk", "compress"],), "at most 2"),
+    ("buy", (["compress", "compress"],), "different"),
+    ("begin", ("measure", {"in_flight": 27}), "in_flight must be"),
+    ("begin", ("measure", {"only": "deletes"}), "only must be"),
+    ("begin", ("measure", {"rate_per_s": 9.0}), "closed loop"),
+    ("begin", ("measure", {"speed": 1}), "knows"),
+    ("begin", ("peek", {}), "one of measure, start, result"),
+]
+
+
+@for_each("what, given, why", REFUSED)
+def test_what_the_rules_do_not_allow_is_refused_with_its_reason(what, given, why):
+    with pytest.raises(Refused, match=why):
+        ask(sitting(), what, *given)
+
+
+def test_a_prediction_comes_before_its_run_and_nothing_after_the_score():
+    of = sitting()
+    of.begin("start", {})
+    of.end(SHOWN)
+    with pytest.raises(Refused, match="the start has run"):
+        of.predict("start", 60.0)
+    finish(of)
+    for what, given in (("predict", ("result", 1.0)), ("begin", ("result", {})), ("buy", ([],))):
+        with pytest.raises(Refused, match="final"):
+            ask(of, what, *given)
+
+
+def test_a_run_that_is_broken_off_is_paid_for():
+    of = sitting()
+    for what in ("start", "result"):
+        of.predict(what, 60.0)
+        of.begin(what, {})
+        of.abort()
+        with pytest.raises(Refused, match="has run"):  # its client may have seen the result
+            of.predict(what, 90.0)
+    with pytest.raises(Refused, match="names stay"):
+        of.name("pool", None)
+
+    assert 6.0 == points(finish(of))["spent"]
+
+
+def test_the_scoreboard_counts_the_first_finished_service_and_finds_changed_points(tmp_path):
+    def hand_in(learner, name, **more):
+        of = sitting(learner=learner, **more)
+        record = finish(of)
+        (tmp_path / f"{name}.json").write_text(json.dumps(record))
+        return record
+
+    honest = hand_in("ada", "a")
+    changed = hand_in("eve", "b")
+    changed["final"]["points"] = 99.0
+    (tmp_path / "b.json").write_text(json.dumps(changed))
+    hand_in("bob", "c", practice=4)
+    (tmp_path / "d.json").write_text(json.dumps(sitting(learner="cid").record))
+    (tmp_path / "note.json").write_text("not a record")
+    again = hand_in("ada", "e")
+    again["history"][0]["at"] = 900.0
+    (tmp_path / "e.json").write_text(json.dumps(again))
+    board = scoreboard(tmp_path)
+
+    assert dict(board["remark"].fillna("")) == {
+        "ada": "", "eve": "its points were changed", "bob": "practice", "cid": "not finished",
+    }  # fmt: skip
+    assert honest["final"]["points"] == board.loc["ada", "points"]
+    assert 2 == board.loc["ada", "attempts"]
+    assert isinstance(board, pd.DataFrame)
+    with pytest.raises(FileNotFoundError):
+        scoreboard(tmp_path / "nowhere")

@@ -1,0 +1,272 @@
+"""Try the capstone: a scripted learner, naive designs and random purchases, on drawn services.
+
+    python tools/capstone_trial.py --cases 30           computed, without a process
+    python tools/capstone_trial.py --cases 30 --real    with the process and real gRPC calls
+
+The scripted learner follows the method of the lessons and sees only what a learner sees. Its code
+names no case. `--first N` is the first practice number.
+"""
+
+import argparse
+import functools
+import itertools
+import math
+import random
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+if __name__ == "__main__":  # run as a file, in a checkout that need not be installed
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from kvstore.course.capstone import clients, open_service
+from kvstore.judge import CHANGES, Sitting, draw, simulate
+from kvstore.judge.sitting import drawn
+from kvstore.judge.traffic import Result
+
+SHARES: Final = {"reads": 0.5, "updates": 0.3, "creates": 0.2}
+READS, CREATES, HOT = 0.5, 0.2, 0.4
+"""Shares of the traffic, from the letter: reads, creates, and calls for the hottest item."""
+SHORTENED: Final = ("compress", "faster disk", "stop the retries")
+"""Changes that shorten a call. The others let more calls be served at a time."""
+
+
+class Outcome(NamedTuple):
+    """One sitting of one player."""
+
+    player: str
+    number: int
+    points: float
+    met: bool
+    first: str
+    named: float
+
+
+class Computed:
+    """A service whose runs are computed at once: it has what the learner uses of `Service`."""
+
+    def __init__(self, sitting: Sitting) -> None:
+        self._sitting = sitting
+        self.letter = sitting.letter()
+        self.name, self.buy = sitting.name, lambda *changes: sitting.buy(changes)
+
+    def predict(self, **values: float) -> None:
+        """Keep the predictions."""
+        for of, value in values.items():
+            self._sitting.predict(of, value)
+
+    def measure(self, **load: Any) -> Result:
+        """Return the result of a measurement."""
+        return self._run("measure", load)
+
+    def run_start(self) -> Result:
+        """Return the result of the start."""
+        return self._run("start", {})
+
+    def run(self, client: object) -> None:
+        """Run the result; the plain client takes the place of any other, and no fault happens."""
+        self._run("result", {})
+
+    def record(self) -> dict[str, Any]:
+        """Return the record."""
+        return self._sitting.record
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def _run(self, what: str, options: dict[str, Any]) -> Result:
+        network, planned, _ = self._sitting.begin(what, options)
+        assert self._sitting._running is not None
+        result = simulate(network, planned, self._sitting._running[1])
+        self._sitting.end(result)
+        return result
+
+
+def patient(timeout_s: float, connections: int) -> Callable[..., None]:
+    """Return the patient client with this time-out and these connections to each server."""
+    return functools.partial(clients.patient, timeout_s=timeout_s, connections=connections)
+
+
+def learner(service: Any) -> None:
+    """Play by the lessons: vary one thing at a time, and ask which bounds explain all ceilings."""
+    most = service.letter["most_in_flight"]
+    alone = {kind: service.measure(in_flight=1, only=kind) for kind in SHARES}
+    length_s = {kind: each.mean_s for kind, each in alone.items()}
+    length_s["all"] = sum(SHARES[kind] * length_s[kind] for kind in SHARES)
+    full = service.measure(in_flight=most)
+    ceilings = {
+        name: service.measure(in_flight=most, **load).throughput_per_s
+        for name, load in EXPERIMENTS.items()
+    }
+    ceilings["all"] = full.throughput_per_s
+    seen = full.processor_busy, length_s, most
+    ranked, per_s = explained(ceilings, *seen)
+    if len(ranked) == 1 and ranked[0] in RELIEFS:
+        name, load = RELIEFS[ranked[0]]
+        ceilings[name] = service.measure(in_flight=most, **load).throughput_per_s
+        ranked, per_s = explained(ceilings, *seen)
+    letter = service.letter
+    change_of = {station: change for change, (station, _) in CHANGES.items()}
+    service.name(ranked[0], ranked[1] if len(ranked) > 1 else None)
+    service.predict(start=ceilings["all"])
+    service.run_start()
+    bought = [change_of[name] for name in ranked]
+    service.buy(*bought)
+    saved_s = sum(7 / 8 / per_s for change in bought if change in SHORTENED)
+    longest_s = max(length_s.values())
+    result = 0.93 * most / (length_s["all"] - saved_s)
+    service.predict(result=1.15 * longest_s if letter["open_loop"] else result)
+    service.run(patient(1.0, 2))
+
+
+EXPERIMENTS: Final[dict[str, dict[str, Any]]] = {
+    "reads": {"only": "reads"},
+    "updates": {"only": "updates"},
+    "creates": {"only": "creates"},
+    "one item": {"items": "one"},
+    "large": {"value_bytes": 16_384},
+    "one server": {"servers": 1},
+    "ten attempts": {"proxy_attempts": 10},
+}
+"""Each one stresses or relieves few stations."""
+RELIEFS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "message size": ("small", {"value_bytes": 64}),
+    "hot key": ("spread", {"items": "spread"}),
+    "stream cap": ("four connections", {"connections": 4}),
+    "retries": ("one attempt", {"proxy_attempts": 1}),
+}
+"""What shows the station behind these, if nothing else does."""
+_NEVER = math.inf
+FACTORS: Final[dict[str, dict[str, float]]] = {
+    "disk": {"reads": READS, "updates": _NEVER, "creates": _NEVER},
+    "commit log": {"reads": _NEVER, "updates": 1 - READS, "creates": 1 - READS},
+    "back end": {"reads": _NEVER, "updates": _NEVER, "creates": CREATES},
+    "hot key": {"one item": HOT, "spread": _NEVER},
+    "message size": {"large": 1 / 4, "small": _NEVER},
+    "stream cap": {"one server": 1 / 2, "four connections": 4.0},
+    "retries": {"ten attempts": 1 / 2, "one attempt": 5.0},
+    "pool": {},
+    "processor": {},
+    "global lock": {},
+}
+"""What an experiment makes of the calls/s that a station lets through; 1 where nothing stands."""
+
+
+def explained(
+    ceilings: dict[str, float], busy: float, length_s: dict[str, float], most: int
+) -> tuple[list[str], float]:
+    """Return the one or two stations whose bounds fit all ceilings best, and the calls/s."""
+    all_s = length_s["all"]
+
+    def bound(station: str, experiment: str, per_s: float) -> float:
+        factor = FACTORS[station].get(experiment, 1.0)
+        if station in ("pool", "stream cap"):  # a limit on calls: c/D, with the D of these calls
+            factor *= all_s / length_s.get(experiment, all_s)
+        return factor * per_s
+
+    def misfit(stations: Sequence[str], rates: Sequence[float]) -> float:
+        total = 0.0
+        for name, measured in ceilings.items():
+            limits = [bound(each, name, rate) for each, rate in zip(stations, rates, strict=True)]
+            predicted = min([*limits, 0.95 * most / length_s.get(name, all_s)])
+            total += min(1.0, abs(math.log(measured / predicted)))
+        for each, rate in zip(stations, rates, strict=True):
+            if each == "processor":
+                total += 3 * abs(math.log(busy * rate / ceilings["all"]))
+        return total + (0.5 if "processor" not in stations and busy > 0.6 else 0.0)
+
+    x = ceilings["all"]
+    found = []
+    for first in FACTORS:
+        for scale in (0.92, 0.96, 1.0, 1.04, 1.08, 1.12):
+            found.append((misfit([first], [scale * x]), [first]))
+            for then, ratio in itertools.product(FACTORS, (1.03, 1.08, 1.12, 1.16, 1.2)):
+                if then != first:
+                    rates = [scale * x, scale * ratio * x]
+                    found.append((misfit([first, then], rates) + 0.1, [first, then]))
+    return min(found)[1], x
+
+
+def naive(service: Any) -> None:
+    """Change nothing and send as much as is allowed."""
+    service.run(patient(5.0, 1))
+
+
+def tempting(service: Any) -> None:
+    """Buy what is bought most often: threads and processor cores."""
+    service.predict(start=60.0, result=100.0)
+    service.buy("more threads", "more cores")
+    service.run(patient(1.0, 1))
+
+
+def one_cure(service: Any) -> None:
+    """Widen the bottleneck alone: the best single change."""
+    service.buy(service.cures[0])
+    service.run(patient(1.0, 1))
+
+
+def reference(service: Any) -> None:
+    """Widen what has to be widened: this one is given the case."""
+    service.buy(*service.cures)
+    service.run(patient(1.0, 2))
+
+
+def at_random(service: Any) -> None:
+    """Buy as many changes as are allowed, at random."""
+    service.buy(*random.Random(service.letter["id"]).sample(list(CHANGES), 2))
+    service.run(patient(1.0, 1))
+
+
+PLAYERS: Final = {
+    each.__name__: each for each in (reference, learner, naive, tempting, one_cure, at_random)
+}
+
+
+def play(player: str, number: int, *, real: bool, folder: Path) -> Outcome:
+    """Let a player play the practice case of this number; return the outcome."""
+    case = draw(random.Random(number))
+    if real:
+        service: Any = open_service(player, practice=number, folder=folder)
+    else:
+        service = Computed(drawn(number, learner=player))
+    cures = case.cures()
+    cures.sort(key=lambda change: CHANGES[change][0] != case.first)
+    service.cures = cures
+    try:
+        PLAYERS[player](service)
+        record = service.record()
+    finally:
+        service.close()
+    final = record["final"]
+    return Outcome(
+        player, number, final["points"], final["met"], case.first, final["lines"][0]["points"]
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print each sitting, and for each player the shares of targets met and of 80 points."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--cases", type=int, default=30)
+    parser.add_argument("--first", type=int, default=0, metavar="N")
+    parser.add_argument("--real", action="store_true", help="with the process and gRPC")
+    parser.add_argument("--players", nargs="+", choices=PLAYERS, default=list(PLAYERS))
+    given = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        for player in given.players:
+            made = []
+            for number in range(given.first, given.first + given.cases):
+                made.append(play(player, number, real=given.real, folder=Path(folder)))
+                each = made[-1]
+                print(f"  {player} {number}: {each.points:5.1f} {'met' if each.met else 'missed'} "
+                      f"{each.first} ({each.named:g})", flush=True)  # fmt: skip
+            met, high = sum(e.met for e in made), sum(e.points >= 80 for e in made)
+            points = sum(each.points for each in made) / len(made)
+            print(f"{player}: {met} of {len(made)} met the target, {high} reached 80 points, "
+                  f"mean {points:.1f}", flush=True)  # fmt: skip
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
