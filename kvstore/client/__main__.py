@@ -47,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
         help="how calls are kept in flight (default: tasks; bounded in an open loop)")  # fmt: skip
     add_flags(parse, RunOptions, {"duration_s": "--seconds", "rate_per_s": "--rate"})
     command.add_arguments(parse)
-    add("--fleet", default=None, metavar="FLEET",
+    add("--fleet", "--workers", default=None, metavar="FLEET",
         help="several load generators: a number of local processes, or the address of a Dask"
         " scheduler, such as tcp://10.0.0.1:8786")  # fmt: skip
     add("--workload", type=json.loads, default={}, metavar="JSON",

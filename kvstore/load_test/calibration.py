@@ -15,6 +15,7 @@ import grpc
 from kvstore.client import load
 from kvstore.client.channel import NOT_REACHED, Target
 from kvstore.client.errors import ServerNotReached
+from kvstore.client.fleet import Fleet
 from kvstore.client.method_calls import MethodCalls, MethodOperations
 from kvstore.client.options import RunOptions
 from kvstore.client.strategies import Strategy, bounded, supports
@@ -114,16 +115,16 @@ class Calibration:
         if top.generator_cores >= BUSY:
             return "the load generator"
         if both >= FULL * self.cores:
-            return "the processor that client and server share"
+            return "a processor that client and server share"
         if top.server_cores >= FULL * self.cores:
             return "the server's processor"
         server_cores = 0.0 if math.isnan(top.server_cores) else top.server_cores
         busy = top.generator_cores + server_cores + top.other_cores
         if top.other_cores > OTHERS and busy >= FULL * self.cores:
-            return "the processor, which other programs use too"
+            return "a processor that other programs use too"
         if math.isnan(top.server_cores):
-            return "the server, or what is behind it"
-        return "a station that is not a processor (a pool, a lock, a disk, a back end)"
+            return "the server or its back end"
+        return "a pool, a lock or a disk"
 
     def closed_loop(self, in_flight: int) -> Prediction:
         """Return the predicted throughput with this many calls in flight, with its reason."""
@@ -159,6 +160,7 @@ def calibrate(
     calls: MethodCalls,
     options: RunOptions | None = None,
     *,
+    fleet: Fleet | None = None,
     step_s: float = STEP_S,
     progress: Progress = lambda text: None,
     **settings: Any,
@@ -169,7 +171,8 @@ def calibrate(
     only lower a throughput. The last level has at most 16 times the calls in flight of the knee.
 
     A strategy without a limit in flight is replaced by `bounded`, which has one. `settings` are
-    those of `load.run`. Raises `FirstCallFailed`, and what `load.run` raises.
+    those of `load.run`. A `fleet` makes the levels that have a call for each of its workers.
+    Raises `FirstCallFailed`, and what `load.run` raises.
     """
     options = RunOptions.of(strategy, options, settings)
     if not supports(strategy).limit:
@@ -187,6 +190,7 @@ def calibrate(
                 options, in_flight=in_flight, duration_s=step_s, rate_per_s=None, calls=None,
                 joins=(), connections=min(options.connections, in_flight),
             ),
+            fleet=fleet if fleet is not None and in_flight >= (fleet.workers or 2) else None,
         )  # fmt: skip
         cores = int(run.host["cores"])
         seen = Level.of(run)

@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from kvstore.client import load, strategies
 from kvstore.client.channel import Target, Tls, is_loopback, target_of
 from kvstore.client.errors import RunFailed, RunInterrupted
-from kvstore.client.fleet import fleet_of
+from kvstore.client.fleet import Fleet, fleet_of
 from kvstore.client.method_calls import MethodCalls
 from kvstore.client.options import RunOptions
 from kvstore.client.reflection import BadRequest, from_text, method_by_reflection, method_in_file
@@ -88,18 +89,33 @@ def load_test(given: argparse.Namespace, options: RunOptions, draw: Draw) -> int
     if open_loop and "in_flight" not in given:
         options = replace(options, in_flight=OPEN_LOOP_IN_FLIGHT)
     options.check(strategy, calls)
-    if searching:
-        return _search(given, strategy, target, calls, options)
+    if searching and given.p99_ms is None:
+        raise ValueError("a search needs an objective: give --p99-ms, such as --p99-ms 50")
+    make = _search if searching else _run
+    fleet = fleet_of(given.fleet)
+    with fleet or nullcontext():  # one start of the workers for all runs
+        return make(given, strategy, target, calls, options, fleet, draw)
+
+
+def _run(
+    given: argparse.Namespace,
+    strategy: Strategy,
+    target: Target,
+    calls: MethodCalls,
+    options: RunOptions,
+    fleet: Fleet | None,
+    draw: Draw,
+) -> int:
     calibration = prediction = None
     if given.no_calibration:
         first_call(target, calls, options)
     else:
-        calibration = calibrate(strategy, target, calls, options, progress=_say(given))
+        calibration = calibrate(strategy, target, calls, options, fleet=fleet, progress=_say(given))
         prediction = predicted(calibration, options.rate_per_s, options.in_flight)
         print(prediction_text(prediction, calibration), file=_out(given), flush=True)
     try:
         run = load.run(
-            strategy, target, calls, options, fleet=fleet_of(given.fleet),
+            strategy, target, calls, options, fleet=fleet,
             on_sample=None if given.quiet else _show,
         )  # fmt: skip
     except (RunInterrupted, RunFailed) as ended:
@@ -161,11 +177,11 @@ def _search(
     target: Target,
     calls: MethodCalls,
     options: RunOptions,
+    fleet: Fleet | None,
+    draw: Draw,
 ) -> int:
-    if given.p99_ms is None:
-        raise ValueError("a search needs an objective: give --p99-ms, such as --p99-ms 50")
     objective = Objective(latency_s=given.p99_ms / 1e3, errors=given.errors)
-    calibration = calibrate(strategy, target, calls, options, progress=_say(given))
+    calibration = calibrate(strategy, target, calls, options, fleet=fleet, progress=_say(given))
     out = _out(given)
     print(f"objective   {objective}", file=out)
     print(
@@ -176,7 +192,7 @@ def _search(
     settings = {} if given.step_s is None else {"step_s": given.step_s}
     found = search(
         strategy, target, calls, objective, calibration.ceiling_per_s, options,
-        progress=_say(given), **settings,
+        fleet=fleet, progress=_say(given), **settings,
     )  # fmt: skip
     if given.output == "json":
         print(json.dumps(as_json(None, None, calibration, found), indent=1))

@@ -13,6 +13,7 @@ import numpy as np
 
 from kvstore.client import load
 from kvstore.client.channel import Target
+from kvstore.client.fleet import Fleet
 from kvstore.client.method_calls import MethodCalls
 from kvstore.client.options import RunOptions
 from kvstore.client.strategies import Strategy
@@ -161,6 +162,7 @@ def search(
     guess_per_s: float,
     options: RunOptions | None = None,
     *,
+    fleet: Fleet | None = None,
     step_s: float = STEP_S,
     precision: float = PRECISION,
     progress: Progress = lambda text: None,
@@ -177,6 +179,7 @@ def search(
         run = load.run(
             strategy, target, calls,
             replace(options, rate_per_s=rate_per_s, duration_s=step_s, calls=None, joins=()),
+            fleet=fleet,
         )  # fmt: skip
         step = step_of(run, objective)
         progress(f"search: {step}")

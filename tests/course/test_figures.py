@@ -21,6 +21,7 @@ from kvstore.course.experiments import batch_ladder, plots, rpc_pipeline
 from kvstore.course.experiments.hedging import Reads
 from kvstore.course.experiments.several_servers import FanOut
 from kvstore.course.views import style
+from kvstore.load_test import Calibration, Level
 from kvstore.measure import Run
 from kvstore.model import Prediction, Station, group_commit, key_skew, simulate, usl
 from kvstore.protocol import StationTimes
@@ -74,7 +75,7 @@ ARGUMENTS |= {
 }
 BY_SERVERS = {"even": {1: ONE, 2: MANY}, "a hot key": {2: ONE}}
 PER_SERVER = {"even": lambda servers: 25.0 * servers, "a hot key": lambda _: PREDICTED}
-PLAYED_ON = key_skew.closed_loop(4, [0.75, 0.25], 0.040, calls=200)
+PLAYED_ON = key_skew.closed_loop(4, [0.75, 0.25], 0.040, rounds=50, warm_up=10)
 QUICK, SLOW = Reads(np.array([0.01, 0.2]), 2, 2), Reads(np.array([0.2, 0.3]), 4, 2)
 FANNED_OUT = FanOut(np.array([[0.01, 0.02], [0.01, math.inf], [0.03, 0.01]]))
 ARGUMENTS |= {
@@ -91,6 +92,14 @@ ARGUMENTS |= {
 }  # fmt: skip
 ARGUMENTS |= {
     "ceilings": (({"disk": 90.0, "back end": 13.0}, {"disk": 2.0, "back end": 5.0}, 60.0), {}),
+}
+SEEN = Calibration(
+    [Level(n, min(95.0 * n, 580.0), max(0.0105, n / 580), 0.2, 0.2) for n in (1, 2, 4, 8, 16)], 2
+)
+ARGUMENTS |= {
+    "latency_by_quantile": (([ONE, MANY],), {}),
+    "levels": ((SEEN, MANY), {}),
+    "residence_by_level": ((SEEN,), {}),
 }
 NAMES = sorted(name.removeprefix("plot_") for name in views.__all__ if name.startswith("plot_"))
 

@@ -133,9 +133,9 @@ def test_knee_ceiling_and_prediction_follow_from_the_levels():
     ("server_cores", "generator_cores", "bottleneck"),
     [
         (0.3, 0.95, "the load generator"),
-        (1.3, 0.65, "the processor that client and server share"),
-        (math.nan, 0.3, "the server, or what is behind it"),
-        (0.3, 0.3, "not a processor"),
+        (1.3, 0.65, "a processor that client and server share"),
+        (math.nan, 0.3, "the server or its back end"),
+        (0.3, 0.3, "a pool, a lock or a disk"),
     ],
 )
 def test_processor_time_says_what_the_bottleneck_is(server_cores, generator_cores, bottleneck):

@@ -18,12 +18,17 @@ from kvstore.model import bounds
 
 SHARES = (0.0, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999)
 """The quantiles in the table and on the axis."""
+RUN = "X of the run (calls/s)"
+"""The column with the throughput of the run beside its calibration."""
 FEWEST_BEYOND = 10
 """Calls that must be beyond a quantile for it to be shown."""
 
 
-def levels_table(calibration: Calibration) -> pd.DataFrame:
-    """Return X and R of each level of a calibration, with the bounds, and the processor time."""
+def levels_table(calibration: Calibration, run: Run | None = None) -> pd.DataFrame:
+    """Return X and R of each level of a calibration, with the bounds, and the processor time.
+
+    The X of `run` has a column of its own, if it is a closed loop.
+    """
     rows = [
         {
             "in flight": level.in_flight,
@@ -36,7 +41,10 @@ def levels_table(calibration: Calibration) -> pd.DataFrame:
         }
         for level in calibration.levels
     ]
-    return rounded(by_row(rows, "in flight"))
+    table = rounded(by_row(rows, "in flight"))
+    if run is not None and run.in_flight and not run.settings.get("paced"):
+        table.loc[run.in_flight, RUN] = run.answered_per_s
+    return table.sort_index()
 
 
 def plot_levels(calibration: Calibration, run: Run | None = None, ax: Axes | None = None) -> Axes:
@@ -44,16 +52,16 @@ def plot_levels(calibration: Calibration, run: Run | None = None, ax: Axes | Non
 
     The dot of `run` is another one, if it is a closed loop.
     """
-    data = levels_table(calibration)
+    data = levels_table(calibration, run)
     with style.canvas(ax, height_in=6.0) as ax:
         draw_bounds(ax, calibration.stations, 0.0, most=int(data.index.max()))
         ax.plot(
             data.index, data["X (calls/s)"], "o", color=style.MEASURED, label="calibration",
             zorder=3,
         )  # fmt: skip
-        if run is not None and run.in_flight and not run.settings.get("paced"):
+        if RUN in data:
             ax.plot(
-                [run.in_flight], [run.answered_per_s], "s", color=style.GREEN,
+                data.index, data[RUN], "s", color=style.GREEN,
                 markeredgecolor="black", label="run", zorder=4,
             )  # fmt: skip
         ax.set(xscale="log", yscale="log", ylabel="throughput, X (calls/s)")
