@@ -4,6 +4,7 @@ The format is JSON. A file is written after every round, completely or not at al
 only the round in which it comes.
 """
 
+import hashlib
 import json
 import os
 import re
@@ -91,9 +92,11 @@ class Results:
         path.parent.mkdir(parents=True, exist_ok=True)
         plain = {"format": FORMAT, **asdict(self)}
         plain["rows"] = [asdict(row) | {"rounds": _columns(row.rounds)} for row in self.rows]
+        plain = _without_nan(plain)
+        plain["checksum"] = _checksum(plain)
         part = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
-            part.write_text(json.dumps(_without_nan(plain), indent=1) + "\n", encoding="utf-8")
+            part.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
             os.replace(part, path)
         finally:
             part.unlink(missing_ok=True)
@@ -113,6 +116,9 @@ class Results:
             raise NotResults(
                 f"{path} has format {content['format']}, this version reads {FORMAT}: measure again"
             )
+        stated = content.pop("checksum", None)  # files of before have none
+        if stated is not None and stated != _checksum(content):
+            raise NotResults(f"{path} was changed or damaged after it was saved: measure again")
         try:
             rows = [_row(each) for each in content["rows"]]
             return cls(content["settings"], rows, content["host"], content["started_at"])
@@ -124,6 +130,11 @@ def new_path() -> Path:
     """Return the path of a new file, named after date, time and host."""
     host = re.sub(r"[^A-Za-z0-9-]+", "-", socket.gethostname().partition(".")[0]) or "host"
     return FOLDER / f"{datetime.now():%Y-%m-%d-%H%M%S}-{host}.json"
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    """Return the checksum of everything in a file but the checksum itself."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _columns(rounds: Sequence[Round]) -> dict[str, list[float]]:

@@ -10,7 +10,16 @@ from tqdm import tqdm
 
 from proofs.case import Case, Figure, Skipped
 
-NAMES = ("faults", "linearizable", "malformed", "half_open")
+NAMES = (
+    "faults",
+    "linearizable",
+    "malformed",
+    "half_open",
+    "orphans",
+    "burst",
+    "files",
+    "security",
+)
 ALL = "all"
 SHOWN = 20
 """Number of wrong cases that are shown in full."""

@@ -14,7 +14,8 @@ from proofs.case import Case, Figure, Skipped
 from proofs.faults.table import FAULTS, QUICK
 
 HELD = Case("held")
-SHORT = command.NAMES
+SHORT = [name for name in command.NAMES if name not in ("orphans", "burst")]
+"""Kernels and bursts have tests of their own; they take most of a minute."""
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 from kvstore.protocol import CREATE, INTERNAL, OK, RETRIEVE, StationClock
+from kvstore.server import write_ahead_log
 from kvstore.server.admission import MeasuredPool
 from kvstore.server.disk import Disk
 from kvstore.server.request import Batch
@@ -168,6 +169,12 @@ def open_file(folder: Path) -> sqlite3.Connection:
         raise OSError(
             f"the folder {folder} cannot be made ({error.strerror}): choose another"
         ) from None
+    log = folder / f"{FILE_NAME}-wal"
+    if place := write_ahead_log.damage(log):
+        raise OSError(
+            f"{log} is damaged {place}: the acknowledged writes after it would be lost. Put a copy"
+            " of the folder back; or move this file away, to go on without the writes in it"
+        )
     connection = None
     try:
         connection = sqlite3.connect(file, timeout=0, check_same_thread=False)

@@ -83,7 +83,7 @@ def _impatient() -> Iterator[None]:
     """Wait less for a server: one that does not answer in the proof never will."""
     with contextlib.ExitStack() as patches:
         for name, seconds in (
-            ("monitor.ANSWER_S", 0.3),
+            ("monitor.ANSWER_S", 1.0),
             ("channel.CONNECT_S", CONNECT_S),
             ("connections.CONNECT_S", CONNECT_S),
         ):

@@ -135,7 +135,8 @@ def full_disk(shared: Server) -> Iterator[Scene]:
             size = (made / f"{FILE_NAME}-wal").stat().st_size
             resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (size, size))
 
-        yield Scene(server, fills, server, workload=crud(value_bytes_mean=4_000))
+        options = {"duration_s": 1.5, "deadline_s": 1.5}
+        yield Scene(server, fills, server, options, crud(value_bytes_mean=4_000))
 
 
 @fault(Expected("ServerDidNotStart", says="folder .* cannot be made .*choose another"))
