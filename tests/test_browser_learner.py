@@ -160,6 +160,7 @@ class Learner:
         self.page.mouse.up()
         self._until(lambda: said() != before, "a slider follows the mouse")
         self.page.wait_for_timeout(500)  # until the picture follows, too
+        self.page.wait_for_function(CONNECTED)
         button = outputs.query_selector("button")
         if button:
             button.click()

@@ -117,7 +117,15 @@ class Explorer:
         reason = f" ({reason})" if reason else ""
         text = f"{self._settings()}: predicted {rendering.number(_value(predicted))}{reason}"
         here = [number for values, number in self._dots if values == self.values]
-        return text + (f", measured {rendering.number(here[-1])}." if here else ".")
+        if here or not self._dots:
+            return text + (f", measured {rendering.number(here[-1])}." if here else ".")
+        values, number = self._dots[-1]  # such as when the button was pressed before a slider
+        other = ", ".join(
+            f"{self._sliders[name].label} = {_shown(value)}"
+            for name, value in values.items()
+            if value != self.values[name]
+        )
+        return f"{text}. The last run had {other}: measured {rendering.number(number)}."
 
     def picture(self) -> tuple[str, str]:
         """The figure as a PNG in base64, and what it shows in words."""

@@ -44,7 +44,7 @@ def test_the_measured_dot_lands_on_the_line_it_belongs_to():
     assert ", measured 24." in made.said()
     made.values["lock"] = "none"
     assert "measured, other values: 1 dot at (10, 24)" in made.picture()[1]
-    assert "measured" not in made.said()
+    assert made.said().endswith(" The last run had lock = one: measured 24.")
     made.values.update(lock="one", in_flight=100)
     assert "measured: 1 dot at (10, 24)" in made.picture()[1]
 

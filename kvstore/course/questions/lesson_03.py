@@ -209,8 +209,8 @@ def least_disk_share(runs: Iterable[Run]) -> float:
 
 
 def mostly_disk(share: float) -> bool:
-    """Whether more than a fifth of a call is the disk, and no call is shorter than its disk."""
-    return 0.2 < share < 1.05
+    """Whether more than a tenth of a call is the disk, and no call is shorter than its disk."""
+    return 0.1 < share < 1.05
 
 
 def one_at_a_time(run: Run) -> bool:
