@@ -19,6 +19,9 @@ import grpc
 from kvstore.client.recording import LEAVE_S, NOT_DUE, Recording, StreamRecords, settled
 from kvstore.protocol import CANCELLED, INTERNAL, OK, UNKNOWN_STATIONS, StationTimes, from_metadata
 
+_NOT_PARSED_HERE = -1
+"""Instead of a reply's size: this thread has parsed no reply since the last call."""
+
 
 class _Sizes(threading.local):
     """Bytes of the messages that this thread serialised and deserialised last.
@@ -29,15 +32,12 @@ class _Sizes(threading.local):
     """
 
     request = 0
-    reply = 0
+    reply = _NOT_PARSED_HERE
 
 
 _sizes = _Sizes()
 
 _OK = grpc.StatusCode.OK
-
-_NOT_PARSED_HERE = -1
-"""Instead of a reply's size: this thread has parsed no reply since the last call."""
 
 
 def _size_of(reply: Any) -> int:
