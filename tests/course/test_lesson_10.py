@@ -121,7 +121,7 @@ def test_claims_on_spread_calls():
     assert core.evenly_spread(Spread((50, 49, 51), 1.0))
     assert not core.evenly_spread(Spread((80, 20, 50), 1.0))
     assert core.nearly_all(Spread((48, 49), 1.0))
-    assert not core.nearly_all(Spread((30, 30), 1.0))
+    assert not core.nearly_all(Spread((20, 20), 1.0))
     assert not core.nearly_all(Spread((80, 80), 1.0))
 
 
