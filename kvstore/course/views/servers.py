@@ -187,7 +187,7 @@ def plot_slow_by_hedging(
         ax.plot(
             places, data["measured, slow (%)"], "o", color=style.MEASURED, label="measured",
         )  # fmt: skip
-        ax.set(xlabel="kind of read", ylabel=f"over {1e3 * longer_than_s:.0f} ms (% of reads)")
+        ax.set(xlabel="reads (kind)", ylabel=f"over {1e3 * longer_than_s:.0f} ms (% of reads)")
         ax.set_xticks(list(places), [str(name) for name in data.index])
         ax.set_xlim(-0.5, len(data) - 0.5)
         ax.set_ylim(0, 1.15 * max(1.0, float(data.iloc[:, :2].to_numpy().max())))
