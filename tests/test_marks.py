@@ -1,5 +1,6 @@
 """A class of 20 made-up students, marked by nbgrader and by Otter: `pip install -e '.[marks]'`."""
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -141,7 +142,7 @@ with Gradebook("sqlite:///gradebook.db") as book:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1500)
+@pytest.mark.timeout(3600)
 @pytest.mark.skipif(importlib.util.find_spec("otter") is None, reason="no otter: .[marks]")
 def test_otter_marks_the_class(tmp_path):
     total = marks.for_otter(LESSON, tmp_path)
@@ -155,10 +156,11 @@ def test_otter_marks_the_class(tmp_path):
     for student in CLASS:
         place = tmp_path / student / LESSON.name
         hand_in(folder / LESSON.name, student, place)
-        run(
-            "-m", "otter", "run", str(place), "-a", str(folder / "auto.zip"), "-o", ".",
-            "--no-logo", cwd=place.parent, timeout=200,
-        )  # fmt: skip
+        with contextlib.suppress(subprocess.TimeoutExpired):  # `otter run` itself has no limit
+            run(
+                "-m", "otter", "run", str(place), "-a", str(folder / "auto.zip"), "-o", ".",
+                "--no-logo", cwd=place.parent, timeout=300,
+            )  # fmt: skip
         results = place.with_name("results.json")
         tests = json.loads(results.read_text("utf-8"))["tests"] if results.is_file() else []
         given[student] = sum(each.get("score", 0) for each in tests)

@@ -155,22 +155,6 @@ def failing_in_storm(offered_per_s: float, attempts: int, pool: Station) -> Pred
     )
 
 
-def retries_within_budget(max_tokens: float) -> Prediction:
-    """Return the most retries that gRPC's retryThrottling allows while every attempt fails.
-
-    A failed attempt costs one of `max_tokens` tokens, and nothing is retried with half of them or
-    fewer (gRFC A6). Raises `ValueError` unless `max_tokens` is above 0.
-    """
-    if not max_tokens > 0:
-        raise ValueError(f"max_tokens must be above 0, got {max_tokens}")
-    return Prediction(
-        float(math.ceil(max_tokens / 2) - 1),
-        "attempts",
-        f"of {max_tokens:g} tokens, more than half must be left",
-        "retry budget",
-    )
-
-
 def _slowest(calls: int, stations: Sequence[Station]) -> Station:
     if calls < 1:
         raise ValueError(f"calls must be 1 or more, got {calls}")

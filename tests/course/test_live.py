@@ -1,7 +1,7 @@
 import base64
 
 import pytest
-from made_runs import staircase
+from made_runs import run_of, staircase
 
 from kvstore.client import load
 from kvstore.client.errors import RunInterrupted, ServerGone
@@ -166,3 +166,12 @@ def test_a_real_run_can_be_watched(screen):
     assert run.outcome == "complete"
     assert len(screen) >= 2
     assert "bounded" in rendering.escaped(screen[-1][1]["text/plain"])
+
+
+def test_the_words_of_a_run_say_when_calls_were_open_at_its_end():
+    """100 callers whose last calls are as long as the run itself."""
+    steady = run_of([(n / 100, n / 100 + 0.01, "create") for n in range(1000)])
+    cut_short = run_of([(n / 1000, n / 1000 + 1.0, "create") for n in range(1000)], in_flight=100)
+
+    assert "still open" not in live.in_words(steady)
+    assert "of 1,000 calls were still open when the sending ended" in live.in_words(cut_short)

@@ -13,6 +13,7 @@ import pytest
 from tables import for_each
 
 from kvstore.client.__main__ import main
+from kvstore.client.fleet.cluster import available
 from kvstore.course.experiments.greeter import description, greeter
 from kvstore.measure import Run
 
@@ -232,3 +233,18 @@ def test_ctrl_c_keeps_what_was_measured(a_greeter, tmp_path):
     assert 130 == process.returncode
     assert "ended by    interrupted" in shown
     assert Run.load(file).issued > 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not available(), reason="Dask is not installed")
+def test_several_workers_make_one_run(a_greeter, capsys):
+    status = load_test(
+        a_greeter.address, HELLO, ONE, "--workers=2", "--no-calibration", "--calls=40",
+        "--in-flight=4", "--output=json",
+    )  # fmt: skip
+    report = json.loads(capsys.readouterr().out)["run"]
+
+    assert 0 == status
+    assert {"OK": 40} == report["statuses"]
+    assert 2 == report["settings"]["processes"]
+    assert report["little_holds"]

@@ -131,9 +131,3 @@ def test_a_storm_lasts_if_its_attempts_exceed_the_capacity(rate, attempts, faili
     assert failing == overload.failing_in_storm(rate, attempts, pool).value
     with pytest.raises(ValueError, match="attempts 1 or more"):
         overload.failing_in_storm(rate, 0, pool)
-
-
-def test_more_than_half_of_the_tokens_must_be_left_for_a_retry():
-    assert [4, 49, 1] == [overload.retries_within_budget(each).value for each in (10, 100, 3)]
-    with pytest.raises(ValueError, match="max_tokens"):
-        overload.retries_within_budget(0)

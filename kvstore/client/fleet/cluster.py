@@ -58,6 +58,7 @@ class Fleet:
 
     _within_s = CONNECT_S
     _is_local = False
+    _has_dashboard = True
 
     def __init__(self, workers: int | None) -> None:
         self.workers = workers
@@ -94,7 +95,8 @@ class Fleet:
     @property
     def dashboard(self) -> str:
         """The address of Dask's dashboard in a browser, in a `with` block; "" if there is none."""
-        return "" if self._client is None else str(self._client.dashboard_link or "")
+        has_one = self._client is not None and self._has_dashboard
+        return str(self._client.dashboard_link or "") if has_one else ""
 
     def _open(self, stack: ExitStack) -> Any:
         """Return a client of the cluster."""
@@ -134,7 +136,7 @@ class Local(Fleet):
 
     def __init__(self, workers: int, *, dashboard: bool = False) -> None:
         super().__init__(len(parts(workers)))
-        self._dashboard = dashboard and importlib.util.find_spec("bokeh") is not None
+        self._has_dashboard = dashboard and importlib.util.find_spec("bokeh") is not None
 
     def __repr__(self) -> str:
         return f"Local({self.workers})"
@@ -149,7 +151,8 @@ class Local(Fleet):
                 n_workers=self.workers,
                 threads_per_worker=1,
                 host="127.0.0.1",
-                dashboard_address="127.0.0.1:0" if self._dashboard else None,
+                dashboard_address="127.0.0.1:0",
+                scheduler_kwargs={"dashboard": self._has_dashboard},
                 memory_limit=0,  # a run has a limit of its own
                 silence_logs=logging.CRITICAL,
             )

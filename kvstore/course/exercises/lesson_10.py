@@ -1,87 +1,368 @@
-"""Lesson 10: how many servers a target needs."""
+"""Lesson 10: a channel that spreads its calls, how many servers are needed, and moving slots."""
 
+import json
 import math
-from typing import Any
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final
+
+import grpc
+from hypothesis import strategies as st
 
 from kvstore.course.exercises.base import Exercise, Verdict, WrongAnswer, not_yet, passed
+from kvstore.course.exercises.drawn import drawn_inputs, in_order_of, judge_drawn
+
+# 10.spread ----------------------------------------------------------------------------------------
+
+PATIENCE_S: Final = 5.0
+"""How long the check waits until calls reach every server."""
+CALLS_EACH: Final = 12
 
 
-def servers_needed(
-    target_per_s: float, lock_s: float, hottest_share: float, cpu_s: float, cores: float
-) -> float:
-    """Enough locks for the target, if neither the hottest key nor the cores forbid it."""
-    if target_per_s * hottest_share * lock_s > 1 or target_per_s * cpu_s > cores:
+def spread(addresses: Sequence[str]) -> grpc.Channel:
+    """Return one channel that sends its calls to all addresses, in rotation."""
+    config: dict[str, Any] = {"loadBalancingConfig": [{"round_robin": {}}]}
+    options = [("grpc.service_config", json.dumps(config))]
+    return grpc.insecure_channel("ipv4:" + ",".join(addresses), options=options)
+
+
+class _Counts(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """Answers every call with its own request, and counts the calls."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+        def reply(request: bytes, context: grpc.ServicerContext) -> bytes:
+            self.calls += 1
+            return request
+
+        return grpc.unary_unary_rpc_method_handler(reply)
+
+
+def _stop(server: grpc.Server) -> None:
+    server.stop(0).wait()
+
+
+@contextmanager
+def _counting_servers(count: int) -> Iterator[tuple[list[str], list[_Counts]]]:
+    counts = [_Counts() for _ in range(count)]
+    addresses = []
+    with ExitStack() as running:
+        for each in counts:
+            server = grpc.server(
+                ThreadPoolExecutor(1), handlers=[each], options=[("grpc.so_reuseport", 0)]
+            )
+            addresses.append(f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}")
+            server.start()
+            running.callback(_stop, server)
+        yield addresses, counts
+
+
+def _judge_spread(answer: Any) -> Verdict:
+    for count in (2, 4):
+        with _counting_servers(count) as (addresses, counts):
+            channel = answer(list(addresses))
+            try:
+                problem = _spread_problem(channel, counts)
+            finally:
+                if isinstance(channel, grpc.Channel):
+                    channel.close()
+        if problem:
+            return not_yet(f"`spread(addresses)` with {count} addresses: {problem}")
+    return passed(
+        "one channel, and each of 2 and of 4 servers answered its share of the calls. The channel"
+        " has a connection to each address."
+    )
+
+
+def _spread_problem(channel: Any, counts: Sequence[_Counts]) -> str:
+    """Return what is wrong with the channel, or ""."""
+    if isinstance(channel, list | tuple):
+        return "return one channel, not several: gRPC chooses the server for each call."
+    if not isinstance(channel, grpc.Channel):
+        return f"return an open `grpc.Channel`, got {type(channel).__name__}."
+    call = channel.unary_unary("/any/Method")
+    give_up_s = time.perf_counter() + PATIENCE_S
+    try:
+        # The connections are established one after the other.
+        while min(each.calls for each in counts) < 2 and time.perf_counter() < give_up_s:
+            call(b"", timeout=PATIENCE_S, wait_for_ready=True)
+            if sum(each.calls for each in counts) > 50 * len(counts):
+                break
+        before = [each.calls for each in counts]
+        for _ in range(CALLS_EACH * len(counts)):
+            call(b"", timeout=PATIENCE_S, wait_for_ready=True)
+    except ValueError:
+        return "the channel is closed already. Return it open; the check closes it."
+    except grpc.RpcError as error:
+        return (
+            f"a call failed with {error.code().name} ({error.details()}): are the addresses joined"
+            " by commas, with `ipv4:` once in front, and is the service config valid JSON?"
+        )
+    return _share_problem([each.calls - was for each, was in zip(counts, before, strict=True)])
+
+
+def _share_problem(answered: Sequence[int]) -> str:
+    reached = sum(count > 0 for count in answered)
+    if not reached:
+        return "the calls reached another server. Use the addresses as the target of the channel."
+    if reached == 1:
+        return (
+            f"one server answered all {sum(answered)} calls. The channel may know all addresses;"
+            " its policy is still `pick_first`, which takes one and keeps it. Choose another"
+            " policy in the service config."
+        )
+    if min(answered) < CALLS_EACH / 3:
+        return f"the servers answered {list(answered)} calls: each should get an even share."
+    return ""
+
+
+def _channel(addresses: Sequence[str], config: Any, target: str = "ipv4:") -> grpc.Channel:
+    options = [("grpc.service_config", config if isinstance(config, str) else json.dumps(config))]
+    return grpc.insecure_channel(target + ",".join(addresses), options=options)
+
+
+def _closed(addresses: Sequence[str]) -> grpc.Channel:
+    channel = spread(addresses)
+    channel.close()
+    return channel
+
+
+SPREAD = Exercise(
+    id="10.spread",
+    title="One channel to several servers",
+    hints=(
+        'The target `"ipv4:127.0.0.1:1001,127.0.0.1:1002"` names two addresses: `"ipv4:" + '
+        '",".join(addresses)`.',
+        'The policy stands in the service config: `{"loadBalancingConfig": [{"round_robin": {}}]}`.'
+        " `json.dumps` makes a text of it.",
+        'The text is an option of the channel: `options=[("grpc.service_config", text)]`.',
+    ),
+    reference=spread,
+    wrong=(
+        WrongAnswer(
+            lambda addresses: grpc.insecure_channel("ipv4:" + ",".join(addresses)), "`pick_first`"
+        ),
+        WrongAnswer(lambda addresses: spread(addresses[:1]), "one server answered all"),
+        WrongAnswer(lambda addresses: [spread([each]) for each in addresses], "not several"),
+        WrongAnswer(lambda addresses: len(addresses), "got int"),
+        WrongAnswer(_closed, "closed already"),
+        WrongAnswer(lambda addresses: spread(["127.0.0.1:9"]), "are the addresses joined"),
+        WrongAnswer(
+            lambda addresses: _channel(addresses, {"loadBalancingConfig": [{"pick_first": {}}]}),
+            "`pick_first`",
+        ),
+        WrongAnswer(
+            lambda addresses: _channel(addresses, {"loadBalancing": [{"round_robin": {}}]}),
+            "`pick_first`",
+        ),
+    ),
+    judge=_judge_spread,
+    timeout_s=90.0,
+)
+
+
+# 10.servers_needed --------------------------------------------------------------------------------
+
+
+def servers_needed(target_per_s: float, service_s: float, hottest_share: float) -> float:
+    """Return the fewest servers whose busiest one can serve its share of the target."""
+    busiest_share = 1 / (target_per_s * service_s)  # what one server can take
+    if busiest_share >= 1:
+        return 1
+    if busiest_share <= hottest_share:
         return math.inf
-    return max(1, math.ceil(target_per_s * lock_s))
+    return math.ceil(round((1 - hottest_share) / (busiest_share - hottest_share), 9))
+
+
+def _clear(drawn: dict[str, Any]) -> bool:
+    """Whether rounding does not decide: no number of servers reaches the target exactly."""
+    share = 1 / (drawn["target_per_s"] * drawn["service_s"])
+    room = share - drawn["hottest_share"]
+    if abs(share - 1) < 1e-6 or abs(room) < 1e-6:
+        return False
+    servers = (1 - drawn["hottest_share"]) / room
+    return bool(room < 0 or share > 1 or abs(servers - round(servers)) > 1e-6)
+
+
+NEEDED_INPUTS = st.fixed_dictionaries(
+    {
+        "target_per_s": st.integers(1, 5_000).map(float),
+        "service_s": st.integers(1, 50).map(lambda n: n / 1000),
+        "hottest_share": st.integers(0, 60).map(lambda n: n / 200),
+    }
+).filter(_clear)
+
+
+def _unless_hot(servers: Callable[[float, float, float], float]) -> Callable[..., float]:
+    def answer(target_per_s: float, service_s: float, hottest_share: float) -> float:
+        if target_per_s * service_s * hottest_share >= 1:
+            return math.inf
+        return servers(target_per_s, service_s, hottest_share)
+
+    return answer
+
+
+def _formula_alone(target_per_s: float, service_s: float, hottest_share: float) -> float:
+    room = 1 / (target_per_s * service_s) - hottest_share
+    return max(1, math.ceil((1 - hottest_share) / room))
+
+
+NEEDED_MISTAKES = (
+    WrongAnswer(
+        lambda target_per_s, service_s, hottest_share: max(1, math.ceil(target_per_s * service_s)),
+        "You take all keys for equally hot: no number of servers splits one key.",
+    ),
+    WrongAnswer(
+        _unless_hot(lambda x, s, q: max(1, math.ceil(x * s))),
+        "You look at the hot key alone. Its server also has 1/s of all other keys.",
+    ),
+    WrongAnswer(
+        lambda target_per_s, service_s, hottest_share: (
+            max(
+                1, math.ceil((1 - hottest_share) / (1 / (target_per_s * service_s) - hottest_share))
+            )
+            if target_per_s * service_s * hottest_share != 1
+            else math.inf
+        ),
+        "Where q·X·S is above 1, no number of servers is enough: return `math.inf`.",
+    ),
+    WrongAnswer(
+        lambda target_per_s, service_s, hottest_share: (
+            servers_needed(target_per_s, service_s, hottest_share) - 1
+            if math.isfinite(servers_needed(target_per_s, service_s, hottest_share))
+            else math.inf
+        ),
+        "One server too few: round up, and at least one is needed.",
+    ),
+    WrongAnswer(
+        lambda target_per_s, service_s, hottest_share: (
+            servers_needed(target_per_s, service_s, hottest_share) + 1
+        ),
+        "One server too many: round up, and no more.",
+    ),
+)
 
 
 def _judge_servers_needed(answer: Any) -> Verdict:
-    for arguments, expected, wrong in _CASES:
-        found = answer(*arguments)
-        if found != expected or isinstance(found, bool):
-            return not_yet(f"servers_needed{arguments} gave {found!r}: {wrong}")
-    return passed("ceil(X·S) locks, as long as q·X·S ≤ 1 for the hottest key and X·d ≤ cores.")
+    return judge_drawn(
+        answer,
+        servers_needed,
+        NEEDED_INPUTS.map(in_order_of(servers_needed)),
+        mistakes=NEEDED_MISTAKES,
+        right="(q + (1 - q)/s)·X·S ≤ 1, solved for s. Above 1/q times one server, no s is enough.",
+    )
 
-
-_CASES = (
-    (
-        (150, 0.020, 0.01, 0.0004, 3),
-        3,
-        "each server's lock lets 1 / 20 ms = 50 calls/s through, and 150 are wanted: three do it.",
-    ),
-    (
-        (300, 0.020, 0.01, 0.0004, 2),
-        6,
-        "six locks let 300 calls/s through, and servers that wait need no core each.",
-    ),
-    (
-        (160, 0.020, 0.01, 0.0004, 2),
-        4,
-        "three locks let 150 through; 160 are wanted, and there are only whole servers.",
-    ),
-    ((5, 0.020, 0.01, 0.0004, 2), 1, "even a small target needs one server."),
-    (
-        (1000, 0.020, 0.1, 0.0004, 2),
-        math.inf,
-        "the hottest key gets 100 calls/s, all at one server, whose lock lets 50 through.",
-    ),
-    (
-        (400, 0.020, 0.1, 0.0004, 2),
-        8,
-        "the hottest key gets 40 calls/s, and the server that keeps it has room for 50.",
-    ),
-    (
-        (6000, 0.020, 0.001, 0.0004, 2),
-        math.inf,
-        "6,000 calls of 0.4 ms want 2.4 cores, and the machine has 2 for all its processes.",
-    ),
-)
 
 SERVERS_NEEDED = Exercise(
     id="10.servers_needed",
     title="How many servers?",
     hints=(
-        "Three stations could bind: the locks, the lock that the hottest key is behind, the cores.",
-        "Two of them do not care how many servers there are: look at these first, and return "
-        "`math.inf` where one is too slow.",
-        "Hottest: `target_per_s * hottest_share * lock_s <= 1`. Cores: `target_per_s * cpu_s <= "
-        "cores`. And s locks let `s / lock_s` through: round up.",
+        "The busiest of s servers gets the share q + (1 - q)/s of the calls, and can serve 1/S.",
+        "So (q + (1 - q)/s)·X·S must not be above 1. Solve for s.",
+        "s = (1 - q) / (1/(X·S) - q), rounded up, at least 1. If 1/(X·S) is not above q, the answer"
+        " is `math.inf`, unless one server is enough.",
     ),
     reference=servers_needed,
-    wrong=(
-        WrongAnswer(lambda x, s, q, d, c: round(x * s), "only whole servers"),
-        WrongAnswer(lambda x, s, q, d, c: math.ceil(x * s), "all at one server"),
-        WrongAnswer(lambda x, s, q, d, c: math.floor(x * s) + 1, "three do it"),
-        WrongAnswer(lambda x, s, q, d, c: min(c, math.ceil(x * s)), "need no core each"),
-        WrongAnswer(
-            lambda x, s, q, d, c: max(1, math.ceil(x * s)) if x * q * s <= 1 else math.inf,
-            "2.4 cores",
-        ),
-        WrongAnswer(
-            lambda x, s, q, d, c: math.inf if q > 0.05 or x * d > c else max(1, math.ceil(x * s)),
-            "has room for 50",
-        ),
-        WrongAnswer(lambda x, s, q, d, c: 0 if x < 50 else math.ceil(x * s), "needs one server"),
-    ),
+    wrong=NEEDED_MISTAKES,
     judge=_judge_servers_needed,
+    timeout_s=60.0,
+)
+
+
+# 10.add_server (further/10_slots) -----------------------------------------------------------------
+
+
+def add_server(slots: Sequence[int], servers: int) -> list[int]:
+    """Return the slots after one more server has taken its share, each from the fullest server."""
+    after = list(slots)
+    for _ in range(len(slots) // (servers + 1)):
+        counts = [after.count(server) for server in range(servers)]
+        after[after.index(counts.index(max(counts)))] = servers
+    return after
+
+
+def _drawn_slots() -> Any:
+    return st.tuples(st.integers(1, 8), st.integers(1, 10), st.randoms(use_true_random=False)).map(
+        lambda drawn: _dealt(*drawn)
+    )
+
+
+def _dealt(servers: int, rounds: int, order: Any) -> tuple[list[int], int]:
+    slots = [number % servers for number in range(servers * rounds + order.randrange(servers))]
+    order.shuffle(slots)
+    return slots, servers
+
+
+def _judge_add_server(answer: Any) -> Verdict:
+    drawn = sorted(drawn_inputs(_drawn_slots(), 120), key=lambda each: len(each[0]))
+    for slots, servers in drawn:
+        if problem := _slots_problem(slots, servers, answer(list(slots), servers)):
+            return not_yet(f"With slots = {slots} and servers = {servers}: {problem}")
+    return passed(
+        f"{len(drawn)} drawn tables: every server has its share, and no slot moved without need."
+        " Only 1/(s + 1) of the keys move."
+    )
+
+
+def _slots_problem(slots: Sequence[int], servers: int, after: Any) -> str:
+    if not isinstance(after, list) or len(after) != len(slots):
+        return f"return a list of {len(slots)} servers, one for each slot, got {after!r:.60}."
+    if strange := [each for each in after if each not in range(servers + 1)]:
+        return f"the servers are numbered from 0 to {servers}, got {strange[0]!r}."
+    counts = [after.count(server) for server in range(servers + 1)]
+    if max(counts) - min(counts) > 1:
+        return f"the servers then have {counts} slots: they should differ by one at most."
+    moved = [number for number, (a, b) in enumerate(zip(slots, after, strict=True)) if a != b]
+    if needless := [number for number in moved if after[number] != servers]:
+        return (
+            f"slot {needless[0]} moved from server {slots[needless[0]]} to"
+            f" {after[needless[0]]}: slots should move to the new server only."
+        )
+    if len(moved) > len(slots) // (servers + 1):
+        return f"{len(moved)} slots moved, and {len(slots) // (servers + 1)} are enough."
+    return ""
+
+
+def _remainder(slots: Sequence[int], servers: int) -> list[int]:
+    return [number % (servers + 1) for number in range(len(slots))]
+
+
+def _from_the_front(slots: Sequence[int], servers: int) -> list[int]:
+    many = len(slots) // (servers + 1)
+    return [servers] * many + list(slots)[many:]
+
+
+def _rounded_up(slots: Sequence[int], servers: int) -> list[int]:
+    after = add_server(slots, servers)
+    counts = [after.count(server) for server in range(servers)]
+    if len(slots) % (servers + 1):
+        after[after.index(counts.index(max(counts)))] = servers
+    return after
+
+
+ADD_SERVER = Exercise(
+    id="10.add_server",
+    title="A new server, and few slots that move",
+    hints=(
+        "How many slots does each server have afterwards? `len(slots) // (servers + 1)`, or one"
+        " more.",
+        "Only slots that go to the new server have to move. The old servers give, and get none.",
+        "Take one slot at a time from the server that has most, until the new one has"
+        " `len(slots) // (servers + 1)`.",
+    ),
+    reference=add_server,
+    wrong=(
+        WrongAnswer(_remainder, "should move to the new server only"),
+        WrongAnswer(_from_the_front, "should differ by one at most"),
+        WrongAnswer(_rounded_up, "are enough"),
+        WrongAnswer(lambda slots, servers: list(slots), "should differ by one at most"),
+        WrongAnswer(lambda slots, servers: [*slots, servers], "one for each slot"),
+        WrongAnswer(lambda slots, servers: [servers + 1] * len(slots), "numbered from 0"),
+    ),
+    judge=_judge_add_server,
+    timeout_s=60.0,
 )

@@ -10,5 +10,5 @@ replicated_log     a leader that copies its log to a follower (05)
 plots              the figures of these experiments (05, 11)
 greeter            a service that is not ours (13)
 etcd_runs          puts, reads and a killed leader on an etcd cluster (11)
-several_servers    requests that wait for the slowest server; shared connections and ports (06, 10)
+several_servers    one channel to several servers; the slowest of several (06, 09, 10)
 """

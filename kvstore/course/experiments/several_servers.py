@@ -1,4 +1,4 @@
-"""Requests that wait for the slowest of several servers; shared connections and shared ports."""
+"""One channel to several servers; requests that wait for the slowest of them; shared ports."""
 
 import secrets
 import select
@@ -113,6 +113,74 @@ def fan_out(servers: Sequence[object], due_times: Iterable[float], *, duration_s
                 call.add_done_callback(done)
         pending.wait_for_none()
     return FanOut(answer_s)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Calls over one channel, as the servers counted them."""
+
+    answered: tuple[int, ...]
+    """Calls that each server answered."""
+    window_s: float
+    """Seconds from the first call to the end of the last one."""
+
+    @property
+    def answered_per_s(self) -> float:
+        """Return the throughput of all servers together, in calls/s."""
+        return sum(self.answered) / self.window_s
+
+
+def copy_key(servers: Sequence[object], key: bytes) -> None:
+    """Create the same key on every server, so that each can answer every read of it."""
+    for server in servers:
+        with connected(target_of(server)) as (channel, _):
+            stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+            stub.Create(pb.CreateRequest(key=key, value=b"value"), timeout=DEADLINE_S)
+
+
+def spread_over(
+    servers: Sequence[object], channel: grpc.Channel, *, in_flight: int, duration_s: float
+) -> Spread:
+    """Read one key over the channel, with `in_flight` calls, and see who answered.
+
+    Every server has a copy of the key. The channel stays open. Raise `RuntimeError` if a call
+    fails, and `ServerNotReached` as every client does.
+    """
+    key = secrets.token_bytes(8)
+    copy_key(servers, key)
+    request = pb.RetrieveRequest(key=key)
+    retrieve = kvstore_pb2_grpc.KeyValueServiceStub(channel).Retrieve
+    for _ in range(4 * len(servers)):  # connections are established one after the other
+        retrieve(request, timeout=DEADLINE_S, wait_for_ready=True)
+        time.sleep(0.01)
+    before = _retrieved(servers)
+    free, failed = threading.Semaphore(in_flight), threading.Event()
+
+    def done(call: grpc.Future) -> None:
+        if call.cancelled() or call.exception() is not None:
+            failed.set()
+        free.release()
+
+    began_s = time.perf_counter()
+    while time.perf_counter() < began_s + duration_s and not failed.is_set():
+        free.acquire()
+        retrieve.future(request, timeout=DEADLINE_S).add_done_callback(done)
+    for _ in range(in_flight):
+        free.acquire()
+    window_s = time.perf_counter() - began_s
+    if failed.is_set():
+        raise RuntimeError("a call over this channel failed: does each of the servers still run?")
+    after = _retrieved(servers)
+    return Spread(tuple(b - a for a, b in zip(before, after, strict=True)), window_s)
+
+
+def _retrieved(servers: Sequence[object]) -> list[int]:
+    """Return how many reads each server has answered OK, by its own count."""
+    counts = []
+    for server in servers:
+        with connected(target_of(server)) as (_, status):
+            counts.append(status.operations.get("retrieve/OK", 0))
+    return counts
 
 
 class _Pending:

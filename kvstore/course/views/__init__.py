@@ -86,6 +86,8 @@ from kvstore.course.views.ramp_up import (
     throughput_in_climb_table,
 )
 from kvstore.course.views.servers import (
+    moved_keys_table,
+    plot_moved_keys,
     plot_simulated_over_time,
     plot_slow_by_hedging,
     plot_slow_by_servers,
@@ -148,6 +150,7 @@ __all__ = [
     "memory_in_burst_table",
     "memory_table",
     "mix_table",
+    "moved_keys_table",
     "plot_answered_over_time",
     "plot_attempts_over_time",
     "plot_calls_over_time",
@@ -165,6 +168,7 @@ __all__ = [
     "plot_memory",
     "plot_memory_in_burst",
     "plot_mix",
+    "plot_moved_keys",
     "plot_reply_order",
     "plot_residence_by_batch",
     "plot_residence_by_level",

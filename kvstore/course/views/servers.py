@@ -158,14 +158,49 @@ def plot_simulated_over_time(
         )  # fmt: skip
         limit = float(data["bound (operations/s)"].iloc[0])
         ax.axhline(limit, color=style.PREDICTED, label="bound: the busiest server")
+        low = limit < 0.25 * float(data.to_numpy().max())  # there is no room below the line
         ax.annotate(
-            style.rate(limit), (1.0, limit), (-4, -12), xycoords=("axes fraction", "data"),
-            textcoords="offset points", ha="right", va="top", color=style.PREDICTED,
-            bbox=style.PAPER,
+            style.rate(limit), (1.0, limit), (-4, 8 if low else -12),
+            xycoords=("axes fraction", "data"), textcoords="offset points", ha="right",
+            va="bottom" if low else "top", color=style.PREDICTED, bbox=style.PAPER,
         )  # fmt: skip
         ax.set(xlabel="simulated time (s)", ylabel="throughput (operations/s)", xlim=(0, None))
         ax.set_ylim(0, 1.1 * float(data.to_numpy().max()))
         style.plain_numbers(ax.yaxis)
+    return ax
+
+
+def moved_keys_table(moved: Mapping[int, float]) -> pd.DataFrame:
+    """Return the share of keys that move when a server is added to s, beside that of slots."""
+    rows = [
+        {
+            "servers before": servers,
+            "remainder, counted (%)": 100 * share,
+            "remainder, s/(s + 1) (%)": 100 * servers / (servers + 1),
+            "slots, 1/(s + 1) (%)": 100 / (servers + 1),
+        }
+        for servers, share in moved.items()
+    ]
+    return rounded(by_row(rows, "servers before"))
+
+
+def plot_moved_keys(moved: Mapping[int, float], *, ax: Axes | None = None) -> Axes:
+    """Draw the share of keys that move when a server is added: by remainder, and with slots."""
+    data = moved_keys_table(moved)
+    with style.canvas(ax) as ax:
+        for column, dash in (("remainder, s/(s + 1)", "-"), ("slots, 1/(s + 1)", "--")):
+            ax.plot(
+                data.index, data[f"{column} (%)"], dash, color=style.PREDICTED,
+                label=f"predicted, {column}",
+            )  # fmt: skip
+        ax.plot(
+            data.index, data["remainder, counted (%)"], "o", color=style.MEASURED,
+            label="counted, remainder",
+        )  # fmt: skip
+        ax.set(
+            xlabel="servers before, s", ylabel="keys that move (%)", xticks=list(data.index),
+            ylim=(0, 105),
+        )  # fmt: skip
     return ax
 
 
@@ -187,7 +222,7 @@ def plot_slow_by_hedging(
         ax.plot(
             places, data["measured, slow (%)"], "o", color=style.MEASURED, label="measured",
         )  # fmt: skip
-        ax.set(xlabel="kind of read", ylabel=f"over {1e3 * longer_than_s:.0f} ms (% of reads)")
+        ax.set(xlabel="reads (kind)", ylabel=f"over {1e3 * longer_than_s:.0f} ms (% of reads)")
         ax.set_xticks(list(places), [str(name) for name in data.index])
         ax.set_xlim(-0.5, len(data) - 0.5)
         ax.set_ylim(0, 1.15 * max(1.0, float(data.iloc[:, :2].to_numpy().max())))

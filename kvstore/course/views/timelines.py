@@ -102,19 +102,33 @@ def memory_table(
     return rounded(by_row(rows, "process"))
 
 
-def answered_over_time_table(runs: Mapping[str, Run], slice_s: float = 0.25) -> pd.DataFrame:
-    """Return the calls answered OK per second in each slice of time, a column for each run."""
-    longest_s = max((run.window_s for run in runs.values()), default=0.0)
-    edges = np.arange(0.0, max(longest_s, slice_s) + slice_s, slice_s)
-    columns = {
-        f"{name} (calls/s)": np.histogram(
-            run.records["done_s"][run.records["status"] == OK], edges
-        )[0]
-        / slice_s
-        for name, run in runs.items()
-    }
-    middle = pd.Index((edges[:-1] + edges[1:]) / 2, name="elapsed (s)")
-    return rounded(pd.DataFrame(columns, index=middle))
+def answered_over_time_table(
+    runs: Mapping[str, Run],
+    prediction: HasValue | float | None = None,
+    *,
+    slice_s: float = 0.25,
+    cause_s: tuple[float, float] | None = None,
+) -> pd.DataFrame:
+    """Return the calls answered OK per second in each slice of time, a column for each run.
+
+    Only slices in which calls were sent: in an open loop, until its duration is over. `cause_s`
+    is when the cause of a failure began and ended, in seconds.
+    """
+    longest_s = max(
+        (run.settings.get("duration_s") or run.window_s for run in runs.values()), default=0.0
+    )
+    edges = np.arange(0.0, max(longest_s, slice_s) + slice_s / 2, slice_s)
+    middle = (edges[:-1] + edges[1:]) / 2
+    table = pd.DataFrame(index=pd.Index(middle, name="elapsed (s)"))
+    for name, run in runs.items():
+        ok = run.records[run.records["status"] == OK]
+        table[f"{name} (calls/s)"] = np.histogram(ok["done_s"], edges)[0] / slice_s
+    table = rounded(table)
+    if prediction is not None:
+        table["predicted (calls/s)"] = number(prediction)
+    if cause_s is not None:
+        table["during the cause"] = (middle > cause_s[0]) & (middle < cause_s[1])
+    return table
 
 
 def plot_answered_over_time(
@@ -127,10 +141,9 @@ def plot_answered_over_time(
 ) -> Axes:
     """Draw the calls answered OK per second over time, as dots for each run.
 
-    `prediction` in calls/s is a line. `cause_s` is shaded: from when until when the cause of a
-    failure lasted, in seconds.
+    `prediction` in calls/s is a line. The time of the cause, `cause_s`, is shaded.
     """
-    data = answered_over_time_table(runs, slice_s)
+    data = answered_over_time_table(runs, slice_s=slice_s)
     predicted = number(prediction)
     with style.canvas(ax, height_in=5.0) as ax:
         for place, heading in enumerate(data):
