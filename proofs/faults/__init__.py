@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 from unittest import mock
 
@@ -38,6 +39,9 @@ HANG_S = 1.0
 MACHINE_S = 20.0
 """What a busy machine may add in the short form, which asserts that nothing hangs, not a speed."""
 
+TOO_SOON = " before anything happened"
+SECOND_S = 5.0
+"""Duration of a second run, where the first one ended before the fault."""
 COUNTED_S = 10.0
 """A server has to answer again within this time after a fault."""
 
@@ -106,6 +110,9 @@ def judge(fault: Fault, way: Way, shared: Server, slack_s: float) -> tuple[list[
             return wrong, 0
         before = counted(scene.server)
         came = _run(scene, way)
+        if came.outcome.endswith(TOO_SOON):  # a busy machine: the run ended before five answers
+            scene = replace(scene, options={**scene.options, "duration_s": SECOND_S})
+            came = _run(scene, way)
         wrong += _said(came, expected)
         wrong += _in_time(came, scene, slack_s)
         if came.run is not None:
@@ -146,7 +153,7 @@ def _run(scene: Scene, way: Way) -> Came:
     if run is not None:
         outcome, said = str(run.outcome), f"{said} {run!r}"
         if not happened_s and scene.happens is not nothing:
-            outcome += " before anything happened"
+            outcome += TOO_SOON
     early = options["duration_s"] is not None and options["duration_s"] > 10
     since_s = happened_s[0] if early and happened_s else began_s
     return Came(run, outcome, said, ended_s - since_s)

@@ -141,7 +141,7 @@ for name, unary_handler, stream_handler, unary, stream in (
     ),
     (
         "a reply that cannot be parsed", UNARY(lambda r, c: UNPARSABLE), _each(UNPARSABLE),
-        Expected(shows="INTERNAL"),
+        Expected(shows="INTERNAL", may="DEADLINE_EXCEEDED"),
         Expected("failed", shows="NO_ANSWER", says="INTERNAL|a reply made no sense"),
     ),
     (
