@@ -15,8 +15,16 @@ from kernels import Kernel
 from lessons import NOTEBOOKS, cells_of, needed_for
 from tables import for_each
 
+LAST_AS_LONG_AS_THE_KERNEL = {("13_your_own_service", "settings")}
+"""Cells that start what the whole lesson measures: another process, which ends with the kernel."""
+
 by_lesson = for_each("path", NOTEBOOKS)
-CORE = [path for path in NOTEBOOKS if path.parent.name != "further"]
+CORE = [
+    path
+    for path in NOTEBOOKS
+    # Those that serve in no cell measure a service that lasts as long as the kernel.
+    if path.parent.name != "further" and any(cell.serves for cell in cells_of(path))
+]
 
 MUST_BE_STOPPED = {"insecure_channel", "Popen", "Thread", "Timer", "Process", "ThreadPoolExecutor",
                    "ProcessPoolExecutor", "Runner", "create_subprocess_exec"}  # fmt: skip
@@ -34,6 +42,7 @@ def test_what_a_cell_starts_ends_with_a_block_of_that_cell(path):
         if _last_name(call.func) in MUST_BE_STOPPED | ours | {"__enter__", "start"}
         # A server of gRPC has no block of its own: its cell has to stop what it starts.
         if not (ast.unparse(call.func) == "server.start" and "server.stop(" in cell.source)
+        and (path.stem, cell.id) not in LAST_AS_LONG_AS_THE_KERNEL
     ]
 
     assert [] == outside
@@ -115,6 +124,22 @@ def _calls_outside_of_with(tree):
         if isinstance(node, ast.With | ast.AsyncWith)
         for item in node.items
         for part in ast.walk(item.context_expr)
+    }
+    stacks = {
+        item.optional_vars.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.With)
+        for item in node.items
+        if isinstance(item.optional_vars, ast.Name)
+    }
+    opened |= {  # by `with ExitStack() as stack`: what `stack.enter_context` is given
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and _last_name(node.func) == "enter_context"
+        if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name)
+        if node.func.value.id in stacks
+        for given in node.args
+        for part in ast.walk(given)
     }
     return [n for n in ast.walk(tree) if isinstance(n, ast.Call) and id(n) not in opened]
 

@@ -153,6 +153,7 @@ CHILDREN = {
     "kvstore.client": "numpy",
     "kvstore.server": "grpc",
     "kvstore.cpu_idle": "psutil",
+    "kvstore.judge": "grpc",
     "kvstore.course.experiments.greeter": "grpc",
     "kvstore.run_program": "ctypes",
     "benchmarks.peers.bare": "grpc",

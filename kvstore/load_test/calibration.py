@@ -7,7 +7,7 @@ follow from these two (see `model.bounds`), and so does the knee N* = (D + Z) * 
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import grpc
@@ -54,7 +54,7 @@ class Level:
     """Cores that the generator's serial part used; NaN if unknown."""
     server_cores: float
     """Cores that the server used; NaN if its process cannot be observed."""
-    other_cores: float = math.nan
+    other_cores: float = field(default=math.nan, compare=False)
     """Cores that other programs on this machine used."""
 
     @classmethod

@@ -84,11 +84,15 @@ def serving_each(every: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Server, .
     `serving` does for any of them; the others are stopped.
     """
     with ExitStack() as running:
-        with ThreadPoolExecutor(SIDE_BY_SIDE) as starting:
-            servers = starting.map(
-                lambda settings: running.enter_context(serving(**settings)), every
+        starting = ThreadPoolExecutor(SIDE_BY_SIDE)
+        try:
+            servers = tuple(
+                starting.map(lambda settings: running.enter_context(serving(**settings)), every)
             )
-        yield tuple(servers)
+        finally:
+            # After Ctrl-C too: a server that is starting has to be in `running`, which stops it.
+            starting.shutdown(cancel_futures=True)
+        yield servers
 
 
 def _settings(settings: dict[str, Any]) -> ServerSettings:
