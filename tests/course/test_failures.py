@@ -29,8 +29,8 @@ def test_the_java_client_reports_all_but_its_creates():
 
 
 def test_after_a_kill_the_disk_has_all_that_was_acknowledged_and_memory_nothing(tmp_path):
-    for folder, share in ((str(tmp_path), 1), (None, 0)):
-        settings = {**KEPT, "store": f"sqlite:{folder}", "group_commit": True}
+    for store, share in ((f"sqlite:{tmp_path}", 1), ("memory", 0)):
+        settings = {**KEPT, "store": store, "group_commit": True}
         with serving(**settings) as server:
             acknowledged = killed_at_work(server, answers=50)
             killed = not server.alive()

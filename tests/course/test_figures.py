@@ -48,6 +48,7 @@ ARGUMENTS = {
     "latency_by_answer": ((MANY, PREDICTED), {}),
     "latency_from": ((PACED, lambda share: 0.1 * share), {}),
     "limit_over_time": (([(0.0, 1), (0.4, 2), (0.9, 1)], PREDICTED), {}),
+    "moved_keys": (({1: 0.52, 2: 0.66, 4: 0.81},), {}),
     "memory": ((MANY, 20.0), {"ceiling_bytes": 2e8}),
     "memory_in_burst": (({"no limit": MANY, "at most 10": ONE},), {}),
     "mix": (([ONE, MANY],), {}),
