@@ -198,7 +198,7 @@ def plot_moved_keys(moved: Mapping[int, float], *, ax: Axes | None = None) -> Ax
             label="counted, remainder",
         )  # fmt: skip
         ax.set(
-            xlabel="servers before, s", ylabel="keys that move (%)", xticks=list(data.index),
+            xlabel="servers before (number)", ylabel="keys that move (%)", xticks=list(data.index),
             ylim=(0, 105),
         )  # fmt: skip
     return ax
