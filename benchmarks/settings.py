@@ -33,6 +33,15 @@ PENDING = (
     "grpc.server.max_pending_requests",
     "grpc.server.max_pending_requests_hard_limit",
 )
+LIMITS = (
+    "grpc.server_max_unrequested_time_in_server",
+    "grpc.server_handshake_timeout_ms",
+    "grpc.keepalive_time_ms",
+    "grpc.keepalive_timeout_ms",
+    "grpc.max_connection_idle_ms",
+    "grpc.max_connection_age_ms",
+    "grpc.max_connection_age_grace_ms",
+)
 WINDOW = ("grpc.http2.bdp_probe", "grpc.http2.lookahead_bytes")
 USUAL = Change()
 SETTINGS_HERE: dict[str, Any] = {
@@ -101,7 +110,8 @@ def _settings() -> Iterator[Setting]:
         "port not shared", "server", Change(without=("grpc.so_reuseport",)), CALLS, CORRECTNESS
     )
     capped = Change(without=PENDING)
-    yield Setting("no cap on what waits", "server", capped, CALLS, CORRECTNESS)
+    yield Setting("limit on what waits", "server", capped, CALLS, CORRECTNESS)
+    yield Setting("limits on time", "server", Change(without=LIMITS), CALLS, CORRECTNESS)
     for under in (STREAMS, LARGE_WRITES):
         yield Setting(
             "fixed flow control window", "server", Change(without=WINDOW), under, CORRECTNESS

@@ -220,6 +220,7 @@ def sending(
     add_KeyValueServiceServicer_to_server(held, server)
     address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     server.start()
+    sender = None
     try:
         with measured_channel(address, station_times=False) as channel:
             stub: Any = KeyValueServiceStub(channel)
@@ -230,8 +231,10 @@ def sending(
                 yield held, sender
             finally:
                 held.close()
-                sender.stop()
     finally:
+        # After the channel: a thread that is ended inside gRPC's code would keep it open for ever.
+        if sender is not None:
+            sender.stop()
         server.stop(0)
 
 

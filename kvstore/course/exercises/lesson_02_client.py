@@ -75,8 +75,8 @@ def _why_not_all(answer: Any, order: Sequence[Ending], callbacks_late_s: float =
         for count, (place, status) in enumerate(order, start=1):
             if sender.returned:
                 return (
-                    f"it returned {sender.result!r} while {held.held} calls were in flight. Return "
-                    "when every call has ended."
+                    f"it returned {sender.result!r} while {len(order) + 1 - count} of "
+                    f"{len(order)} calls were in flight. Return when every call has ended."
                 )
             held.end(place, status)
             held.wait_until(lambda count=count: sender.recorded >= count)  # type: ignore[misc]
@@ -190,7 +190,7 @@ SEND_ALL = Exercise(
     wrong=(
         WrongAnswer(_waits_for_each, "waits for a reply before it sends"),
         WrongAnswer(_order_of_sending, "another order"),
-        WrongAnswer(_returns_at_once, "while 1 calls were in flight"),
+        WrongAnswer(_returns_at_once, "while 1 of 1 calls were in flight"),
         WrongAnswer(_noting(_put_result), "it does not return"),
         WrongAnswer(_only_the_good, "note the failed calls too"),
         WrongAnswer(_waits_for_calls, "wait for the callbacks"),
