@@ -52,6 +52,13 @@ def test_a_channel_that_spreads_in_another_way_is_right(answer):
     assert verdict.passed, verdict.message
 
 
+def test_every_mistake_of_a_kind_gets_the_message_of_that_kind():
+    for answer in lesson_10.MORE_WRONG_CHANNELS:
+        assert "`pick_first`" in judged(find("10.spread"), answer).message
+    unchanged = judged(find("10.add_server"), lambda slots, servers: list(slots))
+    assert "should differ by one at most" in unchanged.message
+
+
 def by_trying(target_per_s, service_s, hottest_share):
     """Count servers up, as a learner may; the limit is far above the drawn inputs."""
     for servers in range(1, 3_000_000):

@@ -68,8 +68,8 @@ def test_each_server_stalls_with_its_own_period():
     with several_servers.stalling(2, slow_share=0.1, slow_s=0.040, disk_s=0.010) as both:
         settings = [each.settings for each in both]
 
-    assert pytest.approx([0.080, 0.0835]) == [each.stall_s for each in settings]
-    assert pytest.approx([0.500, 0.535]) == [each.stall_every_s for each in settings]
+    assert pytest.approx([0.080, 0.0955]) == [each.stall_s for each in settings]
+    assert pytest.approx([0.500, 0.655]) == [each.stall_every_s for each in settings]
     assert {0.010} == {each.read_delay_s for each in settings}
 
 
