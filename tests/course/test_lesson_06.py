@@ -273,20 +273,21 @@ def test_claims_of_the_further_lessons_hold_for_one_made_run_and_fail_for_anothe
     assert not further.fit_is_wrong_beyond(straight, made(100, 1_000))
 
 
-def test_another_language_for_the_server_gains_at_most_what_the_client_leaves():
+def test_claims_of_another_language_for_the_server_can_fail():
     def priced(per_s, client_s, server_s):
         run = made(10, per_s)
-        cpu = [
-            Cpu(each_s * run.issued, 0.0, each_s * run.issued) for each_s in (client_s, server_s)
-        ]
-        return dataclasses.replace(run, client_cpu=cpu[0], server_cpu=cpu[1], host={"cores": 8})
+        client, server = (Cpu(d * run.issued, 0.0, d * run.issued) for d in (client_s, server_s))
+        return dataclasses.replace(run, client_cpu=client, server_cpu=server, host={"cores": 8})
 
-    python = priced(1_000, 0.0005, 0.001)
-    assert further.most_gain(python).value == pytest.approx(2.0)
-    assert further.within_most_gain(python, priced(2_000, 0.0005, 0.0001))
-    assert not further.within_most_gain(python, priced(3_000, 0.0005, 0.0001))
-    assert further.server_saves(python, priced(2_000, 0.0005, 0.0001))
+    python, go = priced(1_000, 0.0005, 0.001), priced(2_500, 0.0003, 0.0001)
+    assert further.expected_gain(python).value == pytest.approx(2.0)
+    assert further.gain(python, go) == pytest.approx(2.5)
+    assert further.server_saves(python, go)
     assert not further.server_saves(python, priced(2_000, 0.0005, 0.002))
+    assert further.client_is_cheaper(python, go)
+    assert not further.client_is_cheaper(python, priced(2_000, 0.0006, 0.0001))
+    assert further.client_binds(go)
+    assert not further.client_binds(python)
 
 
 def test_the_six_scenarios_are_four_different_n():

@@ -141,18 +141,23 @@ def gain(python: Run, go: Run) -> float:
     return go.answered_per_s / python.answered_per_s
 
 
-def most_gain(python: Run) -> Prediction:
-    """Return the largest possible gain of another server: that of one that costs no CPU time.
+def expected_gain(python: Run) -> Prediction:
+    """Return the gain of a server that costs no CPU time, if the client's demand stays the same.
 
-    The client is still the same: with D from the run in Python, X ≤ 1/D_client.
+    With D from the run in Python, the client alone allows X = 1/D_client.
     """
-    most = pace_s(python) / serial_s(python).client_s
-    return Prediction(most, "times", "D_max ÷ D_client", "the client's CPU")
+    gained = pace_s(python) / serial_s(python).client_s
+    return Prediction(gained, "times", "D_max ÷ D_client", "the client's CPU")
 
 
-def within_most_gain(python: Run, go: Run, tolerance: float = 0.25) -> bool:
-    """Whether the gain is at most `most_gain`, within a tolerance for noise."""
-    return gain(python, go) <= (1 + tolerance) * most_gain(python).value
+def client_is_cheaper(python: Run, go: Run) -> bool:
+    """Whether a call costs the client less CPU time, though only the server has changed."""
+    return serial_s(go).client_s < serial_s(python).client_s
+
+
+def client_binds(go: Run) -> bool:
+    """Whether a call costs the client more than all of the server: it is the bottleneck now."""
+    return serial_s(go).client_s > price_s(go).server_s
 
 
 def server_saves(python: Run, go: Run) -> bool:
@@ -194,7 +199,7 @@ PREDICTIONS = (
         "No disk: how many times the throughput with the server in Go?",
         unit="times",
         measured=gain,
-        model=lambda python, go: most_gain(python),
+        model=lambda python, go: expected_gain(python),
     ),
     _question("06.threads", "64 threads in place of 1: how many times the throughput?", "times"),
 )
