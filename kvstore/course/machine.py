@@ -104,7 +104,7 @@ def cpu_stations(run: Run) -> list[Station]:
     is one station for all cores.
     """
     together_s, one = price_s(run).together_s, serial_s(run)
-    if together_s / cores() > one.dearer_s:
+    if together_s / cores() > one.larger_s:
         name = "CPU of all cores" if cores() > 1 else "the one core"
         return [Station(name, together_s / cores())]
     return [

@@ -27,7 +27,7 @@ class CpuPerCall(NamedTuple):
         return self.client_s + self.server_s
 
     @property
-    def dearer_s(self) -> float:
+    def larger_s(self) -> float:
         """CPU seconds per call of the process that uses more, of those that can be observed."""
         return max((each_s for each_s in self if not np.isnan(each_s)), default=float("nan"))
 
@@ -50,7 +50,7 @@ def pace_s(run: Run) -> float:
     both processes divided by the number of cores. Throughput is at most 1 / D_max. NaN if
     neither process could be observed.
     """
-    return float(np.fmax(serial_s(run).dearer_s, price_s(run).together_s / _cores(run)))
+    return float(np.fmax(serial_s(run).larger_s, price_s(run).together_s / _cores(run)))
 
 
 def paced_s(run: Run) -> CpuPerCall:
@@ -60,7 +60,7 @@ def paced_s(run: Run) -> CpuPerCall:
     takes longer than its CPU time.
     """
     serial = serial_s(run)
-    stretch = pace_s(run) / serial.dearer_s
+    stretch = pace_s(run) / serial.larger_s
     return CpuPerCall(serial.client_s * stretch, serial.server_s * stretch)
 
 

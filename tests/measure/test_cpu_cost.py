@@ -20,7 +20,7 @@ def test_the_cpu_time_of_the_busier_process(subtests):
         with subtests.test(client=client, server=server, each_s=each_s):
             per_call = price_s(run_of(FOUR, client_cpu=client, server_cpu=server))
 
-            assert each_s == pytest.approx(per_call.dearer_s)
+            assert each_s == pytest.approx(per_call.larger_s)
 
 
 def test_the_utilisation_of_the_bottleneck():
@@ -31,9 +31,9 @@ def test_the_utilisation_of_the_bottleneck():
 
 
 def test_without_calls_or_processes_the_cpu_time_is_nan():
-    assert math.isnan(price_s(run_of(FOUR)).dearer_s)
+    assert math.isnan(price_s(run_of(FOUR)).larger_s)
     assert math.isnan(busy(run_of(FOUR)))
-    assert math.isnan(price_s(run_of([], client_cpu=Cpu(1.0, 1.0))).dearer_s)
+    assert math.isnan(price_s(run_of([], client_cpu=Cpu(1.0, 1.0))).larger_s)
 
 
 def test_threads_of_grpc_count_as_cpu_time_and_not_as_serial_time():

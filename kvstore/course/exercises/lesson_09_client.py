@@ -194,7 +194,7 @@ def _first_comes_late(replicas: _Replicas, tasks: list[Any]) -> str:
     if not wait_until(tasks[0].done) or _value(tasks[0]) != b"first":
         return (
             "both servers had the request, and the first one answered first: your coroutine waited"
-            " for the second one. The first *reply* wins, whoever sends it."
+            " for the second one. The first *reply* wins, from either server."
         )
     if not wait_until(lambda: replicas.second.given_up):
         return "the first server has answered after all: cancel the call to the second one."
