@@ -4,7 +4,7 @@ Runs are one run, a sequence, or a mapping by name. Tables have four significant
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias
 
 import pandas as pd
 
@@ -92,9 +92,8 @@ class Table(pd.DataFrame):
     def _constructor(self) -> type["Table"]:
         return Table
 
-    def _repr_html_(self) -> str | None:
-        with pd.option_context("display.float_format", "{:,.10g}".format):
-            return cast("str | None", super()._repr_html_())  # type: ignore[operator]
+    def _repr_html_(self) -> str:
+        return str(self.to_html(border=0, max_rows=60, float_format="{:,.10g}".format))
 
     def __repr__(self) -> str:
         with pd.option_context("display.float_format", "{:,.10g}".format):
