@@ -149,11 +149,12 @@ def _left_open(
         message = f"Put your number ({unit}) in place of None and run this cell before the next."
     else:
         text = f"{known.text}\n" if known.text else ""
-        such = "0.25" if _is_share(unit) else "123"
-        message = (
-            f"{text}Add your number, in {unit}, and run this cell again: "
-            f'`predict("{known.id}", {such})` commits {such} {unit}.'
+        such = (
+            f'`predict("{known.id}", 0.25)` commits 0.25 {unit}.'
+            if _is_share(unit)
+            else f'`predict("{known.id}", 123)` commits 123 {unit}.'
         )
+        message = f"{text}Add your number, in {unit}, and run this cell again: {such}"
     return Guess(question.question_id, None, unit, "not predicted", message)
 
 
