@@ -74,6 +74,10 @@ def run_in_process(
     options = RunOptions.of(strategy, options, settings)
     options.check(strategy, workload)
     check_due_times(strategy, options.rate_per_s is not None)
+    if transport is not None and transport not in transports.NAMES:
+        raise ValueError(
+            f"transport must be one of {', '.join(transports.NAMES)}, got {transport!r}"
+        )
     environment = None if transport is None else transports.environment(transport)
     _refuse_without_room(options.memory_ceiling_bytes)
     target = target_of(server)
