@@ -84,5 +84,5 @@ def test_an_unknown_profile_is_refused_with_the_known_ones():
         ServerSettings(transport="fast")
     with pytest.raises(ValueError, match=r"one of stock, poller.*got 'fast'"):
         run_in_process(
-            strategies.bounded, "localhost:1", workload.crud(), in_flight=1, transport="fast"
+            strategies.blocking, "localhost:1", workload.crud(), calls=1, transport="fast"
         )
