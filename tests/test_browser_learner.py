@@ -47,6 +47,14 @@ COLUMNS = 105
 TOO_WIDE = """outputs => [...outputs.querySelectorAll('.jp-OutputArea-output')]
   .filter(each => each.scrollWidth > each.clientWidth + 1)
   .map(each => each.innerText)"""
+PROSE = """outputs => {
+  const copy = outputs.cloneNode(true), texts = [];
+  for (const code of copy.querySelectorAll('pre, code, style')) code.remove();
+  const walker = document.createTreeWalker(copy, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) texts.push(walker.currentNode.data);
+  return texts.join('\\n');
+}"""
+"""The text of outputs without code and without what was printed."""
 HEIGHT = "() => document.querySelector('.jp-WindowedPanel-outer').clientHeight"
 IN_LESSON_12 = {
     "yours-start": [
@@ -61,10 +69,13 @@ IN_LESSON_12 = {
 
 def unreadable(text):
     """What a reader should not find in a text, each with the text around it."""
-    signs = r"\bNaN\b|\bnan\b|\*\*|\$\$|\d\.\d{5,}"
-    found = [text[max(0, at.start() - 40) : at.end() + 40] for at in re.finditer(signs, text)]
-    numbers = re.findall(r"(?<![\w.,:])\d{1,3}(?:,\d{3}){2,}|(?<![\w.,:])\d{7,}", text)
-    return found + [each for each in numbers if len(each.replace(",", "").rstrip("0")) > 4]
+    signs = re.finditer(r"\bNaN\b|\bnan\b|\*\*|\$\$", text)
+    found = [text[max(0, at.start() - 40) : at.end() + 40] for at in signs]
+    for number in re.findall(r"(?<![\w.,:])\d[\d,]*(?:\.\d+)?(?![\d.:])", text):
+        digits = re.sub(r"[,.]", "", number).lstrip("0")
+        if len(digits if "." in number else digits.rstrip("0")) > 5:
+            found.append(f"the digits of {number}")
+    return found
 
 
 class Learner:
@@ -137,7 +148,7 @@ class Learner:
         plain = "".join(
             "".join(each["text"]) for each in cell["outputs"] if each["output_type"] == "stream"
         )
-        said = outputs.inner_text().replace(plain, "")
+        said = outputs.evaluate(PROSE)
         found = [f"too wide: {text[:80]}" for text in outputs.evaluate(TOO_WIDE)]
         found += [f"long line: {line}" for line in plain.splitlines() if len(line) > COLUMNS]
         self.problems += [f"{cell['id']}: {each}" for each in found + unreadable(said + plain)]
