@@ -25,12 +25,15 @@ NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
 FOLDER = os.environ.get("COURSE_SCREENSHOTS", "")
 ALL = bool(FOLDER or os.environ.get("COURSE_NIGHTLY"))
 LESSONS = [path.name for path in sorted(NOTEBOOKS.glob("[01][0-9]_*.ipynb"))]
-SIZES = {"1280x800": (1280, 800), "1920x1080": (1920, 1080)}
+SIZES = {"1280x800": (1280, 800), "1920x1080": (1920, 1080), "640x400": (640, 400)}
+"""The last one is the first one at a zoom of 200 %."""
+ONE = ("03", "1280x800")
+"""The lesson and the size in the suite: it has exercises, predictions, sliders and a quiz."""
 CASES = [
     pytest.param(name, size, id=f"lesson_{name[:2]}-{size}")
     for size in SIZES
     for name in LESSONS
-    if ALL or (name[:2], size) == ("03", "1280x800")
+    if (name[:2], size) == ONE or ALL and (size != "640x400" or name[:2] == "03")
 ]
 LASTING_S = 300
 """How long one cell may take, on a busy machine."""
@@ -224,8 +227,10 @@ class Learner:
         sentence = outputs.query_selector("[aria-live]")
         assert sentence.bounding_box()["height"] < 100
         height = outputs.bounding_box()["height"]
-        if height > self.page.evaluate(HEIGHT):
+        if height > self.page.evaluate(HEIGHT) and self.page.viewport_size["height"] >= 800:
             self.problems.append(f"{cell['id']}: sliders and figure need {height} pixels")
+        tracks = [each.bounding_box()["width"] for each in outputs.query_selector_all(".noUi-base")]
+        assert min(tracks) > 50, f"{cell['id']}: tracks of {tracks} pixels"
 
         def said():  # drawn anew for each of the values
             return outputs.query_selector("[aria-live]").inner_text()
