@@ -33,7 +33,7 @@ CASES = [
     pytest.param(name, size, id=f"lesson_{name[:2]}-{size}")
     for size in SIZES
     for name in LESSONS
-    if (name[:2], size) == ONE or ALL and (size != "640x400" or name[:2] == "03")
+    if (name[:2], size) == ONE or (ALL and (size != "640x400" or name[:2] == "03"))
 ]
 LASTING_S = 300
 """How long one cell may take, on a busy machine."""
