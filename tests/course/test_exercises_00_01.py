@@ -88,9 +88,7 @@ def _through_a_queue(stub, items):
     return values
 
 
-@for_each(
-    "answer", [_with_call, _futures_one_at_a_time, _from_a_pool_of_one, _through_a_queue]
-)
+@for_each("answer", [_with_call, _futures_one_at_a_time, _from_a_pool_of_one, _through_a_queue])
 def test_a_first_client_in_another_style_passes(answer):
     verdict = judged(lesson_00.FIRST_CLIENT, answer)
 
