@@ -54,6 +54,15 @@ def test_a_lesson_is_committed_without_outputs(path):
 
 
 @for_each("path", NOTEBOOKS)
+def test_a_formula_has_one_backslash_before_a_word(path):
+    """Two of them begin a new line, and the word is shown as it stands."""
+    cells = json.loads(path.read_text("utf-8"))["cells"]
+    prose = "".join("".join(each["source"]) for each in cells if each["cell_type"] == "markdown")
+
+    assert [] == re.findall(r"\\\\[a-z]+", prose)
+
+
+@for_each("path", NOTEBOOKS)
 def test_no_cell_is_allowed_to_fail(path):
     """A tag that tolerates one error hides every other error of the cell."""
     cells = json.loads(path.read_text("utf-8"))["cells"]
