@@ -237,12 +237,11 @@ def test_a_local_fleet_carries_the_token(folder):
 def test_a_token_does_not_go_to_a_distant_scheduler_in_plain_text(folder):
     from kvstore.client.fleet.driver import refuse_to_publish
 
-    secret = Target("10.0.0.1:1", tls=Tls.of(folder))
     for scheduler in ("tls://10.0.0.1:8786", "tcp://127.0.0.1:8786"):
-        refuse_to_publish(secret, scheduler)
-    refuse_to_publish(Target("10.0.0.1:1"), "tcp://10.0.0.1:8786")
+        refuse_to_publish(Tls.of(folder), scheduler)
+    refuse_to_publish(Tls(), "tcp://10.0.0.1:8786")
     with pytest.raises(ValueError, match=r"in plain text over tcp://10.0.0.1:8786.*tls://HOST"):
-        refuse_to_publish(secret, "tcp://10.0.0.1:8786")
+        refuse_to_publish(Tls.of(folder), "tcp://10.0.0.1:8786")
 
 
 @pytest.mark.slow
