@@ -7,6 +7,7 @@ import pandas as pd
 
 from kvstore.client import pacing
 from kvstore.course.questions.base import Option, PredictionQuestion, QuizQuestion
+from kvstore.course.views.inputs import rounded
 from kvstore.measure import Run, audit, during
 from kvstore.measure.subsets import During
 from kvstore.model import Prediction, Station, bounds, ramp_up
@@ -197,7 +198,7 @@ def published_bounds() -> pd.DataFrame:
         }
         for name, count in places.items()
     }
-    return pd.DataFrame.from_dict(rows, orient="index").astype({"places": int})
+    return rounded(pd.DataFrame.from_dict(rows, orient="index").astype({"places": int}))
 
 
 def too_small(share: float) -> bool:
