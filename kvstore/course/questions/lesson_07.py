@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from kvstore.client import pacing
+from kvstore.course.questions import lesson_07_further
 from kvstore.course.questions.base import Option, PredictionQuestion, QuizQuestion
 from kvstore.measure import Run, audit, during
 from kvstore.measure.subsets import During
@@ -107,6 +108,7 @@ PREDICTIONS = (
         "Each call blocks the event loop for 20 ms: how many calls per second?",
         measured=lambda rate_per_s: rate_per_s,
     ),
+    *lesson_07_further.PREDICTIONS,
 )
 
 QUIZ = (
