@@ -186,7 +186,7 @@ class Parts(NamedTuple):
     search_s: float
     """Of a search in SQLite."""
     python_s: float
-    """Of a search in Python, in as many documents as take about as long."""
+    """Of the same search in Python, which only counts the words."""
     call_s: float
     """Of a call without a search: client and server."""
     cores: int
