@@ -49,6 +49,8 @@ from kvstore.client import load, strategies, workload
 from kvstore.server import serving
 def double(x):
     return 2 * x
+from kvstore.course import progress
+progress.close("03.mine")
 with serving() as server:
     run = load.run(strategies.blocking, server, workload.reads(seed=1, keys=2), calls=20)
     print("made here")
@@ -82,7 +84,8 @@ def test_what_was_recorded_is_shown_under_its_label_and_nothing_is_started(
     """The variables are there, functions work, and a changed cell says that it is not recorded."""
     monkeypatch.setattr(recorded, "FOLDER", tmp_path / "recordings")
     changed = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', ''])"
-    ask = "print(run.issued, len(run.calls), double(4), server.settings.locking)"
+    ask = "print(run.issued, len(run.calls), double(4), server.settings.locking, end=' ')\n"
+    ask += "print(progress.ask('03.mine').closed)"
     monkeypatch.setenv("COURSE_MODE", "class")
     archive = record.record(lesson(tmp_path, RUN, ask), tmp_path / "recordings")
     locked_down()
@@ -103,7 +106,7 @@ def test_what_was_recorded_is_shown_under_its_label_and_nothing_is_started(
     assert "Recorded mode: no run is made on this machine" in said
     assert "Recorded run, not of this machine: " in said
     assert "made here" in said
-    assert "20 20 8 global" in said
+    assert "20 20 8 global True" in said
     refused = replayed(f"{RUN}\nextra = 1", ask)
     assert "This cell was changed, so it runs on this machine" in "\n".join(texts(refused.notebook))
     assert "no programs may be started here" in (refused.error or "")

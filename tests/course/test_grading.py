@@ -12,6 +12,7 @@ import pytest
 
 from kvstore.course import NOT_ATTEMPTED, check, hint, progress, solution
 from kvstore.course.exercises import Exercise, base, find, not_yet, passed
+from kvstore.course.exercises.drawn import same_result
 from kvstore.course.exercises.grading import judged
 
 
@@ -34,6 +35,11 @@ def test_the_judge_decides_on_a_function_and_on_a_value():
     verdict = judged(exercise(lambda value: passed("") if value == 4 else not_yet("")), 4)
 
     assert verdict.passed
+
+
+def test_a_number_may_differ_by_rounding_and_by_no_more():
+    assert same_result(25.0 * (1 + 1e-9), 25.0)
+    assert not same_result(25.0 * (1 + 1e-4), 25.0)
 
 
 def test_an_error_in_the_answer_points_at_its_line():

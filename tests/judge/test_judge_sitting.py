@@ -66,16 +66,19 @@ def test_all_points_can_be_had_but_those_for_measurements():
 
 
 NAMINGS = [
-    (("pool", "disk"), 10), (("pool", None), 7), (("disk", "pool"), 8), (("retries", "disk"), 3),
-    (("processor", "hot key"), 0),
+    ("disk", [("pool", "disk")], 10), ("disk", [("pool", None)], 7),
+    ("disk", [("disk", "pool")], 8), ("disk", [("retries", "disk")], 3),
+    ("disk", [("processor", "hot key")], 0), ("disk", [], 0),
+    ("disk", [("pool", "disk"), ("processor", None)], 0),  # the last answer counts
+    (None, [("pool", None)], 10), (None, [("processor", None)], 3), (None, [], 0),
 ]  # fmt: skip
 
 
-@for_each("named, expected", NAMINGS)
-def test_the_points_for_a_name(named, expected):
-    of = sitting()
-    of.name("back end", None)  # the last answer counts
-    of.name(*named)
+@for_each("then, named, expected", NAMINGS)
+def test_the_points_for_a_name(then, named, expected):
+    of = sitting(then=then)
+    for first, second in named:
+        of.name(first, second)
 
     assert expected == points(finish(of))["stations named"]
 

@@ -7,7 +7,17 @@ import pytest
 from made_load_tests import run_of_recorder
 from tables import for_each
 
-from kvstore.load_test import Calibration, Level, Objective, Step, highest_rate
+from kvstore.client import load
+from kvstore.client.strategies import bounded
+from kvstore.load_test import (
+    Calibration,
+    Level,
+    Objective,
+    Step,
+    calibrate,
+    calibration,
+    highest_rate,
+)
 from kvstore.load_test.search import step_of
 from kvstore.measure import Cpu
 from kvstore.measure.recorder import Recorder
@@ -94,7 +104,7 @@ def test_a_step_counts_only_if_the_generator_kept_its_due_times(late_s, busy_s, 
     recorder = Recorder()
     for number in range(1000):
         due_s = number / 100
-        recorder.record(due_s, due_s + late_s, due_s + late_s + 0.01, 1, 0, 1, 1)
+        recorder.record(due_s, due_s + late_s, due_s + late_s + 0.009, 1, 0, 1, 1)
     run = run_of_recorder(
         recorder, in_flight=1 if full else 50, client_cpu=Cpu(busy_s, 0.0), rate_per_s=100
     )
@@ -102,7 +112,7 @@ def test_a_step_counts_only_if_the_generator_kept_its_due_times(late_s, busy_s, 
     step = step_of(run, OBJECTIVE)
 
     assert generator == bool(step.generator), step
-    assert step.latency_s == pytest.approx(late_s + 0.01)
+    assert step.latency_s == pytest.approx(late_s + 0.009)
     assert 100 == step.rate_per_s
 
 
@@ -142,3 +152,22 @@ def test_processor_time_says_what_the_bottleneck_is(server_cores, generator_core
     seen = levels(*SIX_WORKERS, server_cores=server_cores, generator_cores=generator_cores)
 
     assert bottleneck in seen.bottleneck
+
+
+def test_calibration_goes_on_after_a_single_level_without_gain(monkeypatch):
+    """A pause of the machine hid the gain from 1 to 2; the ceiling of 400 comes only later."""
+    per_s = {1: 100, 2: 100, 4: 200, 8: 400, 16: 400, 32: 400, 64: 400}
+
+    def level(strategy, target, calls, options, *, fleet):
+        rate_per_s, recorder = per_s[options.in_flight], Recorder()
+        for number in range(rate_per_s):
+            sent_s = number / rate_per_s
+            recorder.record(math.nan, sent_s, sent_s + options.in_flight / rate_per_s, 1, 0, 1, 1)
+        return run_of_recorder(recorder, in_flight=options.in_flight)
+
+    monkeypatch.setattr(load, "run", level)
+    monkeypatch.setattr(calibration, "first_call", lambda *_: None)
+    seen = calibrate(bounded, None, None)
+
+    assert [1, 2, 4, 8, 16, 32] == [each.in_flight for each in seen.levels]
+    assert seen.ceiling_per_s == pytest.approx(400, rel=0.05)

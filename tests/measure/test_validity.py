@@ -113,6 +113,13 @@ def test_a_call_that_was_sent_late_counts_as_late():
     assert [0.3, 0.1] == pytest.approx(latencies_s(run_of(calls)))
 
 
+def test_a_call_that_was_cut_off_keeps_its_place_in_the_order_of_sending():
+    """It was sent first and ended last: records are in the order of the ends."""
+    calls = [Made(0.0, 0.3, CREATE, DEADLINE_EXCEEDED), Made(0.1, 0.2)]
+
+    assert [math.inf, 0.1] == pytest.approx(latencies_s(run_of(calls)))
+
+
 def test_a_call_that_was_cut_off_is_above_every_quantile_that_was_seen():
     taken_s = latencies_s(cut_off(0.02))
 

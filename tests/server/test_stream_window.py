@@ -70,9 +70,10 @@ class TestCounting:
                 if window.full:
                     waits = asyncio.create_task(window.room())
                     await asyncio.sleep(0)
-                    window.answered(request_bytes, request_bytes)
+                    window.answered(request_bytes, 2 * request_bytes)
+                    await asyncio.sleep(0)
                     assert not waits.done()
-                    window.written(request_bytes)
+                    window.written(2 * request_bytes)
                     await asyncio.wait_for(waits, HANG_S)
                     return count
                 window.admit(request_bytes)
