@@ -19,6 +19,7 @@ from kvstore.measure import cores, describe_host
 NAMES = (
     "table",
     "ladder",
+    "performance",
     "published",
     "batches",
     "processes",

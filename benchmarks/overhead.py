@@ -1,18 +1,21 @@
-"""The overhead of our client over a bare loop on the same stub, for each shape.
+"""The overhead of our client over a bare loop, and of the measured channel over gRPC's own.
 
-Three clients make the same calls in turn, in this process, against one server: our client, the
-bare loop of the same shape, and this loop without checking its replies. The last one shows the
-cost of reading and comparing replies. Rounds are short and many, their order changes, and ratios
-are computed within a round. "spread" is the interquartile range of the rounds. If the server is
-saturated or one call waits for the other, throughput says little about the client, and "CPU over
-bare" shows its CPU time. The target is at least 0.95 of the throughput of the bare loop.
+Four clients make the same calls in turn, in this process, against one server: our client
+(`load.run`), the bare loop of the same shape, and the strategy as a learner runs it, on the
+measured channel and on gRPC's own. The last two differ in nothing but the channel. Rounds are short
+and many, their order changes, and ratios are computed within a round. "spread" is the interquartile
+range of the rounds. If the server is saturated or one call waits for the other, throughput says
+little about the client, and "CPU over bare" shows its CPU time. The target is at least 0.95 of the
+throughput of the bare loop, and of the plain channel.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.peers import learner
 from benchmarks.peers.loops import KEY_BYTES, VALUE, LoopOptions, new_key, run_loop
 from kvstore import gc_control
 from kvstore.client import load, strategies, workload
@@ -81,7 +84,10 @@ def clients(shape: Shape, server: Server, seconds: float) -> dict[str, Callable[
     return {
         "ours": lambda: ours(shape, server, seconds),
         "bare": lambda: bare(shape, options),
-        "unread": lambda: bare(shape, options._replace(verified=False)),
+        **{
+            name: partial(learners, shape, options, channel)
+            for name, channel in learner.CHANNELS.items()
+        },
     }
 
 
@@ -101,6 +107,13 @@ def bare(shape: Shape, options: LoopOptions) -> Turn:
     """Take a turn of the bare loop, with the same garbage collector settings as our client."""
     with gc_control.settled():
         result = run_loop(shape.loop, options)
+    return Turn(result.operations / result.took_s, result.cpu_s / result.operations)
+
+
+def learners(shape: Shape, options: LoopOptions, channel: learner.Channel) -> Turn:
+    """Take a turn of the strategy as a learner runs it: on a channel, without `load.run`."""
+    with gc_control.settled():
+        result = learner.run(shape.strategy, options, channel)
     return Turn(result.operations / result.took_s, result.cpu_s / result.operations)
 
 
@@ -136,8 +149,11 @@ def row(name: str, rounds: Rounds) -> dict[str, Any]:
         "bare": f"{1e6 * _median(rounds, 'bare', 'cpu_s'):.3g}",
         "CPU over bare": round(float(np.median(cpu_ratios)), 3),
         "spread of that": middle_half(cpu_ratios),
-        "CPU unread over bare": round(
-            float(np.median(ratios(rounds, "unread", "bare", "cpu_s"))), 3
+        "measured over plain": round(
+            float(np.median(ratios(rounds, "measured", "plain", "per_s"))), 3
+        ),
+        "CPU measured over plain": round(
+            float(np.median(ratios(rounds, "measured", "plain", "cpu_s"))), 3
         ),
     }
 

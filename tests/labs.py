@@ -91,7 +91,7 @@ def lab_open(checkout, mode="fast"):
     finally:
         family = psutil.Process(server.pid).children(recursive=True)
         server.terminate()
-        server.wait(20)
+        server.wait(60)  # beside other tests
         for process in family:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()

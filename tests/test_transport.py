@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from kvstore import transport
-from kvstore.client import load, strategies, workload
+from kvstore.client import load, run_in_process, strategies, workload
 from kvstore.server import serving
 from kvstore.server.settings import ServerSettings
 
@@ -71,6 +71,18 @@ def test_both_sides_report_their_profile_in_the_run():
     assert transport.in_force() == run.host["transport"]
 
 
+def test_a_run_in_a_new_process_may_have_another_profile():
+    with serving(read_delay_s=0, write_delay_s=0) as server:
+        run = run_in_process(
+            strategies.bounded, server, workload.crud(), in_flight=4, calls=40, transport="poller"
+        )
+    assert "poller" == run.host["transport"]
+
+
 def test_an_unknown_profile_is_refused_with_the_known_ones():
     with pytest.raises(ValueError, match=r"one of stock, poller.*got 'fast'"):
         ServerSettings(transport="fast")
+    with pytest.raises(ValueError, match=r"one of stock, poller.*got 'fast'"):
+        run_in_process(
+            strategies.blocking, "localhost:1", workload.crud(), calls=1, transport="fast"
+        )

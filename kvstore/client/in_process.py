@@ -17,6 +17,7 @@ from typing import Any
 
 import psutil
 
+from kvstore import transport as transports
 from kvstore.client.channel import target_of
 from kvstore.client.errors import (
     NotEnoughMemory,
@@ -52,9 +53,13 @@ def run_in_process(
     options: RunOptions | None = None,
     *,
     on_sample: OnSample | None = None,
+    transport: str | None = None,
     **settings: Any,
 ) -> Run:
     """Make a run as `load.run` does, in a new process; arguments, result and errors are the same.
+
+    `transport` is the transport profile of the new process, one of `kvstore.transport.NAMES`;
+    without it, the process has the profile of this one.
 
     An open loop needs `rate_per_s`: due times cannot be sent to another process. With a memory
     ceiling, the new process checks its own memory and the server's, and ends by itself. This
@@ -69,6 +74,11 @@ def run_in_process(
     options = RunOptions.of(strategy, options, settings)
     options.check(strategy, workload)
     check_due_times(strategy, options.rate_per_s is not None)
+    if transport is not None and transport not in transports.NAMES:
+        raise ValueError(
+            f"transport must be one of {', '.join(transports.NAMES)}, got {transport!r}"
+        )
+    environment = None if transport is None else transports.environment(transport)
     _refuse_without_room(options.memory_ceiling_bytes)
     target = target_of(server)
     with tempfile.TemporaryDirectory(prefix="kvstore-run-") as folder:
@@ -78,7 +88,7 @@ def run_in_process(
         command += [f"--workload={json.dumps(workload.as_dict())}", f"--save={path}"]
         if target.identity is not None:
             command += [f"--identity={target.identity}"]
-        with child("kvstore.client", command) as client:
+        with child("kvstore.client", command, environment=environment) as client:
             interrupted = monitor(
                 client,
                 getattr(server, "pids", ()),

@@ -176,7 +176,10 @@ class Explorer:
                 f'<img src="data:image/png;base64,{picture}" alt="{rendering.escaped(words)}" '
                 f'width="{wide}" height="{high}" style="max-width: 100%; height: auto">'
             )
-            sentence.value = f'<span aria-live="polite">{rendering.inline(self.said())}</span>'
+            sentence.value = (
+                f'<span aria-live="polite" style="{rendering.LINES}">'
+                f"{rendering.inline(self.said())}</span>"
+            )
 
         def move(name: str) -> Callable[[Mapping[str, Any]], None]:
             def moved(change: Mapping[str, Any]) -> None:

@@ -250,8 +250,8 @@ def workers_table(run: Run) -> pd.DataFrame:
     rows["all together"] = {
         "calls": len(run.records),
         "p99 (ms)": 1e3 * run.latency_s(0.99),
-        "clock within (ms)": math.nan,
-        "late by (ms)": math.nan,
+        "clock within (ms)": rendering.NONE,
+        "late by (ms)": rendering.NONE,
     }
     return rounded(pd.DataFrame.from_dict(rows, orient="index")).astype({"calls": int})
 

@@ -1,0 +1,282 @@
+"""The evidence: our clients beside other programs, case by case. Writes docs/performance.md.
+
+The rounds of a case are interleaved: in each round every program takes a turn, in changing order.
+"of the reference" is the median of the ratios within a round. The cases without a disk show the
+limit of one client process and one server process; the others compare with the bound that the model
+gives. Programs that are not installed are left out, and the page says so.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Set
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from tqdm import tqdm
+
+from benchmarks import flame, performance_page
+from benchmarks.cost import cost_of
+from benchmarks.ladder import ENDS
+from benchmarks.peers import bare, redis
+from benchmarks.peers.go_pipeline import go_pipeline
+from benchmarks.results import Round
+from kvstore.client import run_in_process, strategies, workload
+from kvstore.client.strategies import Strategy
+from kvstore.course.external_clients import PROGRAMS, path_of
+from kvstore.measure import Run, describe_host
+from kvstore.model import Station, bounds, service_time_s
+from kvstore.server import Server, serving
+from kvstore.server.go_server import go_is_installed, serving_go
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+NO_DISK: Final[dict[str, Any]] = {"read_delay_s": 0, "write_delay_s": 0, "locking": "per_key"}
+DISK: Final = {"read_delay_s": 0.010, "write_delay_s": 0.050}
+SMALL: Final = workload.reads(key_bytes_mean=8, value_bytes_mean=16, sizes="fixed")
+LIKE_REDIS: Final = workload.reads(
+    keys=1_000, key_bytes_mean=redis.KEY_BYTES, value_bytes_mean=16, sizes="fixed"
+)
+CROWD: Final = 10_000
+CROWD_WORK_S: Final = 0.040
+
+
+@dataclass
+class Turns:
+    """What one program did in each round of a case."""
+
+    name: str
+    take: Callable[[float], tuple[Round, float]]
+    """Make one turn of about this many seconds; return it and its bound in operations/s, or NaN."""
+    rounds: list[Round] = field(default_factory=list)
+    over_bound: list[float] = field(default_factory=list)
+    """Measured over the bound of the model, in each round; NaN without one."""
+    draw: Callable[[Path], bool] | None = None
+    """Draw the flame graph of a run of its own into this file; None where there is none."""
+    picture: str = ""
+    """The file of its flame graph, relative to the page; empty without one."""
+
+
+@dataclass
+class Case:
+    """Programs that do the same work, in interleaved rounds."""
+
+    name: str
+    conditions: str
+    turns: list[Turns]
+    seconds: float = 2.0
+    """Seconds of one turn."""
+
+    @property
+    def reference(self) -> Turns:
+        """The program with which the others are compared: the first one."""
+        return self.turns[0]
+
+    def of_reference(self, turns: Turns) -> float:
+        """Return the median of the ratios to the reference within each round."""
+        pairs = zip(turns.rounds, self.reference.rounds, strict=True)
+        return float(np.median([one.per_s / other.per_s for one, other in pairs]))
+
+
+def measure(quick: bool) -> Iterator[dict[str, Any]]:
+    """Yield one row for each program of each case, and write the page at the end.
+
+    A quick run writes its page into `executed/`, so that it does not replace the real one.
+    """
+    rounds, share = (1, 0.15) if quick else (5, 1.0)
+    folder = ROOT / ("executed" if quick else "docs")
+    with ExitStack() as stack:
+        found = _cases(stack)
+        for case in found:
+            for number in tqdm(range(rounds), desc=case.name, unit="round", leave=False):
+                first = number % len(case.turns)
+                for turns in case.turns[first:] + case.turns[:first]:
+                    taken, bound_per_s = turns.take(case.seconds * share)
+                    turns.rounds.append(taken)
+                    turns.over_bound.append(taken.per_s / bound_per_s)
+            yield from performance_page.rows(case)
+        if not quick:
+            _draw_flames(found, folder / "performance")
+    folder.mkdir(exist_ok=True)
+    for path in performance_page.write(folder, found, describe_host(), rounds, missing()):
+        tqdm.write(f"  wrote {path.relative_to(ROOT)}")
+
+
+def missing() -> list[str]:
+    """Return the names of the programs that are not installed here."""
+    here = {name: path_of(name) is not None for name in PROGRAMS}
+    here |= {
+        "go": go_is_installed(),
+        "redis-benchmark": redis.installed(),
+        "py-spy": flame.installed(),
+    }
+    return [name for name, found in here.items() if not found]
+
+
+def _cases(stack: ExitStack) -> list[Case]:
+    stock = stack.enter_context(serving(use_asyncio=True, **NO_DISK))
+    poller = stack.enter_context(serving(use_asyncio=True, transport="poller", **NO_DISK))
+    in_go = stack.enter_context(serving_go(**NO_DISK)) if go_is_installed() else None
+    go = stack.enter_context(go_pipeline())
+    other_store = stack.enter_context(redis.redis())
+    unary = [
+        _ours("tasks", stock, strategies.tasks, 100),
+        _ours("tasks", stock, strategies.tasks, 100, transport="poller"),
+        _ours("chained", stock, strategies.chained, 100, transport="poller"),
+        _ours("bounded", stock, strategies.bounded, 100, transport="poller"),
+        _bare("aio", stock, in_flight=100),
+        *(_ghz(stock, in_flight) for in_flight in (50, 100) if path_of("ghz")),
+    ]
+    single = [
+        _ours("64 streams", stock, strategies.pipelined, 128, streams=64),
+        _ours("64 streams", stock, strategies.pipelined, 128, streams=64, transport="poller"),
+        _ours("64 streams", poller, strategies.pipelined, 128, streams=64, transport="poller"),
+        _ours("1 stream", poller, strategies.pipelined, 100, streams=1, transport="poller"),
+        _bare("stream", stock, in_flight=128, streams=64),
+    ]
+    if in_go is not None:
+        unary.append(_ours("server in Go", in_go, strategies.tasks, 100))
+        single.append(
+            _ours("64 streams, server in Go", in_go, strategies.pipelined, 128, streams=64)
+        )
+    if go is not None:
+        turn = partial(lambda go, seconds: (Round(*go.calls(128, seconds)), math.nan), go)
+        single.append(Turns("Go net/rpc, client and server", turn))
+    batches = [
+        _ours(
+            f"batches of {size}", server, strategies.pipelined, max(16, 8192 // size),
+            LIKE_REDIS, streams=8, batch=size, transport=profile,
+        )
+        for size, server, profile in (
+            (512, stock, "stock"), (512, stock, "poller"), (512, poller, "poller"),
+            (2048, stock, "stock"), (4096, stock, "stock"),
+        )
+    ]  # fmt: skip
+    if other_store is not None:
+        batches.append(Turns("redis-benchmark -P 512, GET", partial(_redis, other_store)))
+    return [
+        Case("Unary calls", "reads of 16 bytes, no disk", unary),
+        Case("One operation in a message", "reads of 16 bytes, no disk", single),
+        Case(
+            "Batches", "1,000 keys of 16 bytes, reads of 16 bytes, no disk; each value compared",
+            batches,
+        ),
+        Case(
+            "100 in flight, a lock per key", "10 ms reads, 50 ms writes, 64 KiB values",
+            [
+                _with_disk("bounded", strategies.bounded),
+                _with_disk("chained", strategies.chained),
+                _with_disk("8 streams", strategies.pipelined, streams=8),
+            ],
+            seconds=20.0,
+        ),
+        Case(
+            "10,000 in flight", "40 ms reads of 16 bytes",
+            [
+                Turns("tasks", partial(_crowd, strategies.tasks, {})),
+                Turns("8 streams", partial(_crowd, strategies.pipelined, {"streams": 8})),
+            ],
+            seconds=15.0,
+        ),
+    ]  # fmt: skip
+
+
+def _ours(
+    name: str,
+    server: Server,
+    strategy: Strategy,
+    in_flight: int,
+    work: workload.Workload = SMALL,
+    *,
+    transport: str = "stock",
+    **options: Any,
+) -> Turns:
+    """Our client in a process of its own, which makes one run in each turn."""
+
+    def turn(seconds: float) -> tuple[Round, float]:
+        run = run_in_process(
+            strategy, server, work,
+            in_flight=in_flight, duration_s=seconds, transport=transport, **options,
+        )  # fmt: skip
+        return _round(run), math.nan
+
+    profiles = f"client {transport}, server {server.settings.transport}"
+    turns = Turns(f"{name} x{in_flight} ({profiles})", turn)
+    turns.draw = partial(flame.draw, server, strategy, work, transport, in_flight, options)
+    return turns
+
+
+def _round(run: Run, ends: Set[str] = frozenset({"OK"})) -> Round:
+    """Return the figures of a run. Raises `RuntimeError` if a status is not one of `ends`."""
+    if set(run.outcomes()) - ends:
+        raise RuntimeError(f"every operation should be answered, got {run.outcomes()}")
+    cost = cost_of(run)
+    per_s = run.throughput_per_s if ends == {"OK"} else run.answered_per_s
+    return Round(float(per_s), cost.client_cpu_s, cost.server_cpu_s)
+
+
+def _bare(shape: str, server: Server, **options: int) -> Turns:
+    def turn(seconds: float) -> tuple[Round, float]:
+        return Round(*bare.bare(shape, server, seconds=seconds, **options)), math.nan
+
+    return Turns(f"bare loop of grpcio, {shape} x{options['in_flight']}", turn)
+
+
+def _ghz(server: Server, in_flight: int) -> Turns:
+    def turn(seconds: float) -> tuple[Round, float]:
+        done = PROGRAMS["ghz"](
+            server, streams=in_flight, requests=max(in_flight, round(8_000 * seconds)), timeout_s=60
+        )
+        lost = done.requests - done.answered_ok
+        return Round(done.throughput_per_s, math.nan, math.nan, lost=lost), math.nan
+
+    return Turns(f"ghz x{in_flight}", turn)
+
+
+def _redis(store: redis.Redis, seconds: float) -> tuple[Round, float]:
+    per_s = store.gets_per_s(
+        keys=1_000, value_bytes=16, pipeline=512, connections=8, requests=round(2e6 * seconds)
+    )
+    return Round(per_s, math.nan, math.nan), math.nan
+
+
+def _with_disk(name: str, strategy: Strategy, **options: Any) -> Turns:
+    def turn(seconds: float) -> tuple[Round, float]:
+        with serving(use_asyncio=True, locking="per_key", **DISK) as server:
+            run = run_in_process(
+                strategy, server, workload.crud(),
+                in_flight=100, duration_s=seconds, transport="poller", **options,
+            )  # fmt: skip
+        disk = Station("disk", service_time_s(run.mix(), **DISK), 100)
+        return _round(run, ENDS), bounds.closed_loop(100, [disk]).value
+
+    return Turns(f"{name} x100 (client poller, server stock)", turn)
+
+
+def _crowd(strategy: Strategy, options: dict[str, Any], seconds: float) -> tuple[Round, float]:
+    """10,000 calls in flight; the bound is that of the CPU time per call with 1,000 in flight."""
+    with serving(use_asyncio=True, locking="per_key", read_delay_s=CROWD_WORK_S) as server:
+        few = run_in_process(
+            strategy, server, SMALL, in_flight=1_000, duration_s=seconds / 4, **options
+        )
+    with serving(use_asyncio=True, locking="per_key", read_delay_s=CROWD_WORK_S) as server:
+        run = run_in_process(
+            strategy, server, SMALL, in_flight=CROWD, duration_s=seconds, deadline_s=60, **options
+        )
+    cost, work = cost_of(few), Station("work", CROWD_WORK_S, math.inf)
+    bound = min(cost.most().value, bounds.closed_loop(CROWD, [work]).value)
+    rss_bytes = run.samples["client_rss_bytes"]
+    call_bytes = float(rss_bytes.max() - rss_bytes.iloc[0]) / CROWD
+    return _round(run)._replace(client_call_bytes=call_bytes), bound
+
+
+def _draw_flames(cases: list[Case], folder: Path) -> None:
+    if not flame.installed():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    for case in cases:
+        for turns in case.turns:
+            picture = folder / flame.file_name(case.name, turns.name)
+            if turns.draw is not None and turns.draw(picture):
+                turns.picture = f"{folder.name}/{picture.name}"
