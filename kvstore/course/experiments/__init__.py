@@ -11,5 +11,6 @@ plots              the figures of these experiments (05, 11)
 search             a full-text search as a back end that needs the processor (07)
 greeter            a service that is not ours (13)
 etcd_runs          puts, reads and a killed leader on an etcd cluster (11)
+redis_runs         group commit in Redis or Valkey (11)
 several_servers    one channel to several servers; the slowest of several (06, 09, 10)
 """
