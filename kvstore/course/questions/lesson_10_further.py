@@ -43,7 +43,7 @@ def machines_table(alone: Run) -> pd.DataFrame:
                 -1,
             ),
         }
-        for each in scaling.by_cores(**costs(alone))
+        for each in scaling.by_cores(scaling.MACHINES, **costs(alone))
     ]
     return pd.DataFrame(rows).set_index("cores").astype(int)
 
