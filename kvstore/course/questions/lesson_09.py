@@ -225,7 +225,7 @@ QUIZ = (
             ),
             Option(
                 "Never: 70 % is too much.",
-                why="There is room for 40 % more calls: rho (1 + h) < 1.",
+                why="There is room for 40 % more calls: 0.7 · 1.4 is still below 1.",
             ),
         ),
     ),
