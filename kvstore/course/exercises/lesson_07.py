@@ -341,7 +341,7 @@ _CLIMB_MISTAKES = (
     ),
     WrongAnswer(
         lambda n, t, c, w: min(n, c) / w * t,
-        "That is the rate at the end of the climb all the time: at its begin there are few users.",
+        "That is the rate at the end of the climb all the time: at its start there are few users.",
     ),
     WrongAnswer(
         lambda n, t, c, w: n / 2 / w * t,
