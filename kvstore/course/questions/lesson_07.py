@@ -80,7 +80,7 @@ PREDICTIONS = (
     # further lessons
     PredictionQuestion(
         "07.no_wait",
-        "No wait at all: how many times the throughput of the pool has the event loop?",
+        "No wait at all: the event loop reaches how many times the throughput of the pool?",
         unit="times",
         measured=lambda pool, loop: loop.answered_per_s / pool.answered_per_s,
         model=lambda pool, loop: Prediction(

@@ -86,7 +86,7 @@ PREDICTIONS = (
     ),
     PredictionQuestion(
         "10.moved",
-        "A fifth server beside four: which share of the keys has to move?",
+        "A fifth server beside four: what share of the keys has to move?",
         unit="of the keys",
         measured=moved_share,
         model=lambda before, after: Prediction(
