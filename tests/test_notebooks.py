@@ -7,6 +7,7 @@ process of the tests. What the lessons measure is judged at the end: see side_by
 import ast
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,12 @@ from tools import lesson_size
 FOLDER = Path(__file__).parent.parent / "notebooks"
 TRIES = {"core": 1, "further": 2}
 """Runs of a lesson alone, when a claim did not hold while other tests ran beside it."""
+
+NEEDS = {
+    "06_what_python_costs": ("go",),
+    "11_second_witness": ("redis-server", "valkey-server"),
+}
+"""Programs of which a lesson needs one. Without it, the lesson says how to install it."""
 
 pytestmark = pytest.mark.slow
 
@@ -41,6 +48,9 @@ def run(request, tmp_path, monkeypatch):
     """Execute a lesson in the fast mode and return what came of it; what it shows is complete."""
 
     def run(path):
+        programs = NEEDS.get(path.stem, ())
+        if programs and not any(map(shutil.which, programs)):
+            pytest.skip(f"{path.stem} needs {' or '.join(programs)}")
         monkeypatch.setenv("COURSE_MODE", "fast")
         monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.sqlite"))
         further = path.parent.name == "further"

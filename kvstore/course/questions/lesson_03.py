@@ -221,7 +221,7 @@ def one_at_a_time(run: Run) -> bool:
 
 def queue_share(where: pd.DataFrame) -> float:
     """The share of the calls in flight that wait for the lock, from the table by station."""
-    L = where["L = λ·W (calls)"]
+    L = where["L = λ·R (calls)"]
     return float(L["lock"] / L["whole residence"])
 
 
@@ -292,7 +292,7 @@ def more_keys_help(rates: Sequence[float], write_s: float) -> bool:
 
 
 def identity_holds(run: Run) -> bool:
-    """Whether L/W of the run's own records is its X."""
+    """Whether L/R of the run's own records is its X."""
     return audit(run).relative_error < 1e-9
 
 

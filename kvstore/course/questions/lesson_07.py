@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from kvstore.client import pacing
+from kvstore.course.questions import lesson_07_further
 from kvstore.course.questions.base import Option, PredictionQuestion, QuizQuestion
 from kvstore.course.views.inputs import rounded
 from kvstore.measure import Run, audit, during
@@ -80,7 +81,7 @@ PREDICTIONS = (
     # further lessons
     PredictionQuestion(
         "07.no_wait",
-        "No wait at all: how many times the throughput of the pool has the event loop?",
+        "No wait at all: the event loop reaches how many times the throughput of the pool?",
         unit="times",
         measured=lambda pool, loop: loop.answered_per_s / pool.answered_per_s,
         model=lambda pool, loop: Prediction(
@@ -108,6 +109,7 @@ PREDICTIONS = (
         "Each call blocks the event loop for 20 ms: how many calls per second?",
         measured=lambda rate_per_s: rate_per_s,
     ),
+    *lesson_07_further.PREDICTIONS,
 )
 
 QUIZ = (
