@@ -12,6 +12,7 @@ from kvstore.client.fleet.cluster import available
 from kvstore.client.workload import Workload
 from kvstore.course import mode, rendering
 from kvstore.course.experiments.several_servers import Spread
+from kvstore.course.questions import lesson_10_further
 from kvstore.course.questions.base import Option, PredictionQuestion, QuizQuestion
 from kvstore.course.rendering import escaped
 from kvstore.course.views.inputs import rounded
@@ -104,6 +105,7 @@ PREDICTIONS = (
         ),
         main=True,
     ),
+    *lesson_10_further.PREDICTIONS,
 )
 
 QUIZ = (
