@@ -314,8 +314,9 @@ def go_through(learner):
     learner.whole_page("end")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def lab(tmp_path_factory):
+    """A lab of its own for each lesson and size: progress keeps predictions and first choices."""
     checkout = checked_out(tmp_path_factory.mktemp("lab") / "my courses")
     with lab_open(checkout, os.environ.get("COURSE_MODE", "fast")) as address:
         yield address
