@@ -25,12 +25,15 @@ NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
 FOLDER = os.environ.get("COURSE_SCREENSHOTS", "")
 ALL = bool(FOLDER or os.environ.get("COURSE_NIGHTLY"))
 LESSONS = [path.name for path in sorted(NOTEBOOKS.glob("[01][0-9]_*.ipynb"))]
-SIZES = {"1280x800": (1280, 800), "1920x1080": (1920, 1080)}
+SIZES = {"1280x800": (1280, 800), "1920x1080": (1920, 1080), "640x400": (640, 400)}
+"""The last one is the first one at a zoom of 200 %."""
+ONE = ("03", "1280x800")
+"""The lesson and the size in the suite: it has exercises, predictions, sliders and a quiz."""
 CASES = [
     pytest.param(name, size, id=f"lesson_{name[:2]}-{size}")
     for size in SIZES
     for name in LESSONS
-    if ALL or (name[:2], size) == ("03", "1280x800")
+    if (name[:2], size) == ONE or (ALL and (size != "640x400" or name[:2] == "03"))
 ]
 LASTING_S = 300
 """How long one cell may take, on a busy machine."""
@@ -47,6 +50,14 @@ COLUMNS = 105
 TOO_WIDE = """outputs => [...outputs.querySelectorAll('.jp-OutputArea-output')]
   .filter(each => each.scrollWidth > each.clientWidth + 1)
   .map(each => each.innerText)"""
+PROSE = """outputs => {
+  const copy = outputs.cloneNode(true), texts = [];
+  for (const code of copy.querySelectorAll('pre, code, style')) code.remove();
+  const walker = document.createTreeWalker(copy, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) texts.push(walker.currentNode.data);
+  return texts.join('\\n');
+}"""
+"""The text of outputs without code and without what was printed."""
 HEIGHT = "() => document.querySelector('.jp-WindowedPanel-outer').clientHeight"
 IN_LESSON_12 = {
     "yours-start": [
@@ -61,10 +72,13 @@ IN_LESSON_12 = {
 
 def unreadable(text):
     """What a reader should not find in a text, each with the text around it."""
-    signs = r"\bNaN\b|\bnan\b|\*\*|\$\$|\d\.\d{5,}"
-    found = [text[max(0, at.start() - 40) : at.end() + 40] for at in re.finditer(signs, text)]
-    numbers = re.findall(r"(?<![\w.,:])\d{1,3}(?:,\d{3}){2,}|(?<![\w.,:])\d{7,}", text)
-    return found + [each for each in numbers if len(each.replace(",", "").rstrip("0")) > 4]
+    signs = re.finditer(r"\bNaN\b|\bnan\b|\*\*|\$\$", text)
+    found = [text[max(0, at.start() - 40) : at.end() + 40] for at in signs]
+    for number in re.findall(r"(?<![\w.,:])\d[\d,]*(?:\.\d+)?(?![\d.:])", text):
+        digits = re.sub(r"[,.]", "", number).lstrip("0")
+        if len(digits if "." in number else digits.rstrip("0")) > 5:
+            found.append(f"the digits of {number}")
+    return found
 
 
 class Learner:
@@ -137,10 +151,11 @@ class Learner:
         plain = "".join(
             "".join(each["text"]) for each in cell["outputs"] if each["output_type"] == "stream"
         )
-        said = outputs.inner_text().replace(plain, "")
+        said = outputs.evaluate(PROSE)
         found = [f"too wide: {text[:80]}" for text in outputs.evaluate(TOO_WIDE)]
         found += [f"long line: {line}" for line in plain.splitlines() if len(line) > COLUMNS]
-        self.problems += [f"{cell['id']}: {each}" for each in found + unreadable(said + plain)]
+        found += unreadable(f"{said}\n{plain}")
+        self.problems += [f"{cell['id']}: {each}" for each in found]
 
     def rewrite(self, cell, source):
         """Put an answer in place of what the cell holds, as by pasting."""
@@ -213,8 +228,10 @@ class Learner:
         sentence = outputs.query_selector("[aria-live]")
         assert sentence.bounding_box()["height"] < 100
         height = outputs.bounding_box()["height"]
-        if height > self.page.evaluate(HEIGHT):
+        if height > self.page.evaluate(HEIGHT) and self.page.viewport_size["height"] >= 800:
             self.problems.append(f"{cell['id']}: sliders and figure need {height} pixels")
+        tracks = [each.bounding_box()["width"] for each in outputs.query_selector_all(".noUi-base")]
+        assert min(tracks) > 50, f"{cell['id']}: tracks of {tracks} pixels"
 
         def said():  # drawn anew for each of the values
             return outputs.query_selector("[aria-live]").inner_text()

@@ -2,12 +2,15 @@
 
 import asyncio
 import contextlib
+import importlib.util
+import json
 import os
 import shutil
 import stat
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
@@ -21,7 +24,7 @@ from kvstore.client import load, measured_channel, run_in_process, strategies, w
 from kvstore.client.__main__ import main as client
 from kvstore.client.channel import Target, Tls
 from kvstore.client.errors import TlsMismatch
-from kvstore.client.fleet import Local
+from kvstore.client.fleet import Cluster, Local
 from kvstore.credentials import CA, CERTIFICATE, KEY, TOKEN, read_token
 from kvstore.measure import Run
 from kvstore.server import ServerDidNotStart, ServerSettings, serving
@@ -31,6 +34,9 @@ from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 from tools import certificate
 
+needs_dask = pytest.mark.skipif(
+    importlib.util.find_spec("distributed") is None, reason="Dask is not installed"
+)
 QUICK = {"read_delay_s": 0, "write_delay_s": 0}
 CALLS = {"in_flight": 4, "calls": 100}
 
@@ -360,3 +366,72 @@ def test_a_server_in_plain_text_is_not_reached_from_another_machine(other_machin
         KeyValueServiceStub(channel).Retrieve(pb.RetrieveRequest(key=b"k"), timeout=5)
 
     assert grpc.StatusCode.UNAVAILABLE is refused.value.code()
+
+
+@contextlib.contextmanager
+def dask_on_two_machines(other_machine: list[str], folder: Path) -> Iterator[str]:
+    """Run a scheduler and a worker here and a worker there, with TLS; yield the scheduler.
+
+    Dask authenticates both ends, so it needs other certificates than a server of the course.
+    """
+    import dask
+    from distributed import Security
+
+    made, files = Security.temporary(), {}
+    for flag, text in {
+        "ca-file": made.tls_ca_file,
+        "cert": made.tls_scheduler_cert,
+        "key": made.tls_scheduler_key,
+    }.items():
+        files[flag] = folder / f"{flag}.pem"
+        files[flag].write_text(text)
+    tls = [f"--tls-{flag}={file}" for flag, file in files.items()]
+    known = {
+        "distributed.comm.tls.ca-file": str(files["ca-file"]),
+        "distributed.comm.tls.client.cert": str(files["cert"]),
+        "distributed.comm.tls.client.key": str(files["key"]),
+    }
+    scheduler = folder / "scheduler.json"
+
+    def program(place: list[str], name: str, *flags: str) -> subprocess.Popen[bytes]:
+        command = [*place, sys.executable, "-m", f"distributed.cli.dask_{name}", *tls, *flags]
+        flags_of_all = [f"--scheduler-file={scheduler}", "--no-dashboard"]
+        return subprocess.Popen([*command, *flags_of_all], stderr=subprocess.DEVNULL)
+
+    with contextlib.ExitStack() as running:
+        for place, name, *flags in (
+            ([], "scheduler", "--host=10.77.0.1", "--port=0", "--protocol=tls"),
+            ([], "worker", "--host=10.77.0.1", "--no-nanny", "--nthreads=1"),
+            (other_machine, "worker", "--host=10.77.0.2", "--no-nanny", "--nthreads=1"),
+        ):
+            process = program(place, name, *flags)
+            running.callback(process.wait, 30)
+            running.callback(process.terminate)
+        end_s = time.monotonic() + 30
+        while not (scheduler.is_file() and scheduler.read_text()):
+            assert time.monotonic() < end_s, "no scheduler has started"
+            time.sleep(0.05)
+        with dask.config.set(known):
+            yield json.loads(scheduler.read_text())["address"]
+
+
+@pytest.mark.slow
+@needs_dask
+def test_a_fleet_of_two_machines_makes_one_run(other_machine, tmp_path):
+    """One worker reaches the server through a network, and the other one does not need it."""
+    folder = tmp_path / "certificate"
+    assert 0 == certificate.main([str(folder), "--host", "10.77.0.1"])
+    with (
+        serving(**QUICK, listen="10.77.0.1", tls=str(folder), use_asyncio=True) as server,
+        dask_on_two_machines(other_machine, tmp_path) as scheduler,
+    ):
+        fleet = Cluster(scheduler, workers=2)
+        run = load.run(strategies.tasks, server, workload.crud(), fleet=fleet, **CALLS)
+
+    workers = run.settings["workers"]
+    assert ["10.77.0.1", "10.77.0.2"] == sorted(
+        worker["worker"].removeprefix("tls://").rpartition(":")[0] for worker in workers
+    )
+    assert 100 == len(run.records) == sum(run.server["operations"].values())
+    assert {"OK"} == set(run.outcomes())
+    assert 0 < min(worker["issued"] for worker in workers)

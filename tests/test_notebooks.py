@@ -4,8 +4,10 @@ A core lesson runs in a fresh kernel, as a learner has it. Further lessons share
 process of the tests. What the lessons measure is judged at the end: see side_by_side.py.
 """
 
+import ast
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,12 @@ from tools import lesson_size
 FOLDER = Path(__file__).parent.parent / "notebooks"
 TRIES = {"core": 1, "further": 2}
 """Runs of a lesson alone, when a claim did not hold while other tests ran beside it."""
+
+NEEDS = {
+    "06_what_python_costs": ("go",),
+    "11_second_witness": ("redis-server", "valkey-server"),
+}
+"""Programs of which a lesson needs one. Without it, the lesson says how to install it."""
 
 pytestmark = pytest.mark.slow
 
@@ -40,6 +48,9 @@ def run(request, tmp_path, monkeypatch):
     """Execute a lesson in the fast mode and return what came of it; what it shows is complete."""
 
     def run(path):
+        programs = NEEDS.get(path.stem, ())
+        if programs and not any(map(shutil.which, programs)):
+            pytest.skip(f"{path.stem} needs {' or '.join(programs)}")
         monkeypatch.setenv("COURSE_MODE", "fast")
         monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.sqlite"))
         further = path.parent.name == "further"
@@ -119,6 +130,18 @@ def test_a_formula_has_one_backslash_before_a_word(path):
     prose = "".join("".join(each["source"]) for each in cells if each["cell_type"] == "markdown")
 
     assert [] == re.findall(r"\\\\[a-z]+", prose)
+
+
+@for_each("path", NOTEBOOKS)
+def test_no_cell_with_sliders_measures_before_it_draws_them(path):
+    """The recorded mode replaces a cell that measures, and its sliders with it."""
+    for cell in json.loads(path.read_text("utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] != "code" or "\nexplore(" not in f"\n{source}":
+            continue
+        defines = (ast.FunctionDef, ast.AsyncFunctionDef)
+        drawn = [each for each in ast.parse(source).body if not isinstance(each, defines)]
+        assert "serving(" not in "\n".join(map(ast.unparse, drawn)), cell["id"]
 
 
 @for_each("path", NOTEBOOKS)

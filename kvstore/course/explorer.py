@@ -195,7 +195,7 @@ class Explorer:
                 options=[(_shown(value), value) for value in slider.values],
                 value=slider.start,
                 description=slider.label,
-                style={"description_width": "230px"},
+                style={"description_width": "41%"},  # in a narrow page, too, a track is left
                 layout={"width": "560px", "max_width": "100%"},
             )
             control.observe(move(name), names="value")

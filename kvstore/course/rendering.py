@@ -15,8 +15,14 @@ from tqdm.auto import tqdm
 
 T = TypeVar("T")
 
-GOOD, BAD, QUIET = "#00664d", "#a33b00", "#555555"
-"""Text colours, dark enough to be read on white; a colour is never the only sign of a meaning."""
+GOOD, BAD, QUIET = (
+    f"color-mix(in srgb, {colour} 60%, currentcolor)"
+    for colour in ("#009e73", "#d55e00", "#888888")
+)
+"""Text colours, darker than the named one on a white page and lighter on a dark one.
+
+A colour is never the only sign of a meaning.
+"""
 
 LINES = "display: inline-block; line-height: 1.45"
 """The style of a text in a widget, whose lines would be as far apart as buttons."""

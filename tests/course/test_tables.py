@@ -79,8 +79,8 @@ def test_each_station_holds_as_many_calls_as_littles_law_says():
     two = run_of([(0.0, 0.020, "retrieve", "OK", told)] * 2, window_s=0.040)
     table = views.little_by_station_table(two)
 
-    assert pytest.approx(table.loc["disk", "L = λ·W (calls)"], rel=1e-3) == 0.5
-    assert pytest.approx(table.loc["whole residence", "L = λ·W (calls)"], rel=1e-3) == 1.0
+    assert pytest.approx(table.loc["disk", "L = λ·R (calls)"], rel=1e-3) == 0.5
+    assert pytest.approx(table.loc["whole residence", "L = λ·R (calls)"], rel=1e-3) == 1.0
 
 
 def test_the_cost_of_a_run_is_told_for_each_call():

@@ -304,8 +304,8 @@ def _letter(letter: Mapping[str, Any]) -> list[str]:
         f"Service {letter['id']}",
         f"Clients keep up to {letter['most_in_flight']} calls in flight, and the service is full.",
         target,
-        "In one service of three, one of the two servers stalls or goes away in mid-run. Nothing "
-        "may be lost.",
+        "In a third of the services, one of the two servers stalls or goes away during the run. "
+        "Nothing may be lost.",
         f"You may buy up to {letter['most_changes']} changes: {', '.join(letter['changes'])}.",
     ]
 
