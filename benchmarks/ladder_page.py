@@ -199,7 +199,7 @@ def markdown(rungs: Sequence[Rung], host: Mapping[str, Any], pace: str) -> str:
         f"Measured on {date.today().isoformat()}: {host['processor']}, {host['cores']} cores, "
         f"{versions}. {pace}; the parts of its prediction were measured before each round.",
         *_host_of(rungs, host),
-        "A prediction is as exact as its parts. Its interval shows how they changed between rounds.",
+        "A prediction is as exact as its parts: the interval shows how they changed.",
         "Client and server are two processes on this machine. The server uses asyncio, and so do",
         "the clients of the last six steps. A processor is the bottleneck if the event loop of one",
         "process is always busy; the table shows how busy both event loops were.",
