@@ -106,7 +106,8 @@ def _same_run(saved: Any, found: Any) -> bool:
 
 
 def _same_results(saved: Any, found: Any) -> bool:
-    return bool([row.rounds for row in found.rows] == [row.rounds for row in saved.rows])
+    """Return whether the figures are the same, as texts: a NaN is not equal to another."""
+    return [repr(row.rounds) for row in found.rows] == [repr(row.rounds) for row in saved.rows]
 
 
 def _two_writers(path: Path, saved: Any, reads: Callable[[Path], Any], times: int) -> str:

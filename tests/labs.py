@@ -123,5 +123,5 @@ def browser_open(width=1400, height=1000):
 
 def open_lesson(page, lab, name):
     """Open a lesson in the page, and wait until its kernel can be given cells."""
-    page.goto(f"{lab}/lab/tree/{name}?token={TOKEN}&reset")
-    page.wait_for_function(CONNECTED, timeout=60_000)
+    page.goto(f"{lab}/lab/tree/{name}?token={TOKEN}&reset", timeout=180_000)
+    page.wait_for_function(CONNECTED, timeout=180_000)  # beside other tests

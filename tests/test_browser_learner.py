@@ -154,7 +154,8 @@ class Learner:
         said = outputs.evaluate(PROSE)
         found = [f"too wide: {text[:80]}" for text in outputs.evaluate(TOO_WIDE)]
         found += [f"long line: {line}" for line in plain.splitlines() if len(line) > COLUMNS]
-        self.problems += [f"{cell['id']}: {each}" for each in found + unreadable(said + plain)]
+        found += unreadable(f"{said}\n{plain}")
+        self.problems += [f"{cell['id']}: {each}" for each in found]
 
     def rewrite(self, cell, source):
         """Put an answer in place of what the cell holds, as by pasting."""

@@ -4,6 +4,7 @@ A core lesson runs in a fresh kernel, as a learner has it. Further lessons share
 process of the tests. What the lessons measure is judged at the end: see side_by_side.py.
 """
 
+import ast
 import json
 import re
 import shutil
@@ -129,6 +130,18 @@ def test_a_formula_has_one_backslash_before_a_word(path):
     prose = "".join("".join(each["source"]) for each in cells if each["cell_type"] == "markdown")
 
     assert [] == re.findall(r"\\\\[a-z]+", prose)
+
+
+@for_each("path", NOTEBOOKS)
+def test_no_cell_with_sliders_measures_before_it_draws_them(path):
+    """The recorded mode replaces a cell that measures, and its sliders with it."""
+    for cell in json.loads(path.read_text("utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] != "code" or "\nexplore(" not in f"\n{source}":
+            continue
+        defines = (ast.FunctionDef, ast.AsyncFunctionDef)
+        drawn = [each for each in ast.parse(source).body if not isinstance(each, defines)]
+        assert "serving(" not in "\n".join(map(ast.unparse, drawn)), cell["id"]
 
 
 @for_each("path", NOTEBOOKS)

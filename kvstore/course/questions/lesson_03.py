@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pandas as pd
 
 from kvstore.course.questions.base import Option, PredictionQuestion, QuizQuestion
+from kvstore.course.views.inputs import rounded
 from kvstore.measure import Run, audit
 from kvstore.model import Prediction, Station, bounds, service_time_s
 
@@ -271,7 +272,7 @@ def budget(runs: Mapping[str, Run]) -> pd.DataFrame:
             "bound (calls/s)": bound(run).value,
             "÷ bound": run.answered_per_s / bound(run).value,
         }
-    return pd.DataFrame(rows).map(lambda number: float(f"{number:.4g}")).astype(object)
+    return rounded(pd.DataFrame(rows))
 
 
 def grows_with_n(slow: Sequence[Run], fast: Sequence[Run]) -> bool:

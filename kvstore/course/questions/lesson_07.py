@@ -8,6 +8,7 @@ import pandas as pd
 from kvstore.client import pacing
 from kvstore.course.questions import lesson_07_further
 from kvstore.course.questions.base import Option, PredictionQuestion, QuizQuestion
+from kvstore.course.views.inputs import rounded
 from kvstore.measure import Run, audit, during
 from kvstore.measure.subsets import During
 from kvstore.model import Prediction, Station, bounds, ramp_up
@@ -199,7 +200,7 @@ def published_bounds() -> pd.DataFrame:
         }
         for name, count in places.items()
     }
-    return pd.DataFrame.from_dict(rows, orient="index").astype({"places": int})
+    return rounded(pd.DataFrame.from_dict(rows, orient="index").astype({"places": int}))
 
 
 def too_small(share: float) -> bool:
