@@ -391,7 +391,8 @@ def fresh(arguments: Sequence[str]) -> int:
 def test(arguments: Sequence[str]) -> int:
     """Run every test, notebooks included: [arguments for pytest]."""
     command = ["-m", "pytest", "-m", ""]  # pyproject.toml leaves slow tests out of a bare `pytest`
-    processes = min(4, os.cpu_count() or 1)  # each takes a third of a GiB
+    # More than cores, because most tests wait most of the time; each takes a third of a GiB.
+    processes = min(6, 2 * (os.cpu_count() or 1))
     command += ["-n", str(processes), "--max-worker-restart=0"]  # see tests/side_by_side.py
     hand_over(course_python(), [*command, *arguments], {"COURSE_MODE": "fast"})
 
@@ -448,6 +449,12 @@ def etcd(arguments: Sequence[str]) -> int:
     hand_over(course_python(), ["-c", command, *arguments])
 
 
+def certificate(arguments: Sequence[str]) -> int:
+    """Make a certificate and a token for a server that others reach: FOLDER --host NAME..."""
+    folder = [str(Path(each).resolve()) for each in arguments[:1] if not each.startswith("-")]
+    hand_over(course_python(), ["-m", "tools.certificate", *folder, *arguments[len(folder) :]])
+
+
 def check(arguments: Sequence[str]) -> int:
     """Check notebooks, English, lint, format, types and generated code: [--fix]."""
     parser = argparse.ArgumentParser(prog="course.py check")
@@ -487,7 +494,7 @@ def generate(arguments: Sequence[str]) -> int:
 COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     command.__name__: command
     for command in (
-        *(lab, fresh, test, run, etcd),
+        *(lab, fresh, test, run, etcd, certificate),
         *(site, export, edition, collect, record, scoreboard),  # for readers and for a class
         *(check, bench, prove, generate),
     )
@@ -515,7 +522,7 @@ def hand_over(
 
 def usage() -> str:
     """What `course.py` prints without a command."""
-    lines = [f"  python3 course.py {name:10} {do.__doc__}" for name, do in COMMANDS.items()]
+    lines = [f"  python3 course.py {name:11} {do.__doc__}" for name, do in COMMANDS.items()]
     head, foot = "An interactive course on RPC throughput.", "Begin with: python3 course.py lab"
     return "\n".join([head, "", *lines, "", foot])
 

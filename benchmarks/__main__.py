@@ -117,7 +117,7 @@ def _one(name: str, quick: bool, *more: object) -> None:
                 tqdm.write(f"  {row}")
     finally:
         if rows:
-            print(f"\n{pd.DataFrame(rows).to_string(index=False)}", flush=True)
+            print(f"\n{pd.DataFrame(rows).to_string(index=False, na_rep='-')}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Several load generators and servers: throughput against its bound, until the cores are full.
+"""Several load generators and servers: throughput against its bound, up to all cores.
+
+On a larger machine it checks the table of the further lesson on generators, servers and cores.
 
 p generators, workers of a local fleet, make one run against s server processes, with one
 operation in a call (asyncio tasks) and with 128 in a message (streams). The bound is computed
@@ -7,18 +9,20 @@ serial parts D':
 
     X <= min(p / D'_client, s / D'_server, cores / (D_client + D_server))
 
-Rounds are interleaved. If client and server processes share few cores, the last term is the
-smallest, and an additional process adds no throughput.
+1 and 2 of each are measured on every machine. With more cores, so are the numbers of processes
+that should fill 4, 8, 16 ... of them. The rows without a measurement are the predicted table for
+machines of up to 64 cores. Rounds are interleaved. If client and server processes share few cores,
+the last term is the smallest, and an additional process adds no throughput.
 """
 
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from benchmarks.batches import SMALL
-from benchmarks.cost import cost_of
+from benchmarks.cost import Cost, cost_of
 from kvstore.client import load, run_in_process, strategies
 from kvstore.client.fleet import Fleet, Local
 from kvstore.client.strategies import Strategy
@@ -27,7 +31,9 @@ from kvstore.measure.cpu_cost import cores_busy
 from kvstore.model import Prediction, scaling
 from kvstore.server import ShardedServer, serving_sharded
 
-COUNTS = (1, 2)
+FEW = ((1, 1), (1, 2), (2, 1), (2, 2))
+"""Generators and servers that are measured on every machine."""
+MOST_PROCESSES = 64
 
 
 class Load(NamedTuple):
@@ -48,31 +54,71 @@ Setup = tuple[str, int, int]
 def measure(quick: bool) -> Iterator[dict[str, Any]]:
     """Yield one row for each load and number of processes: throughput, bound, bottleneck."""
     rounds, duration_s = (1, 0.7) if quick else (5, 2.0)
-    runs: dict[Setup, list[Run]] = {
-        (name, p, s): [] for name in LOADS for p in COUNTS for s in COUNTS
-    }
     with ExitStack() as running:
-        fleets = {p: running.enter_context(Local(p)) for p in COUNTS if p > 1}
-        servers = {
-            s: running.enter_context(
-                serving_sharded(
-                    s, read_delay_s=0, write_delay_s=0, locking="per_key", use_asyncio=True
-                )
-            )
-            for s in COUNTS
+        fleets: dict[int, Fleet | None] = {1: None}
+        servers: dict[int, ShardedServer] = {1: running.enter_context(_servers(1))}
+        parts = {name: _run(name, servers[1], None, 1, duration_s) for name in LOADS}
+        runs: dict[Setup, list[Run]] = {
+            (name, p, s): [] for name in LOADS for p, s in setups(cost_of(parts[name]), cores())
         }
-        parts = {name: _run(name, servers[1], None, duration_s) for name in LOADS}
-        bounds = {setup: _bound(parts[setup[0]], *setup[1:]) for setup in runs}
+        bounds = {setup: _bound(cost_of(parts[setup[0]]), *setup[1:]) for setup in runs}
+        for _, p, s in runs:
+            if p not in fleets:
+                fleets[p] = running.enter_context(Local(p))
+            if s not in servers:
+                servers[s] = running.enter_context(_servers(s))
         for _ in range(rounds):
             for (name, p, s), found in runs.items():
-                found.append(_run(name, servers[s], fleets.get(p), duration_s))
+                found.append(_run(name, servers[s], fleets[p], max(p, s), duration_s))
     for (name, p, s), found in runs.items():
         yield _row(name, p, s, found, bounds[name, p, s], found_alone=runs[name, 1, 1])
+    for name, part in parts.items():
+        yield from _predicted_rows(name, cost_of(part))
 
 
-def _run(name: str, server: ShardedServer, fleet: Fleet | None, duration_s: float) -> Run:
+def setups(cost: Cost, machine_cores: int) -> list[tuple[int, int]]:
+    """Return the generators and servers to measure: few, and those that fill 4, 8, ... cores."""
+    machines = [n for n in (*scaling.MACHINES, machine_cores) if 2 < n <= machine_cores]
+    filling = ((each.generators, each.servers) for each in _by_cores(cost, machines))
+    return list(dict.fromkeys([*FEW, *(each for each in filling if sum(each) <= MOST_PROCESSES)]))
+
+
+def _servers(count: int) -> AbstractContextManager[ShardedServer]:
+    return serving_sharded(
+        count, read_delay_s=0, write_delay_s=0, locking="per_key", use_asyncio=True
+    )
+
+
+def _by_cores(cost: Cost, machines: Sequence[int]) -> list[scaling.Sized]:
+    return scaling.by_cores(
+        machines,
+        client_s=cost.client_cpu_s,
+        server_s=cost.server_cpu_s,
+        client_serial_s=cost.client_serial_s,
+        server_serial_s=cost.server_serial_s,
+    )
+
+
+def _predicted_rows(name: str, cost: Cost) -> Iterator[dict[str, Any]]:
+    for each in _by_cores(cost, scaling.MACHINES):
+        yield {
+            "client": name,
+            "generators": each.generators,
+            "servers": each.servers,
+            "operations/s": "predicted only",
+            "bound": f"{each.predicted.value:,.0f}",
+            "binds": each.predicted.binds,
+            "CPU us client/server": str(cost),
+            "cores": each.cores,
+        }
+
+
+def _run(
+    name: str, server: ShardedServer, fleet: Fleet | None, times: int, duration_s: float
+) -> Run:
+    """Return a run with `times` as much in flight as for one generator and one server."""
     strategy, in_flight, options = LOADS[name]
-    options = {"in_flight": in_flight, "duration_s": duration_s, **options}
+    options = {"in_flight": times * in_flight, "duration_s": duration_s, **options}
     if fleet is None:
         run = run_in_process(strategy, server, SMALL, **options)
     else:
@@ -82,8 +128,7 @@ def _run(name: str, server: ShardedServer, fleet: Fleet | None, duration_s: floa
     return run
 
 
-def _bound(part: Run, generators: int, servers: int) -> Prediction:
-    each = cost_of(part)
+def _bound(each: Cost, generators: int, servers: int) -> Prediction:
     return scaling.throughput(
         generators=generators,
         servers=servers,

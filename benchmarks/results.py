@@ -113,8 +113,10 @@ class Results:
         if not isinstance(content, dict) or "format" not in content:
             raise NotResults(f"{path} is JSON without a format, so no benchmark wrote it")
         if content["format"] != FORMAT:
+            is_newer = isinstance(content["format"], int) and content["format"] > FORMAT
             raise NotResults(
-                f"{path} has format {content['format']}, this version reads {FORMAT}: measure again"
+                f"{path} has format {content['format']}, this version reads {FORMAT}: "
+                + ("update the course, a newer version wrote it" if is_newer else "measure again")
             )
         stated = content.pop("checksum", None)  # files of before have none
         if stated is not None and stated != _checksum(content):

@@ -2,16 +2,20 @@
 
 import json
 import multiprocessing
+import os
 import random
 import tempfile
+import warnings
 import zipfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from benchmarks.results import NotResults, Results, Round, Row
 from kvstore.client import load, strategies, workload
+from kvstore.course import progress
 from kvstore.measure import Run
 from kvstore.server import serving
 from proofs.case import Case, Figure
@@ -22,30 +26,34 @@ WRITERS = 2
 
 
 def prove(short: bool) -> Iterator[Case | Figure]:
-    """Yield one case for each damage of a run's file and of a benchmark's, and for two writers."""
+    """Yield one case for each damage of each kind of file, for two writers, a newer version."""
     with serving(read_delay_s=0, write_delay_s=0) as server:
         run = load.run(strategies.bounded, server, workload.crud(), in_flight=4, calls=200)
     rows = [Row("server", "client", 4, rounds=[Round(1.0 + n, 0.1, 0.2) for n in range(5)])]
     results = Results({"seconds": 1}, rows)
+    count = DAMAGES_SHORT if short else DAMAGES
+    saves = SAVES_SHORT if short else SAVES
     with tempfile.TemporaryDirectory() as folder:
-        for name, saved, reads, same in (
-            ("run.npz", run, _read_run, _same_run),
-            ("bench.json", results, _read_results, _same_results),
+        for name, saved, version, reads, same in (
+            ("run.npz", run, "kvstore.measure.run.FORMAT", _read_run, _same_run),
+            ("bench.json", results, "benchmarks.results.FORMAT", _read_results, _same_results),
         ):
             path = Path(folder) / name
             saved.save(path)
             whole = path.read_bytes()
-            count = DAMAGES_SHORT if short else DAMAGES
             for number, damaged in enumerate(_damages(whole, count)):
                 path.write_bytes(damaged)
                 wrong = _judged(path, reads, partial(same, saved))
                 yield Case(f"{name}, damage {number}", wrong)
+            with mock.patch(version, 2):
+                saved.save(path)
+            yield Case(f"{name}, a newer version", _judged(path, reads, None, "newer version"))
             path.write_bytes(whole)
-            wrong = _two_writers(path, saved, reads, SAVES_SHORT if short else SAVES)
-            yield Case(f"{name}, {WRITERS} writers", wrong)
+            yield Case(f"{name}, {WRITERS} writers", _two_writers(path, saved, reads, saves))
             left = [each.name for each in Path(folder).iterdir() if each.name.startswith(".")]
             yield Case(f"{name}, nothing left", f"left {left}" if left else "")
-    yield Figure("damages", 2 * (DAMAGES_SHORT if short else DAMAGES))
+    yield from _progress(count, saves)
+    yield Figure("damages", 3 * count)
 
 
 def _damages(whole: bytes, count: int) -> Iterator[bytes]:
@@ -64,15 +72,20 @@ def _damages(whole: bytes, count: int) -> Iterator[bytes]:
         yield bytes(changed)
 
 
-def _judged(path: Path, reads: Callable[[Path], Any], same: Callable[[Any], bool]) -> str:
-    """Return what is wrong with how a damaged file is read."""
+def _judged(
+    path: Path, reads: Callable[[Path], Any], same: Callable[[Any], bool] | None, says: str = ""
+) -> str:
+    """Return what is wrong with how a damaged file is read; `same` is None where none can be."""
+    content = path.read_bytes()
     try:
         found = reads(path)
-    except (ValueError, NotResults) as error:
-        return "" if str(path) in str(error) else f"the error does not name the file: {error}"
+    except (ValueError, NotResults, progress.ProgressError) as error:
+        if str(path) not in str(error) or says not in str(error):
+            return f"expected an error that names the file, and {says!r}, got: {error}"
+        return "" if path.read_bytes() == content else "refused, and changed all the same"
     except Exception as error:
         return f"expected a ValueError that names the file, got {error!r}"
-    return "" if same(found) else "read without an error, with other figures"
+    return "" if same is not None and same(found) else "read without an error, with other figures"
 
 
 def _read_run(path: Path) -> Run:
@@ -93,7 +106,8 @@ def _same_run(saved: Any, found: Any) -> bool:
 
 
 def _same_results(saved: Any, found: Any) -> bool:
-    return bool([row.rounds for row in found.rows] == [row.rounds for row in saved.rows])
+    """Return whether the figures are the same, as texts: a NaN is not equal to another."""
+    return [repr(row.rounds) for row in found.rows] == [repr(row.rounds) for row in saved.rows]
 
 
 def _two_writers(path: Path, saved: Any, reads: Callable[[Path], Any], times: int) -> str:
@@ -114,6 +128,90 @@ def _two_writers(path: Path, saved: Any, reads: Callable[[Path], Any], times: in
             writer.join()
     codes = [writer.exitcode for writer in writers]
     return "" if reading and not any(codes) else f"{reading} readings, exit codes {codes}"
+
+
+# ---- progress: a database, which a damaged file must not stop ------------------------------------
+
+
+def _progress(count: int, saves: int) -> Iterator[Case]:
+    """Yield the cases of the learner's progress. A damaged file is kept, and a new one begun."""
+    with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ):
+        path = Path(folder) / "progress.sqlite3"
+        os.environ[progress.VARIABLE] = str(path)
+        _learn(path, 5)
+        whole, known = path.read_bytes(), _read_progress(path)
+        for number, damaged in enumerate(_damages(whole, count)):
+            path.write_bytes(damaged)
+            yield Case(f"progress, damage {number}", _judged_progress(path, known))
+            for each in Path(folder).iterdir():
+                each.unlink()
+        with mock.patch("kvstore.course.progress.VERSION", 2):
+            _learn(path, 5)
+        wrong = _judged(path, _read_progress, None, "newer version")
+        yield Case("progress, a newer version", wrong)
+        path.unlink()
+        yield Case(f"progress, {WRITERS} writers", _two_learners(path, saves))
+
+
+def _judged_progress(path: Path, known: object) -> str:
+    """Return what is wrong with how damaged progress is read.
+
+    It has the same figures; or it is refused; or it is kept under another name, with a warning, and
+    nothing is known. A file that was cut off to nothing is a new one.
+    """
+    damaged = path.read_bytes()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            found = _read_progress(path)
+        except progress.ProgressError as error:
+            kept = path.read_bytes() == damaged
+            return "" if kept and str(path) in str(error) else f"kept: {kept}; {error}"
+        except Exception as error:
+            return f"expected a ProgressError that names the file, got {error!r}"
+    aside = [each.read_bytes() for each in path.parent.iterdir() if ".unreadable-" in each.name]
+    if aside or not damaged:
+        is_told = not damaged or (
+            aside == [damaged] and any(str(path) in str(w.message) for w in said)
+        )
+        return (
+            "" if is_told and not found else f"told: {is_told}; kept: {aside == [damaged]}; {found}"
+        )
+    return "" if found == known else f"read without a warning, with other figures: {found}"
+
+
+def _read_progress(path: Path) -> list[tuple[Any, ...]]:
+    """Return every row of every table."""
+    with progress.writing() as connection:
+        tables = ("questions", "answers", "help", "choices")
+        rows = [connection.execute(f"SELECT * FROM {table}").fetchall() for table in tables]
+        return [tuple(row) for each in rows for row in each]
+
+
+def _learn(path: Path, times: int, learner: int = 0) -> None:
+    """Make predictions, answers and choices, as lessons do."""
+    os.environ[progress.VARIABLE] = str(path)
+    for number in range(times):
+        name = f"01.{learner}.{number}"
+        progress.keep_prediction(name, 10.0 + number, "calls/s")
+        progress.reveal(name, 12.0, 0.1)
+        progress.record_answer(name, "passed", "yes")
+        progress.take_hint(name, 2)
+        progress.keep_choice(name, "a", True)
+
+
+def _two_learners(path: Path, times: int) -> str:
+    """Write from two processes at the same time: nothing of either is lost."""
+    context = multiprocessing.get_context("spawn")
+    learners = [context.Process(target=_learn, args=(path, times, n)) for n in range(WRITERS)]
+    for learner in learners:
+        learner.start()
+    for learner in learners:
+        learner.join()
+    codes = [learner.exitcode for learner in learners]
+    rows = len(_read_progress(path))
+    expected = WRITERS * times * 4
+    return "" if rows == expected and not any(codes) else f"{rows} of {expected} rows; {codes}"
 
 
 def _save(saved: Any, path: Path, times: int) -> None:

@@ -6,14 +6,19 @@ import socket
 import sqlite3
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import grpc
 import psutil
 
+from kvstore.client.channel import Target, Tls
 from kvstore.protocol import CREATE, OK
 from kvstore.server import Server, ServerDidNotStart, ServerSettings, serving
 from kvstore.server.durable import FILE_NAME, DurableStore
+from kvstore.server.serve import KEY_VALUE, SERVER_STATUS
 from proofs.case import Case, Figure
+from tools import certificate
 
 ROOT = Path(__file__).parents[1]
 LOADERS = {"pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
@@ -23,6 +28,15 @@ RUNS_LEARNERS_CODE = ("kvstore/course/", "tools/", "benchmarks/", "proofs/securi
 LISTED_TYPES_ONLY = ("kvstore/course/recorded.py",)
 """Reads recordings of the course with an unpickler that refuses all types but those of its list."""
 WRITES = 300
+OTHER_ADDRESSES = ("0.0.0.0", "::", "192.0.2.1", "2001:db8::1")
+METHODS = (
+    *(f"/{KEY_VALUE}/{name}" for name in ("Create", "Retrieve", "Pipeline", "NoSuchMethod")),
+    f"/{SERVER_STATUS}/GetServerStatus",
+    "/grpc.health.v1.Health/Check",
+    "/grpc.health.v1.Health/Watch",
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+    "/another.Service/Method",
+)
 
 
 def prove(short: bool) -> Iterator[Case | Figure]:
@@ -31,7 +45,11 @@ def prove(short: bool) -> Iterator[Case | Figure]:
         with serving(use_asyncio=use_asyncio) as server:
             stack = "asyncio" if use_asyncio else "threads"
             yield Case(f"listens on loopback only, {stack}", _beyond_loopback(server))
-    yield Case("no setting names another address", _address_setting())
+    for address in OTHER_ADDRESSES:
+        yield Case(f"{address} needs TLS and a token", _without_tls(address))
+    for use_asyncio in (False, True):
+        stack = "asyncio" if use_asyncio else "threads"
+        yield Case(f"no call without the token, {stack}", _strangers(use_asyncio))
     loads, runs = _dangerous()
     yield Case("loads no pickle of any type", ", ".join(loads))
     yield Case("server and client run no text", ", ".join(runs))
@@ -60,10 +78,34 @@ def _beyond_loopback(server: Server) -> str:
     return ""
 
 
-def _address_setting() -> str:
-    """Return the settings that could name an address to listen at."""
-    found = {"address", "host", "bind", "interface"} & set(ServerSettings.__dataclass_fields__)
-    return f"{', '.join(found)}: it needs TLS and a token" if found else ""
+def _without_tls(address: str) -> str:
+    """Return what is wrong if a server may listen at this address in plain text."""
+    try:
+        ServerSettings(listen=address)
+    except ValueError as refused:
+        said = str(refused)
+        return "" if "needs TLS and a token" in said and "--tls FOLDER" in said else said
+    return "accepted without TLS"
+
+
+def _strangers(use_asyncio: bool) -> str:
+    """Return the methods that a server with a token answers to a call with another one, or none.
+
+    These are the methods of every shape and service that it has, and some that it has not.
+    """
+    wrong = []
+    with tempfile.TemporaryDirectory() as made:
+        certificate.write(Path(made), [])
+        known = Tls.of(made)
+        with serving(tls=made, use_asyncio=use_asyncio) as server:
+            for token in (None, "x" * 43, f"{known.token}x", (known.token or "")[:-1]):
+                tls = replace(known, token=token)
+                with Target(server.address, tls=tls).channel() as channel:
+                    for method in METHODS:
+                        call = channel.stream_stream(method)(iter(()), timeout=5.0)
+                        if call.code() is not grpc.StatusCode.UNAUTHENTICATED:
+                            wrong.append(f"{method}: {call.code()}")
+    return ", ".join(wrong)
 
 
 def _dangerous() -> tuple[list[str], list[str]]:

@@ -91,7 +91,7 @@ def lab_open(checkout, mode="fast"):
     finally:
         family = psutil.Process(server.pid).children(recursive=True)
         server.terminate()
-        server.wait(20)
+        server.wait(60)  # beside other tests
         for process in family:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
@@ -123,5 +123,5 @@ def browser_open(width=1400, height=1000):
 
 def open_lesson(page, lab, name):
     """Open a lesson in the page, and wait until its kernel can be given cells."""
-    page.goto(f"{lab}/lab/tree/{name}?token={TOKEN}&reset")
-    page.wait_for_function(CONNECTED, timeout=60_000)
+    page.goto(f"{lab}/lab/tree/{name}?token={TOKEN}&reset", timeout=180_000)
+    page.wait_for_function(CONNECTED, timeout=180_000)  # beside other tests

@@ -1,8 +1,10 @@
 """In which order `python3 course.py test` runs the tests: most side by side, some alone.
 
 Most tests look at what happened, whatever else the machine does meanwhile, so several processes
-of pytest-xdist work through them, a file at a time. What a lesson measures is another matter: the
-files of `ALONE` wait until all others are done, and then their tests run one by one.
+of pytest-xdist work through them, a file at a time. A test that waits leaves its core to others, so
+there are more processes than cores. The lessons come first, one by one: most of the time of a
+lesson is waiting, too. What a lesson measures can suffer from what runs beside it, so the tests of
+`ALONE` wait until all others are done. They repeat the lessons of which a claim did not hold.
 """
 
 from typing import TYPE_CHECKING
@@ -12,11 +14,13 @@ from xdist.scheduler import LoadScopeScheduling
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
-ALONE = (
-    "tests/test_further_notebooks.py",
+ONE_BY_ONE = (
     "tests/test_notebooks.py",
+    "tests/course/test_exercises.py",
 )
-"""Files with tests that compare what they measure with a prediction."""
+"""Files of long tests: each test may run in another process. They begin before all others."""
+ALONE = ("tests/test_notebooks.py::test_the_claims_of_a_lesson_hold",)
+"""Tests that compare what they measure with a prediction."""
 
 
 class SideBySideThenAlone(LoadScopeScheduling):
@@ -27,7 +31,9 @@ class SideBySideThenAlone(LoadScopeScheduling):
         self._alone: dict[str, dict[str, bool]] = {}  # held back from the queue
 
     def _split_scope(self, nodeid: str) -> str:
-        return nodeid.split("::", 1)[0]
+        file, _, test = nodeid.partition("::")
+        alone = next((each for each in ALONE if nodeid.startswith(each)), None)
+        return alone or (nodeid if test and file in ONE_BY_ONE else file)
 
     def schedule(self) -> None:
         """Share out what was collected; called once all workers have told what they found."""
@@ -37,7 +43,9 @@ class SideBySideThenAlone(LoadScopeScheduling):
         units: dict[str, dict[str, bool]] = {}
         for nodeid in self.collection:
             units.setdefault(self._split_scope(nodeid), {})[nodeid] = False
-        self._alone = {file: units.pop(file) for file in ALONE if file in units}
+        self._alone = {scope: units.pop(scope) for scope in ALONE if scope in units}
+        first = {scope: units.pop(scope) for scope in [*units] if "::" in scope}
+        self.workqueue.update(first)
         self.workqueue.update(reversed(units.items()))  # the longest files are the last collected
         for _ in range(2):  # a worker begins a test when it knows its next, or that there is none
             for node in self.nodes:

@@ -2,6 +2,7 @@
 
 import nbformat
 import pytest
+from tables import for_each
 
 from kvstore.course import exercises, questions
 from kvstore.course.progress import lesson_of
@@ -21,11 +22,9 @@ FIRST_EDITION = {
     "12_design_one",
 }
 LESSONS = lesson_size.lessons()
-by_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.path.stem)
-converted = pytest.mark.parametrize(
-    "lesson",
-    [each for each in LESSONS if each.path.stem not in lesson_size.FIRST_EDITION],
-    ids=lambda lesson: lesson.path.stem,
+by_lesson = for_each("lesson", LESSONS)
+converted = for_each(
+    "lesson", [each for each in LESSONS if each.path.stem not in lesson_size.FIRST_EDITION]
 )
 
 TEXT = """# Locks

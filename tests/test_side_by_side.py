@@ -1,4 +1,4 @@
-"""Many tests at a time, those that measure after them one by one; one line tells of all."""
+"""Lessons first, many tests at a time, then those that measure one by one; one line tells all."""
 
 import os
 import subprocess
@@ -21,23 +21,30 @@ import pytest
 
 @pytest.mark.parametrize("number", range(3))
 def test_a_thing(number):
+    test = os.environ["PYTEST_CURRENT_TEST"].split("[")[0]
     with open("seen", "a", buffering=1) as seen:
-        seen.write(f"{__name__} begins {os.getpid()}\\n")
+        seen.write(f"{test} begins {os.getpid()}\\n")
         time.sleep(0.2)
-        seen.write(f"{__name__} ends {os.getpid()}\\n")
-    assert (__name__, number) not in [("test_notebooks", 1), ("test_m", 1)]
+        seen.write(f"{test} ends {os.getpid()}\\n")
+    assert (test.rpartition("/")[2], number) not in WRONG
+
+WRONG = [("test_notebooks.py::test_the_claims_of_a_lesson_hold", 1), ("test_m.py::test_a_thing", 1)]
 """
+LESSON = "tests/test_notebooks.py::test_a_thing"
+CLAIMS = "tests/test_notebooks.py::test_the_claims_of_a_lesson_hold"
 
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
-    """Three files that may run at once, and one that may not; two tests fail."""
+    """Three files of short tests, and one with lessons and with their claims; two tests fail."""
     place = tmp_path_factory.mktemp("side by side")
     (place / "tests").mkdir()
     (place / "pytest.ini").touch()
     (place / "conftest.py").write_text(CONFTEST)
+    claims = FILE.replace("test_a_thing(", "test_the_claims_of_a_lesson_hold(")
     for name in ("test_a", "test_m", "test_notebooks", "test_z"):
-        (place / "tests" / f"{name}.py").write_text(FILE)
+        text = claims + FILE if name == "test_notebooks" else FILE
+        (place / "tests" / f"{name}.py").write_text(text)
     ended = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "2"],
         cwd=place,
@@ -51,22 +58,28 @@ def ran(tmp_path_factory):
 def test_who_measures_waits_until_all_others_are_done(ran):
     _, seen = ran
 
-    assert ["test_notebooks"] * 6 == [name for name, *_ in seen[-6:]]
+    assert [CLAIMS] * 6 == [name for name, *_ in seen[-6:]]
     assert ["begins", "ends"] * 3 == [what for _, what, _ in seen[-6:]]
-    assert 24 == len(seen)
+    assert 30 == len(seen)
+
+
+def test_lessons_begin_first_and_in_several_processes(ran):
+    _, seen = ran
+
+    assert [[LESSON, "begins"]] * 2 == [[name, what] for name, what, _ in seen[:2]]
+    assert 2 == len({process for name, _, process in seen if name == LESSON})
 
 
 def test_the_others_run_at_the_same_time_and_each_file_in_one_process(ran):
     _, seen = ran
-    processes = {(name, process) for name, _, process in seen}
+    processes = {(name, process) for name, _, process in seen if name not in (LESSON, CLAIMS)}
 
-    assert 4 == len(processes)
+    assert 3 == len(processes)
     assert 2 == len({process for _, process in processes})
-    assert ["begins", "begins"] == [what for _, what, _ in seen[:2]]
 
 
 def test_a_failure_of_either_kind_is_a_failure_and_the_last_line_counts_all(ran):
     ended, _ = ran
 
     assert 1 == ended.returncode
-    assert "2 failed, 10 passed in " in ended.stdout.splitlines()[-1]
+    assert "2 failed, 13 passed in " in ended.stdout.splitlines()[-1]

@@ -10,7 +10,7 @@ client      the channels of one run, and its strategy on them
 channel, connections   connecting to the right server; which connection a call takes
 messages, batches   operations as protobuf messages; batches drawn and encoded ahead
 method_calls, reflection   calls of any method of any service, and how it is found
-tls_check   whether client and server agree about encryption
+tls_check, token_channel   whether both ends agree about encryption; the token of each call
 options     RunOptions: the settings of a run, checked before it begins
 monitor, server_report   memory and servers during a run; the reports of servers
 load         run(): a run made by this process, or by a fleet

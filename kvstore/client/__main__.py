@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(given: argparse.Namespace, for_parent: bool, gate: Gate) -> Run:
     strategy = BY_NAME[given.strategy or "tasks"]
-    server = Target(given.address, given.identity)
+    server = Target(given.address, given.identity, command.tls_from(given))
     workload = Workload(**given.workload)
     options = _options(given)
     return load.run(

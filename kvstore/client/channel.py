@@ -7,12 +7,16 @@ import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import grpc
 import psutil
 
-from kvstore.client.errors import ServerNotReached, WrongServer
+from kvstore.client.errors import ServerNotReached, TlsMismatch, WrongServer
+from kvstore.client.tls_check import explained
+from kvstore.client.token_channel import with_token
+from kvstore.credentials import CA, REFUSED, TOKEN, read_token
 from kvstore.protocol import OWN_CONNECTION
 from kvstore.uninterruptible import uninterrupted
 from kvstore.v1 import server_status_pb2 as pb
@@ -43,7 +47,7 @@ class Tls:
     """The settings of encrypted connections: certificates in the PEM format.
 
     The client's own `certificate` and `key` are for servers that require one. Raises `ValueError`
-    for only one of the two.
+    for only one of the two. `Tls.of(folder)` reads what `course.py certificate` made.
     """
 
     ca: bytes | None = None
@@ -52,6 +56,16 @@ class Tls:
     key: bytes | None = field(default=None, repr=False)
     server_name: str | None = None
     """The name in the server's certificate, if it is not the host of the address."""
+    token: str | None = field(default=None, repr=False)
+    """A word that each call carries as `authorization: Bearer TOKEN`."""
+
+    @classmethod
+    def of(cls, folder: str | Path) -> "Tls":
+        """Return what the files `ca.pem` and `token.txt` of a folder say.
+
+        Raises `OSError` for a missing file, and `ValueError` for a file without a token.
+        """
+        return cls(ca=Path(folder, CA).read_bytes(), token=read_token(Path(folder, TOKEN)))
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):
@@ -95,7 +109,8 @@ class Target(NamedTuple):
         if tls.server_name is not None:
             options.append(("grpc.ssl_target_name_override", tls.server_name))
         credentials = grpc.ssl_channel_credentials(tls.ca, tls.key, tls.certificate)
-        return api.secure_channel(self.address, credentials, options=options)
+        channel = api.secure_channel(self.address, credentials, options=options)
+        return channel if tls.token is None else with_token(channel, tls.token)
 
 
 def target_of(server: object) -> Target:
@@ -131,7 +146,8 @@ def target_of(server: object) -> Target:
             "server must be what `with serving() as server:` gives, or an address such as"
             f" '127.0.0.1:40123', got {server!r}"
         )
-    return Target(address, identity)
+    folder = getattr(getattr(server, "settings", None), "tls", None)
+    return target_of(Target(address, identity, Tls.of(folder) if folder else None))
 
 
 @contextmanager
@@ -143,6 +159,7 @@ def connected(target: Target) -> Iterator[tuple[grpc.Channel, pb.GetServerStatus
 
     Raises:
         ServerNotReached: no server answered within `CONNECT_S`.
+        TlsMismatch: one listens, but the two do not agree about encryption or the token.
         WrongServer: the identity is not the expected one.
     """
     if len(target.shards) > 1:
@@ -150,7 +167,10 @@ def connected(target: Target) -> Iterator[tuple[grpc.Channel, pb.GetServerStatus
             f"the target must be one server, got {len(target.shards)}: {target.address}"
         )
     with target.channel() as channel:
-        status = server_status(channel, target, CONNECT_S, wait_for_ready=True)
+        try:
+            status = server_status(channel, target, CONNECT_S, wait_for_ready=True)
+        except ServerNotReached as error:
+            raise explained(error, target) from None
         if target.identity is not None and status.identity != target.identity:
             raise WrongServer(
                 f"the server at {target.address} has the identity {status.identity!r},"
@@ -166,7 +186,8 @@ def server_status(
     """Return the status that the server reports: its identity, settings and counts.
 
     It is empty when the server has no such method, as other services have none: the server is
-    there, and that is enough for a run. Raises `ServerNotReached`.
+    there, and that is enough for a run. Raises `ServerNotReached`, and `TlsMismatch` for a token
+    that the server refuses.
     """
     stub = server_status_pb2_grpc.ServerStatusServiceStub(channel)
     try:
@@ -176,6 +197,7 @@ def server_status(
             )
         )
     except grpc.RpcError as error:
+        raise_if_refused(error, target)
         if error.code() in _NO_REPORT:
             return pb.GetServerStatusResponse()
         if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED:
@@ -190,6 +212,12 @@ def server_status(
             " and it ends with its block."
         ) from None
     return answer
+
+
+def raise_if_refused(error: Any, target: Target) -> None:
+    """Raise `TlsMismatch` if a call failed because the server demands another token, or any."""
+    if (error.details() or "").startswith(REFUSED):
+        raise TlsMismatch(f"the server at {target.address} refused the call: {error.details()}")
 
 
 def local_pids(status: pb.GetServerStatusResponse, target: Target) -> list[int]:

@@ -16,9 +16,16 @@ from typing import Any
 
 import grpc
 
-from kvstore.client.channel import CONNECT_S, NOT_REACHED, Target, server_status
+from kvstore.client.channel import (
+    CONNECT_S,
+    NOT_REACHED,
+    Target,
+    raise_if_refused,
+    server_status,
+)
 from kvstore.client.errors import ConnectionsShared, ServerNotReached
 from kvstore.client.recording import Route
+from kvstore.client.tls_check import explained
 from kvstore.protocol import shard_of
 from kvstore.v1 import server_status_pb2 as pb
 from kvstore.v1 import server_status_pb2_grpc
@@ -180,6 +187,7 @@ class _Opening:
         code = self._call.code()
         if code in NOT_REACHED:
             raise _not_reached(self._target)
+        raise_if_refused(self._call, self._target)
         return Opened(self._channel, connect_s, self._peer(code))
 
     def _peer(self, code: grpc.StatusCode) -> str:
@@ -227,6 +235,7 @@ async def aopen_all(
         except grpc.aio.AioRpcError as error:
             if error.code() in NOT_REACHED:
                 raise _not_reached(target) from None
+            raise_if_refused(error, target)
         return Opened(channel, time.perf_counter() - since_s, peer)
 
     return _distinct(targets, await asyncio.gather(*(one(target) for target in targets)))
@@ -252,7 +261,8 @@ def _distinct(targets: Sequence[Target], opened: list[Opened]) -> list[Opened]:
 
 
 def _not_reached(target: Target) -> ServerNotReached:
-    return ServerNotReached(
+    error = ServerNotReached(
         f"no call was answered over a new connection to {target.address} within {CONNECT_S:g} s:"
         " is the server running?"
     )
+    return explained(error, target)

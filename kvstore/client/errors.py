@@ -9,6 +9,10 @@ class ServerNotReached(ConnectionError):
     """No server answers at the address."""
 
 
+class TlsMismatch(ServerNotReached):
+    """Client and server do not agree about encryption, certificates or the token."""
+
+
 class WrongServer(RuntimeError):
     """A server answers at the address, but it is not the server that was started."""
 

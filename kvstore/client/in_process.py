@@ -18,13 +18,14 @@ from typing import Any
 import psutil
 
 from kvstore import transport as transports
-from kvstore.client.channel import target_of
+from kvstore.client.channel import Tls, target_of
 from kvstore.client.errors import (
     NotEnoughMemory,
     RunFailed,
     RunInterrupted,
     ServerGone,
     ServerNotReached,
+    TlsMismatch,
     WrongServer,
 )
 from kvstore.client.monitor import OnSample
@@ -42,7 +43,12 @@ WATCHDOG = 1.08
 LOOK_S = 0.02
 END_S = 30.0
 """Seconds after a request to stop in which the process may save its run."""
-EXIT_STATUS: dict[type[Exception], int] = {ServerNotReached: 3, WrongServer: 4, ValueError: 2}
+EXIT_STATUS: dict[type[Exception], int] = {
+    ServerNotReached: 3,
+    WrongServer: 4,
+    TlsMismatch: 5,
+    ValueError: 2,
+}
 """Exit status of `python -m kvstore.client` when the run cannot begin."""
 
 
@@ -88,6 +94,7 @@ def run_in_process(
         command += [f"--workload={json.dumps(workload.as_dict())}", f"--save={path}"]
         if target.identity is not None:
             command += [f"--identity={target.identity}"]
+        command += _tls_arguments(target.tls, Path(folder))
         with child("kvstore.client", command, environment=environment) as client:
             interrupted = monitor(
                 client,
@@ -95,9 +102,24 @@ def run_in_process(
                 on_sample=on_sample,
                 ceiling_bytes=options.memory_ceiling_bytes,
             )
-            text = client.error_text().removeprefix("error: ")
+            text = _message(client.error_text())
         run = Run.load(path) if path.exists() else None
     return _return_or_raise(run, interrupted, text, client.popen.returncode)
+
+
+def _tls_arguments(tls: Tls | None, folder: Path) -> list[str]:
+    """Return the flags for encrypted connections: names of files in this private folder."""
+    if tls is None:
+        return []
+    flags = ["--tls"] if tls.server_name is None else [f"--server-name={tls.server_name}"]
+    texts = {"ca": tls.ca, "cert": tls.certificate, "key": tls.key,
+             "token": tls.token.encode() if tls.token else None}  # fmt: skip
+    for name, text in texts.items():
+        if text is not None:
+            file = folder / name
+            file.write_bytes(text)
+            flags.append(f"--{name}={file}")
+    return flags
 
 
 def monitor(
@@ -160,6 +182,11 @@ def _lines_of(client: Child) -> Iterator["SimpleQueue[str]"]:
     reader.start()
     yield lines
     reader.join(1.0)
+
+
+def _message(error_text: str) -> str:
+    """Return the client's own error: gRPC may have written lines before it."""
+    return f"\n{error_text}".partition("\nerror: ")[2] or error_text
 
 
 def start_error(text: str, status: int | None) -> Exception:

@@ -9,21 +9,29 @@ import ssl
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from kvstore.client.channel import Target
-from kvstore.client.errors import ServerNotReached
+from kvstore.client.errors import ServerNotReached, TlsMismatch
+
+if TYPE_CHECKING:
+    from kvstore.client.channel import Target
 
 HANDSHAKE_S = 3.0
 """Seconds to wait for each step of the handshake."""
 
+_EXPIRED, _WRONG_NAME, _WRONG_ADDRESS = 10, 62, 64
+"""Codes of OpenSSL for the reason why a certificate was not accepted."""
+_UNKNOWN_AUTHORITY = "Give the authority that signed it with --ca FILE"
+_OTHER_NAME = "Connect to one of the names in the certificate, or give this name with --server-name"
+_NEXT = {
+    _EXPIRED: "Make a new one for the server, such as with `course.py certificate`",
+    _WRONG_NAME: _OTHER_NAME,
+    _WRONG_ADDRESS: _OTHER_NAME,
+}
 _REQUIRED = "it requires a client certificate that it knows: give --cert and --key"
 
 
-class TlsMismatch(ConnectionError):
-    """Client and server do not agree about encryption or certificates."""
-
-
-def check_encryption(target: Target) -> None:
+def check_encryption(target: "Target") -> None:
     """Return if the server accepts connections as `target` opens them.
 
     Raises:
@@ -44,10 +52,22 @@ def check_encryption(target: Target) -> None:
             if _speaks_tls(connection, host):
                 raise TlsMismatch(
                     f"the server at {target.address} encrypts its connections: give --tls, and"
-                    " --ca FILE if its certificate is signed by an authority of your own"
+                    " --ca FILE if its certificate is signed by an authority of your own. In"
+                    " Python: Target(address, tls=Tls.of(folder))"
                 )
             return
         _check_certificates(connection, target, host)
+
+
+def explained(error: ServerNotReached, target: "Target") -> ServerNotReached:
+    """Return the mismatch behind a connection that could not be made; else the error itself."""
+    try:
+        check_encryption(target)
+    except TlsMismatch as mismatch:
+        return mismatch
+    except ServerNotReached:
+        pass
+    return error
 
 
 def _speaks_tls(connection: socket.socket, host: str) -> bool:
@@ -65,12 +85,13 @@ def _speaks_tls(connection: socket.socket, host: str) -> bool:
         return False
 
 
-def _check_certificates(connection: socket.socket, target: Target, host: str) -> None:
+def _check_certificates(connection: socket.socket, target: "Target", host: str) -> None:
     tls = target.tls
     assert tls is not None
     context = ssl.create_default_context(
         cadata=tls.ca.decode("ascii", "replace") if tls.ca else None
     )
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # gRPC is not so strict
     context.set_alpn_protocols(["h2"])
     where = f"the server at {target.address}"
     try:
@@ -84,15 +105,16 @@ def _check_certificates(connection: socket.socket, target: Target, host: str) ->
                 raise TlsMismatch(f"{where} closed the connection after the handshake: {_REQUIRED}")
     except ssl.SSLCertVerificationError as error:
         raise TlsMismatch(
-            f"the certificate of {where} is not accepted: {error.verify_message}. Give its"
-            " authority with --ca FILE, and its name with --server-name if that is not the host"
+            f"the certificate of {where} is not accepted:"
+            f" {error.verify_message.rstrip('.')}."
+            f" {_NEXT.get(error.verify_code, _UNKNOWN_AUTHORITY)}"
         ) from None
     except ssl.SSLError as error:
         reason = error.reason or str(error)
         if "CERTIFICATE" in reason or "HANDSHAKE_FAILURE" in reason:
             hint = _REQUIRED
         elif "WRONG_VERSION" in reason or "RECORD" in reason:
-            hint = "it does not encrypt its connections: leave out --tls, --ca and --cert"
+            hint = "it does not encrypt its connections: leave out --tls, --ca, --cert and --token"
         else:
             hint = "check --ca, --cert and --key"
         raise TlsMismatch(f"no TLS connection to {where} ({reason}): {hint}") from None

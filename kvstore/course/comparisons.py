@@ -112,7 +112,7 @@ BANDS: Final = (
     (1.25, "close: within 25 %"),
     (2.0, "the right size: within a factor of 2"),
     (10.0, "the right order of magnitude: within a factor of 10"),
-    (math.inf, "more than a factor of 10 off: one of the parts was of another kind"),
+    (math.inf, "more than a factor of 10 off: find the station that you left out"),
 )
 """The scale: the larger of guess/measured and measured/guess, and what it is called.
 
@@ -169,7 +169,7 @@ class Comparison(rendering.Shown):
         if self.yours is None:
             return "not predicted" + (": your number came after the run began" if self.late else "")
         if self.log_error is None:
-            return "not scored: the run measured nothing to compare with"
+            return f"not scored: there is no ratio to {_shown(self.measured)}"
         return band(self.log_error)
 
     def __repr__(self) -> str:

@@ -176,7 +176,10 @@ class Explorer:
                 f'<img src="data:image/png;base64,{picture}" alt="{rendering.escaped(words)}" '
                 f'width="{wide}" height="{high}" style="max-width: 100%; height: auto">'
             )
-            sentence.value = f'<span aria-live="polite">{rendering.inline(self.said())}</span>'
+            sentence.value = (
+                f'<span aria-live="polite" style="{rendering.LINES}">'
+                f"{rendering.inline(self.said())}</span>"
+            )
 
         def move(name: str) -> Callable[[Mapping[str, Any]], None]:
             def moved(change: Mapping[str, Any]) -> None:
@@ -192,7 +195,7 @@ class Explorer:
                 options=[(_shown(value), value) for value in slider.values],
                 value=slider.start,
                 description=slider.label,
-                style={"description_width": "230px"},
+                style={"description_width": "41%"},  # in a narrow page, too, a track is left
                 layout={"width": "560px", "max_width": "100%"},
             )
             control.observe(move(name), names="value")

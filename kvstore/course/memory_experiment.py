@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 
 from kvstore.client import run_in_process, strategies, workload
 from kvstore.course.views import MB, style
+from kvstore.course.views.inputs import rounded
 from kvstore.course.views.timelines import LOOKS
 from kvstore.measure import Run
 from kvstore.model import Prediction, memory
@@ -175,8 +176,7 @@ def table(seen: Probe, run: Run, ceiling_bytes: float) -> pd.DataFrame:
     }
     numbers = pd.DataFrame.from_dict(rows, orient="index", columns=["forecast", "fact"])
     numbers["fact ÷ forecast"] = numbers["fact"] / numbers["forecast"]
-    # As objects each number keeps its own digits; a column of floats is padded to the longest.
-    return numbers.map(lambda number: float(f"{number:.4g}")).astype(object)
+    return rounded(numbers)
 
 
 def unlimited(

@@ -122,7 +122,15 @@ def _checked(value: object, unit: str) -> float:
             f"a prediction must be more than 0 {unit}, got {number:g}: "
             "the score is a ratio, so choose a small number rather than 0"
         )
+    if _is_share(unit) and number > 1:
+        raise PredictionError(
+            f"a share {unit} is a number from 0 to 1, got {number:g}: write 0.2 for 20 %"
+        )
     return number
+
+
+def _is_share(unit: str) -> bool:
+    return unit.startswith("of the ")
 
 
 def _left_open(
@@ -141,10 +149,12 @@ def _left_open(
         message = f"Put your number ({unit}) in place of None and run this cell before the next."
     else:
         text = f"{known.text}\n" if known.text else ""
-        message = (
-            f"{text}Add your number, in {unit}, and run this cell again: "
-            f'`predict("{known.id}", 123)` commits 123 {unit}.'
+        such = (
+            f'`predict("{known.id}", 0.25)` commits 0.25 {unit}.'
+            if _is_share(unit)
+            else f'`predict("{known.id}", 123)` commits 123 {unit}.'
         )
+        message = f"{text}Add your number, in {unit}, and run this cell again: {such}"
     return Guess(question.question_id, None, unit, "not predicted", message)
 
 

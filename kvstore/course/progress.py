@@ -65,7 +65,15 @@ CREATE TABLE IF NOT EXISTS choices (
     is_right INTEGER NOT NULL,
     at REAL NOT NULL
 );
+CREATE TABLE IF NOT EXISTS seal (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    checksum TEXT NOT NULL -- of all rows of the other tables
+);
 """
+
+_SEALED: Final = ("questions", "answers", "help", "choices")
+VERSION: Final = 1
+"""The version of the file, its `user_version`; 0 for files of before, which have no checksum."""
 
 
 class ProgressError(RuntimeError):
@@ -93,8 +101,9 @@ def _move_from_checkout(file: Path) -> None:
 def writing() -> "Iterator[sqlite3.Connection]":
     """Open one transaction: all of it is kept or nothing, and no other kernel writes meanwhile.
 
-    Raise ProgressError if the file cannot be used. A file that is not a database is moved aside
-    with a warning, so that a damaged file does not stop a learner.
+    Raise ProgressError if the file cannot be used, or is of a newer version. A file that is not a
+    database, or was changed from outside, is moved aside with a warning, so that a damaged file
+    neither stops a learner nor shows another figure.
     """
     import sqlite3
 
@@ -107,8 +116,10 @@ def writing() -> "Iterator[sqlite3.Connection]":
         raise _unusable(file, error) from error
     with closing(connection):
         try:
-            connection.execute("BEGIN IMMEDIATE")
+            before = connection.total_changes
             yield connection
+            if connection.total_changes != before:
+                _seal(connection)
             connection.execute("COMMIT")
         except sqlite3.Error as error:
             raise _unusable(file, error) from error
@@ -121,7 +132,7 @@ def _opened(file: Path) -> "sqlite3.Connection":
     import sqlite3
 
     try:
-        return _connected(file)
+        return _begun(file)
     except sqlite3.OperationalError:
         raise  # locked, read-only or no such folder: the file is not damaged
     except sqlite3.DatabaseError as error:
@@ -132,10 +143,11 @@ def _opened(file: Path) -> "sqlite3.Connection":
             "and a new one was begun",
             stacklevel=2,
         )
-        return _connected(file)
+        return _begun(file)
 
 
-def _connected(file: Path) -> "sqlite3.Connection":
+def _begun(file: Path) -> "sqlite3.Connection":
+    """Return a connection in a transaction. Raise sqlite3.DatabaseError for a damaged file."""
     import sqlite3
 
     # Autocommit: `writing` begins and ends its transactions itself.
@@ -143,11 +155,55 @@ def _connected(file: Path) -> "sqlite3.Connection":
     connection = sqlite3.connect(file, timeout=PATIENCE_S, isolation_level=None)
     try:
         connection.row_factory = sqlite3.Row
-        connection.executescript(_TABLES)
+        if _version(connection) == 0:  # before the checksum: a damaged file stays as it is
+            connection.executescript(_TABLES)
+        connection.execute("BEGIN IMMEDIATE")
+        version = _version(connection)
+        if version > VERSION:
+            raise ProgressError(
+                f"progress in {file} was written by a newer version of the course (file version"
+                f" {version}, this one reads {VERSION}): update the course, or set {VARIABLE} to"
+                " another file"
+            )
+        faults = connection.execute("PRAGMA integrity_check").fetchone()[0]
+        if faults != "ok":
+            raise sqlite3.DatabaseError(faults)
+        stated = connection.execute("SELECT checksum FROM seal").fetchone()
+        if (version > 0 or stated) and (stated or [""])[0] != _checksum(connection):
+            raise sqlite3.DatabaseError("it was changed or damaged after it was written")
+    except sqlite3.OperationalError as error:
+        connection.close()
+        if "no such" in str(error):  # a table or a column of our own
+            raise sqlite3.DatabaseError(str(error)) from error
+        raise
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _version(connection: "sqlite3.Connection") -> int:
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return version
+
+
+def _checksum(connection: "sqlite3.Connection") -> str:
+    """Return the checksum of all rows; they are few."""
+    found = hashlib.sha256()
+    connection.text_factory = bytes  # a damaged text may not be UTF-8
+    try:
+        for table in _SEALED:
+            rows = connection.execute(f"SELECT * FROM {table} ORDER BY rowid")
+            names = [each[0] for each in rows.description]
+            found.update(repr([names, *(tuple(row) for row in rows)]).encode())
+    finally:
+        connection.text_factory = str
+    return found.hexdigest()
+
+
+def _seal(connection: "sqlite3.Connection") -> None:
+    connection.execute("INSERT OR REPLACE INTO seal VALUES (1, ?)", (_checksum(connection),))
+    connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def _unusable(file: Path, error: Exception) -> ProgressError:

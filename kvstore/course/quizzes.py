@@ -90,7 +90,7 @@ def _widget(asked: Sequence[QuizQuestion], chosen: Mapping[str, str]) -> dict[st
                 said.value = _verdict(question, change["new"])["text/html"]
 
         buttons.observe(choose, names="value")
-        text = widgets.HTML(f"<b>{rendering.inline(question.text)}</b>")
+        text = widgets.HTML(f'<b style="{rendering.LINES}">{rendering.inline(question.text)}</b>')
         return widgets.VBox([text, buttons, said])
 
     return dict(widgets.VBox([group(each) for each in asked])._repr_mimebundle_())
@@ -127,7 +127,7 @@ def _words(question: QuizQuestion, letter: str, first: str | None = None) -> str
 def _html(question: QuizQuestion, letter: str, first: str | None = None) -> str:
     mark, text = _parts(question, letter, first or letter)
     colour = rendering.GOOD if mark.startswith("✔") else rendering.BAD
-    return f"<p>{rendering.headline(mark, text, colour)}</p>"
+    return f'<p style="line-height: 1.45">{rendering.headline(mark, text, colour)}</p>'
 
 
 # ---- questions that the cell holds ---------------------------------------------------------------

@@ -15,8 +15,17 @@ from tqdm.auto import tqdm
 
 T = TypeVar("T")
 
-GOOD, BAD, QUIET = "#00664d", "#a33b00", "#555555"
-"""Text colours, dark enough to be read on white; a colour is never the only sign of a meaning."""
+GOOD, BAD, QUIET = (
+    f"color-mix(in srgb, {colour} 60%, currentcolor)"
+    for colour in ("#009e73", "#d55e00", "#888888")
+)
+"""Text colours, darker than the named one on a white page and lighter on a dark one.
+
+A colour is never the only sign of a meaning.
+"""
+
+LINES = "display: inline-block; line-height: 1.45"
+"""The style of a text in a widget, whose lines would be as far apart as buttons."""
 
 NONE, TIMES = "\N{EN DASH}", "\N{MULTIPLICATION SIGN}"
 """The signs for no value and for a factor in a table."""
@@ -52,9 +61,27 @@ def markdown_escaped(text: str) -> str:
 
 
 def table(head: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
-    """Return an HTML table; every cell is escaped, and the first column is the heading of rows."""
-    with pd.option_context("display.max_colwidth", None):
-        return _frame(head, rows).to_html(border=0, escape=True)
+    """Return an HTML table; every cell is escaped, and the first column is the heading of rows.
+
+    A column of sentences is aligned to the left, where lines of text begin.
+    """
+    rows = [list(row) for row in rows]
+    left = [
+        any(len(row) > place and re.search(r"[^\W\d]+ [^\W\d]+", str(row[place])) for row in rows)
+        for place in range(len(head))
+    ]
+
+    def cell(tag: str, place: int, text: object) -> str:
+        style = ' style="text-align: left"' if place and left[place] else ""
+        return f"<{tag}{style}>{escaped(text)}</{tag}>"
+
+    top = "".join(cell("th", place, text) for place, text in enumerate(head))
+    lines = (
+        "".join(cell("td" if place else "th", place, text) for place, text in enumerate(row))
+        for row in rows
+    )
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    return f'<table class="dataframe"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>'
 
 
 def plain_table(head: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
@@ -100,9 +127,11 @@ def show(bundle: Mapping[str, Any]) -> None:
 
 
 def number(value: float) -> str:
-    """Return a number with three significant digits and commas between thousands."""
+    """Return a number with three or four significant digits and commas between thousands."""
     if value != value or value in (float("inf"), float("-inf")):
         return str(value)
+    if abs(value) >= 10_000:
+        value = float(f"{value:.4g}")
     if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.3g}"

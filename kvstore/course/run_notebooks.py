@@ -140,6 +140,7 @@ class OneKernel:
 
 _BEGIN: Final = """
 get_ipython().reset(new_session=True)
+__spec__ = None  # a module has it, and multiprocessing reads it when it starts a process
 import os, sys
 os.chdir({folder!r})
 if "matplotlib.pyplot" in sys.modules:

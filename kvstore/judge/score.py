@@ -65,7 +65,7 @@ def _named(record: Mapping[str, Any], case: Mapping[str, Any]) -> Line:
     points = FIRST * (first == right[0]) + NEXT * (then == right[1] and first is not None)
     if (then, first) == right:
         points = SWAPPED
-    truth = f"the bottleneck is {right[0]}, next is {right[1] or 'none within 20 %'}"
+    truth = f"the bottleneck is {right[0]}, next is {right[1] or 'no other within 20 %'}"
     yours = f"you named {first}, then {then or 'none'}" if first else "you named none"
     return Line(NAMED, float(points), MOST[NAMED], f"{yours}; {truth}")
 
@@ -116,7 +116,7 @@ def _spent(record: Mapping[str, Any]) -> Line:
     counted = {kind: len(_events(record, kind)) for kind in ("measure", "aborted")}
     counted["buy"] = len(record["final"]["changes"])
     spent = sum(COSTS[kind] * count for kind, count in counted.items())
-    why = f"{counted['measure']} measurements, {counted['buy']} changes"
+    why = f"measurements: {counted['measure']}, changes: {counted['buy']}"
     if counted["aborted"]:
         why += f", {counted['aborted']} runs broken off"
     return Line(SPENT, max(0.0, MOST[SPENT] - spent), MOST[SPENT], f"{why}: {spent:g} points")

@@ -246,9 +246,10 @@ def _explained(
         )
     if code in NOT_REACHED:
         return ServerNotReached(f"the server at {target.address} does not answer ({said})")
+    token = "give the token that it requires with --token FILE, or with --metadata"
     hint = {
         grpc.StatusCode.UNIMPLEMENTED: "the server does not have this method",
-        grpc.StatusCode.UNAUTHENTICATED: "give the token that it requires with --metadata",
-        grpc.StatusCode.PERMISSION_DENIED: "give the token that it requires with --metadata",
+        grpc.StatusCode.UNAUTHENTICATED: token,
+        grpc.StatusCode.PERMISSION_DENIED: token,
     }.get(code, "correct the request; a load of failing calls measures the failure")
     return FirstCallFailed(f"the first call of {calls.method} ended with {said}. Next: {hint}")

@@ -18,6 +18,7 @@ from kvstore.client.options import RunOptions
 from kvstore.client.reflection import BadRequest, from_text, method_by_reflection, method_in_file
 from kvstore.client.strategies import Strategy
 from kvstore.client.tls_check import check_encryption
+from kvstore.credentials import read_token
 from kvstore.load_test.calibration import Calibration, Progress, calibrate, first_call
 from kvstore.load_test.report import as_json, as_text, predicted, prediction_text
 from kvstore.load_test.search import Objective, search
@@ -62,13 +63,21 @@ def add_arguments(parse: argparse.ArgumentParser) -> None:
     add("--output", choices=("table", "json"), default="table", help="(default table)")
     add("--picture", metavar="FILE", default=None,
         help="draw X, R and the latency by quantile into a PNG or SVG file")  # fmt: skip
+    add_tls_arguments(parse)
+    add("--i-may-load-this-host", action="store_true",
+        help="permit a host that is not this machine")  # fmt: skip
+
+
+def add_tls_arguments(parse: argparse.ArgumentParser) -> None:
+    """Add the arguments of encrypted connections, to the course's own service or another."""
+    add = parse.add_argument_group("encryption", "For a server that demands it.").add_argument
     add("--tls", action="store_true", help="encrypt the connections")
     add("--ca", metavar="FILE", default=None, help="certificates that sign the server's (PEM)")
+    add("--token", metavar="FILE", default=None,
+        help="file with a word that each call carries: authorization: Bearer TOKEN")  # fmt: skip
     add("--cert", metavar="FILE", default=None, help="the client's certificate (PEM)")
     add("--key", metavar="FILE", default=None, help="its private key (PEM)")
     add("--server-name", default=None, help="the name in the server's certificate")
-    add("--i-may-load-this-host", action="store_true",
-        help="permit a host that is not this machine")  # fmt: skip
 
 
 def load_test(given: argparse.Namespace, options: RunOptions, draw: Draw) -> int:
@@ -137,16 +146,25 @@ def _target(given: argparse.Namespace) -> Target:
             " looks like an attack to its owner. If you may load this host, say so with"
             " --i-may-load-this-host"
         )
-    encrypted = given.tls or any((given.ca, given.cert, given.key, given.server_name))
-    tls = None
-    if encrypted:
-        ca, cert, key = (
-            Path(path).read_bytes() if path else None for path in (given.ca, given.cert, given.key)
-        )
-        tls = Tls(ca=ca, certificate=cert, key=key, server_name=given.server_name)
-    target = Target(target.address, None, tls)
+    target = Target(target.address, None, tls_from(given))
     check_encryption(target)
     return target
+
+
+def tls_from(given: argparse.Namespace) -> Tls | None:
+    """Return how connections are encrypted, from the flags; None: they are not.
+
+    Raises `OSError` for a missing file, and `ValueError` for a token without encryption.
+    """
+    if not (given.tls or any((given.ca, given.cert, given.key, given.server_name))):
+        if given.token:
+            raise ValueError("a token is sent over encrypted connections only: give --tls or --ca")
+        return None
+    ca, cert, key = (
+        Path(path).read_bytes() if path else None for path in (given.ca, given.cert, given.key)
+    )
+    token = read_token(given.token) if given.token else None
+    return Tls(ca=ca, certificate=cert, key=key, server_name=given.server_name, token=token)
 
 
 def _requests(given: argparse.Namespace) -> list[Any]:

@@ -1,6 +1,7 @@
 """A run with its prediction and its verdict, as text for people and as JSON for programs."""
 
 import math
+import textwrap
 from typing import Any
 
 from kvstore.load_test.calibration import Calibration
@@ -19,6 +20,8 @@ from kvstore.model import Prediction
 
 QUANTILES = (0.5, 0.9, 0.99, 0.999)
 """The quantiles of latency in a report."""
+COLUMNS = 100
+"""No line of a report is longer: a notebook breaks lines within a word."""
 TRUSTED = "no reason to distrust this run was found"
 
 
@@ -59,9 +62,14 @@ def as_text(run: Run, prediction: Prediction | None = None) -> str:
     ]
     if run.outcome != Outcome.COMPLETE:
         lines.append(f"ended by    {run.ended_by}")
-    found = findings(run)
-    lines += [f"verdict     {each.name}: {each.text}" for each in found]
-    return "\n".join(lines if found else [*lines, f"verdict     {TRUSTED}"])
+    found = [f"{each.name}: {each.text}" for each in findings(run)]
+    lines += [f"verdict     {text}" for text in found or [TRUSTED]]
+    return "\n".join(map(_folded, lines))
+
+
+def _folded(line: str) -> str:
+    """Return the line in lines of `COLUMNS` at most; all but the first begin under its text."""
+    return textwrap.fill(line, COLUMNS, subsequent_indent=12 * " ", break_on_hyphens=False)
 
 
 def as_json(

@@ -137,9 +137,9 @@ class Audit:
             carried = f"; {self.unrecorded:,} lost with their worker{carried}"
         verdict = "holds" if self.holds else "DOES NOT HOLD: do not trust this run"
         return (
-            f"L = {self.in_flight_mean:.4f} in flight; lambda x R ="
+            f"L = {self.in_flight_mean:.4g} in flight; lambda x R ="
             f" {self.sent_per_s:,.2f}/s x {1e3 * self.residence_mean_s:,.3f} ms ="
-            f" {self.sent_per_s * self.residence_mean_s:.4f}"
+            f" {self.sent_per_s * self.residence_mean_s:.4g}"
             f" (apart by {self.relative_error:.0e}); {self.issued:,} calls sent,"
             f" {self.recorded:,} ended, {self.unknown:,} of them unknown{carried}: {verdict}"
         )

@@ -369,8 +369,12 @@ def checked_header(header: object) -> dict[str, Any]:
     """
     if not isinstance(header, dict):
         raise ValueError(f"its header must be an object with names and values, got {header!r:.60}")
-    if header.get("format") != FORMAT:
-        raise ValueError(f"its format is {header.get('format')!r:.60}, this version reads {FORMAT}")
+    if (format_ := header.get("format")) != FORMAT:
+        is_newer = isinstance(format_, int) and format_ > FORMAT
+        raise ValueError(
+            f"its format is {format_!r:.60}, this version reads {FORMAT}"
+            + (": update the course, a newer version wrote it" if is_newer else "")
+        )
     for name, wanted in FIELDS.items():
         if name not in header:
             raise ValueError(f"its header lacks {name}, which must be {wanted.words}")

@@ -67,7 +67,7 @@ def in_groups(
         in_flight / (group_s + max(group_s, way_s)),
         "calls/s",
         f"a write waits for the group before it and for its own, {1e3 * group_s:,.4g} ms each:"
-        f" N / 2T with {in_flight} in flight"
+        f" N / 2f with {in_flight} in flight"
         if group_s >= way_s
         else f"a call takes {1e3 * way_s:,.4g} ms outside the log and {1e3 * group_s:,.4g} ms for"
         " its group",
@@ -82,8 +82,8 @@ def _at_most(found: Prediction, processor_s: float) -> Prediction:
     return Prediction(
         1 / processor_s,
         "calls/s",
-        f"a write takes {1e6 * processor_s:,.4g} us of CPU time in the busier process; the disk"
-        f" alone would allow {found.value:,.4g} writes/s",
+        f"a write takes {1e6 * processor_s:,.4g} µs of CPU time in the busier process; the disk"
+        f" alone would allow {found.value:,.0f} writes/s",
         "cpu",
     )
 

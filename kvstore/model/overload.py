@@ -22,7 +22,7 @@ def goodput(
     """Return the goodput: calls per second answered within the deadline.
 
     lambda = `offered_per_s` for `offered_for_s` seconds, X the capacity of the pool, S its service
-    time. If lambda <= X, every call is in time. Otherwise the queue grows at lambda - X and is
+    time. If λ ≤ X, every call is in time. Otherwise the queue grows at lambda - X and is
     served in order of arrival. A call is in time as long as the wait before it is at most
     deadline - S: for the first (deadline - S) X / (lambda - X) seconds, and not afterwards. With
     at most `limit` calls in the server, waiting or in service, residence time is at most
@@ -34,7 +34,7 @@ def goodput(
             raise ValueError(f"{name} must be above 0 and finite, got {value}")
     served_per_s, most = pool.most_per_s, within(deadline_s, pool)
     if offered_per_s <= served_per_s:
-        return _of(offered_per_s, "lambda <= X: every call is in time", "callers")
+        return _of(offered_per_s, "λ ≤ X: every call is in time", "callers")
     growth_per_s = offered_per_s - served_per_s
     if limit <= most.value:
         accepted_per_s = min(offered_per_s, served_per_s + limit / offered_for_s)

@@ -14,6 +14,8 @@ machine share its cores, which have to supply all of D.
 """
 
 import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from kvstore.model.prediction import Prediction
 
@@ -82,22 +84,69 @@ def throughput(
     return Prediction(value, "operations/s", reason, binds)
 
 
-def enough(*, cores: float, client_s: float, server_s: float) -> tuple[int, int]:
+def enough(
+    *,
+    cores: float,
+    client_s: float,
+    server_s: float,
+    client_serial_s: float | None = None,
+    server_serial_s: float | None = None,
+) -> tuple[int, int]:
     """Return the smallest numbers of generators and servers that make the cores the bottleneck.
 
-    p = ceil(cores * D_client / (D_client + D_server)), and s in the same manner. Raises the
+    p = ceil(cores * D'_client / (D_client + D_server)), and s in the same manner. Raises the
     errors of `throughput`, and `ValueError` for infinitely many cores.
     """
     bound = throughput(
-        generators=1, servers=1, cores=cores, client_s=client_s, server_s=server_s
-    )  # checks the times
+        generators=1, servers=1, cores=cores, client_s=client_s, server_s=server_s,
+        client_serial_s=client_serial_s, server_serial_s=server_serial_s,
+    )  # fmt: skip  # checks the times
     if not math.isfinite(cores):
         raise ValueError(
             f"cores must be finite, got {cores}: every additional process adds throughput ({bound})"
         )
     per_s = cores / (client_s + server_s)
     # Rounding errors must not add a process if the division has no remainder.
-    return math.ceil(per_s * client_s - 1e-9), math.ceil(per_s * server_s - 1e-9)
+    client_one_s = client_s if client_serial_s is None else client_serial_s
+    server_one_s = server_s if server_serial_s is None else server_serial_s
+    return math.ceil(per_s * client_one_s - 1e-9), math.ceil(per_s * server_one_s - 1e-9)
+
+
+class Sized(NamedTuple):
+    """A machine, the processes that fill its cores, and the throughput that they reach."""
+
+    cores: int
+    generators: int
+    servers: int
+    predicted: Prediction
+
+
+MACHINES = (1, 2, 4, 8, 16, 32, 64)
+"""Numbers of cores of the table."""
+
+
+def by_cores(
+    machines: Sequence[int] = MACHINES,
+    *,
+    client_s: float,
+    server_s: float,
+    client_serial_s: float | None = None,
+    server_serial_s: float | None = None,
+) -> list[Sized]:
+    """Return for each number of cores the fewest processes that fill them, and X with these.
+
+    Arguments and errors are those of `throughput`. Keys are spread evenly over the servers.
+    """
+    costs = {
+        "client_s": client_s, "server_s": server_s,
+        "client_serial_s": client_serial_s, "server_serial_s": server_serial_s,
+    }  # fmt: skip
+    found = []
+    for cores in machines:
+        p, s = enough(cores=cores, **costs)  # type: ignore[arg-type]
+        predicted = throughput(generators=p, servers=s, cores=cores, **costs)  # type: ignore[arg-type]
+        found.append(Sized(cores, p, s, predicted))
+    return found
 
 
 def _many(count: float, what: str) -> str:

@@ -5,6 +5,7 @@ settings  ServerSettings: the settings of a server, checked
 serve     listen, answer, drain; on threads or asyncio
 service, service_async   one call, from request to reply
 request   a stream request with many operations, and its reply
+access    TLS and the token of a server that other machines can reach
 admission, interceptors  limits, deadlines and the thread pool; work on the metadata of every call
 locking, disk, store     the lock, the simulated disk and the data of a call
 cas_stores  compare and replace, and a store that loses updates

@@ -1,6 +1,7 @@
 """`python -m kvstore.server`: serve until Ctrl-C, SIGTERM or the end of the parent process."""
 
 import argparse
+import ipaddress
 import logging
 import os
 import sys
@@ -73,7 +74,11 @@ def _print_address(settings: ServerSettings, port: int, stop: Callable[[], objec
     listen(stop)
     if settings.settle_garbage:
         gc_control.settle()
-    print(f"127.0.0.1:{port}", flush=True)
+    address = ipaddress.ip_address(settings.listen)
+    if address.is_unspecified:  # every address: a client on this machine takes the loopback's
+        print(f"listening at port {port} of every address", file=sys.stderr, flush=True)
+        address = ipaddress.ip_address("127.0.0.1" if address.version == 4 else "::1")
+    print(f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}", flush=True)
 
 
 if __name__ == "__main__":

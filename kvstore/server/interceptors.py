@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc
 
+from kvstore.server.access import Access, AsyncDemandToken, DemandToken
 from kvstore.server.settings import ServerSettings
 
 Pair = tuple[str, str | bytes]
@@ -53,7 +54,14 @@ class AsyncReadHeaders(ReadHeaders, grpc.aio.ServerInterceptor):  # type: ignore
         return await continuation(handler_call_details)
 
 
-def interceptors(settings: ServerSettings) -> list[ReadHeaders]:
-    """Return the interceptors of these settings; none by default."""
-    kind = AsyncReadHeaders if settings.use_asyncio else ReadHeaders
-    return [kind(settings.metadata_work)] if settings.metadata_work else []
+def interceptors(
+    settings: ServerSettings, access: Access | None = None
+) -> list[grpc.ServerInterceptor]:
+    """Return the interceptors of these settings, the token's first; none by default."""
+    found: list[grpc.ServerInterceptor] = []
+    if access is not None:
+        found.append((AsyncDemandToken if settings.use_asyncio else DemandToken)(access.token))
+    if settings.metadata_work:
+        kind = AsyncReadHeaders if settings.use_asyncio else ReadHeaders
+        found.append(kind(settings.metadata_work))
+    return found

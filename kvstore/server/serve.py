@@ -12,6 +12,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from kvstore.event_loop import event_loop_factory
 from kvstore.gc_control import CollectorWatch, watched_collector
+from kvstore.server.access import Access, access_from
 from kvstore.server.admission import MeasuredPool, channel_options
 from kvstore.server.durable import AsyncDurableService, DurableService
 from kvstore.server.etcd import AsyncEtcdService, EtcdService
@@ -62,18 +63,23 @@ SERVICES = ("", KEY_VALUE, SERVER_STATUS)
 def serve(settings: ServerSettings, identity: str, on_ready: Ready) -> None:
     """Serve until a signal or the stop function given to `on_ready`; return when drained.
 
-    Raises `OSError` naming the port or the folder that cannot be used.
+    Raises `OSError` naming the port, the file or the folder that cannot be used.
     """
+    access = None if settings.tls is None else access_from(settings.tls)
     with watched_collector() as collector:
         if settings.use_asyncio:
             with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
-                runner.run(_serve_async(settings, identity, collector, on_ready))
+                runner.run(_serve_async(settings, access, identity, collector, on_ready))
         else:
-            _serve_threads(settings, identity, collector, on_ready)
+            _serve_threads(settings, access, identity, collector, on_ready)
 
 
 def _serve_threads(
-    settings: ServerSettings, identity: str, collector: CollectorWatch, on_ready: Ready
+    settings: ServerSettings,
+    access: Access | None,
+    identity: str,
+    collector: CollectorWatch,
+    on_ready: Ready,
 ) -> None:
     stop = threading.Event()
     on_signals(stop.set)
@@ -81,7 +87,7 @@ def _serve_threads(
     counts = Counts()
     server = grpc.server(
         pool,
-        interceptors=interceptors(settings),
+        interceptors=interceptors(settings, access),
         options=channel_options(settings),
         maximum_concurrent_rpcs=settings.max_concurrent_rpcs,
     )
@@ -97,7 +103,7 @@ def _serve_threads(
     )
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
     enable_reflection((KEY_VALUE, SERVER_STATUS, health.SERVICE_NAME), server)
-    port = _listen(server, settings.port)
+    port = _listen(server, settings.listen, settings.port, access)
     server.start()
     for name in SERVICES:
         checks.set(name, health_pb2.HealthCheckResponse.SERVING)
@@ -113,7 +119,11 @@ def _serve_threads(
 
 
 async def _serve_async(
-    settings: ServerSettings, identity: str, collector: CollectorWatch, on_ready: Ready
+    settings: ServerSettings,
+    access: Access | None,
+    identity: str,
+    collector: CollectorWatch,
+    on_ready: Ready,
 ) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
@@ -133,7 +143,7 @@ async def _serve_async(
 
     async def listening(port: int) -> tuple[grpc.aio.Server, int]:
         server = grpc.aio.server(
-            interceptors=interceptors(settings),
+            interceptors=interceptors(settings, access),
             options=channel_options(settings),
             maximum_concurrent_rpcs=settings.max_concurrent_rpcs,
         )
@@ -141,7 +151,7 @@ async def _serve_async(
         server_status_pb2_grpc.add_ServerStatusServiceServicer_to_server(status, server)
         health_pb2_grpc.add_HealthServicer_to_server(checks, server)
         enable_reflection((KEY_VALUE, SERVER_STATUS, health.SERVICE_NAME), server)
-        port = _listen(server, port)
+        port = _listen(server, settings.listen, port, access)
         await server.start()
         return server, port
 
@@ -172,15 +182,20 @@ async def _serve_async(
         await service.close()
 
 
-def _listen(server: Any, port: int) -> int:
-    """Bind a port of the loopback interface, which other machines cannot reach; return it."""
+def _listen(server: Any, address: str, port: int, access: Access | None) -> int:
+    """Bind a port; return it. Without `access`, the address is one of the loopback interface."""
+    place = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
     try:
-        bound = int(server.add_insecure_port(f"127.0.0.1:{port}"))
+        bound = int(
+            server.add_insecure_port(place)
+            if access is None
+            else server.add_secure_port(place, access.credentials)
+        )
     except RuntimeError:
         bound = 0
     if not bound:
         raise OSError(
-            f"port {port} of 127.0.0.1 cannot be used: another program has it, or it is"
-            " reserved. Port 0 takes any free port."
+            f"port {port} of {address} cannot be used: another program has it, it is reserved, or"
+            " this machine does not have the address. Port 0 takes any free port."
         )
     return bound

@@ -4,6 +4,7 @@ A new setting is one field of `ServerSettings`: the command line makes a flag of
 reaches the server's process as JSON.
 """
 
+import ipaddress
 import json
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -48,7 +49,17 @@ class ServerSettings:
     )
     threads: int = setting(128, "size of the thread pool; not used with asyncio")
     use_asyncio: bool = setting(False, "serve from one event loop instead of a thread pool")
-    port: int = setting(0, "port of 127.0.0.1; 0 lets the operating system choose a free one")
+    listen: str = setting(
+        "127.0.0.1",
+        "IP address to listen at, such as 0.0.0.0 for all; another than this machine's own loopback"
+        " address needs tls",
+    )
+    tls: str | None = setting(
+        None, "folder with a certificate and a token, as `course.py certificate FOLDER` makes it"
+    )
+    """With it, connections are encrypted, and each call must carry the token. Clients need the
+    files `ca.pem` and `token.txt` of the folder."""
+    port: int = setting(0, "port to listen at; 0 lets the operating system choose a free one")
     transport: str = setting(
         transport.DEFAULT,
         "profile of gRPC's settings, see kvstore/transport.py",
@@ -156,6 +167,7 @@ class ServerSettings:
             _whole_number("max_streams", self.max_streams, 1, 10_000_000)
         if self.max_concurrent_rpcs is not None:
             _whole_number("max_concurrent_rpcs", self.max_concurrent_rpcs, 1, 10_000_000)
+        _check_listen(self)
         _check_store(self)
         if self.back_end is not None and not is_address(self.back_end):
             raise ValueError(
@@ -194,6 +206,24 @@ def _whole_number(name: str, value: object, lowest: int, highest: int) -> None:
     whole = isinstance(value, int) and not isinstance(value, bool)
     if not whole or not lowest <= value <= highest:  # type: ignore[operator]
         raise ValueError(f"{name} must be a whole number from {lowest} to {highest}, got {value!r}")
+
+
+def _check_listen(settings: ServerSettings) -> None:
+    try:
+        address = ipaddress.ip_address(settings.listen)
+    except ValueError:
+        raise ValueError(
+            "listen must be an IP address, such as 127.0.0.1, or 0.0.0.0 for all addresses of this"
+            f" machine, got {settings.listen!r}"
+        ) from None
+    if settings.tls is not None and (not isinstance(settings.tls, str) or not settings.tls):
+        raise ValueError(f"tls must be the name of a folder, got {settings.tls!r}")
+    if not address.is_loopback and settings.tls is None:
+        raise ValueError(
+            f"listen {settings.listen}: other machines can reach this address, so the server needs"
+            " TLS and a token. `python3 course.py certificate FOLDER --host NAME` makes both in a"
+            " new folder; then give --tls FOLDER"
+        )
 
 
 def _check_store(settings: ServerSettings) -> None:

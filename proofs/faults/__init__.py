@@ -19,7 +19,7 @@ from kvstore.measure import Run, accounts, audit
 from kvstore.protocol import STATUSES
 from kvstore.server import Server, ServerDidNotStart, serving
 from proofs.case import Case, Figure, nothing_left
-from proofs.faults import answers, limits, network, processes  # noqa: F401 - they fill the table
+from proofs.faults import answers, encryption, limits, network, processes  # noqa: F401 - the table
 from proofs.faults.table import (
     DEADLINE_S,
     ENDS,
@@ -90,6 +90,7 @@ def _impatient() -> Iterator[None]:
             ("monitor.ANSWER_S", 1.0),
             ("channel.CONNECT_S", CONNECT_S),
             ("connections.CONNECT_S", CONNECT_S),
+            ("tls_check.HANDSHAKE_S", CONNECT_S),
         ):
             patches.enter_context(mock.patch(f"kvstore.client.{name}", seconds))
         yield

@@ -45,12 +45,15 @@ def test_a_whole_sitting_in_which_a_server_goes_away(fast):
             service.measure(only="deletes")
         service.name("global lock", "message size")
         assert service.run_start() is None  # without a prediction it does not run
-        service.predict(start=60.0, result=150.0)
+        service.predict(start=60.0)
         assert service.run_start().answered > 20
         service.buy("split the lock", "compress")
         assert service.run(NOT_ATTEMPTED) is None
         assert service.run(lambda addresses, operations, in_flight: NOT_ATTEMPTED) is None
-        score = service.run(partial(capstone.patient, timeout_s=2.0))
+        client = partial(capstone.patient, timeout_s=2.0)
+        assert service.run(client) is None  # its score would be final
+        service.predict(result=150.0)
+        score = service.run(client)
         with pytest.raises(Refused, match="final"):
             service.measure()
         assert 2 == len(service.measurements())

@@ -12,6 +12,7 @@ import grpc
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from tables import for_each
 
 from kvstore.course.exercises import lesson_00, lesson_01
 from kvstore.course.exercises.grading import judged
@@ -87,9 +88,7 @@ def _through_a_queue(stub, items):
     return values
 
 
-@pytest.mark.parametrize(
-    "answer", [_with_call, _futures_one_at_a_time, _from_a_pool_of_one, _through_a_queue]
-)
+@for_each("answer", [_with_call, _futures_one_at_a_time, _from_a_pool_of_one, _through_a_queue])
 def test_a_first_client_in_another_style_passes(answer):
     verdict = judged(lesson_00.FIRST_CLIENT, answer)
 
@@ -136,7 +135,7 @@ def _reads_at_once(stub, items):
     return [call.result().value for call in calls]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         _last_item_left_out, _reversed_reads, _key_and_value_swapped, _reading_twice,
@@ -188,7 +187,7 @@ def _with_a_generator(stub, keys, deadline_s):
     return list(values())
 
 
-@pytest.mark.parametrize("answer", [_with_match, _with_futures, _with_a_generator])
+@for_each("answer", [_with_match, _with_futures, _with_a_generator])
 def test_a_loop_with_a_deadline_in_another_style_passes(answer):
     verdict = judged(lesson_01.READ_ALL, answer)
 
@@ -275,7 +274,7 @@ def _only_missing(stub, keys, deadline_s):
     return values
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         _stopping_at_a_missing_key, _empty_for_missing, _none_for_empty, _raising_late, _retrying,
@@ -290,7 +289,7 @@ def test_a_wrong_loop_with_a_deadline_fails(answer):
 # ---- 00.mean_in_flight ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         lambda calls, window_s: sum(
@@ -310,7 +309,7 @@ def test_a_mean_in_another_style_passes(answer):
     assert verdict.passed, verdict.message
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         lambda calls, window_s: 0.6,
@@ -350,7 +349,7 @@ def _lengths(sent, read_s, write_s):
     return [read_s if kind == "retrieve" else write_s for kind in Counter(sent).elements()]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         lambda sent, read_s, write_s: 1 / statistics.fmean(_lengths(sent, read_s, write_s)),
@@ -369,7 +368,7 @@ def test_a_rate_in_another_style_passes(answer):
     assert verdict.passed, verdict.message
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         lambda sent, read_s, write_s: (
@@ -412,7 +411,7 @@ def test_a_known_mistake_has_its_message_and_the_input_that_shows_it():
 # ---- further: 00.utilisation, 00.median_ms -------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         lambda calls_per_s, cpu_us: calls_per_s * cpu_us / 1e6,  # rejected by the first edition
@@ -424,7 +423,7 @@ def test_a_utilisation_in_another_style_passes(answer):
     assert judged(lesson_00.UTILISATION, answer).passed
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         lambda calls_per_s, cpu_us: min(1.0, calls_per_s * cpu_us / 1e6),
@@ -450,7 +449,7 @@ def _times_ms(stub, operations):
     return times_ms
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         lambda stub, operations: min(_times_ms(stub, operations)),  # accepted by the first edition
@@ -468,7 +467,7 @@ def test_a_wrong_median_fails(answer):
     assert judged(lesson_00.MEDIAN_MS, answer).outcome == "not yet"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         lambda stub, operations: sorted(_times_ms(stub, operations))[len(operations) // 2],

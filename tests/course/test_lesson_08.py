@@ -368,7 +368,7 @@ def test_the_causes_are_separated_and_the_bounded_server_refuses():
     assert "for threads in (4, 400):" in source
     assert "for limit in (None, LIMIT):" in source
     assert "default_limits" not in source
-    assert "Two things had had no bound: the threads, and the calls in the server." in text
+    assert "Two things had no bound before: the threads, and the calls in the server." in text
     assert "github.com/soeirosantos/grpc-server-tuning" in text
 
 
@@ -382,5 +382,5 @@ def test_the_published_cure_stands_after_the_run():
 def test_bounds_are_bounds():
     text = text_of("08_overload.ipynb")
 
-    assert r"L \le X \cdot T" in text
+    assert r"L \le X \cdot \text{deadline}" in text
     assert r"R_{\text{accepted}} \le \frac{L}{X}" in text

@@ -64,6 +64,13 @@ def test_after_the_result_a_first_prediction_is_refused_without_an_error(page):
     assert not compare("01.made_up", 24.0).predicted
 
 
+def test_a_share_is_a_number_up_to_1_and_a_percentage_says_so(page):
+    with pytest.raises(PredictionError, match=r"from 0 to 1, got 20: write 0\.2"):
+        predict("09.hedged", 20)
+    assert "123" not in predict("09.hedged").message
+    assert predict("09.hedged", 1).value == 1.0
+
+
 def test_after_the_result_another_number_is_refused_and_the_first_stands(page):
     predict("01.made_up", 20)
     compare("01.made_up", 24.0)

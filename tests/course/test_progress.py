@@ -2,6 +2,8 @@
 
 import multiprocessing
 import os
+import sqlite3
+from contextlib import closing
 
 import platformdirs
 import pytest
@@ -154,3 +156,37 @@ def test_kernels_that_write_at_once_lose_nothing(own_progress):
         count = connection.execute("SELECT count(*) FROM help").fetchone()[0]
     assert [writer.exitcode for writer in writers] == [0] * 4
     assert count == 80
+
+
+def test_a_file_of_before_the_checksum_is_read_and_gets_one(own_progress):
+    progress.keep_prediction("01.mix", 25.0, "calls/s")
+    with closing(sqlite3.connect(own_progress)) as file:
+        file.executescript("DROP TABLE seal; PRAGMA user_version = 0;")
+
+    assert progress.ask("01.mix").value == 25.0
+    progress.keep_prediction("01.mix", 30.0, "calls/s")
+    with closing(sqlite3.connect(own_progress)) as file:
+        assert (progress.VERSION,) == file.execute("PRAGMA user_version").fetchone()
+        assert (1,) == file.execute("SELECT count(*) FROM seal").fetchone()
+
+
+def test_a_figure_that_was_changed_from_outside_is_not_shown(own_progress):
+    progress.keep_prediction("01.mix", 25.0, "calls/s")
+    with closing(sqlite3.connect(own_progress)) as file:
+        file.execute("UPDATE questions SET value = 26")
+        file.commit()
+
+    with pytest.warns(UserWarning, match="changed or damaged .* was moved to"):
+        assert progress.ask("01.mix").value is None
+    assert len(list(own_progress.parent.glob("*.unreadable-*"))) == 1
+
+
+def test_a_file_of_a_newer_version_is_kept_and_the_next_step_said(own_progress, monkeypatch):
+    with monkeypatch.context() as newer:
+        newer.setattr(progress, "VERSION", progress.VERSION + 1)
+        progress.keep_prediction("01.mix", 25.0, "calls/s")
+    before = own_progress.read_bytes()
+
+    with pytest.raises(progress.ProgressError, match=r"newer version of the course.*update"):
+        progress.ask("01.mix")
+    assert own_progress.read_bytes() == before

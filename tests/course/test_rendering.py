@@ -1,3 +1,5 @@
+import pytest
+
 from kvstore.course import rendering
 
 
@@ -26,6 +28,23 @@ def test_the_plain_table_lines_up():
     lines = rendering.plain_table(["", "unit"], [["mine", "1"], ["measured", "20"]]).splitlines()
 
     assert lines == ["         unit", "mine        1", "measured   20"]
+
+
+def test_numbers_stand_on_the_right_of_a_column_and_sentences_on_the_left():
+    """JupyterLab puts all cells of a table on the right."""
+    html = rendering.table(["line", "points", "why"], [["target", "30.0", "the target was met"]])
+
+    assert "<td>30.0</td>" in html
+    assert '<th style="text-align: left">why</th>' in html
+    assert '<td style="text-align: left">the target was met</td>' in html
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(4_448_547, "4,449,000"), (9_999, "9,999"), (27_322, "27,320"), (88.06, "88.1")],
+)
+def test_no_number_has_more_digits_than_a_run_can_tell(value, shown):
+    assert rendering.number(value) == shown
 
 
 def test_outside_of_a_notebook_the_plain_form_is_printed(capsys):

@@ -1,11 +1,14 @@
 import dataclasses
 import math
+import re
 
+import pandas as pd
 import pytest
 from made_runs import run_of, staircase
 
 from kvstore.course import views
 from kvstore.course.rendering import TIMES
+from kvstore.course.views.inputs import rounded
 from kvstore.measure import Cpu, Sample
 from kvstore.model import Prediction, Station, group_commit
 from kvstore.protocol import StationTimes
@@ -20,6 +23,16 @@ def test_throughput_stands_beside_its_prediction():
         row["measured (operations/s)"],
         row["measured ÷ predicted"],
     ) == (4.0, 2.0, 0.5)
+
+
+def test_a_table_shows_each_number_with_its_own_digits():
+    """pandas gives a whole column the digits of its longest number, and a .0 to all others."""
+    table = rounded(pd.DataFrame({"X (calls/s)": [28571.4, 50.21, 7.0, 0.02]}))
+
+    html = table[table["X (calls/s)"] > 0]._repr_html_()
+
+    assert ["28,570", "50.21", "7", "0.02"] == re.findall(r"<td>(.*)</td>", html)
+    assert ["28,570", "50.21", "7", "0.02"] == re.findall(r"^\d +(.+)$", repr(table), re.M)
 
 
 def test_runs_of_the_same_name_are_numbered_apart():
@@ -66,8 +79,8 @@ def test_each_station_holds_as_many_calls_as_littles_law_says():
     two = run_of([(0.0, 0.020, "retrieve", "OK", told)] * 2, window_s=0.040)
     table = views.little_by_station_table(two)
 
-    assert pytest.approx(table.loc["disk", "L = λ·W (calls)"], rel=1e-3) == 0.5
-    assert pytest.approx(table.loc["whole residence", "L = λ·W (calls)"], rel=1e-3) == 1.0
+    assert pytest.approx(table.loc["disk", "L = λ·R (calls)"], rel=1e-3) == 0.5
+    assert pytest.approx(table.loc["whole residence", "L = λ·R (calls)"], rel=1e-3) == 1.0
 
 
 def test_the_cost_of_a_run_is_told_for_each_call():

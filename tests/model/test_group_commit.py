@@ -40,13 +40,13 @@ def test_over_a_long_way_the_callers_bind_again():
 
 
 def test_a_fast_disk_leaves_the_processor(subtests):
-    """A folder in memory: 10 us of fsync, 500 us of processor."""
+    """A folder in memory: 10 us of fsync, 500 µs of processor."""
     for model in [group_commit.one_by_one, group_commit.in_groups]:
         with subtests.test(model=model):
             found = model(64, fsync_s=0.00001, way_s=0.001, processor_s=0.0005)
 
             assert (pytest.approx(2_000.0), "cpu") == (found.value, found.binds)
-            assert "500 us of CPU time in the busier process" in found.reason
+            assert "500 µs of CPU time in the busier process" in found.reason
 
 
 def played(in_flight: int, fsync_s: float, way_s: float, groups: int = 400) -> float:

@@ -101,3 +101,32 @@ def test_what_makes_no_sense_is_refused(subtests):
 def test_cores_without_end_never_bind():
     with pytest.raises(ValueError, match="cores must be finite, got inf"):
         scaling.enough(cores=math.inf, **UNARY)
+
+
+def test_the_processes_that_fill_a_machine_follow_from_the_serial_parts(subtests):
+    # 100 us and 200 us: 2 cores do 6,667/s, 64 cores 213,333/s
+    for cores, serial, processes, per_s in [
+        (2, {}, (1, 2), 6_666.7),
+        (3, {}, (1, 2), 10_000),
+        (64, {}, (22, 43), 213_333),
+        (64, {"client_serial_s": 50e-6, "server_serial_s": 150e-6}, (11, 32), 213_333),
+    ]:
+        with subtests.test(cores=cores, serial=serial):
+            (found,) = scaling.by_cores([cores], **UNARY, **serial)
+
+            assert (found.cores, found.generators, found.servers) == (cores, *processes)
+            assert found.predicted.value == pytest.approx(per_s, rel=1e-4)
+            fewer = (processes[0] - 1 or 1, processes[1] - 1)
+            assert (
+                scaling.throughput(
+                    generators=fewer[0], servers=fewer[1], cores=cores, **UNARY, **serial
+                ).value
+                < found.predicted.value
+            )
+
+
+def test_the_table_ends_at_64_cores():
+    found = scaling.by_cores(**UNARY)
+
+    assert [each.cores for each in found] == [1, 2, 4, 8, 16, 32, 64]
+    assert all(each.predicted.value > 0 for each in found)

@@ -34,14 +34,15 @@ def test_the_options_of_grpc_follow_the_settings():
 def test_a_task_that_waits_for_a_thread_knows_it():
     """The second task cannot begin before the first is let go."""
     with MeasuredPool(1, "test") as pool:
-        let_go = threading.Event()
-        first = pool.submit(lambda: (pool.waited_s(), let_go.wait(10))[0])
+        begun, let_go = threading.Event(), threading.Event()
+        first = pool.submit(lambda: (pool.waited_s(), begun.set(), let_go.wait(10))[0])
+        assert begun.wait(10)
         second = pool.submit(pool.waited_s)
         let_go.wait(0.05)
         let_go.set()
 
-        assert first.result() < second.result()
-        assert 0.04 < second.result()
+        assert 0.0 < first.result()
+        assert 0.04 < second.result() < 10
         assert 0.0 == pool.waited_s()  # this thread is not one of the pool
         assert 8 == pool.submit(pow, 2, 3, mod=None).result()
         assert isinstance(pool.submit(int, "x").exception(), ValueError)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from kvstore.client.channel import target_of
+from kvstore.client.channel import Tls, is_loopback, target_of
 from kvstore.client.fleet import clock, worker
 from kvstore.client.fleet.clock import Clock
 from kvstore.client.fleet.cluster import Connected, Fleet, Place
@@ -56,6 +56,8 @@ def run_on(
     target = target_of(server)
     options.check(strategy, workload, shards=len(target.shards))
     with fleet.connected() as connected, ServerCount(target) as count:
+        if target.tls is not None:
+            refuse_to_publish(target.tls, str(connected.client.scheduler.address))
         shares = parts(len(connected.places))
         options_of = [_share(options, part, limited=supports(strategy).limit) for part in shares]
         run_id = f"kvstore-{secrets.token_hex(6)}"
@@ -76,6 +78,16 @@ def run_on(
             "rate_per_s": options.rate_per_s,
         }
         return combine(driver.generators, count, whole_settings, interrupted=driver.interrupted)
+
+
+def refuse_to_publish(tls: Tls, scheduler: str) -> None:
+    """Raise `ValueError` if the token of the run would go over a network in plain text."""
+    scheme, _, place = scheduler.partition("://")
+    if (tls.token or tls.key) and scheme != "tls" and not is_loopback(place.rpartition(":")[0]):
+        raise ValueError(
+            f"the workers would get the server's token in plain text over {scheduler}: run Dask"
+            " with TLS, and give the address of its scheduler as tls://HOST:PORT"
+        )
 
 
 def _share(options: RunOptions, part: Any, *, limited: bool) -> RunOptions:

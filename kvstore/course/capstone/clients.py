@@ -47,24 +47,26 @@ def patient(
     timeout_s: float = 1.0,
     connections: int = 1,
 ) -> None:
-    """Send an operation again, to the other server, when its call fails or takes `timeout_s`.
+    """Send an operation again, to the other server, when its call fails.
 
-    Each further attempt may take twice as long.
+    It also fails when it takes `timeout_s`. Each further attempt may take twice as long.
     """
     with ExitStack() as stack:
         stubs = []
+        own = [("grpc.use_local_subchannel_pool", 1)]
         for address in [*addresses] * connections:
-            channel = grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)])
+            channel = grpc.insecure_channel(address, own)
             stubs.append(KeyValueServiceStub(stack.enter_context(channel)))
         free = threading.Semaphore(in_flight)
 
         def send(operation: Operation, number: int, attempt: int = 1) -> None:
             stub = stubs[number % len(stubs)]
-            patience_s = timeout_s * 2 ** (attempt - 1)  # else a slow service gets ever more calls
+            # Longer each time: else a slow service gets more and more calls.
+            patience_s = timeout_s * 2 ** (attempt - 1)
             call = operation.rpc(stub).future(operation.request, timeout=patience_s)
             call.add_done_callback(lambda call: ended(call, operation, number, attempt))
 
-        def ended(call: grpc.Future, operation: Operation, number: int, attempt: int) -> None:
+        def ended(call: Any, operation: Operation, number: int, attempt: int) -> None:
             if call.code() is grpc.StatusCode.OK or attempt == ATTEMPTS:
                 free.release()
             else:  # the operation keeps its place

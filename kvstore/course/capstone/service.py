@@ -150,14 +150,14 @@ class Service(rendering.Shown):
         for of, value in (("start", start), ("result", result)):
             if value is not None:
                 self._ask("predict", of=of, value=value)
-                _say(f"Your prediction of the {of}: {value:g}.")
+                _say(f"Your prediction of the {of}: {rendering.number(value)}.")
 
     def run_start(self) -> Measurement | None:
         """Run the unchanged service under the load of the target, once, and show the result.
 
         Do nothing before `predict(start=...)`.
         """
-        if not any(each.get("of") == "start" for each in self.record()["history"]):
+        if not self._predicted("start"):
             _say("Predict first: `predict(start=60)` of this service, in calls/s. Nothing was run.")
             return None
         made = self._run("start", plain, {}, self._in_flight())
@@ -173,10 +173,13 @@ class Service(rendering.Shown):
     def run(self, client: Client | NotAttempted) -> Score | None:
         """Run your client on the service with the changes that you bought. The score is final.
 
-        Do nothing if `client` is not attempted.
+        Do nothing if `client` is not attempted, or before `predict(result=...)`.
         """
         if isinstance(client, NotAttempted) or _is_stub(client):
             _say("Not attempted: write your client first. Nothing was run.")
+            return None
+        if not self._predicted("result"):
+            _say("Predict first, such as `predict(result=150)`: the run is final. Nothing was run.")
             return None
         self._run("result", client, {}, self._in_flight())
         score = Score(self.record())
@@ -217,6 +220,9 @@ class Service(rendering.Shown):
         head = ["change", "what it does"]
         table = rendering.table(head, list(self.letter["changes"].items()))
         return {"text/plain": repr(self), "text/html": f"<p>{'<br>'.join(lines)}</p>{table}"}
+
+    def _predicted(self, of: str) -> bool:
+        return any(each.get("of") == of for each in self.record()["history"])
 
     def _in_flight(self) -> int:
         return OPEN_LOOP_CALLS if self.letter["open_loop"] else int(self.letter["most_in_flight"])
@@ -298,8 +304,8 @@ def _letter(letter: Mapping[str, Any]) -> list[str]:
         f"Service {letter['id']}",
         f"Clients keep up to {letter['most_in_flight']} calls in flight, and the service is full.",
         target,
-        "In one service of three, one of the two servers stalls or goes away in mid-run. Nothing "
-        "may be lost.",
+        "In a third of the services, one of the two servers stalls or goes away during the run. "
+        "Nothing may be lost.",
         f"You may buy up to {letter['most_changes']} changes: {', '.join(letter['changes'])}.",
     ]
 

@@ -58,7 +58,7 @@ def _judge_send_all(answer: Any) -> Verdict:
         return not_yet(why)
     return passed(
         "All calls were in flight at the same time, and each end was noted when it came, also "
-        "that of a failed call. The line that says how many calls may be in flight is missing."
+        "that of a failed call. Nothing in it limits how many calls are in flight."
     )
 
 

@@ -198,8 +198,8 @@ IN_FLIGHT_FOR = Exercise(
     id="03.in_flight_for",
     title="How large should the semaphore be?",
     hints=(
-        "Little's law, L = λ·W: which two of the three do you know?",
-        "W is the whole time of a call in flight: on the disk, and on the network there and back.",
+        "Little's law, L = X·R: which two of the three do you know?",
+        "R is the whole time of a call in flight: on the disk, and on the network there and back.",
         "Round up with `math.ceil`. Before that: is the target above `most_per_s`?",
     ),
     reference=in_flight_for,

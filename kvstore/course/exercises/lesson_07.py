@@ -341,7 +341,7 @@ _CLIMB_MISTAKES = (
     ),
     WrongAnswer(
         lambda n, t, c, w: min(n, c) / w * t,
-        "That is the rate at the end of the climb all the time: at its begin there are few users.",
+        "That is the rate at the end of the climb all the time: at its start there are few users.",
     ),
     WrongAnswer(
         lambda n, t, c, w: n / 2 / w * t,
@@ -372,7 +372,7 @@ def _judge_calls_in_climb(answer: Any) -> Verdict:
         calls_in_climb,
         _climbs(),
         mistakes=_CLIMB_MISTAKES,
-        right="the area under X(t) = min(N(t), c)/W. Over the whole climb, the limit of a pool is"
+        right="the area under X(t) = min(N(t), c)/S. Over the whole climb, the limit of a pool is"
         " nearly invisible. Look at the end of the climb.",
     )
 
@@ -381,7 +381,7 @@ CALLS_IN_CLIMB = Exercise(
     id="07.calls_in_climb",
     title="The calls of a whole climb",
     hints=(
-        "X(t) = min(N(t), c) / W. The calls are the area under it.",
+        "X(t) = min(N(t), c) / S. The calls are the area under it.",
         "N(t) meets the limit after `climb_s * threads / users` seconds. Before that the area is a "
         "triangle, after it a rectangle.",
         "With fewer users than threads there is no rectangle: begin with "

@@ -229,9 +229,9 @@ def _too_many(trial: Trial, limit: int, draw: random.Random) -> str:
             )
         if len(refused) < len(calls) - limit:
             return (
-                f"limit {limit}, and {len(calls)} calls at once: {len(calls) - limit} find no place"
-                f" and must be refused *at once*, but only {len(refused)} of them had ended while"
-                " the others were held. `acquire(blocking=False)` does not wait."
+                f"limit {limit}, and {len(calls)} calls at once: a call without a place must be"
+                f" refused *at once*. Refused while the others were held: {len(refused)} of"
+                f" {len(calls) - limit}. `acquire(blocking=False)` does not wait."
             )
         if inside < limit:
             return (

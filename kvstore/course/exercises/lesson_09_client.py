@@ -139,7 +139,7 @@ def _first_is_quick(replicas: _Replicas, tasks: list[Any]) -> str:
     time.sleep(SETTLE_S)
     if replicas.second.arrived:
         return (
-            f"after_s = {NEVER_S:g}, and the second server was called at once. Wait for the first"
+            f"`after_s = {NEVER_S:g}`, and the second server was called at once. Wait for the first"
             " reply until `after_s` seconds have passed: `asyncio.wait(..., timeout=after_s)`."
         )
     if not replicas.loop_answers():
@@ -147,7 +147,7 @@ def _first_is_quick(replicas: _Replicas, tasks: list[Any]) -> str:
     replicas.first.release(0)
     if not wait_until(tasks[0].done):
         return (
-            f"after_s = {NEVER_S:g}: the first server has answered, and your coroutine still waits."
+            f"`after_s = {NEVER_S:g}`: the first server answered, and your coroutine still waits."
             " A reply ends the wait."
         )
     if _value(tasks[0]) != b"first":
@@ -162,7 +162,7 @@ def _first_waits_for_second(replicas: _Replicas, tasks: list[Any]) -> str:
     """The first server hangs, and the second one answers."""
     if not _arrives(replicas.second):
         return (
-            f"after_s = {SOON_S:g} had passed without a reply, and the second server was not"
+            f"`after_s = {SOON_S:g}` had passed without a reply, and the second server was not"
             " called."
         )
     if replicas.first.given_up:

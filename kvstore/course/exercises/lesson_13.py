@@ -183,7 +183,8 @@ RATE_MISTAKES = (
     ),
     WrongAnswer(
         lambda meets, low, high: _bisect(meets, low, high, answer="middle"),
-        "No run was made at the mean of the two last rates. Return the one that met the objective.",
+        "That is the mean of the last two rates, and no run was made at it. Return the lower of the"
+        " two: it met the objective.",
     ),
     WrongAnswer(
         lambda meets, low, high: _bisect(meets, low, high, gap=2),

@@ -6,6 +6,7 @@ import pandas as pd
 
 from kvstore.course import memory_experiment
 from kvstore.course.questions.base import Option, PredictionQuestion, QuizQuestion
+from kvstore.course.views.inputs import rounded
 from kvstore.measure import Run, accounts
 from kvstore.model import Prediction, memory
 
@@ -201,14 +202,16 @@ def backlog_as_predicted(run: Run) -> bool:
 def costs(probe: Run) -> pd.DataFrame:
     """What the probe says of each process: memory without calls, and for each call in flight."""
     seen = memory_experiment.probe(probe)
-    return pd.DataFrame(
-        {
-            side: {
-                "without calls (MB)": round(line.base_bytes / 1e6, 1),
-                "for each call in flight (kB)": round(line.bytes_per_call / 1e3, 1),
-                "sent, λ (calls/s)": round(seen.sent_per_s),
-                "answered, X (calls/s)": round(seen.answered_per_s, 1),
+    return rounded(
+        pd.DataFrame(
+            {
+                side: {
+                    "without calls (MB)": round(line.base_bytes / 1e6, 1),
+                    "for each call in flight (kB)": round(line.bytes_per_call / 1e3, 1),
+                    "sent, λ (calls/s)": round(seen.sent_per_s),
+                    "answered, X (calls/s)": round(seen.answered_per_s, 1),
+                }
+                for side, line in seen.lines.items()
             }
-            for side, line in seen.lines.items()
-        }
+        )
     )

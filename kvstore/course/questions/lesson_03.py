@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pandas as pd
 
 from kvstore.course.questions.base import Option, PredictionQuestion, QuizQuestion
+from kvstore.course.views.inputs import rounded
 from kvstore.measure import Run, audit
 from kvstore.model import Prediction, Station, bounds, service_time_s
 
@@ -220,7 +221,7 @@ def one_at_a_time(run: Run) -> bool:
 
 def queue_share(where: pd.DataFrame) -> float:
     """The share of the calls in flight that wait for the lock, from the table by station."""
-    L = where["L = λ·W (calls)"]
+    L = where["L = λ·R (calls)"]
     return float(L["lock"] / L["whole residence"])
 
 
@@ -271,7 +272,7 @@ def budget(runs: Mapping[str, Run]) -> pd.DataFrame:
             "bound (calls/s)": bound(run).value,
             "÷ bound": run.answered_per_s / bound(run).value,
         }
-    return pd.DataFrame(rows).map(lambda number: float(f"{number:.4g}")).astype(object)
+    return rounded(pd.DataFrame(rows))
 
 
 def grows_with_n(slow: Sequence[Run], fast: Sequence[Run]) -> bool:
@@ -291,7 +292,7 @@ def more_keys_help(rates: Sequence[float], write_s: float) -> bool:
 
 
 def identity_holds(run: Run) -> bool:
-    """Whether L/W of the run's own records is its X."""
+    """Whether L/R of the run's own records is its X."""
     return audit(run).relative_error < 1e-9
 
 

@@ -6,7 +6,9 @@ from typing import Any
 import pandas as pd
 
 from kvstore.client import pacing
+from kvstore.course.questions import lesson_07_further
 from kvstore.course.questions.base import Option, PredictionQuestion, QuizQuestion
+from kvstore.course.views.inputs import rounded
 from kvstore.measure import Run, audit, during
 from kvstore.measure.subsets import During
 from kvstore.model import Prediction, Station, bounds, ramp_up
@@ -79,7 +81,7 @@ PREDICTIONS = (
     # further lessons
     PredictionQuestion(
         "07.no_wait",
-        "No wait at all: how many times the throughput of the pool has the event loop?",
+        "No wait at all: the event loop reaches how many times the throughput of the pool?",
         unit="times",
         measured=lambda pool, loop: loop.answered_per_s / pool.answered_per_s,
         model=lambda pool, loop: Prediction(
@@ -107,6 +109,7 @@ PREDICTIONS = (
         "Each call blocks the event loop for 20 ms: how many calls per second?",
         measured=lambda rate_per_s: rate_per_s,
     ),
+    *lesson_07_further.PREDICTIONS,
 )
 
 QUIZ = (
@@ -197,7 +200,7 @@ def published_bounds() -> pd.DataFrame:
         }
         for name, count in places.items()
     }
-    return pd.DataFrame.from_dict(rows, orient="index").astype({"places": int})
+    return rounded(pd.DataFrame.from_dict(rows, orient="index").astype({"places": int}))
 
 
 def too_small(share: float) -> bool:

@@ -233,7 +233,8 @@ QUIZ = (
             Option(
                 "... most answers come too late, and the server looks busy.",
                 right=True,
-                why="1,000 / 200 per second = 5 s of waiting. At most X·T = 100 are in time.",
+                why="1,000 / 200 per second = 5 s of waiting. At most 200/s · 0.5 s = 100 calls "
+                "are in time.",
             ),
             Option(
                 "... it refuses in time. That is the purpose of a limit.",

@@ -121,14 +121,14 @@ PREDICTIONS = (
     ),
     PredictionQuestion(
         "09.hedged",
-        "A second call after 50 ms: which share of the reads takes more than 100 ms?",
+        "A second call after 50 ms: what share of the reads takes more than 100 ms?",
         unit="of the requests",
         measured=lambda found: found.slow_share(REPLICA["slow_s"]),
         model=lambda found: slow_in_spite(found.servers),
     ),
     PredictionQuestion(
         "09.hedged_busy",
-        "Busy servers, a second call after 20 ms: which share of the reads takes more than 100 ms?",
+        "Busy servers, a second call after 20 ms: what share of the reads takes more than 100 ms?",
         unit="of the requests",
         measured=lambda found: found.slow_share(REPLICA["slow_s"]),
         model=lambda found: slow_when_busy(found.hedged_share),
@@ -225,7 +225,7 @@ QUIZ = (
             ),
             Option(
                 "Never: 70 % is too much.",
-                why="There is room for 40 % more calls: rho (1 + h) < 1.",
+                why="There is room for 40 % more calls: 0.7 · 1.4 is still below 1.",
             ),
         ),
     ),

@@ -12,6 +12,7 @@ from kvstore.client.fleet.cluster import available
 from kvstore.client.workload import Workload
 from kvstore.course import mode, rendering
 from kvstore.course.experiments.several_servers import Spread
+from kvstore.course.questions import lesson_10_further
 from kvstore.course.questions.base import Option, PredictionQuestion, QuizQuestion
 from kvstore.course.rendering import escaped
 from kvstore.course.views.inputs import rounded
@@ -85,7 +86,7 @@ PREDICTIONS = (
     ),
     PredictionQuestion(
         "10.moved",
-        "A fifth server beside four: which share of the keys has to move?",
+        "A fifth server beside four: what share of the keys has to move?",
         unit="of the keys",
         measured=moved_share,
         model=lambda before, after: Prediction(
@@ -104,6 +105,7 @@ PREDICTIONS = (
         ),
         main=True,
     ),
+    *lesson_10_further.PREDICTIONS,
 )
 
 QUIZ = (
@@ -248,8 +250,8 @@ def workers_table(run: Run) -> pd.DataFrame:
     rows["all together"] = {
         "calls": len(run.records),
         "p99 (ms)": 1e3 * run.latency_s(0.99),
-        "clock within (ms)": math.nan,
-        "late by (ms)": math.nan,
+        "clock within (ms)": rendering.NONE,
+        "late by (ms)": rendering.NONE,
     }
     return rounded(pd.DataFrame.from_dict(rows, orient="index")).astype({"calls": int})
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from kvstore.course.experiments.etcd_runs import Failover, Puts, Reads
+from kvstore.course.questions import lesson_11_further
 from kvstore.course.questions.base import Option, PredictionQuestion, QuizQuestion
 from kvstore.measure import Run
 from kvstore.model import Prediction, failover, group_commit
@@ -58,6 +59,7 @@ PREDICTIONS = (
         measured=lambda run: run.mean_gap_s(),
         model=_gap,
     ),
+    *lesson_11_further.PREDICTIONS,
 )
 
 QUIZ = (

@@ -37,7 +37,7 @@ PREDICTIONS = (
 QUIZ = (
     QuizQuestion(
         "13.idle",
-        "N\\* is 6, and neither the client nor the server uses much processor time. What is the "
+        "N* is 6, and neither the client nor the server uses much processor time. What is the "
         "bottleneck?",
         (
             Option("The load generator.", why="It would use about one core."),

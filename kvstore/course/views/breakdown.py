@@ -39,9 +39,9 @@ def little_by_station_table(run: Run) -> pd.DataFrame:
 
     Raise ValueError as `time_by_station_table` does.
     """
-    where = time_by_station_table({"W (ms)": run}).T.rename_axis(index="station", columns=None)
+    where = time_by_station_table({"R (ms)": run}).T.rename_axis(index="station", columns=None)
     where.index = where.index.str.removesuffix(" (ms)")
-    where["L = λ·W (calls)"] = audit(run).sent_per_s * where["W (ms)"] / 1e3
+    where["L = λ·R (calls)"] = audit(run).sent_per_s * where["R (ms)"] / 1e3
     return rounded(where)
 
 

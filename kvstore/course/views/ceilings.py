@@ -56,7 +56,7 @@ def plot_ceilings(
         )  # fmt: skip
         ax.set_xlim(0.0, 1.25 * max([*data, throughput_per_s]))
         style.plain_numbers(ax.xaxis)
-        ax.set(yticks=list(rows), xlabel="throughput of the traffic (calls/s)", ylabel="step")
+        ax.set(yticks=list(rows), xlabel="throughput of the traffic (calls/s)", ylabel="station")
         ax.set_yticklabels(data.index)
         ax.set_ylim(len(data) - 0.4, -0.6)
     ax.grid(visible=False, axis="y")

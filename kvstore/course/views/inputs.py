@@ -85,9 +85,24 @@ def by_row(rows: Sequence[Mapping[str, Any]], index: str) -> pd.DataFrame:
     return pd.DataFrame(rows).set_index(index)
 
 
+class Table(pd.DataFrame):
+    """A table that shows each number with its own digits: 1,001 below 50.2, and not 1001.0."""
+
+    @property
+    def _constructor(self) -> type["Table"]:
+        return Table
+
+    def _repr_html_(self) -> str:
+        return str(self.to_html(border=0, max_rows=60, float_format="{:,.10g}".format))
+
+    def __repr__(self) -> str:
+        with pd.option_context("display.float_format", "{:,.10g}".format):
+            return super().__repr__()
+
+
 def rounded(table: pd.DataFrame) -> pd.DataFrame:
     """Return the table with four significant digits: no run is more certain than that."""
-    return table.map(lambda cell: float(f"{cell:.4g}") if isinstance(cell, float) else cell)
+    return Table(table.map(lambda cell: float(f"{cell:.4g}") if isinstance(cell, float) else cell))
 
 
 def slices(run: Run) -> int:

@@ -199,25 +199,31 @@ def plot_throughput_by_in_flight(
     *,
     think_s: float = 0.0,
     simulated: Mapping[int, float] | None = None,
+    name: str = "",
+    place: int = 0,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw measured dots on logarithmic axes, with N/(D+Z), 1/D_max, and N* where they meet.
 
+    On axes that two servers share, each has a `name` for the legend, and its look at `place`.
     `simulated` gives operations per second by the number in flight. It is a third series, for
     cases in which the bound is known to be too high.
     """
     data = throughput_by_in_flight_table(runs, stations, think_s=think_s)
+    dot, colour, dashes = style.look(place)
     with style.canvas(ax, height_in=6.0) as ax:
         if stations:
-            draw_bounds(ax, stations, think_s, most=max(data.index, default=1))
+            draw_bounds(
+                ax, stations, think_s, most=max(data.index, default=1), name=name, dashes=dashes
+            )
         if simulated:
             ax.plot(
                 list(simulated), list(simulated.values()), "--", marker="x", markeredgewidth=3,
                 color=style.GREEN, label="simulated", zorder=2.5,
             )  # fmt: skip
         ax.plot(
-            data.index, data["measured (operations/s)"], "o",
-            color=style.MEASURED, label="measured", zorder=3,
+            data.index, data["measured (operations/s)"], dot, linestyle="none",
+            color=colour, label=_of("measured", name), zorder=3,
         )  # fmt: skip
         ax.set_xscale("log")
         ax.set_yscale("log")
@@ -229,7 +235,19 @@ def plot_throughput_by_in_flight(
     return ax
 
 
-def draw_bounds(ax: Axes, stations: Sequence[Station], think_s: float, most: int) -> None:
+def _of(what: str, name: str) -> str:
+    return f"{what}, {name}" if name else what
+
+
+def draw_bounds(
+    ax: Axes,
+    stations: Sequence[Station],
+    think_s: float,
+    most: int,
+    *,
+    name: str = "",
+    dashes: str = "-",
+) -> None:
     """Draw N/(D+Z) and 1/D_max as lines up to `most` calls in flight, and N* where they meet."""
     slope = bounds.closed_loop(1, stations, think_s=think_s).value
     ceiling = bounds.closed_loop(PLENTY, stations, think_s=think_s)
@@ -238,7 +256,7 @@ def draw_bounds(ax: Axes, stations: Sequence[Station], think_s: float, most: int
     in_flight = np.geomspace(1, right, 200)
     ax.plot(
         in_flight, np.minimum(slope * in_flight, ceiling.value),
-        color=style.PREDICTED, label="bound", zorder=2,
+        color=style.PREDICTED, linestyle=dashes, label=_of("bound", name), zorder=2,
     )  # fmt: skip
     if not math.isfinite(knee):
         return  # no station ever binds
@@ -246,13 +264,13 @@ def draw_bounds(ax: Axes, stations: Sequence[Station], think_s: float, most: int
     ax.plot(beyond, slope * beyond, color=style.PREDICTED, linestyle=":", linewidth=2)
     ax.annotate(
         "N/(D+Z)", (beyond[1], slope * beyond[1]), (8, -4),
-        textcoords="offset points", color=style.PREDICTED,
+        textcoords="offset points", color=style.PREDICTED, bbox=style.PAPER,
     )  # fmt: skip
     early = math.log(max(knee, 1.0)) < EARLY * math.log(right)  # no room left of N*
     ax.annotate(
         f"1/D_max = {style.rate(ceiling.value)} ({ceiling.binds})",
         (right if early else 1.0, ceiling.value), (0, 8), ha="right" if early else "left",
-        textcoords="offset points", color=style.PREDICTED,
+        textcoords="offset points", color=style.PREDICTED, bbox=style.PAPER,
     )  # fmt: skip
     ax.plot([1.0, knee], [ceiling.value] * 2, color=style.PREDICTED, linestyle=":", linewidth=2)
     ax.axvline(knee, color=style.GREY, linestyle="--", linewidth=1.5)

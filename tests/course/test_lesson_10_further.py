@@ -1,0 +1,51 @@
+"""Further lesson 10 on generators, servers and cores: its bound, its table, and its claims."""
+
+import dataclasses
+
+import pytest
+from made_runs import run_of
+
+from kvstore.course.questions import lesson_10_further as facts
+from kvstore.course.questions import registered
+from kvstore.measure import Cpu
+
+
+def made(calls, cpu_s=(0.001, 0.002), answered=None):
+    """Return a run of one second: so many calls, with these CPU seconds of client and server."""
+    run = run_of([(n / calls, (n + 1) / calls, "retrieve") for n in range(calls)], in_flight=1)
+    client, server = (Cpu(calls * each, 0.0, calls * each / 2) for each in cpu_s)
+    counted = {"retrieve/OK": calls if answered is None else answered}
+    return dataclasses.replace(
+        run, client_cpu=client, server_cpu=server, server={**run.server, "operations": counted}
+    )
+
+
+def test_the_bound_comes_from_the_run_with_one_of_each(monkeypatch):
+    monkeypatch.setattr(facts, "cores", lambda: 2)
+    alone = made(100)
+
+    # 2 cores / 3 ms = 667; one server at its serial part of 1 ms: 1,000
+    assert facts.bound(alone, (2, 2)).value == pytest.approx(2 / 0.003)
+    assert facts.bound(alone, (2, 2)).binds == "cores"
+    monkeypatch.setattr(facts, "cores", lambda: 64)
+    assert facts.bound(alone, (1, 1)).value == pytest.approx(1 / 0.001)
+    assert registered("10.two_and_two").model(alone, alone).value == pytest.approx(2_000)
+
+
+def test_the_table_ends_at_64_cores_which_one_of_each_cannot_fill():
+    table = facts.machines_table(made(100))
+
+    assert list(table.index) == [1, 2, 4, 8, 16, 32, 64]
+    assert table.loc[64, "bound (calls/s)"] == pytest.approx(64 / 0.003, rel=1e-3)
+    assert table.loc[64, "with p = s = 1 (calls/s)"] == 1_000
+    assert list(table.loc[64])[:2] == [11, 22]
+
+
+def test_the_claims_fail_for_a_run_above_its_bound_and_for_a_lost_call(monkeypatch):
+    monkeypatch.setattr(facts, "cores", lambda: 2)
+    alone = made(400)
+
+    assert facts.within_bounds({(1, 1): alone, (2, 2): made(660)})
+    assert not facts.within_bounds({(1, 1): alone, (2, 2): made(1_000)})
+    assert facts.none_lost({(1, 1): alone})
+    assert not facts.none_lost({(1, 1): alone, (2, 2): made(400, answered=399)})
