@@ -179,15 +179,17 @@ def _rung(
             runs.append(run(server=server))
         if set(runs[-1].outcomes()) - ENDS:
             raise RuntimeError(f"{name}: every call should be answered, got {runs[-1].outcomes()}")
+    values = [each.value for each in predictions]
     return Rung(
         name,
         conditions,
-        fmean(each.value for each in predictions),
+        fmean(values),
         fmean(each.throughput_per_s for each in runs),
         Counter(each.binds for each in predictions).most_common(1)[0][0],
         fmean(each.client_cpu.serial_s / each.window_s for each in runs),
         fmean(each.server_cpu.serial_s / each.window_s for each in runs),
         fmean(each.stolen_cores for each in runs),
+        (min(values), max(values)) if len(values) > 1 else None,
     )
 
 

@@ -37,6 +37,8 @@ class Rung(NamedTuple):
     1 with a CPU as the predicted bottleneck, another program used the core."""
     stolen: float = 0.0
     """Cores that the host took from its virtual machine during the runs."""
+    interval_per_s: tuple[float, float] | None = None
+    """The lowest and the highest prediction of the rounds; None with a single round."""
 
     @property
     def ratio(self) -> float:
@@ -49,6 +51,15 @@ class Rung(NamedTuple):
         return self.binds in NAMES.values() and max(self.client_busy, self.server_busy) < A_CORE
 
     @property
+    def predicted(self) -> str:
+        """The prediction as text, with its interval."""
+        mean = four_digits(self.predicted_per_s)
+        if self.interval_per_s is None:
+            return mean
+        low, high = (four_digits(each) for each in self.interval_per_s)
+        return f"{mean} ({low} to {high})"
+
+    @property
     def busy(self) -> str:
         """The cores that client and server used, as text."""
         return f"{self.client_busy:.2f} / {self.server_busy:.2f}"
@@ -58,7 +69,7 @@ class Rung(NamedTuple):
         return {
             "step": self.name,
             "conditions": self.conditions,
-            "predicted/s": four_digits(self.predicted_per_s),
+            "predicted/s": self.predicted,
             "measured/s": four_digits(self.measured_per_s),
             "ratio": round(self.ratio, 2),
             "binds": self.binds,
@@ -101,10 +112,16 @@ def draw(rungs: Sequence[Rung], ax: Axes) -> Axes:
             predicted, [height - 0.3 for height in heights], [height + 0.3 for height in heights],
             color=style.PREDICTED, label="predicted before the run", zorder=4,
         )  # fmt: skip
+        intervals = [rung.interval_per_s or (rung.predicted_per_s,) * 2 for rung in rungs]
+        ax.barh(
+            list(heights), [high - low for low, high in intervals], 0.6,
+            left=[low for low, _ in intervals], color=style.PREDICTED, alpha=0.25, zorder=2,
+            label="lowest to highest prediction",
+        )  # fmt: skip
         for height, rung in zip(heights, rungs, strict=True):
             ax.annotate(
                 f"{four_digits(rung.measured_per_s)}/s, {rung.ratio:.2f} {TIMES} predicted",
-                (max(rung.measured_per_s, rung.predicted_per_s), height), (12, 0),
+                (max(rung.measured_per_s, intervals[height][1]), height), (12, 0),
                 textcoords="offset points", va="center", bbox=style.PAPER, zorder=2,
             )  # fmt: skip
         ax.set_xscale("log")
@@ -157,14 +174,15 @@ def markdown(rungs: Sequence[Rung], host: Mapping[str, Any], pace: str) -> str:
         "",
         "![Throughput of each step, predicted and measured](ladder.svg)",
         "",
-        "| step | conditions | predicted (operations/s) | measured (operations/s)"
+        "| step | conditions | predicted, mean (lowest to highest) of the rounds (operations/s)"
+        " | measured (operations/s)"
         f" | measured ÷ predicted | bottleneck"
         f" | busy share of a core, client / server | {TIMES} the first |",
         "| --- | --- | ---: | ---: | ---: | --- | ---: | ---: |",
     ]
     for rung in rungs:
         lines.append(
-            f"| {rung.name} | {rung.conditions} | {four_digits(rung.predicted_per_s)}"
+            f"| {rung.name} | {rung.conditions} | {rung.predicted}"
             f" | {four_digits(rung.measured_per_s)} | {rung.ratio:.2f} | {rung.binds}"
             f" | {rung.busy} | {four_digits(rung.measured_per_s / lowest)} |"
         )
@@ -181,6 +199,7 @@ def markdown(rungs: Sequence[Rung], host: Mapping[str, Any], pace: str) -> str:
         f"Measured on {date.today().isoformat()}: {host['processor']}, {host['cores']} cores, "
         f"{versions}. {pace}; the parts of its prediction were measured before each round.",
         *_host_of(rungs, host),
+        "A prediction is as exact as its parts: the interval shows how they changed.",
         "Client and server are two processes on this machine. The server uses asyncio, and so do",
         "the clients of the last six steps. A processor is the bottleneck if the event loop of one",
         "process is always busy; the table shows how busy both event loops were.",

@@ -25,8 +25,6 @@ LOADERS = {"pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle", "job
 RUNNERS = {"eval", "exec", "compile", "__import__"}
 RUNS_LEARNERS_CODE = ("kvstore/course/", "tools/", "benchmarks/", "proofs/security.py")
 """Places that run the cells and exercises of the learner, who runs them anyway."""
-LISTED_TYPES_ONLY = ("kvstore/course/recorded.py",)
-"""Reads recordings of the course with an unpickler that refuses all types but those of its list."""
 WRITES = 300
 OTHER_ADDRESSES = ("0.0.0.0", "::", "192.0.2.1", "2001:db8::1")
 METHODS = (
@@ -118,9 +116,7 @@ def _dangerous() -> tuple[list[str], list[str]]:
                 if isinstance(node, ast.Import | ast.ImportFrom):
                     named = {alias.name.partition(".")[0] for alias in node.names}
                     source = getattr(node, "module", None) or ""
-                    if name not in LISTED_TYPES_ONLY and LOADERS & (
-                        named | {source.partition(".")[0]}
-                    ):
+                    if LOADERS & (named | {source.partition(".")[0]}):
                         loads.append(f"{name}:{node.lineno}")
                 elif isinstance(node, ast.keyword) and node.arg == "allow_pickle":
                     if not (isinstance(node.value, ast.Constant) and node.value.value is False):

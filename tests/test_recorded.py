@@ -1,6 +1,8 @@
 """The recorded mode: cells that measured show what was recorded, and start no program."""
 
+import dataclasses
 import json
+import lzma
 import os
 import pickle
 import zipfile
@@ -13,8 +15,14 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 from tables import for_each
 
-from kvstore.course import mode, recorded, run_notebooks
+from kvstore.course import mode, recorded, recorded_values, run_notebooks
+from kvstore.course.recorded_values import KIND
+from kvstore.measure.outcome import Outcome
 from kvstore.measure.recorder import CALL
+from kvstore.measure.sampler import Cpu
+from kvstore.server import Server, ServerSettings
+from kvstore.subprocesses import Child
+from kvstore.v1 import kvstore_pb2
 from tools import record
 
 NOTEBOOKS = run_notebooks.lessons_in()
@@ -126,14 +134,15 @@ def test_records_are_stored_in_few_bytes_and_lose_less_than_a_microsecond():
     records["operations"] = 1
     records["reply_bytes"] = random.integers(0, 70_000, 2000)
 
-    data = recorded.dumped({"packed": recorded.packed(records)})
-    back = recorded.unpacked(recorded.loaded(data)["packed"])
+    packed, unpacked = recorded_values.packed, recorded_values.unpacked
+    data = recorded_values.dumped({"packed": packed(records)})
+    back = unpacked(recorded_values.loaded(data)["packed"])
 
     assert back.dtype == records.dtype
     for name in CALL.names:
         assert np.allclose(back[name], records[name], rtol=0, atol=1e-6, equal_nan=True), name
     assert len(data) < 0.4 * records.nbytes / CALL.itemsize * 56
-    assert len(recorded.unpacked(recorded.packed(records[:0]))) == 0
+    assert len(unpacked(packed(records[:0]))) == 0
 
 
 @for_each(
@@ -148,7 +157,7 @@ def test_records_are_stored_in_few_bytes_and_lose_less_than_a_microsecond():
     ],
 )
 def test_tables_and_arrays_come_back_as_they_were(value):
-    back = recorded.loaded(recorded.dumped({"value": value}))["value"]
+    back = recorded_values.loaded(recorded_values.dumped({"value": value}))["value"]
 
     assert type(back) is type(value)
     same = value.equals(back) if hasattr(value, "equals") else np.array_equal(value, back)
@@ -157,11 +166,69 @@ def test_tables_and_arrays_come_back_as_they_were(value):
     assert same, f"{value!r} came back as {back!r}"
 
 
-def test_a_recording_with_another_type_is_refused():
-    data = pickle.dumps({"path": Path("x")})
+def test_objects_of_the_course_come_back_and_stay_one():
+    settings = ServerSettings(threads=3)
+    server = Server("127.0.0.1:1", "word", settings, Child(None, None))
+    message = kvstore_pb2.RetrieveResponse(value=b"\xff\x00")
+    values = {
+        "server": server, "both": [settings, settings], "ended": Outcome.FAILED,
+        "cpu": Cpu(1.0, 2.0, 3.0), "message": message, 'an object of "": ': {"": 1, 2: b"\xff"},
+    }  # fmt: skip
 
-    with pytest.raises(pickle.UnpicklingError, match=r"must not hold pathlib.*record it anew"):
-        recorded.loaded(recorded.lzma.compress(data))
+    back = recorded_values.loaded(recorded_values.dumped(values))
+
+    assert dataclasses.replace(server, child=None) == back.pop("server")
+    del values["server"]
+    assert values == back
+    assert [type(each) for each in values.values()] == [type(each) for each in back.values()]
+    assert back["both"][0] is back["both"][1]
+
+
+def test_a_field_that_a_class_got_since_has_its_default():
+    plain = {KIND: "course", "type": "kvstore.server.settings:ServerSettings", "of": {"threads": 3}}
+
+    assert ServerSettings(threads=3) == recorded_values.loaded(archived({"s": plain}))["s"]
+
+
+def archived(plain: object, arrays: bytes = b"") -> bytes:
+    """Bytes of the form of a recording, with this JSON and these arrays."""
+    text = json.dumps(plain).encode()
+    return lzma.compress(len(text).to_bytes(8, "little") + text + arrays)
+
+
+@for_each(
+    ("says", "data"),
+    [
+        ("must not hold 'pathlib:Path'.*record it anew", {"type": "pathlib:Path", "of": {}}),
+        ("must not hold 'os:system'", {"type": "os:system", "of": ["true"]}),
+        ("must not hold 'kvstore.server.__main__:main'",
+         {"type": "kvstore.server.__main__:main", "of": {}}),
+        ("is no class of the course", {"type": "kvstore.course.recorded:ast.Module", "of": {}}),
+        ("is no class of the course", {"type": "kvstore.course.recorded:begin", "of": {}}),
+        ("is no class of the course", {"type": "kvstore.course.recorded:Path", "of": {}}),
+        ("has no __class__", {"type": "kvstore.subprocesses:Child", "of": {"__class__": 1}}),
+        ("has no other", {"type": "kvstore.server.settings:ServerSettings", "of": {"other": 1}}),
+        ("must not hold 'code'", {KIND: "code", "of": "1"}),
+        ("must not hold an array of 'O'", {KIND: "array", "type": "O", "shape": [1], "at": 0}),
+        ("this is no recording", {KIND: "array", "type": "<f8", "shape": [9], "at": 0}),
+        ("this is no recording", {KIND: "again", "of": 5}),
+    ],
+)  # fmt: skip
+def test_a_recording_with_anything_else_is_refused_and_nothing_is_executed(says, data):
+    with pytest.raises(recorded_values.NotRecorded, match=says):
+        recorded_values.loaded(archived({"value": {KIND: "course", **data}}))
+
+
+@for_each("data", [b"", b"x", lzma.compress(b""), lzma.compress(pickle.dumps({"a": 1}))])
+def test_bytes_of_another_kind_are_refused(data):
+    with pytest.raises(recorded_values.NotRecorded, match=r"no recording.*record it anew"):
+        recorded_values.loaded(data)
+
+
+@for_each("value", [Path("x"), object(), lambda: 1, {"a": [Path("x")]}, np.array([None]), 1 + 2j])
+def test_a_value_that_cannot_be_recorded_is_named(value):
+    with pytest.raises(recorded_values.NotRecordable, match="a recording cannot hold"):
+        recorded_values.dumped({"value": value})
 
 
 def test_the_recorded_mode_has_the_durations_of_a_class(monkeypatch):

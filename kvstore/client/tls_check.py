@@ -9,12 +9,9 @@ import ssl
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from kvstore.client.errors import ServerNotReached, TlsMismatch
-
-if TYPE_CHECKING:
-    from kvstore.client.channel import Target
 
 HANDSHAKE_S = 3.0
 """Seconds to wait for each step of the handshake."""
@@ -31,8 +28,8 @@ _NEXT = {
 _REQUIRED = "it requires a client certificate that it knows: give --cert and --key"
 
 
-def check_encryption(target: "Target") -> None:
-    """Return if the server accepts connections as `target` opens them.
+def check_encryption(target: Any) -> None:
+    """Return if the server accepts connections as `target`, a `channel.Target`, opens them.
 
     Raises:
         ServerNotReached: nothing listens at the address.
@@ -59,7 +56,7 @@ def check_encryption(target: "Target") -> None:
         _check_certificates(connection, target, host)
 
 
-def explained(error: ServerNotReached, target: "Target") -> ServerNotReached:
+def explained(error: ServerNotReached, target: Any) -> ServerNotReached:
     """Return the mismatch behind a connection that could not be made; else the error itself."""
     try:
         check_encryption(target)
@@ -85,7 +82,7 @@ def _speaks_tls(connection: socket.socket, host: str) -> bool:
         return False
 
 
-def _check_certificates(connection: socket.socket, target: "Target", host: str) -> None:
+def _check_certificates(connection: socket.socket, target: Any, host: str) -> None:
     tls = target.tls
     assert tls is not None
     context = ssl.create_default_context(

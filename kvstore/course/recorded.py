@@ -12,11 +12,8 @@ changed runs on this machine, and says so.
 
 import ast
 import hashlib
-import io
 import json
-import lzma
 import os
-import pickle
 import sys
 import types
 import zipfile
@@ -26,26 +23,18 @@ from typing import Any, Final
 
 import grpc
 import grpc.aio
-import numpy as np
-import numpy.typing as npt
-import pandas as pd
 from grpc import _channel
 from IPython.core.getipython import get_ipython
 from IPython.core.inputtransformer2 import TransformerManager
 from IPython.display import display
 
 from kvstore.course import mode, progress, rendering
-from kvstore.measure import Run
-from kvstore.measure.recorder import CALL
-from kvstore.subprocesses import Child
+from kvstore.course.recorded_values import dumped, loaded
 
 FOLDER: Final = Path(__file__).resolve().parents[2] / "recordings"
 RECORD_TO: Final = "COURSE_RECORD_TO"
 """The environment variable that names the folder into which a kernel records."""
 MANIFEST: Final = "manifest.json"
-
-TICK_S: Final = 1e-6
-"""Recorded times are rounded to microseconds."""
 
 
 def begin(lesson: str, originals: Sequence[str]) -> None:
@@ -259,182 +248,3 @@ def _names(source: str) -> set[str]:
     except SyntaxError:
         return set()
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-
-
-# ---- values -------------------------------------------------------------------------------------
-
-
-def dumped(values: Mapping[str, Any]) -> bytes:
-    """Return variables as bytes, compressed; runs take about five bytes for each call.
-
-    Raises pickle.PicklingError, TypeError or AttributeError for a value that cannot be stored.
-    """
-    buffer = io.BytesIO()
-    _Pickler(buffer, protocol=5).dump(dict(values))
-    return lzma.compress(buffer.getvalue())
-
-
-def loaded(data: bytes) -> dict[str, Any]:
-    """Return the variables in `data`. It may hold types of the course, numpy and pandas only.
-
-    Raises pickle.UnpicklingError for any other type.
-    """
-    values: dict[str, Any] = _Unpickler(io.BytesIO(lzma.decompress(data))).load()
-    return values
-
-
-class _Pickler(pickle.Pickler):
-    """Stores arrays, tables and runs in forms that do not depend on the version of a package."""
-
-    def reducer_override(self, value: Any) -> Any:
-        if isinstance(value, Run):
-            facts = {name: getattr(value, name) for name in value.__dataclass_fields__}
-            return _run, (type(value), {**facts, "records": packed(value.records)})
-        if isinstance(value, Child):
-            return _nothing, ()  # a server that was stopped: its settings are what is left of it
-        if isinstance(value, pd.DataFrame):
-            columns = [_plain(value.iloc[:, place]) for place in range(value.shape[1])]
-            return _frame, (columns, _plain(value.columns), _plain(value.index))
-        if isinstance(value, pd.Series):
-            return _series, (_plain(value), _plain(value.index), value.name)
-        if isinstance(value, np.ndarray) and value.dtype.kind in "biufS":
-            return _array, (value.tobytes(), value.dtype.str, value.shape)
-        if isinstance(value, np.generic):
-            return _scalar, (value.item(), value.dtype.str)
-        return NotImplemented
-
-
-def _plain(column: Any) -> tuple[Any, Any, Any]:
-    """Values, type and names of a column or an index, without an object of pandas."""
-    if isinstance(column, pd.MultiIndex):
-        return list(column), "multi", list(column.names)
-    kind = column.dtype
-    values = np.asarray(column)
-    plain = values if values.dtype.kind in "biuf" else [each for each in column]
-    name = column.name if isinstance(column, pd.Index) else None
-    return plain, str(kind) if values.dtype.kind in "biuf" else "object", name
-
-
-def _column(plain: tuple[Any, Any, Any]) -> Any:
-    values, kind, _ = plain
-    return values if kind != "object" else pd.Series(values, dtype=object).infer_objects()
-
-
-def _index(plain: tuple[Any, Any, Any]) -> Any:
-    values, kind, name = plain
-    if kind == "multi":
-        return pd.MultiIndex.from_tuples(values, names=name)
-    return pd.Index(values, name=name)
-
-
-def _frame(columns: Sequence[Any], names: Any, index: Any) -> pd.DataFrame:
-    data = {place: np.asarray(_column(column)) for place, column in enumerate(columns)}
-    frame = pd.DataFrame(data, index=_index(index)).infer_objects()
-    frame.columns = _index(names)
-    return frame
-
-
-def _series(values: Any, index: Any, name: Any) -> "pd.Series[Any]":
-    return pd.Series(np.asarray(_column(values)), index=_index(index), name=name).infer_objects()
-
-
-def _array(data: bytes, kind: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    return np.frombuffer(data, dtype=kind).reshape(shape).copy()
-
-
-def _scalar(value: Any, kind: str) -> Any:
-    return np.dtype(kind).type(value)
-
-
-def _nothing() -> None:
-    return None
-
-
-def _run(kind: type[Run], facts: Mapping[str, Any]) -> Run:
-    return kind(**{**facts, "records": unpacked(facts["records"])})
-
-
-def packed(records: npt.NDArray[np.void]) -> dict[str, Any]:
-    """Return the columns of a run's records as small integers: times in ticks, as differences."""
-    columns: dict[str, Any] = {"": len(records)}
-    if not len(records):
-        return columns
-    done = _ticks(records["done_s"])
-    for name in records.dtype.names or ():
-        column = records[name]
-        if column.dtype.kind == "f":
-            missing = np.isnan(column)
-            if missing.all():
-                continue
-            ticks = np.where(missing, 0, _ticks(column))
-            if name == "done_s":
-                ticks = np.diff(done, prepend=0)
-            elif name in ("sent_s", "due_s"):
-                ticks = np.where(missing, 0, done - ticks)
-            columns[name] = _small(ticks), _small(np.flatnonzero(missing))
-        else:
-            columns[name] = _small(column), _small(np.empty(0, int))
-    return columns
-
-
-def unpacked(columns: Mapping[str, Any]) -> npt.NDArray[np.void]:
-    """Return the records of `packed`, with times rounded to TICK_S."""
-    records = np.zeros(columns[""], dtype=CALL)
-    if not len(records):
-        return records
-    done = np.cumsum(_wide(columns["done_s"][0], len(records)))
-    for name in CALL.names or ():
-        if name not in columns:
-            if CALL[name].kind == "f":
-                records[name] = np.nan
-            continue
-        values, missing = columns[name]
-        wide = _wide(values, len(records))
-        if CALL[name].kind != "f":
-            records[name] = wide
-            continue
-        if name == "done_s":
-            wide = done
-        elif name in ("sent_s", "due_s"):
-            wide = done - wide
-        records[name] = wide * TICK_S
-        records[name][_wide(missing)] = np.nan
-    return records
-
-
-def _ticks(seconds: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    ticks: npt.NDArray[np.int64] = np.rint(np.nan_to_num(seconds) / TICK_S).astype(np.int64)
-    return ticks
-
-
-def _small(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The values in the smallest integers that hold them, the bytes of one weight together."""
-    if len(values) and (values == values[0]).all():
-        values = values[:1]
-    low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
-    kind = next(
-        k for k in ("i1", "i2", "i4", "i8") if np.iinfo(k).min <= low and high <= np.iinfo(k).max
-    )
-    width = np.dtype(kind).itemsize
-    return values.astype(f"<{kind}").view("u1").reshape(-1, width).T.copy()
-
-
-def _wide(small: npt.NDArray[Any], length: int | None = None) -> npt.NDArray[np.int64]:
-    width = len(small)
-    values = np.frombuffer(small.T.tobytes(), f"<i{width}").astype(np.int64)
-    if length is None or len(values) == length:
-        return values
-    return np.full(length, values[0], dtype=np.int64)
-
-
-class _Unpickler(pickle.Unpickler):
-    """Reads the types that a lesson's variables have, and refuses all others."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        plain = module == "builtins" and name in _BUILTINS
-        if plain or module.partition(".")[0] in ("kvstore", "numpy", "collections", "datetime"):
-            return super().find_class(module, name)
-        raise pickle.UnpicklingError(f"a recording must not hold {module}.{name}: record it anew")
-
-
-_BUILTINS: Final = frozenset({"set", "frozenset", "range", "slice", "complex", "bytearray"})

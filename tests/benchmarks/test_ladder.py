@@ -77,6 +77,16 @@ def test_a_page_is_the_same_from_the_same_rungs(tmp_path: Path):
     assert not any(str(tmp_path).encode() in written for written in once)
 
 
+def test_the_interval_of_a_prediction_stands_in_the_table_and_in_the_figure(tmp_path: Path):
+    wide = RUNGS[0]._replace(interval_per_s=(20.0, 30.0))
+
+    assert ("25", "25 (20 to 30)") == (RUNGS[0].predicted, wide.predicted)
+    page = write_page(tmp_path, [wide, *RUNGS[1:]], HOST, PACE)[1].read_text(encoding="utf-8")
+    assert "| 25 (20 to 30) |" in page
+    bars = draw([wide, *RUNGS[1:]], Figure().add_subplot()).patches
+    assert [(20.0, 10.0), (10_000.0, 0.0)] == [(bar.get_x(), bar.get_width()) for bar in bars[:2]]
+
+
 def test_the_table_has_a_row_for_each_rung_and_says_on_what(tmp_path: Path):
     page = write_page(tmp_path, RUNGS, HOST, PACE)[1].read_text("utf-8")
 

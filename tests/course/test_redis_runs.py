@@ -1,6 +1,7 @@
 """Further lesson 11: a Redis for a block, what is counted of it, and the claims."""
 
 import math
+import os
 import shutil
 import subprocess
 import sys
@@ -54,7 +55,7 @@ def test_a_redis_listens_on_no_port_and_leaves_nothing_behind(tmp_path, monkeypa
 
 @needs_redis
 @pytest.mark.slow
-def test_a_redis_ends_with_its_parent_even_if_that_one_is_killed(repo_root):
+def test_a_redis_ends_with_its_parent_even_if_that_one_is_killed(repo_root, tmp_path):
     code = (
         "from kvstore.course.experiments.redis_runs import redis_server\n"
         "import time\n"
@@ -63,7 +64,11 @@ def test_a_redis_ends_with_its_parent_even_if_that_one_is_killed(repo_root):
         "    time.sleep(60)\n"
     )
     parent = subprocess.Popen(
-        [sys.executable, "-c", code], cwd=repo_root, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", code],
+        cwd=repo_root,
+        env={**os.environ, "TMPDIR": str(tmp_path)},  # a killed process leaves its folder
+        stdout=subprocess.PIPE,
+        text=True,
     )
     pid = int(parent.stdout.readline())
     assert psutil.pid_exists(pid)

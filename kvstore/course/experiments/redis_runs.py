@@ -24,6 +24,7 @@ import pandas as pd
 import psutil
 
 from kvstore.course import progress
+from kvstore.course.views.inputs import rounded
 from kvstore.model import Prediction, group_commit
 from kvstore.server import ServerDidNotStart
 from kvstore.subprocesses import Program, program
@@ -181,7 +182,7 @@ class Sets(NamedTuple):
             }
             for clients, rate in self.durable.items()
         ]
-        return pd.DataFrame(rows).set_index("clients")
+        return rounded(pd.DataFrame(rows).set_index("clients"))
 
 
 def sets(clients: Sequence[int], *, duration_s: float, closes: Sequence[str]) -> Sets:

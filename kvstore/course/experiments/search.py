@@ -26,6 +26,7 @@ import grpc
 import pandas as pd
 
 from kvstore.client.channel import OPTIONS
+from kvstore.course.views.inputs import rounded
 from kvstore.measure import cores
 from kvstore.v1.kvstore_pb2 import RetrieveRequest, RetrieveResponse
 from kvstore.v1.kvstore_pb2_grpc import (
@@ -338,11 +339,11 @@ def table(runs: Mapping[str, Searches]) -> pd.DataFrame:
     """Return one row for each run: throughput, residence time, cores busy, CPU time of a call."""
     rows = {
         name: {
-            "measured (calls/s)": round(run.answered_per_s, 1),
+            "measured (calls/s)": run.answered_per_s,
             "residence, N/X (ms)": round(1e3 * run.in_flight / run.answered_per_s, 1),
             "cores busy": round(run.cores_busy, 2),
             "CPU time of a call (ms)": round(1e3 * run.cpu_s / run.answered, 2),
         }
         for name, run in runs.items()
     }
-    return pd.DataFrame.from_dict(rows, orient="index")
+    return rounded(pd.DataFrame.from_dict(rows, orient="index"))

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from kvstore.course.questions.base import PredictionQuestion
+from kvstore.course.views.inputs import rounded
 from kvstore.measure import Run, cores
 from kvstore.measure.cpu_cost import price_s, serial_s
 from kvstore.model import Prediction, scaling
@@ -45,7 +46,7 @@ def machines_table(alone: Run) -> pd.DataFrame:
         }
         for each in scaling.by_cores(scaling.MACHINES, **costs(alone))
     ]
-    return pd.DataFrame(rows).set_index("cores").astype(int)
+    return rounded(pd.DataFrame(rows).set_index("cores").astype(int))
 
 
 PREDICTIONS = (
