@@ -235,8 +235,14 @@ def test_with_too_few_threads_calls_say_that_they_waited_in_the_pool(own_server,
         stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
         calls = [stub.Create.future(pb.CreateRequest(key=b"%d" % n)) for n in range(4)]
         most_s = max(protocol.from_metadata(call.trailing_metadata()).pool_s for call in calls)
+        requests = [
+            pb.PipelineRequest(kinds=bytes([protocol.DELETE]), keys=[b"%d" % n]) for n in range(4)
+        ]
+        replies = stub.Pipeline(iter(requests), timeout=HANG_S)
+        most_on_stream_s = max(reply.station_times.pool_s for reply in replies)
 
     assert (stack == "threads") == (most_s > 0.1)
+    assert (stack == "threads") == (most_on_stream_s > 0.1)
 
 
 @pytest.mark.slow
