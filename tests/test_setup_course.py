@@ -331,8 +331,8 @@ def test_test_runs_the_slow_tests_too_and_in_fast_mode(course, handed):
     assert environment == {"COURSE_MODE": "fast"}
 
 
-def test_tests_run_side_by_side_as_far_as_there_are_cores(course, handed, monkeypatch):
-    expected = {None: "1", 1: "1", 2: "2", 4: "4", 64: "4"}
+def test_more_tests_than_cores_run_side_by_side_up_to_a_limit(course, handed, monkeypatch):
+    expected = {None: "2", 1: "2", 2: "4", 3: "6", 64: "6"}
     for cores in expected:
         monkeypatch.setattr(course.os, "cpu_count", lambda cores=cores: cores)
         course.main(["test"])

@@ -29,6 +29,7 @@ from kvstore.server import serving
 {before}
 with serving() as server:
     print(server.pid, server.address, flush=True)
+    sys.stdin.readline()  # until the test has found the server, which may end at once now
     {inside}
 """
 
@@ -38,6 +39,7 @@ def parent(inside: str = "time.sleep(60)", before: str = "") -> Iterator[tuple]:
     """A Python process that serves, in a group of its own; it and its server's process."""
     with subprocess.Popen(
         [sys.executable, "-c", PARENT.format(inside=inside, before=before)],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -46,7 +48,10 @@ def parent(inside: str = "time.sleep(60)", before: str = "") -> Iterator[tuple]:
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line, process.stderr and process.stderr.read()
+        assert process.stdin is not None
         server = psutil.Process(int(line.split()[0]))
+        process.stdin.write("\n")
+        process.stdin.flush()
         try:
             yield process, server
         finally:
