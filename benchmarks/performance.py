@@ -29,7 +29,7 @@ from kvstore.course.external_clients import PROGRAMS, path_of
 from kvstore.measure import Run, describe_host
 from kvstore.model import Station, bounds, service_time_s
 from kvstore.server import Server, serving
-from kvstore.server.go_server import go_is_installed, serving_go
+from kvstore.server.launch import go_is_installed, serving_go
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 NO_DISK: Final[dict[str, Any]] = {"read_delay_s": 0, "write_delay_s": 0, "locking": "per_key"}

@@ -16,7 +16,8 @@ import yaml
 from packaging.requirements import Requirement
 from tables import for_each
 
-from kvstore.course import calibration, progress, run_notebooks
+from kvstore.course import lessons as calibration
+from kvstore.course import progress, run_notebooks
 from kvstore.course.views import style
 from tools import collect, edition, marks
 

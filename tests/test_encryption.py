@@ -29,7 +29,7 @@ from kvstore.credentials import CA, CERTIFICATE, KEY, TOKEN, read_token
 from kvstore.measure import Run
 from kvstore.server import ServerDidNotStart, ServerSettings, serving
 from kvstore.server.access import access_from
-from kvstore.server.interceptors import interceptors
+from kvstore.server.admission import interceptors
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 from tools import certificate
@@ -241,7 +241,7 @@ def test_a_local_fleet_carries_the_token(folder):
 
 @pytest.mark.slow
 def test_a_token_does_not_go_to_a_distant_scheduler_in_plain_text(folder):
-    from kvstore.client.fleet.driver import refuse_to_publish
+    from kvstore.client.fleet_driver import refuse_to_publish
 
     for scheduler in ("tls://10.0.0.1:8786", "tcp://127.0.0.1:8786"):
         refuse_to_publish(Tls.of(folder), scheduler)

@@ -1,13 +1,13 @@
-"""uninterruptible.py: the work ends as it would here, and Ctrl-C does not interrupt it."""
+"""channel.py: the work ends as it would here, and Ctrl-C does not interrupt it."""
 
 import threading
 
 import pytest
 
 from kvstore.client import load, strategies, workload
+from kvstore.client.channel import uninterrupted
 from kvstore.client.client import Client
 from kvstore.subprocesses import interrupt_main
-from kvstore.uninterruptible import uninterrupted
 from kvstore.v1 import server_status_pb2_grpc
 
 

@@ -21,7 +21,8 @@ from typing import Any, Final, NamedTuple
 if __name__ == "__main__":  # run as a file, in a checkout that need not be installed
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from kvstore.course.capstone import clients, open_service
+from kvstore.course import capstone
+from kvstore.course.capstone import open_service
 from kvstore.judge import CHANGES, Sitting, draw, simulate
 from kvstore.judge.sitting import drawn
 from kvstore.judge.traffic import Result
@@ -86,7 +87,7 @@ class Computed:
 
 def patient(timeout_s: float, connections: int) -> Callable[..., None]:
     """Return the patient client with this time-out and these connections to each server."""
-    return functools.partial(clients.patient, timeout_s=timeout_s, connections=connections)
+    return functools.partial(capstone.patient, timeout_s=timeout_s, connections=connections)
 
 
 def learner(service: Any) -> None:

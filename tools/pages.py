@@ -17,7 +17,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from kvstore.course import exercises, run_notebooks
-from kvstore.course.source import fenced, source_of
+from kvstore.course.rendering import fenced, source_of
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 WIDGET: Final = "application/vnd.jupyter.widget-view+json"

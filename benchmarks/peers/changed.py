@@ -16,8 +16,7 @@ from typing import NamedTuple
 from kvstore.client import channel, client
 from kvstore.server import Server, ServerSettings, serve
 from kvstore.server.__main__ import main as serve_here
-from kvstore.server.errors import ServerDidNotStart
-from kvstore.server.launch import START_S
+from kvstore.server.launch import START_S, ServerDidNotStart
 from kvstore.subprocesses import child
 
 ARGUMENTS = ("--use-asyncio", "--read-delay-s=0", "--write-delay-s=0", "--locking=per_key")

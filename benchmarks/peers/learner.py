@@ -17,8 +17,7 @@ from kvstore.client import measured_channel
 from kvstore.client.channel import OPTIONS
 from kvstore.client.messages import Batch, Operation, StreamRequest, retrieve
 from kvstore.client.strategies import Strategy, supports
-from kvstore.event_loop import event_loop_factory
-from kvstore.protocol import RETRIEVE
+from kvstore.protocol import RETRIEVE, event_loop_factory
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
 CONNECT_S = 10.0

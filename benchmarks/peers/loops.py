@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 import grpc
 
 from kvstore.client.channel import CONNECT_S, OPTIONS, Target, server_status
-from kvstore.event_loop import event_loop_factory
-from kvstore.protocol import OK, RETRIEVE
+from kvstore.protocol import OK, RETRIEVE, event_loop_factory
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 

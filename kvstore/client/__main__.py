@@ -15,9 +15,8 @@ from dataclasses import replace
 from kvstore.client import load, strategies
 from kvstore.client.channel import Target
 from kvstore.client.errors import NotEnoughMemory, RunFailed, RunInterrupted
-from kvstore.client.fleet import fleet_of
-from kvstore.client.fleet.parts import Gate
-from kvstore.client.in_process import EXIT_STATUS
+from kvstore.client.fleet import Gate, fleet_of
+from kvstore.client.load import EXIT_STATUS
 from kvstore.client.options import RunOptions
 from kvstore.client.workload import Workload
 from kvstore.flags import add_flags, given_flags

@@ -20,12 +20,12 @@ from kvstore.client.channel import (
     CONNECT_S,
     NOT_REACHED,
     Target,
+    explained,
     raise_if_refused,
     server_status,
 )
 from kvstore.client.errors import ConnectionsShared, ServerNotReached
 from kvstore.client.recording import Route
-from kvstore.client.tls_check import explained
 from kvstore.protocol import shard_of
 from kvstore.v1 import server_status_pb2 as pb
 from kvstore.v1 import server_status_pb2_grpc

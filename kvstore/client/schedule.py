@@ -3,15 +3,197 @@
 import asyncio
 import itertools
 import math
+import random
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from itertools import islice, takewhile
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate, chain, cycle, islice, pairwise, takewhile
+from typing import Any
 
-from kvstore.client.batches import Batches
-from kvstore.client.messages import Batch, Operation, StreamRequest
+from kvstore.client.fleet import SEEDS_APART, Part
+from kvstore.client.messages import Batch, Operation, StreamRequest, batch_of
 from kvstore.client.method_calls import MethodCall, MethodOperations
-from kvstore.client.sharded_workload import AnyOperations
+from kvstore.client.workload import Operations, Workload
+from kvstore.protocol import RETRIEVE, UPDATE, shard_of
+from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
+
+# ---- batches ------------------------------------------------------------------------------------
+# Batches of operations, drawn and encoded before the run where the workload permits it.
+
+
+BLOCK_OPERATIONS = 16 * 1024
+"""Operations that are drawn once and cut into batches."""
+KEPT_BYTES = 16 * 1024 * 1024
+"""Limit on the keys and values of batches whose messages are kept; above
+it, each message is encoded when it is sent."""
+
+
+class Batches:
+    """Draws many operations at a time.
+
+    Where every operation is on a key that was created before the run, and none changes its value,
+    a block of operations is drawn and cut into batches once. These batches are then sent in a
+    cycle: encoding them during the run would cost too much. The value that each retrieve has to
+    read is known, because an update writes the value that its key has already. All other
+    workloads draw one operation after the other.
+    """
+
+    def __init__(self, operations: Operations) -> None:
+        self._operations = operations
+        self._size = 0
+        self._ready: Iterator[Batch] | None = None
+
+    def prepare(self, count: int) -> None:
+        """Make batches of this size, unless there are some or the workload permits none."""
+        held = self._operations.held_throughout()
+        if held and self._operations.known and count != self._size:
+            drawn = [self._operations.draw() for _ in range(max(BLOCK_OPERATIONS, 4 * count))]
+            cut = _alone(drawn, held) if count == 1 else _cut(drawn, held, count)
+            self._ready, self._size = cycle(cut), count
+
+    def draw(self, count: int, due_s: Sequence[float] = ()) -> Batch:
+        """Return the next `count` operations; without due times, each is due at once."""
+        if count > self._size:
+            self.prepare(count)
+        if self._ready is None:
+            each_s = due_s or [math.nan] * count
+            return batch_of([self._operations.draw(due) for due in each_s])
+        batch = next(self._ready)
+        if count < batch.count:
+            batch = batch.first(count)
+        return replace(batch, due_s=due_s[0]) if due_s else batch
+
+
+def _alone(drawn: Sequence[Operation], held: dict[bytes, bytes]) -> Sequence[Batch]:
+    """Return each operation as a batch of its own; equal operations share one batch.
+
+    So a batch is used again while it is in the cache of the processor. With a batch for each of the
+    thousands of operations, cache misses took a tenth of the CPU time per message.
+    """
+    kinds_and_keys = [operation[:2] for operation in drawn]
+    made: dict[tuple[int, bytes], Batch] = {}
+    for kind, key in dict.fromkeys(kinds_and_keys):
+        writes, reads = ([held[key]], []) if kind == UPDATE else ([], [held[key]])
+        made[kind, key] = Batch(bytes([kind]), [key], writes, written=reads)
+    of = dict(zip(made, _kept(list(made.values())), strict=True))
+    return [of[each] for each in kinds_and_keys]
+
+
+def _cut(drawn: Sequence[Operation], held: dict[bytes, bytes], size: int) -> Sequence[Batch]:
+    """Return retrieves and updates in batches of one size, and what each retrieve has to read."""
+    kinds = bytes(operation.kind for operation in drawn)
+    keys = [operation.key for operation in drawn]
+    values = [held[operation.key] for operation in drawn if operation.kind == UPDATE]
+    written = [held[operation.key] for operation in drawn if operation.kind == RETRIEVE]
+    updates = list(accumulate((kind == UPDATE for kind in kinds), initial=0))
+    cut = [
+        Batch(
+            kinds[first:last],
+            keys[first:last],
+            values[updates[first] : updates[last]],
+            written=written[first - updates[first] : last - updates[last]],
+        )
+        for first, last in pairwise(range(0, len(drawn) + 1, size))
+    ]
+    return _kept(cut)
+
+
+def _kept(batches: Sequence[Batch]) -> Sequence[Batch]:
+    """Return the batches with their messages encoded, unless that takes too much memory."""
+    if sum(batch.payload_bytes for batch in batches) > KEPT_BYTES:
+        return batches
+    return [batch.keep() for batch in batches]
+
+
+# ---- sharded workload ---------------------------------------------------------------------------
+# Operations for several servers, each of which has a shard of the keys.
+#
+# Each shard has its own `Operations`, which draws keys of that shard only. So a batch for one
+# server is drawn in one go, which a million operations per second require. An operation for any
+# server is drawn from a random shard.
+
+
+_SHARD_SEEDS_APART = 64 * SEEDS_APART
+"""A larger distance than between the seeds of any two generators."""
+
+
+class ShardedOperations:
+    """Draws operations as `Operations` does, with the keys distributed over `shards` servers.
+
+    Every server gets the same share of the operations, unless the workload has a `busiest_share`
+    for the first. Keys that are created before the run are distributed, at least one to each. A
+    "zipf" workload has the same skew on each server. Raises `ValueError` for a share that is below
+    an even share or above 1.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        shards: int,
+        salt: str = "",
+        owns: Callable[[bytes], bool] | None = None,
+    ) -> None:
+        self.workload = workload
+        self.shards = [
+            _operations_of_shard(workload, Part(n, shards), salt, owns) for n in range(shards)
+        ]
+        even = 1 / shards
+        self._first = even if workload.busiest_share is None else workload.busiest_share
+        if not even <= self._first <= 1:
+            raise ValueError(
+                f"busiest_share must be from 1/{shards} to 1, got {self._first}: the busiest of"
+                f" {shards} servers gets at least an even share"
+            )
+        self._rng = random.Random(workload.seed)
+        self._lock = threading.Lock()
+
+    def stub(self, channel: Any) -> KeyValueServiceStub:
+        """Return gRPC's generated stub, on a channel of `grpc` or `grpc.aio`."""
+        return KeyValueServiceStub(channel)
+
+    def draw(self, due_s: float = math.nan) -> Operation:
+        """Return the next operation, for any of the servers."""
+        with self._lock:
+            drawn = self._rng.random()
+        others = len(self.shards) - 1
+        if drawn < self._first or not others:
+            return self.shards[0].draw(due_s)
+        # Rounding may make the quotient 1, which belongs to no server.
+        place = int((drawn - self._first) / (1 - self._first) * others)
+        return self.shards[1 + min(place, others - 1)].draw(due_s)
+
+    def preloads(self) -> list[Operation]:
+        """Return the creates that have to be executed before the run."""
+        return [*chain.from_iterable(each.preloads() for each in self.shards)]
+
+    def held_throughout(self) -> Mapping[bytes, bytes]:
+        """Return the constant value of each preloaded key; empty where values change."""
+        return {key: held for each in self.shards for key, held in each.held_throughout().items()}
+
+    def created(self, key: bytes) -> None:
+        """Note that a create was answered OK: later operations may use its key."""
+        self.shards[shard_of(key, len(self.shards))].created(key)
+
+
+def _operations_of_shard(
+    workload: Workload, part: Part, salt: str, owns: Callable[[bytes], bool] | None
+) -> Operations:
+    preload = max(1, part.count(workload.preload)) if workload.preload else 0
+    seed = workload.seed + part.number * _SHARD_SEEDS_APART
+
+    def of_this_shard(key: bytes) -> bool:
+        return shard_of(key, part.of) == part.number and (owns is None or owns(key))
+
+    return Operations(replace(workload, seed=seed, preload=preload), salt, of_this_shard)
+
+
+AnyOperations = Operations | ShardedOperations
+"""The operations for one server or for several."""
+
+
+# ---- schedule -----------------------------------------------------------------------------------
+
 
 LOOK_EVERY = 50
 """Operations between two calls of the guard: some 3 MB with values of 64 KiB."""

@@ -1,39 +1,35 @@
 """The course layer: everything that a learner sees. It uses all other packages; none uses it.
 
-    predictions, comparisons   a number before the run, and its error after the run
-    claims, quizzes            sentences that the run confirms or not; questions in between
-    questions                  the questions of each lesson, by their ids
+    predictions                a number before the run; questions in between
+    comparisons                its error after the run; sentences that the run confirms or not
+    questions                  the questions of each lesson, by their ids; conversion of units
     exercises                  tasks with hints and solutions, and their grading
     live                       a run with a view of it while it lasts
     explorer                   sliders for a law, and a button that measures
     views                      tables and figures of runs
-    source                     source code and messages on the page
     progress                   predictions, answers and help between sittings
-    calibration                predicted against measured, over all lessons
-    lessons                    the lessons, and the learner's progress in them
+    lessons                    the lessons, the learner's progress, and predicted against measured
     missing_names              the cell to run first, where a name is missing
     machine, noise             what this machine can show
     memory_experiment          a sender without a limit, until memory is full
     experiments                code of one lesson that is too long for a cell
     external_clients           load generators of other projects, beside ours
-    capstone                   a service to probe, to change, and to score
-    mode, units                durations of runs; conversion of units
-    rendering                  text, tables and progress bars on the page, escaped
+    capstone, scoreboard       a service to probe, to change, and to score; the scores of a class
+    mode                       durations of runs
+    rendering                  text, tables, source code and progress bars on the page, escaped
     run_notebooks              notebooks without a browser
 
 The import starts nothing, writes nothing and changes no setting.
 """
 
 from kvstore.course import live, mode, progress, views
-from kvstore.course.claims import claim
-from kvstore.course.comparisons import compare
+from kvstore.course.comparisons import claim, compare
 from kvstore.course.exercises import NOT_ATTEMPTED
 from kvstore.course.exercises.grading import check, hint, solution
 from kvstore.course.explorer import Slider, explore
 from kvstore.course.missing_names import lesson
-from kvstore.course.predictions import again, predict
-from kvstore.course.quizzes import quiz
-from kvstore.course.source import show_source
+from kvstore.course.predictions import again, predict, quiz
+from kvstore.course.rendering import show_source
 from kvstore.course.views.stations import draw_stations
 
 __all__ = [

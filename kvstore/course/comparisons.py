@@ -1,4 +1,4 @@
-"""Yours, the model's and the measured number side by side, and whether they agree.
+"""Yours, the model's and the measured number side by side; claims that a run confirms or not.
 
 A comparison is scored by the ratio of its numbers; the main ones of a lesson are held to a band.
 """
@@ -10,9 +10,61 @@ from datetime import datetime
 from numbers import Real
 from typing import Any, Final, Literal, Protocol, runtime_checkable
 
-from kvstore.course import mode, progress, questions, rendering, units
-from kvstore.course.claims import Claim
+import numpy as np
+
+from kvstore.course import mode, progress, questions, rendering
 from kvstore.course.predictions import HasValue
+
+# ---- claims -------------------------------------------------------------------------------------
+# Claims: sentences that a run confirms or contradicts.
+
+
+CLAIM_MIME_TYPE: Final = "application/vnd.kvstore.claim+json"
+"""The MIME type under which the output has `{"sentence": ..., "holds": ...}` for programs."""
+
+
+@dataclass(frozen=True)
+class Claim(rendering.Shown):
+    """A sentence and whether it holds; its truth value is `holds`."""
+
+    sentence: str
+    holds: bool
+
+    def __bool__(self) -> bool:
+        return self.holds
+
+    def __repr__(self) -> str:
+        return f"{'✔ holds here' if self.holds else '✘ does not hold here'}: {self.sentence}"
+
+    def _forms(self) -> Mapping[str, Any]:
+        mark = "✔ holds here:" if self.holds else "✘ does not hold here:"
+        colour = rendering.GOOD if self.holds else rendering.BAD
+        return {
+            "text/plain": repr(self),
+            "text/markdown": f"**{mark}** {rendering.markdown_escaped(self.sentence)}",
+            "text/html": rendering.headline(mark, self.sentence, colour),
+            CLAIM_MIME_TYPE: {"sentence": self.sentence, "holds": self.holds},
+        }
+
+
+def claim(sentence: str, holds: bool | np.bool_) -> Claim:
+    """Show the sentence and whether it holds on this machine, in this run.
+
+    Build the sentence from the run with an f-string, so that its numbers are those of the run. A
+    claim that does not hold is shown and raises nothing.
+    """
+    if not isinstance(holds, bool | np.bool_):
+        raise TypeError(
+            f"holds must be True or False, got {type(holds).__name__}: "
+            "pass the comparison that decides the claim, such as `measured > predicted`"
+        )
+    made = Claim(str(sentence), bool(holds))
+    made._show()
+    return made
+
+
+# ---- comparisons --------------------------------------------------------------------------------
+
 
 Binds = Literal["cpu"]
 """What the prediction hangs on, where that is known less well than a delay that was set."""
@@ -229,7 +281,7 @@ def compare(
     the one that progress remembers.
 
     All must be in one unit: of model and question times are converted, and calls are taken for
-    operations where each call of the run carried one. `units.UnitError` otherwise, and nothing
+    operations where each call of the run carried one. `questions.UnitError` otherwise, and nothing
     is closed.
 
     `main=True` marks a comparison that the lesson stands for: `course.py run` lists it with
@@ -256,17 +308,17 @@ def compare(
     number = _number(measured)
     held = progress.ask(question_id)
     reason = str(getattr(model, "reason", ""))
-    unit = held.unit or getattr(model, "unit", None) or units.CALLS
-    per_call = units.operations_in_a_call(source)
+    unit = held.unit or getattr(model, "unit", None) or questions.CALLS
+    per_call = questions.operations_in_a_call(source)
     if isinstance(measured, HasThroughput):
-        given = units.OPERATIONS
-        number *= units.factor(given, unit, "a run given as it is, its throughput,", per_call)
+        given = questions.OPERATIONS
+        number *= questions.factor(given, unit, "a run given as it is, its throughput,", per_call)
     elif isinstance(measured, HasValue):
-        number *= units.factor(measured.unit, unit, "the measured number", per_call)
+        number *= questions.factor(measured.unit, unit, "the measured number", per_call)
     elif known is not None and from_runs:
-        number *= units.factor(known.unit, unit, "the measured number", per_call)
+        number *= questions.factor(known.unit, unit, "the measured number", per_call)
     if isinstance(model, HasValue):
-        model = model.value * units.factor(model.unit, unit, "the model's prediction", per_call)
+        model = model.value * questions.factor(model.unit, unit, "the model's prediction", per_call)
     question = progress.reveal(
         question_id,
         number,

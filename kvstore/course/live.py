@@ -20,7 +20,7 @@ from kvstore.course import mode, progress, rendering, views
 from kvstore.course.predictions import HasValue
 from kvstore.course.rendering import escaped
 from kvstore.course.views import style
-from kvstore.course.views.inputs import title
+from kvstore.course.views.style import title
 from kvstore.measure import Outcome, Run, Sample, findings, verdict
 
 WIDTH, HEIGHT = 560, 70

@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 
 from kvstore.client import run_in_process, strategies, workload
 from kvstore.course.views import MB, style
-from kvstore.course.views.inputs import rounded
+from kvstore.course.views.style import rounded
 from kvstore.course.views.timelines import LOOKS
 from kvstore.measure import Run
-from kvstore.model import Prediction, memory
+from kvstore.model import Prediction, overload
 from kvstore.server import serving
 
 SIDES: Final = ("client", "server")
@@ -126,7 +126,7 @@ def _line(in_flight: Any, rss_bytes: Any) -> Line:
 def forecasts(seen: Probe, ceiling_bytes: float) -> dict[str, Prediction]:
     """Return the time at which each process would reach the ceiling."""
     return {
-        side: memory.time_until(
+        side: overload.time_until(
             ceiling_bytes,
             base_bytes=line.base_bytes,
             bytes_per_call=line.bytes_per_call,

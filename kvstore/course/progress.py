@@ -393,11 +393,11 @@ def questions() -> tuple[Question, ...]:
 
 def overview() -> pd.DataFrame:
     """Draw every scored prediction beside its result, and return `by_lesson()`."""
-    from kvstore.course import calibration  # late: figures take memory and import this module
+    from kvstore.course import lessons  # late: figures take memory and import this module
 
     made = questions()
     if any(each.log_error is not None and each.value is not None for each in made):
-        calibration.plot_calibration(made)
+        lessons.plot_calibration(made)
     return by_lesson()
 
 

@@ -27,7 +27,7 @@ from jupyter_core.utils import ensure_async
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
-from kvstore.course import claims, comparisons, mode, progress
+from kvstore.course import comparisons, mode, progress
 from kvstore.cpu_idle import keeping_awake
 from kvstore.measure import cores
 from kvstore.measure.host import host_in_words
@@ -54,9 +54,11 @@ class Executed:
     error: str | None = None
 
     @property
-    def claims(self) -> tuple[claims.Claim, ...]:
+    def claims(self) -> tuple[comparisons.Claim, ...]:
         """The claims the notebook made, in order, each with whether it holds."""
-        return tuple(claims.Claim(**made) for made in self.published(claims.MIME_TYPE))
+        return tuple(
+            comparisons.Claim(**made) for made in self.published(comparisons.CLAIM_MIME_TYPE)
+        )
 
     @property
     def agreements(self) -> tuple[comparisons.Agreement, ...]:

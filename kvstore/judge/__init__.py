@@ -1,10 +1,8 @@
 """The service of the capstone, and its judge: a process that keeps its settings to itself.
 
-    stations   a queueing network that is advanced event by event
-    cases      services drawn at random; the changes on offer
+    cases      services drawn at random, as queueing networks; the changes on offer
     traffic    the calls of a run, the count of their answers, and a run without a clock
-    sitting    what one learner measured, predicted and bought; the rules and the letter
-    score      the points of a finished sitting, computed from its record
+    sitting    what one learner measured, predicted and bought; the rules, the letter, the points
     __main__   the process: two servers in front of the stations, and the judge's own port
 
 The process draws its case from the entropy of the operating system, and writes the case into the
@@ -14,10 +12,8 @@ change this package before the process starts. With `--practice N` the case foll
 record says so.
 """
 
-from kvstore.judge.cases import CHANGES, Case, draw
-from kvstore.judge.score import LINES, Line, lines_of
-from kvstore.judge.sitting import Refused, Sitting
-from kvstore.judge.stations import STATIONS
+from kvstore.judge.cases import CHANGES, STATIONS, Case, draw
+from kvstore.judge.sitting import LINES, Line, Refused, Sitting, lines_of
 from kvstore.judge.traffic import Load, Result, simulate
 
 __all__ = [

@@ -16,9 +16,8 @@ from typing import Any
 
 import grpc
 
-from kvstore.judge.cases import SERVERS
+from kvstore.judge.cases import SERVERS, Network
 from kvstore.judge.sitting import Refused, Sitting, drawn
-from kvstore.judge.stations import Network
 from kvstore.judge.traffic import Plan, Tally
 from kvstore.parent import listen
 from kvstore.protocol import CREATE, RETRIEVE, UPDATE

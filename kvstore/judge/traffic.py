@@ -17,8 +17,9 @@ from kvstore.judge.cases import (
     MOST_IN_FLIGHT,
     SERVERS,
     VALUE_BYTES,
+    Call,
+    Network,
 )
-from kvstore.judge.stations import Call, Network
 from kvstore.protocol import CREATE, RETRIEVE, UPDATE
 
 ONLY: Final = {"all": None, "reads": RETRIEVE, "updates": UPDATE, "creates": CREATE}

@@ -20,7 +20,7 @@ from kvstore.client.method_calls import MethodCalls, MethodOperations
 from kvstore.client.options import RunOptions
 from kvstore.client.strategies import Strategy, bounded, supports
 from kvstore.measure import Run, during, verdict
-from kvstore.measure.bottleneck import BUSY, FULL
+from kvstore.measure.cpu_cost import BUSY, FULL
 from kvstore.model import Prediction, Station, bounds
 
 STEP_S: Final = 0.8

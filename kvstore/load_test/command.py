@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from kvstore.client import load, strategies
-from kvstore.client.channel import Target, Tls, is_loopback, target_of
+from kvstore.client.channel import Target, Tls, check_encryption, is_loopback, target_of
 from kvstore.client.errors import RunFailed, RunInterrupted
 from kvstore.client.fleet import Fleet, fleet_of
 from kvstore.client.method_calls import MethodCalls
 from kvstore.client.options import RunOptions
 from kvstore.client.reflection import BadRequest, from_text, method_by_reflection, method_in_file
 from kvstore.client.strategies import Strategy
-from kvstore.client.tls_check import check_encryption
 from kvstore.credentials import read_token
 from kvstore.load_test.calibration import Calibration, Progress, calibrate, first_call
 from kvstore.load_test.report import as_json, as_text, predicted, prediction_text

@@ -20,7 +20,7 @@ from kvstore.client.strategies import Strategy
 from kvstore.load_test.calibration import Progress
 from kvstore.measure import Run, latencies_s, quantile, verdict
 from kvstore.measure.audit import in_flight_steps
-from kvstore.measure.bottleneck import BUSY
+from kvstore.measure.cpu_cost import BUSY
 from kvstore.protocol import OK
 
 STEP_S: Final = 3.0

@@ -2,28 +2,33 @@
 
 recorder       one record for each call, in memory or in a file
 sampler        memory, threads and garbage collections of client and server over time
-run            the facts of a run, frozen (`Run`), and its file
-outcome        how a run ended
+run            the facts of a run, frozen (`Run`), how it ended, and its file
 audit          counts of calls checked twice; Little's law on the trace and at each station
-subsets        calls of one kind, in an interval, or in one burst
-cpu_cost       CPU time per call
-bottleneck     whether the load generator limited the run
-validity       reasons to distrust a run; quantiles of latency with their intervals
-summary        the figures that people compare: throughput with its interval, goodput
-merge          one run from the parts that several generators recorded
+parts          calls of one kind, in an interval, or in one burst; a run merged from parts
+cpu_cost       CPU time per call; whether the load generator limited the run
+summary        the figures that people compare, and reasons to distrust them
 host           the machine, its versions, and the time of an fsync on its disk
 """
 
 from kvstore.gc_control import Collections
 from kvstore.measure.audit import Accounts, Audit, Box, Boxes, accounts, audit, boxes
-from kvstore.measure.bottleneck import Verdict, verdict
+from kvstore.measure.cpu_cost import Verdict, verdict
 from kvstore.measure.host import cores, describe_host
-from kvstore.measure.outcome import Outcome
-from kvstore.measure.run import Run
+from kvstore.measure.parts import During, during, only, turns
+from kvstore.measure.run import Outcome, Run
 from kvstore.measure.sampler import Cpu, Sample
-from kvstore.measure.subsets import During, during, only, turns
-from kvstore.measure.summary import Goodput, Interval, goodput, summary, throughput_interval
-from kvstore.measure.validity import Finding, Quantile, findings, latencies_s, quantile
+from kvstore.measure.summary import (
+    Finding,
+    Goodput,
+    Interval,
+    Quantile,
+    findings,
+    goodput,
+    latencies_s,
+    quantile,
+    summary,
+    throughput_interval,
+)
 
 __all__ = [
     "Accounts",

@@ -1,16 +1,140 @@
-"""The asymptotic bounds of a closed loop, and its bottleneck.
-
-    X <= min(N / (D + Z), min over stations of servers / D_i)
-
-N is the number of calls in flight, D_i the service demand at station i, D the sum of all D_i, and
-Z the think time. Source: E. D. Lazowska et al., "Quantitative System Performance" (1984), chapter
-5. With constant service times and without think time, throughput almost reaches the bounds.
-"""
+"""Predictions, the operational laws, and the bounds of a closed loop, also while users join it."""
 
 import math
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
 
-from kvstore.model.prediction import Prediction, Station
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """The result of a model, computed before the run."""
+
+    value: float
+    unit: str
+    reason: str
+    """The calculation in words, so that a wrong prediction can be traced to its step."""
+    binds: str = ""
+    """The bottleneck: the station that sets the limit; empty if no station does."""
+
+    def ratio_of(self, measured: float) -> float:
+        """Return measured / predicted; NaN if the prediction is 0."""
+        return measured / self.value if self.value else math.nan
+
+    def __str__(self) -> str:
+        binds = f" [{self.binds} binds]" if self.binds else ""
+        digits = ",.0f" if 1e4 <= abs(self.value) < math.inf else ",.4g"  # never 1.2e+04
+        return f"{self.value:{digits}} {self.unit}: {self.reason}{binds}"
+
+
+@dataclass(frozen=True, slots=True)
+class Station:
+    """A resource at which a call is served, and may queue.
+
+    `demand_s` is D, the service demand of one call in seconds. `servers` is the number of calls
+    served at the same time; `math.inf` means that no call ever queues (a delay station). Raises
+    `ValueError` for a negative demand, or for fewer than one server.
+    """
+
+    name: str
+    demand_s: float
+    servers: float = 1
+
+    def __post_init__(self) -> None:
+        if not self.demand_s >= 0:
+            raise ValueError(f"demand_s must be 0 or more seconds, got {self.demand_s}")
+        if not self.servers >= 1:
+            raise ValueError(f"servers must be 1 or more, got {self.servers}")
+
+    @property
+    def most_per_s(self) -> float:
+        """The maximum throughput in calls per second: servers / D."""
+        return self.servers / self.demand_s if self.demand_s else math.inf
+
+
+# ---- laws ---------------------------------------------------------------------------------------
+# Little's law, the mean service time of a mix of operations, and the mix that a workload gives.
+#
+# Little's law, L = X * R, holds for any distribution of arrivals and service times (J. D. C.
+# Little, Operations Research 9, 1961). A workload may only use keys that it has created, so its
+# first calls contain more creates than its weights say; `expected_mix` computes how many more.
+
+
+def in_flight(throughput_per_s: float, residence_s: float) -> float:
+    """Return L = X * R, the mean number of calls in flight.
+
+    X is the throughput in calls per second, R the mean residence time of a call in seconds.
+    """
+    return throughput_per_s * residence_s
+
+
+def service_time_s(mix: Mapping[str, float], *, read_delay_s: float, write_delay_s: float) -> float:
+    """Return S, the mean disk time of one operation in seconds: the sum of share times delay.
+
+    `mix` gives a share or a count for each kind of operation ("create", "retrieve", "update",
+    "delete"). Only the proportions matter. A retrieve takes `read_delay_s`, every other kind
+    `write_delay_s`. Raises `ValueError` for a mix that is empty or names another kind.
+    """
+    known = {"create", "retrieve", "update", "delete"}
+    if set(mix) - known:
+        raise ValueError(f"the kinds in mix must be among {sorted(known)}, got {sorted(mix)}")
+    total = sum(mix.values())
+    if not total > 0:
+        raise ValueError(f"mix must have a share above 0, got {dict(mix)}")
+    reads = mix.get("retrieve", 0.0) / total
+    return reads * read_delay_s + (1 - reads) * write_delay_s
+
+
+A_QUARTER_EACH: Final[Mapping[str, float]] = MappingProxyType(
+    {"create": 1.0, "retrieve": 1.0, "update": 1.0, "delete": 1.0}
+)
+
+
+def expected_mix(calls: float, weights: Mapping[str, float] = A_QUARTER_EACH) -> dict[str, float]:
+    """Return the expected share of each kind of operation among the first `calls` calls.
+
+    The calls are made one after the other. While no key exists, the client can only create one,
+    whatever kind it has drawn. The number of keys is a random walk on 0, 1, 2, ... that is
+    reflected at 0; its distribution is computed exactly, call by call. Raises `ValueError` for
+    fewer than one call.
+    """
+    count = round(calls)
+    if count < 1:
+        raise ValueError(f"calls must be 1 or more, got {calls}")
+    total = sum(weights.values())
+    shares = {kind: weight / total for kind, weight in weights.items()}
+    up, down = shares.get("create", 0.0), shares.get("delete", 0.0)
+    chance = np.zeros(count + 2)  # chance[k]: the probability that k keys exist
+    chance[0] = 1.0
+    forced = 0.0
+    for _ in range(count):
+        none = chance[0]
+        forced += none
+        chance[0] = 0.0
+        after = (1.0 - up - down) * chance
+        after[1:] += up * chance[:-1]
+        after[:-1] += down * chance[1:]
+        after[1] += none
+        chance = after
+    forced_share = float(forced / count)
+    mix = {kind: (1.0 - forced_share) * share for kind, share in shares.items()}
+    mix["create"] = mix.get("create", 0.0) + forced_share
+    return mix
+
+
+# ---- bounds -------------------------------------------------------------------------------------
+# The asymptotic bounds of a closed loop, and its bottleneck.
+#
+#     X <= min(N / (D + Z), min over stations of servers / D_i)
+#
+# N is the number of calls in flight, D_i the service demand at station i, D the sum of all D_i,
+# and Z the think time. Source: E. D. Lazowska et al., "Quantitative System Performance" (1984),
+# chapter 5. With constant service times and without think time, throughput almost reaches the
+# bounds.
 
 
 def closed_loop(in_flight: int, stations: Sequence[Station], think_s: float = 0.0) -> Prediction:
@@ -72,3 +196,78 @@ def knee(stations: Sequence[Station], think_s: float = 0.0) -> float:
 
 def _ms(seconds: float) -> str:
     return f"{1e3 * seconds:,.4g} ms"
+
+
+# ---- ramp up ------------------------------------------------------------------------------------
+# A closed loop that users join one after the other: throughput and residence time over time.
+#
+# N(t) is the number of users at time t. The bound of `bounds.closed_loop` is applied to N(t),
+# with a delay: D + Z is the duration of one round of a user. A user gets its first reply after a
+# whole round, so on average the number of replies is half a round behind. The residence time of a
+# call that ends now depends on the queue that it found one round ago. `joins_s` are the seconds
+# at which users join, in order.
+
+
+def users(joins_s: Sequence[float], at_s: float) -> int:
+    """Return N(t), the number of users that have joined at `at_s` seconds."""
+    return bisect_right(joins_s, at_s)
+
+
+def throughput_per_s(
+    joins_s: Sequence[float], stations: Sequence[Station], at_s: float, think_s: float = 0.0
+) -> float:
+    """Return X(t) in calls per second: the bound for the N of half a round ago.
+
+    `think_s` is Z, in seconds. Raises the errors of `bounds.closed_loop`.
+    """
+    in_flight = users(joins_s, at_s - _round_s(stations, think_s) / 2)
+    return closed_loop(in_flight, stations, think_s).value if in_flight else 0.0
+
+
+def residence_s(
+    joins_s: Sequence[float], stations: Sequence[Station], at_s: float, think_s: float = 0.0
+) -> float:
+    """Return R(t) = N / X - Z in seconds, for the N of one round ago; 0 before the first reply.
+
+    `think_s` is Z, in seconds. Raises the errors of `bounds.closed_loop`.
+    """
+    in_flight = users(joins_s, at_s - _round_s(stations, think_s))
+    return residence(in_flight, stations, think_s).value if in_flight else 0.0
+
+
+def threads(joins_s: Sequence[float], limit: float, at_s: float, own: float = 0.0) -> float:
+    """Return the threads of a process with a pool that grows on demand: own + min(N(t), limit).
+
+    The pool starts a thread for each call that finds no idle thread, up to `limit`. `own` is the
+    number of threads outside the pool.
+    """
+    return own + min(users(joins_s, at_s), limit)
+
+
+def calls(
+    joins_s: Sequence[float], stations: Sequence[Station], until_s: float, think_s: float = 0.0
+) -> Prediction:
+    """Return the number of calls answered until `until_s` seconds: the area under X(t).
+
+    Raises `ValueError` if `joins_s` is empty, and the errors of `bounds.closed_loop`.
+    """
+    if not joins_s:
+        raise ValueError("joins_s must have one time or more, got none")
+    behind_s = _round_s(stations, think_s) / 2
+    begins_s = [at_s + behind_s for at_s in joins_s if at_s + behind_s < until_s]
+    total = 0.0
+    for in_flight, begin_s in enumerate(begins_s, start=1):
+        end_s = begins_s[in_flight] if in_flight < len(begins_s) else until_s
+        rate = closed_loop(in_flight, stations, think_s).value
+        total += rate * (end_s - begin_s)
+    last = closed_loop(len(joins_s), stations, think_s)
+    return Prediction(
+        total,
+        "calls",
+        f"the area under X(t), with up to {len(joins_s)} users in {until_s:g} s",
+        last.binds,
+    )
+
+
+def _round_s(stations: Sequence[Station], think_s: float) -> float:
+    return sum(station.demand_s for station in stations) + think_s

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kvstore.model import bounds
-from kvstore.model.prediction import Prediction, Station
+from kvstore.model.bounds import Prediction, Station
 
 
 @dataclass(frozen=True, slots=True)

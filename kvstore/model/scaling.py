@@ -1,9 +1,9 @@
-"""Throughput with several load generator and server processes, limited by interpreters or cores.
+"""Several processes and several servers: their cores, the busiest of them, the hottest lock.
 
     X <= min(p / D'_client, 1 / (q D'_server), cores / (D_client + D_server))
 
 p is the number of load generators and q the share of the busiest server: 1 / s for s servers with
-equal shares, `key_skew.busiest_share` with a hot key. D is the CPU time of one operation in a
+equal shares, `busiest_share` with a hot key. D is the CPU time of one operation in a
 process. Each bound is the utilisation law, U = X D, at full utilisation.
 
 CPython runs one thread at a time in a process, so one process has one core for its interpreter.
@@ -13,11 +13,18 @@ thread. Without it D is used, which makes the bound too low. Client and server p
 machine share its cores, which have to supply all of D.
 """
 
+import functools
+import itertools
 import math
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from kvstore.model.prediction import Prediction
+import numpy as np
+import numpy.typing as npt
+
+from kvstore.model.bounds import Prediction, Station
 
 GENERATORS, SERVERS, BUSIEST, CORES = "generators", "servers", "busiest server", "cores"
 
@@ -155,3 +162,204 @@ def _many(count: float, what: str) -> str:
 
 def _us(seconds: float) -> str:
     return f"{1e6 * seconds:,.4g} us"
+
+
+# ---- key skew -----------------------------------------------------------------------------------
+# Unevenly used keys: the lock of the hottest key, and the share of the busiest of several
+# servers.
+#
+# With s servers of one lock each, throughput is at most 1 / (q_max S): q_max is the share of the
+# calls at the busiest server, and S the service time. Evenly spread calls give q_max = 1 / s, and
+# throughput grows with s. A hot key limits this growth.
+
+
+def shares(keys: int, exponent: float = 0.0) -> npt.NDArray[np.float64]:
+    """Return the share of the calls for each of `keys` keys, the hottest key first.
+
+    Zipf's law: the share of key k is in proportion to k ** -exponent; the shares sum to 1. With
+    exponent 0 all shares are equal. Raises `ValueError` for fewer than one key, or an exponent
+    that is negative or infinite.
+    """
+    if not keys >= 1:
+        raise ValueError(f"keys must be 1 or more, got {keys}")
+    if not 0 <= exponent < math.inf:
+        raise ValueError(f"exponent must be 0 or more and finite, got {exponent}")
+    weights = np.arange(1, keys + 1, dtype=np.float64) ** -exponent
+    return weights / float(weights.sum())
+
+
+def hottest_share(keys: int, exponent: float = 0.0) -> float:
+    """Return p_max, the share of the calls for the hottest of n = `keys` keys.
+
+    p_max = 1 / (1 + 2**-a + ... + n**-a) with a = `exponent`; 1 / n for exponent 0. Raises the
+    errors of `shares`.
+    """
+    return float(shares(keys, exponent)[0])
+
+
+def hottest_lock(
+    keys: int, exponent: float = 0.0, *, hold_s: float, locking_share: float = 1.0
+) -> Station:
+    """Return the lock of the hottest key as a station with D = p_max * locking_share * hold_s.
+
+    `hold_s` is the time in seconds for which a call holds its lock. `locking_share` is the share
+    of the calls that take a lock: the share of writes if reads take none. Throughput is at most
+    1 / D calls per second.
+    """
+    demand_s = hottest_share(keys, exponent) * locking_share * hold_s
+    return Station("lock of the hottest key", demand_s)
+
+
+Shares = Sequence[float]
+"""The share of the calls for each server; the shares sum to 1."""
+
+
+def even(servers: int) -> list[float]:
+    """Return equal shares, 1 / s for each of s servers. Raises `ValueError` for s below 1."""
+    return uneven(servers, 1 / servers if servers else 0.0)
+
+
+def uneven(servers: int, busiest_share: float) -> list[float]:
+    """Return shares with `busiest_share` for the first server and equal shares for all others.
+
+    Raises `ValueError` for fewer than one server, or a share below 1 / s or above 1.
+    """
+    if not servers >= 1:
+        raise ValueError(f"servers must be 1 or more, got {servers}")
+    if not 1 / servers <= busiest_share <= 1 or (servers == 1 and busiest_share < 1):
+        raise ValueError(
+            f"busiest_share must be from 1/{servers} to 1, got {busiest_share}: the busiest of"
+            f" {servers} servers gets at least an equal share"
+        )
+    return [busiest_share, *[(1 - busiest_share) / max(1, servers - 1)] * (servers - 1)]
+
+
+def busiest_share(servers: int, hottest_share: float) -> float:
+    """Return the share of the server with the hottest key: q + (1 - q) / s.
+
+    A hash assigns keys to s = `servers` servers. The server of the hottest key gets its share q =
+    `hottest_share`, and on average 1 / s of all other calls. So s servers give at most
+    1 / (q + (1 - q) / s) times the throughput of one server, and never more than 1 / q times.
+    Raises `ValueError` for fewer than one server, or a share that is not from 0 to 1.
+    """
+    if not servers >= 1:
+        raise ValueError(f"servers must be 1 or more, got {servers}")
+    if not 0 <= hottest_share <= 1:
+        raise ValueError(f"hottest_share must be from 0 to 1, got {hottest_share}")
+    return hottest_share + (1 - hottest_share) / servers
+
+
+def by_hash(keys: int, exponent: float, servers: int) -> list[float]:
+    """Return the share of each server if a hash (CRC-32) assigns `keys` keys to the servers.
+
+    The keys are used by Zipf's law, see `shares`. With exponent 0 the shares are almost equal.
+    With an exponent near 1 the server of the hottest key has about the share `busiest_share`.
+    Raises the errors of `shares`, and `ValueError` for fewer than one server.
+    """
+    if not servers >= 1:
+        raise ValueError(f"servers must be 1 or more, got {servers}")
+    server_of = _hashes(keys) % servers
+    weights = np.bincount(server_of, weights=shares(keys, exponent), minlength=servers)
+    return [float(each) for each in weights]
+
+
+@functools.lru_cache(maxsize=4)
+def _hashes(keys: int) -> npt.NDArray[np.int64]:
+    return np.array([zlib.crc32(b"key %d" % number) for number in range(keys)], dtype=np.int64)
+
+
+def stations(shares_of_servers: Shares, service_s: float) -> list[Station]:
+    """Return the servers as stations for `bounds` and `mva`: D_i = q_i S, in seconds."""
+    return [
+        Station(f"server {number}", share * service_s)
+        for number, share in enumerate(shares_of_servers)
+    ]
+
+
+@dataclass(frozen=True)
+class Played:
+    """A simulated closed loop with several servers, in rounds that last one service time."""
+
+    answered: npt.NDArray[np.int64]
+    """Calls answered in each round, including the warm-up."""
+    by_server: npt.NDArray[np.int64]
+    """Calls answered by each server after the warm-up."""
+    service_s: float
+    """Seconds of a round."""
+    warm_up: int
+    """The number of rounds at the start that do not count."""
+
+    @property
+    def throughput_per_s(self) -> float:
+        """X: calls answered per second after the warm-up."""
+        return float(self.answered[self.warm_up :].mean() / self.service_s)
+
+    @property
+    def prediction(self) -> Prediction:
+        """The throughput in calls per second as a prediction."""
+        count, busiest = int(self.by_server.sum()), int(self.by_server.argmax())
+        return Prediction(
+            self.throughput_per_s,
+            "calls/s",
+            f"{count:,} calls simulated, {self.by_server[busiest] / count:.0%} of them by the"
+            f" busiest of {len(self.by_server)} servers",
+            f"server {busiest}",
+        )
+
+    def rates(self, slices: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Return the middle of each time slice in seconds, and the calls per second in it."""
+        parts = np.array_split(self.answered, min(slices, len(self.answered)))
+        ends_s = np.cumsum([len(part) for part in parts]) * self.service_s
+        middles_s = ends_s - np.array([len(part) for part in parts]) * self.service_s / 2
+        return middles_s, np.array([part.mean() for part in parts]) / self.service_s
+
+
+def closed_loop(
+    in_flight: int,
+    shares_of_servers: Shares,
+    service_s: float,
+    *,
+    rounds: int = 2_000,
+    warm_up: int = 200,
+    seed: int = 1,
+) -> Played:
+    """Simulate `in_flight` callers, each of which waits for a reply before the next call.
+
+    The server of each call is drawn from the shares. All calls take `service_s` seconds there and
+    all callers begin at once, so every call begins and ends at a multiple of `service_s`: the
+    simulation takes one step for each such round. After `warm_up` rounds, `rounds` rounds count.
+    The same seed gives the same result. Raises `ValueError` for fewer than one caller or round,
+    shares that do not sum to 1, or a service time that is not above 0.
+    """
+    if in_flight != int(in_flight) or not in_flight >= 1:
+        raise ValueError(f"in_flight must be a whole number of 1 or more, got {in_flight}")
+    if not (rounds >= 1 and warm_up >= 0):
+        raise ValueError(f"rounds must be 1 or more and warm_up 0 or more, got {rounds}, {warm_up}")
+    if not 0 < service_s < math.inf:
+        raise ValueError(f"service_s must be above 0 seconds, got {service_s}")
+    if not math.isclose(sum(shares_of_servers), 1) or not all(q >= 0 for q in shares_of_servers):
+        raise ValueError(f"shares must be 0 or more and sum to 1, got {sum(shares_of_servers)}")
+    each = play(int(in_flight), shares_of_servers, np.random.default_rng(seed))
+    answered = np.zeros(warm_up + rounds, dtype=np.int64)
+    by_server = np.zeros(len(shares_of_servers), dtype=np.int64)
+    for number, answering in enumerate(itertools.islice(each, warm_up + rounds)):
+        answered[number] = np.count_nonzero(answering)
+        if number >= warm_up:
+            by_server += answering
+    return Played(answered, by_server, service_s, warm_up)
+
+
+def play(
+    in_flight: int, shares_of_servers: Shares, rng: np.random.Generator
+) -> Iterator[npt.NDArray[np.bool_]]:
+    """Yield for each round which servers answer a call."""
+    up_to = np.cumsum(shares_of_servers)
+    queues = np.zeros(len(up_to), dtype=np.int64)
+    callers = in_flight  # who send a call now
+    while True:
+        chosen = np.searchsorted(up_to, rng.random(callers) * up_to[-1], side="right")
+        queues += np.bincount(chosen, minlength=len(queues))
+        answering = queues > 0  # each server answers one call in a round
+        queues -= answering
+        callers = int(np.count_nonzero(answering))
+        yield answering

@@ -1,4 +1,4 @@
-"""Simulate a closed loop call by call, in simulated time.
+"""Simulate a closed loop or an open loop call by call, in simulated time.
 
 For cases without a formula: calls that hold a thread of the pool while they wait for a lock, a
 lock for each key with unevenly used keys, constant service times. The input is the settings of
@@ -12,8 +12,8 @@ is served in order of arrival.
 import itertools
 import math
 import random
-from collections import defaultdict
-from collections.abc import Generator, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -23,8 +23,8 @@ from typing import NamedTuple
 # pure Python without dependencies.
 import simpy
 
-from kvstore.model import key_skew
-from kvstore.model.prediction import Prediction
+from kvstore.model import scaling
+from kvstore.model.bounds import Prediction
 
 LOCKINGS = ("global", "per_key", "per_key_held")
 """The names of the server's settings. "per_key" holds its lock for no simulated time."""
@@ -65,7 +65,7 @@ class Service:
                 raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}")
         if not 0 <= self.read_share <= 1:
             raise ValueError(f"read_share must be from 0 to 1, got {self.read_share}")
-        key_skew.hottest_share(self.keys, self.zipf_exponent)
+        scaling.hottest_share(self.keys, self.zipf_exponent)
         if not self.busy_s > 0:
             raise ValueError(
                 "disk times and cpu_s add up to 0 s, so throughput has no bound: set one above 0"
@@ -211,7 +211,7 @@ class _Play:
         self._free = self._station(math.inf)
         self._lock = self._station(1)
         self._key_locks: defaultdict[int, simpy.Resource] = defaultdict(lambda: self._station(1))
-        shares = key_skew.shares(service.keys, service.zipf_exponent)
+        shares = scaling.shares(service.keys, service.zipf_exponent)
         self._up_to = list(itertools.accumulate(shares.tolist()))
 
     def caller(self, until: int, think_s: float) -> Generator[simpy.Event, object, None]:
@@ -263,3 +263,105 @@ class _Play:
         if self._service.exponential and mean_s:
             return self._rng.expovariate(1 / mean_s)
         return mean_s
+
+
+# ---- open loop ----------------------------------------------------------------------------------
+# Simulate an open loop call by call: calls arrive at their due times, answered or not.
+#
+# The input is due times and the settings of the server, nothing that was measured. Calls wait in
+# one queue for a thread and keep the thread during their disk time. The server drops a call whose
+# deadline has passed when a thread takes it, as gRPC's own server does.
+
+
+_ROUNDING_S = 1e-9
+"""Seconds. A call that ends exactly at its deadline is in time, in spite of rounding."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pool:
+    """The settings of the simulated server. Raises `ValueError` for a value out of range."""
+
+    threads: int
+    disk_s: float
+    limit: float = math.inf
+    """Calls in the server, waiting or in service; further calls are refused. Infinite: no limit."""
+    time_needed_s: float = 0.0
+    """Seconds until the deadline that a call needs when a thread takes it; else it is dropped."""
+
+    def __post_init__(self) -> None:
+        if self.threads != int(self.threads) or not self.threads >= 1:
+            raise ValueError(f"threads must be a whole number of 1 or more, got {self.threads}")
+        if not 0 <= self.disk_s < math.inf:
+            raise ValueError(f"disk_s must be 0 or more seconds, got {self.disk_s}")
+        if not self.limit >= 1:
+            raise ValueError(f"limit must be 1 or more, got {self.limit}")
+        if not 0 <= self.time_needed_s < math.inf:
+            raise ValueError(f"time_needed_s must be 0 or more, got {self.time_needed_s}")
+
+    def passes_over(self, left_s: float) -> bool:
+        """Return whether a call with `left_s` seconds until its deadline is dropped."""
+        return left_s <= 0 or left_s < self.time_needed_s - _ROUNDING_S
+
+
+class OpenCall(NamedTuple):
+    """The outcome of one call; times are simulated seconds."""
+
+    due_s: float
+    ended_s: float
+    end: str
+    """"in time", "late" (completed after its deadline), "dropped" (not started) or "refused"."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """A simulated open loop: every call, in order of due time."""
+
+    calls: tuple[OpenCall, ...]
+
+    @property
+    def ends(self) -> Counter[str]:
+        """The number of calls by outcome."""
+        return Counter(call.end for call in self.calls)
+
+    def goodput_per_s(self, offered_for_s: float) -> float:
+        """Return the calls in time per second, over `offered_for_s` seconds."""
+        return self.ends["in time"] / offered_for_s
+
+
+def open_loop(
+    due_s: Iterable[float], pool: Pool, *, deadline_s: float, until_s: float = math.inf
+) -> Played:
+    """Simulate the calls due before `until_s`, with a deadline for each call.
+
+    `due_s` are the due times in seconds, in order. The deadline of a call is `deadline_s` seconds
+    after its due time.
+    """
+    env = simpy.Environment()
+    threads = simpy.Resource(env, pool.threads)
+    ended: dict[int, OpenCall] = {}
+    in_hand = 0
+
+    def one(number: int, due: float) -> Generator[simpy.Event, object, None]:
+        nonlocal in_hand
+        if in_hand >= pool.limit:
+            ended[number] = OpenCall(due, env.now, "refused")
+            return
+        in_hand += 1
+        with threads.request() as thread:
+            yield thread
+            if pool.passes_over(due + deadline_s - env.now):
+                ended[number] = OpenCall(due, env.now, "dropped")
+            else:
+                yield env.timeout(pool.disk_s)
+                in_time = env.now - due <= deadline_s + _ROUNDING_S
+                ended[number] = OpenCall(due, env.now, "in time" if in_time else "late")
+        in_hand -= 1
+
+    def arrivals() -> Generator[simpy.Event, object, None]:
+        for number, due in enumerate(itertools.takewhile(lambda at_s: at_s < until_s, due_s)):
+            yield env.timeout(max(0.0, due - env.now))
+            env.process(one(number, due))
+
+    env.process(arrivals())
+    env.run()
+    return Played(tuple(ended[number] for number in sorted(ended)))

@@ -1,15 +1,18 @@
-"""Which calls a server accepts and runs: gRPC's limits, deadlines, and the thread pool.
+"""Which calls a server accepts and runs: gRPC's limits, deadlines, the thread pool, metadata.
 
 The pool measures how long each call waited for one of its threads.
 """
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+import grpc
+
 from kvstore.protocol import MESSAGE_LIMIT_BYTES
+from kvstore.server.access import Access, AsyncDemandToken, DemandToken
 from kvstore.server.settings import ServerSettings
 
 PENDING_CALLS = 8_000
@@ -30,7 +33,7 @@ LIMITS = (
     ("grpc.max_connection_age_grace_ms", 60_000),
 )
 """Limits on what peers may take. Metadata of a call are limited by gRPC to 8 KiB, messages to
-`MESSAGE_LIMIT_BYTES`, and what a stream may hold by `stream_window`."""
+`MESSAGE_LIMIT_BYTES`, and what a stream may hold by `StreamWindow`."""
 
 
 def channel_options(settings: ServerSettings) -> list[tuple[str, int]]:
@@ -82,3 +85,66 @@ class MeasuredPool(ThreadPoolExecutor):
     def waited_s(self) -> float:
         """Return the seconds for which the task of this thread waited in the queue."""
         return float(getattr(self._here, "waited_s", 0.0))
+
+
+# ---- interceptors -------------------------------------------------------------------------------
+# Work on the metadata of every call, done by an interceptor before its method is looked up.
+#
+# With threads, interceptors run in the single thread that takes calls from the network. So their
+# work comes before the pool and before a call can be refused. With asyncio, they run on the event
+# loop.
+
+
+Pair = tuple[str, str | bytes]
+"""One metadata entry: its name, and text or (for names that end in -bin) bytes."""
+
+
+def as_text(method: str, metadata: Iterable[Pair]) -> str:
+    """Return the log entry of a call: the method, then a line for each metadata entry."""
+    return "\n".join([method, *(f"    {name}: {value!r}" for name, value in metadata)])
+
+
+class ReadHeaders(grpc.ServerInterceptor):  # type: ignore[misc]  # grpcio has no types
+    """Reads all metadata of a call and formats it as text, `times` times."""
+
+    def __init__(self, times: int) -> None:
+        self._times = times
+        self.latest = ""
+        """The text of the latest call."""
+
+    def intercept_service(
+        self, continuation: Callable[[Any], Any], handler_call_details: grpc.HandlerCallDetails
+    ) -> Any:
+        """Do the work, then continue with the call."""
+        self._read(handler_call_details)
+        return continuation(handler_call_details)
+
+    def _read(self, details: grpc.HandlerCallDetails) -> None:
+        for _ in range(self._times):
+            self.latest = as_text(details.method, details.invocation_metadata or ())
+
+
+class AsyncReadHeaders(ReadHeaders, grpc.aio.ServerInterceptor):  # type: ignore[misc]
+    """`ReadHeaders` on an event loop."""
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[Any], Awaitable[Any]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Any:
+        """Do the work, then continue with the call."""
+        self._read(handler_call_details)
+        return await continuation(handler_call_details)
+
+
+def interceptors(
+    settings: ServerSettings, access: Access | None = None
+) -> list[grpc.ServerInterceptor]:
+    """Return the interceptors of these settings, the token's first; none by default."""
+    found: list[grpc.ServerInterceptor] = []
+    if access is not None:
+        found.append((AsyncDemandToken if settings.use_asyncio else DemandToken)(access.token))
+    if settings.metadata_work:
+        kind = AsyncReadHeaders if settings.use_asyncio else ReadHeaders
+        found.append(kind(settings.metadata_work))
+    return found

@@ -29,11 +29,10 @@ from kvstore.protocol import (
     StationClock,
 )
 from kvstore.server.admission import MeasuredPool
-from kvstore.server.request import Batch, operations_of
-from kvstore.server.service import KeyValueService
-from kvstore.server.service_async import AsyncKeyValueService
+from kvstore.server.service import AsyncKeyValueService, KeyValueService
 from kvstore.server.settings import ServerSettings
 from kvstore.server.status import Counts
+from kvstore.server.stream import Batch, operations_of
 from kvstore.v1 import etcd_pb2 as pb
 from kvstore.v1.etcd_pb2_grpc import KVStub, MaintenanceStub
 

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import grpc
 
 from kvstore.protocol import OWN_CONNECTION
-from kvstore.server.errors import EtcdNotInstalled, ServerDidNotStart
+from kvstore.server.launch import EtcdNotInstalled, ServerDidNotStart
 from kvstore.subprocesses import Program, on_signals, program
 from kvstore.v1 import etcd_pb2 as pb
 from kvstore.v1.etcd_pb2_grpc import KVStub, MaintenanceStub

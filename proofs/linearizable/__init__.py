@@ -11,8 +11,8 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from kvstore.server import Server, ServerSettings, serving
-from kvstore.server.errors import EtcdNotInstalled
 from kvstore.server.etcd_nodes import etcd_cluster
+from kvstore.server.launch import EtcdNotInstalled
 from kvstore.subprocesses import child
 from proofs.case import Case, Figure, Skipped
 from proofs.linearizable import porcupine

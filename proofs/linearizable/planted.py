@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 from kvstore.protocol import CREATE, DELETE, NOT_FOUND, OK, RETRIEVE, UPDATE
 from kvstore.server import __main__ as command
-from kvstore.server import durable, locking, service, service_async
+from kvstore.server import durable, locking, service
 from kvstore.server.durable import DurableStore
-from kvstore.server.request import Answer, Batch
 from kvstore.server.store import Store
+from kvstore.server.stream import Answer, Batch
 
 CHANCE = random.Random(7)
 
@@ -181,7 +181,7 @@ def a_write_ignores_the_writes_in_between() -> None:
 
 @bug(settings={"writing": "compare_and_replace", "write_delay_s": 0.002})
 def a_compare_that_always_agrees() -> None:
-    from kvstore.server.cas_stores import CompareAndReplace, ReadThenWrite
+    from kvstore.server.store import CompareAndReplace, ReadThenWrite
 
     CompareAndReplace.settle = ReadThenWrite.settle  # type: ignore[assignment]
     CompareAndReplace._put = ReadThenWrite._put  # type: ignore[attr-defined]
@@ -243,7 +243,7 @@ def a_batch_that_forgets_its_last_operation() -> None:
 
 @bug()
 def statuses_of_a_batch_are_shifted() -> None:
-    for module in (service, service_async):
+    for module in (service, service):
         answer_to = module.answer_to
 
         def shifted(

@@ -1,4 +1,4 @@
-"""adaptive.py: the rule by hand, on a made-up server, and on a real one."""
+"""overload.py: the rule by hand, on a made-up server, and on a real one."""
 
 import os
 import signal
@@ -8,8 +8,8 @@ import pytest
 from tables import for_each
 
 from kvstore.client import load, workload
-from kvstore.client.adaptive import Adaptive, Limiter
 from kvstore.client.errors import RunInterrupted
+from kvstore.client.overload import Adaptive, Limiter
 from kvstore.measure import audit
 from kvstore.server import serving
 

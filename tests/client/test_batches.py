@@ -9,7 +9,6 @@ import pytest
 from tables import for_each
 
 from kvstore.client import pacing, workload
-from kvstore.client.batches import BLOCK_OPERATIONS, Batches
 from kvstore.client.messages import (
     Batch,
     PipelineReader,
@@ -20,7 +19,7 @@ from kvstore.client.messages import (
     update,
     verify,
 )
-from kvstore.client.schedule import LOOK_EVERY, Schedule
+from kvstore.client.schedule import BLOCK_OPERATIONS, LOOK_EVERY, Batches, Schedule
 from kvstore.client.workload import Operations, Workload
 from kvstore.protocol import CREATE, NOT_FOUND, OK, RETRIEVE, UPDATE
 from kvstore.v1 import kvstore_pb2 as pb

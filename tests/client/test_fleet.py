@@ -13,10 +13,11 @@ import psutil
 import pytest
 from tables import for_each
 
-from kvstore.client import RunFailed, RunInterrupted, ServerGone, load, strategies
+from kvstore.client import RunFailed, RunInterrupted, ServerGone, fleet_driver, load, strategies
+from kvstore.client import fleet as cluster
 from kvstore.client.channel import Target
 from kvstore.client.errors import FleetNotReached, WrongServer
-from kvstore.client.fleet import Cluster, Local, cluster, driver, fleet_of
+from kvstore.client.fleet import Cluster, Local, fleet_of
 from kvstore.client.pacing import constant_rate
 from kvstore.client.workload import Workload, crud, reads
 from kvstore.course import live
@@ -100,9 +101,9 @@ def test_two_make_one_run(server, fleet):
 def test_they_begin_together_by_clocks_whose_error_is_known(server, fleet, monkeypatch, tmp_path):
     """On one machine, processes share a clock: the true difference is 0, so the error is seen."""
     clocks = []
-    compare = driver.clock.compare
+    compare = fleet_driver.clock.compare
     monkeypatch.setattr(
-        driver.clock, "compare", lambda read: clocks.append(compare(read)) or clocks[-1]
+        fleet_driver.clock, "compare", lambda read: clocks.append(compare(read)) or clocks[-1]
     )
     run = live.run(
         strategies.tasks, server, reads(keys=9, value_bytes_mean=16), fleet=fleet,
@@ -173,8 +174,8 @@ def test_a_worker_that_is_killed_ends_the_run_and_is_named(server, fleet):
 @needs_dask
 @pytest.mark.skipif(sys.platform == "win32", reason="sends a POSIX signal")
 def test_a_worker_that_stands_still_is_lost_too(server, fleet, monkeypatch):
-    monkeypatch.setattr(driver, "SILENT_S", 3.0)
-    monkeypatch.setattr(driver, "END_S", 10.0)
+    monkeypatch.setattr(fleet_driver, "SILENT_S", 3.0)
+    monkeypatch.setattr(fleet_driver, "END_S", 10.0)
     address, pid = sorted(pids_of(fleet).items())[0]
     try:
         with pytest.raises(RunFailed, match=f"worker 1 of 2 .{address} on .* was lost"):
@@ -293,7 +294,7 @@ def test_what_only_a_worker_can_notice_has_the_same_error_as_with_one(server, fl
 def test_what_cannot_be_shared_is_refused(says, settings, monkeypatch):
     """Before a worker starts; the fleet and the server of this test do not exist."""
     made_up = cluster.Connected(None, [cluster.Place("tcp://a:1", "a")] * 2)
-    monkeypatch.setattr(driver, "ServerCount", lambda target: threading.Lock())
+    monkeypatch.setattr(fleet_driver, "ServerCount", lambda target: threading.Lock())
     monkeypatch.setattr(Local, "connected", lambda self: _yields(made_up))
     settings = {"strategy": strategies.bounded, "calls": 9, **settings}
 

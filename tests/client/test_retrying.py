@@ -1,4 +1,4 @@
-"""retrying.py: pauses computed by hand, and many callers of a real server, without a lost call."""
+"""overload.py: pauses computed by hand, and many callers of a real server, without a lost call."""
 
 import math
 import os
@@ -11,7 +11,7 @@ from tables import for_each
 
 from kvstore.client import load, workload
 from kvstore.client.errors import RunInterrupted
-from kvstore.client.retrying import Attempts, Backoff, Budget, Retrying
+from kvstore.client.overload import Attempts, Backoff, Budget, Retrying
 from kvstore.measure import audit
 from kvstore.model import overload
 from kvstore.server import serving

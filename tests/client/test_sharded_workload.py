@@ -11,11 +11,10 @@ from kvstore.client import ServerGone, load, strategies
 from kvstore.client.channel import Target, connected, target_of
 from kvstore.client.connections import ByKey, EvenShare, route
 from kvstore.client.errors import WrongServer
-from kvstore.client.fleet.parts import Part
+from kvstore.client.fleet import Part
 from kvstore.client.messages import retrieve
-from kvstore.client.schedule import Schedule
-from kvstore.client.server_report import combined
-from kvstore.client.sharded_workload import ShardedOperations
+from kvstore.client.monitor import combined
+from kvstore.client.schedule import Schedule, ShardedOperations
 from kvstore.client.workload import Workload, crud, reads
 from kvstore.measure import audit
 from kvstore.protocol import CREATE, shard_of
@@ -209,7 +208,7 @@ def test_the_end_of_one_server_is_the_end_of_the_run(strategy):
 @pytest.mark.slow
 def test_the_end_of_one_server_elsewhere_is_the_end_of_the_run(monkeypatch):
     """Of a server on another machine nothing is known but its address, the second one's too."""
-    monkeypatch.setattr("kvstore.client.server_report.local_pids", lambda *_: [])
+    monkeypatch.setattr("kvstore.client.monitor.local_pids", lambda *_: [])
     with serving_sharded(2, use_asyncio=True, **QUICK) as both:
         second = both.address.split(",")[1]
         killed = []

@@ -13,9 +13,8 @@ from fakes import FakeOperations, FakeStub
 from tables import for_each
 
 from kvstore.client import strategies
-from kvstore.client.adaptive import Adaptive
 from kvstore.client.messages import StreamRequest, batch_of, create
-from kvstore.client.retrying import Backoff, Retrying
+from kvstore.client.overload import Adaptive, Backoff, Retrying
 from kvstore.client.strategies import STRATEGIES, blocking, futures, supports, turns
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub

@@ -1,7 +1,7 @@
 import pytest
 
 from kvstore.course import progress
-from kvstore.course.calibration import plot_calibration
+from kvstore.course.lessons import plot_calibration
 from kvstore.course.views import alt_text
 
 pytestmark = pytest.mark.usefixtures("no_windows")

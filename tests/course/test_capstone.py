@@ -106,7 +106,7 @@ def test_the_process_says_nothing_of_its_case_before_the_score(fast):
 
 def test_the_kernel_side_never_draws_a_case():
     """What a notebook imports has no case in it: it only asks the process."""
-    for module in (capstone.service, capstone.clients, facts):
+    for module in (capstone, facts):
         source = inspect.getsource(module)
         assert "judge.cases" not in source
         assert "draw(" not in source

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from kvstore.course import claim, claims
+from kvstore.course import claim, comparisons
 
 
 def test_a_claim_says_whether_it_holds_and_counts_as_that(page):
@@ -14,8 +14,8 @@ def test_a_claim_says_whether_it_holds_and_counts_as_that(page):
 def test_programs_can_read_a_claim(page):
     claim("x < 3", np.bool_(True))
 
-    assert page[-1][claims.MIME_TYPE] == {"sentence": "x < 3", "holds": True}
-    assert bool is type(page[-1][claims.MIME_TYPE]["holds"])
+    assert page[-1][comparisons.CLAIM_MIME_TYPE] == {"sentence": "x < 3", "holds": True}
+    assert bool is type(page[-1][comparisons.CLAIM_MIME_TYPE]["holds"])
 
 
 def test_the_sentence_is_text_and_not_markup(page):

@@ -1,4 +1,4 @@
-"""views/client_comparison.py: our runs in the form of h2load's table, by hand."""
+"""load_tests.py: our runs in the form of h2load's table, by hand."""
 
 import dataclasses
 import math
@@ -7,7 +7,7 @@ import pytest
 from made_runs import run_of
 
 from kvstore.course import views
-from kvstore.course.views.client_comparison import spread
+from kvstore.course.views.load_tests import spread
 
 
 def two_connections():

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from made_runs import staircase
 
-from kvstore.course import claims, compare, comparisons, predict, progress
+from kvstore.course import compare, comparisons, predict, progress
 from kvstore.course.comparisons import Agreement
-from kvstore.course.units import UnitError
+from kvstore.course.questions import UnitError
 from kvstore.model import Prediction
 
 
@@ -114,7 +114,7 @@ def test_without_a_prediction_the_result_is_in_the_unit_of_the_question(page):
 
 
 def test_a_main_comparison_tells_programs_its_band_and_why(page):
-    shown = claims.claim("the timer is late by a tenth", True)
+    shown = comparisons.claim("the timer is late by a tenth", True)
     compare("01.made_up", 25.0, 24.0, main=True, why=shown)
     compare("06.knee", 25.0, 24.0, main=True, binds="cpu")
     compare("01.other", 25.0, 24.0)
@@ -127,7 +127,9 @@ def test_a_main_comparison_tells_programs_its_band_and_why(page):
 
 
 def test_a_claim_that_does_not_hold_explains_nothing(page):
-    comparison = compare("01.made_up", 25.0, 24.0, main=True, why=claims.claim("pigs fly", False))
+    comparison = compare(
+        "01.made_up", 25.0, 24.0, main=True, why=comparisons.claim("pigs fly", False)
+    )
 
     assert comparison.why == ""
 

@@ -9,7 +9,7 @@ from kvstore.course.experiments.failures import (
     retried,
     still_there,
 )
-from kvstore.course.experiments.java_client import JavaClient
+from kvstore.course.experiments.published_benchmarks import JavaClient
 from kvstore.server import serving
 
 pytestmark = pytest.mark.slow

@@ -18,12 +18,11 @@ from matplotlib.transforms import Bbox
 
 from kvstore.course import views
 from kvstore.course.experiments import batch_ladder, plots, rpc_pipeline
-from kvstore.course.experiments.hedging import Reads
-from kvstore.course.experiments.several_servers import FanOut
+from kvstore.course.experiments.several_servers import FanOut, Reads
 from kvstore.course.views import style
 from kvstore.load_test import Calibration, Level
 from kvstore.measure import Run
-from kvstore.model import Prediction, Station, group_commit, key_skew, simulate, usl
+from kvstore.model import Prediction, Station, batching, scaling, simulate, usl
 from kvstore.protocol import StationTimes
 
 pytestmark = [pytest.mark.usefixtures("no_windows"), pytest.mark.slow]
@@ -76,7 +75,7 @@ ARGUMENTS |= {
 }
 BY_SERVERS = {"even": {1: ONE, 2: MANY}, "a hot key": {2: ONE}}
 PER_SERVER = {"even": lambda servers: 25.0 * servers, "a hot key": lambda _: PREDICTED}
-PLAYED_ON = key_skew.closed_loop(4, [0.75, 0.25], 0.040, rounds=50, warm_up=10)
+PLAYED_ON = scaling.closed_loop(4, [0.75, 0.25], 0.040, rounds=50, warm_up=10)
 QUICK, SLOW = Reads(np.array([0.01, 0.2]), 2, 2), Reads(np.array([0.2, 0.3]), 4, 2)
 FANNED_OUT = FanOut(np.array([[0.01, 0.02], [0.01, math.inf], [0.03, 0.01]]))
 ARGUMENTS |= {
@@ -87,8 +86,8 @@ ARGUMENTS |= {
 }
 ARGUMENTS |= {
     "throughput_by_commit": (({"one by one": {1: ONE}, "in groups": {20: MANY, 1: ONE}}, {
-        "one by one": lambda n: group_commit.one_by_one(n, fsync_s=0.03),
-        "in groups": lambda n: group_commit.in_groups(n, fsync_s=0.03),
+        "one by one": lambda n: batching.one_by_one(n, fsync_s=0.03),
+        "in groups": lambda n: batching.in_groups(n, fsync_s=0.03),
     }), {}),
 }  # fmt: skip
 ARGUMENTS |= {

@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from kvstore.course import NOT_ATTEMPTED, check, hint, progress, solution
-from kvstore.course.exercises import Exercise, base, find, not_yet, passed
+from kvstore.course import NOT_ATTEMPTED, check, exercises, hint, progress, solution
+from kvstore.course.exercises import Exercise, find, not_yet, passed
 from kvstore.course.exercises.drawn import same_result
 from kvstore.course.exercises.grading import judged
 
@@ -212,7 +212,7 @@ def test_a_right_answer_is_passed_and_remembered(page):
 
     assert verdict.passed
     assert "✔ Passed." in page[-1]["text/plain"]
-    assert page[-1][base.MIME_TYPE]["exercise_id"] == "00.utilisation"
+    assert page[-1][exercises.MIME_TYPE]["exercise_id"] == "00.utilisation"
     assert progress.by_lesson().loc["00", "exercises passed"] == "1 of 1"
 
 

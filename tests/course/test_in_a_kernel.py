@@ -6,8 +6,7 @@ import nbformat
 import pytest
 
 import kvstore.course
-from kvstore.course import comparisons
-from kvstore.course.exercises import base
+from kvstore.course import comparisons, exercises
 from kvstore.course.run_notebooks import execute
 
 pytestmark = pytest.mark.slow
@@ -47,14 +46,14 @@ def test_every_cell_runs_and_each_result_is_shown_once(executed):
 def test_programs_find_claims_comparisons_and_verdicts(executed):
     assert [claim.holds for claim in executed.claims] == [True]
     assert [each["yours"] for each in executed.published(comparisons.MIME_TYPE)] == [20.0]
-    assert [each["outcome"] for each in executed.published(base.MIME_TYPE)] == [
+    assert [each["outcome"] for each in executed.published(exercises.MIME_TYPE)] == [
         "not yet",
         "not attempted",
     ]
 
 
 def test_an_error_points_at_the_learners_own_line(executed):
-    verdict = next(executed.published(base.MIME_TYPE))
+    verdict = next(executed.published(exercises.MIME_TYPE))
 
     assert "`mine` stopped at line 2: `return 1 / 0`" in verdict["message"]
 

@@ -13,9 +13,9 @@ from made_runs import closed_loop, run_of
 from kvstore.course import external_clients
 from kvstore.course.exercises import find, lesson_06
 from kvstore.course.exercises.grading import judged
-from kvstore.course.experiments import read_buffer
+from kvstore.course.experiments import published_benchmarks
 from kvstore.course.questions import lesson_06 as core
-from kvstore.course.questions import lesson_06_further as further
+from kvstore.course.questions import lesson_06 as further
 from kvstore.course.questions import quiz_of
 from kvstore.measure.run import Cpu
 from kvstore.model import usl
@@ -267,7 +267,7 @@ def test_claims_of_the_further_lessons_hold_for_one_made_run_and_fail_for_anothe
     assert not further.few_cores(dataclasses.replace(made(1, 10), server_cpu=Cpu(1e3, 0.0)))
     assert further.most_on_one(made(7, 10)) == 7
     assert not further.each_carried({"run": made(7, 10, connections=2)})
-    assert not read_buffer.are_alike({1024: 100.0, 65536: 160.0})
+    assert not published_benchmarks.are_alike({1024: 100.0, 65536: 160.0})
     straight = usl.fit([1, 2, 4, 8], [10.0, 20.0, 40.0, 80.0])
     assert further.fit_is_wrong_beyond(straight, made(100, 80))
     assert not further.fit_is_wrong_beyond(straight, made(100, 1_000))
@@ -362,7 +362,7 @@ def test_h2load_loses_whole_multiples_of_what_the_cap_refuses(cap):
 
 
 def test_the_read_buffer_experiment_measures_both_sizes():
-    rates = read_buffer.best_rates(0.05, rounds=1)
+    rates = published_benchmarks.best_rates(0.05, rounds=1)
 
     assert set(rates) == {1024, 64 * 1024}
     assert min(rates.values()) > 0

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from tables import for_each
 
-from kvstore.course.exercises import lesson_08, lesson_08_deadline, lesson_08_server
+from kvstore.course.exercises import lesson_08, lesson_08_server
 from kvstore.course.exercises.grading import judged
 from kvstore.course.questions import lesson_08 as questions
 from kvstore.course.questions import registered
@@ -186,20 +186,20 @@ class SetsTheStatus(KeyValueServiceServicer):
 
 @for_each("reader", [WithAGenerator, SetsTheStatus])
 def test_a_method_in_another_style_is_right(reader):
-    verdict = judged(lesson_08_deadline.GIVE_UP, reader)
+    verdict = judged(lesson_08.GIVE_UP, reader)
 
     assert verdict.passed, verdict.message
 
 
-@for_each("reader, said", lesson_08_deadline.MORE_WRONG_READERS)
+@for_each("reader, said", lesson_08.MORE_WRONG_READERS)
 def test_more_wrong_methods_are_rejected(reader, said):
-    verdict = judged(lesson_08_deadline.GIVE_UP, reader)
+    verdict = judged(lesson_08.GIVE_UP, reader)
 
     assert verdict.outcome == "not yet"
     assert said in verdict.message
 
 
-@for_each("exercise", [lesson_08_server.SHED, lesson_08_deadline.GIVE_UP])
+@for_each("exercise", [lesson_08_server.SHED, lesson_08.GIVE_UP])
 def test_a_class_that_is_still_to_be_written_is_not_attempted(exercise):
     from kvstore.course import NOT_ATTEMPTED
 

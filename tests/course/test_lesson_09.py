@@ -18,7 +18,7 @@ from tables import for_each
 from kvstore.client import load, measured_channel, strategies, workload
 from kvstore.course.exercises import lesson_09, lesson_09_client
 from kvstore.course.exercises.grading import judged
-from kvstore.course.experiments import hedging
+from kvstore.course.experiments import several_servers
 from kvstore.course.experiments.several_servers import FanOut
 from kvstore.course.questions import lesson_09 as questions
 from kvstore.course.questions import registered
@@ -216,8 +216,10 @@ def test_reads_are_made_counted_and_hedged():
     quick = {"read_delay_s": 0.0, "write_delay_s": 0, "locking": "per_key", "use_asyncio": True}
     with serving(**quick) as one, serving(**{**quick, "read_delay_s": 0.4}) as other:
         due_s = [0.0, 0.01, 0.02, 0.03, 9.0]
-        single = hedging.reads([one, other], hedging.single, due_s, duration_s=1)
-        hedged = hedging.reads([one, other], hedging.hedging(0.02), due_s, duration_s=1)
+        single = several_servers.reads([one, other], several_servers.single, due_s, duration_s=1)
+        hedged = several_servers.reads(
+            [one, other], several_servers.hedging(0.02), due_s, duration_s=1
+        )
 
     assert len(single.took_s) == single.calls == 4
     assert single.slow_share(0.3) == 0.5
@@ -230,7 +232,7 @@ def test_an_error_of_a_read_that_is_no_status_is_raised():
         raise ZeroDivisionError
 
     with serving(use_asyncio=True) as one, pytest.raises(BaseExceptionGroup) as raised:
-        hedging.reads([one], broken, [0.0], duration_s=1)
+        several_servers.reads([one], broken, [0.0], duration_s=1)
 
     assert raised.group_contains(ZeroDivisionError)
 
@@ -258,7 +260,7 @@ def storm(*, failing=1.0, attempts=3.0, per_s=70.0):
 
 def some_reads(slow, twice=0.0):
     took_s = np.array([0.2] * slow + [0.05] * (100 - slow))
-    return hedging.Reads(took_s, 100 + round(100 * twice), 4)
+    return several_servers.Reads(took_s, 100 + round(100 * twice), 4)
 
 
 def test_the_models_of_the_questions():

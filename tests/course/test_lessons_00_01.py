@@ -11,12 +11,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kvstore.course.experiments.java_client import JavaClient
-from kvstore.course.experiments.published_benchmarks import CONNECT, GRPC_BENCH, PUBLISHED, WRK
+from kvstore.course.experiments.published_benchmarks import (
+    CONNECT,
+    GRPC_BENCH,
+    PUBLISHED,
+    WRK,
+    JavaClient,
+)
 from kvstore.course.questions import lesson_00, lesson_01
 from kvstore.course.views import counting_table
 from kvstore.measure import Cpu, audit
-from kvstore.model.laws import expected_mix
+from kvstore.model.bounds import expected_mix
 from kvstore.protocol import KINDS
 from tests.course.made_runs import run_of, staircase
 

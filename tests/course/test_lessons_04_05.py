@@ -15,8 +15,9 @@ import pytest
 
 from kvstore.course.exercises import lesson_04, lesson_04_server, lesson_05
 from kvstore.course.exercises.grading import judged, solution
+from kvstore.course.questions import lesson_04 as lesson_04_further
 from kvstore.course.questions import lesson_04 as questions_04
-from kvstore.course.questions import lesson_04_further, lesson_05_further
+from kvstore.course.questions import lesson_05 as lesson_05_further
 from kvstore.course.questions import lesson_05 as questions_05
 from kvstore.measure.sampler import Cpu
 from kvstore.protocol import StationTimes

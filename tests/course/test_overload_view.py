@@ -5,7 +5,7 @@ import math
 import pytest
 from made_runs import paced, run_of, staircase
 
-from kvstore.client.retrying import Attempts
+from kvstore.client.overload import Attempts
 from kvstore.course import views
 from kvstore.model import Prediction
 

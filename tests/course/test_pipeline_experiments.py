@@ -8,9 +8,9 @@ from made_runs import run_of
 
 from kvstore.client import load
 from kvstore.client.strategies import blocking
-from kvstore.course import rendering, source
-from kvstore.course.experiments import plots, reply_order, rpc_pipeline
-from kvstore.course.experiments.replicated_log import Replication, a_log, replicate
+from kvstore.course import rendering
+from kvstore.course.experiments import pipelining, plots, rpc_pipeline
+from kvstore.course.experiments.pipelining import Replication, a_log, replicate
 from kvstore.measure import audit
 from kvstore.model import bounds
 from kvstore.server import serving
@@ -28,20 +28,20 @@ OVERTAKEN = run_of(
 
 class TestReplyOrder:
     def test_replies_in_order_wait_for_all_earlier_ones(self):
-        assert [0.050, 0.050, 0.050, 0.060] == reply_order.in_order_done_s(OVERTAKEN.calls).tolist()
-        table = reply_order.both_orders(OVERTAKEN)
+        assert [0.050, 0.050, 0.050, 0.060] == pipelining.in_order_done_s(OVERTAKEN.calls).tolist()
+        table = pipelining.both_orders(OVERTAKEN)
         assert [0.0, 39.0, 38.0, 0.0] == table["held back (ms)"].tolist()
 
     def test_overtaken_calls_and_positions_of_replies_are_counted_from_one(self):
-        assert 1 == reply_order.overtaken(OVERTAKEN)
-        assert 0 == reply_order.overtaken(run_of([(0, 1, "update"), (0.5, 2, "update")]))
-        assert [3, 1, 2, 4] == [reply_order.answered_as(OVERTAKEN, n) for n in (1, 2, 3, 4)]
+        assert 1 == pipelining.overtaken(OVERTAKEN)
+        assert 0 == pipelining.overtaken(run_of([(0, 1, "update"), (0.5, 2, "update")]))
+        assert [3, 1, 2, 4] == [pipelining.answered_as(OVERTAKEN, n) for n in (1, 2, 3, 4)]
 
     @pytest.mark.slow
     def test_the_slow_write_comes_first_and_is_the_only_one(self):
         with serving(read_delay_s=0, write_delay_s=0) as server:
             run = load.run(
-                blocking, server, reply_order.SLOW_FIRST, calls=reply_order.SLOW_FIRST_CALLS
+                blocking, server, pipelining.SLOW_FIRST, calls=pipelining.SLOW_FIRST_CALLS
             )
 
         assert ["update"] + 47 * ["retrieve"] == run.calls["operation"].tolist()
@@ -121,7 +121,7 @@ def test_rounds_that_overlap_are_called_so():
 
 
 def test_a_message_is_shown_as_protobuf_with_its_comment(page):
-    source.show_message("PipelineRequest", "CreateResponse")
+    rendering.show_message("PipelineRequest", "CreateResponse")
     plain, markdown = page[0]["text/plain"], page[0]["text/markdown"]
 
     assert plain.startswith("// Operations are laid out as columns")
@@ -129,7 +129,7 @@ def test_a_message_is_shown_as_protobuf_with_its_comment(page):
     assert "```protobuf\n// Operations" in markdown
     assert markdown.endswith("message CreateResponse {}\n```")
     with pytest.raises(LookupError, match="no 'Nothing'"):
-        source.show_message("Nothing")
+        rendering.show_message("Nothing")
 
 
 @pytest.fixture(scope="module")

@@ -24,9 +24,9 @@ import json, os, sys
 print(json.dumps([sys.executable, os.getcwd(), os.environ["COURSE_PROGRESS"]]))
 """
 CLAIMS = """
-from kvstore.course import claims, comparisons, predictions
-claims.claim("water is wet", True)
-claims.claim("pigs fly", False)
+from kvstore.course import comparisons, predictions
+comparisons.claim("water is wet", True)
+comparisons.claim("pigs fly", False)
 predictions.predict("99.first", 10.0)
 comparisons.compare("99.first", 12.0)
 comparisons.compare("99.second", 3.0, 4.0, main=True)

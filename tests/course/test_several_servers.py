@@ -10,7 +10,7 @@ from made_runs import staircase
 from kvstore.course import views
 from kvstore.course.experiments import several_servers
 from kvstore.course.experiments.several_servers import FanOut
-from kvstore.model import key_skew, tail_latency
+from kvstore.model import scaling, tail_latency
 from kvstore.server import serving
 
 ANSWERS = FanOut(np.array([[0.01, 0.02, 0.01], [0.01, 0.01, math.inf]]))
@@ -35,7 +35,7 @@ def test_the_table_of_slow_requests_has_percent_and_milliseconds():
 
 
 def test_throughput_by_servers_has_a_row_for_each_run_and_each_simulation():
-    played = key_skew.closed_loop(3, [0.5, 0.5], 0.040, rounds=100)
+    played = scaling.closed_loop(3, [0.5, 0.5], 0.040, rounds=100)
     runs = {"even": {1: staircase(10), 2: staircase(10, in_flight=2)}}
     table = views.throughput_by_servers_table(
         runs, {"even": lambda n: 25.0 * n, "hot": lambda _: 30.0}, {"hot": {2: played}}

@@ -3,7 +3,7 @@ import functools
 import pytest
 
 from kvstore.client.strategies import blocking, bounded
-from kvstore.course import show_source, source
+from kvstore.course import rendering, show_source
 
 
 def test_a_strategy_is_shown_as_it_runs(page):
@@ -24,11 +24,11 @@ def test_the_text_starts_at_the_margin():
     def inner():
         return 1
 
-    assert source.source_of(inner).startswith("def inner")
+    assert rendering.source_of(inner).startswith("def inner")
 
 
 def test_backticks_in_the_source_do_not_end_the_block():
-    assert source.fenced("'''```'''").startswith("````python")
+    assert rendering.fenced("'''```'''").startswith("````python")
 
 
 def test_a_value_without_source_is_refused(page):

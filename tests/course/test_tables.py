@@ -8,9 +8,9 @@ from made_runs import run_of, staircase
 
 from kvstore.course import views
 from kvstore.course.rendering import TIMES
-from kvstore.course.views.inputs import rounded
+from kvstore.course.views.style import rounded
 from kvstore.measure import Cpu, Sample
-from kvstore.model import Prediction, Station, group_commit
+from kvstore.model import Prediction, Station, batching
 from kvstore.protocol import StationTimes
 
 
@@ -165,7 +165,7 @@ def test_the_mix_is_in_percent():
 def test_a_kind_of_commit_has_its_prediction_and_its_bottleneck():
     runs = {"one by one": {2: staircase(20, in_flight=2)}}
     data = views.throughput_by_commit_table(
-        runs, {"one by one": lambda n: group_commit.one_by_one(n, fsync_s=0.02)}
+        runs, {"one by one": lambda n: batching.one_by_one(n, fsync_s=0.02)}
     )
 
     assert [50.0, "log"] == list(data.loc["one by one", ["predicted (calls/s)", "binds"]])

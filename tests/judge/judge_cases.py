@@ -3,8 +3,7 @@
 import random
 
 from kvstore.judge import Load, draw, simulate
-from kvstore.judge.cases import MOST_IN_FLIGHT
-from kvstore.judge.stations import STATIONS
+from kvstore.judge.cases import MOST_IN_FLIGHT, STATIONS
 from kvstore.judge.traffic import plan
 
 PAIRS = [(first, then) for first in STATIONS for then in (*STATIONS, None) if first != then]

@@ -9,7 +9,7 @@ from judge_cases import PAIRS, case_of, reached
 from tables import for_each
 
 from kvstore.judge import CHANGES, Sitting, draw
-from kvstore.judge.stations import STATIONS, Call, Network, Width
+from kvstore.judge.cases import STATIONS, Call, Network, Width
 from kvstore.protocol import CREATE, RETRIEVE, UPDATE
 
 

@@ -13,7 +13,7 @@ import pytest
 from tables import for_each
 
 from kvstore.client.__main__ import main
-from kvstore.client.fleet.cluster import available
+from kvstore.client.fleet import available
 from kvstore.course.experiments.greeter import description, greeter
 from kvstore.measure import Run
 

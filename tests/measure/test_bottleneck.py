@@ -1,4 +1,4 @@
-"""bottleneck.py: whether the load generator limited a run, judged from constructed facts."""
+"""cpu_cost.py: whether the load generator limited a run, judged from constructed facts."""
 
 import math
 from collections import namedtuple

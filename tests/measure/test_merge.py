@@ -1,4 +1,4 @@
-"""merge.py: parts worked out by hand, and Little's law on what they make together."""
+"""parts.py: parts worked out by hand, and Little's law on what they make together."""
 
 import dataclasses
 import math
@@ -9,7 +9,7 @@ import pytest
 from traces import CALLS, Made, random_trace, run_of
 
 from kvstore.measure import Cpu, Outcome, Run, Sample, audit
-from kvstore.measure.merge import merge, merge_samples
+from kvstore.measure.parts import merge, merge_samples
 
 EARLY = Sample(0.0, 0, 0, 0, 1e8, 2e8, 5, 130)
 LATE = Sample(4.0, 2, 5, 3, 2e8, 3e8, 6, 131)
@@ -69,8 +69,8 @@ def test_every_fact_of_a_run_is_thought_of():
     chosen = {"server", "server_cpu", "started_at", "window_s", "outcome", "records", "samples"}
     chosen |= {"machine_cpu_s", "machine_stolen_s"}  # each saw the same machine
     chosen |= {"unresponsive", "clock_step_s"}  # and the same servers, and the same clock
-    chosen |= {"unrecorded"}  # no part knows what a lost worker had: `combined_run` counts it
-    chosen |= {"unrecorded"}  # no part knows what a lost worker had: `combined_run` counts it
+    chosen |= {"unrecorded"}  # no part knows what a lost worker had: `fleet_driver` counts it
+    chosen |= {"unrecorded"}  # no part knows what a lost worker had: `fleet_driver` counts it
 
     assert alike | summed | chosen == {field.name for field in dataclasses.fields(Run)}
 

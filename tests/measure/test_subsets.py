@@ -1,4 +1,4 @@
-"""subsets.py: calls of one kind, of a part of a run, and turn by turn, worked out by hand."""
+"""parts.py: calls of one kind, of a part of a run, and turn by turn, worked out by hand."""
 
 import math
 

@@ -88,7 +88,7 @@ def cut_off(share, status=DEADLINE_EXCEEDED):
     ],
 )
 def test_each_check_fires_for_its_own_cause_alone(run, expected, monkeypatch):
-    monkeypatch.setattr("kvstore.measure.bottleneck.psutil.cpu_count", lambda: 2)
+    monkeypatch.setattr("kvstore.measure.cpu_cost.psutil.cpu_count", lambda: 2)
 
     assert expected == names(run())
 

@@ -1,8 +1,8 @@
-"""group_commit.py: one fsync each, or one for all that wait, by numbers worked out by hand."""
+"""batching.py: one fsync each, or one for all that wait, by numbers worked out by hand."""
 
 import pytest
 
-from kvstore.model import group_commit
+from kvstore.model import batching
 
 
 def test_one_by_one_the_log_does_one_fsync_after_another(subtests):
@@ -12,9 +12,7 @@ def test_one_by_one_the_log_does_one_fsync_after_another(subtests):
         (64, 100.0, "log"),
     ]:
         with subtests.test(in_flight=in_flight, per_s=per_s, binds=binds):
-            found = group_commit.one_by_one(
-                in_flight, fsync_s=0.009, per_write_s=0.001, way_s=0.0025
-            )
+            found = batching.one_by_one(in_flight, fsync_s=0.009, per_write_s=0.001, way_s=0.0025)
 
             assert (pytest.approx(per_s), binds) == (found.value, found.binds)
 
@@ -26,22 +24,20 @@ def test_in_groups_a_write_waits_for_two(subtests):
         (32, 32 / (2 * 0.025), "log"),  # T = 9 + 16 = 25 ms
     ]:
         with subtests.test(in_flight=in_flight, per_s=per_s, binds=binds):
-            found = group_commit.in_groups(
-                in_flight, fsync_s=0.009, per_write_s=0.001, way_s=0.0025
-            )
+            found = batching.in_groups(in_flight, fsync_s=0.009, per_write_s=0.001, way_s=0.0025)
 
             assert (pytest.approx(per_s), binds) == (found.value, found.binds)
 
 
 def test_over_a_long_way_the_callers_bind_again():
-    found = group_commit.in_groups(10, fsync_s=0.010, way_s=0.090)
+    found = batching.in_groups(10, fsync_s=0.010, way_s=0.090)
 
     assert (pytest.approx(100.0), "calls in flight") == (found.value, found.binds)
 
 
 def test_a_fast_disk_leaves_the_processor(subtests):
     """A folder in memory: 10 us of fsync, 500 µs of processor."""
-    for model in [group_commit.one_by_one, group_commit.in_groups]:
+    for model in [batching.one_by_one, batching.in_groups]:
         with subtests.test(model=model):
             found = model(64, fsync_s=0.00001, way_s=0.001, processor_s=0.0005)
 
@@ -67,13 +63,13 @@ def played(in_flight: int, fsync_s: float, way_s: float, groups: int = 400) -> f
 def test_a_log_played_through_says_the_same(subtests):
     for in_flight in [1, 2, 7, 64]:
         with subtests.test(in_flight=in_flight):
-            found = group_commit.in_groups(in_flight, fsync_s=0.010, way_s=0.002)
+            found = batching.in_groups(in_flight, fsync_s=0.010, way_s=0.002)
 
             assert pytest.approx(found.value, rel=0.02) == played(in_flight, 0.010, 0.002)
 
 
 def test_what_makes_no_sense_is_refused(subtests):
-    for model in [group_commit.one_by_one, group_commit.in_groups]:
+    for model in [batching.one_by_one, batching.in_groups]:
         for says, in_flight, times in [
             ("in_flight must be 1 or more, got 0", 0, {"fsync_s": 0.01}),
             ("fsync_s must be 0 or more seconds, got -1", 1, {"fsync_s": -1}),

@@ -1,19 +1,19 @@
-"""laws.py: laws and the mix against numbers worked out by hand."""
+"""bounds.py: laws and the mix against numbers worked out by hand."""
 
 from collections import Counter
 
 import pytest
 
 from kvstore.client.workload import Operations, crud
-from kvstore.model import laws
-from kvstore.model.laws import expected_mix
+from kvstore.model import bounds
+from kvstore.model.bounds import expected_mix
 
 KINDS = ("create", "retrieve", "update", "delete")
 
 
 def test_littles_law():
     """25 calls per second with a residence time of 4 s: 100 in flight."""
-    assert 100.0 == laws.in_flight(25.0, 4.0)
+    assert 100.0 == bounds.in_flight(25.0, 4.0)
 
 
 def test_the_service_time_of_a_mix_is_the_mean_of_its_delays(subtests):
@@ -26,7 +26,7 @@ def test_the_service_time_of_a_mix_is_the_mean_of_its_delays(subtests):
         (0.030, {"retrieve": 5, "update": 5}),
     ]:
         with subtests.test(service_s=service_s, mix=mix):
-            found = laws.service_time_s(mix, read_delay_s=0.010, write_delay_s=0.050)
+            found = bounds.service_time_s(mix, read_delay_s=0.010, write_delay_s=0.050)
 
             assert service_s == pytest.approx(found, rel=1e-12)
 
@@ -39,7 +39,7 @@ def test_a_mix_that_names_no_work_is_refused(subtests):
         (r"got \['create', 'read'\]", {"read": 1, "create": 1}),
     ]:
         with subtests.test(named=named, mix=mix), pytest.raises(ValueError, match=named):
-            laws.service_time_s(mix, read_delay_s=0.010, write_delay_s=0.050)
+            bounds.service_time_s(mix, read_delay_s=0.010, write_delay_s=0.050)
 
 
 def test_the_first_call_can_only_create():

@@ -1,4 +1,4 @@
-"""open_loop.py and overload.py: numbers by hand, one against the other, and no call lost."""
+"""simulate.py and overload.py: numbers by hand, one against the other, and no call lost."""
 
 import itertools
 import math
@@ -6,7 +6,7 @@ import math
 import pytest
 
 from kvstore.model import Station, overload
-from kvstore.model.open_loop import Pool, open_loop
+from kvstore.model.simulate import Pool, open_loop
 
 POOL = Station("pool", 0.020, 4)  # 200 calls/s
 DEADLINE_S = 0.1

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kvstore.model import Station, memory, overload
+from kvstore.model import Station, overload
 
 PARTS = [Station("client", 0.0002), Station("server", 0.00025)]
 
@@ -63,7 +63,7 @@ def test_what_makes_no_sense_is_refused(subtests):
 
 def test_memory_is_what_is_at_rest_in_flight_and_recorded():
     """100 MB, 10,000 calls of 25,000 B, 1,000,000 records of 56 B."""
-    held = memory.held(10_000, base_bytes=100e6, bytes_per_call=25_000, recorded=1_000_000)
+    held = overload.held(10_000, base_bytes=100e6, bytes_per_call=25_000, recorded=1_000_000)
 
     assert (pytest.approx(406.0), "MB", "memory") == (held.value, held.unit, held.binds)
     assert (

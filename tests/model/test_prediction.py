@@ -1,4 +1,4 @@
-"""prediction.py: a number, its reason and the station that binds."""
+"""bounds.py: a number, its reason and the station that binds."""
 
 import dataclasses
 import math

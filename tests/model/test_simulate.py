@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-from kvstore.model import Prediction, Station, bounds, key_skew, mva
+from kvstore.model import Prediction, Station, bounds, mva, scaling
 from kvstore.model.simulate import LOCKINGS, Service, Simulated, closed_loop, joined
 from kvstore.server.locking import LOCKS
 
@@ -25,7 +25,7 @@ def limits(service: Service) -> list[Station]:
     if service.locking == "per_key_held":
         keys, writes = (service.keys, service.zipf_exponent), 1 - service.read_share
         stations.append(
-            key_skew.hottest_lock(*keys, hold_s=service.write_delay_s, locking_share=writes)
+            scaling.hottest_lock(*keys, hold_s=service.write_delay_s, locking_share=writes)
         )
     # Last: if the pool and a lock have the same limit, the lock is the cause.
     return [*stations, Station("pool", service.busy_s, service.threads)]
@@ -147,7 +147,7 @@ def test_a_lock_for_each_key_is_a_station_for_each_key(subtests):
                 played = closed_loop(in_flight, service, calls=20_000)
                 locks = [
                     Station(f"key {number}", 0.050 * share)
-                    for number, share in enumerate(key_skew.shares(6, exponent))
+                    for number, share in enumerate(scaling.shares(6, exponent))
                 ]
 
                 assert mva.solve(in_flight, locks).throughput_per_s == pytest.approx(

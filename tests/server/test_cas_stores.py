@@ -18,8 +18,7 @@ from kvstore.protocol import (
     UPDATE,
 )
 from kvstore.server import WRITINGS
-from kvstore.server.cas_stores import STORES, CompareAndReplace, ReadThenWrite
-from kvstore.server.store import Store
+from kvstore.server.store import STORES, CompareAndReplace, ReadThenWrite, Store
 
 
 def test_each_writing_has_a_store():

@@ -1,4 +1,4 @@
-"""go_server.py: the server in Go keeps the contract, as far as it has the settings for it."""
+"""launch.py: the server in Go keeps the contract, as far as it has the settings for it."""
 
 import grpc
 import pytest
@@ -8,8 +8,7 @@ from kvstore.client import load, workload
 from kvstore.client.strategies import STRATEGIES, pipelined
 from kvstore.measure import audit
 from kvstore.protocol import CREATE, DELETE, INVALID_ARGUMENT, NOT_FOUND, OK, RETRIEVE, UPDATE
-from kvstore.server.errors import ServerDidNotStart
-from kvstore.server.go_server import go_is_installed, serving_go
+from kvstore.server.launch import ServerDidNotStart, go_is_installed, serving_go
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 

@@ -1,26 +1,24 @@
-"""idle_memory.py: memory is returned after growth, when the server is idle, and not before."""
+"""serve.py: memory is returned after growth, when the server is idle, and not before."""
 
 from types import SimpleNamespace
 
-from kvstore.server import idle_memory
-from kvstore.server.idle_memory import IdleMemory
+from kvstore.server import serve
+from kvstore.server.serve import IdleMemory
 
 
 def test_memory_is_returned_once_the_server_is_idle(monkeypatch):
     times, resident = iter([0.0, 1.0, 2.0, 3.0]), iter([0, 10**9, 10**9 + 1, 10**9 + 2])
     busy_s = iter([0.0, 0.9, 0.9, 0.9])
-    monkeypatch.setattr(idle_memory.time, "perf_counter", lambda: next(times))
-    monkeypatch.setattr(idle_memory.time, "process_time", lambda: next(busy_s))
+    monkeypatch.setattr(serve.time, "perf_counter", lambda: next(times))
+    monkeypatch.setattr(serve.time, "process_time", lambda: next(busy_s))
     returned = []
 
     class Process:
         def memory_info(self):
             return SimpleNamespace(rss=next(resident))
 
-    monkeypatch.setattr(idle_memory.psutil, "Process", Process)
-    monkeypatch.setattr(
-        idle_memory, "_library", lambda: type("C", (), {"malloc_trim": returned.append})
-    )
+    monkeypatch.setattr(serve.psutil, "Process", Process)
+    monkeypatch.setattr(serve, "_library", lambda: type("C", (), {"malloc_trim": returned.append}))
     memory = IdleMemory()
 
     assert [False, True, False] == [memory.look() for _ in range(3)]  # busy, idle, no growth
@@ -28,6 +26,6 @@ def test_memory_is_returned_once_the_server_is_idle(monkeypatch):
 
 
 def test_a_system_without_the_function_is_left_alone(monkeypatch):
-    monkeypatch.setattr(idle_memory, "_library", lambda: None)
+    monkeypatch.setattr(serve, "_library", lambda: None)
 
     assert not IdleMemory().look()

@@ -1,4 +1,4 @@
-"""interceptors.py: what comes along with a call is read before the call is answered."""
+"""admission.py: what comes along with a call is read before the call is answered."""
 
 import asyncio
 from collections import namedtuple
@@ -8,7 +8,7 @@ import pytest
 from tables import for_each
 
 from kvstore.server import ServerSettings
-from kvstore.server.interceptors import AsyncReadHeaders, ReadHeaders, as_text, interceptors
+from kvstore.server.admission import AsyncReadHeaders, ReadHeaders, as_text, interceptors
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 
@@ -26,7 +26,7 @@ def test_metadata_is_written_out_a_line_for_each_pair():
 def test_the_work_is_done_as_often_as_set_and_the_call_goes_on(monkeypatch):
     texts = []
     monkeypatch.setattr(
-        "kvstore.server.interceptors.as_text", lambda *call: texts.append(as_text(*call))
+        "kvstore.server.admission.as_text", lambda *call: texts.append(as_text(*call))
     )
 
     async def handler(details):

@@ -1,4 +1,4 @@
-"""request.py: the columns of a request, and what does not fit."""
+"""stream.py: the columns of a request, and what does not fit."""
 
 from tables import for_each
 
@@ -13,7 +13,7 @@ from kvstore.protocol import (
     UPDATE,
     StationTimes,
 )
-from kvstore.server.request import (
+from kvstore.server.stream import (
     OPERATION_BYTES,
     Batch,
     answer_to,

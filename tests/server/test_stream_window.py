@@ -1,4 +1,4 @@
-"""stream_window.py, and what it is for: a client that does not read costs the server little."""
+"""stream.py, and what it is for: a client that does not read costs the server little."""
 
 import asyncio
 import itertools
@@ -15,18 +15,12 @@ from running import HANG_S, status_of
 from tables import for_each
 
 from kvstore.protocol import CREATE, OK, RETRIEVE, UPDATE
-from kvstore.server import Server, ServerSettings, stream_window
+from kvstore.server import Server, ServerSettings, stream
 from kvstore.server.admission import MeasuredPool
-from kvstore.server.service import KeyValueService
-from kvstore.server.service_async import AsyncKeyValueService
+from kvstore.server.service import AsyncKeyValueService, KeyValueService
 from kvstore.server.status import Counts
 from kvstore.server.store import Store
-from kvstore.server.stream_window import (
-    STREAM_BYTES,
-    STREAM_REQUESTS,
-    AsyncStreamWindow,
-    StreamWindow,
-)
+from kvstore.server.stream import STREAM_BYTES, STREAM_REQUESTS, AsyncStreamWindow, StreamWindow
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 
@@ -39,7 +33,7 @@ READ = pb.PipelineRequest(kinds=bytes([RETRIEVE]), keys=[b"k"])
 
 class TestCounting:
     def test_requests_wait_beyond_the_limit_until_a_reply_is_written(self, monkeypatch):
-        monkeypatch.setattr(stream_window, "STREAM_REQUESTS", 2)
+        monkeypatch.setattr(stream, "STREAM_REQUESTS", 2)
         window = StreamWindow()
         assert window.admit(10)
         assert window.admit(10)

@@ -1,4 +1,4 @@
-"""write_ahead_log.py: one flipped bit in the middle is damage; what a crash leaves is not."""
+"""durable.py: one flipped bit in the middle is damage; what a crash leaves is not."""
 
 import shutil
 
@@ -7,8 +7,7 @@ from tables import for_each
 
 from kvstore.protocol import CREATE, OK
 from kvstore.server import ServerSettings
-from kvstore.server.durable import FILE_NAME, DurableStore
-from kvstore.server.write_ahead_log import damage
+from kvstore.server.durable import FILE_NAME, DurableStore, damage
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from kvstore.course.exercises.base import AnswerFailed, Verdict, WrongAnswer, not_yet, passed
+from kvstore.course.exercises import AnswerFailed, Verdict, WrongAnswer, not_yet, passed
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

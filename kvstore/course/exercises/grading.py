@@ -17,16 +17,16 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from kvstore.course import progress, rendering
-from kvstore.course.exercises import find
-from kvstore.course.exercises.base import (
+from kvstore.course.exercises import (
     NOT_ATTEMPTED,
     AnswerFailed,
     Exercise,
     StubReached,
     Verdict,
+    find,
     not_yet,
 )
-from kvstore.course.source import fenced, source_of
+from kvstore.course.rendering import fenced, source_of
 
 UNWIND_S: Final = 5.0
 """The time for a stopped answer to leave its `with` blocks."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kvstore.course.exercises.base import Exercise, Verdict, WrongAnswer
+from kvstore.course.exercises import Exercise, Verdict, WrongAnswer
 from kvstore.course.exercises.drawn import in_order_of, judge_drawn
 
 

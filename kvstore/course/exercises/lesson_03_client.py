@@ -11,8 +11,8 @@ from typing import Any
 
 import grpc
 
-from kvstore.course.exercises.base import Exercise, Verdict, WrongAnswer, not_yet, passed
-from kvstore.course.exercises.held_calls import (
+from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
+from kvstore.course.exercises.client_trials import (
     GRACE_S,
     WAIT_S,
     HeldCalls,

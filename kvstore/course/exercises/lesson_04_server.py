@@ -10,8 +10,8 @@ from typing import Any
 
 import grpc
 
-from kvstore.course.exercises.base import Exercise, Verdict, WrongAnswer, not_yet, passed
-from kvstore.course.exercises.server_trial import (
+from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
+from kvstore.course.exercises.server_trials import (
     SETTLE_S,
     ServerFailed,
     ServerUnderTrial,

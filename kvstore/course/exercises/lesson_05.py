@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kvstore.course.exercises.base import Exercise, Verdict, WrongAnswer, not_yet, passed
+from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
+from kvstore.course.exercises.client_trials import Seen, WatchedStub, windowed
 from kvstore.course.exercises.drawn import judge_drawn
-from kvstore.course.exercises.stream_trial import Seen, WatchedStub, windowed
 from kvstore.protocol import RETRIEVE
 from kvstore.v1.kvstore_pb2 import PipelineRequest
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 import grpc
 
 from kvstore.client.channel import OPTIONS
-from kvstore.course.exercises.base import Exercise, Verdict, WrongAnswer, not_yet, passed
-from kvstore.course.exercises.held_back_end import (
+from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
+from kvstore.course.exercises.server_trials import (
     PATIENCE_S,
     HeldBackEnd,
     held_back_end,

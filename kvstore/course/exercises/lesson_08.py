@@ -1,10 +1,28 @@
-"""Lesson 08, further lessons: what shedding leaves, and how long a queue is short enough."""
+"""Lesson 08, further lessons: shedding, a short queue, and a method that gives up."""
 
+import inspect
 import math
-from typing import Any
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
 
-from kvstore.course.exercises.base import Exercise, Verdict, WrongAnswer
+import grpc
+
+from kvstore.course.exercises import (
+    NOT_ATTEMPTED,
+    Exercise,
+    StubReached,
+    Verdict,
+    WrongAnswer,
+    not_yet,
+    passed,
+)
 from kvstore.course.exercises.drawn import judge_drawn
+from kvstore.course.exercises.lesson_08_server import Failed, Trial, running
+from kvstore.v1.kvstore_pb2 import RetrieveRequest, RetrieveResponse
+from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceServicer
 
 # 08.answered_of (further/08_a_burst) ------------------------------------------------------------
 
@@ -164,3 +182,291 @@ IN_TIME_FOR = Exercise(
     wrong=_IN_TIME_MISTAKES,
     judge=_judge_in_time_for,
 )
+
+
+# ---- lesson 08 deadline -------------------------------------------------------------------------
+# The method of lesson 08 that gives up: it reads a value piece by piece while there is time.
+#
+# It is judged by real calls with deadlines, and by the pieces that its disk was asked for. A
+# piece takes as long as the trial says, so no judgement depends on the speed of the machine.
+
+
+LATE: Final = "DEADLINE_EXCEEDED"
+
+
+class Reader(KeyValueServiceServicer):
+    """Reads a value in pieces, and begins none for which its caller does not wait."""
+
+    def __init__(self, disk: Any) -> None:
+        self.disk = disk
+
+    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
+        """Return all pieces; end with DEADLINE_EXCEEDED where one can no longer end in time."""
+        value = b""
+        for number in range(self.disk.pieces):
+            if context.time_remaining() < self.disk.piece_s:
+                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "too little time is left")
+            value += self.disk.read(request.key, number)
+        return RetrieveResponse(value=value)
+
+
+class PieceDisk:
+    """A disk of values in pieces, which notes every piece that is read."""
+
+    def __init__(self, pieces: int, piece_s: float) -> None:
+        self.pieces, self.piece_s = pieces, piece_s
+        self.read_pieces: list[tuple[bytes, int]] = []
+        self.lasts_s = 0.0
+        """So long the next read takes, and the reads after it nothing."""
+        self._lock = threading.Lock()
+
+    def read(self, key: bytes, number: int) -> bytes:
+        """Return one piece, counted from 0."""
+        if not 0 <= number < self.pieces:
+            raise IndexError(f"there are pieces 0 to {self.pieces - 1}, got {number}")
+        with self._lock:
+            self.read_pieces.append((key, number))
+            lasts_s, self.lasts_s = self.lasts_s, 0.0
+        time.sleep(lasts_s)
+        return key + b"/%d " % number
+
+    def value(self, key: bytes) -> bytes:
+        """Return all pieces of a key as one value."""
+        return b"".join(key + b"/%d " % number for number in range(self.pieces))
+
+
+def _unwritten(answer: Callable[..., Any]) -> None:
+    """Raise `StubReached` for a method that is still to be written."""
+    servicer = answer(PieceDisk(2, 0.01))
+    if servicer is NOT_ATTEMPTED:
+        raise StubReached
+    if not isinstance(servicer, KeyValueServiceServicer):
+        raise Failed(
+            f"`Reader(disk)` must be a servicer, got {type(servicer).__name__}: hand in the class."
+        )
+    if inspect.iscoroutinefunction(servicer.Retrieve):
+        raise Failed("write `def Retrieve`, not `async def`: the server of the check has threads.")
+    try:
+        found = servicer.Retrieve(RetrieveRequest(key=b"key"), _Patient())
+    except Exception:
+        return  # the calls will show it
+    if found is NOT_ATTEMPTED:
+        raise StubReached
+
+
+class _Patient:
+    """The context of a call without a deadline, for a first look at the answer."""
+
+    def time_remaining(self) -> float:
+        return 1e9
+
+    def is_active(self) -> bool:
+        return True
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *arguments, **named: None
+
+
+def _judge_give_up(answer: Any) -> Verdict:
+    draw = random.Random(8)
+    try:
+        _unwritten(answer)
+        for step in (_enough_time, _no_time_at_all, _time_for_some):
+            if problem := step(answer, draw):
+                return not_yet(problem)
+    except Failed as failed:
+        return not_yet(str(failed))
+    return passed(
+        "every piece that was begun could still reach its caller. The method looked at the clock"
+        " before each piece, not only once."
+    )
+
+
+def _enough_time(answer: Callable[..., Any], draw: random.Random) -> str:
+    """Calls with much time or without a deadline: all pieces, in order."""
+    for pieces, deadline_s in ((1, None), (draw.randint(2, 6), 60.0), (draw.randint(2, 6), None)):
+        disk = PieceDisk(pieces, 10.0)
+        key = b"key %d" % draw.randrange(100)
+        with running(answer(disk), 4) as trial:
+            call = trial.begin(key, deadline_s=deadline_s)
+            end = trial.end_of(call)
+            waits = "no deadline" if deadline_s is None else f"a deadline of {deadline_s:g} s"
+            if end != "OK":
+                return (
+                    f"{pieces} pieces of 10 s each and {waits}: the call ended with {end}. Before a"
+                    " piece, look only at the time for *this* piece."
+                )
+            if (found := bytes(call.result().value)) != disk.value(key):
+                return f"the value must be all pieces in order, {disk.value(key)!r}, got {found!r}."
+            if len(disk.read_pieces) != pieces:
+                return f"{pieces} pieces were read {len(disk.read_pieces)} times: read each once."
+    return ""
+
+
+def _no_time_at_all(answer: Callable[..., Any], draw: random.Random) -> str:
+    """A piece takes longer than the caller waits: none may be begun, and the call ends early."""
+    disk, waits_s = PieceDisk(draw.randint(1, 5), 30.0), 3.0
+    with running(answer(disk), 4) as trial:
+        started_s = time.perf_counter()
+        end = trial.end_of(trial.begin(deadline_s=waits_s))
+        took_s = time.perf_counter() - started_s
+    if disk.read_pieces:
+        return (
+            f"the caller waits for {waits_s:g} s, and a piece takes 30 s: your method began one"
+            " all the same. Compare `context.time_remaining()` with `disk.piece_s`."
+        )
+    if end != LATE:
+        return f"without time for a piece, the call must end with {LATE}, got {end}."
+    if took_s > 0.8 * waits_s:
+        return "the method waited until the deadline. End the call at once: `context.abort(...)`."
+    return ""
+
+
+def _time_for_some(answer: Callable[..., Any], draw: random.Random) -> str:
+    """The first piece takes most of the time: then the next one must not be begun."""
+    deadline_s, piece_s, slow_s = 2.4, 0.8, 1.75
+    for _ in range(3):  # a machine that is busy may leave no time even for the first piece
+        disk = PieceDisk(draw.randint(2, 5), piece_s)
+        disk.lasts_s = slow_s
+        with running(answer(disk), 4) as trial:
+            end = _end_here(trial, trial.begin(deadline_s=deadline_s))
+        if disk.read_pieces:
+            break
+    if not disk.read_pieces:
+        return (
+            f"the caller waits for {deadline_s} s, and a piece takes {piece_s} s: no piece was"
+            " read. There is time for the first one."
+        )
+    if len(disk.read_pieces) > 1:
+        return (
+            f"after the first piece {deadline_s - slow_s:.2f} s were left, and a piece takes"
+            f" {piece_s} s. Your method began the next piece: look at the time before *each* piece."
+        )
+    if end != LATE:
+        return f"when the time is too short for the next piece, end with {LATE}, got {end}."
+    return ""
+
+
+def _end_here(trial: Trial, call: Any) -> str:
+    """Return the status, once the method has ended as well."""
+    end = trial.end_of(call)
+    time.sleep(0.05)
+    return end
+
+
+# Known-wrong methods, each as a learner would write it.
+
+
+class _NeverLooks(Reader):
+    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
+        pieces = [self.disk.read(request.key, number) for number in range(self.disk.pieces)]
+        return RetrieveResponse(value=b"".join(pieces))
+
+
+class _LooksOnce(_NeverLooks):
+    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
+        if context.time_remaining() < self.disk.piece_s:
+            context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "too little time is left")
+        return super().Retrieve(request, context)
+
+
+class _WantsTimeForAll(_NeverLooks):
+    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
+        if context.time_remaining() < 2 * self.disk.pieces * self.disk.piece_s + 50:
+            context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "too little time is left")
+        return super().Retrieve(request, context)
+
+
+class _OnlyWhenItIsOver(Reader):
+    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
+        value = b""
+        for number in range(self.disk.pieces):
+            if not context.is_active():
+                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "the caller has gone")
+            value += self.disk.read(request.key, number)
+        return RetrieveResponse(value=value)
+
+
+class _ReturnsWhatItHas(Reader):
+    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
+        value = b""
+        for number in range(self.disk.pieces):
+            if context.time_remaining() < self.disk.piece_s:
+                break
+            value += self.disk.read(request.key, number)
+        return RetrieveResponse(value=value)
+
+
+class _Cancelled(Reader):
+    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
+        value = b""
+        for number in range(self.disk.pieces):
+            if context.time_remaining() < self.disk.piece_s:
+                context.abort(grpc.StatusCode.CANCELLED, "too little time is left")
+            value += self.disk.read(request.key, number)
+        return RetrieveResponse(value=value)
+
+
+class _LooksAfterwards(Reader):
+    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
+        value = b""
+        for number in range(self.disk.pieces):
+            value += self.disk.read(request.key, number)
+            if context.time_remaining() < self.disk.piece_s:
+                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "too little time is left")
+        return RetrieveResponse(value=value)
+
+
+class _LastPieceOnly(Reader):
+    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
+        value = b""
+        for number in range(self.disk.pieces):
+            if context.time_remaining() < self.disk.piece_s:
+                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "too little time is left")
+            value = self.disk.read(request.key, number)
+        return RetrieveResponse(value=value)
+
+
+class _StopsWithoutADeadline(Reader):
+    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
+        if context.time_remaining() > 3600:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "set a deadline")
+        return super().Retrieve(request, context)
+
+
+class _SleepsUntilTheEnd(Reader):
+    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
+        if context.time_remaining() < self.disk.piece_s:
+            time.sleep(context.time_remaining())
+        return super().Retrieve(request, context)
+
+
+GIVE_UP = Exercise(
+    id="08.give_up",
+    title="Give up in time",
+    hints=(
+        "`for number in range(self.disk.pieces):` reads the pieces, one `self.disk.read` for each.",
+        "Before each piece: is `context.time_remaining()` less than `self.disk.piece_s`? Without a "
+        "deadline it is a very large number.",
+        '`context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "too little time is left")` raises, so '
+        "nothing after it runs. At the end: `return RetrieveResponse(value=value)`.",
+    ),
+    reference=Reader,
+    wrong=(
+        WrongAnswer(_NeverLooks, "began one all the same"),
+        WrongAnswer(_LooksOnce, "look at the time before *each* piece"),
+        WrongAnswer(_WantsTimeForAll, "look only at the time for *this* piece"),
+        WrongAnswer(_ReturnsWhatItHas, "must end with DEADLINE_EXCEEDED, got OK"),
+        WrongAnswer(_Cancelled, "must end with DEADLINE_EXCEEDED, got CANCELLED"),
+        WrongAnswer(_LastPieceOnly, "all pieces in order"),
+        WrongAnswer(_SleepsUntilTheEnd, "waited until the deadline"),
+    ),
+    judge=_judge_give_up,
+    timeout_s=60.0,
+)
+MORE_WRONG_READERS: tuple[tuple[Callable[..., Any], str], ...] = (
+    (_OnlyWhenItIsOver, "began one all the same"),
+    (_LooksAfterwards, "began one all the same"),
+    (_StopsWithoutADeadline, "look only at the time for *this* piece"),
+)
+"""More known-wrong answers, with messages that another one has as well."""

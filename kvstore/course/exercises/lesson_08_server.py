@@ -17,7 +17,7 @@ from typing import Any, Final
 import grpc
 
 from kvstore.client.channel import OPTIONS
-from kvstore.course.exercises.base import (
+from kvstore.course.exercises import (
     NOT_ATTEMPTED,
     Exercise,
     StubReached,
@@ -26,7 +26,7 @@ from kvstore.course.exercises.base import (
     not_yet,
     passed,
 )
-from kvstore.course.exercises.server_trial import PATIENCE_S, SETTLE_S, wait_until
+from kvstore.course.exercises.server_trials import PATIENCE_S, SETTLE_S, wait_until
 from kvstore.v1.kvstore_pb2 import RetrieveRequest, RetrieveResponse, UpdateRequest, UpdateResponse
 from kvstore.v1.kvstore_pb2_grpc import (
     KeyValueServiceServicer,

@@ -14,7 +14,7 @@ from typing import Any, Final
 import grpc
 
 from kvstore.client.channel import OPTIONS
-from kvstore.course.exercises.base import (
+from kvstore.course.exercises import (
     NOT_ATTEMPTED,
     Exercise,
     StubReached,
@@ -23,8 +23,8 @@ from kvstore.course.exercises.base import (
     not_yet,
     passed,
 )
-from kvstore.course.exercises.held_back_end import HeldBackEnd, held_back_end, wait_until
-from kvstore.course.experiments.hedging import hedged
+from kvstore.course.exercises.server_trials import HeldBackEnd, held_back_end, wait_until
+from kvstore.course.experiments.several_servers import hedged
 from kvstore.v1.kvstore_pb2 import RetrieveRequest
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import grpc
 from hypothesis import strategies as st
 
-from kvstore.course.exercises.base import Exercise, Verdict, WrongAnswer, not_yet, passed
+from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
 from kvstore.course.exercises.drawn import drawn_inputs, in_order_of, judge_drawn
 
 # 10.spread ----------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from kvstore.client.strategies import pipelined
 from kvstore.client.workload import Workload
 from kvstore.course import views
 from kvstore.course.rendering import counted
-from kvstore.course.views.inputs import rounded
+from kvstore.course.views.style import rounded
 from kvstore.measure import Run, accounts
 from kvstore.measure.cpu_cost import busy, pace_s
 from kvstore.model import Prediction, batching

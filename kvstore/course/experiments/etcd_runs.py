@@ -21,7 +21,7 @@ import psutil
 from kvstore.client.channel import OPTIONS
 from kvstore.course import progress
 from kvstore.measure import cores
-from kvstore.model import Prediction, group_commit
+from kvstore.model import Prediction, batching
 from kvstore.protocol import RETRIEVE
 from kvstore.server import EtcdNotInstalled, etcd_cluster, serving
 from kvstore.server.etcd_nodes import EtcdCluster, EtcdNode, found_etcd
@@ -72,7 +72,7 @@ class Puts:
         the second run. It falls as more puts share a message, so X may be higher than this.
         """
         alone, few = self.runs[:2]
-        return group_commit.in_groups(
+        return batching.in_groups(
             in_flight,
             fsync_s=alone.fsync_s,
             way_s=max(0.0, alone.residence_s - alone.fsync_s),

@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from kvstore.course import views
-from kvstore.course.experiments import batch_ladder, reply_order, rpc_pipeline
+from kvstore.course.experiments import batch_ladder, pipelining, rpc_pipeline
 from kvstore.course.experiments.etcd_runs import Failover, Puts
-from kvstore.course.experiments.replicated_log import Replication
+from kvstore.course.experiments.pipelining import Replication
 from kvstore.course.views import style
 from kvstore.measure import Run
 
@@ -63,7 +63,7 @@ def staircase_and_slab(runs: Mapping[str, Run], *, most: int, until_s: float) ->
 
 def both_orders(run: Run, *, most: int = 24, ax: Axes | None = None) -> Axes:
     """Draw each call as a bar until it was done, and the wait that replies in order would add."""
-    data = reply_order.both_orders(run, most=most)
+    data = pipelining.both_orders(run, most=most)
     begin, done = data["sent (ms)"], data["done as finished (ms)"]
     with style.canvas(ax, height_in=7.0) as ax:
         for name, (colour, hatch) in style.OPERATIONS.items():

@@ -24,8 +24,8 @@ import pandas as pd
 import psutil
 
 from kvstore.course import progress
-from kvstore.course.views.inputs import rounded
-from kvstore.model import Prediction, group_commit
+from kvstore.course.views.style import rounded
+from kvstore.model import Prediction, batching
 from kvstore.server import ServerDidNotStart
 from kvstore.subprocesses import Program, program
 
@@ -168,7 +168,7 @@ class Sets(NamedTuple):
 
     def predicted(self, clients: int) -> Prediction:
         """Return the SETs per second of Redis if all SETs that wait share one fsync."""
-        return group_commit.in_groups(clients, **self.log())
+        return batching.in_groups(clients, **self.log())
 
     def table(self) -> pd.DataFrame:
         """Return one row for each number of clients."""

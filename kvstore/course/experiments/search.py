@@ -26,7 +26,7 @@ import grpc
 import pandas as pd
 
 from kvstore.client.channel import OPTIONS
-from kvstore.course.views.inputs import rounded
+from kvstore.course.views.style import rounded
 from kvstore.measure import cores
 from kvstore.v1.kvstore_pb2 import RetrieveRequest, RetrieveResponse
 from kvstore.v1.kvstore_pb2_grpc import (

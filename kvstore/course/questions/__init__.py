@@ -8,11 +8,13 @@ needed, and not before. A lesson without a module has no registered questions.
 import difflib
 import functools
 import importlib.util
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any
+from typing import Any, Final, Literal
 
 from kvstore.course.progress import lesson_of
-from kvstore.course.questions.base import Option, PredictionQuestion, QuizQuestion
 
 __all__ = [
     "Option",
@@ -23,6 +25,135 @@ __all__ = [
     "registered",
     "registered_quiz",
 ]
+
+
+# ---- units --------------------------------------------------------------------------------------
+# Conversion of units between a question, a prediction and a result.
+#
+# There are two units of a rate. `calls/s` counts calls with any status: an offered rate, or the
+# capacity of a station. `operations/s` counts operations answered OK: the throughput of a run.
+# They are equal if each call has one operation and is answered OK. A call of a batch has many.
+
+
+CALLS, OPERATIONS = "calls/s", "operations/s"
+RATES: Final = (CALLS, OPERATIONS)
+
+_SECONDS: Final = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
+
+
+class UnitError(ValueError):
+    """Two numbers cannot be compared, because their units differ."""
+
+
+def factor(given: str, wanted: str, what: str, per_call: float = 1.0) -> float:
+    """Return the factor from the unit `given` to the unit `wanted`.
+
+    Times convert. The two rates are equal if a call has one operation (`per_call` is the number of
+    operations in a call). Raise UnitError otherwise; `what` names the number in its message.
+    """
+    if given == wanted:
+        return 1.0
+    if given in _SECONDS and wanted in _SECONDS:
+        return _SECONDS[given] / _SECONDS[wanted]
+    if {given, wanted} != set(RATES):
+        raise UnitError(
+            f"the question asks for {wanted}, but {what} is in {given}: "
+            "give the quantity that the question names, or its unit to `predict(..., unit=...)`"
+        )
+    if abs(per_call - 1) > 1e-9:
+        raise UnitError(
+            f"the question asks for {wanted}, but {what} is in {given}, and a call of this run "
+            f"has {per_call:,.4g} operations: multiply calls by it to get operations"
+        )
+    return 1.0
+
+
+def operations_in_a_call(run: object) -> float:
+    """Return the mean number of operations in a call of this run; 1 if it is unknown."""
+    sent: Any = getattr(run, "issued_operations", None)
+    calls: Any = getattr(run, "issued", None)
+    return sent / calls if sent and calls else 1.0
+
+
+# ---- the two kinds of questions -----------------------------------------------------------------
+# What a question is made of: one that asks for a number, and one that offers options.
+
+
+LETTERS: Final = "abcdefgh"
+"""The options of a quiz question are called by these, in the order in which they are written."""
+
+
+@dataclass(frozen=True)
+class PredictionQuestion:
+    """A number that the learner commits to before a run, and how the run and the model answer it.
+
+    `measured` and `model` are called with the runs that the lesson passes to `compare`, after the
+    question was closed. Both answer in `unit`; a `Prediction` of the model, and a run in place of
+    a number (it stands for its throughput), are converted. `text` is shown by `predict`.
+    `main` and `binds` are those of `compare`.
+    """
+
+    id: str
+    text: str = ""
+    unit: str = field(default=CALLS, kw_only=True)
+    measured: Callable[..., Any] = field(kw_only=True)
+    model: Callable[..., Any] | None = field(default=None, kw_only=True)
+    main: bool = field(default=False, kw_only=True)
+    binds: Literal["cpu"] | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        _check_id(self.id)
+        if self.main and self.model is None:
+            raise ValueError(f"{self.id}: a main comparison needs `model`, got none")
+
+
+@dataclass(frozen=True)
+class Option:
+    """One answer that a quiz question offers. `why` is shown to the learner who chooses it."""
+
+    text: str
+    right: bool = False
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class QuizQuestion:
+    """A question with two or more options, of which exactly one is right.
+
+    ValueError for another number of right options, and for an option without its explanation.
+    """
+
+    id: str
+    text: str
+    options: tuple[Option, ...]
+
+    def __post_init__(self) -> None:
+        _check_id(self.id)
+        texts = [option.text for option in self.options]
+        if not 2 <= len(texts) <= len(LETTERS) or len(set(texts)) < len(texts):
+            raise ValueError(
+                f"{self.id}: a quiz question needs two to {len(LETTERS)} different options, "
+                f"got {texts}"
+            )
+        if (right := sum(option.right for option in self.options)) != 1:
+            raise ValueError(f"{self.id}: exactly one option must be right, got {right}")
+        if silent := [option.text for option in self.options if not option.why]:
+            raise ValueError(f"{self.id}: every option needs `why`, got none for {silent}")
+
+    @property
+    def lettered(self) -> dict[str, Option]:
+        """The options by their letters."""
+        return dict(zip(LETTERS, self.options, strict=False))
+
+
+def _check_id(id: str) -> None:
+    if not re.fullmatch(r"\d\d\.[a-z0-9_]+", id):
+        raise ValueError(
+            f"a question id is the lesson and a name, such as 03.global_lock, got {id!r}"
+        )
+
+
+# ---- questions ----------------------------------------------------------------------------------
 
 
 def registered(question_id: str) -> PredictionQuestion | None:

@@ -11,9 +11,9 @@ from kvstore.client.strategies import futures
 from kvstore.course import machine, mode
 from kvstore.course.experiments.published_benchmarks import Published
 from kvstore.course.explorer import Slider
-from kvstore.course.questions.base import Option, PredictionQuestion, QuizQuestion
+from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
 from kvstore.measure import Audit, Run, audit, only
-from kvstore.model import Prediction, Station, bounds, laws
+from kvstore.model import Prediction, Station, bounds
 from kvstore.server import serving
 
 READ_S: Final = 0.010
@@ -30,7 +30,7 @@ def _one_read(run: Run) -> Prediction:
 
 
 def _in_flight(run: Run) -> Prediction:
-    mean = laws.in_flight(WRITES_PER_S, WRITE_S)
+    mean = bounds.in_flight(WRITES_PER_S, WRITE_S)
     return Prediction(mean, "calls", f"{WRITES_PER_S} a second, each 50 ms on the disk: X·R")
 
 
@@ -181,7 +181,7 @@ SLIDERS: Final = {
 
 def calls_in_flight(sent_per_s: int, write_ms: int) -> Prediction:
     """Return L = X·R, with the disk alone as R."""
-    mean = laws.in_flight(sent_per_s, write_ms / 1e3)
+    mean = bounds.in_flight(sent_per_s, write_ms / 1e3)
     return Prediction(mean, "calls", f"{sent_per_s}/s · {write_ms} ms")
 
 

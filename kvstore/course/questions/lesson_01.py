@@ -13,13 +13,13 @@ from matplotlib.axes import Axes
 from kvstore.client import load, workload
 from kvstore.client.strategies import blocking
 from kvstore.course import mode
-from kvstore.course.experiments.java_client import JavaClient
+from kvstore.course.experiments.published_benchmarks import JavaClient
 from kvstore.course.explorer import Slider
-from kvstore.course.questions.base import Option, PredictionQuestion, QuizQuestion
+from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
 from kvstore.course.views import style
 from kvstore.measure import Audit, Run
 from kvstore.model import Prediction, Station, bounds, service_time_s
-from kvstore.model.laws import expected_mix
+from kvstore.model.bounds import expected_mix
 from kvstore.server import serving
 
 READ_S: Final = 0.010

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import pandas as pd
 
 from kvstore.course import memory_experiment
-from kvstore.course.questions.base import Option, PredictionQuestion, QuizQuestion
-from kvstore.course.views.inputs import rounded
+from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
+from kvstore.course.views.style import rounded
 from kvstore.measure import Run, accounts
-from kvstore.model import Prediction, memory
+from kvstore.model import Prediction, overload
 
 CARRIED_KB = 8.192
 """The value that each call of the memory experiment carries."""
@@ -30,7 +30,7 @@ def backlog(run: Run) -> int:
 
 def _backlog_model(run: Run) -> Prediction:
     rate = float(run.settings["rate_per_s"] or 0) or run.issued / run.settings["duration_s"]
-    growth = memory.backlog_growth_per_s(rate, 1 / _read_s(run))
+    growth = overload.backlog_growth_per_s(rate, 1 / _read_s(run))
     return Prediction(
         growth * run.settings["duration_s"], "calls", f"{growth:.0f} more each second: λ - X"
     )

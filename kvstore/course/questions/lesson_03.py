@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 
-from kvstore.course.questions.base import Option, PredictionQuestion, QuizQuestion
-from kvstore.course.views.inputs import rounded
+from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
+from kvstore.course.views.style import rounded
 from kvstore.measure import Run, audit
 from kvstore.model import Prediction, Station, bounds, service_time_s
 

@@ -6,12 +6,11 @@ from typing import Any
 import pandas as pd
 
 from kvstore.client import pacing
-from kvstore.course.questions import lesson_07_further
-from kvstore.course.questions.base import Option, PredictionQuestion, QuizQuestion
-from kvstore.course.views.inputs import rounded
+from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion, lesson_07_further
+from kvstore.course.views.style import rounded
 from kvstore.measure import Run, audit, during
-from kvstore.measure.subsets import During
-from kvstore.model import Prediction, Station, bounds, ramp_up
+from kvstore.measure.parts import During
+from kvstore.model import Prediction, Station, bounds
 
 
 def waiting_for(back: Any, run: Run) -> list[Station]:
@@ -93,7 +92,7 @@ PREDICTIONS = (
         "How many calls are answered in the whole run?",
         unit="calls",
         measured=lambda back, run: answered_in_climb(run),
-        model=lambda back, run: ramp_up.calls(
+        model=lambda back, run: bounds.calls(
             run.settings["joins"], waiting_for(back, run), run.settings["duration_s"]
         ),
     ),
@@ -182,7 +181,7 @@ def lost_to_limit(threads: int = THREADS, wait_s: float = 0.1) -> float:
     """Return the share of calls that a limit of threads takes from the published climb."""
     joins = list(pacing.joins(pacing.climb(0, USERS, steps=USERS, over_s=CLIMB_S)))
     limited, free = (
-        ramp_up.calls(joins, [Station("wait", wait_s, places)], CLIMB_S).value
+        bounds.calls(joins, [Station("wait", wait_s, places)], CLIMB_S).value
         for places in (threads, math.inf)
     )
     return 1 - limited / free

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from kvstore.course.experiments.search import Parts, Searches
-from kvstore.course.questions.base import PredictionQuestion
+from kvstore.course.questions import PredictionQuestion
 from kvstore.model import Prediction
 
 FREE = 1.5

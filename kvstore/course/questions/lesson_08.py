@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from kvstore import gc_control
-from kvstore.course.questions.base import Option, PredictionQuestion, QuizQuestion
+from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
 from kvstore.measure import Run, audit, goodput, turns
 from kvstore.measure.summary import Goodput
-from kvstore.model import Prediction, Station, memory, overload
+from kvstore.model import Prediction, Station, overload
 from kvstore.protocol import OK
 
 
@@ -330,7 +330,7 @@ def held(run: Run, quarter: Run, side: str) -> Prediction:
     used = quarter.samples[f"{side}_rss_bytes"]
     each = (used.max() - used.iloc[0]) / turns(quarter)["most_in_flight"].max()
     recorded = run.issued if side == "client" else 0
-    return memory.held(
+    return overload.held(
         run.in_flight, base_bytes=used.iloc[0], bytes_per_call=each, recorded=recorded
     )
 

@@ -5,9 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kvstore.course.experiments.hedging import Reads
-from kvstore.course.experiments.several_servers import PERIOD_STEP, STALL_PERIOD_S, FanOut
-from kvstore.course.questions.base import Option, PredictionQuestion, QuizQuestion
+from kvstore.course.experiments.several_servers import PERIOD_STEP, STALL_PERIOD_S, FanOut, Reads
+from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
 from kvstore.measure import Run
 from kvstore.model import Prediction, Station, overload, tail_latency
 from kvstore.protocol import OK

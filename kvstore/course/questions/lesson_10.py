@@ -7,18 +7,16 @@ from contextlib import contextmanager
 import pandas as pd
 
 from kvstore.client import workload
-from kvstore.client.fleet import Fleet, Local
-from kvstore.client.fleet.cluster import available
+from kvstore.client.fleet import Fleet, Local, available
 from kvstore.client.workload import Workload
 from kvstore.course import mode, rendering
 from kvstore.course.experiments.several_servers import Spread
-from kvstore.course.questions import lesson_10_further
-from kvstore.course.questions.base import Option, PredictionQuestion, QuizQuestion
+from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion, lesson_10_further
 from kvstore.course.rendering import escaped
-from kvstore.course.views.inputs import rounded
+from kvstore.course.views.style import rounded
 from kvstore.measure import Run, audit, during
-from kvstore.model import Prediction, bounds, key_skew
-from kvstore.model.key_skew import Played
+from kvstore.model import Prediction, bounds, scaling
+from kvstore.model.scaling import Played
 
 SERVICE_S = 0.020
 """The time for which a call holds the lock of its server."""
@@ -31,18 +29,18 @@ KEYS = {"seed": 10, "keys": 64, "value_bytes_mean": 16, "sizes": "fixed"}
 
 def one_hot_key(servers: int, hottest: float = HOTTEST) -> Workload:
     """Return reads of which one key gets the share `hottest`, and a hash spreads the others."""
-    share = key_skew.busiest_share(servers, hottest)
+    share = scaling.busiest_share(servers, hottest)
     return workload.reads(**KEYS, busiest_share=share if servers > 1 else None)  # type: ignore[arg-type]
 
 
 def shares(servers: int, hottest: float) -> list[float]:
     """Return the shares of the servers: the one with the hot key first."""
-    return key_skew.uneven(servers, key_skew.busiest_share(servers, hottest))
+    return scaling.uneven(servers, scaling.busiest_share(servers, hottest))
 
 
 def bound(servers: int, hottest: float, in_flight: int) -> Prediction:
     """Return min(N/S, 1/(b·S)) with b = q + (1 - q)/s."""
-    stations = key_skew.stations(shares(servers, hottest), SERVICE_S)
+    stations = scaling.stations(shares(servers, hottest), SERVICE_S)
     return bounds.closed_loop(in_flight, stations)
 
 
@@ -54,7 +52,7 @@ def settled(run: Run) -> float:
 
 def simulated(servers: int, hottest: float, in_flight: int) -> Played:
     """Simulate a few servers, in a second or less."""
-    return key_skew.closed_loop(in_flight, shares(servers, hottest), SERVICE_S)
+    return scaling.closed_loop(in_flight, shares(servers, hottest), SERVICE_S)
 
 
 def moved_share(before: Sequence[int], after: Sequence[int]) -> float:
@@ -99,7 +97,7 @@ PREDICTIONS = (
         unit="times",
         measured=gain,
         model=lambda played: Prediction(
-            1 / key_skew.busiest_share(1_000, LARGE_HOTTEST),
+            1 / scaling.busiest_share(1_000, LARGE_HOTTEST),
             "times",
             "1/(q + (1 - q)/s): the server with the hot key",
         ),

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from kvstore.course.questions.base import PredictionQuestion
-from kvstore.course.views.inputs import rounded
+from kvstore.course.questions import PredictionQuestion
+from kvstore.course.views.style import rounded
 from kvstore.measure import Run, cores
 from kvstore.measure.cpu_cost import price_s, serial_s
 from kvstore.model import Prediction, scaling

@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 
 from kvstore.course.experiments.etcd_runs import Failover, Puts, Reads
-from kvstore.course.questions import lesson_11_further
-from kvstore.course.questions.base import Option, PredictionQuestion, QuizQuestion
+from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion, lesson_11_further
 from kvstore.measure import Run
-from kvstore.model import Prediction, failover, group_commit
+from kvstore.model import Prediction, batching, tail_latency
 
 
 def log_of(lone: Run, pair: Run) -> dict[str, float]:
@@ -28,7 +27,7 @@ def most(puts: Puts) -> int:
 
 
 def _gap(run: Failover) -> Prediction:
-    return failover.gap(run.election_timeout_s, nodes=3, heartbeat_s=run.heartbeat_s)
+    return tail_latency.gap(run.election_timeout_s, nodes=3, heartbeat_s=run.heartbeat_s)
 
 
 PREDICTIONS = (
@@ -36,13 +35,13 @@ PREDICTIONS = (
         "11.one_by_one",
         "16 writes in flight, 10 ms for a commit, and each write has its own: how many per second?",
         measured=lambda run, lone, pair: run.answered_per_s,
-        model=lambda run, lone, pair: group_commit.one_by_one(run.in_flight, **log_of(lone, pair)),
+        model=lambda run, lone, pair: batching.one_by_one(run.in_flight, **log_of(lone, pair)),
     ),
     PredictionQuestion(
         "11.in_groups",
         "The same, and all writes that wait share one commit: how many per second?",
         measured=lambda run, lone, pair: run.answered_per_s,
-        model=lambda run, lone, pair: group_commit.in_groups(run.in_flight, **log_of(lone, pair)),
+        model=lambda run, lone, pair: batching.in_groups(run.in_flight, **log_of(lone, pair)),
         main=True,
     ),
     PredictionQuestion(

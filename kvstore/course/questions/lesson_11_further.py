@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from kvstore.course.experiments.redis_runs import Sets
-from kvstore.course.questions.base import PredictionQuestion
+from kvstore.course.questions import PredictionQuestion
 from kvstore.measure import Run
 from kvstore.model import Prediction
 

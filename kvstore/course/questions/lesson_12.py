@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
-from kvstore.course.questions.base import Option, PredictionQuestion, QuizQuestion
+from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
 from kvstore.model import Prediction, Station, bounds
 
 EXAMPLE = 1

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kvstore.course.questions.base import Option, PredictionQuestion, QuizQuestion
+from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
 from kvstore.load_test import Calibration, Found
 from kvstore.measure import Finding, Run
 

@@ -4,58 +4,47 @@
 A table has units in its headings and four significant digits. A figure draws predictions as lines
 and measurements as dots. It draws on the axes it is given and makes no run.
 
-style, inputs     the look of figures; the forms in which runs and predictions are passed
-stations          the drawing at the top of a lesson
+style, alt_text   the look of figures and the forms of runs and predictions; figures in words
+stations          the drawing at the top of a lesson; what each station lets through
 throughput        of runs, of steps, and by the number in flight: bounds, saturation, models
 timelines         one run from its start to its end; single calls and the order of replies
-breakdown         parts of a run: stations, CPU time, kinds of operation
-batching          messages of many operations
+breakdown         parts of a run: stations, CPU time, kinds of operation, three counts
+batching          messages of many operations, commits of many writes
 ramp_up           users who join one after the other
 overload          bursts, goodput, retries, adaptive limits
-durability        commits to a disk, one by one and in groups
 servers           throughput by the number of servers, and the slowest of several
-client_comparison runs of two clients in the layout of h2load's table
-ceilings          what each station of an unknown service lets through
-load_tests        a load test of any service: its calibration, latency by quantile
-counting          one run counted by the sender, by the records and by the server
-captions          a figure with a sentence below it
+load_tests        a load test of any service, and two clients in the layout of h2load's table
 """
 
+from kvstore.course.views.alt_text import captioned
 from kvstore.course.views.batching import (
     plot_residence_by_batch,
     plot_throughput_by_batch,
+    plot_throughput_by_commit,
     residence_by_batch_table,
     throughput_by_batch_table,
+    throughput_by_commit_table,
 )
 from kvstore.course.views.breakdown import (
     cost_table,
+    counting_table,
     little_by_station_table,
     mix_table,
     plot_mix,
     plot_time_by_station,
     time_by_station_table,
 )
-from kvstore.course.views.captions import captioned
-from kvstore.course.views.ceilings import ceilings_table, plot_ceilings
-from kvstore.course.views.client_comparison import (
-    h2load_table,
-    layout_table,
-    plot_side_by_side,
-    side_by_side_table,
-)
-from kvstore.course.views.counting import counting_table
-from kvstore.course.views.durability import (
-    plot_throughput_by_commit,
-    throughput_by_commit_table,
-)
-from kvstore.course.views.inputs import MB
 from kvstore.course.views.load_tests import (
+    h2load_table,
     latency_by_quantile_table,
+    layout_table,
     levels_table,
     plot_latency_by_quantile,
     plot_levels,
     plot_residence_by_level,
+    plot_side_by_side,
     residence_by_level_table,
+    side_by_side_table,
 )
 from kvstore.course.views.overload import (
     attempts_over_time_table,
@@ -97,6 +86,8 @@ from kvstore.course.views.servers import (
     slow_by_servers_table,
     throughput_by_servers_table,
 )
+from kvstore.course.views.stations import ceilings_table, plot_ceilings
+from kvstore.course.views.style import MB
 from kvstore.course.views.throughput import (
     ladder_table,
     plot_ladder,

@@ -1,15 +1,19 @@
-"""What a figure shows, in words: computed from what is drawn, for those who do not see it.
+"""What a figure shows, in words: computed from what is drawn, or a caption below it.
 
 `attach` makes the notebook put these words into the metadata of each figure that it shows, from
 where the front end takes them as the alternative text of the image.
 """
 
+import base64
+import io
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+import matplotlib.pyplot as plt
 import numpy as np
 from IPython.core.getipython import get_ipython
+from IPython.display import display
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
@@ -192,3 +196,23 @@ def _pair(point: tuple[float, float]) -> str:
 
 def _number(value: float) -> str:
     return "0" if value == 0 else rendering.number(float(value))
+
+
+# ---- captions -----------------------------------------------------------------------------------
+# A figure with a sentence below it, which is also its alternative text.
+
+
+def captioned(ax: Axes, text: str) -> None:
+    """Show the figure of these axes, with `text` below it and as its alternative text.
+
+    Compute the text from the run, so that it says what the figure shows here.
+    """
+    figure = ax.figure.get_figure(root=True)
+    assert figure is not None
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", bbox_inches="tight")
+    plt.close(figure)
+    bundle = {"image/png": base64.b64encode(picture.getvalue()).decode("ascii"), "text/plain": text}
+    if get_ipython() is not None:
+        display(bundle, raw=True, metadata={"image/png": {"alt": text}})  # type: ignore[no-untyped-call]
+    rendering.show({"text/plain": text, "text/html": f"<p><em>{rendering.inline(text)}</em></p>"})

@@ -1,11 +1,13 @@
-"""The parts of a run: time at each station, CPU time, kinds of operation."""
+"""The parts of a run: time at each station, CPU time, kinds of operation; its three counts."""
+
+from collections.abc import Mapping
 
 import pandas as pd
 from matplotlib.axes import Axes
 
 from kvstore.course.rendering import number
 from kvstore.course.views import style
-from kvstore.course.views.inputs import Runs, by_row, rounded, runs_by_name
+from kvstore.course.views.style import Runs, by_row, rounded, runs_by_name
 from kvstore.measure import Run, audit
 from kvstore.measure.audit import BOXES, stands_for
 from kvstore.measure.cpu_cost import price_s
@@ -122,3 +124,29 @@ def stack(ax: Axes, data: pd.DataFrame, parts: dict[str, tuple[str, str]]) -> No
         left = left + widths
     ax.set_yticks(range(len(data)), list(data.index))
     ax.set_ylim(len(data) - 0.5, -0.5)
+
+
+# ---- counting -----------------------------------------------------------------------------------
+# One run counted three times: by the sender, by the records, by the server.
+
+
+def counting_table(runs: Mapping[str, Run]) -> pd.DataFrame:
+    """Both sides of Little's law for each run, and its calls as three parties counted them.
+
+    "L" is counted by walking along the time axis; "X·R" is computed from the rate and the mean
+    residence time. The server's count is missing where it reported none.
+    """
+    rows = []
+    for name, run in runs.items():
+        law = audit(run)
+        rows.append(
+            {
+                "run": name,
+                "L (mean in flight)": law.in_flight_mean,
+                "X·R": law.sent_per_s * law.residence_mean_s,
+                "calls sent": law.issued,
+                "calls recorded": law.recorded,
+                "calls counted by the server": sum(run.server.get("operations", {}).values()),
+            }
+        )
+    return rounded(by_row(rows, "run"))

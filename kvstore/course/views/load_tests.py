@@ -1,20 +1,25 @@
-"""A load test of any service: X and R against N with their bounds, and latency by quantile."""
+"""Load tests of any service, and of two clients in the layout of h2load's table."""
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, Final, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from kvstore.course.rendering import TIMES
 from kvstore.course.views import style
-from kvstore.course.views.inputs import Runs, by_row, rounded, runs_by_name
+from kvstore.course.views.style import Runs, by_row, rounded, runs_by_name
 from kvstore.course.views.throughput import draw_bounds
 from kvstore.load_test import Calibration
 from kvstore.measure import Run, latencies_s, quantile
 from kvstore.model import bounds
+from kvstore.protocol import OK
 
 SHARES = (0.0, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999)
 """The quantiles in the table and on the axis."""
@@ -162,3 +167,137 @@ def draw(path: str | Path, calibration: Calibration | None, run: Run) -> Path:
     plot_latency_by_quantile([run], ax=axes[-1])
     figure.savefig(path)
     return path
+
+
+# ---- client comparison --------------------------------------------------------------------------
+# Two clients against the same server by scenario, in the layout of h2load's table.
+
+
+SPREAD: Final = ("min", "max", "mean", "sd", "within 1 sd (%)")
+"""The columns of h2load's table, in the order of `spread`."""
+
+
+class HasRate(Protocol):
+    """A run of this course's client, or of another client."""
+
+    @property
+    def throughput_per_s(self) -> float:
+        """Return the operations answered OK per second."""
+
+
+def spread(values: npt.NDArray[np.float64] | Sequence[float]) -> list[float]:
+    """Return min, max, mean, standard deviation, and percent within one; NaN for no values."""
+    found = np.asarray(values, np.float64)
+    if not len(found):
+        return [np.nan] * len(SPREAD)
+    mean, sd = found.mean(), found.std()
+    within = np.mean(np.abs(found - mean) <= sd)
+    return [float(x) for x in (found.min(), found.max(), mean, sd, 100 * within)]
+
+
+def h2load_table(run: Run) -> pd.DataFrame:
+    """Return the rows of h2load's table from one of our runs, over the calls answered OK.
+
+    "request" has one value for each call. The other rows have one for each connection: "connect"
+    until a status request was answered, "first byte" until the first reply of the run, and the
+    calls per second. The first two are NaN if the client did not open connections for the run.
+    """
+    ok = run.records[run.records["status"] == OK]
+    numbers = range(max(1, run.connections, len(run.connect_s)))
+    on = {number: ok[ok["connection"] == number] for number in numbers}
+    first_s = [
+        connect_s + float(mine["done_s"].min() - mine["sent_s"].min())
+        for connect_s, mine in zip(run.connect_s, on.values(), strict=False)
+        if len(mine)
+    ]
+    rows = {
+        "request (ms)": spread(1e3 * (ok["done_s"] - ok["sent_s"])),
+        "connect (ms)": spread(1e3 * np.array(run.connect_s)),
+        "first byte (ms)": spread(1e3 * np.array(first_s)),
+        "calls/s of a connection": spread(
+            [len(mine) / run.window_s for mine in on.values()] if run.window_s else []
+        ),
+    }
+    return rounded(pd.DataFrame.from_dict(rows, orient="index", columns=list(SPREAD)))
+
+
+def side_by_side_table(
+    ours: Mapping[str, Run], theirs: Mapping[str, HasRate] | None = None, *, name: str = "h2load"
+) -> pd.DataFrame:
+    """Return our throughput and another client's by scenario, and the ratio of the two."""
+    rows = []
+    for scenario, run in ours.items():
+        row: dict[str, Any] = {
+            "scenario": scenario,
+            "connections (verified)": run.connections,
+            "in flight (calls)": run.in_flight,
+            "ours (operations/s)": run.throughput_per_s,
+        }
+        other = (theirs or {}).get(scenario)
+        if other is not None:
+            row[f"{name} (operations/s)"] = other.throughput_per_s
+            row[f"ours ÷ {name}"] = (
+                run.throughput_per_s / other.throughput_per_s if other.throughput_per_s else None
+            )
+        rows.append(row)
+    return rounded(by_row(rows, "scenario"))
+
+
+def layout_table(runs: Iterable[Run]) -> pd.DataFrame:
+    """Return throughput in operations/s by connections and by calls in flight on each."""
+    rows = [
+        {
+            "connections": run.connections,
+            "in flight on each": run.in_flight // max(1, run.connections),
+            "operations/s": run.throughput_per_s,
+        }
+        for run in runs
+    ]
+    table = pd.DataFrame(rows).pivot_table(
+        index="connections", columns="in flight on each", values="operations/s", aggfunc="mean"
+    )
+    return rounded(table)
+
+
+def plot_side_by_side(
+    ours: Mapping[str, Run],
+    theirs: Mapping[str, HasRate] | None = None,
+    *,
+    name: str = "h2load",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw measured dots by scenario: full dots are ours, hollow dots the other client's.
+
+    The label of each row is the other client's throughput over ours.
+    """
+    data = side_by_side_table(ours, theirs, name=name)
+    other = f"{name} (operations/s)"
+    with style.canvas(ax, height_in=1.6 + 0.7 * len(data)) as ax:
+        rows = range(len(data))
+        ax.plot(
+            data["ours (operations/s)"], rows, "o", color=style.MEASURED, label="ours", zorder=3
+        )
+        if other in data:
+            ax.plot(
+                data[other], rows, "D", color=style.MEASURED, markerfacecolor="white",
+                markeredgewidth=2, label=name, zorder=3,
+            )  # fmt: skip
+            pairs = zip(rows, data["ours (operations/s)"], data[other], strict=True)
+            for row, mine, yours in pairs:
+                ax.plot([mine, yours], [row, row], color="#BBBBBB", linewidth=1.5, zorder=1)
+                ax.annotate(
+                    f"{TIMES} {yours / mine:.2g}", (max(mine, yours), row), (14, -5),
+                    textcoords="offset points", color=style.GREY,
+                )  # fmt: skip
+        shown = [*data["ours (operations/s)"], *data.get(other, ())]
+        style.rates(ax, shown)
+        ax.set(yticks=list(rows), xlabel="throughput (operations/s)", ylabel="run")
+        ax.set_yticklabels(
+            [
+                f"{scenario}: {run.connections} {TIMES} {run.in_flight // max(1, run.connections)}"
+                for scenario, run in ours.items()
+            ]
+        )
+        ax.set_ylim(len(data) - 0.4, -0.6)
+    ax.grid(visible=False, axis="y")
+    return ax

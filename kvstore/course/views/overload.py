@@ -11,11 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from kvstore import measure
-from kvstore.client.retrying import Attempts
+from kvstore.client.overload import Attempts
 from kvstore.course.predictions import HasValue
 from kvstore.course.views import style
 from kvstore.course.views.breakdown import stack
-from kvstore.course.views.inputs import MB, SLICES, Runs, by_row, number, rounded, runs_by_name
+from kvstore.course.views.style import MB, SLICES, Runs, by_row, number, rounded, runs_by_name
 from kvstore.course.views.timelines import LOOKS
 from kvstore.measure import Run, goodput
 from kvstore.measure.sampler import columns

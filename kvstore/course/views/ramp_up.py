@@ -11,9 +11,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from kvstore.course.views import style
-from kvstore.course.views.inputs import Runs, rounded, runs_by_name
+from kvstore.course.views.style import Runs, rounded, runs_by_name
 from kvstore.measure import Run
-from kvstore.model import Station, ramp_up, simulate
+from kvstore.model import Station, bounds, simulate
 from kvstore.protocol import OK
 
 PARTS: Final = 16
@@ -40,7 +40,7 @@ def throughput_in_climb_table(
     def counted(sent_s: Floats, done_s: Floats, edges: Floats) -> Floats:
         return np.histogram(done_s, bins=edges)[0] / np.diff(edges)
 
-    return _followed(runs, stations, simulated, "calls/s", counted, ramp_up.throughput_per_s)
+    return _followed(runs, stations, simulated, "calls/s", counted, bounds.throughput_per_s)
 
 
 def residence_in_climb_table(
@@ -58,7 +58,7 @@ def residence_in_climb_table(
         return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
     def predicted(joins_s: Sequence[float], parts: Sequence[Station], at_s: float) -> float:
-        return 1e3 * ramp_up.residence_s(joins_s, parts, at_s) or np.nan  # NaN before a reply
+        return 1e3 * bounds.residence_s(joins_s, parts, at_s) or np.nan  # NaN before a reply
 
     table = _followed(runs, stations, simulated, "ms", mean_ms, predicted)
     return table.dropna(how="all", subset=list(table.columns[1:]))
@@ -77,7 +77,7 @@ def threads_in_climb_table(runs: Runs, limits: Mapping[str, float] | None = None
         if limits and name in limits:
             joins_s, own = joins_of(run), own_threads(run)
             columns[f"{name}: predicted (threads)"] = [
-                ramp_up.threads(joins_s, limits[name], at_s, own) for at_s in ends_s
+                bounds.threads(joins_s, limits[name], at_s, own) for at_s in ends_s
             ]
         seen = run.samples.set_index("elapsed_s")["server_threads"]
         columns[f"{name}: measured (threads)"] = [seen[:at_s].max() for at_s in ends_s]
@@ -139,7 +139,7 @@ def _by_time(columns: Mapping[str, object]) -> pd.DataFrame:
 
 
 def _users(run: Run, at: Floats) -> list[int]:
-    return [ramp_up.users(joins_of(run), at_s) for at_s in at]
+    return [bounds.users(joins_of(run), at_s) for at_s in at]
 
 
 def _followed(
@@ -199,7 +199,7 @@ def plot_throughput_in_climb(
             ax.plot(data.index, rates, marker, color=colour, label=name, zorder=3)
             if simulated and name in simulated:
                 ax.plot(data.index, data[f"{name}: simulated (calls/s)"], **CROSS)
-        _lines(ax, runs, stations, ramp_up.throughput_per_s)
+        _lines(ax, runs, stations, bounds.throughput_per_s)
         _label_crosses(ax, simulated)
         ax.set(xlabel="elapsed (s)", ylabel="answered, X (calls/s)", xlim=(0.0, None))
         ax.set_ylim(bottom=0.0)
@@ -220,7 +220,7 @@ def plot_residence_in_climb(
     data = residence_in_climb_table(runs, stations, simulated)
 
     def predicted_ms(joins_s: Sequence[float], parts: Sequence[Station], at_s: float) -> float:
-        return 1e3 * ramp_up.residence_s(joins_s, parts, at_s) or np.nan
+        return 1e3 * bounds.residence_s(joins_s, parts, at_s) or np.nan
 
     most_ms = 1.0
     with style.canvas(ax, height_in=5.5) as ax:
@@ -258,7 +258,7 @@ def plot_threads_in_climb(
             if limits and name in limits:
                 at = np.linspace(0.0, part_edges(run)[-1], STEPS)
                 own = own_threads(run)
-                line = [ramp_up.threads(joins_of(run), limits[name], t, own) for t in at]
+                line = [bounds.threads(joins_of(run), limits[name], t, own) for t in at]
                 ax.plot(at, line, dashes, color=style.PREDICTED, zorder=2)
         _label_lines(ax, bool(limits))
         ax.set(xlabel="elapsed (s)", ylabel="threads of the\nserver process (threads)")

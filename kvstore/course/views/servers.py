@@ -8,13 +8,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from kvstore.course.experiments.hedging import Reads
-from kvstore.course.experiments.several_servers import FanOut
+from kvstore.course.experiments.several_servers import FanOut, Reads
 from kvstore.course.predictions import HasValue
 from kvstore.course.views import style
-from kvstore.course.views.inputs import by_row, number, rounded
+from kvstore.course.views.style import by_row, number, rounded
 from kvstore.measure import Run
-from kvstore.model.key_skew import Played
+from kvstore.model.scaling import Played
 
 ByServers: TypeAlias = Mapping[str, Mapping[int, Run | float]]
 """Runs, or operations per second, by workload and then by the number of servers."""

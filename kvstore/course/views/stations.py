@@ -1,4 +1,4 @@
-"""The drawing of a loop of stations, made from the stations of the model.
+"""The stations of a service: their drawing, and what each lets through.
 
 The same symbols in every lesson. A station where calls wait is a queue and a circle for each
 server; a station where no call waits is three circles without a queue. A semaphore is a box of
@@ -11,8 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import pandas as pd
+from matplotlib.axes import Axes
+
 from kvstore.course import rendering
 from kvstore.course.rendering import escaped
+from kvstore.course.views import style
+from kvstore.course.views.style import by_row, rounded
 from kvstore.model import Station
 
 FONT_PX: Final = 14
@@ -273,3 +278,62 @@ def _icon(name: str, x: float) -> str:
         if any(word in name.lower() for word in words):
             return f'<path d="M{x},{MIDDLE} {steps}" stroke-width="1.6"/>'
     return ""
+
+
+# ---- ceilings -----------------------------------------------------------------------------------
+# What each station of a service lets through, from measurements that stress it.
+
+
+CLOSE = 1.2
+"""A station that lets through at most this many times the throughput is close to binding."""
+
+
+def ceilings_table(
+    measured_per_s: Mapping[str, float], stress: Mapping[str, float], throughput_per_s: float
+) -> pd.DataFrame:
+    """Return what each station lets through of the whole traffic, as a bound from below.
+
+    `measured_per_s` has the throughput under the load that stresses the station, and `stress` how
+    many times as much work a call of this load is for it as a call of the traffic.
+    """
+    rows = [
+        {
+            "station": name,
+            "measured under stress (calls/s)": per_s,
+            "stress": stress[name],
+            "lets through (calls/s)": stress[name] * per_s,
+            "÷ throughput": stress[name] * per_s / throughput_per_s,
+        }
+        for name, per_s in measured_per_s.items()
+    ]
+    return rounded(by_row(rows, "station"))
+
+
+def plot_ceilings(
+    measured_per_s: Mapping[str, float],
+    stress: Mapping[str, float],
+    throughput_per_s: float,
+    *,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw what each station lets through as a dot, and the throughput of the traffic as a line."""
+    data = ceilings_table(measured_per_s, stress, throughput_per_s)["lets through (calls/s)"]
+    with style.canvas(ax, height_in=2.2 + 0.55 * len(data)) as ax:
+        rows = range(len(data))
+        ax.plot(data, rows, "o", color=style.MEASURED, linestyle="none", label="lets through")
+        for row, per_s in zip(rows, data, strict=True):
+            ax.annotate(
+                style.rate(per_s), (per_s, row), (10, 0), textcoords="offset points",
+                va="center", bbox=style.PAPER,
+            )  # fmt: skip
+        ax.axvline(
+            throughput_per_s, color=style.GREY, linestyle="--", zorder=1,
+            label=f"throughput: {style.rate(throughput_per_s)}",
+        )  # fmt: skip
+        ax.set_xlim(0.0, 1.25 * max([*data, throughput_per_s]))
+        style.plain_numbers(ax.xaxis)
+        ax.set(yticks=list(rows), xlabel="throughput of the traffic (calls/s)", ylabel="station")
+        ax.set_yticklabels(data.index)
+        ax.set_ylim(len(data) - 0.4, -0.6)
+    ax.grid(visible=False, axis="y")
+    return ax

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from kvstore.course.predictions import HasValue
 from kvstore.course.rendering import TIMES
 from kvstore.course.views import style
-from kvstore.course.views.inputs import (
+from kvstore.course.views.style import (
     Predictions,
     Runs,
     by_row,

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from kvstore.course.predictions import HasValue
 from kvstore.course.views import style
-from kvstore.course.views.inputs import (
+from kvstore.course.views.style import (
     MB,
     by_row,
     forecast_by_side,

@@ -1,6 +1,6 @@
 // The key-value service of proto/kvstore/v1 in Go: the same contract, another language.
 //
-// `go_server.py` builds it and runs it. The first line it prints is its address. It ends when its
+// `launch.py` builds it and runs it. The first line it prints is its address. It ends when its
 // standard input ends, or when a line of it says "stop".
 package main
 

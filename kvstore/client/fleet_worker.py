@@ -9,7 +9,7 @@ from typing import Any
 from kvstore.client import load
 from kvstore.client.channel import Target
 from kvstore.client.errors import RunFailed, RunInterrupted
-from kvstore.client.fleet.parts import Gate, Part
+from kvstore.client.fleet import Gate, Part
 from kvstore.client.method_calls import MethodCalls
 from kvstore.client.options import RunOptions
 from kvstore.client.strategies import Strategy
