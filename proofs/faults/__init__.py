@@ -90,7 +90,7 @@ def _impatient() -> Iterator[None]:
             ("monitor.ANSWER_S", 1.0),
             ("channel.CONNECT_S", CONNECT_S),
             ("connections.CONNECT_S", CONNECT_S),
-            ("tls_check.HANDSHAKE_S", CONNECT_S),
+            ("channel.HANDSHAKE_S", CONNECT_S),
         ):
             patches.enter_context(mock.patch(f"kvstore.client.{name}", seconds))
         yield
