@@ -26,7 +26,7 @@ def fast(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COURSE_MODE", "fast")
         patch.setenv("COURSE_PROGRESS", str(folder / "progress.sqlite3"))
-        patch.delenv(capstone.service.PRACTICE, raising=False)
+        patch.delenv(capstone.PRACTICE, raising=False)
         yield folder
 
 
