@@ -5,6 +5,7 @@ computes the same as that mistake.
 """
 
 import copy
+import functools
 import inspect
 import math
 import tempfile
@@ -27,6 +28,9 @@ COMPARED: Final = 40
 
 Function = Callable[..., Any]
 
+_INPUTS: "dict[tuple[Function, str], SearchStrategy[tuple[Any, ...]]]" = {}
+"""The strategy of each reference: Hypothesis checks and prepares each strategy at its first use."""
+
 
 def judge_drawn(
     answer: Function,
@@ -44,6 +48,7 @@ def judge_drawn(
     is the message of a right answer. `shown` writes the arguments; `same` compares two results.
     """
     same = same or same_result
+    inputs = _INPUTS.setdefault((reference, repr(inputs)), inputs)
     smallest = _smallest(inputs, lambda given: not same(_result(answer, given), reference(*given)))
     if smallest is None:
         return passed(right)
@@ -118,6 +123,12 @@ def _result(answer: Function, given: tuple[Any, ...]) -> Any:
         return failure
 
 
+@functools.cache
+def _compared_on(inputs: "SearchStrategy[tuple[Any, ...]]") -> Sequence[tuple[Any, ...]]:
+    """Return the inputs on which mistakes are compared; drawn once for each strategy."""
+    return drawn_inputs(inputs, COMPARED)
+
+
 def _hint(
     answer: Function,
     inputs: "SearchStrategy[tuple[Any, ...]]",
@@ -131,7 +142,7 @@ def _hint(
             return isinstance(found, AnswerFailed) and wrong is _FAILED
         return _both_nan(found, wrong) or same(found, wrong)
 
-    drawn = drawn_inputs(inputs, COMPARED)
+    drawn = _compared_on(inputs)
     for mistake in mistakes:
         pairs = ((_result(answer, each), _mistaken(mistake.answer, each)) for each in drawn)
         if all(alike(found, wrong) for found, wrong in pairs):
