@@ -26,7 +26,7 @@ from benchmarks.peers.bare import bare
 from kvstore.client import run_in_process, strategies, workload
 from kvstore.client.workload import Operations, Workload
 from kvstore.measure import Run, describe_host
-from kvstore.model import Prediction, Station, bounds, mva
+from kvstore.model import Prediction, Station, bounds
 from kvstore.protocol import CREATE, RETRIEVE
 from kvstore.server import serving
 
@@ -81,7 +81,7 @@ def _with_disk(pace: Pace) -> Iterator[Rung]:
         disk = Station("lock and disk" if serial else "disk", disk_s, 1 if serial else math.inf)
         # Disk times are constant, so with one lock throughput reaches the bound. CPU times vary:
         # with many calls in flight some queue for a CPU, as MVA predicts.
-        law = bounds.closed_loop if serial else mva.closed_loop
+        law = bounds.closed_loop if serial else bounds.exact_closed_loop
         others = partial(
             _other_stations, strategies.bounded if in_flight == 1 else strategy, pace.calibration_s
         )

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kvstore.measure import Outcome, Run, audit, summary
-from kvstore.measure.recorder import PACKED, Recorder
-from kvstore.measure.sampler import Sampler
+from kvstore.measure.recorder import PACKED, Recorder, Sampler
 
 A_MILLION = 1_000_000
 

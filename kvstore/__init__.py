@@ -8,10 +8,10 @@
     judge     the unknown service of the capstone, and its score
     course    what the learner sees
 
-Besides: `protocol` (what client and server share), `subprocesses`, `parent` and `run_child`
-(processes that end with their parent), `flags` (command lines made from dataclasses), `transport`
-(gRPC's settings for a process), `gc_control` (the garbage collector), `cpu_idle` (cores that are
-kept from idle states).
+Besides: `protocol` (what client and server share), `credentials` (a certificate and a token),
+`subprocesses`, `parent` and `run_child` (processes that end with their parent), `flags` (command
+lines made from dataclasses), `transport` (gRPC's settings for a process), `gc_control` (the
+garbage collector), `cpu_idle` (cores that are kept from idle states).
 """
 
 from kvstore import transport

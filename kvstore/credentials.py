@@ -1,12 +1,17 @@
-"""What a server on another address needs, and its clients: a certificate and a token.
+"""A certificate and a token: what a server on another address needs, and its clients.
 
 `course.py certificate FOLDER` writes the files. The server reads all of them but `ca.pem`. A client
 needs `ca.pem` and `token.txt`.
 """
 
+import hmac
 import re
+import ssl
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
+
+import grpc
 
 CA: Final = "ca.pem"
 """The certificate of the authority that signed the server's; for clients."""
@@ -33,3 +38,204 @@ def read_token(path: str | Path) -> str:
             f" expected. `course.py certificate FOLDER` writes such a file, {TOKEN}"
         )
     return token
+
+
+# ---- at the server ------------------------------------------------------------------------------
+# Who may call a server: TLS credentials, and an interceptor that demands a token.
+#
+# Without the setting `tls` there is neither, and no interceptor is in the way of a call.
+
+
+WHY = (
+    f"{REFUSED}: the call has none, or another one. Give the client the server's {TOKEN}, with"
+    " --token FILE or as the `token` of its Tls"
+)
+
+
+class Access(NamedTuple):
+    """What a server needs to be reached by strangers."""
+
+    credentials: grpc.ServerCredentials
+    token: str
+
+
+def access_from(folder: str) -> Access:
+    """Return the access that the files in a folder describe.
+
+    Raises `OSError` with the next step if one of them is missing or does not fit.
+    """
+    files = Path(folder) / CERTIFICATE, Path(folder) / KEY
+    make = f"`python3 course.py certificate {folder} --host NAME` makes what --tls needs"
+    try:
+        certificate, key = (file.read_bytes() for file in files)
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*files, password=b"")
+        token = read_token(Path(folder) / TOKEN)
+    except ssl.SSLError as error:
+        raise OSError(
+            f"{files[0]} and {files[1]} are no certificate and its key"
+            f" ({error.reason or error}): {make}, in a new folder"
+        ) from None
+    except OSError as error:
+        raise OSError(f"{error.filename}: {error.strerror}: {make}") from None
+    except ValueError as error:
+        raise OSError(str(error)) from None
+    return Access(grpc.ssl_server_credentials([(key, certificate)]), token)
+
+
+class DemandToken(grpc.ServerInterceptor):  # type: ignore[misc]  # grpcio has no types
+    """Refuses every call that does not carry the token, before its method is looked up."""
+
+    def __init__(self, token: str) -> None:
+        self._expected = f"{SCHEME}{token}".encode()
+        self._refusal = grpc.stream_stream_rpc_method_handler(self._refuse)
+        """For calls of every shape: it reads no message, so it waits for none."""
+
+    def intercept_service(
+        self, continuation: Callable[[Any], Any], handler_call_details: grpc.HandlerCallDetails
+    ) -> Any:
+        """Continue with a call that has the token; answer any other with UNAUTHENTICATED."""
+        if self._carries_token(handler_call_details):
+            return continuation(handler_call_details)
+        return self._refusal
+
+    def _carries_token(self, details: grpc.HandlerCallDetails) -> bool:
+        for name, value in details.invocation_metadata or ():
+            if name == HEADER:
+                found = value if isinstance(value, bytes) else value.encode("utf-8", "replace")
+                return hmac.compare_digest(found, self._expected)  # its time says nothing
+        return False
+
+    def _refuse(self, requests: Any, context: grpc.ServicerContext) -> Any:
+        context.abort(grpc.StatusCode.UNAUTHENTICATED, WHY)
+
+
+class AsyncDemandToken(DemandToken, grpc.aio.ServerInterceptor):  # type: ignore[misc]
+    """`DemandToken` on an event loop."""
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[Any], Awaitable[Any]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Any:
+        """Continue with a call that has the token; answer any other with UNAUTHENTICATED."""
+        if self._carries_token(handler_call_details):
+            return await continuation(handler_call_details)
+        return self._refusal
+
+    async def _refuse(self, requests: Any, context: Any) -> Any:
+        await context.abort(grpc.StatusCode.UNAUTHENTICATED, WHY)
+
+
+# ---- at the client ------------------------------------------------------------------------------
+# A channel that sends a token with every call.
+#
+# gRPC's own call credentials start a thread for each call, which costs more than the call itself.
+
+
+def with_token(channel: Any, token: str) -> Any:
+    """Return a channel of the same API, `grpc` or `grpc.aio`, whose calls carry the token."""
+    kind = AioTokenChannel if isinstance(channel, grpc.aio.Channel) else TokenChannel
+    return kind(channel, token)
+
+
+class _Method:
+    """A method of any shape: it adds the token to the metadata of the call."""
+
+    def __init__(self, method: Any, pair: tuple[str, str]) -> None:
+        self._method = method
+        self._pair = pair
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self._call(self._method, *arguments, **named)
+
+    def with_call(self, *arguments: Any, **named: Any) -> Any:
+        return self._call(self._method.with_call, *arguments, **named)
+
+    def future(self, *arguments: Any, **named: Any) -> Any:
+        return self._call(self._method.future, *arguments, **named)
+
+    def _call(
+        self, how: Callable[..., Any], request: Any = None, timeout: float | None = None,
+        metadata: Any = None, credentials: Any = None, wait_for_ready: bool | None = None,
+        compression: Any = None,
+    ) -> Any:  # fmt: skip
+        return how(
+            request,
+            timeout=timeout,
+            metadata=(*(metadata or ()), self._pair),
+            credentials=credentials,
+            wait_for_ready=wait_for_ready,
+            compression=compression,
+        )
+
+
+class _Methods:
+    """The four shapes of methods, for either API."""
+
+    def __init__(self, channel: Any, token: str) -> None:
+        self._channel = channel
+        self._pair = (HEADER, f"{SCHEME}{token}")
+
+    def unary_unary(self, *how: Any, **named: Any) -> Any:
+        """A method with one request and one reply."""
+        return _Method(self._channel.unary_unary(*how, **named), self._pair)
+
+    def unary_stream(self, *how: Any, **named: Any) -> Any:
+        """A method with one request and many replies."""
+        return _Method(self._channel.unary_stream(*how, **named), self._pair)
+
+    def stream_unary(self, *how: Any, **named: Any) -> Any:
+        """A method with many requests and one reply."""
+        return _Method(self._channel.stream_unary(*how, **named), self._pair)
+
+    def stream_stream(self, *how: Any, **named: Any) -> Any:
+        """A method with many requests and many replies."""
+        return _Method(self._channel.stream_stream(*how, **named), self._pair)
+
+
+class TokenChannel(_Methods, grpc.Channel):  # type: ignore[misc]
+    """A channel of `grpc` whose calls carry a token."""
+
+    def subscribe(self, callback: Callable[[Any], object], try_to_connect: bool = False) -> None:
+        """As `grpc.Channel.subscribe`."""
+        self._channel.subscribe(callback, try_to_connect)
+
+    def unsubscribe(self, callback: Callable[[Any], object]) -> None:
+        """As `grpc.Channel.unsubscribe`."""
+        self._channel.unsubscribe(callback)
+
+    def close(self) -> None:
+        """Close the connection; calls in flight end as CANCELLED."""
+        self._channel.close()
+
+    def __enter__(self) -> "TokenChannel":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+class AioTokenChannel(_Methods, grpc.aio.Channel):  # type: ignore[misc]
+    """A channel of `grpc.aio` whose calls carry a token."""
+
+    def get_state(self, try_to_connect: bool = False) -> Any:
+        """As `grpc.aio.Channel.get_state`."""
+        return self._channel.get_state(try_to_connect)
+
+    async def wait_for_state_change(self, last_observed_state: Any) -> None:
+        """As `grpc.aio.Channel.wait_for_state_change`."""
+        await self._channel.wait_for_state_change(last_observed_state)
+
+    async def channel_ready(self) -> None:
+        """As `grpc.aio.Channel.channel_ready`."""
+        await self._channel.channel_ready()
+
+    async def close(self, grace: float | None = None) -> None:
+        """Close the connection; calls still in flight after `grace` seconds end as CANCELLED."""
+        await self._channel.close(grace)
+
+    async def __aenter__(self) -> "AioTokenChannel":
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()

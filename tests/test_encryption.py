@@ -25,10 +25,9 @@ from kvstore.client.__main__ import main as client
 from kvstore.client.channel import Target, Tls
 from kvstore.client.errors import TlsMismatch
 from kvstore.client.fleet import Cluster, Local
-from kvstore.credentials import CA, CERTIFICATE, KEY, TOKEN, read_token
+from kvstore.credentials import CA, CERTIFICATE, KEY, TOKEN, access_from, read_token
 from kvstore.measure import Run
 from kvstore.server import ServerDidNotStart, ServerSettings, serving
-from kvstore.server.access import access_from
 from kvstore.server.admission import interceptors
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub

@@ -17,9 +17,8 @@ from tables import for_each
 
 from kvstore.course import mode, recorded, recorded_values, run_notebooks
 from kvstore.course.recorded_values import KIND
-from kvstore.measure.recorder import CALL
+from kvstore.measure.recorder import CALL, Cpu
 from kvstore.measure.run import Outcome
-from kvstore.measure.sampler import Cpu
 from kvstore.server import Server, ServerSettings
 from kvstore.subprocesses import Child
 from kvstore.v1 import kvstore_pb2

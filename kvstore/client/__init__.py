@@ -1,6 +1,6 @@
 """How calls are made, recorded and limited.
 
-workload     operations, drawn from a seed
+workload     operations, drawn from a seed; calls of any method of any service
 schedule, pacing    operations for one server or several, one by one or in batches; when each is due
 strategies   how many calls are in flight: the functions that the course is about
 overload     a limit that adapts to the latency; retries of refused calls
@@ -8,7 +8,7 @@ recording, measured_channel, measured_channel_aio   channels that record every c
 client       the channels of one run, and its strategy on them; measured_channel(), without a run
 channel, connections   connecting to the right server; which connection a call takes
 messages     operations as protobuf messages
-method_calls, reflection   calls of any method of any service, and how it is found
+reflection   how a method of any service is found, and its requests from JSON
 options      RunOptions: the settings of a run, checked before it begins
 monitor      memory and servers during a run; the reports of servers
 load         run(): a run made by this process, another one (run_in_process()) or a fleet

@@ -18,8 +18,7 @@ import grpc
 import psutil
 
 from kvstore.client.errors import ServerNotReached, TlsMismatch, WrongServer
-from kvstore.client.token_channel import with_token
-from kvstore.credentials import CA, REFUSED, TOKEN, read_token
+from kvstore.credentials import CA, REFUSED, TOKEN, read_token, with_token
 from kvstore.protocol import OWN_CONNECTION
 from kvstore.v1 import server_status_pb2 as pb
 from kvstore.v1 import server_status_pb2_grpc

@@ -17,14 +17,13 @@ from kvstore.client.connections import Connections, Opened, aopen_all, open_all,
 from kvstore.client.measured_channel import MeasuredChannel
 from kvstore.client.measured_channel_aio import MeasuredAioChannel
 from kvstore.client.messages import PIPELINE, SERVICE, Operation, PipelineReader
-from kvstore.client.method_calls import MethodOperations
 from kvstore.client.recording import Recording
 from kvstore.client.schedule import AnyOperations, Schedule
 from kvstore.client.strategies import Strategy, supports
+from kvstore.client.workload import MethodOperations
 from kvstore.measure.host import describe_host
-from kvstore.measure.recorder import Recorder
+from kvstore.measure.recorder import NO_CPU, Cpu, Recorder, Sample
 from kvstore.measure.run import Outcome, Run
-from kvstore.measure.sampler import NO_CPU, Cpu, Sample
 from kvstore.protocol import KINDS, event_loop_factory
 
 LATE_REPORTS_S = 0.1

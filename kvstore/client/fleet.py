@@ -21,8 +21,7 @@ from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 from kvstore.client.errors import FleetNotReached
-from kvstore.client.method_calls import MethodCalls
-from kvstore.client.workload import Workload
+from kvstore.client.workload import MethodCalls, Workload
 from kvstore.protocol import generator_of
 
 __all__ = ["Cluster", "Fleet", "Local", "fleet_of"]

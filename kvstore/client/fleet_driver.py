@@ -15,14 +15,13 @@ from kvstore.client.channel import Target, Tls, is_loopback, target_of
 from kvstore.client.errors import FleetNotReached, RunFailed, RunInterrupted, ServerGone
 from kvstore.client.fleet import Connected, Fleet, Place, parts
 from kvstore.client.fleet_worker import READY, Assignment, Report
-from kvstore.client.method_calls import MethodCalls
 from kvstore.client.monitor import OnSample, connected_servers, server_report, status_after
 from kvstore.client.options import RunOptions, check_due_times
 from kvstore.client.strategies import Strategy, supports
-from kvstore.client.workload import Workload
+from kvstore.client.workload import MethodCalls, Workload
 from kvstore.measure.parts import merge, merge_samples
+from kvstore.measure.recorder import Sample
 from kvstore.measure.run import Outcome, Run
-from kvstore.measure.sampler import Sample
 
 # ---- combined run -------------------------------------------------------------------------------
 # Combine the runs of several generators into one, with an account of each.

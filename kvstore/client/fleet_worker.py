@@ -10,10 +10,9 @@ from kvstore.client import load
 from kvstore.client.channel import Target
 from kvstore.client.errors import RunFailed, RunInterrupted
 from kvstore.client.fleet import Gate, Part
-from kvstore.client.method_calls import MethodCalls
 from kvstore.client.options import RunOptions
 from kvstore.client.strategies import Strategy
-from kvstore.client.workload import Workload
+from kvstore.client.workload import MethodCalls, Workload
 from kvstore.measure.run import Run
 
 READY, SAMPLE = "ready", "sample"

@@ -32,7 +32,6 @@ from kvstore.client.errors import (
     WrongServer,
 )
 from kvstore.client.fleet import WHOLE, Fleet, Gate, Part
-from kvstore.client.method_calls import MethodCalls, MethodOperations
 from kvstore.client.monitor import (
     Monitor,
     OnSample,
@@ -45,11 +44,11 @@ from kvstore.client.monitor import (
 from kvstore.client.options import RunOptions, check_due_times, name_of
 from kvstore.client.schedule import AnyOperations, Schedule, ShardedOperations
 from kvstore.client.strategies import Strategy, futures, supports
-from kvstore.client.workload import Operations, Workload
+from kvstore.client.workload import MethodCalls, MethodOperations, Operations, Workload
 from kvstore.gc_control import watched_collector
 from kvstore.measure.host import available_memory_bytes, describe_host
+from kvstore.measure.recorder import Sample, Sampler, with_server
 from kvstore.measure.run import Outcome, Run
-from kvstore.measure.sampler import Sample, Sampler, with_server
 from kvstore.subprocesses import Child, child
 from kvstore.v1 import server_status_pb2 as pb
 

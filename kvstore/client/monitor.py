@@ -22,8 +22,8 @@ from kvstore.client.errors import ServerNotReached
 from kvstore.client.fleet import Gate
 from kvstore.client.schedule import Schedule
 from kvstore.gc_control import Collections, Moment
+from kvstore.measure.recorder import Sample, Sampler
 from kvstore.measure.run import UNANSWERED, Outcome
-from kvstore.measure.sampler import Sample, Sampler
 from kvstore.protocol import CANCELLED, UNAVAILABLE
 from kvstore.v1 import server_status_pb2 as pb
 

@@ -12,9 +12,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from itertools import islice
 from typing import Any
 
-from kvstore.client.method_calls import MethodCalls
 from kvstore.client.strategies import Strategy, supports
-from kvstore.client.workload import Workload
+from kvstore.client.workload import MethodCalls, Workload
 from kvstore.flags import setting
 from kvstore.measure.recorder import MOST_OPERATIONS
 

@@ -18,7 +18,7 @@ from grpc_reflection.v1alpha import reflection_pb2
 
 from kvstore.client.channel import NOT_REACHED, Target
 from kvstore.client.errors import ServerNotReached
-from kvstore.client.method_calls import MethodCalls
+from kvstore.client.workload import MethodCalls
 
 ANSWER_S: Final = 5.0
 """Seconds to wait for each answer of the reflection service."""
@@ -47,7 +47,7 @@ class Method(NamedTuple):
 
     @property
     def shape(self) -> str:
-        """One of `method_calls.SHAPES`."""
+        """One of `workload.SHAPES`."""
         sends, answers = self.descriptor.client_streaming, self.descriptor.server_streaming
         return f"{'stream' if sends else 'unary'}_{'stream' if answers else 'unary'}"
 

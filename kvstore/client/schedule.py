@@ -13,8 +13,7 @@ from typing import Any
 
 from kvstore.client.fleet import SEEDS_APART, Part
 from kvstore.client.messages import Batch, Operation, StreamRequest, batch_of
-from kvstore.client.method_calls import MethodCall, MethodOperations
-from kvstore.client.workload import Operations, Workload
+from kvstore.client.workload import MethodCall, MethodOperations, Operations, Workload
 from kvstore.protocol import RETRIEVE, UPDATE, shard_of
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 

@@ -1,7 +1,6 @@
 """Measurements of a run.
 
-recorder       one record for each call, in memory or in a file
-sampler        memory, threads and garbage collections of client and server over time
+recorder       one record for each call; memory, threads and garbage collections over time
 run            the facts of a run, frozen (`Run`), how it ended, and its file
 audit          counts of calls checked twice; Little's law on the trace and at each station
 parts          calls of one kind, in an interval, or in one burst; a run merged from parts
@@ -15,8 +14,8 @@ from kvstore.measure.audit import Accounts, Audit, Box, Boxes, accounts, audit, 
 from kvstore.measure.cpu_cost import Verdict, verdict
 from kvstore.measure.host import cores, describe_host
 from kvstore.measure.parts import During, during, only, turns
+from kvstore.measure.recorder import Cpu, Sample
 from kvstore.measure.run import Outcome, Run
-from kvstore.measure.sampler import Cpu, Sample
 from kvstore.measure.summary import (
     Finding,
     Goodput,

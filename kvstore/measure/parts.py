@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from kvstore.measure.audit import in_flight_between, in_flight_steps
+from kvstore.measure.recorder import Cpu, Sample
 from kvstore.measure.run import Outcome, Run
-from kvstore.measure.sampler import Cpu, Sample
 from kvstore.protocol import BATCH, KINDS, OK
 
 if TYPE_CHECKING:  # see run.py

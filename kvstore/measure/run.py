@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kvstore.measure.recorder import CALL, PACKED
-from kvstore.measure.sampler import NO_CPU, Cpu, Sample
+from kvstore.measure.recorder import CALL, NO_CPU, PACKED, Cpu, Sample
 from kvstore.protocol import DEADLINE_EXCEEDED, KINDS, NO_ANSWER, OK, STATUSES
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Models: predictions from settings, computed before any call is made.
 
-    bounds        predictions with their reasons; Little's law; bounds of a closed loop, the knee N*
-    mva           exact mean values of a closed loop with exponential service times
+    bounds        predictions with their reasons; Little's law; bounds of a closed loop, the knee
+                  N*, and its exact mean values with exponential service times (MVA)
     simulate      a closed loop or an open loop, simulated call by call
     overload      arrival rates above capacity: goodput, bursts, shedding, retries, memory
     tail_latency  servers that stall or die, and the slowest of several replies
@@ -14,7 +14,7 @@ predict. Import `kvstore.model.usl` by name to fit the scalability law: it needs
 long to import, and every notebook imports this package.
 """
 
-from kvstore.model import batching, bounds, mva, overload, scaling, simulate, tail_latency
+from kvstore.model import batching, bounds, overload, scaling, simulate, tail_latency
 from kvstore.model.bounds import Prediction, Station, service_time_s
 
 __all__ = [
@@ -22,15 +22,7 @@ __all__ = [
     "Station",
     "batching",
     "bounds",
-    "failover",
-    "group_commit",
-    "key_skew",
-    "laws",
-    "memory",
-    "mva",
-    "open_loop",
     "overload",
-    "ramp_up",
     "scaling",
     "service_time_s",
     "simulate",

@@ -11,8 +11,8 @@ from typing import Any
 
 import grpc
 
+from kvstore.credentials import Access, AsyncDemandToken, DemandToken
 from kvstore.protocol import MESSAGE_LIMIT_BYTES
-from kvstore.server.access import Access, AsyncDemandToken, DemandToken
 from kvstore.server.settings import ServerSettings
 
 PENDING_CALLS = 8_000

@@ -13,9 +13,9 @@ import grpc
 import psutil
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
+from kvstore.credentials import Access, access_from
 from kvstore.gc_control import CollectorWatch, watched_collector
 from kvstore.protocol import event_loop_factory
-from kvstore.server.access import Access, access_from
 from kvstore.server.admission import MeasuredPool, channel_options, interceptors
 from kvstore.server.durable import AsyncDurableService, DurableService
 from kvstore.server.etcd import AsyncEtcdService, EtcdService

@@ -17,7 +17,7 @@ from kvstore.client.fleet_worker import AgreedStart
 from kvstore.client.monitor import Monitor
 from kvstore.client.pacing import constant_rate
 from kvstore.client.workload import Operations, crud, reads
-from kvstore.measure.sampler import Sampler
+from kvstore.measure.recorder import Sampler
 
 
 @for_each("processes", [1, 2, 3, 32])

@@ -12,7 +12,7 @@ from kvstore.course.exercises.grading import judged
 from kvstore.course.exercises.lesson_07_search import SEARCH, Search
 from kvstore.course.experiments import search
 from kvstore.course.experiments.search import Parts, Searches
-from kvstore.course.questions import lesson_07_further as facts
+from kvstore.course.questions import lesson_07 as facts
 from kvstore.course.questions import registered
 from kvstore.v1.kvstore_pb2 import RetrieveResponse
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceServicer

@@ -12,8 +12,7 @@ import pytest
 
 from kvstore.course import NOT_ATTEMPTED, check, exercises, hint, progress, solution
 from kvstore.course.exercises import Exercise, find, not_yet, passed
-from kvstore.course.exercises.drawn import same_result
-from kvstore.course.exercises.grading import judged
+from kvstore.course.exercises.grading import judged, same_result
 
 
 def exercise(judge, **settings):

@@ -19,7 +19,6 @@ from kvstore.course.exercises.grading import judged
 from kvstore.course.experiments import several_servers
 from kvstore.course.experiments.several_servers import Spread
 from kvstore.course.questions import lesson_10 as core
-from kvstore.course.questions import lesson_10_further
 from kvstore.model import scaling
 from kvstore.server import serving_sharded
 
@@ -230,6 +229,6 @@ def test_published_numbers_and_papers():
 def test_each_question_of_the_lesson_is_asked():
     text = text_of("10_beyond_one_machine.ipynb")
 
-    own = [each for each in core.PREDICTIONS if each not in lesson_10_further.PREDICTIONS]
+    own = [each for each in core.PREDICTIONS if each not in core.FURTHER]
     assert [] == [each.id for each in own if f'predict("{each.id}")' not in text]
     assert {"10"} == {progress.lesson_of(each.id) for each in core.QUIZ}

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from made_runs import run_of
 
-from kvstore.course.questions import lesson_10_further as facts
+from kvstore.course.questions import lesson_10 as facts
 from kvstore.course.questions import registered
 from kvstore.measure import Cpu
 
@@ -25,10 +25,10 @@ def test_the_bound_comes_from_the_run_with_one_of_each(monkeypatch):
     alone = made(100)
 
     # 2 cores / 3 ms = 667; one server at its serial part of 1 ms: 1,000
-    assert facts.bound(alone, (2, 2)).value == pytest.approx(2 / 0.003)
-    assert facts.bound(alone, (2, 2)).binds == "cores"
+    assert facts.bound_of_processes(alone, (2, 2)).value == pytest.approx(2 / 0.003)
+    assert facts.bound_of_processes(alone, (2, 2)).binds == "cores"
     monkeypatch.setattr(facts, "cores", lambda: 64)
-    assert facts.bound(alone, (1, 1)).value == pytest.approx(1 / 0.001)
+    assert facts.bound_of_processes(alone, (1, 1)).value == pytest.approx(1 / 0.001)
     assert registered("10.two_and_two").model(alone, alone).value == pytest.approx(2_000)
 
 

@@ -7,8 +7,7 @@ from made_runs import run_of
 from tables import for_each
 
 from kvstore.course.exercises import find
-from kvstore.course.exercises.drawn import drawn_inputs
-from kvstore.course.exercises.grading import judged
+from kvstore.course.exercises.grading import drawn_inputs, judged
 from kvstore.course.exercises.lesson_13 import LEVELS, SERVICES, Service, highest_rate, knee
 from kvstore.course.questions import lesson_13 as facts
 from kvstore.load_test import Calibration, Found, Level

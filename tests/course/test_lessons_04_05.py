@@ -19,7 +19,7 @@ from kvstore.course.questions import lesson_04 as lesson_04_further
 from kvstore.course.questions import lesson_04 as questions_04
 from kvstore.course.questions import lesson_05 as lesson_05_further
 from kvstore.course.questions import lesson_05 as questions_05
-from kvstore.measure.sampler import Cpu
+from kvstore.measure.recorder import Cpu
 from kvstore.protocol import StationTimes
 from kvstore.v1.kvstore_pb2 import PipelineRequest, RetrieveResponse, UpdateResponse
 

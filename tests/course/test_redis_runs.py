@@ -14,7 +14,7 @@ from made_runs import run_of
 from kvstore.course import progress
 from kvstore.course.experiments import redis_runs
 from kvstore.course.experiments.redis_runs import Sets
-from kvstore.course.questions import lesson_11_further as facts
+from kvstore.course.questions import lesson_11 as facts
 from kvstore.course.questions import registered
 
 INSTALLED = shutil.which("redis-server") or shutil.which("valkey-server")

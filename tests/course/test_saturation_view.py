@@ -6,7 +6,7 @@ import pytest
 from made_runs import staircase
 
 from kvstore.course import views
-from kvstore.model import Station, mva, usl
+from kvstore.model import Station, bounds, usl
 
 STATIONS = [Station("disk", 0.040, math.inf), Station("processor", 0.010)]
 
@@ -18,7 +18,7 @@ def test_queues_cost_most_at_the_knee_and_never_pass_the_bound():
 
     assert [20.0, 100.0, 100.0] == list(table["bound (operations/s)"])
     assert list(table["with queues (operations/s)"]) == pytest.approx(
-        [mva.closed_loop(n, STATIONS).value for n in (1, 5, 50)], rel=1e-3
+        [bounds.exact_closed_loop(n, STATIONS).value for n in (1, 5, 50)], rel=1e-3
     )
     assert lost[5] > max(lost[1], lost[50])
     assert (lost >= -1e-3).all()

@@ -9,16 +9,8 @@ from tables import for_each
 
 from kvstore.client import load
 from kvstore.client.strategies import bounded
-from kvstore.load_test import (
-    Calibration,
-    Level,
-    Objective,
-    Step,
-    calibrate,
-    calibration,
-    highest_rate,
-)
-from kvstore.load_test.search import step_of
+from kvstore.load_test import Calibration, Level, Objective, Step, calibrate, highest_rate, levels
+from kvstore.load_test.levels import step_of
 from kvstore.measure import Cpu
 from kvstore.measure.recorder import Recorder
 
@@ -116,7 +108,7 @@ def test_a_step_counts_only_if_the_generator_kept_its_due_times(late_s, busy_s, 
     assert 100 == step.rate_per_s
 
 
-def levels(*rows, server_cores=0.2, generator_cores=0.2, cores=2):
+def at_levels(*rows, server_cores=0.2, generator_cores=0.2, cores=2):
     return Calibration(
         [Level(n, x, r, generator_cores, server_cores, 0.0) for n, x, r in rows], cores
     )
@@ -127,7 +119,7 @@ SIX_WORKERS = ((1, 98, 0.0102), (2, 196, 0.0102), (4, 390, 0.0102), (8, 585, 0.0
 
 
 def test_knee_ceiling_and_prediction_follow_from_the_levels():
-    seen = levels(*SIX_WORKERS)
+    seen = at_levels(*SIX_WORKERS)
 
     assert 590 == seen.ceiling_per_s
     assert seen.knee == pytest.approx(590 * 0.0102)
@@ -149,7 +141,7 @@ def test_knee_ceiling_and_prediction_follow_from_the_levels():
     ],
 )
 def test_processor_time_says_what_the_bottleneck_is(server_cores, generator_cores, bottleneck):
-    seen = levels(*SIX_WORKERS, server_cores=server_cores, generator_cores=generator_cores)
+    seen = at_levels(*SIX_WORKERS, server_cores=server_cores, generator_cores=generator_cores)
 
     assert bottleneck in seen.bottleneck
 
@@ -166,7 +158,7 @@ def test_calibration_goes_on_after_a_single_level_without_gain(monkeypatch):
         return run_of_recorder(recorder, in_flight=options.in_flight)
 
     monkeypatch.setattr(load, "run", level)
-    monkeypatch.setattr(calibration, "first_call", lambda *_: None)
+    monkeypatch.setattr(levels, "first_call", lambda *_: None)
     seen = calibrate(bounded, None, None)
 
     assert [1, 2, 4, 8, 16, 32] == [each.in_flight for each in seen.levels]

@@ -8,7 +8,7 @@ import pytest
 from traces import Made, run_of
 
 from kvstore.measure import Cpu, summary, verdict
-from kvstore.measure.sampler import machine_busy_s, machine_stolen_s
+from kvstore.measure.recorder import machine_busy_s, machine_stolen_s
 
 TEN_S = [Made(n, n + 1.0) for n in range(10)]
 

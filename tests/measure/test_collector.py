@@ -10,7 +10,7 @@ import pytest
 
 from kvstore.client import load, strategies, workload
 from kvstore.gc_control import Collections, Moment, watched_collector
-from kvstore.measure.sampler import Sample, columns, with_server
+from kvstore.measure.recorder import Sample, columns, with_server
 from kvstore.server import serving
 
 

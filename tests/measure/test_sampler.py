@@ -1,4 +1,4 @@
-"""sampler.py: two processes, looked at from outside."""
+"""The sampler in recorder.py: two processes, looked at from outside."""
 
 import gc
 import math
@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from kvstore.gc_control import watched_collector
-from kvstore.measure.sampler import Sample, Sampler
+from kvstore.measure.recorder import Sample, Sampler
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""mva.py: against numbers worked out by hand, every state of the network, and the bounds."""
+"""MVA in bounds.py: against numbers worked out by hand, every state of the network, bounds."""
 
 import itertools
 import math
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvstore.model import Station, bounds, mva
+from kvstore.model import Station, bounds
 
 CPU = Station("cpu", 0.010)
 LOCK = Station("lock", 0.010)
@@ -35,13 +35,17 @@ def test_throughput_by_hand(subtests):
         (3 / 0.032, 3, [LOCK], 0.010),
     ]:
         with subtests.test(per_s=per_s, in_flight=in_flight, stations=stations, think_s=think_s):
-            assert per_s == pytest.approx(mva.solve(in_flight, stations, think_s).throughput_per_s)
-            assert per_s == pytest.approx(mva.closed_loop(in_flight, stations, think_s).value)
+            assert per_s == pytest.approx(
+                bounds.mean_values(in_flight, stations, think_s).throughput_per_s
+            )
+            assert per_s == pytest.approx(
+                bounds.exact_closed_loop(in_flight, stations, think_s).value
+            )
 
 
 def test_residence_and_queues_by_hand():
     """Two callers at 10 and 20 ms: the arriving one finds 1/3 and 2/3 of a call."""
-    solution = mva.solve(2, [CPU, SLOW])
+    solution = bounds.mean_values(2, [CPU, SLOW])
 
     assert {"cpu": 0.040 / 3, "slow lock": 0.100 / 3} == pytest.approx(solution.residence_s)
     assert {"cpu": 4 / 7, "slow lock": 10 / 7} == pytest.approx(solution.in_flight)
@@ -49,7 +53,7 @@ def test_residence_and_queues_by_hand():
 
 
 def test_calls_do_not_queue_at_a_delay_station():
-    assert 0.040 == mva.solve(500, [DISK, CPU]).residence_s["disk"]
+    assert 0.040 == bounds.mean_values(500, [DISK, CPU]).residence_s["disk"]
 
 
 def by_every_state(in_flight: int, stations: list[Station], think_s: float):
@@ -88,7 +92,7 @@ STATIONS = st.lists(
 @given(st.integers(1, 6), STATIONS, st.sampled_from([0.0, 0.05]))
 def test_the_same_as_an_enumeration_of_all_states(in_flight, stations, think_s):
     per_s, queues = by_every_state(in_flight, stations, think_s)
-    solution = mva.solve(in_flight, stations, think_s)
+    solution = bounds.mean_values(in_flight, stations, think_s)
 
     assert per_s == pytest.approx(solution.throughput_per_s, rel=1e-9)
     assert queues == pytest.approx(list(solution.in_flight.values()), rel=1e-9)
@@ -98,7 +102,7 @@ def test_the_same_as_an_enumeration_of_all_states(in_flight, stations, think_s):
 @settings(max_examples=20)
 def test_never_above_the_bound_and_close_to_it_far_from_the_knee(cpu_s, lock_s, disk_s):
     stations = [Station("cpu", cpu_s), Station("lock", lock_s), Station("disk", disk_s, math.inf)]
-    values = [mva.closed_loop(number, stations).value for number in range(1, 400)]
+    values = [bounds.exact_closed_loop(number, stations).value for number in range(1, 400)]
     limits = [bounds.closed_loop(number, stations).value for number in range(1, 400)]
 
     assert all(value <= limit * (1 + 1e-12) for value, limit in zip(values, limits, strict=True))
@@ -112,7 +116,7 @@ def test_calls_are_somewhere(subtests):
     for think_s in [0.0, 0.1]:
         for in_flight in [1, 5, 80]:
             with subtests.test(think_s=think_s, in_flight=in_flight):
-                solution = mva.solve(in_flight, [CPU, SLOW, DISK], think_s)
+                solution = bounds.mean_values(in_flight, [CPU, SLOW, DISK], think_s)
                 thinking = solution.throughput_per_s * think_s
 
                 assert in_flight == pytest.approx(sum(solution.in_flight.values()) + thinking)
@@ -123,7 +127,7 @@ def test_calls_are_somewhere(subtests):
 
 
 def test_the_reason_says_what_queueing_costs():
-    prediction = mva.closed_loop(4, [CPU, LOCK])
+    prediction = bounds.exact_closed_loop(4, [CPU, LOCK])
 
     assert (
         "80 calls/s: 4 in flight, R = 50 ms with queueing: 80.0% of the bound [cpu binds]"
@@ -144,4 +148,4 @@ def test_what_cannot_be_solved_is_refused(subtests):
             subtests.test(named=named, in_flight=in_flight, stations=stations, think_s=think_s),
             pytest.raises(ValueError, match=named),
         ):
-            mva.solve(in_flight, stations, think_s)
+            bounds.mean_values(in_flight, stations, think_s)

@@ -14,7 +14,7 @@ import pandas as pd
 from kvstore.client import load, workload
 from kvstore.client.messages import Operation, create, retrieve
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
-from kvstore.course.exercises.drawn import judge_drawn
+from kvstore.course.exercises.grading import judge_drawn
 from kvstore.course.exercises.server_trials import ClientTrial, Script, try_client
 from kvstore.measure import Run
 from kvstore.server import Server, serving

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
-from kvstore.course.exercises.drawn import judge_drawn
+from kvstore.course.exercises.grading import judge_drawn
 from kvstore.course.exercises.server_trials import ClientTrial, Script, try_client
 from kvstore.v1.kvstore_pb2 import RetrieveRequest
 

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer
-from kvstore.course.exercises.drawn import in_order_of, judge_drawn
+from kvstore.course.exercises.grading import in_order_of, judge_drawn
 
 
 def hot_key_bound(

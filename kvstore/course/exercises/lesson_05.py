@@ -11,7 +11,7 @@ import pandas as pd
 
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
 from kvstore.course.exercises.client_trials import Seen, WatchedStub, windowed
-from kvstore.course.exercises.drawn import judge_drawn
+from kvstore.course.exercises.grading import judge_drawn
 from kvstore.protocol import RETRIEVE
 from kvstore.v1.kvstore_pb2 import PipelineRequest
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import grpc
 
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
-from kvstore.course.exercises.drawn import drawn_inputs, judge_drawn
+from kvstore.course.exercises.grading import drawn_inputs, judge_drawn
 
 # 06.own_connections -------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import grpc
 from kvstore.client.channel import OPTIONS
 from kvstore.client.client import LATE_REPORTS_S
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
-from kvstore.course.exercises.drawn import judge_drawn
+from kvstore.course.exercises.grading import judge_drawn
 from kvstore.course.exercises.server_trials import PATIENCE_S, HeldBackEnd, held_back_end
 from kvstore.v1.kvstore_pb2 import RetrieveRequest
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub

@@ -12,7 +12,7 @@ import grpc
 from hypothesis import strategies as st
 
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
-from kvstore.course.exercises.drawn import drawn_inputs, in_order_of, judge_drawn
+from kvstore.course.exercises.grading import drawn_inputs, in_order_of, judge_drawn
 
 # 10.spread ----------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import grpc
 from hypothesis import strategies as st
 
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
-from kvstore.course.exercises.drawn import in_order_of, judge_drawn
+from kvstore.course.exercises.grading import in_order_of, judge_drawn
 from kvstore.v1 import etcd_pb2 as pb
 from kvstore.v1.etcd_pb2 import Compare, PutRequest, RangeRequest, RequestOp, TxnRequest
 from kvstore.v1.etcd_pb2_grpc import KVServicer, KVStub, add_KVServicer_to_server

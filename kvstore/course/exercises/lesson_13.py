@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer
-from kvstore.course.exercises.drawn import judge_drawn
+from kvstore.course.exercises.grading import judge_drawn
 
 Levels = Sequence[tuple[int, float, float]]
 """Calls in flight, throughput in calls/s, mean residence time in seconds; one row for each run."""

@@ -5,10 +5,10 @@ A table has units in its headings and four significant digits. A figure draws pr
 and measurements as dots. It draws on the axes it is given and makes no run.
 
 style, alt_text   the look of figures and the forms of runs and predictions; figures in words
-stations          the drawing at the top of a lesson; what each station lets through
+stations          the drawing at the top of a lesson; what each station lets through; parts of a
+                  run: time at each station, CPU time, kinds of operation, three counts
 throughput        of runs, of steps, and by the number in flight: bounds, saturation, models
 timelines         one run from its start to its end; single calls and the order of replies
-breakdown         parts of a run: stations, CPU time, kinds of operation, three counts
 batching          messages of many operations, commits of many writes
 ramp_up           users who join one after the other
 overload          bursts, goodput, retries, adaptive limits
@@ -24,15 +24,6 @@ from kvstore.course.views.batching import (
     residence_by_batch_table,
     throughput_by_batch_table,
     throughput_by_commit_table,
-)
-from kvstore.course.views.breakdown import (
-    cost_table,
-    counting_table,
-    little_by_station_table,
-    mix_table,
-    plot_mix,
-    plot_time_by_station,
-    time_by_station_table,
 )
 from kvstore.course.views.load_tests import (
     h2load_table,
@@ -86,7 +77,17 @@ from kvstore.course.views.servers import (
     slow_by_servers_table,
     throughput_by_servers_table,
 )
-from kvstore.course.views.stations import ceilings_table, plot_ceilings
+from kvstore.course.views.stations import (
+    ceilings_table,
+    cost_table,
+    counting_table,
+    little_by_station_table,
+    mix_table,
+    plot_ceilings,
+    plot_mix,
+    plot_time_by_station,
+    time_by_station_table,
+)
 from kvstore.course.views.style import MB
 from kvstore.course.views.throughput import (
     ladder_table,

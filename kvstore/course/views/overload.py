@@ -14,11 +14,11 @@ from kvstore import measure
 from kvstore.client.overload import Attempts
 from kvstore.course.predictions import HasValue
 from kvstore.course.views import style
-from kvstore.course.views.breakdown import stack
+from kvstore.course.views.stations import stack
 from kvstore.course.views.style import MB, SLICES, Runs, by_row, number, rounded, runs_by_name
 from kvstore.course.views.timelines import LOOKS
 from kvstore.measure import Run, goodput
-from kvstore.measure.sampler import columns
+from kvstore.measure.recorder import columns
 from kvstore.protocol import OK
 
 Curve = Callable[[float], HasValue | float]

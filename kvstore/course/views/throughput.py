@@ -21,7 +21,7 @@ from kvstore.course.views.style import (
     runs_by_name,
 )
 from kvstore.measure import Run, throughput_interval
-from kvstore.model import Station, bounds, mva
+from kvstore.model import Station, bounds
 
 if TYPE_CHECKING:  # scipy takes long to import, and every notebook imports this package
     from kvstore.model.usl import Fit
@@ -292,7 +292,7 @@ def saturation_table(
     A station must be a single server or have no queue: MVA covers no others.
     """
     table = throughput_by_in_flight_table(runs, stations, think_s=think_s)
-    queues = [mva.closed_loop(n, stations, think_s).value for n in table.index]
+    queues = [bounds.exact_closed_loop(n, stations, think_s).value for n in table.index]
     table.insert(1, "with queues (operations/s)", queues)
     if fit is not None:
         table.insert(2, "fitted (operations/s)", [fit.throughput_per_s(n) for n in table.index])
@@ -324,7 +324,7 @@ def plot_saturation(
     with style.canvas(ax) as ax:
         most = max(data.index, default=1)
         in_flight = np.unique(np.geomspace(1, most, POINTS).astype(int))
-        queues = [mva.closed_loop(int(n), stations, think_s).value for n in in_flight]
+        queues = [bounds.exact_closed_loop(int(n), stations, think_s).value for n in in_flight]
         ax.plot(
             in_flight, queues, "--", color=style.ORANGE, linewidth=2.5, label="with queues (MVA)"
         )
