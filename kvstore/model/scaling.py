@@ -269,7 +269,7 @@ def _hashes(keys: int) -> npt.NDArray[np.int64]:
 
 
 def stations(shares_of_servers: Shares, service_s: float) -> list[Station]:
-    """Return the servers as stations for `bounds` and `mva`: D_i = q_i S, in seconds."""
+    """Return the servers as stations for the laws of `bounds`: D_i = q_i S, in seconds."""
     return [
         Station(f"server {number}", share * service_s)
         for number, share in enumerate(shares_of_servers)
