@@ -15,9 +15,10 @@ from kvstore.credentials import Access, AsyncDemandToken, DemandToken
 from kvstore.protocol import MESSAGE_LIMIT_BYTES
 from kvstore.server.settings import ServerSettings
 
-PENDING_CALLS = 8_000
+PENDING_CALLS = 12_000
 """Limit on the calls that wait until the server accepts them; a call beyond it is refused at once.
-gRPC's own limit of 1,000 cancels thousands of the calls of a burst of 10,000. Without a limit, a
+It is above the 10,000 calls in flight of the course's bursts. gRPC's own limit of 1,000 cancels
+thousands of them. Without a limit, a
 flood takes memory for each of its calls, and other clients wait until all of them are served."""
 
 LIMITS = (

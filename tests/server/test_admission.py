@@ -133,3 +133,11 @@ def test_a_call_whose_caller_goes_is_finished_by_a_thread_and_given_up_by_a_loop
         found = stub.Retrieve.future(pb.RetrieveRequest(key=b"k")).code().name
 
     assert ("OK" if stack == "threads" else "NOT_FOUND") == found
+
+
+def test_a_burst_of_the_course_is_below_the_limits_on_what_waits():
+    """With a limit of 8,000, up to a quarter of a run's calls were cancelled."""
+    options = dict(channel_options(ServerSettings()))
+
+    assert options["grpc.server.max_pending_requests"] > 10_000
+    assert options["grpc.server.max_pending_requests_hard_limit"] > 10_000
