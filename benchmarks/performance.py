@@ -169,7 +169,7 @@ def _cases(stack: ExitStack) -> list[Case]:
                 _with_disk("chained", strategies.chained),
                 _with_disk("8 streams", strategies.pipelined, streams=8),
             ],
-            seconds=20.0,
+            seconds=12.0,
         ),
         Case(
             "10,000 in flight", "40 ms reads of 16 bytes",
@@ -177,7 +177,7 @@ def _cases(stack: ExitStack) -> list[Case]:
                 Turns("tasks", partial(_crowd, strategies.tasks, {})),
                 Turns("8 streams", partial(_crowd, strategies.pipelined, {"streams": 8})),
             ],
-            seconds=15.0,
+            seconds=10.0,
         ),
     ]  # fmt: skip
 
