@@ -57,6 +57,11 @@ class Turns:
     picture: str = ""
     """The file of its flame graph, relative to the page; empty without one."""
 
+    @property
+    def median_per_s(self) -> float:
+        """The median of the rounds in operations/s."""
+        return float(np.median([each.per_s for each in self.rounds]))
+
 
 @dataclass
 class Case:
@@ -272,11 +277,13 @@ def _crowd(strategy: Strategy, options: dict[str, Any], seconds: float) -> tuple
 
 
 def _draw_flames(cases: list[Case], folder: Path) -> None:
+    """Draw the fastest of our clients in each case that has one."""
     if not flame.installed():
         return
     folder.mkdir(parents=True, exist_ok=True)
     for case in cases:
-        for turns in case.turns:
-            picture = folder / flame.file_name(case.name, turns.name)
+        ours = [turns for turns in case.turns if turns.draw is not None]
+        for turns in sorted(ours, key=lambda each: each.median_per_s)[-1:]:
+            picture = folder / flame.file_name(case.name)
             if turns.draw is not None and turns.draw(picture):
                 turns.picture = f"{folder.name}/{picture.name}"
