@@ -7,6 +7,7 @@ gives. Programs that are not installed are left out, and the page says so.
 """
 
 import math
+import socket
 from collections.abc import Callable, Iterator, Set
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -20,11 +21,12 @@ from tqdm import tqdm
 from benchmarks import flame, performance_page
 from benchmarks.cost import cost_of
 from benchmarks.ladder import ENDS
-from benchmarks.peers import bare, redis
+from benchmarks.peers import bare
 from benchmarks.peers.go_pipeline import go_pipeline
 from benchmarks.results import Round
 from kvstore.client import run_in_process, strategies, workload
 from kvstore.client.strategies import Strategy
+from kvstore.course.experiments import redis_runs
 from kvstore.course.external_clients import PROGRAMS, path_of
 from kvstore.measure import Run, describe_host
 from kvstore.model import Station, bounds, service_time_s
@@ -36,7 +38,7 @@ NO_DISK: Final[dict[str, Any]] = {"read_delay_s": 0, "write_delay_s": 0, "lockin
 DISK: Final = {"read_delay_s": 0.010, "write_delay_s": 0.050}
 SMALL: Final = workload.reads(key_bytes_mean=8, value_bytes_mean=16, sizes="fixed")
 LIKE_REDIS: Final = workload.reads(
-    keys=1_000, key_bytes_mean=redis.KEY_BYTES, value_bytes_mean=16, sizes="fixed"
+    keys=1_000, key_bytes_mean=16, value_bytes_mean=16, sizes="fixed"
 )
 CROWD: Final = 10_000
 CROWD_WORK_S: Final = 0.040
@@ -113,7 +115,7 @@ def missing() -> list[str]:
     here = {name: path_of(name) is not None for name in PROGRAMS}
     here |= {
         "go": go_is_installed(),
-        "redis-benchmark": redis.installed(),
+        "redis-benchmark": redis_is_installed(),
         "py-spy": flame.installed(),
     }
     return [name for name, found in here.items() if not found]
@@ -124,7 +126,10 @@ def _cases(stack: ExitStack) -> list[Case]:
     poller = stack.enter_context(serving(use_asyncio=True, transport="poller", **NO_DISK))
     in_go = stack.enter_context(serving_go(**NO_DISK)) if go_is_installed() else None
     go = stack.enter_context(go_pipeline())
-    other_store = stack.enter_context(redis.redis())
+    other_store = None
+    if redis_is_installed():
+        other_store = stack.enter_context(redis_runs.redis_server(port=_free_port(), log=False))
+        other_store.per_s("set", clients=8, requests=20_000, keys=1_000, value_bytes=16)
     unary = [
         _ours("tasks", stock, strategies.tasks, 100),
         _ours("tasks", stock, strategies.tasks, 100, transport="poller"),
@@ -239,9 +244,23 @@ def _ghz(server: Server, in_flight: int) -> Turns:
     return Turns(f"ghz x{in_flight}", turn)
 
 
-def _redis(store: redis.Redis, seconds: float) -> tuple[Round, float]:
-    per_s = store.gets_per_s(
-        keys=1_000, value_bytes=16, pipeline=512, connections=8, requests=round(2e6 * seconds)
+def redis_is_installed() -> bool:
+    """Return whether Redis or Valkey is on the PATH, with its load generator."""
+    try:
+        return bool(redis_runs.found_redis())
+    except redis_runs.RedisNotInstalled:
+        return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _redis(store: redis_runs.Redis, seconds: float) -> tuple[Round, float]:
+    per_s = store.per_s(
+        "get", clients=8, requests=round(2e6 * seconds), pipeline=512, keys=1_000, value_bytes=16
     )
     return Round(per_s, math.nan, math.nan), math.nan
 

@@ -175,7 +175,7 @@ def _judged_progress(path: Path, known: object) -> str:
             aside == [damaged] and any(str(path) in str(w.message) for w in said)
         )
         return (
-            "" if is_told and not found else f"told: {is_told}; kept: {aside == [damaged]}; {found}"
+            "" if is_told and not found else f"reported: {is_told}; kept: {aside == [damaged]}; {found}"
         )
     return "" if found == known else f"read without a warning, with other figures: {found}"
 

@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from benchmarks import flame
-from benchmarks.peers import redis
+from benchmarks import flame, performance
 from benchmarks.performance import Case, Turns
 from benchmarks.performance_page import markdown, rows, write
 from benchmarks.results import Round
+from kvstore.course.experiments import redis_runs
 
 HOST = {"processor": "P", "cores": 2, "python": "3", "grpcio": "1", "uvloop": "none"}
 
@@ -55,8 +55,8 @@ def test_a_file_name_has_no_character_that_a_system_refuses():
     assert "one_tasks_x100_client_stock.svg" == flame.file_name("One", "tasks x100 (client/stock)")
 
 
-@pytest.mark.skipif(not redis.installed(), reason="redis-server and redis-benchmark are missing")
-def test_redis_answers_its_own_load_generator():
-    with redis.redis() as store:
-        rate = store.gets_per_s(keys=10, value_bytes=16, pipeline=8, connections=1, requests=2_000)
+@pytest.mark.skipif(not performance.redis_is_installed(), reason="redis-server is not installed")
+def test_redis_answers_its_own_load_generator_over_loopback():
+    with redis_runs.redis_server(port=performance._free_port(), log=False) as store:
+        rate = store.per_s("get", clients=1, requests=2_000, pipeline=8, keys=10, value_bytes=16)
     assert rate > 0

@@ -61,10 +61,10 @@ def found_redis() -> str:
 
 
 class Redis:
-    """A running Redis that listens on a socket in its own folder, and on no port."""
+    """A running Redis that listens on a socket in its own folder, or on a port of loopback."""
 
-    def __init__(self, name: str, path: Path, running: Program) -> None:
-        self._name, self._path = name, path
+    def __init__(self, name: str, place: Sequence[str], running: Program) -> None:
+        self._name, self._place = name, place
         self.pid = running.pid
 
     def set_fsync(self, when: str) -> None:
@@ -73,9 +73,19 @@ class Redis:
 
     def sets_per_s(self, clients: int, requests: int) -> float:
         """Return the throughput of so many SETs, in calls/s, with `clients` of them in flight."""
+        return self.per_s("set", clients=clients, requests=requests)
+
+    def per_s(
+        self, command: str, *, clients: int, requests: int, pipeline: int = 1,
+        keys: int = 100_000, value_bytes: int = VALUE_BYTES,
+    ) -> float:  # fmt: skip
+        """Return the throughput of `get` or `set` in operations/s, by `redis-benchmark`.
+
+        Each client has `pipeline` operations in flight.
+        """
         table = self._output(
-            "benchmark", "--csv", "-t", "set", "-r", "100000", "-d", f"{VALUE_BYTES}",
-            "-c", f"{clients}", "-n", f"{requests}",
+            "benchmark", "--csv", "-t", command, "-r", f"{keys}", "-d", f"{value_bytes}",
+            "-P", f"{pipeline}", "-c", f"{clients}", "-n", f"{requests}",
         )  # fmt: skip
         last = list(csv.reader(io.StringIO(table)))[-1]
         return float(last[1])
@@ -87,7 +97,7 @@ class Redis:
 
     def _output(self, part: str, *arguments: str) -> str:
         done = subprocess.run(
-            [f"{self._name}-{part}", "-s", str(self._path), *arguments],
+            [f"{self._name}-{part}", *self._place, *arguments],
             capture_output=True, text=True, timeout=BENCHMARK_S, stdin=subprocess.DEVNULL,
         )  # fmt: skip
         if done.returncode or "ERR" in done.stdout:
@@ -98,17 +108,21 @@ class Redis:
 
 
 @contextmanager
-def redis_server() -> Iterator[Redis]:
+def redis_server(*, port: int = 0, log: bool = True) -> Iterator[Redis]:
     """Run a Redis for the block; its data are in a private folder, which is deleted at the end.
+
+    With a `port`, clients connect to loopback rather than to a socket in the folder. Without a
+    `log`, it keeps its data in memory only.
 
     Raises `RedisNotInstalled`, and `ServerDidNotStart` with what it wrote.
     """
     name = found_redis()
     with tempfile.TemporaryDirectory(prefix="redis-") as folder:
-        path, log = Path(folder, "socket"), Path(folder, "log")
+        path, wrote_to = Path(folder, "socket"), Path(folder, "log")
         settings = {
-            "port": "0", "unixsocket": str(path), "unixsocketperm": "700", "dir": folder,
-            "logfile": str(log), "save": "", "appendonly": "yes", "appendfsync": "always",
+            "port": f"{port}", "bind": "127.0.0.1", "unixsocket": str(path),
+            "unixsocketperm": "700", "dir": folder, "logfile": str(wrote_to), "save": "",
+            "appendonly": "yes" if log else "no", "appendfsync": "always",
             "auto-aof-rewrite-percentage": "0",  # a rewrite in a run would be measured too
         }  # fmt: skip
         flags = [part for key, value in settings.items() for part in (f"--{key}", value)]
@@ -116,10 +130,10 @@ def redis_server() -> Iterator[Redis]:
             end_s = time.monotonic() + START_S
             while not _listens(path):
                 if not running.alive() or time.monotonic() > end_s:
-                    wrote = log.read_text("utf-8", "replace")[-300:] if log.exists() else ""
-                    raise ServerDidNotStart(f"{name}-server does not listen: {wrote}")
+                    wrote = wrote_to.read_text("utf-8", "replace") if wrote_to.exists() else ""
+                    raise ServerDidNotStart(f"{name}-server does not listen: {wrote[-300:]}")
                 time.sleep(0.02)
-            yield Redis(name, path, running)
+            yield Redis(name, ("-p", f"{port}") if port else ("-s", str(path)), running)
 
 
 def _listens(path: Path) -> bool:
