@@ -171,12 +171,12 @@ def _judged_progress(path: Path, known: object) -> str:
             return f"expected a ProgressError that names the file, got {error!r}"
     aside = [each.read_bytes() for each in path.parent.iterdir() if ".unreadable-" in each.name]
     if aside or not damaged:
-        is_told = not damaged or (
+        reported = not damaged or (
             aside == [damaged] and any(str(path) in str(w.message) for w in said)
         )
-        return (
-            "" if is_told and not found else f"reported: {is_told}; kept: {aside == [damaged]}; {found}"
-        )
+        if reported and not found:
+            return ""
+        return f"reported: {reported}; kept: {aside == [damaged]}; {found}"
     return "" if found == known else f"read without a warning, with other figures: {found}"
 
 

@@ -225,7 +225,7 @@ def _problem(trial: _Trial, operations: Sequence[Operation], lasted_s: float) ->
 
 
 def _with_timeout(send_again: Callable[[grpc.StatusCode], bool], step: int) -> Any:
-    """Return a client that gives each call a deadline; `step` is the way to the next stub."""
+    """Return a client whose calls have a deadline; it retries at the stub `step` places on."""
 
     def client(addresses: Sequence[str], operations: Any, in_flight: int, timeout_s: float) -> None:
         with ExitStack() as stack:
