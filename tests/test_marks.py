@@ -142,7 +142,7 @@ with Gradebook("sqlite:///gradebook.db") as book:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(1500)
 @pytest.mark.skipif(importlib.util.find_spec("otter") is None, reason="no otter: .[marks]")
 def test_otter_marks_the_class(tmp_path):
     total = marks.for_otter(LESSON, tmp_path)

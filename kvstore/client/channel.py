@@ -283,25 +283,15 @@ def check_encryption(target: Any) -> None:
         ServerNotReached: nothing listens at the address.
         TlsMismatch: the message says which side expects what, and what to give.
     """
-    host, _, port = target.address.rpartition(":")
-    host = host.strip("[]")
-    try:
-        connection = socket.create_connection((host, int(port)), HANDSHAKE_S)
-    except OSError as error:
-        raise ServerNotReached(
-            f"nothing listens at {target.address} ({error}): is the server running?"
-        ) from None
-    with connection:
-        connection.settimeout(HANDSHAKE_S)
-        if target.tls is None:
-            if _speaks_tls(connection, host):
-                raise TlsMismatch(
-                    f"the server at {target.address} encrypts its connections: give --tls, and"
-                    " --ca FILE if its certificate is signed by an authority of your own. In"
-                    " Python: Target(address, tls=Tls.of(folder))"
-                )
-            return
-        _check_certificates(connection, target, host)
+    if target.tls is None:
+        if _speaks_tls(target.address):
+            raise TlsMismatch(
+                f"the server at {target.address} encrypts its connections: give --tls, and"
+                " --ca FILE if its certificate is signed by an authority of your own. In"
+                " Python: Target(address, tls=Tls.of(folder))"
+            )
+        return
+    _check_certificates(target)
 
 
 def explained(error: ServerNotReached, target: Any) -> ServerNotReached:
@@ -315,34 +305,68 @@ def explained(error: ServerNotReached, target: Any) -> ServerNotReached:
     return error
 
 
-def _speaks_tls(connection: socket.socket, host: str) -> bool:
+def _connected(
+    context: ssl.SSLContext, address: str, server_name: str | None = None
+) -> ssl.SSLSocket:
+    """Return a connection to the server, with the TLS handshake still to do.
+
+    A connection that is wrapped once it exists stays open if the server has reset it meanwhile, so
+    the socket is wrapped first.
+    """
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    reason: OSError | None = None
+    try:
+        places = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+    except OSError as error:
+        places, reason = [], error
+    for family, kind, protocol, _, place in places:
+        connection = context.wrap_socket(
+            socket.socket(family, kind, protocol),
+            server_hostname=server_name or host,
+            do_handshake_on_connect=False,
+        )
+        try:
+            connection.settimeout(HANDSHAKE_S)
+            connection.connect(place)
+        except OSError as error:
+            connection.close()
+            reason = error
+        else:
+            return connection
+    raise ServerNotReached(f"nothing listens at {address} ({reason}): is the server running?")
+
+
+def _speaks_tls(address: str) -> bool:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])
-    try:
-        with context.wrap_socket(connection, server_hostname=host):
-            return True
-    except ssl.SSLError as error:
-        # An alert comes from a server that speaks TLS; a server in plain text sends other bytes.
-        return "ALERT" in (error.reason or "")
-    except OSError:
-        return False
+    with _connected(context, address) as connection:
+        try:
+            connection.do_handshake()
+        except ssl.SSLError as error:
+            # An alert comes from a server that speaks TLS; one in plain text sends other bytes.
+            return "ALERT" in (error.reason or "")
+        except OSError:
+            return False
+        return True
 
 
-def _check_certificates(connection: socket.socket, target: Any, host: str) -> None:
+def _check_certificates(target: Any) -> None:
     tls = target.tls
     assert tls is not None
-    context = ssl.create_default_context(
-        cadata=tls.ca.decode("ascii", "replace") if tls.ca else None
-    )
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # gRPC is not so strict
-    context.set_alpn_protocols(["h2"])
     where = f"the server at {target.address}"
     try:
+        context = ssl.create_default_context(
+            cadata=tls.ca.decode("ascii", "replace") if tls.ca else None
+        )
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # gRPC is not so strict
+        context.set_alpn_protocols(["h2"])
         if tls.certificate and tls.key:
             _load_certificate(context, tls.certificate, tls.key)
-        with context.wrap_socket(connection, server_hostname=tls.server_name or host) as secure:
+        with _connected(context, target.address, tls.server_name) as secure:
+            secure.do_handshake()
             # With TLS 1.3 the server judges the client's certificate after the handshake. A server
             # that accepts it sends its HTTP/2 settings.
             secure.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5))
@@ -363,7 +387,7 @@ def _check_certificates(connection: socket.socket, target: Any, host: str) -> No
         else:
             hint = "check --ca, --cert and --key"
         raise TlsMismatch(f"no TLS connection to {where} ({reason}): {hint}") from None
-    except TlsMismatch:
+    except ServerNotReached:
         raise
     except OSError as error:
         raise TlsMismatch(

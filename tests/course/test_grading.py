@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -131,11 +132,33 @@ def test_an_answer_that_never_ends_is_stopped():
 
 
 def test_an_answer_that_cannot_be_stopped_is_left_behind_and_told(monkeypatch):
-    monkeypatch.setattr("kvstore.course.exercises.grading.UNWIND_S", 0.01)
+    monkeypatch.setattr("kvstore.course.exercises.client_trials.UNWIND_S", 0.01)
 
     verdict = judged(exercise(doubles, timeout_s=0.01), lambda x: time.sleep(0.3))
 
     assert "restart the kernel" in verdict.message
+
+
+def test_a_profiler_works_after_an_answer_that_was_left_behind():
+    """In Python 3.11 an error that waits for a blocked thread stops every profiler and debugger."""
+    code = (
+        "import queue, sys, threading\n"
+        "from kvstore.course.exercises import client_trials\n"
+        "client_trials.UNWIND_S = 0.01\n"
+        "blocked = threading.Thread(target=queue.SimpleQueue().get, daemon=True)\n"
+        "blocked.start()\n"
+        "client_trials.raise_in_threads(SystemExit, [blocked.ident], blocked.join)\n"
+        "assert blocked.is_alive()\n"
+        "seen = []\n"
+        "sys.setprofile(lambda frame, event, _: seen.append(frame.f_code.co_name))\n"
+        "(lambda: None)()\n"
+        "sys.setprofile(None)\n"
+        "print(seen[0])\n"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+
+    assert (done.returncode, done.stdout.strip()) == (0, "<lambda>"), done.stderr
 
 
 def test_an_exercise_needs_an_id_of_its_lesson_and_time():

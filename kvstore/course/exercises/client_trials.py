@@ -34,6 +34,8 @@ GRACE_S: Final = 0.1
 """A sender that may send no more is watched for this long."""
 MOST_CALLS: Final = 100
 """The server can hold this many calls; an exercise sends fewer."""
+UNWIND_S: Final = 5.0
+"""Seconds for a stopped answer to leave its `with` blocks."""
 POLLING_S: Final = 0.0005
 """A thread that waits takes no CPU time; one that polls takes more than this in `GRACE_S`."""
 
@@ -197,9 +199,8 @@ class Sender:
         """End a loop that does not end; a wait that does not end is left behind."""
         self._thread.join(0.05)
         if self._thread.is_alive():
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                ctypes.c_ulong(self._thread.ident or 0), ctypes.py_object(SystemExit)
-            )
+            raising = (SystemExit, [self._thread.ident or 0], self._thread.join)
+            threading.Thread(target=raise_in_threads, args=raising, daemon=True).start()
             self._thread.join(0.1)
 
     def _work(self) -> None:
@@ -207,6 +208,41 @@ class Sender:
             self.result = self._call()
         except BaseException as error:  # raised again in the judge's thread
             self._errors.append(error)
+
+
+class _TakenBack(BaseException):
+    """Ends the wait of `raise_in_threads` for itself."""
+
+
+def raise_in_threads(
+    error: type[BaseException], thread_ids: Iterable[int], wait: Callable[[float], object]
+) -> None:
+    """Raise the error once in each thread, and take it back where it is not raised in time.
+
+    A thread that runs Python code raises it at once; one that waits in C code does so after the
+    wait. `wait(UNWIND_S)` returns when the threads have ended, or after that time in seconds.
+
+    While an error is pending, CPython 3.11 looks for it at every jump of every thread, which takes
+    nearly as long as the code itself, and a function that a debugger or a profiler follows never
+    begins. So no error is left pending.
+    """
+    threads = tuple(thread_ids)
+    for each in threads:
+        _set_pending(each, error)
+    wait(UNWIND_S)
+    if any([_set_pending(each, None) for each in threads]):
+        try:  # CPython stops looking when a thread has raised a pending error
+            _set_pending(threading.get_ident(), _TakenBack)
+            while True:
+                pass
+        except _TakenBack:
+            pass
+
+
+def _set_pending(thread_id: int, error: type[BaseException] | None) -> bool:
+    """Set the error that a thread will raise; whether there is such a thread."""
+    wanted = None if error is None else ctypes.py_object(error)
+    return bool(ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread_id), wanted))
 
 
 @contextmanager

@@ -5,7 +5,6 @@ Grading always returns a verdict: answers run with a time limit, and their error
 """
 
 import copy
-import ctypes
 import dataclasses
 import functools
 import inspect
@@ -35,14 +34,13 @@ from kvstore.course.exercises import (
     not_yet,
     passed,
 )
+from kvstore.course.exercises.client_trials import raise_in_threads
 from kvstore.course.rendering import fenced, source_of
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 
-UNWIND_S: Final = 5.0
-"""The time for a stopped answer to leave its `with` blocks."""
 SHOWN: Final = 60
 """The most characters of an answer's result in a message."""
 
@@ -86,7 +84,8 @@ def judged(exercise: Exercise, answer: Any) -> Verdict:
         in_time = ended.wait(exercise.timeout_s)
     finally:
         if not ended.is_set():  # interrupted by the learner, or timed out
-            _stop(inside, ended)
+            # Once: a second time could interrupt the end of a `with` block.
+            raise_in_threads(_Stopped, inside, ended.wait)
     if not in_time:
         return not_yet(_too_long(exercise, stopped=ended.is_set()))
     if errors:
@@ -213,18 +212,6 @@ def _too_long(exercise: Exercise, *, stopped: bool) -> str:
         f"no answer within {exercise.timeout_s:g} s: look for a loop or a wait that never ends. "
         f"{left}"
     )
-
-
-def _stop(inside: set[int], ended: threading.Event) -> None:
-    """Raise `_Stopped` once in each thread of the answer; it interrupts Python code, no wait in C.
-
-    A second time could interrupt the end of a `with` block.
-    """
-    for thread_id in tuple(inside):
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(
-            ctypes.c_ulong(thread_id), ctypes.py_object(_Stopped)
-        )
-    ended.wait(UNWIND_S)
 
 
 def check(exercise_id: str, answer: Any) -> Verdict:

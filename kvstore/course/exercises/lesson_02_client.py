@@ -190,7 +190,7 @@ SEND_ALL = Exercise(
     wrong=(
         WrongAnswer(_waits_for_each, "waits for a reply before it sends"),
         WrongAnswer(_order_of_sending, "another order"),
-        WrongAnswer(_returns_at_once, "while 1 of 1 calls were in flight"),
+        WrongAnswer(_returns_at_once, "Return when every call has ended"),
         WrongAnswer(_noting(_put_result), "it does not return"),
         WrongAnswer(_only_the_good, "note the failed calls too"),
         WrongAnswer(_waits_for_calls, "wait for the callbacks"),
