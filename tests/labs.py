@@ -90,11 +90,20 @@ def lab_open(checkout, mode="fast"):
         yield f"http://127.0.0.1:{port}"
     finally:
         family = psutil.Process(server.pid).children(recursive=True)
-        server.terminate()
-        server.wait(60)  # beside other tests
+        _end(server)
         for process in family:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
+
+
+def _end(server):
+    """Jupyter Server forgets to end if a kernel was starting; asked again, it ends."""
+    for timeout_s in (20, 60):  # beside other tests
+        server.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return server.wait(timeout_s)
+    server.kill()
+    raise AssertionError("JupyterLab did not end")
 
 
 def _wait_for(address):
