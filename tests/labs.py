@@ -90,20 +90,16 @@ def lab_open(checkout, mode="fast"):
         yield f"http://127.0.0.1:{port}"
     finally:
         family = psutil.Process(server.pid).children(recursive=True)
-        _end(server)
-        for process in family:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
-
-
-def _end(server):
-    """Jupyter Server forgets to end if a kernel was starting; asked again, it ends."""
-    for timeout_s in (20, 60):  # beside other tests
         server.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return server.wait(timeout_s)
-    server.kill()
-    raise AssertionError("JupyterLab did not end")
+        try:
+            # Jupyter Server does not end by this if a kernel is starting at that moment.
+            server.wait(60)  # beside other tests
+        finally:
+            for process in family:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+            server.kill()
+            server.wait()
 
 
 def _wait_for(address):

@@ -18,7 +18,8 @@ from kvstore.course.exercises import lesson_00, lesson_01
 from kvstore.course.exercises.grading import judged
 from kvstore.v1.kvstore_pb2 import CreateRequest, RetrieveRequest
 
-pytestmark = pytest.mark.slow  # real calls, and hundreds of drawn inputs
+# real calls, and hundreds of drawn inputs
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("little_to_collect")]
 
 
 # ---- the references, against slow and obvious ones -----------------------------------------------
