@@ -127,6 +127,17 @@ def browser_open(width=1400, height=1000):
 
 
 def open_lesson(page, lab, name):
-    """Open a lesson in the page, and wait until its kernel can be given cells."""
-    page.goto(f"{lab}/lab/tree/{name}?token={TOKEN}&reset", timeout=180_000)
-    page.wait_for_function(CONNECTED, timeout=180_000)  # beside other tests
+    """Open a lesson in the page, and wait until its kernel can be given cells.
+
+    JupyterLab sometimes misses the first word of its kernel, and shows "Connecting" until the page
+    is opened again.
+    """
+    from playwright.sync_api import TimeoutError as NotConnected
+
+    for timeout_ms in (60_000, 180_000):  # beside other tests
+        page.goto(f"{lab}/lab/tree/{name}?token={TOKEN}&reset", timeout=180_000)
+        try:
+            return page.wait_for_function(CONNECTED, timeout=timeout_ms)
+        except NotConnected:
+            pass
+    raise AssertionError(f"the kernel of {name} did not connect")

@@ -482,3 +482,15 @@ def test_a_median_in_another_style_passes(answer):
     verdict = judged(lesson_00.MEDIAN_MS, answer)
 
     assert verdict.passed, verdict.message
+
+
+def test_a_read_that_overtakes_its_create_is_told_that_calls_overlapped():
+    """The read fails; what the learner has to change is that nothing waits for the create."""
+
+    def reads_first(stub, operations):
+        calls = [each.rpc(stub).future(each.request) for each in reversed(operations)]
+        return statistics.median(call.result() is None for call in reversed(calls))
+
+    verdict = judged(lesson_00.MEDIAN_MS, reads_first)
+
+    assert "Calls overlapped" in verdict.message
