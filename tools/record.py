@@ -2,8 +2,8 @@
 
 Each lesson is executed once in class mode. `recordings/NAME.zip` then holds, for each cell that
 measured, the outputs and the variables that the cell set. Without a name, the command records the
-core lessons and every other lesson that has a recording, but only where the recording no longer
-fits the notebook; `--again` records them all. Use a machine with nothing else to do.
+lessons whose recording no longer fits the notebook; `--again` records them all. Use a machine with
+nothing else to do.
 """
 
 import argparse
@@ -138,12 +138,6 @@ def main(arguments: Sequence[str]) -> int:
         chosen = pages.lessons(options.names)
     except ValueError as error:
         parser.error(str(error))
-    if not options.names:
-        chosen = [
-            each
-            for each in chosen
-            if not run_notebooks.is_further(each) or stale(each) != ["no recording"]
-        ]
     failed = 0
     for lesson in chosen:
         if not options.again and not options.names and not stale(lesson):
