@@ -56,8 +56,10 @@ from kvstore.client import load, strategies, workload
 from kvstore.server import serving
 def double(x):
     return 2 * x
+import threading
 from kvstore.course import progress
 progress.close("03.mine")
+lock = threading.Lock()
 with serving() as server:
     run = load.run(strategies.blocking, server, workload.reads(seed=1, keys=2), calls=20)
     print("made here")
@@ -89,11 +91,12 @@ def texts(notebook):
 def test_what_was_recorded_is_shown_under_its_label_and_nothing_is_started(
     tmp_path, monkeypatch, locked_down
 ):
-    """The variables are there, functions work, and a changed cell says that it is not recorded."""
+    """The variables are there, functions work; a changed cell and a line left out say so."""
     monkeypatch.setattr(recorded, "FOLDER", tmp_path / "recordings")
     changed = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', ''])"
     ask = "print(run.issued, len(run.calls), double(4), server.settings.locking, end=' ')\n"
     ask += "print(progress.ask('03.mine').closed)"
+    no_file_holds_it = "held = lock.acquire()\nprint('goes on')\nheld\nlock = 5\nlock"
     monkeypatch.setenv("COURSE_MODE", "class")
     archive = record.record(lesson(tmp_path, RUN, ask), tmp_path / "recordings")
     locked_down()
@@ -107,7 +110,7 @@ def test_what_was_recorded_is_shown_under_its_label_and_nothing_is_started(
         nbformat.write(notebook, path)
         return run_notebooks.execute(path)
 
-    done = replayed(f"# other layout, same code\n{RUN}", ask)
+    done = replayed(f"# other layout, same code\n{RUN}", ask, no_file_holds_it, "lock + 1")
 
     assert done.error is None
     said = "\n".join(texts(done.notebook))
@@ -115,6 +118,10 @@ def test_what_was_recorded_is_shown_under_its_label_and_nothing_is_started(
     assert "Recorded run, not of this machine: " in said
     assert "made here" in said
     assert "20 20 8 global True" in said
+    assert "`lock` exists only where the runs are made. Left out: `held = lock.acquire()`" in said
+    assert "`held` exists only where the runs are made. Left out: `held`" in said
+    assert "goes on" in said
+    assert said.endswith("6")
     refused = replayed(f"{RUN}\nextra = 1", ask)
     assert "This cell was changed, so it runs on this machine" in "\n".join(texts(refused.notebook))
     assert "no programs may be started here" in (refused.error or "")

@@ -7,7 +7,8 @@ the recorded values. All other cells run as ever, so predictions, tables and fig
 
 `python3 course.py record` makes the recordings, one archive for each lesson in `recordings/`: see
 `tools/record.py`. A cell is found by its code without comments and layout, so a cell that was
-changed runs on this machine, and says so.
+changed runs on this machine, and says so. A line that needs what no file can hold, such as an open
+service, is left out, and says so.
 """
 
 import ast
@@ -72,11 +73,13 @@ class _Replay:
         self._archive = FOLDER / f"{lesson}.zip"
         self._cells: Mapping[str, Any] = {}
         self._made: Mapping[str, str] = {}
+        self._lost: set[str] = set()
+        """Variables that were set where the runs were made, and that a recording cannot hold."""
         if self._archive.is_file():
             with zipfile.ZipFile(self._archive) as archive:
                 manifest = json.loads(archive.read(MANIFEST))
             self._cells, self._made = manifest["cells"], manifest["made"]
-        shell.user_ns["__replay__"] = self.show
+        shell.user_ns.update(__replay__=self.show, __left_out__=_label)
 
     def say(self) -> None:
         """Show at the beginning of the lesson what this mode does."""
@@ -100,13 +103,44 @@ class _Replay:
         except SyntaxError:
             return lines
         if name in self._cells:
-            return [_still_executed(source, name)]
-        return ["__replay__(None)\n", *lines] if self._replaces(source, name) else lines
+            self._lost |= _variables_set(_parsed(source)) - set(self._cells[name]["names"])
+            return [self._still_executed(source, name)]
+        if self._replaces(source, name):
+            return ["__replay__(None)\n", *lines]
+        return self._without_lost(lines)
+
+    def _still_executed(self, source: str, name: str) -> str:
+        """Return the code in place of a recorded cell: definitions, the replay, comparisons."""
+        body, nowhere = _parsed(source).body, self._nowhere()
+        before = [each for each in body if isinstance(each, _DEFINES)]
+        after = [each for each in body if isinstance(each, ast.Expr) and "compare" in _calls(each)]
+        after = [each for each in after if not _needs(each) & nowhere]
+        replay = ast.parse(f"__replay__({name!r})").body
+        return ast.unparse(ast.Module([*before, *replay, *after], [])) + "\n"
+
+    def _without_lost(self, lines: list[str]) -> list[str]:
+        """Return the code of a cell without the statements that need a lost variable."""
+        body, nowhere = _parsed("".join(lines)).body, self._nowhere()
+        kept: list[ast.stmt] = []
+        for each in body:
+            if lost := sorted(_needs(each) & nowhere):
+                nowhere |= _variables_set(each)
+                self._lost |= _variables_set(each)
+                said = f"`{lost[0]}` exists only where the runs are made. Left out: "
+                said += f"`{ast.unparse(each).splitlines()[0]}`"
+                kept += ast.parse(f"__left_out__({said!r})").body
+            else:
+                nowhere -= _variables_set(each)
+                kept.append(each)
+        return lines if kept == body else [ast.unparse(ast.Module(kept, [])) + "\n"]
+
+    def _nowhere(self) -> set[str]:
+        return self._lost - self._shell.user_ns.keys()
 
     def _replaces(self, source: str, name: str) -> bool:
         """Whether a cell that the lesson does not have sets a variable of a recorded one."""
         recorded = {each for cell in self._cells.values() for each in cell["names"]}
-        if not _variables_set(source) & recorded:
+        if not _variables_set(_parsed(source)) & recorded:
             return False
         cells = TransformerManager()  # type: ignore[no-untyped-call]
         return name not in {digest(cells.transform_cell(each)) for each in self._originals}
@@ -131,10 +165,24 @@ class _Replay:
                 display(output["data"], raw=True, metadata=output["metadata"])  # type: ignore[no-untyped-call]
 
 
-def _variables_set(source: str) -> set[str]:
-    """The variables that a cell sets."""
-    names = [node for node in ast.walk(_parsed(source)) if isinstance(node, ast.Name)]
+_DEFINES: Final = (
+    ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef
+)  # fmt: skip
+
+
+def _variables_set(tree: ast.AST) -> set[str]:
+    """The variables that some code sets."""
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
     return {name.id for name in names if isinstance(name.ctx, ast.Store)}
+
+
+def _needs(statement: ast.stmt) -> set[str]:
+    """The variables that a statement reads and does not set; a definition reads none yet."""
+    if isinstance(statement, _DEFINES):
+        return set()
+    names = [node for node in ast.walk(statement) if isinstance(node, ast.Name)]
+    read = {name.id for name in names if isinstance(name.ctx, ast.Load)}
+    return read - _variables_set(statement)
 
 
 def _label(text: str) -> None:
@@ -145,16 +193,6 @@ def _label(text: str) -> None:
             f"<b>▶</b> {rendering.inline(text)}</p>",
         }
     )
-
-
-def _still_executed(source: str, name: str) -> str:
-    """Return the code in place of a recorded cell: its definitions, the replay, its comparisons."""
-    defines = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    body = _parsed(source).body
-    before = [each for each in body if isinstance(each, defines)]
-    after = [each for each in body if isinstance(each, ast.Expr) and "compare" in _calls(each)]
-    replay = ast.parse(f"__replay__({name!r})").body
-    return ast.unparse(ast.Module([*before, *replay, *after], [])) + "\n"
 
 
 def _parsed(source: str) -> ast.Module:
