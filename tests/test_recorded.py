@@ -27,6 +27,18 @@ from tools import record
 NOTEBOOKS = run_notebooks.lessons_in()
 SHIPPED = [each for each in NOTEBOOKS if (recorded.FOLDER / f"{each.stem}.zip").is_file()]
 
+NOT_YET = [
+    "05_race",
+    "07_a_real_back_end",
+    "07_jmeters_summary",
+    "08_a_burst",
+    "08_a_million_calls",
+    "08_lost_calls",
+    "08_until_it_is_too_late",
+    "11_second_witness",
+]
+"""These run on the machine of the reader."""
+
 CHOSEN = SHIPPED if os.environ.get("COURSE_NIGHTLY") else SHIPPED[3:4]
 """One in the suite; with COURSE_NIGHTLY=1 each lesson that has a recording."""
 
@@ -249,7 +261,7 @@ def test_the_recorded_mode_has_the_durations_of_a_class(monkeypatch):
 def test_what_ships_is_small():
     total = sum(each.stat().st_size for each in recorded.FOLDER.glob("*.zip"))
 
-    assert [each.stem for each in NOTEBOOKS if each not in SHIPPED] == []
+    assert [each.stem for each in NOTEBOOKS if each not in SHIPPED] == NOT_YET
     assert total < 10e6
     assert max(each.stat().st_size for each in recorded.FOLDER.glob("*.zip")) < 1e6
 
@@ -273,5 +285,6 @@ def test_a_recorded_lesson_runs_to_its_end_and_starts_no_program(path, locked_do
 
     assert done.error is None
     assert [claim.sentence for claim in done.claims if not claim.holds] == []
-    assert any("Recorded run, not of this machine" in text for text in texts(done.notebook))
+    said = "\n".join(texts(done.notebook))
+    assert "Recorded run, not of this machine" in said or "this lesson makes no run" in said
     assert len(done.agreements) >= 1 or run_notebooks.is_further(path)

@@ -85,6 +85,8 @@ class _Replay:
         """Show at the beginning of the lesson what this mode does."""
         if self._cells:
             text = f"Recorded mode: no run is made on this machine. The runs are from {self._from}."
+        elif self._made:
+            text = "Recorded mode: this lesson makes no run."
         else:
             text = (
                 f"Recorded mode: no recording of this lesson is in {FOLDER.name}/, so its cells "
