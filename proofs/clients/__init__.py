@@ -148,7 +148,7 @@ def command(language: str) -> list[str]:
 
 
 def run(program: Sequence[str], name: str, servers: Sequence[Server], folder: Path) -> list[Case]:
-    """Run a client against a plain, a slow and a TLS server; return a case for each of its lines."""
+    """Run a client against a plain, a slow and a TLS server; return a case for each line."""
     text = TABLE.read_text("utf-8")
     expected = text.count("\ncases {")
     table = folder / f"{name}.txtpb"
