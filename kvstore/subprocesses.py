@@ -13,6 +13,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
@@ -179,6 +180,18 @@ def program(command: Sequence[str]) -> Iterator[Program]:
         if not pid:
             raise OSError(f"{command[0]} could not be started: {keeper.error_text()}")
         yield Program(int(pid), keeper)
+
+
+@contextmanager
+def private_folder(prefix: str) -> Iterator[Path]:
+    """Make a temporary folder for the block. A child deletes it if this process ends before that.
+
+    A process that is killed deletes nothing, and nothing else would delete the folder of a database
+    or the token of a run.
+    """
+    keeper = [sys.executable, "-m", "kvstore.run_folder", str(os.getpid())]
+    with tempfile.TemporaryDirectory(prefix=prefix) as made, process([*keeper, made]):
+        yield Path(made)
 
 
 def _shielded(action: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""lifeline.py: no child outlives its parent, by whatever way the parent goes."""
+"""No child and no private folder outlives its parent, by whatever way the parent goes."""
 
 import os
 import re
@@ -218,6 +218,36 @@ def test_a_child_that_still_imports_its_packages_ends_with_its_parent(module, im
             parent.kill()
             if process.is_running():
                 process.kill()
+
+
+STARTS_A_FOLDER = """
+import time
+from kvstore.subprocesses import private_folder
+
+with private_folder("kept-") as folder:
+    (folder / "data").mkdir()
+    (folder / "data" / "token").write_text("secret")
+    print(folder, flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.slow
+@for_each("signum", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_private_folder_is_deleted_however_its_process_ends(signum):
+    with subprocess.Popen(
+        [sys.executable, "-c", STARTS_A_FOLDER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        text=True,
+    ) as owner:  # fmt: skip
+        assert owner.stdout is not None
+        folder = Path(owner.stdout.readline().strip())
+        assert (folder / "data" / "token").exists()
+        (keeper,) = psutil.Process(owner.pid).children()
+        owner.send_signal(signum)
+        owner.wait(HANG_S)
+
+        assert ended_within(HANG_S, keeper)
+        assert not folder.exists()
 
 
 def test_every_module_that_is_started_as_a_child_is_tried():

@@ -3,7 +3,6 @@
 import json
 import math
 import secrets
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -49,7 +48,7 @@ from kvstore.gc_control import watched_collector
 from kvstore.measure.host import available_memory_bytes, describe_host
 from kvstore.measure.recorder import Sample, Sampler, with_server
 from kvstore.measure.run import Outcome, Run
-from kvstore.subprocesses import Child, child
+from kvstore.subprocesses import Child, child, private_folder
 from kvstore.v1 import server_status_pb2 as pb
 
 
@@ -291,14 +290,14 @@ def run_in_process(
     environment = None if transport is None else transports.environment(transport)
     _refuse_without_room(options.memory_ceiling_bytes)
     target = target_of(server)
-    with tempfile.TemporaryDirectory(prefix="kvstore-run-") as folder:
-        path = Path(folder) / "run.npz"
+    with private_folder("kvstore-run-") as folder:
+        path = folder / "run.npz"
         command = [target.address, f"--strategy={name_of(strategy)}"]
         command += [f"--options={options.to_json()}"]
         command += [f"--workload={json.dumps(workload.as_dict())}", f"--save={path}"]
         if target.identity is not None:
             command += [f"--identity={target.identity}"]
-        command += _tls_arguments(target.tls, Path(folder))
+        command += _tls_arguments(target.tls, folder)
         with child("kvstore.client", command, environment=environment) as client:
             interrupted = monitor(
                 client,

@@ -11,7 +11,6 @@ import shutil
 import signal
 import socket
 import sys
-import tempfile
 import threading
 import time
 import urllib.request
@@ -26,7 +25,7 @@ import grpc
 
 from kvstore.protocol import OWN_CONNECTION
 from kvstore.server.launch import EtcdNotInstalled, ServerDidNotStart
-from kvstore.subprocesses import Program, on_signals, program
+from kvstore.subprocesses import Program, on_signals, private_folder, program
 from kvstore.v1 import etcd_pb2 as pb
 from kvstore.v1.etcd_pb2_grpc import KVStub, MaintenanceStub
 
@@ -224,7 +223,7 @@ def etcd_cluster(
         )
     etcd = found_etcd()
     with ExitStack() as running:
-        place = Path(running.enter_context(tempfile.TemporaryDirectory(prefix="etcd-")))
+        place = running.enter_context(private_folder("etcd-"))
         for attempt in range(1, _ATTEMPTS + 1):
             cluster = EtcdCluster(
                 _nodes(etcd, nodes, place / f"{attempt}", election_timeout_s, heartbeat_s),

@@ -27,7 +27,7 @@ def books():
 
 
 def test_the_documents_come_from_the_seed_and_are_deleted_at_the_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(search.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with search.library(5) as one, search.library(5) as same, search.library(5, seed=8) as other:
         assert one.texts == same.texts != other.texts
         assert len(list(tmp_path.iterdir())) == 3

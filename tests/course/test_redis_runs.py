@@ -40,7 +40,7 @@ def test_groups_form_with_many_clients_and_none_with_one():
 @needs_redis
 @pytest.mark.slow
 def test_a_redis_listens_on_no_port_and_leaves_nothing_behind(tmp_path, monkeypatch):
-    monkeypatch.setattr(redis_runs.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with redis_runs.redis_server() as redis:
         process = psutil.Process(redis.pid)
         assert [] == process.net_connections("inet")
@@ -55,7 +55,9 @@ def test_a_redis_listens_on_no_port_and_leaves_nothing_behind(tmp_path, monkeypa
 
 @needs_redis
 @pytest.mark.slow
-def test_a_redis_ends_with_its_parent_even_if_that_one_is_killed(repo_root, tmp_path):
+def test_a_redis_and_its_folder_end_with_their_parent_even_if_that_one_is_killed(
+    repo_root, tmp_path
+):
     code = (
         "from kvstore.course.experiments.redis_runs import redis_server\n"
         "import time\n"
@@ -66,12 +68,13 @@ def test_a_redis_ends_with_its_parent_even_if_that_one_is_killed(repo_root, tmp_
     parent = subprocess.Popen(
         [sys.executable, "-c", code],
         cwd=repo_root,
-        env={**os.environ, "TMPDIR": str(tmp_path)},  # a killed process leaves its folder
+        env={**os.environ, "TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,
         text=True,
     )
     pid = int(parent.stdout.readline())
     assert psutil.pid_exists(pid)
+    assert [] != list(tmp_path.iterdir())
     parent.kill()
     parent.wait()
     parent.stdout.close()
@@ -79,6 +82,9 @@ def test_a_redis_ends_with_its_parent_even_if_that_one_is_killed(repo_root, tmp_
     end_s = time.monotonic() + 10
     while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
         assert time.monotonic() < end_s, "Redis still runs after its parent was killed"
+        time.sleep(0.05)
+    while left := list(tmp_path.iterdir()):
+        assert time.monotonic() < end_s, f"{left} are still there after the parent was killed"
         time.sleep(0.05)
 
 

@@ -167,12 +167,13 @@ with etcd_cluster(1) as cluster:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
 @for_each("whom", ["parent", "keeper"])
-def test_a_node_ends_with_its_parent_and_with_its_keeper(whom, installed):
+def test_a_node_ends_with_its_parent_and_with_its_keeper(whom, installed, tmp_path):
     """On Linux the kernel ends it with the process that started it; elsewhere, this one has to."""
     if whom == "keeper" and sys.platform != "linux":
         return
+    place = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(
-        [sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True, env=place
     ) as parent:
         assert parent.stdout is not None
         node = psutil.Process(int(parent.stdout.readline()))
@@ -182,6 +183,10 @@ def test_a_node_ends_with_its_parent_and_with_its_keeper(whom, installed):
         parent.kill()
 
     assert [] == alive
+    end_s = time.monotonic() + HANG_S
+    while left := list(tmp_path.iterdir()):
+        assert time.monotonic() < end_s, f"{left} are still there after the parent was killed"
+        time.sleep(0.05)
 
 
 @pytest.mark.slow

@@ -11,7 +11,6 @@ import math
 import shutil
 import socket
 import subprocess
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -27,7 +26,7 @@ from kvstore.course import progress
 from kvstore.course.views.style import rounded
 from kvstore.model import Prediction, batching
 from kvstore.server import ServerDidNotStart
-from kvstore.subprocesses import Program, program
+from kvstore.subprocesses import Program, private_folder, program
 
 START_S: Final = 10.0
 BENCHMARK_S: Final = 120.0
@@ -117,11 +116,11 @@ def redis_server(*, port: int = 0, log: bool = True) -> Iterator[Redis]:
     Raises `RedisNotInstalled`, and `ServerDidNotStart` with what it wrote.
     """
     name = found_redis()
-    with tempfile.TemporaryDirectory(prefix="redis-") as folder:
-        path, wrote_to = Path(folder, "socket"), Path(folder, "log")
+    with private_folder("redis-") as folder:
+        path, wrote_to = folder / "socket", folder / "log"
         settings = {
             "port": f"{port}", "bind": "127.0.0.1", "unixsocket": str(path),
-            "unixsocketperm": "700", "dir": folder, "logfile": str(wrote_to), "save": "",
+            "unixsocketperm": "700", "dir": f"{folder}", "logfile": str(wrote_to), "save": "",
             "appendonly": "yes" if log else "no", "appendfsync": "always",
             "auto-aof-rewrite-percentage": "0",  # a rewrite in a run would be measured too
         }  # fmt: skip

@@ -11,7 +11,6 @@ import heapq
 import queue
 import random
 import sqlite3
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,6 +27,7 @@ import pandas as pd
 from kvstore.client.channel import OPTIONS
 from kvstore.course.views.style import rounded
 from kvstore.measure import cores
+from kvstore.subprocesses import private_folder
 from kvstore.v1.kvstore_pb2 import RetrieveRequest, RetrieveResponse
 from kvstore.v1.kvstore_pb2_grpc import (
     KeyValueServiceServicer,
@@ -92,9 +92,7 @@ def library(documents: int, *, seed: int = 7) -> Iterator[Library]:
     )
     texts = tuple(" ".join(words[first : first + WORDS]) for first in range(0, len(words), WORDS))
     with ExitStack() as running:
-        path = Path(
-            running.enter_context(tempfile.TemporaryDirectory(prefix="search-")), "library.sqlite"
-        )
+        path = running.enter_context(private_folder("search-")) / "library.sqlite"
         with closing(sqlite3.connect(path)) as connection, connection:
             connection.execute("CREATE VIRTUAL TABLE documents USING fts5(text)")
             connection.executemany("INSERT INTO documents VALUES (?)", ((each,) for each in texts))
