@@ -87,3 +87,4 @@ def test_a_lesson_runs_in_the_browser_and_is_saved_beside_the_course(page, lab, 
         "() => window.jupyterapp.shell.currentWidget?.context?.path === '01_blocking.ipynb'",
         timeout=30_000,
     )
+    page.wait_for_function(CONNECTED, timeout=180_000)  # its kernel is not starting any more

@@ -191,8 +191,10 @@ def test_the_simulation_finds_colours_that_a_colour_blind_reader_confuses():
 
 
 def test_binder_and_the_devcontainer_install_what_was_tested():
-    lines = (ROOT / ".binder" / "requirements.txt").read_text().split("\n")
-    assert [line for line in lines if line] == ["-c constraints.txt", "-e .[dev]"]
+    constraints, course = (ROOT / ".binder" / "requirements.txt").read_text().split("\n")[:2]
+    assert course == "-e .[dev]", "pip takes it from the folder in which Binder installs: the root"
+    where = ROOT / ".binder" / constraints.removeprefix("-c ")  # from the folder of this file
+    assert where.samefile(ROOT / "constraints.txt")
     version = (ROOT / ".binder" / "runtime.txt").read_text().strip()
     assert re.fullmatch(r"python-3\.1[1-4]", version)
     assert os.access(ROOT / ".binder" / "start", os.X_OK)
@@ -201,14 +203,18 @@ def test_binder_and_the_devcontainer_install_what_was_tested():
     assert version.removeprefix("python-") in container["image"]
 
 
-def test_repo2docker_finds_the_files_of_binder():
-    buildpacks = pytest.importorskip("repo2docker.buildpacks")
-    here = os.getcwd()
-    os.chdir(ROOT)
-    try:
-        assert buildpacks.PythonBuildPack().detect()
-    finally:
-        os.chdir(here)
+def test_repo2docker_finds_the_files_of_binder(monkeypatch):
+    """It installs them after the whole checkout was copied, and starts what `start` calls."""
+    app = pytest.importorskip("repo2docker.app")
+    monkeypatch.chdir(ROOT)
+    packs = [kind("an image") for kind in app.Repo2Docker().buildpacks]
+    pack = next(each for each in packs if each.detect())
+
+    assert type(pack).__name__ == "PythonBuildPack"
+    assert pack.python_version == "3.11"
+    (step,) = [command for _user, command in pack.get_assemble_scripts()]
+    assert step.endswith('pip install --no-cache-dir -r ".binder/requirements.txt"')
+    assert pack.get_start_script().endswith("/.binder/start")
 
 
 def test_the_workflow_publishes_what_the_command_builds():

@@ -266,4 +266,4 @@ def test_a_recorded_lesson_runs_to_its_end_and_starts_no_program(path, locked_do
     assert done.error is None
     assert [claim.sentence for claim in done.claims if not claim.holds] == []
     assert any("Recorded run, not of this machine" in text for text in texts(done.notebook))
-    assert len(done.agreements) >= 1
+    assert len(done.agreements) >= 1 or run_notebooks.is_further(path)

@@ -16,6 +16,7 @@ from kvstore.client import channel, load, monitor, strategies
 from kvstore.client.errors import RunFailed, RunInterrupted, ServerNotReached
 from kvstore.client.strategies import STRATEGIES, Strategy, supports
 from kvstore.measure import Run, accounts, audit
+from kvstore.measure.run import Outcome
 from kvstore.protocol import STATUSES
 from kvstore.server import Server, ServerDidNotStart, serving
 from proofs.case import Case, Figure, nothing_left
@@ -40,6 +41,8 @@ MACHINE_S = 20.0
 """What a busy machine may add in the short form, which asserts that nothing hangs, not a speed."""
 
 TOO_SOON = " before anything happened"
+TAKES_S = 0.1
+"""What happens to a run may take this long until the run notices."""
 SECOND_S = 5.0
 """Duration of a second run, where the first one ended before the fault."""
 COUNTED_S = 10.0
@@ -98,28 +101,33 @@ def _impatient() -> Iterator[None]:
 
 def judge(fault: Fault, way: Way, shared: Server, slack_s: float) -> tuple[list[str], int]:
     """Make one run with the fault; return what was not as expected, and the operations sent."""
-    streams = supports(way.strategy).streams
-    expected = (fault.stream if streams else None) or fault.unary
     wrong: list[str] = []
-    sent = 0
-    with nothing_left(wrong), contextlib.ExitStack() as stack:
+    with nothing_left(wrong):
+        found, came = _once(fault, way, shared, slack_s)
+        if came.outcome.endswith(TOO_SOON):  # a busy machine
+            found, came = _once(fault, way, shared, slack_s, duration_s=SECOND_S)
+        wrong += found
+    return wrong, came.run.issued_operations if came.run is not None else 0
+
+
+def _once(
+    fault: Fault, way: Way, shared: Server, slack_s: float, **options: Any
+) -> tuple[list[str], "Came"]:
+    """Set the stage and make one run; `options` replace those of the scene."""
+    expected = (fault.stream if supports(way.strategy).streams else None) or fault.unary
+    with contextlib.ExitStack() as stack:
         try:
             scene = stack.enter_context(fault.scene(shared))
         except ServerDidNotStart as error:
             came = Came(None, type(error).__name__, str(error), 0.0)
-            wrong += _said(came, expected)
-            return wrong, 0
+            return list(_said(came, expected)), came
+        scene = replace(scene, options={**scene.options, **options})
         before = counted(scene.server)
         came = _run(scene, way)
-        if came.outcome.endswith(TOO_SOON):  # a busy machine: the run ended before five answers
-            scene = replace(scene, options={**scene.options, "duration_s": SECOND_S})
-            came = _run(scene, way)
-        wrong += _said(came, expected)
-        wrong += _in_time(came, scene, slack_s)
+        wrong = [*_said(came, expected), *_in_time(came, scene, slack_s)]
         if came.run is not None:
-            sent = came.run.issued_operations
             wrong += _accounted(came.run, before, counted(scene.server))
-    return wrong, sent
+    return wrong, came
 
 
 class Came(NamedTuple):
@@ -153,7 +161,10 @@ def _run(scene: Scene, way: Way) -> Came:
     ended_s = time.perf_counter()
     if run is not None:
         outcome, said = str(run.outcome), f"{said} {run!r}"
-        if not happened_s and scene.happens is not nothing:
+        happened = bool(happened_s) and (
+            run.outcome != Outcome.COMPLETE or ended_s - happened_s[0] > TAKES_S
+        )
+        if scene.happens is not nothing and not happened:
             outcome += TOO_SOON
     early = options["duration_s"] is not None and options["duration_s"] > 10
     since_s = happened_s[0] if early and happened_s else began_s

@@ -18,7 +18,8 @@ from kvstore.course.exercises import lesson_00, lesson_01
 from kvstore.course.exercises.grading import judged
 from kvstore.v1.kvstore_pb2 import CreateRequest, RetrieveRequest
 
-pytestmark = pytest.mark.slow  # real calls, and hundreds of drawn inputs
+# real calls, and hundreds of drawn inputs
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("little_to_collect")]
 
 
 # ---- the references, against slow and obvious ones -----------------------------------------------
@@ -481,3 +482,15 @@ def test_a_median_in_another_style_passes(answer):
     verdict = judged(lesson_00.MEDIAN_MS, answer)
 
     assert verdict.passed, verdict.message
+
+
+def test_a_read_that_overtakes_its_create_is_told_that_calls_overlapped():
+    """The read fails; what the learner has to change is that nothing waits for the create."""
+
+    def reads_first(stub, operations):
+        calls = [each.rpc(stub).future(each.request) for each in reversed(operations)]
+        return statistics.median(call.result() is None for call in reversed(calls))
+
+    verdict = judged(lesson_00.MEDIAN_MS, reads_first)
+
+    assert "Calls overlapped" in verdict.message

@@ -21,7 +21,8 @@ from tools import mutants
 
 MUTANTS = json.loads((Path(__file__).parent / "mutants.json").read_text("utf-8"))
 
-pytestmark = pytest.mark.slow  # hundreds of drawn inputs, and real calls
+# hundreds of drawn inputs, and real calls
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("little_to_collect")]
 
 
 def stops_with_a_counter(stub, requests, most):

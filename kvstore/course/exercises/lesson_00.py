@@ -13,7 +13,14 @@ import pandas as pd
 
 from kvstore.client import load, workload
 from kvstore.client.messages import Operation, create, retrieve
-from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
+from kvstore.course.exercises import (
+    AnswerFailed,
+    Exercise,
+    Verdict,
+    WrongAnswer,
+    not_yet,
+    passed,
+)
 from kvstore.course.exercises.grading import judge_drawn
 from kvstore.course.exercises.server_trials import ClientTrial, Script, try_client
 from kvstore.measure import Run
@@ -355,7 +362,7 @@ def _judge_once(answer: Any, server: Server, reads: int) -> Verdict:
             "Calls overlapped: one was sent before the one ahead of it had ended. "
             "`operation.rpc(stub)(operation.request)` waits for the reply."
         )
-    if isinstance(returned, Exception):
+    if isinstance(returned, AnswerFailed):
         raise returned
     found_ms, times_ms = float(returned), 1e3 * calls["residence_s"].to_numpy()
     median, mean = float(np.median(times_ms)), float(np.mean(times_ms))
@@ -387,8 +394,10 @@ def _made_by(answer: Any, server: Server, operations: list[Operation]) -> tuple[
     def strategy(stub: Any, schedule: Iterator[Operation], in_flight: int) -> None:
         try:
             returned.append(answer(stub, list(operations)))
-        except grpc.RpcError as error:  # calls that overlap: a read may overtake its create
-            returned.append(error)
+        except AnswerFailed as failure:
+            if not isinstance(failure.__cause__, grpc.RpcError):
+                raise
+            returned.append(failure)  # calls that overlap: a read may overtake its create
 
     run = load.run(strategy, server, workload.crud(), calls=1)
     return returned[0], run
