@@ -46,6 +46,12 @@ TRANSPORTS: Final = {each.name: each for each in (STOCK, POLLER)}
 """All profiles by name."""
 NAMES: Final = tuple(TRANSPORTS)
 DEFAULT: Final = STOCK.name
+"""For every strategy: a learner measures gRPC as they would run it.
+
+Measurement is divided (docs/performance.md): `poller` on both sides makes more of many streams and
+of batches, on the client's side more of tasks; it makes less of one stream, and hardly differs for
+futures and threads. So it is a choice, for those who know which of these they run.
+"""
 
 
 def environment(name: str, base: Mapping[str, str] | None = None) -> dict[str, str]:
