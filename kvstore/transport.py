@@ -48,9 +48,8 @@ NAMES: Final = tuple(TRANSPORTS)
 DEFAULT: Final = STOCK.name
 """For every strategy: a learner measures gRPC as they would run it.
 
-Measurement is divided (docs/performance.md): `poller` on both sides makes more of many streams and
-of batches, on the client's side more of tasks; it makes less of one stream, and hardly differs for
-futures and threads. So it is a choice, for those who know which of these they run.
+As measured (docs/performance.md), `poller` makes more of many streams and of batches, above all on
+both sides, and hardly more of unary calls. So it is a choice of those who run such streams.
 """
 
 
