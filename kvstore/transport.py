@@ -46,6 +46,11 @@ TRANSPORTS: Final = {each.name: each for each in (STOCK, POLLER)}
 """All profiles by name."""
 NAMES: Final = tuple(TRANSPORTS)
 DEFAULT: Final = STOCK.name
+"""For every strategy: a learner measures gRPC as they would run it.
+
+As measured (docs/performance.md), `poller` makes more of many streams and of batches, above all on
+both sides, and hardly more of unary calls. So it is a choice of those who run such streams.
+"""
 
 
 def environment(name: str, base: Mapping[str, str] | None = None) -> dict[str, str]:

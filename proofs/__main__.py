@@ -17,6 +17,8 @@ NAMES = (
     "half_open",
     "orphans",
     "burst",
+    "clients",
+    "conformance",
     "files",
     "security",
 )

@@ -57,14 +57,14 @@ def test_a_run_of_that_time_says_so_among_its_conditions(monkeypatch):
 def test_none_turns_longer_than_it_was_asked_to():
     with keeping_awake(1, longest_s=0.2):
         (process,) = turning()
-        assert process.wait(timeout=10.0) == 0
+        assert process.wait(timeout=60.0) == 0  # all others come first
 
 
 def test_they_work_and_give_way_to_everybody_else():
     with keeping_awake(1):
         (process,) = turning()
         before_s = process.cpu_times().user
-        end_s = time.perf_counter() + 10.0
+        end_s = time.perf_counter() + 60.0  # all others come first
         while process.cpu_times().user == before_s and time.perf_counter() < end_s:
             time.sleep(0.05)
 

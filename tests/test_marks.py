@@ -22,7 +22,7 @@ CELL_S = 40
 """For one cell; the judge of each exercise of this lesson stops an answer after 20 s."""
 
 NOTEBOOK_S = 300
-"""For a whole notebook: a judge needs 20 s for an exercise, and a busy machine several times as much."""
+"""For a whole notebook: a judge needs 20 s for an exercise, and several times that if busy."""
 
 FIND = "from kvstore.course.exercises import find\n"
 

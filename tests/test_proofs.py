@@ -14,8 +14,9 @@ from proofs.case import Case, Figure, Skipped
 from proofs.faults.table import FAULTS, QUICK
 
 HELD = Case("held")
-SHORT = [name for name in command.NAMES if name not in ("orphans", "burst")]
-"""Kernels and bursts have tests of their own; they take most of a minute."""
+ELSEWHERE = ("orphans", "burst", "clients", "conformance")
+"""These have tests of their own: the first two take most of a minute, the others need programs."""
+SHORT = [name for name in command.NAMES if name not in ELSEWHERE]
 
 
 @pytest.mark.slow

@@ -99,6 +99,30 @@ def texts(notebook):
     return [o.get("text") or o.get("data", {}).get("text/plain", "") for o in outputs]
 
 
+EVERY_KIND_OF_CODE = """
+@cache
+def rate(calls: int, *, window_s: float = 1.0) -> str:
+    # a comment
+    return f"{calls / window_s:,.1f} calls/s {calls=} {'' if calls else 'none'}" "and" + 'more'
+
+class Empty: pass
+
+match run:
+    case {"rate": rate, **rest} if (n := len(rest)) > 0: pass
+    case _: x[1:, ...] = lambda *_: None
+try:
+    await f(*[], **{})
+except* ValueError: pass
+"""
+
+
+def test_a_cell_has_the_same_name_in_each_version_of_python():
+    """The recordings were made with one version, and are shown with others."""
+    assert recorded.digest(EVERY_KIND_OF_CODE) == "b86379753f7b2608"
+    assert recorded.digest("f( 1,None )  # why") == recorded.digest("f(1, None)")
+    assert recorded.digest("f(1, None)") != recorded.digest("f(1, 0)")
+
+
 @pytest.mark.slow
 def test_what_was_recorded_is_shown_under_its_label_and_nothing_is_started(
     tmp_path, monkeypatch, locked_down

@@ -168,6 +168,14 @@ def with_defect(defect) -> dict:
     return notebook
 
 
+def test_an_import_is_used_or_for_the_learner():
+    notebook = bare()
+    lines = ["import grpc", "import queue  # for your function", "import os.path as p", "print(p)"]
+    notebook["cells"] = [{"cell_type": "code", "source": [f"{line}\n" for line in lines]}]
+
+    assert ["grpc"] == list(notebooks.unused_imports(notebook))
+
+
 def test_what_is_amiss_is_reported():
     assert list(notebooks.problems_of(notebooks.formatted(bare()))) == []
     assert list(notebooks.problems_of(json.dumps(bare()))) == ["is not in the format of Jupyter"]

@@ -180,7 +180,8 @@ class Local(Fleet):
 class Cluster(Fleet):
     """A fleet on an existing Dask cluster: the workers that its scheduler knows.
 
-    `address` is that of the scheduler, such as tcp://10.0.0.1:8786. `workers` is how many of its
+    `address` is that of the scheduler, such as tls://10.0.0.1:8786; README.md says how to start
+    it. On a network that you trust it may be tcp://10.0.0.1:8786. `workers` is how many of its
     workers make the run; by default all of them, at most 32. The course must be installed on each,
     in the same version of Python. Raises `ValueError` for an address or a number that makes no
     sense.

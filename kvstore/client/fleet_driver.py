@@ -310,7 +310,7 @@ def refuse_to_publish(tls: Tls, scheduler: str) -> None:
     if (tls.token or tls.key) and scheme != "tls" and not is_loopback(place.rpartition(":")[0]):
         raise ValueError(
             f"the workers would get the server's token in plain text over {scheduler}: run Dask"
-            " with TLS, and give the address of its scheduler as tls://HOST:PORT"
+            " with TLS as README.md says, and give the address of its scheduler as tls://HOST:PORT"
         )
 
 

@@ -26,6 +26,11 @@ ANSWER_S: Final = 5.0
 _VERSIONS: Final = ("v1", "v1alpha")
 """Versions of the reflection service, newest first. Their messages are the same on the wire."""
 
+_WITHOUT_REFLECTION: Final = (
+    "give its descriptors with --descriptors FILE, as `protoc --include_imports"
+    " --descriptor_set_out=FILE x.proto` writes them"
+)
+
 
 class MethodNotFound(ValueError):
     """The server, or the descriptor set, does not describe the method."""
@@ -126,8 +131,7 @@ def method_by_reflection(target: Target, name: str) -> Method:
                 why = none
     raise MethodNotFound(
         f"the server at {target.address} has no reflection ({why}), so its methods are not known."
-        " Enable reflection in the server, or give its descriptors with --descriptors FILE, as"
-        " `protoc --include_imports --descriptor_set_out=FILE x.proto` writes them"
+        f" Enable reflection in the server, or {_WITHOUT_REFLECTION}"
     )
 
 
@@ -168,7 +172,12 @@ def _method(
     try:
         described = pool.FindServiceByName(service)
     except KeyError:
-        raise _unknown(f"no service {service} is described", service, services()) from None
+        names = list(services())
+        if service in names:  # so does the health service of gRPC's C++ library
+            raise MethodNotFound(
+                f"the server lists {service} and does not describe it: {_WITHOUT_REFLECTION}"
+            ) from None
+        raise _unknown(f"no service {service} is described", service, names) from None
     if method not in described.methods_by_name:
         raise _unknown(f"{service} has no method {method}", method, described.methods_by_name)
     return Method(described.methods_by_name[method])

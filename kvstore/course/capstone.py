@@ -263,7 +263,7 @@ class Service(rendering.Shown):
         for of, value in (("start", start), ("result", result)):
             if value is not None:
                 self._ask("predict", of=of, value=value)
-                _say(f"Your prediction of the {of}: {rendering.number(value)}.")
+                _say(f"Predicted for the {of} of this service: {rendering.number(value)}.")
 
     def run_start(self) -> Measurement | None:
         """Run the unchanged service under the load of the target, once, and show the result.

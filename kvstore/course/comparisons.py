@@ -34,15 +34,18 @@ class Claim(rendering.Shown):
         return self.holds
 
     def __repr__(self) -> str:
-        return f"{'✔ holds here' if self.holds else '✘ does not hold here'}: {self.sentence}"
+        return f"{'✔ holds here' if self.holds else '✘ does not hold here'}: {self._words()}"
+
+    def _words(self) -> str:
+        return rendering.as_sentence(self.sentence)
 
     def _forms(self) -> Mapping[str, Any]:
         mark = "✔ holds here:" if self.holds else "✘ does not hold here:"
         colour = rendering.GOOD if self.holds else rendering.BAD
         return {
             "text/plain": repr(self),
-            "text/markdown": f"**{mark}** {rendering.markdown_escaped(self.sentence)}",
-            "text/html": rendering.headline(mark, self.sentence, colour),
+            "text/markdown": f"**{mark}** {rendering.markdown_escaped(self._words())}",
+            "text/html": rendering.headline(mark, self._words(), colour),
             CLAIM_MIME_TYPE: {"sentence": self.sentence, "holds": self.holds},
         }
 
@@ -236,11 +239,16 @@ class Comparison(rendering.Shown):
 
     def _forms(self) -> dict[str, Any]:
         attempt = f" (attempt {self.attempt})" if self.attempt > 1 else ""
-        reason = f"<p>The model: {rendering.inline(self.reason)}</p>" if self.reason else ""
+        reason = (
+            f"<p>The model: {rendering.inline(rendering.as_sentence(self.reason))}</p>"
+            if self.reason
+            else ""
+        )
         good = self.log_error is not None and self.log_error <= math.log10(1.25)
         colour = rendering.GOOD if good else rendering.QUIET
         return {
-            "text/plain": repr(self) + (f"\nThe model: {self.reason}" if self.reason else ""),
+            "text/plain": repr(self)
+            + (f"\nThe model: {rendering.as_sentence(self.reason)}" if self.reason else ""),
             "text/html": rendering.headline("Your prediction:", self.verdict + attempt, colour)
             + rendering.table(*self._table())
             + reason,

@@ -3,6 +3,7 @@
 import base64
 import io
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -115,17 +116,22 @@ class Explorer:
         predicted = self._law(**self.values)
         reason = getattr(predicted, "reason", "")
         reason = f" ({reason})" if reason else ""
-        text = f"{self._settings()}: predicted {rendering.number(_value(predicted))}{reason}"
+        text = f"{self._settings()}: predicted {self._number(_value(predicted))}{reason}"
         here = [number for values, number in self._dots if values == self.values]
         if here or not self._dots:
-            return text + (f", measured {rendering.number(here[-1])}." if here else ".")
+            return text + (f", measured {self._number(here[-1])}." if here else ".")
         values, number = self._dots[-1]  # such as when the button was pressed before a slider
         other = ", ".join(
             f"{self._sliders[name].label} = {_shown(value)}"
             for name, value in values.items()
             if value != self.values[name]
         )
-        return f"{text}. The last run had {other}: measured {rendering.number(number)}."
+        return f"{text}. The last run had {other}: measured {self._number(number)}."
+
+    def _number(self, value: float) -> str:
+        """A number with the unit that the label of the y axis names in parentheses."""
+        unit = re.search(r"\(([^()]+)\)$", self._label)
+        return f"{rendering.number(value)} {unit[1]}" if unit else rendering.number(value)
 
     def picture(self) -> tuple[str, str]:
         """The figure as a PNG in base64, and what it shows in words."""

@@ -57,9 +57,19 @@ def begin(lesson: str, originals: Sequence[str]) -> None:
 def digest(source: str) -> str:
     """Return a name for the code of a cell, the same for another layout and other comments.
 
-    Raises SyntaxError.
+    It is the same in each version of Python, as `ast.dump` is not. Raises SyntaxError.
     """
-    return hashlib.sha256(ast.dump(_parsed(source)).encode()).hexdigest()[:16]
+    return hashlib.sha256(_written(_parsed(source)).encode()).hexdigest()[:16]
+
+
+def _written(part: object) -> str:
+    """A part of the syntax tree as text, without the fields that are not set."""
+    if isinstance(part, list):
+        return f"[{', '.join(map(_written, part))}]"
+    if not isinstance(part, ast.AST):
+        return repr(part)
+    fields = [(name, value) for name, value in ast.iter_fields(part) if value not in (None, [])]
+    return f"{type(part).__name__}({', '.join(f'{n}={_written(v)}' for n, v in fields)})"
 
 
 # ---- replaying ----------------------------------------------------------------------------------

@@ -51,6 +51,16 @@ def inline(text: str) -> str:
     ).replace("\n", "<br>")
 
 
+def as_sentence(text: str) -> str:
+    """Return the text with a capital letter and a full stop, as a sentence has them.
+
+    A symbol or a name of the code at its beginning keeps its form: k, R, round_robin, `threads`.
+    """
+    first = re.match(r"(?:a|[a-z][A-Za-z]+)(?![\w.(])", text)
+    begun = text[0].upper() + text[1:] if first else text
+    return begun if not begun or begun[-1] in ".:!?" else f"{begun}."
+
+
 def markdown_escaped(text: str) -> str:
     """Return the text as Markdown: escaped, with text between backticks as code.
 

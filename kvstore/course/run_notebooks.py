@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import ExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -85,12 +85,18 @@ def execute(path: Path, *, timeout_s: float = TIMEOUT_S, on_cell: OnCell | None 
     notebook = nbformat.read(path, as_version=4)
     client, began_s = _client_of(notebook, timeout_s), time.perf_counter()
     error = asyncio.run(_error_in(client, path.parent, on_cell or _silent))
+    return _executed(path, notebook, time.perf_counter() - began_s, error)
+
+
+def _executed(
+    path: Path, notebook: nbformat.NotebookNode, seconds: float, error: str | None
+) -> Executed:
     notebook.metadata["course"] = {
         "mode": mode.name(),
         "machine": host_in_words(),
         "made_at": datetime.now().astimezone().isoformat(timespec="seconds"),
     }
-    return Executed(path.stem, notebook, time.perf_counter() - began_s, error)
+    return Executed(path.stem, notebook, seconds, error)
 
 
 def _client_of(notebook: nbformat.NotebookNode, timeout_s: float) -> "_OwnClient":
@@ -112,7 +118,7 @@ class OneKernel:
     """One kernel for several notebooks, which saves the start of a kernel and the imports.
 
     Each notebook begins with an empty namespace and in its own folder. A module keeps its state,
-    so use it for tests, where the outputs count, and `execute` where a learner looks at them.
+    so use it for tests and the fast mode, and `execute` where a learner looks at the outputs.
     """
 
     def __enter__(self) -> Self:
@@ -126,18 +132,20 @@ class OneKernel:
         with self._runner:
             self._runner.run(self._kernel.__aexit__(None, None, None))
 
-    def execute(self, path: Path, *, timeout_s: float = TIMEOUT_S) -> Executed:
+    def execute(
+        self, path: Path, *, timeout_s: float = TIMEOUT_S, on_cell: OnCell | None = None
+    ) -> Executed:
         """Execute one notebook as the function `execute` does, but for the kernel."""
         notebook = nbformat.read(path, as_version=4)
         client, began_s = _client_of(notebook, timeout_s), time.perf_counter()
         client.km, client.kc = self._carrier.km, self._carrier.kc
-        error = self._runner.run(self._error_in(client, path.parent))
-        return Executed(path.stem, notebook, time.perf_counter() - began_s, error)
+        error = self._runner.run(self._error_in(client, path.parent, on_cell or _silent))
+        return _executed(path, notebook, time.perf_counter() - began_s, error)
 
-    async def _error_in(self, client: NotebookClient, folder: Path) -> str | None:
+    async def _error_in(self, client: NotebookClient, folder: Path, on_cell: OnCell) -> str | None:
         begin = nbformat.v4.new_code_cell(_BEGIN.format(folder=str(folder)))
         await client.async_execute_cell(begin, 0)
-        return await _error_of_cells(client, _silent)
+        return await _error_of_cells(client, on_cell)
 
 
 _BEGIN: Final = """
@@ -296,15 +304,26 @@ def run_all(paths: Sequence[Path], copies: Path = COPIES, timeout_s: float = TIM
     """Execute these notebooks; the exit status is 0, 1 when one failed, 130 after Ctrl-C.
 
     A claim that does not hold here is told and is no failure: it is about this machine. So is
-    a main comparison that lies outside its band.
+    a main comparison that lies outside its band. In the fast mode further lessons share a kernel,
+    because to start one and to import takes longer than most of them. After an error they get a
+    new one.
     """
     done: list[Executed] = []
-    status = 0
+    status, shared = 0, None
     try:
-        for path in paths:
-            done.append(execute(path, timeout_s=timeout_s, on_cell=_progress(path.stem)))
-            keep(done[-1], copies / FURTHER if is_further(path) else copies)
-            print(f"\r{path.stem}: {'FAILED' if done[-1].error else 'done'}".ljust(60), flush=True)
+        with ExitStack() as kernels:
+            for path in paths:
+                shares = is_further(path) and mode.name() == "fast"
+                if shares and shared is None:
+                    shared = kernels.enter_context(OneKernel())
+                run = shared.execute if shares and shared is not None else execute
+                done.append(run(path, timeout_s=timeout_s, on_cell=_progress(path.stem)))
+                if shares and done[-1].error:
+                    kernels.close()
+                    shared = None
+                keep(done[-1], copies / FURTHER if is_further(path) else copies)
+                word = "FAILED" if done[-1].error else "done"
+                print(f"\r{path.stem}: {word}".ljust(60), flush=True)
     except KeyboardInterrupt:
         print(f"\n{path.stem}: stopped by Ctrl-C", flush=True)
         status = 130

@@ -301,7 +301,7 @@ def _predicted(
     error = abs(math.log10(predicted / measured))
     share = min(1.0, max(0.0, (TOO_FAR - error) / (TOO_FAR - SPOT_ON)))
     ratio = f"{predicted / measured:.2f} times"
-    why = f"predicted {predicted:.3g} {unit}, measured {measured:.3g}{when}: {ratio}"
+    why = f"predicted {predicted:.3g} {unit}, measured {measured:.3g} {unit}{when}: {ratio}"
     return Line(name, of * share, of, why)
 
 

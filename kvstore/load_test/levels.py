@@ -197,10 +197,7 @@ def calibrate(
         )  # fmt: skip
         cores = int(run.host["cores"])
         seen = Level.of(run)
-        progress(
-            f"calibration: {in_flight} in flight, {seen.throughput_per_s:,.0f} calls/s,"
-            f" {1e3 * seen.residence_s:,.3g} ms"
-        )
+        progress(said(seen))
         return seen
 
     levels: list[Level] = []
@@ -216,6 +213,14 @@ def calibrate(
         in_flight *= 2
         most = min(MOST_IN_FLIGHT, 16 * Calibration(levels, cores).knee)
     return Calibration(levels, cores)
+
+
+def said(level: Level) -> str:
+    """Return the line that reports a level. On a busy machine none of its calls may have ended."""
+    begin = f"calibration: {level.in_flight} in flight, {level.throughput_per_s:,.0f} calls/s"
+    if math.isnan(level.residence_s):
+        return f"{begin}, no call ended in the short run"
+    return f"{begin}, {1e3 * level.residence_s:,.3g} ms"
 
 
 def first_call(target: Target, calls: MethodCalls, options: RunOptions) -> None:

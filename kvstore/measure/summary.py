@@ -231,9 +231,9 @@ def _warm_up(run: Run) -> str:
     rise = float(np.polyfit(np.arange(len(half)), half, 1)[0]) * len(half)
     if abs(rise) > 0.5 * half.mean() and abs(np.corrcoef(half, np.arange(len(half)))[0, 1]) > 0.9:
         return (
-            f"the run reached no steady state: over its second half the latency {_way(rise)} by"
-            f" {abs(rise) / half.mean():.0%} of its mean. The calls arrive faster than they are"
-            " served, or the run is too short"
+            f"the run reached no steady state: over its second half the latency {_way(rise)}"
+            f" from {1e3 * half[0]:,.3g} to {1e3 * half[-1]:,.3g} ms. The calls arrive"
+            " faster than they are served, or the run is too short"
         )
     spread = [means[cut:].var() / (BATCHES - cut) for cut in range(BATCHES // 2 + 1)]
     cut = int(np.argmin(spread))

@@ -161,11 +161,14 @@ def closed_loop(in_flight: int, stations: Sequence[Station], think_s: float = 0.
             f"{in_flight} in flight, each takes {_ms(round_s)}: N / (D + Z)",
             "calls in flight",
         )
-    served = "one call" if slowest.servers == 1 else f"{slowest.servers:g} calls at once, each"
+    named = slowest.name.startswith(("a ", "the ")) or slowest.name[-1:].isdigit()
+    name = slowest.name if named else f"the {slowest.name}"
+    at_once = "" if slowest.servers == 1 else f", and it serves {slowest.servers:g} at once"
     return Prediction(
         slowest.most_per_s,
         "calls/s",
-        f"{slowest.name} serves {served} in {_ms(slowest.demand_s)}: servers / demand",
+        f"a call needs {name} for {_ms(slowest.demand_s)} on average{at_once}:"
+        f" {slowest.servers:g} / {_ms(slowest.demand_s)}",
         slowest.name,
     )
 

@@ -38,7 +38,7 @@ def goodput(
     growth_per_s = offered_per_s - served_per_s
     if limit <= most.value:
         accepted_per_s = min(offered_per_s, served_per_s + limit / offered_for_s)
-        reason = f"at most {limit:g} calls in the server, each within the deadline: X"
+        reason = f"at most {limit:g} calls are in the server, so each ends in time: X"
         return _of(accepted_per_s, reason, pool.name)
     in_time_s = max(0.0, deadline_s - pool.demand_s) * served_per_s / growth_per_s
     reason = (
@@ -80,7 +80,8 @@ def drain_burst(calls: int, stations: Sequence[Station]) -> Prediction:
     return Prediction(
         calls / slowest.most_per_s,
         "s",
-        f"{calls:,} calls, and {slowest.name} serves {slowest.most_per_s:,.0f} per second: N / X",
+        f"{calls:,} calls, and the {slowest.name} serves {slowest.most_per_s:,.0f} per second:"
+        " N / X",
         slowest.name,
     )
 

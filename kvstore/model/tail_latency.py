@@ -63,8 +63,8 @@ def slow_in_spite_of_hedging(
     return Prediction(
         first.value * second.value,
         "of the requests",
-        f"both are late: {first.value:.3g} · {second.value:.3g}, the second one sent"
-        f" {after_s:g} s later",
+        f"the second call is sent {after_s:g} s later, and both are late:"
+        f" {first.value:.3g} · {second.value:.3g}",
         "both servers",
     )
 
@@ -145,11 +145,12 @@ def gap(election_timeout_s: float, *, nodes: int, heartbeat_s: float) -> Predict
         )
     followers = nodes - 1
     mean_s = election_timeout_s * (1 + 1 / (followers + 1)) - heartbeat_s
+    first_s, last_s = (times * election_timeout_s - heartbeat_s for times in (1, 2))
     return Prediction(
         mean_s,
         "s",
-        f"the first of {followers} followers stands after {mean_s:.3g} s on average, between"
-        f" {election_timeout_s - heartbeat_s:.3g} and {2 * election_timeout_s - heartbeat_s:.3g}",
+        f"the first of {followers} followers becomes a candidate after {mean_s:.3g} s on average,"
+        f" between {first_s:.3g} and {last_s:.3g} s",
         "election timeout",
     )
 

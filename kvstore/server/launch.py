@@ -10,7 +10,7 @@ import secrets
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -253,18 +253,35 @@ def _program() -> Path:
             " newer (apt-get install golang-go, brew install go, conda install go), or leave this"
             " part out"
         )
-    sources = sorted(path for path in SOURCE.rglob("*") if path.is_file())
-    version = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
-    program = user_cache_path("rpc-throughput-course") / f"go_server_{version}"
-    if not program.exists():
-        program.parent.mkdir(parents=True, exist_ok=True)
-        partly = program.with_suffix(f".{os.getpid()}")
+
+    def build(target: Path) -> None:
         built = subprocess.run(
-            [go, "build", "-mod=readonly", "-o", partly, "."],
+            [go, "build", "-mod=readonly", "-o", target, "."],
             cwd=SOURCE, capture_output=True, text=True, timeout=BUILD_S,
         )  # fmt: skip
         if built.returncode:
             raise ServerDidNotStart(f"the server in Go could not be built: {built.stderr.strip()}")
+
+    return built_once("go_server", [SOURCE], build)
+
+
+def built_once(name: str, sources: Sequence[Path], build: Callable[[Path], object]) -> Path:
+    """Return the file that `build(path)` writes, from the user's cache if the sources are the same.
+
+    A source is a file, or a folder with all its files.
+    """
+    files = [
+        path
+        for source in sources
+        for path in (sorted(source.rglob("*")) if source.is_dir() else [source])
+        if path.is_file()
+    ]
+    version = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
+    program = user_cache_path("rpc-throughput-course") / f"{name}_{version}"
+    if not program.exists():
+        program.parent.mkdir(parents=True, exist_ok=True)
+        partly = program.with_suffix(f".{os.getpid()}")
+        build(partly)
         partly.replace(program)  # in one step: another process may build it at the same time
     return program
 

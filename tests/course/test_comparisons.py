@@ -140,7 +140,7 @@ def test_a_main_comparison_needs_a_model(page):
 
 
 @pytest.mark.parametrize(
-    ("asked", "model", "shown"),
+    ("unit", "model", "shown"),
     [
         ("calls/s", Prediction(24.0, "operations/s", ""), 24.0),
         ("ms", Prediction(0.024, "s", ""), 24.0),
@@ -148,12 +148,12 @@ def test_a_main_comparison_needs_a_model(page):
         ("times", Prediction(24.0, "times", ""), 24.0),
     ],
 )
-def test_the_model_is_brought_to_the_unit_of_the_question(page, asked, model, shown):
-    predict("01.made_up", None, unit=asked)
+def test_the_model_is_brought_to_the_unit_of_the_question(page, unit, model, shown):
+    predict("01.made_up", None, unit=unit)
 
     comparison = compare("01.made_up", 25.0, model)
 
-    assert (asked, pytest.approx(shown)) == (comparison.unit, comparison.model)
+    assert (unit, pytest.approx(shown)) == (comparison.unit, comparison.model)
 
 
 def test_a_model_of_another_quantity_is_refused_and_nothing_is_closed(page):

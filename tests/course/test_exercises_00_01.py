@@ -494,3 +494,14 @@ def test_a_read_that_overtakes_its_create_is_told_that_calls_overlapped():
     verdict = judged(lesson_00.MEDIAN_MS, reads_first)
 
     assert "Calls overlapped" in verdict.message
+
+
+def test_a_median_like_the_mean_is_neither_right_nor_wrong(monkeypatch):
+    """A busy machine makes all calls alike; so does a disk that writes as it reads."""
+    monkeypatch.setattr(lesson_00, "WRITE_S", lesson_00.READ_S)
+    monkeypatch.setattr(lesson_00, "SLOWER", (20,))
+
+    verdict = judged(lesson_00.MEDIAN_MS, lesson_00.median_ms)
+
+    assert verdict.outcome == "not yet"
+    assert "This machine is so busy" in verdict.message

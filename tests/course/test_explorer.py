@@ -28,8 +28,8 @@ def test_moving_a_slider_redraws_the_prediction():
     made.values["lock"] = "none"
 
     assert "predicted: a level line at 25." in before[1]
-    assert "lock = one: predicted 25 (disk serves" in before[1]
-    assert "lock = none: predicted 250 (10 in flight" in made.picture()[1]
+    assert "lock = one: predicted 25 calls/s (a call needs the disk for 40 ms" in before[1]
+    assert "lock = none: predicted 250 calls/s (10 in flight" in made.picture()[1]
     assert "predicted: a line from (1, 25) to (100, 2,500)" in made.picture()[1]
     assert made.picture()[0] != before[0]
 
@@ -41,10 +41,10 @@ def test_the_measured_dot_lands_on_the_line_it_belongs_to():
 
     assert called == [{"in_flight": 10, "delay_ms": 40.0, "lock": "one"}]
     assert "measured: 1 dot at (10, 24)" in made.picture()[1]
-    assert ", measured 24." in made.said()
+    assert ", measured 24 calls/s." in made.said()
     made.values["lock"] = "none"
     assert "measured, other values: 1 dot at (10, 24)" in made.picture()[1]
-    assert made.said().endswith(" The last run had lock = one: measured 24.")
+    assert made.said().endswith(" The last run had lock = one: measured 24 calls/s.")
     made.values.update(lock="one", in_flight=100)
     assert "measured: 1 dot at (10, 24)" in made.picture()[1]
 
@@ -101,7 +101,7 @@ def test_in_a_notebook_the_figure_is_shown_once_and_follows_the_widgets(
     assert {"image/png", "text/plain", "application/vnd.jupyter.widget-view+json"} <= set(
         output["data"]
     )
-    assert "predicted 10." in output["metadata"]["image/png"]["alt"]
+    assert "predicted 10 calls/s." in output["metadata"]["image/png"]["alt"]
     shown = done.notebook.cells[1].outputs[-1]["text"]
-    assert "N (calls) = 2: predicted 20, measured 7." in shown
+    assert "N (calls) = 2: predicted 20 calls/s, measured 7 calls/s." in shown
     assert "False" in shown

@@ -15,6 +15,22 @@ def test_what_html_would_read_as_markup_is_shown_as_text():
         assert "&lt;script&gt;" in html
 
 
+def test_a_text_becomes_a_sentence_and_a_symbol_keeps_its_form():
+    for text, sentence in {
+        "no call was lost": "No call was lost.",
+        "a read takes 2 ms.": "A read takes 2 ms.",
+        "k is 3": "k is 3.",
+        "R / k: 3": "R / k: 3.",
+        "round_robin: all four": "round_robin: all four.",
+        "time.sleep ends": "time.sleep ends.",
+        "min(N, c) holds": "min(N, c) holds.",
+        "`threads` has 8": "`threads` has 8.",
+        "is it so?": "Is it so?",
+        "": "",
+    }.items():
+        assert rendering.as_sentence(text) == sentence
+
+
 def test_backticks_become_code_and_its_content_stays_escaped():
     assert rendering.inline("see `a < b`") == "see <code>a &lt; b</code>"
 

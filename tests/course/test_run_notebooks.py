@@ -170,11 +170,47 @@ def test_one_failure_does_not_keep_the_others_from_running(tmp_path, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process")
-def test_ctrl_c_ends_the_kernel_and_shows_the_table_so_far(tmp_path):
+@pytest.mark.parametrize("kind", ["fast", "class"])
+def test_in_the_fast_mode_further_lessons_share_a_kernel_until_an_error(
+    kind, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setenv(run_notebooks.mode.VARIABLE, kind)
+    further, copies = tmp_path / "further", tmp_path / "copies"
+    further.mkdir()
+    which = "import os; os.getpid()"
     paths = [
-        notebook_of(tmp_path, "1 + 1", name="98_done"),
-        notebook_of(tmp_path, "open('begun', 'w').close(); import time; time.sleep(600)"),
+        notebook_of(further, f"mine = 1; {which}", name="95_a"),
+        notebook_of(tmp_path, which, name="95_core"),
+        notebook_of(further, f"assert 'mine' not in globals(); {which}", name="96_b"),
+        notebook_of(further, "import os; os._exit(3)", name="97_dies"),
+        notebook_of(further, which, name="98_c"),
+    ]
+
+    assert run_notebooks.run_all(paths, copies, timeout_s=60) == 1
+
+    assert "97_dies: FAILED" in capsys.readouterr().out
+    first, second, third = (
+        nbformat.read(copies / "further" / f"{name}.ipynb", as_version=4)
+        .cells[-1]
+        .outputs[0]
+        .data["text/plain"]
+        for name in ("95_a", "96_b", "98_c")
+    )
+    assert (first == second) == (kind == "fast")
+    assert third not in (first, second)
+    assert not psutil.pid_exists(int(first))
+    assert not psutil.pid_exists(int(third))
+
+
+@pytest.mark.parametrize("kind", ["core", "further"])
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process")
+def test_ctrl_c_ends_the_kernel_and_shows_the_table_so_far(kind, tmp_path):
+    folder = tmp_path / kind
+    folder.mkdir()
+    paths = [
+        notebook_of(folder, "1 + 1", name="98_done"),
+        notebook_of(folder, "open('begun', 'w').close(); import time; time.sleep(600)"),
     ]
     program = (
         "import sys, pathlib; from kvstore.course import run_notebooks;"
@@ -184,13 +220,13 @@ def test_ctrl_c_ends_the_kernel_and_shows_the_table_so_far(tmp_path):
     child = subprocess.Popen(
         [sys.executable, "-c", program, *paths],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), run_notebooks.mode.VARIABLE: "fast"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
     )
-    while not (tmp_path / "begun").exists():
+    while not (folder / "begun").exists():
         assert child.poll() is None
         time.sleep(0.05)
     kernels = psutil.Process(child.pid).children(recursive=True)

@@ -8,8 +8,12 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
+import grpc
 import pytest
+from google.protobuf.descriptor_pool import DescriptorPool
+from grpc_reflection.v1alpha import reflection
 from tables import for_each
 
 from kvstore.client.__main__ import main
@@ -151,6 +155,21 @@ def test_a_server_without_reflection_needs_a_descriptor_set(tmp_path, capsys):
     assert "UNAUTHENTICATED" in without_token
     assert "--metadata" in without_token
     assert 0 == status
+
+
+@pytest.mark.slow
+def test_a_service_that_is_listed_and_not_described_needs_a_descriptor_set(capsys):
+    """So are services whose code has no descriptors, such as the health service of gRPC in C++."""
+    server = grpc.server(ThreadPoolExecutor(2))
+    reflection.enable_server_reflection(["greeter.v1.Greeter"], server, DescriptorPool())
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        said = refused(capsys, f"127.0.0.1:{port}", HELLO, ONE)
+    finally:
+        server.stop(None).wait()
+
+    assert "lists greeter.v1.Greeter and does not describe it: give its descriptors" in said
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from tables import for_each
 from kvstore.client import load
 from kvstore.client.strategies import bounded
 from kvstore.load_test import Calibration, Level, Objective, Step, calibrate, highest_rate, levels
-from kvstore.load_test.levels import step_of
+from kvstore.load_test.levels import said, step_of
 from kvstore.measure import Cpu
 from kvstore.measure.recorder import Recorder
 
@@ -112,6 +112,15 @@ def at_levels(*rows, server_cores=0.2, generator_cores=0.2, cores=2):
     return Calibration(
         [Level(n, x, r, generator_cores, server_cores, 0.0) for n, x, r in rows], cores
     )
+
+
+def test_a_level_in_which_no_call_ended_has_a_line_without_nan():
+    nothing, some = (
+        Level(8, rate, residence, 0.1, 0.1) for rate, residence in ((0.0, math.nan), (7.0, 0.02))
+    )
+
+    assert "calibration: 8 in flight, 0 calls/s, no call ended in the short run" == said(nothing)
+    assert "calibration: 8 in flight, 7 calls/s, 20 ms" == said(some)
 
 
 SIX_WORKERS = ((1, 98, 0.0102), (2, 196, 0.0102), (4, 390, 0.0102), (8, 585, 0.0137),

@@ -30,13 +30,15 @@ def still():
 
 
 def test_collections_are_counted_by_generation(still):
+    began_s = time.perf_counter()
     with watched_collector() as watch:
         for generation in (0, 0, 0, 1, 2, 2):
             gc.collect(generation)
         counted = watch.now()
+    took_s = time.perf_counter() - began_s
 
     assert (3, 1, 2) == counted[:3]
-    assert 0 < counted.pause_s < 10
+    assert 0 < counted.pause_s < took_s
 
 
 def test_after_the_block_nothing_is_counted(still):

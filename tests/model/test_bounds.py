@@ -44,10 +44,14 @@ def test_the_reason_holds_the_arithmetic():
     callers = bounds.closed_loop(4, [DISK]).reason
     lock = bounds.closed_loop(100, [LOCK]).reason
     pool = bounds.closed_loop(100, [POOL]).reason
+    hot = bounds.closed_loop(100, [Station("server 0", 0.008)]).reason
+    unknown = bounds.closed_loop(100, [Station("a lock or a disk", 0.008)]).reason
 
     assert "4 in flight, each takes 40 ms: N / (D + Z)" == callers
-    assert "global lock serves one call in 40 ms: servers / demand" == lock
-    assert "pool serves 8 calls at once, each in 40 ms: servers / demand" == pool
+    assert "a call needs the global lock for 40 ms on average: 1 / 40 ms" == lock
+    assert "a call needs the pool for 40 ms on average, and it serves 8 at once: 8 / 40 ms" == pool
+    assert "a call needs server 0 for 8 ms on average: 1 / 8 ms" == hot
+    assert "a call needs a lock or a disk for 8 ms on average: 1 / 8 ms" == unknown
 
 
 def test_behind_one_lock_a_hundred_callers_wait_a_hundred_times():

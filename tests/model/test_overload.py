@@ -17,7 +17,7 @@ def test_a_burst_drains_at_the_rate_of_the_slowest_station():
     drained = overload.drain_burst(10_000, PARTS)
 
     assert (pytest.approx(2.5), "s", "server") == (drained.value, drained.unit, drained.binds)
-    assert "10,000 calls, and server serves 4,000 per second: N / X" == drained.reason
+    assert "10,000 calls, and the server serves 4,000 per second: N / X" == drained.reason
 
 
 def test_the_last_call_waits_for_what_is_not_answered_when_it_is_sent():

@@ -321,6 +321,8 @@ UTILISATION = Exercise(
 
 
 READ_S, WRITE_S = 0.002, 0.030
+SLOWER = (1, 5, 25)
+"""Factors of these times, in turn: on a busy machine all calls may take much the same time."""
 READS = (3, 2)
 """Retrieves in each trial after two and three Creates: the median is one of a read, then one of a
 write. So neither the shortest time nor that of any one call is right both times."""
@@ -338,15 +340,22 @@ def median_ms(stub: Any, operations: Sequence[Operation]) -> float:
 
 def _judge_median(answer: Any) -> Verdict:
     """Creates and Retrieves on a real server; the records of the run say what was done."""
-    with serving(read_delay_s=READ_S, write_delay_s=WRITE_S) as server:
-        for reads in READS:
-            verdict = _judge_once(answer, server, reads)
-            if not verdict.passed:
-                break
-    return verdict
+    for slower in SLOWER:
+        with serving(read_delay_s=slower * READ_S, write_delay_s=slower * WRITE_S) as server:
+            for reads in READS:
+                verdict = _judge_once(answer, server, reads)
+                if verdict is None or not verdict.passed:
+                    break
+        if verdict is not None:
+            return verdict
+    return not_yet(
+        "This machine is so busy that all calls took much the same time, and the median cannot be "
+        "told from the mean: close other programs, then run this again."
+    )
 
 
-def _judge_once(answer: Any, server: Server, reads: int) -> Verdict:
+def _judge_once(answer: Any, server: Server, reads: int) -> Verdict | None:
+    """The verdict on one trial; None where the times do not tell the median from the mean."""
     writes = sum(READS) - reads
     keys = [b"cup %d of %d" % (number, writes) for number in range(writes)]
     operations = [create(key, b"of tea") for key in keys] + [retrieve(keys[0])] * reads
@@ -369,6 +378,8 @@ def _judge_once(answer: Any, server: Server, reads: int) -> Verdict:
     if not math.isfinite(found_ms):
         return not_yet(f"A number of milliseconds is needed, got {found_ms}.")
     if _within(found_ms, median):
+        if _within(mean, median):
+            return None
         return passed(
             f"The median is {found_ms:.2f} ms, although the calls took from {times_ms.min():.1f} "
             f"to {times_ms.max():.1f} ms: the mean is {mean:.2f} ms."

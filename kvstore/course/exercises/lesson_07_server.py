@@ -70,6 +70,12 @@ async def _serve(front: Any, **settings: Any) -> tuple[Any, int]:
     return server, port
 
 
+BLOCKED = (
+    "while one call waited for the back end, the event loop did nothing else: your method blocks"
+    " its only thread. Wait with `await`, which lets other tasks run."
+)
+
+
 class _FrontFailed(Exception):
     """The learner's server did something that it must not do; the text says what."""
 
@@ -212,7 +218,10 @@ def _values(trial: _FrontUnderTrial, draw: random.Random) -> str:
     key = draw.choice(list(VALUES))
     for attempt in ("first", "second"):
         before = len(trial.back_end.arrived)
-        found = trial.outcome(trial.begin(key, deadline_s=None if attempt == "second" else 8.0))
+        call = trial.begin(key, deadline_s=None if attempt == "second" else 8.0)
+        if not wait_until(call.done) and not trial.loop_answers():
+            return BLOCKED
+        found = trial.outcome(call)
         if found != VALUES[key]:
             return f"the {attempt} Retrieve of {key!r} must return {VALUES[key]!r}, got {found!r}."
         calls = len(trial.back_end.arrived) - before
@@ -233,10 +242,7 @@ def _many_at_once(trial: _FrontUnderTrial, draw: random.Random) -> str:
         waiting, free = trial.back_end.open(), trial.loop_answers()
     found = [trial.outcome(call) for call in calls]
     if not free:
-        return (
-            "while one call waited for the back end, the event loop did nothing else: your method"
-            " blocks its only thread. Wait with `await`, which lets other tasks run."
-        )
+        return BLOCKED
     if grpc.StatusCode.RESOURCE_EXHAUSTED in found:
         return f"{AT_ONCE} users called, and your server refused some: set no limit on the calls."
     if waiting == 1:
@@ -293,7 +299,7 @@ class _Blocks(Front):
 
     def __init__(self, stub: Any) -> None:
         super().__init__(stub)
-        self.give_up_s = time.perf_counter() + 3 * PATIENCE_S
+        self.give_up_s = time.perf_counter() + 4 * PATIENCE_S
 
 
 class _OneAtATime(Front):

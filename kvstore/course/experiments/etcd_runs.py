@@ -20,6 +20,7 @@ import psutil
 
 from kvstore.client.channel import OPTIONS
 from kvstore.course import progress
+from kvstore.course.views.style import rounded
 from kvstore.measure import cores
 from kvstore.model import Prediction, batching
 from kvstore.protocol import RETRIEVE
@@ -93,7 +94,7 @@ class Puts:
             }
             for run in self.runs
         ]
-        return pd.DataFrame(rows).set_index("in flight")
+        return rounded(pd.DataFrame(rows).set_index("in flight"))
 
 
 def puts(in_flight: Sequence[int], *, duration_s: float, closes: str) -> Puts:

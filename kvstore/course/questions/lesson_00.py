@@ -26,12 +26,12 @@ def _residence_ms(run: Run) -> float:
 
 
 def _one_read(run: Run) -> Prediction:
-    return Prediction(1e3 * READ_S, "ms", "the disk alone: no other call is there to wait for")
+    return Prediction(1e3 * READ_S, "ms", "the disk alone, because no other call is before it")
 
 
 def _in_flight(run: Run) -> Prediction:
     mean = bounds.in_flight(WRITES_PER_S, WRITE_S)
-    return Prediction(mean, "calls", f"{WRITES_PER_S} a second, each 50 ms on the disk: X·R")
+    return Prediction(mean, "calls", f"{WRITES_PER_S} writes a second, each 50 ms on the disk: X·R")
 
 
 def _stated(published: Published) -> Prediction:

@@ -106,7 +106,7 @@ PREDICTIONS = (
         model=lambda run: Prediction(
             limit(run) / lock(run).most_per_s,
             "s",
-            f"{limit(run):g} calls, {lock(run).most_per_s:g}/s: L/X",
+            f"{limit(run):g} calls in the server, which answers {lock(run).most_per_s:g}/s: L / X",
             "concurrency limit",
         ),
     ),

@@ -84,7 +84,10 @@ def slow_when_busy(hedged_share: float, utilisation: float = UTILISATION) -> Pre
     return Prediction(
         1.0 if load.value > 1 else 0.0,
         "of the requests",
-        f"utilisation {load.reason} = {load.value:.3g}",
+        f"utilisation {load.reason} = {load.value:.3g}: "
+        + (
+            "above 1, so the queues grow" if load.value > 1 else "below 1, so the queues stay short"
+        ),
         "hedging" if load.value > 1 else "",
     )
 

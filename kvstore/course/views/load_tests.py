@@ -224,14 +224,14 @@ def h2load_table(run: Run) -> pd.DataFrame:
 def side_by_side_table(
     ours: Mapping[str, Run], theirs: Mapping[str, HasRate] | None = None, *, name: str = "h2load"
 ) -> pd.DataFrame:
-    """Return our throughput and another client's by scenario, and the ratio of the two."""
+    """Return our throughput, and another client's if there is one, by scenario."""
     rows = []
     for scenario, run in ours.items():
         row: dict[str, Any] = {
             "scenario": scenario,
-            "connections (verified)": run.connections,
+            "connections, counted": run.connections,
             "in flight (calls)": run.in_flight,
-            "ours (operations/s)": run.throughput_per_s,
+            f"{'throughput' if theirs is None else 'ours'} (operations/s)": run.throughput_per_s,
         }
         other = (theirs or {}).get(scenario)
         if other is not None:
@@ -270,7 +270,7 @@ def plot_side_by_side(
 
     The label of each row is the other client's throughput over ours.
     """
-    data = side_by_side_table(ours, theirs, name=name)
+    data = side_by_side_table(ours, theirs or {}, name=name)
     other = f"{name} (operations/s)"
     with style.canvas(ax, height_in=1.6 + 0.7 * len(data)) as ax:
         rows = range(len(data))

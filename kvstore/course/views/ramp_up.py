@@ -178,6 +178,7 @@ CROSS: Final[dict[str, Any]] = {
     "markeredgewidth": 2, "zorder": 4,
 }  # fmt: skip
 """The look of simulated values."""
+LINE: Final[dict[str, Any]] = {"color": style.PREDICTED, "zorder": 2}
 
 
 def plot_throughput_in_climb(
@@ -259,8 +260,7 @@ def plot_threads_in_climb(
                 at = np.linspace(0.0, part_edges(run)[-1], STEPS)
                 own = own_threads(run)
                 line = [bounds.threads(joins_of(run), limits[name], t, own) for t in at]
-                ax.plot(at, line, dashes, color=style.PREDICTED, zorder=2)
-        _label_lines(ax, bool(limits))
+                ax.plot(at, line, dashes, label=f"predicted, {name}", **LINE)
         ax.set(xlabel="elapsed (s)", ylabel="threads of the\nserver process (threads)")
         ax.set_xlim(left=0.0)
         ax.set_ylim(bottom=0.0)
@@ -278,13 +278,7 @@ def _lines(
             _, _, dashes = style.look(place)
             at = np.linspace(0.0, part_edges(run)[-1], STEPS)
             line = [predicted(joins_of(run), stations[name], t) for t in at]
-            ax.plot(at, line, dashes, color=style.PREDICTED, zorder=2)
-    _label_lines(ax, bool(stations))
-
-
-def _label_lines(ax: Axes, drawn: bool) -> None:
-    if drawn:
-        ax.plot([], [], color=style.PREDICTED, label="predicted")
+            ax.plot(at, line, dashes, label=f"predicted, {name}", **LINE)
 
 
 def _label_crosses(ax: Axes, simulated: Simulated | None) -> None:

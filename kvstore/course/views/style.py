@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, ScalarFormatter
 
 from kvstore.course.predictions import HasValue
 from kvstore.course.rendering import TIMES
@@ -97,6 +97,10 @@ def canvas(ax: Axes | None, height_in: float = 5.0) -> Iterator[Axes]:
         ax.tick_params(labelsize=TEXT_PT)
         for label in (ax.xaxis.label, ax.yaxis.label):
             label.set_fontsize(TEXT_PT + 1)
+        for axis in (ax.xaxis, ax.yaxis):
+            usual = type(axis.get_major_formatter()) is ScalarFormatter
+            if usual and max(axis.get_view_interval()) >= 1000:
+                plain_numbers(axis)
         ax.grid(visible=True, axis="both", color="#DDDDDD", linewidth=0.8)
         ax.set_axisbelow(True)
         key_above(ax)
@@ -137,7 +141,7 @@ def rates(ax: Axes, shown: Iterable[float]) -> None:
 
 
 def plain_numbers(axis: Axis) -> None:
-    """Ticks of a logarithmic axis as 1,000 and not as a power of ten."""
+    """Ticks as 1,000, and not as 1000 or as a power of ten."""
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
     axis.set_minor_formatter(NullFormatter())
 

@@ -1,0 +1,48 @@
+"""A greeter on grpcio as it is: `python -m proofs.stock_greeter threads` or `... asyncio`.
+
+It prints its address and serves until its input ends. No option of gRPC is set.
+"""
+
+import asyncio
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+
+SERVICE = "helloworld.Greeter"
+
+
+def main() -> None:
+    if sys.argv[1] == "asyncio":
+        asyncio.run(_serve_on_a_loop())
+        return
+    server = grpc.server(ThreadPoolExecutor(max_workers=10))
+    server.add_generic_rpc_handlers((_handler(lambda request, context: request),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    print(f"127.0.0.1:{port}", flush=True)
+    sys.stdin.read()
+    server.stop(None).wait()
+
+
+async def _serve_on_a_loop() -> None:
+    async def hello(request: bytes, context: Any) -> bytes:
+        return request
+
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((_handler(hello),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    print(f"127.0.0.1:{port}", flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+    await server.stop(None)
+
+
+def _handler(hello: Any) -> grpc.GenericRpcHandler:
+    method = grpc.unary_unary_rpc_method_handler(hello)
+    return grpc.method_handlers_generic_handler(SERVICE, {"SayHello": method})
+
+
+if __name__ == "__main__":
+    main()
