@@ -28,14 +28,12 @@ NOTEBOOKS = run_notebooks.lessons_in()
 SHIPPED = [each for each in NOTEBOOKS if (recorded.FOLDER / f"{each.stem}.zip").is_file()]
 
 NOT_YET = [
-    "05_race",
     "07_a_real_back_end",
     "07_jmeters_summary",
     "08_a_burst",
     "08_a_million_calls",
     "08_lost_calls",
     "08_until_it_is_too_late",
-    "11_second_witness",
 ]
 """These run on the machine of the reader."""
 

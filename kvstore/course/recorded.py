@@ -147,7 +147,7 @@ class _Replay:
         return lines if kept == body else [ast.unparse(ast.Module(kept, [])) + "\n"]
 
     def _nowhere(self) -> set[str]:
-        return self._lost - self._shell.user_ns.keys()
+        return {name for name in self._lost if name not in self._shell.user_ns}
 
     def _replaces(self, source: str, name: str) -> bool:
         """Whether a cell that the lesson does not have sets a variable of a recorded one."""
