@@ -29,9 +29,7 @@ SHIPPED = [each for each in NOTEBOOKS if (recorded.FOLDER / f"{each.stem}.zip").
 
 NOT_YET = [
     "07_a_real_back_end",
-    "07_jmeters_summary",
     "08_a_burst",
-    "08_a_million_calls",
     "08_lost_calls",
     "08_until_it_is_too_late",
 ]
