@@ -4,8 +4,8 @@ import argparse
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, field, fields
-from types import MappingProxyType
-from typing import Any
+from types import MappingProxyType, NoneType
+from typing import Any, get_args
 
 
 def setting(default: Any, text: str, *, choices: Sequence[str] = ()) -> Any:
@@ -54,9 +54,8 @@ def _add_flag(parser: argparse.ArgumentParser, each: "Field[Any]", also: Sequenc
             *flags, dest=each.name, choices=choices, default=argparse.SUPPRESS, help=text
         )
         return
-    kinds = {"int": int, "float": float, "str": str}
-    name = getattr(each.type, "__name__", str(each.type)).removesuffix(" | None")
-    kind = kinds.get(name, json.loads)
+    types = set(get_args(each.type) or (each.type,)) - {NoneType}
+    kind = types.pop() if types in ({int}, {float}, {str}) else json.loads
     metavar = "JSON" if kind is json.loads else "TEXT" if kind is str else "N"
     parser.add_argument(
         *flags, dest=each.name, type=kind, default=argparse.SUPPRESS, metavar=metavar, help=text

@@ -1,5 +1,6 @@
 """Real servers, each in a process of its own, for every test that needs one."""
 
+import gc
 import itertools
 import math
 from collections.abc import Iterator
@@ -30,6 +31,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SideBySideTh
 def stack(request: pytest.FixtureRequest) -> str:
     """Each test that asks for it runs on both stacks."""
     return str(request.param)
+
+
+@pytest.fixture(autouse=True)
+def no_interrupt_is_lost() -> None:
+    """Hypothesis times each garbage collection, and drops an interrupt that arrives meanwhile."""
+    gc.callbacks[:] = [
+        each for each in gc.callbacks if "hypothesis" not in str(getattr(each, "__module__", ""))
+    ]
 
 
 @pytest.fixture(scope="module")

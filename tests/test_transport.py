@@ -64,7 +64,7 @@ def test_what_this_grpcio_does_not_know_is_named(monkeypatch):
 
 def test_both_sides_report_their_profile_in_the_run():
     with serving(transport="poller", read_delay_s=0, write_delay_s=0) as server:
-        run = load.run(strategies.bounded, server, workload.crud(), in_flight=4, calls=40)
+        run = load.run(strategies.bounded, server, workload.reads(), in_flight=4, calls=40)
 
     assert {"OK": 40} == run.outcomes()
     assert "poller" == run.server["versions"]["transport"]

@@ -4,6 +4,7 @@ The channel is the measured one or gRPC's own, so the ratio of two runs is the c
 """
 
 import asyncio
+import inspect
 import itertools
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -78,7 +79,7 @@ class Repeated(Iterator[Any], AsyncIterator[Any]):
 
 def run(strategy: Strategy, options: LoopOptions, channel: Channel) -> LoopResult:
     """Run a strategy until the time is over. The clock starts when the connection is ready."""
-    if not asyncio.iscoroutinefunction(strategy):
+    if not inspect.iscoroutinefunction(strategy):
         with channel.threads(options.address) as opened:
             _ready(opened, options)
             operations = Repeated(options, in_messages=False)

@@ -196,16 +196,22 @@ def _verified(client: Client, before: pb.GetServerStatusResponse) -> int:
     return 1 if before.peer else 0  # the calls went over the channel of the status call
 
 
+PRELOAD_TRIES = 3
+"""A front that has only just connected may give its back end too little time at first."""
+
+
 def _preload(channel: grpc.Channel, target: Target, operations: AnyOperations) -> None:
     """Create the keys that the workload needs before its first call. Raises `ServerNotReached`."""
     creates = operations.preloads()
-    with closing(Client(channel, target, operations=operations)) as client:
-        client.run(futures, iter(creates), len(creates))
-    if any(shard.workload.preload and not shard.known for shard in operations.shards):
-        raise ServerNotReached(
-            f"none of {len(creates)} keys could be created at {target.address} before the run:"
-            " start a new server, or take another seed if the server has these keys already"
-        )
+    for _ in range(PRELOAD_TRIES):
+        with closing(Client(channel, target, operations=operations)) as client:
+            client.run(futures, iter(creates), len(creates))
+        if all(shard.known or not shard.workload.preload for shard in operations.shards):
+            return
+    raise ServerNotReached(
+        f"none of {len(creates)} keys could be created at {target.address} before the run:"
+        " start a new server, or take another seed if the server has these keys already"
+    )
 
 
 def _return_or_raise(run: Run, monitor: Monitor, target: Target) -> Run:

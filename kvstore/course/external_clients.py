@@ -218,12 +218,20 @@ def ghz(
 
 UNITS_MS: Final = {"us": 1e-3, "ms": 1.0, "s": 1e3, "m": 60e3, "h": 3600e3}
 ROWS: Final = {
-    "time for request": "request (ms)",
-    "time for connect": "connect (ms)",
-    "time to 1st byte": "first byte (ms)",
+    "request": "request (ms)",
+    "connect": "connect (ms)",
+    "TTFB": "first byte (ms)",
     "req/s": "calls/s of a connection",
 }
 """The rows of h2load's table, and our names for them."""
+OLD_ROWS: Final = {
+    "time for request": "request",
+    "time for connect": "connect",
+    "time to 1st byte": "TTFB",
+}
+"""Names of rows before nghttp2 1.66."""
+COLUMNS: Final = ("min", "max", "mean", "sd", "+/- sd")
+"""The columns of h2load's table that we read; later versions have more."""
 
 
 def h2load(
@@ -287,14 +295,18 @@ def _h2load_output(
 
 
 def parse(output: str) -> pd.DataFrame:
-    """Return h2load's table from its output; raise `PeerFailed` for a missing row."""
+    """Return h2load's table from its output; raise `PeerFailed` for what is missing in it."""
+    head = re.search(r"^ +(min .*\+/- sd)$", output, re.MULTILINE)
+    names = re.split(r"\s{2,}", head[1]) if head else []
+    lines = {}
+    for name, cells in re.findall(r"^(\S.*?)\s*:(.*)$", output, re.MULTILINE):
+        lines[OLD_ROWS.get(name, name)] = dict(zip(names, cells.split(), strict=False))
     rows = {}
     for theirs, ours in ROWS.items():
-        line = re.search(rf"^{re.escape(theirs)}\s*:(.*)$", output, re.MULTILINE)
-        cells = line[1].split() if line else []
-        if len(cells) != len(SPREAD):
+        found = lines.get(theirs, {})
+        if not found.keys() >= set(COLUMNS):
             raise PeerFailed(f"h2load printed no row {theirs!r}: {output[-OUTPUT_SHOWN:]}")
-        *numbers, share = cells
+        *numbers, share = (found[each] for each in COLUMNS)
         read = float if theirs == "req/s" else _ms
         rows[ours] = [*(read(cell) for cell in numbers), float(share.removesuffix("%"))]
     return pd.DataFrame.from_dict(rows, orient="index", columns=list(SPREAD))

@@ -1,6 +1,8 @@
 """load.py: what a run keeps and tells; whole runs are in the contract tests."""
 
+import itertools
 import json
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
 import grpc
@@ -9,6 +11,11 @@ import pytest
 from kvstore.client import load, pacing, strategies, workload
 from kvstore.client.strategies import blocking, bounded, futures
 from kvstore.measure import Run, audit
+from kvstore.v1 import kvstore_pb2 as pb
+from kvstore.v1.kvstore_pb2_grpc import (
+    KeyValueServiceServicer,
+    add_KeyValueServiceServicer_to_server,
+)
 
 SMALL = workload.crud(value_bytes_mean=100)
 
@@ -96,6 +103,31 @@ def test_values_that_cannot_be_created_before_the_run_are_named(quick_server, mo
 
     with pytest.raises(ConnectionError, match="none of 3 keys could be created"):
         load.run(blocking, quick_server, reads, calls=1)
+
+
+def test_values_are_created_although_the_first_calls_fail():
+    """As those of a front whose connection to its back end is not there yet."""
+    seen = itertools.count()
+
+    class NotAtFirst(KeyValueServiceServicer):
+        def Create(self, request, context):
+            if next(seen) < 3:
+                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "not connected yet")
+            return pb.CreateResponse()
+
+        def Retrieve(self, request, context):
+            return pb.RetrieveResponse(value=b"")
+
+    server = grpc.server(ThreadPoolExecutor(1))
+    add_KeyValueServiceServicer_to_server(NotAtFirst(), server)
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    try:
+        run = load.run(blocking, address, workload.reads(keys=3), calls=1)
+    finally:
+        server.stop(0).wait()
+
+    assert {"OK"} <= set(run.outcomes())
 
 
 def test_a_strategy_of_ones_own_is_as_good(quick_server):

@@ -5,6 +5,7 @@ are not ours: one has a unary method and a stream of replies, the other a bidire
 """
 
 import asyncio
+import inspect
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -85,7 +86,7 @@ def measured(server: Any, work: Callable[[Any], Any], **settings: Any) -> tuple[
         async with channels as channel:
             return await asyncio.wait_for(work(channel), HANG_S)
 
-    if asyncio.iscoroutinefunction(work):
+    if inspect.iscoroutinefunction(work):
         found = asyncio.run(on_a_loop())
     else:
         with channels as channel:
@@ -116,7 +117,7 @@ def made(way: Callable[..., Any], *calls: tuple[str, Any]) -> Callable[[Any], An
                 found.append(error.code())
         return found
 
-    return on_a_loop if asyncio.iscoroutinefunction(way) else from_a_thread
+    return on_a_loop if inspect.iscoroutinefunction(way) else from_a_thread
 
 
 # ---- unary calls ---------------------------------------------------------------------------
@@ -371,7 +372,7 @@ def streaming(stream: Callable[..., Any], requests: list[Any]) -> Callable[[Any]
     def from_a_thread(channel: Any) -> Any:
         return stream(channel, requests)
 
-    return on_a_loop if asyncio.iscoroutinefunction(stream) else from_a_thread
+    return on_a_loop if inspect.iscoroutinefunction(stream) else from_a_thread
 
 
 @every_stream
@@ -493,7 +494,7 @@ def test_a_stream_that_breaks_accounts_for_all_that_waits(stream, answers, says,
             stream(channel, requests)
         broken.append(raised.value)
 
-    work = on_a_loop if asyncio.iscoroutinefunction(stream) else from_a_thread
+    work = on_a_loop if inspect.iscoroutinefunction(stream) else from_a_thread
     with answering(answers) as address:
         run, _ = measured(address, work, deadline_s=0.3)
 
@@ -516,7 +517,7 @@ def test_two_open_requests_with_one_id_are_refused(stream):
         with pytest.raises(grpc.RpcError):
             stream(channel, requests)
 
-    work = on_a_loop if asyncio.iscoroutinefunction(stream) else from_a_thread
+    work = on_a_loop if inspect.iscoroutinefunction(stream) else from_a_thread
     with answering(is_silent) as address:
         run, _ = measured(address, work)
 

@@ -1,6 +1,7 @@
 """A call that ends as OK without a reply, or with one that cannot be read, has not succeeded."""
 
 import asyncio
+import inspect
 
 import grpc
 from tables import for_each
@@ -39,7 +40,7 @@ def test_it_is_recorded_as_internal(work, replies):
 
     with answering(MANY(lambda request, context: iter(replies)), STREAM(lambda *_: iter(()))) as at:
         channels = measured_channel(at)
-        if asyncio.iscoroutinefunction(work):
+        if inspect.iscoroutinefunction(work):
             asyncio.run(on_a_loop())
         else:
             with channels as channel:

@@ -22,6 +22,17 @@ req/s           :      58.70       69.63       65.99        4.31    80.00%
 """
 
 
+OUTPUT_OF_1_70 = """
+finished in 215.83ms, 92.67 req/s, 9.71KB/s
+requests: 20 total, 20 started, 20 done, 20 succeeded, 0 failed, 0 errored, 0 timeout
+                 min         max         median      p95         p99         mean        sd         +/- sd
+request     :    15.27ms     26.08ms     20.60ms     26.08ms     26.08ms     20.67ms      1.79ms    90.00%
+connect     :      576us       576us       576us       576us       576us       576us         0us   100.00%
+TTFB        :    15.89ms     15.89ms     15.89ms     15.89ms     15.89ms     15.89ms         0us   100.00%
+req/s       :      93.99       93.99       93.99       93.99       93.99       93.99        0.00   100.00%
+"""  # noqa: E501 - as it is printed
+
+
 @pytest.fixture(params=["h2load", "ghz"])
 def peer(request):
     if external_clients.path_of(request.param) is None:
@@ -42,6 +53,13 @@ def test_h2loads_table_is_read_in_milliseconds():
     assert [1.87, 1250.0, 131.68, 62.41, 67.85] == list(table.loc["request (ms)"])
     assert [0.143, 0.347, 0.246, 0.064, 60.0] == pytest.approx(list(table.loc["connect (ms)"]))
     assert [58.7, 69.63, 65.99, 4.31, 80.0] == list(table.loc["calls/s of a connection"])
+
+
+def test_the_table_of_a_later_h2load_has_other_names_and_more_columns():
+    table = parse(OUTPUT_OF_1_70)
+
+    assert [15.27, 26.08, 20.67, 1.79, 90.0] == list(table.loc["request (ms)"])
+    assert [93.99, 93.99, 93.99, 0.0, 100.0] == list(table.loc["calls/s of a connection"])
 
 
 def test_a_table_that_cannot_be_read_is_an_error():

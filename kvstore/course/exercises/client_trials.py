@@ -199,8 +199,7 @@ class Sender:
         """End a loop that does not end; a wait that does not end is left behind."""
         self._thread.join(0.05)
         if self._thread.is_alive():
-            raising = (SystemExit, [self._thread.ident or 0], self._thread.join)
-            threading.Thread(target=raise_in_threads, args=raising, daemon=True).start()
+            raise_in_threads(SystemExit, [self._thread.ident or 0])
             self._thread.join(0.1)
 
     def _work(self) -> None:
@@ -211,26 +210,30 @@ class Sender:
 
 
 class _TakenBack(BaseException):
-    """Ends the wait of `raise_in_threads` for itself."""
+    """Ends the loop of the thread that raises it."""
 
 
-def raise_in_threads(
-    error: type[BaseException], thread_ids: Iterable[int], wait: Callable[[float], object]
-) -> None:
+def raise_in_threads(error: type[BaseException], thread_ids: Iterable[int]) -> None:
     """Raise the error once in each thread, and take it back where it is not raised in time.
 
-    A thread that runs Python code raises it at once; one that waits in C code does so after the
-    wait. `wait(UNWIND_S)` returns when the threads have ended, or after that time in seconds.
+    A thread that runs Python code raises it at once; one that waits in C code would do so after
+    the wait, and has `UNWIND_S`.
 
     While an error is pending, CPython 3.11 looks for it at every jump of every thread, which takes
     nearly as long as the code itself, and a function that a debugger or a profiler follows never
     begins. So no error is left pending.
     """
-    threads = tuple(thread_ids)
+    known = {each.ident: each for each in threading.enumerate()}
+    threads = {each: known.get(each) for each in thread_ids}
     for each in threads:
         _set_pending(each, error)
-    wait(UNWIND_S)
-    if any([_set_pending(each, None) for each in threads]):
+    threading.Thread(target=_take_back, args=(threads,), name="takes back", daemon=True).start()
+
+
+def _take_back(threads: Mapping[int, threading.Thread | None]) -> None:
+    time.sleep(UNWIND_S)
+    left = [each for each, thread in threads.items() if thread is None or thread.is_alive()]
+    if any([_set_pending(each, None) for each in left]):
         try:  # CPython stops looking when a thread has raised a pending error
             _set_pending(threading.get_ident(), _TakenBack)
             while True:

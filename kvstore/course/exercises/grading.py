@@ -7,6 +7,7 @@ Grading always returns a verdict: answers run with a time limit, and their error
 import copy
 import dataclasses
 import functools
+import gc
 import inspect
 import math
 import os
@@ -30,11 +31,11 @@ from kvstore.course.exercises import (
     StubReached,
     Verdict,
     WrongAnswer,
+    client_trials,
     find,
     not_yet,
     passed,
 )
-from kvstore.course.exercises.client_trials import raise_in_threads
 from kvstore.course.rendering import fenced, source_of
 
 if TYPE_CHECKING:
@@ -85,7 +86,8 @@ def judged(exercise: Exercise, answer: Any) -> Verdict:
     finally:
         if not ended.is_set():  # interrupted by the learner, or timed out
             # Once: a second time could interrupt the end of a `with` block.
-            raise_in_threads(_Stopped, inside, ended.wait)
+            client_trials.raise_in_threads(_Stopped, tuple(inside))
+            ended.wait(client_trials.UNWIND_S)
     if not in_time:
         return not_yet(_too_long(exercise, stopped=ended.is_set()))
     if errors:
@@ -392,6 +394,15 @@ def _smallest(
         return find(inputs, fails, settings=how, random=Random(0))  # the same draws each time
     except NoSuchExample:
         return None
+    finally:
+        _forget_hypothesis()
+
+
+def _forget_hypothesis() -> None:
+    """Remove what Hypothesis calls at each garbage collection: a Ctrl-C in it would be lost."""
+    gc.callbacks[:] = [
+        each for each in gc.callbacks if "hypothesis" not in str(getattr(each, "__module__", ""))
+    ]
 
 
 def _result(answer: Function, given: tuple[Any, ...]) -> Any:

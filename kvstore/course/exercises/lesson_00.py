@@ -343,19 +343,19 @@ def _judge_median(answer: Any) -> Verdict:
     for slower in SLOWER:
         with serving(read_delay_s=slower * READ_S, write_delay_s=slower * WRITE_S) as server:
             for reads in READS:
-                verdict = _judge_once(answer, server, reads)
-                if verdict is None or not verdict.passed:
+                verdict, is_clear = _judge_once(answer, server, reads)
+                if not verdict.passed:
                     break
-        if verdict is not None:
-            return verdict
-    return not_yet(
-        "This machine is so busy that all calls took much the same time, and the median cannot be "
-        "told from the mean: close other programs, then run this again."
-    )
+        if is_clear:
+            break
+    return verdict
 
 
-def _judge_once(answer: Any, server: Server, reads: int) -> Verdict | None:
-    """The verdict on one trial; None where the times do not tell the median from the mean."""
+def _judge_once(answer: Any, server: Server, reads: int) -> tuple[Verdict, bool]:
+    """The verdict on one trial, and whether it is clear.
+
+    On a busy machine all calls may take much the same time, and two clocks around one call differ.
+    """
     writes = sum(READS) - reads
     keys = [b"cup %d of %d" % (number, writes) for number in range(writes)]
     operations = [create(key, b"of tea") for key in keys] + [retrieve(keys[0])] * reads
@@ -365,37 +365,40 @@ def _judge_once(answer: Any, server: Server, reads: int) -> Verdict | None:
         return not_yet(
             f"There are {len(operations)} operations, and {len(calls)} calls were made: "
             "make each of them once."
-        )
+        ), True
     if bool((calls["sent_s"].to_numpy()[1:] < calls["done_s"].to_numpy()[:-1]).any()):
         return not_yet(
             "Calls overlapped: one was sent before the one ahead of it had ended. "
             "`operation.rpc(stub)(operation.request)` waits for the reply."
-        )
+        ), True
     if isinstance(returned, AnswerFailed):
         raise returned
     found_ms, times_ms = float(returned), 1e3 * calls["residence_s"].to_numpy()
     median, mean = float(np.median(times_ms)), float(np.mean(times_ms))
     if not math.isfinite(found_ms):
-        return not_yet(f"A number of milliseconds is needed, got {found_ms}.")
+        return not_yet(f"A number of milliseconds is needed, got {found_ms}."), True
     if _within(found_ms, median):
         if _within(mean, median):
-            return None
+            return not_yet(
+                "This machine is so busy that all calls took much the same time, and the median "
+                "cannot be told from the mean: close other programs, then run this again."
+            ), False
         return passed(
             f"The median is {found_ms:.2f} ms, although the calls took from {times_ms.min():.1f} "
             f"to {times_ms.max():.1f} ms: the mean is {mean:.2f} ms."
-        )
+        ), True
     if _within(1e3 * found_ms, median):
-        return not_yet("That is in seconds: the exercise needs milliseconds.")
+        return not_yet("That is in seconds: the exercise needs milliseconds."), True
     if _within(found_ms, mean):
-        return not_yet("That is the mean: the slow calls have raised it.")
+        return not_yet("That is the mean: the slow calls have raised it."), True
     if _within(found_ms, float(times_ms.max())):
-        return not_yet("That is the slowest call, not the one in the middle.")
+        return not_yet("That is the slowest call, not the one in the middle."), True
     if _within(found_ms, float(times_ms.min())):
-        return not_yet("That is a quick call, not the one in the middle.")
+        return not_yet("That is a quick call, not the one in the middle."), True
     return not_yet(
         f"You return {found_ms:.3g} ms; the records of the client give {median:.3g}. "
         "Read `time.perf_counter()` just before and just after each call."
-    )
+    ), False
 
 
 def _made_by(answer: Any, server: Server, operations: list[Operation]) -> tuple[Any, Run]:
