@@ -4,8 +4,8 @@ import argparse
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, field, fields
-from types import MappingProxyType, NoneType
-from typing import Any, get_args
+from types import MappingProxyType, NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
 
 
 def setting(default: Any, text: str, *, choices: Sequence[str] = ()) -> Any:
@@ -54,7 +54,8 @@ def _add_flag(parser: argparse.ArgumentParser, each: "Field[Any]", also: Sequenc
             *flags, dest=each.name, choices=choices, default=argparse.SUPPRESS, help=text
         )
         return
-    types = set(get_args(each.type) or (each.type,)) - {NoneType}
+    is_union = get_origin(each.type) in (Union, UnionType)  # on Python 3.14 these are the same
+    types = set(get_args(each.type) if is_union else (each.type,)) - {NoneType}
     kind = types.pop() if types in ({int}, {float}, {str}) else json.loads
     metavar = "JSON" if kind is json.loads else "TEXT" if kind is str else "N"
     parser.add_argument(
