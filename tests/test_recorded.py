@@ -28,10 +28,8 @@ NOTEBOOKS = run_notebooks.lessons_in()
 SHIPPED = [each for each in NOTEBOOKS if (recorded.FOLDER / f"{each.stem}.zip").is_file()]
 
 NOT_YET = [
-    "07_a_real_back_end",
     "08_a_burst",
     "08_lost_calls",
-    "08_until_it_is_too_late",
 ]
 """These run on the machine of the reader."""
 
