@@ -225,7 +225,7 @@ def _again(address: str) -> contextlib.AbstractContextManager[socket.socket]:
     while True:
         try:
             return contextlib.closing(http2.connected(address, 10.0))
-        except ConnectionRefusedError:
+        except ConnectionError:
             if time.perf_counter() > end_s:
                 raise
             time.sleep(0.01)

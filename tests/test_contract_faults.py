@@ -243,6 +243,24 @@ def test_a_deadline_that_breaks_a_stream_accounts_for_each_operation_of_its_batc
     assert audit(ended.value.run).holds
 
 
+@pytest.mark.slow
+def test_a_server_that_ends_while_it_is_asked_whether_it_answers_has_gone():
+    """On a busy machine a server may take seconds to end."""
+
+    def stops_and_ends() -> None:
+        os.kill(doomed.pid, signal.SIGSTOP)
+        threading.Timer(2.0, doomed.child.popen.kill).start()
+
+    with serving(**SETTINGS) as doomed, pytest.raises(ServerGone) as gone:
+        load.run(
+            strategies.tasks, doomed, SMALL, in_flight=4, duration_s=1.0, deadline_s=0.3,
+            on_sample=midway(stops_and_ends),
+        )  # fmt: skip
+
+    assert {} == gone.value.run.unresponsive
+    assert_accounted(gone.value.run)
+
+
 # ---- the learner interrupts ----------------------------------------------------------------
 
 

@@ -189,7 +189,11 @@ class Monitor:
         if gone:
             self.outcome = Outcome.SERVER_GONE
         elif (self.error is None or _disconnected(self.error)) and self._stopped_answering():
-            self.outcome = Outcome.SERVER_UNRESPONSIVE
+            # A server may take longer to end than it was given above, such as on a busy machine.
+            if self._server_gone(trouble):
+                self.outcome, self.unresponsive = Outcome.SERVER_GONE, {}
+            else:
+                self.outcome = Outcome.SERVER_UNRESPONSIVE
         elif self.error is not None:
             self.outcome = Outcome.FAILED
 
