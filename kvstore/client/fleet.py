@@ -124,7 +124,16 @@ class Fleet:
         client, needed = self._client, self.workers or 1
         with suppress(TimeoutError):
             client.wait_for_workers(needed, timeout=max(0.1, until_s - time.perf_counter()))
-        addresses = sorted(client.nthreads())
+        try:
+            addresses = sorted(client.nthreads())
+        except OSError as error:  # a busy scheduler drops a connection, and takes the next one
+            if time.perf_counter() > until_s:
+                raise FleetNotReached(
+                    f"the scheduler at {client.scheduler.address} closed the connection ({error}):"
+                    " is it still running?"
+                ) from error
+            time.sleep(0.2)
+            return self._places(until_s)
         if len(addresses) < needed:
             raise FleetNotReached(
                 f"{needed} workers are needed, and the scheduler at {client.scheduler.address}"

@@ -143,14 +143,16 @@ def _wrong_with_slow_calls(answer: Callable[..., Any]) -> str:
     """Calls that together last longer than one deadline."""
     keys = [b"key %d" % number for number in range(6)]
     there = {key: b"slow" for key in keys}
-    trial = _trial(answer, Script(there, delay_s=SLOW_S), keys, SHORT_S)
-    if trial.status is grpc.StatusCode.DEADLINE_EXCEEDED or trial.returned != [b"slow"] * 6:
-        return (
-            f"Six calls of {SLOW_S:g} s each, with a deadline of {SHORT_S:g} s: each call is in "
-            f"time. But your function did not finish. The deadline holds for each call, not for "
-            "all of them together."
-        )
-    return ""
+    for slower in (1, 4):  # on a busy machine one call may take longer than the short deadline
+        slow_s, short_s = slower * SLOW_S, slower * SHORT_S
+        trial = _trial(answer, Script(there, delay_s=slow_s), keys, short_s)
+        if trial.status is None and trial.returned == [b"slow"] * 6:
+            return ""
+    return (
+        f"Six calls of {slow_s:g} s each, with a deadline of {short_s:g} s: each call is in "
+        "time. But your function did not finish. The deadline holds for each call, not for "
+        "all of them together."
+    )
 
 
 def _wrong_with_a_stalled_call(answer: Callable[..., Any]) -> str:
