@@ -24,7 +24,6 @@ flood takes memory for each of its calls, and other clients wait until all of th
 LIMITS = (
     ("grpc.server.max_pending_requests", PENDING_CALLS),
     ("grpc.server.max_pending_requests_hard_limit", PENDING_CALLS),
-    ("grpc.server_max_unrequested_time_in_server", 5),  # seconds; gRPC's own limit is 30
     ("grpc.server_handshake_timeout_ms", 10_000),  # gRPC's own limit is 120,000
     # For peers that vanish without closing their connection, or keep one that they do not use.
     ("grpc.keepalive_time_ms", 60_000),
