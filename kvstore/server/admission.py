@@ -17,9 +17,11 @@ from kvstore.server.settings import ServerSettings
 
 PENDING_CALLS = 12_000
 """Limit on the calls that wait until the server accepts them; a call beyond it is refused at once.
+
 It is above the 10,000 calls in flight of the course's bursts. gRPC's own limit of 1,000 cancels
-thousands of them. Without a limit, a
-flood takes memory for each of its calls, and other clients wait until all of them are served."""
+thousands of them. Without a limit, a flood takes memory for each of its calls, and other clients
+wait until all of them are served.
+"""
 
 LIMITS = (
     ("grpc.server.max_pending_requests", PENDING_CALLS),

@@ -380,8 +380,8 @@ def _judge_once(answer: Any, server: Server, reads: int) -> tuple[Verdict, bool]
     if _within(found_ms, median):
         if _within(mean, median):
             return not_yet(
-                "This machine is so busy that all calls took much the same time, and the median "
-                "cannot be told from the mean: close other programs, then run this again."
+                "This machine is so busy that all calls took about the same time. So the median "
+                "and the mean are alike. Close other programs, then run the check again."
             ), False
         return passed(
             f"The median is {found_ms:.2f} ms, although the calls took from {times_ms.min():.1f} "
