@@ -41,7 +41,7 @@ def after_some_answers(what, *arguments):
 def assert_gone(ended, address, started_s) -> None:
     """Named, in time, and every operation is done, failed or unknown."""
     run = ended.value.run
-    assert time.perf_counter() - started_s < 60  # not the 100 s that were asked for
+    assert time.perf_counter() - started_s < 10  # not the 30 s that were asked for
     assert f"no server answers at {address} any more" in str(ended.value)
     assert "server gone" == run.outcome
     assert audit(run).holds, repr(audit(run))
@@ -89,7 +89,7 @@ def test_a_run_without_a_server_ends_soon(strategy, settings):
         started_s = time.perf_counter()
         with pytest.raises(ServerGone) as gone:
             load.run(
-                strategy, address, SMALL, in_flight=8, duration_s=100, **settings,
+                strategy, address, SMALL, in_flight=8, duration_s=30, **settings,
                 on_sample=after_some_answers(os.kill, process.pid, signal.SIGKILL),
             )  # fmt: skip
 
@@ -101,7 +101,7 @@ def test_a_process_of_its_own_says_so_too():
         started_s = time.perf_counter()
         with pytest.raises(ServerGone) as gone:
             run_in_process(
-                bounded, address, SMALL, in_flight=8, duration_s=100,
+                bounded, address, SMALL, in_flight=8, duration_s=30,
                 on_sample=after_some_answers(process.kill),
             )  # fmt: skip
 
@@ -114,7 +114,7 @@ def test_a_server_that_closes_in_mid_window_leaves_nothing_unaccounted_for():
         started_s = time.perf_counter()
         with pytest.raises(ServerGone) as gone:
             load.run(
-                pipelined, address, SMALL, in_flight=8, duration_s=100, batch=50, streams=2,
+                pipelined, address, SMALL, in_flight=8, duration_s=30, batch=50, streams=2,
                 on_sample=after_some_answers(process.stdin.close),
             )  # fmt: skip
 

@@ -65,12 +65,12 @@ def test_a_server_killed_in_the_middle_is_named_and_every_call_has_an_end(strate
         started_s = time.perf_counter()
         with pytest.raises(ServerGone) as gone:
             load.run(
-                strategy, doomed, SMALL, in_flight=8, duration_s=100, due_times=pace(strategy),
+                strategy, doomed, SMALL, in_flight=8, duration_s=30, due_times=pace(strategy),
                 on_sample=midway(os.kill, doomed.pid, signal.SIGKILL),
             )  # fmt: skip
     run = gone.value.run
 
-    assert time.perf_counter() - started_s < 60  # not the 100 s that were asked for
+    assert time.perf_counter() - started_s < 10  # not the 30 s that were asked for
     assert isinstance(gone.value, RunFailed)
     assert f"the server at {doomed.address} ended after" in str(gone.value)
     assert "Start it again with `with serving() as server:`" in str(gone.value)
@@ -90,7 +90,7 @@ def test_a_run_after_a_killed_server_is_not_disturbed_by_it(strategy, server, ca
     with serving(**SETTINGS) as doomed:
         with pytest.raises(ServerGone):
             load.run(
-                strategies.tasks, doomed, SMALL, in_flight=8, duration_s=100,
+                strategies.tasks, doomed, SMALL, in_flight=8, duration_s=30,
                 on_sample=midway(os.kill, doomed.pid, signal.SIGKILL),
             )  # fmt: skip
         after = load.run(strategy, server, SMALL, in_flight=4, calls=40)
@@ -126,7 +126,7 @@ def test_in_a_process_of_its_own_a_run_names_a_killed_server_too():
         pytest.raises(ServerGone, match="ended after") as gone,
     ):
         run_in_process(
-            pipelined, doomed, SMALL, in_flight=8, duration_s=100,
+            pipelined, doomed, SMALL, in_flight=8, duration_s=30,
             on_sample=midway(os.kill, doomed.pid, signal.SIGKILL),
         )  # fmt: skip
 
@@ -168,8 +168,8 @@ def test_a_server_that_stops_answering_is_named_and_keeps_no_call_past_its_deadl
     status = "NO_ANSWER" if strategy is pipelined else "DEADLINE_EXCEEDED"
     (last_answer_s,) = run.unresponsive.values()
 
-    assert time.perf_counter() - started_s < 60  # it ends
-    assert run.records["done_s"].max() < 40
+    assert time.perf_counter() - started_s < 10
+    assert run.records["done_s"].max() < 8
     assert_accounted(run)
     assert Outcome.SERVER_UNRESPONSIVE is run.outcome
     assert run.server["operations"] is None
@@ -269,7 +269,7 @@ def test_a_server_that_ends_while_it_is_asked_whether_it_answers_has_gone():
 def test_an_interrupted_run_is_whole_and_the_next_one_works(strategy, server):
     with pytest.raises(RunInterrupted, match="with every call accounted for") as ended:
         load.run(
-            strategy, server, SMALL, in_flight=8, duration_s=100, due_times=pace(strategy),
+            strategy, server, SMALL, in_flight=8, duration_s=30, due_times=pace(strategy),
             on_sample=midway(os.kill, os.getpid(), signal.SIGINT),
         )  # fmt: skip
     run = ended.value.run
@@ -315,7 +315,7 @@ def test_a_run_in_a_process_of_its_own_can_be_interrupted(started, server):
         threading.Timer(0.2, interrupt[0], interrupt[1:]).start()
     with pytest.raises(KeyboardInterrupt) as ended:
         run_in_process(
-            bounded, server, SMALL, in_flight=8, duration_s=100,
+            bounded, server, SMALL, in_flight=8, duration_s=30,
             on_sample=midway(*interrupt) if started else None,
         )  # fmt: skip
 

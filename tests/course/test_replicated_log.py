@@ -144,7 +144,7 @@ def test_ctrl_c_ends_the_copy_before_it_is_raised():
         with pytest.raises(KeyboardInterrupt):
             replicate(a_log(5000), follower)
 
-        assert time.perf_counter() - began_s < 25  # the copy would take 50 s
+        assert time.perf_counter() - began_s < 10
         assert follower.alive()
 
 
