@@ -1,19 +1,24 @@
-"""End this process with its parent, and receive messages from the parent.
+"""The child's side of `subprocesses`: end with the parent, receive its messages, do its work.
 
-Two signs of the parent's end are monitored, because each can be missed: end of file on standard
-input (not seen when another child inherited the pipe) and the parent's process id (checked every
-`POLL_S` seconds, so a little later). Linux's parent-death signal is not used: it fires when the
-*thread* that started the child ends, as threads of a notebook do.
+    python -m kvstore.parent PID module MODULE ...      run a module of ours
+    python -m kvstore.parent PID program COMMAND ...    run a program that others wrote
+    python -m kvstore.parent PID folder FOLDER          delete a folder when the parent has ended
 
-Monitoring starts before anything else in the process: `kvstore.run_child` starts it, and imports
-the child's own module afterwards. So this module imports very little.
+PID is the process id of the parent. Two signs of its end are monitored, because each can be missed:
+end of file on standard input (not seen when another child inherited the pipe) and the parent's
+process id (checked every `POLL_S` seconds, so a little later). Linux's parent-death signal is not
+used: it fires when the *thread* that started the child ends, as threads of a notebook do.
+
+Monitoring starts before the child's own module is imported: imports of grpc and numpy take seconds
+on a busy machine, and the parent may be killed meanwhile. So this module imports very little.
 """
 
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 POLL_S = 0.2
 STOP = "stop"
@@ -126,3 +131,91 @@ def _lives(parent_pid: int) -> bool:
 
         return psutil.pid_exists(parent_pid)
     return os.getppid() == parent_pid
+
+
+# ---- commands -----------------------------------------------------------------------------------
+# What `subprocesses` starts as `python -m kvstore.parent PID ...`.
+
+
+GRACE_S = 1.5
+"""Seconds in which a stopped program may end by itself."""
+PR_SET_PDEATHSIG = 1
+"""Of Linux's prctl: the signal that a process gets when the thread that started it has ended."""
+TRY_S = 10.0
+"""Seconds to try to delete a folder: programs that write to it end with the same parent, a little
+later."""
+
+
+def main() -> int:
+    """Monitor the parent; then run the module or the program, or wait. Return the exit status."""
+    pid, kind, *arguments = sys.argv[1:]
+    if kind == "folder":  # before monitoring begins: its parent may have been killed by now
+        at_orphaned(partial(_delete, *arguments))
+    end_with_parent(int(pid))
+    return {"module": _run_module, "program": _run_program, "folder": _wait}[kind](arguments)
+
+
+def _run_module(arguments: Sequence[str]) -> int:
+    """Run a module as `python -m MODULE ...` does."""
+    import runpy
+
+    module, *sys.argv[1:] = arguments
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    return 0
+
+
+def _run_program(command: Sequence[str]) -> int:
+    """Run a program until it ends or is stopped; print its process id, return its exit status.
+
+    Such a program does not monitor its parent. So this process kills it when its own parent has
+    ended in any way. On Linux, the kernel kills it as well if this process itself is killed.
+    """
+    import ctypes
+    import signal
+    import subprocess
+
+    libc = ctypes.CDLL(None) if sys.platform == "linux" else None  # loaded before the fork
+
+    def end_with_this_process() -> None:
+        if libc is not None:
+            libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+    program = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        preexec_fn=None if libc is None else end_with_this_process,
+    )
+
+    def stop() -> None:
+        program.terminate()
+        try:
+            program.wait(GRACE_S)
+        except subprocess.TimeoutExpired:
+            program.kill()
+
+    at_orphaned(program.kill)
+    listen(stop)
+    print(program.pid, flush=True)
+    return program.wait()
+
+
+def _wait(arguments: Sequence[str]) -> int:
+    """Wait. The threads that monitor the parent end this process."""
+    threading.Event().wait()
+    return 0
+
+
+def _delete(folder: str) -> None:
+    import shutil
+
+    end_s = time.monotonic() + TRY_S
+    while os.path.exists(folder) and time.monotonic() < end_s:
+        shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    from kvstore import parent  # other modules import it by this name: this copy is `__main__`
+
+    sys.exit(parent.main())

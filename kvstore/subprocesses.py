@@ -1,8 +1,8 @@
 """Child processes that cannot outlive their parent.
 
 The measured server, and a client that must not share the notebook's interpreter, run in processes
-of their own. This module starts such a process; the module `parent`, in the child, ends it when the
-parent has ended in any way.
+of their own. This module starts such a process; the module `parent` runs in the child, and ends it
+when the parent has ended in any way.
 """
 
 import os
@@ -105,7 +105,7 @@ def child(
     group, so an interrupt of a notebook cell, which is sent to the kernel's process group, does not
     reach it.
     """
-    command = [sys.executable, "-m", "kvstore.run_child", str(os.getpid()), module, *arguments]
+    command = _command("module", module, *arguments)
     with process(command, grace_s=grace_s, environment=environment) as started:
         yield started
 
@@ -175,7 +175,7 @@ def program(command: Sequence[str]) -> Iterator[Program]:
 
     Raises `OSError` with the program's error output when it cannot be started.
     """
-    with child("kvstore.run_program", list(command)) as keeper:
+    with process(_command("program", *command)) as keeper:
         pid = keeper.first_line(START_S)
         if not pid:
             raise OSError(f"{command[0]} could not be started: {keeper.error_text()}")
@@ -189,9 +189,13 @@ def private_folder(prefix: str) -> Iterator[Path]:
     A process that is killed deletes nothing, and nothing else would delete the folder of a database
     or the token of a run.
     """
-    keeper = [sys.executable, "-m", "kvstore.run_folder", str(os.getpid())]
-    with tempfile.TemporaryDirectory(prefix=prefix) as made, process([*keeper, made]):
+    with tempfile.TemporaryDirectory(prefix=prefix) as made, process(_command("folder", made)):
         yield Path(made)
+
+
+def _command(kind: str, *arguments: str) -> list[str]:
+    """Return the command of a process that ends with this one; `parent` lists the kinds."""
+    return [sys.executable, "-m", "kvstore.parent", str(os.getpid()), kind, *arguments]
 
 
 def _shielded(action: Callable[[], None]) -> None:

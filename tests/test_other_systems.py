@@ -44,9 +44,8 @@ BRANCHES = {
     "kvstore/course/experiments/several_servers.py": 1,
     "kvstore/cpu_idle.py": 1,
     "kvstore/measure/host.py": 1,
-    "kvstore/parent.py": 1,
+    "kvstore/parent.py": 2,
     "kvstore/protocol.py": 1,
-    "kvstore/run_program.py": 2,
     "kvstore/server/__main__.py": 1,
     "kvstore/server/launch.py": 1,
     "kvstore/subprocesses.py": 2,
@@ -136,14 +135,14 @@ def test_a_parent_of_windows_lives_as_long_as_its_process_id(windows):
     assert not parent._lives(ended.pid)
 
 
-RUN = "import sys; sys.platform = {!r}; from kvstore import run_child; run_child.main()"
+RUN = "import sys; sys.platform = {!r}; from kvstore import parent; parent.main()"
 
 
 @for_each("system", ["win32", "darwin"])
 def test_a_program_of_another_project_ends_with_the_process_that_keeps_it(system):
     """Only Linux tells a program that its parent died; elsewhere the keeper ends it."""
     program = [sys.executable, "-c", "import time; time.sleep(60)"]
-    keep = [sys.executable, "-c", RUN.format(system), f"{os.getpid()}", "kvstore.run_program"]
+    keep = [sys.executable, "-c", RUN.format(system), f"{os.getpid()}", "program"]
     with subprocess.Popen(
         [*keep, *program], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as keeper:

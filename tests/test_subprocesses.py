@@ -160,18 +160,19 @@ CHILDREN = {
     "kvstore.cpu_idle": "psutil",
     "kvstore.judge": "grpc",
     "kvstore.course.experiments.greeter": "grpc",
-    "kvstore.run_program": "ctypes",
     "benchmarks.peers.bare": "grpc",
     "benchmarks.peers.changed": "grpc",
     "benchmarks.peers.turns": "grpc",
 }
+STARTED = {f"module {name}": package for name, package in CHILDREN.items()}
+STARTED["program true"] = "ctypes"
 STARTS_A_CHILD = """
 import os, sys, time
-from kvstore.subprocesses import child
+from kvstore.subprocesses import _command, process
 
-module, os.environ["PYTHONPATH"] = sys.argv[1:]
-with child(module, []) as process:
-    print(process.pid, flush=True)
+*what, os.environ["PYTHONPATH"] = sys.argv[1:]
+with process(_command(*what)) as started:
+    print(started.pid, flush=True)
     time.sleep(60)
 """
 
@@ -199,12 +200,12 @@ def wait_for(path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", CHILDREN)
-def test_a_child_that_still_imports_its_packages_ends_with_its_parent(module, importing):
+@pytest.mark.parametrize("what", STARTED)
+def test_a_child_that_still_imports_its_packages_ends_with_its_parent(what, importing):
     """On a busy machine imports take seconds, and a killed parent left the child for as long."""
-    folders = slow_to_import(CHILDREN[module], importing)
+    command = [*what.split(), slow_to_import(STARTED[what], importing)]
     with subprocess.Popen(
-        [sys.executable, "-c", STARTS_A_CHILD, module, folders], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", STARTS_A_CHILD, *command], stdout=subprocess.PIPE, text=True
     ) as parent:
         assert parent.stdout is not None
         process = psutil.Process(int(parent.stdout.readline()))
