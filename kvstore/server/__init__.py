@@ -6,7 +6,7 @@ serve     listen, answer, drain; on threads or asyncio
 service   one call, from request to reply; on threads and on asyncio
 stream    a stream request with many operations, and its reply; back-pressure on one stream
 admission limits, deadlines and the thread pool; work on the metadata of every call
-locking, disk, store   the lock, the simulated disk and the data of a call
+store     what an operation uses: its lock, the simulated disk, and the data
 durable   a store on a real disk (SQLite), and its services
 etcd, etcd_nodes   services with their data in etcd; a cluster on this machine
 proxy     services that forward every call to another server

@@ -20,11 +20,9 @@ from kvstore.protocol import (
     to_header,
 )
 from kvstore.server.admission import MeasuredPool, too_late
-from kvstore.server.disk import Disk
-from kvstore.server.locking import ASYNC_LOCKS, LOCKS
 from kvstore.server.settings import ServerSettings
 from kvstore.server.status import STATUS_CODE, Counts
-from kvstore.server.store import DETAILS, STORES, LooksFirst
+from kvstore.server.store import ASYNC_LOCKS, DETAILS, LOCKS, STORES, Disk, LooksFirst
 from kvstore.server.stream import (
     Answer,
     AsyncStreamWindow,

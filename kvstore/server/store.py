@@ -1,7 +1,27 @@
-"""The data: a dictionary of bytes, and stores that compare before they write."""
+"""What an operation uses at the server: its lock, the simulated disk, and the data.
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import cast
+    locks    one for all operations, or one for each key that is written
+    disk     each operation waits, without CPU time
+    data     a dictionary of bytes, and stores that compare before they write
+
+`LOCKS`, `ASYNC_LOCKS` and `STORES` list the kinds that a setting can name.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
+from functools import partial
+from typing import Protocol, cast
 
 from kvstore.protocol import (
     ALREADY_EXISTS,
@@ -17,6 +37,241 @@ from kvstore.protocol import (
     UNAVAILABLE,
     UPDATE,
 )
+from kvstore.server.settings import ServerSettings
+
+# ---- locks --------------------------------------------------------------------------------------
+# Each kind exists for threads and for asyncio. `holding(kind, key)` is the lock of an operation;
+# `through_disk` says whether it is held during the disk time as well, or only while the dictionary
+# changes.
+
+
+_FREE: nullcontext[None] = nullcontext()
+
+
+class Locks(Protocol):
+    """Locks for operations that run in threads."""
+
+    through_disk: bool
+    """Whether the lock is acquired before the disk time, or after it."""
+
+    def holding(self, kind: int, key: bytes) -> AbstractContextManager[object]:
+        """The lock of this operation."""
+        ...
+
+    def holding_all(self, kinds: bytes, keys: Sequence[bytes]) -> AbstractContextManager[object]:
+        """The locks of all operations of a batch at once."""
+        ...
+
+
+class AsyncLocks(Protocol):
+    """Locks for operations that run as asyncio tasks."""
+
+    through_disk: bool
+    """Whether the lock is acquired before the disk time, or after it."""
+
+    def holding(self, kind: int, key: bytes) -> AbstractAsyncContextManager[object]:
+        """The lock of this operation."""
+        ...
+
+    def holding_all(
+        self, kinds: bytes, keys: Sequence[bytes]
+    ) -> AbstractAsyncContextManager[object]:
+        """The locks of all operations of a batch at once."""
+        ...
+
+
+class GlobalLock:
+    """One lock for all: it serialises the operations, reads included."""
+
+    through_disk = True
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def holding(self, kind: int, key: bytes) -> AbstractContextManager[object]:
+        """Return the lock."""
+        return self._lock
+
+    def holding_all(self, kinds: bytes, keys: Sequence[bytes]) -> AbstractContextManager[object]:
+        """Return the lock."""
+        return self._lock
+
+
+class KeyLocks:
+    """A lock for each key that is being written; reads hold none.
+
+    The table has a key only while a call writes it or waits to write it. So it has at most as many
+    entries as there are calls in flight.
+    """
+
+    def __init__(self, *, through_disk: bool) -> None:
+        self.through_disk = through_disk
+        self._guard = threading.Lock()
+        self._writers: dict[bytes, tuple[threading.Lock, int]] = {}
+
+    def holding(self, kind: int, key: bytes) -> AbstractContextManager[object]:
+        """Return the lock of the key; no lock for a retrieve."""
+        return _FREE if kind == RETRIEVE else self._writing(key)
+
+    @contextmanager
+    def holding_all(self, kinds: bytes, keys: Sequence[bytes]) -> Iterator[None]:
+        """Hold the lock of every key that the batch writes."""
+        with ExitStack() as held:
+            for key in _written(kinds, keys):
+                held.enter_context(self._writing(key))
+            yield
+
+    @contextmanager
+    def _writing(self, key: bytes) -> Iterator[None]:
+        with self._guard:
+            lock, users = self._writers.get(key) or (threading.Lock(), 0)
+            self._writers[key] = (lock, users + 1)
+        try:
+            with lock:
+                yield
+        finally:
+            with self._guard:
+                lock, users = self._writers[key]
+                if users == 1:
+                    del self._writers[key]
+                else:
+                    self._writers[key] = (lock, users - 1)
+
+
+class AsyncGlobalLock:
+    """`GlobalLock` for the tasks of one event loop."""
+
+    through_disk = True
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+
+    def holding(self, kind: int, key: bytes) -> AbstractAsyncContextManager[object]:
+        """Return the lock."""
+        return self._lock
+
+    def holding_all(
+        self, kinds: bytes, keys: Sequence[bytes]
+    ) -> AbstractAsyncContextManager[object]:
+        """Return the lock."""
+        return self._lock
+
+
+class AsyncKeyLocks:
+    """`KeyLocks` for the tasks of one event loop; its table needs no guard."""
+
+    def __init__(self, *, through_disk: bool) -> None:
+        self.through_disk = through_disk
+        self._writers: dict[bytes, tuple[asyncio.Lock, int]] = {}
+
+    def holding(self, kind: int, key: bytes) -> AbstractAsyncContextManager[object]:
+        """Return the lock of the key; no lock for a retrieve."""
+        # Another task cannot run during a step without `await`. So only a lock that is held
+        # through the disk time protects anything.
+        if kind == RETRIEVE or not self.through_disk:
+            return _FREE
+        return self._writing(key)
+
+    @asynccontextmanager
+    async def holding_all(self, kinds: bytes, keys: Sequence[bytes]) -> AsyncIterator[None]:
+        """Hold the lock of every key that the batch writes; none unless held through the disk."""
+        async with AsyncExitStack() as held:
+            for key in _written(kinds, keys) if self.through_disk else ():
+                await held.enter_async_context(self._writing(key))
+            yield
+
+    def waiting(self, key: bytes) -> bool:
+        """Return whether a call writes this key, or waits to write it."""
+        return key in self._writers
+
+    @asynccontextmanager
+    async def _writing(self, key: bytes) -> AsyncIterator[None]:
+        lock, users = self._writers.get(key) or (asyncio.Lock(), 0)
+        self._writers[key] = (lock, users + 1)
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, users = self._writers[key]
+            if users == 1:
+                del self._writers[key]
+            else:
+                self._writers[key] = (lock, users - 1)
+
+
+def _written(kinds: bytes, keys: Sequence[bytes]) -> list[bytes]:
+    """Return each key that is written, sorted, so that no two batches deadlock."""
+    return sorted({key for kind, key in zip(kinds, keys, strict=True) if kind != RETRIEVE})
+
+
+LOCKS: dict[str, Callable[[], Locks]] = {
+    "global": GlobalLock,
+    "per_key": partial(KeyLocks, through_disk=False),
+    "per_key_held": partial(KeyLocks, through_disk=True),
+}
+ASYNC_LOCKS: dict[str, Callable[[], AsyncLocks]] = {
+    "global": AsyncGlobalLock,
+    "per_key": partial(AsyncKeyLocks, through_disk=False),
+    "per_key_held": partial(AsyncKeyLocks, through_disk=True),
+}
+
+
+# ---- disk ---------------------------------------------------------------------------------------
+
+
+class Disk:
+    """Waits `read_delay_s` for a retrieve and `write_delay_s` for anything else.
+
+    With `stall_s` it stalls regularly, as a disk does when it flushes: an operation that arrives
+    during a stall waits for its end first. The first stall begins when the disk is made.
+
+    The disk has no queue: it serves any number of operations at once. Operations queue for the
+    locks that others hold during their disk time.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._read_s = settings.read_delay_s
+        self._write_s = settings.write_delay_s
+        self._stall_s = settings.stall_s
+        self._stall_every_s = settings.stall_every_s
+        self._began_s = time.perf_counter()
+
+    @property
+    def instant(self) -> bool:
+        """Whether no operation ever waits."""
+        return self._read_s == 0 and self._write_s == 0 and self._stall_s == 0
+
+    def delay_s(self, kind: int) -> float:
+        """Return the disk time of an operation of this kind, in seconds."""
+        return self._read_s if kind == RETRIEVE else self._write_s
+
+    def stalled_s(self) -> float:
+        """Return the seconds until the current stall ends; 0 without a stall."""
+        if not self._stall_s:
+            return 0.0
+        passed_s = (time.perf_counter() - self._began_s) % self._stall_every_s
+        return max(0.0, self._stall_s - passed_s)
+
+    def heaviest(self, kinds: bytes) -> int:
+        """Return the kind whose disk time a group commit takes: a write, if there is one."""
+        reads = kinds.count(RETRIEVE)
+        return RETRIEVE if reads == len(kinds) else next(kind for kind in kinds if kind != RETRIEVE)
+
+    def work(self, kind: int) -> None:
+        """Block the calling thread for the disk time."""
+        delay_s = self.stalled_s() + self.delay_s(kind)
+        if delay_s:
+            time.sleep(delay_s)
+
+    async def work_async(self, kind: int) -> None:
+        """Suspend the calling task for the disk time."""
+        delay_s = self.stalled_s() + self.delay_s(kind)
+        if delay_s:
+            await asyncio.sleep(delay_s)
+
+
+# ---- data ---------------------------------------------------------------------------------------
+
 
 DETAILS = {
     ALREADY_EXISTS: "the key is known already: update replaces its value",
@@ -39,7 +294,7 @@ CARRY_VALUE = (CREATE, UPDATE)
 class Store:
     """Keys and values in memory.
 
-    A write holds the lock of the key (`locking.py`), so two writes of one key never overlap. A read
+    A write holds the lock of the key, so two writes of one key never overlap. A read
     needs no lock, because it is one step.
     """
 

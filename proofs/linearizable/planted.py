@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from kvstore.protocol import CREATE, DELETE, NOT_FOUND, OK, RETRIEVE, UPDATE
 from kvstore.server import __main__ as command
-from kvstore.server import durable, locking, service
+from kvstore.server import durable, service
 from kvstore.server.durable import DurableStore
-from kvstore.server.store import Store
+from kvstore.server.store import GlobalLock, KeyLocks, Store
 from kvstore.server.stream import Answer, Batch
 
 CHANCE = random.Random(7)
@@ -192,7 +192,7 @@ def a_lock_that_excludes_no_one() -> None:
     """Writes read, give way to others, and write: without a lock, others come between."""
     from contextlib import nullcontext
 
-    for locks in (locking.GlobalLock, locking.KeyLocks):
+    for locks in (GlobalLock, KeyLocks):
         locks.holding = lambda self, kind, key: nullcontext()  # type: ignore
     apply = Store.apply
 

@@ -11,7 +11,7 @@ import pytest
 
 from kvstore.model import Prediction, Station, bounds, scaling
 from kvstore.model.simulate import LOCKINGS, Service, Simulated, closed_loop, joined
-from kvstore.server.locking import LOCKS
+from kvstore.server.store import LOCKS
 
 SAME = {"read_delay_s": 0.040, "write_delay_s": 0.040}
 """All calls alike and constant: then every number can be worked out."""
