@@ -404,7 +404,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def scoreboard(arguments: Sequence[str]) -> int:
     """Show the capstone scores of a class from a folder of records: FOLDER."""
-    hand_over(course_python(), ["-m", "kvstore.course.scoreboard", *arguments])
+    hand_over(course_python(), ["-m", "tools.scoreboard", *arguments])
 
 
 def bench(arguments: Sequence[str]) -> int:

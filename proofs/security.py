@@ -15,8 +15,8 @@ import psutil
 from kvstore.client.channel import Target, Tls
 from kvstore.protocol import CREATE, OK
 from kvstore.server import Server, ServerDidNotStart, ServerSettings, serving
+from kvstore.server.__main__ import KEY_VALUE, SERVER_STATUS
 from kvstore.server.durable import FILE_NAME, DurableStore
-from kvstore.server.serve import KEY_VALUE, SERVER_STATUS
 from proofs.case import Case, Figure
 from tools import certificate
 

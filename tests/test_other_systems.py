@@ -24,7 +24,7 @@ from kvstore.course.exercises.client_trials import Sender
 from kvstore.course.experiments import redis_runs, several_servers
 from kvstore.measure import host
 from kvstore.server import __main__ as server_command
-from kvstore.server import launch, serve
+from kvstore.server import launch
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -227,9 +227,9 @@ def test_without_a_library_of_the_system_no_memory_is_returned_to_it(monkeypatch
     def refuse(name):
         raise TypeError(f"bad argument type for built-in operation: {name}")
 
-    monkeypatch.setattr(serve.ctypes, "CDLL", refuse)
+    monkeypatch.setattr(server_command.ctypes, "CDLL", refuse)
 
-    assert serve._library() is None
+    assert server_command._library() is None
 
 
 def test_where_a_thread_or_process_has_no_such_counter_the_answer_is_unknown(monkeypatch):

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from kvstore.client import channel, client
-from kvstore.server import Server, ServerSettings, serve
-from kvstore.server.__main__ import main as serve_here
+from kvstore.server import Server, ServerSettings
+from kvstore.server import __main__ as command
 from kvstore.server.launch import START_S, ServerDidNotStart
 from kvstore.subprocesses import child
 
@@ -85,11 +85,11 @@ def changed_server(change: Change) -> Iterator[Server]:
 def main(arguments: Sequence[str]) -> int:
     """Serve with the change; return the exit status."""
     change = Change(*json.loads(arguments[0]))
-    usual: Callable[[ServerSettings], Options] = getattr(serve, LIMITS)
-    factory: Callable[[], LoopFactory] = getattr(serve, FACTORY)
-    setattr(serve, LIMITS, lambda settings: change.options(usual(settings)))
-    setattr(serve, FACTORY, lambda: change.loop_factory(factory()))
-    return serve_here(arguments[1:])
+    usual: Callable[[ServerSettings], Options] = getattr(command, LIMITS)
+    factory: Callable[[], LoopFactory] = getattr(command, FACTORY)
+    setattr(command, LIMITS, lambda settings: change.options(usual(settings)))
+    setattr(command, FACTORY, lambda: change.loop_factory(factory()))
+    return command.main(arguments[1:])
 
 
 if __name__ == "__main__":

@@ -14,9 +14,9 @@
     memory_experiment          a sender without a limit, until memory is full
     experiments                code of one lesson that is too long for a cell
     external_clients           load generators of other projects, beside ours
-    capstone, scoreboard       a service to probe, to change, and to score; the scores of a class
+    capstone                   a service to probe, to change, and to score
     mode                       durations of runs
-    rendering                  text, tables, source code and progress bars on the page, escaped
+    rendering                  text, tables, progress, source code on the page; figures in words
     run_notebooks              notebooks without a browser
 
 The import starts nothing, writes nothing and changes no setting.

@@ -1,8 +1,7 @@
-"""The capstone: an unknown service in a process of its own; its clients and its scoreboard.
+"""The capstone: an unknown service in a process of its own, and its clients.
 
     service      open_service(): the process, and what a learner asks of it
     clients      a plain and a patient client; the operations of a run
-    scoreboard   the records of a class, from a folder
 
 The settings of the service are in the other process (`kvstore.judge`), which computes the score.
 """
@@ -28,14 +27,13 @@ from tqdm.auto import tqdm
 from kvstore.client.messages import Operation
 from kvstore.course import mode, progress, rendering
 from kvstore.course.exercises import NotAttempted
-from kvstore.course.scoreboard import scoreboard
 from kvstore.judge.__main__ import METHOD
 from kvstore.judge.sitting import Line, Refused
 from kvstore.protocol import CREATE, UPDATE
 from kvstore.subprocesses import child
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
-__all__ = ["Score", "Service", "open_service", "patient", "plain", "records", "scoreboard"]
+__all__ = ["Score", "Service", "open_service", "patient", "plain", "records"]
 
 
 # ---- clients ------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from kvstore.course import mode, rendering
 from kvstore.course.comparisons import HasThroughput
 from kvstore.course.predictions import HasValue
-from kvstore.course.views import alt_text, style
+from kvstore.course.views import style
 
 Law = Callable[..., HasValue | float]
 Measure = Callable[..., HasThroughput | float]
@@ -166,7 +166,7 @@ class Explorer:
             ax.set(xlabel=self._sliders[self._over].label, ylabel=self._label)
         picture = io.BytesIO()
         figure.savefig(picture, format="png")
-        words = f"{self.said()} {alt_text.described(figure)}"
+        words = f"{self.said()} {rendering.described(figure)}"
         return base64.b64encode(picture.getvalue()).decode("ascii"), words
 
     def widget(self) -> Any:

@@ -2,7 +2,7 @@
 
 launch    serving(), serving_sharded(), serving_go(): servers in their own processes; exceptions
 settings  ServerSettings: the settings of a server, checked
-serve     listen, answer, drain; on threads or asyncio
+__main__  the command: listen, answer, drain; on threads or asyncio
 service   one call, from request to reply; on threads and on asyncio
 stream    a stream request with many operations, and its reply; back-pressure on one stream
 admission limits, deadlines and the thread pool; work on the metadata of every call

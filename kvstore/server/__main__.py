@@ -1,19 +1,54 @@
-"""`python -m kvstore.server`: serve until Ctrl-C, SIGTERM or the end of the parent process."""
+"""`python -m kvstore.server`: serve until Ctrl-C, SIGTERM or the end of the parent process.
+
+command        its flags; the address on the first line of output
+serving        on a thread pool or on one event loop, until the server is stopped
+idle memory    what a flood of calls took goes back to the operating system
+"""
 
 import argparse
+import asyncio
+import ctypes
 import ipaddress
 import logging
 import os
 import sys
+import threading
+import time
+from asyncio import FIRST_COMPLETED
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
+
+import grpc
+import psutil
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from kvstore import gc_control, transport
+from kvstore.credentials import Access, access_from
 from kvstore.flags import add_flags, given_flags
+from kvstore.gc_control import CollectorWatch, watched_collector
 from kvstore.parent import listen
-from kvstore.server.serve import serve
+from kvstore.protocol import event_loop_factory
+from kvstore.server.admission import MeasuredPool, channel_options, interceptors
+from kvstore.server.durable import AsyncDurableService, DurableService
+from kvstore.server.etcd import AsyncEtcdService, EtcdService
+from kvstore.server.proxy import AsyncFrontService, FrontService
+from kvstore.server.service import AsyncKeyValueService, KeyValueService
 from kvstore.server.settings import ServerSettings
+from kvstore.server.status import (
+    AsyncServerStatusService,
+    Counts,
+    ServerStatusService,
+    enable_reflection,
+)
+from kvstore.subprocesses import on_signals
+from kvstore.v1 import (
+    kvstore_pb2,
+    kvstore_pb2_grpc,
+    server_status_pb2,
+    server_status_pb2_grpc,
+)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -79,6 +114,217 @@ def _print_address(settings: ServerSettings, port: int, stop: Callable[[], objec
         print(f"listening at port {port} of every address", file=sys.stderr, flush=True)
         address = ipaddress.ip_address("127.0.0.1" if address.version == 4 else "::1")
     print(f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}", flush=True)
+
+
+# ---- serving ------------------------------------------------------------------------------------
+
+
+GRACE_S = 5.0
+"""Seconds in which calls in flight may finish after the server was stopped."""
+
+Ready = Callable[[int, Callable[[], object]], None]
+"""A function of the port, and of a function that stops the server; called once it listens."""
+
+KEY_VALUE = kvstore_pb2.DESCRIPTOR.services_by_name["KeyValueService"].full_name
+SERVER_STATUS = server_status_pb2.DESCRIPTOR.services_by_name["ServerStatusService"].full_name
+SERVICES_BY_STORE: dict[str, Callable[..., KeyValueService]] = {
+    "memory": KeyValueService,
+    "sqlite": DurableService,
+    "etcd": EtcdService,
+}
+ASYNC_SERVICES_BY_STORE: dict[str, Callable[..., AsyncKeyValueService]] = {
+    "memory": AsyncKeyValueService,
+    "sqlite": AsyncDurableService,
+    "etcd": AsyncEtcdService,
+}
+"""The service of each kind of store, on a thread pool and on an event loop."""
+
+SERVICES = ("", KEY_VALUE, SERVER_STATUS)
+"""The services of the health check; the empty name is the whole server."""
+
+
+def serve(settings: ServerSettings, identity: str, on_ready: Ready) -> None:
+    """Serve until a signal or the stop function given to `on_ready`; return when drained.
+
+    Raises `OSError` naming the port, the file or the folder that cannot be used.
+    """
+    access = None if settings.tls is None else access_from(settings.tls)
+    with watched_collector() as collector:
+        if settings.use_asyncio:
+            with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
+                runner.run(_serve_async(settings, access, identity, collector, on_ready))
+        else:
+            _serve_threads(settings, access, identity, collector, on_ready)
+
+
+def _serve_threads(
+    settings: ServerSettings,
+    access: Access | None,
+    identity: str,
+    collector: CollectorWatch,
+    on_ready: Ready,
+) -> None:
+    stop = threading.Event()
+    on_signals(stop.set)
+    pool = MeasuredPool(settings.threads, "pool")
+    counts = Counts()
+    server = grpc.server(
+        pool,
+        interceptors=interceptors(settings, access),
+        options=channel_options(settings),
+        maximum_concurrent_rpcs=settings.max_concurrent_rpcs,
+    )
+    checks = health.HealthServicer()
+    service: FrontService | KeyValueService
+    if settings.back_end:
+        service = FrontService(settings, pool, counts)
+    else:
+        service = SERVICES_BY_STORE[settings.store_kind](settings, pool, counts)
+    kvstore_pb2_grpc.add_KeyValueServiceServicer_to_server(service, server)
+    server_status_pb2_grpc.add_ServerStatusServiceServicer_to_server(
+        ServerStatusService(settings, identity, counts, collector), server
+    )
+    health_pb2_grpc.add_HealthServicer_to_server(checks, server)
+    enable_reflection((KEY_VALUE, SERVER_STATUS, health.SERVICE_NAME), server)
+    port = _listen(server, settings.listen, settings.port, access)
+    server.start()
+    for name in SERVICES:
+        checks.set(name, health_pb2.HealthCheckResponse.SERVING)
+    on_ready(port, stop.set)
+    memory = IdleMemory()
+    while not stop.wait(1.0):  # a wait without end cannot be interrupted on Windows
+        memory.look()
+    checks.enter_graceful_shutdown()
+    server.stop(GRACE_S).wait()
+    pool.shutdown(wait=False, cancel_futures=True)
+    if isinstance(service, DurableService | EtcdService):
+        service.close()
+
+
+async def _serve_async(
+    settings: ServerSettings,
+    access: Access | None,
+    identity: str,
+    collector: CollectorWatch,
+    on_ready: Ready,
+) -> None:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+
+    def request_stop() -> None:
+        loop.call_soon_threadsafe(stop.set)
+
+    on_signals(request_stop)
+    counts = Counts()
+    checks = health.aio.HealthServicer()
+    service: AsyncFrontService | AsyncKeyValueService
+    if settings.back_end:
+        service = AsyncFrontService(settings, counts)
+    else:
+        service = ASYNC_SERVICES_BY_STORE[settings.store_kind](settings, counts)
+    status = AsyncServerStatusService(settings, identity, counts, collector)
+
+    async def listening(port: int) -> tuple[grpc.aio.Server, int]:
+        server = grpc.aio.server(
+            interceptors=interceptors(settings, access),
+            options=channel_options(settings),
+            maximum_concurrent_rpcs=settings.max_concurrent_rpcs,
+        )
+        kvstore_pb2_grpc.add_KeyValueServiceServicer_to_server(service, server)
+        server_status_pb2_grpc.add_ServerStatusServiceServicer_to_server(status, server)
+        health_pb2_grpc.add_HealthServicer_to_server(checks, server)
+        enable_reflection((KEY_VALUE, SERVER_STATUS, health.SERVICE_NAME), server)
+        port = _listen(server, settings.listen, port, access)
+        await server.start()
+        return server, port
+
+    server, port = await listening(settings.port)
+    for name in SERVICES:
+        await checks.set(name, health_pb2.HealthCheckResponse.SERVING)
+    on_ready(port, request_stop)
+    memory = IdleMemory()
+    stopping = asyncio.create_task(stop.wait())
+    while not stop.is_set():
+        ended = asyncio.create_task(server.wait_for_termination())
+        while not (stop.is_set() or ended.done()):  # signal handlers of Python run between waits
+            await asyncio.wait((stopping, ended), timeout=0.5, return_when=FIRST_COMPLETED)
+            memory.look()
+        if not stop.is_set():
+            # grpcio 1.85 ends the whole server for one call whose path is not UTF-8.
+            logging.getLogger("kvstore.server").error(
+                "the server ended, and starts again", exc_info=ended.exception()
+            )
+            await server.stop(None)
+            server, _ = await listening(port)
+    await checks.enter_graceful_shutdown()
+    await server.stop(GRACE_S)
+    await asyncio.wait((ended,))
+    if not isinstance(service, AsyncKeyValueService) or isinstance(
+        service, AsyncDurableService | AsyncEtcdService
+    ):
+        await service.close()
+
+
+def _listen(server: Any, address: str, port: int, access: Access | None) -> int:
+    """Bind a port; return it. Without `access`, the address is one of the loopback interface."""
+    place = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+    try:
+        bound = int(
+            server.add_insecure_port(place)
+            if access is None
+            else server.add_secure_port(place, access.credentials)
+        )
+    except RuntimeError:
+        bound = 0
+    if not bound:
+        raise OSError(
+            f"port {port} of {address} cannot be used: another program has it, it is reserved, or"
+            " this machine does not have the address. Port 0 takes any free port."
+        )
+    return bound
+
+
+# ---- idle memory --------------------------------------------------------------------------------
+# Return the memory of a flood to the operating system once the server is idle again.
+#
+# The C library keeps freed memory for later. After 38,000 calls at once that was 200 MB, for as
+# long as the server ran.
+
+
+GROWN_BYTES = 32 * 1024 * 1024
+"""Growth since the last return from which on memory is returned; less is not worth the pause."""
+IDLE = 0.05
+"""CPU seconds per second below which a server is idle: a return would delay calls otherwise."""
+
+
+class IdleMemory:
+    """Returns freed memory, in the pauses of the work; `look` is called about once a second."""
+
+    def __init__(self) -> None:
+        self._process = psutil.Process()
+        self._kept_bytes = self._process.memory_info().rss
+        self._looked_s, self._cpu_s = time.perf_counter(), time.process_time()
+        self._return = getattr(_library(), "malloc_trim", None)  # of the GNU C library only
+
+    def look(self) -> bool:
+        """Return freed memory if the server is idle and has grown; return whether it did so."""
+        now_s, cpu_s = time.perf_counter(), time.process_time()
+        busy = cpu_s - self._cpu_s > IDLE * (now_s - self._looked_s)
+        self._looked_s, self._cpu_s = now_s, cpu_s
+        if busy or self._return is None:
+            return False
+        if self._process.memory_info().rss - self._kept_bytes < GROWN_BYTES:
+            return False
+        self._return(0)
+        self._kept_bytes = self._process.memory_info().rss
+        return True
+
+
+def _library() -> ctypes.CDLL | None:
+    try:
+        return ctypes.CDLL(None)
+    except (OSError, TypeError):  # TypeError: Windows
+        return None
 
 
 if __name__ == "__main__":

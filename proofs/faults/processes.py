@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 
 from kvstore.server import Server
-from kvstore.server.serve import GRACE_S
+from kvstore.server.__main__ import GRACE_S
 from proofs.faults.table import (
     GONE,
     SILENT,

@@ -1,8 +1,7 @@
 import pytest
 
-from kvstore.course import progress
+from kvstore.course import progress, rendering
 from kvstore.course.lessons import plot_calibration
-from kvstore.course.views import alt_text
 
 pytestmark = pytest.mark.usefixtures("no_windows")
 
@@ -17,7 +16,7 @@ def test_every_scored_prediction_of_every_lesson_is_a_dot(monkeypatch):
         progress.reveal(name, measured, error)
     progress.reveal("02.never_predicted", 7.0, None)
 
-    said = alt_text.described(plot_calibration(progress.questions()).figure)
+    said = rendering.described(plot_calibration(progress.questions()).figure)
 
     assert "lesson 01: 2 dots at (20, 25), (1, 0.5)" in said
     assert "lesson 03: 1 dot at (25, 2,500)" in said

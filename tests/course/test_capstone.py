@@ -14,6 +14,7 @@ from kvstore.judge import Refused
 from kvstore.v1.kvstore_pb2 import RetrieveRequest
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 from tools import capstone_trial
+from tools.scoreboard import scoreboard
 
 WORDS = ("practice", "lock", "pool", "disk", "width", "first", "seed")
 """Words that would say something about a case on a command line."""
@@ -64,7 +65,7 @@ def test_a_whole_sitting_in_which_a_server_goes_away(fast):
     assert "goes" == record["final"]["case"]["fault"]
     assert 10.0 == next(each.points for each in score.lines if each.name == "stations named")
     assert 0 == record["final"]["result"]["lost"]
-    assert "practice" == capstone.scoreboard(folder).loc["ada", "remark"]
+    assert "practice" == scoreboard(folder).loc["ada", "remark"]
 
 
 @pytest.mark.slow

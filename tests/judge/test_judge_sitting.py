@@ -10,9 +10,9 @@ import pytest
 from judge_cases import case_of
 from tables import for_each
 
-from kvstore.course.scoreboard import scoreboard
 from kvstore.judge import Refused, Result, Sitting, lines_of
 from kvstore.judge.sitting import MOST
+from tools.scoreboard import scoreboard
 
 SHOWN = Result(100, 0, 90.0, 0.2, 0.3, 26, 0.1, 90.0, 0.3)
 

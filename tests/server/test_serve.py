@@ -1,4 +1,4 @@
-"""serve.py and the services: health, reflection, limits, and a client of another make."""
+"""server/__main__.py and the services: health, reflection, limits, and a client of another make."""
 
 import contextlib
 import threading

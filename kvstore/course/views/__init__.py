@@ -4,7 +4,7 @@
 A table has units in its headings and four significant digits. A figure draws predictions as lines
 and measurements as dots. It draws on the axes it is given and makes no run.
 
-style, alt_text   the look of figures and the forms of runs and predictions; figures in words
+style             the look of figures, and the forms of runs and predictions
 stations          the drawing at the top of a lesson; what each station lets through; parts of a
                   run: time at each station, CPU time, kinds of operation, three counts
 throughput        of runs, of steps, and by the number in flight: bounds, saturation, models
@@ -16,7 +16,7 @@ servers           throughput by the number of servers, and the slowest of severa
 load_tests        a load test of any service, and two clients in the layout of h2load's table
 """
 
-from kvstore.course.views.alt_text import captioned
+from kvstore.course.rendering import captioned
 from kvstore.course.views.batching import (
     plot_residence_by_batch,
     plot_throughput_by_batch,

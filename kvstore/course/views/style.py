@@ -15,9 +15,8 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, ScalarFormatter
 
+from kvstore.course import rendering
 from kvstore.course.predictions import HasValue
-from kvstore.course.rendering import TIMES
-from kvstore.course.views import alt_text
 from kvstore.measure import Run
 
 # Okabe and Ito's palette, told apart by every common kind of colour blindness.
@@ -113,7 +112,7 @@ def canvas(ax: Axes | None, height_in: float = 5.0) -> Iterator[Axes]:
 def subplots(rows: int = 1, columns: int = 1, **options: Any) -> list[Axes]:
     """New axes of one figure, row by row; the notebook shows the figure with its description."""
     axes = plt.subplots(rows, columns, squeeze=False, **options)[1]
-    alt_text.attach()  # after the first figure, which loads the notebook's backend
+    rendering.attach_alt_text()  # after the first figure, which loads the notebook's backend
     return list(axes.flat)
 
 
@@ -213,7 +212,7 @@ def runs_by_name(runs: Runs) -> list[tuple[str, Run]]:
 
 def title(run: Run) -> str:
     """Return the name of a run: its strategy, its limit if any, its connections if several."""
-    name = f"{run.strategy} {TIMES}{run.in_flight}" if run.in_flight else run.strategy
+    name = f"{run.strategy} {rendering.TIMES}{run.in_flight}" if run.in_flight else run.strategy
     return f"{name} over {run.connections}" if run.connections > 1 else name
 
 

@@ -1,7 +1,7 @@
 """The scoreboard of a class: `python3 course.py scoreboard FOLDER` reads records from a folder.
 
-No server is needed: each learner hands in the files of `records()`. The points are computed again
-from each record. A record whose points do not follow from its content is marked.
+No server is needed: each learner hands in the files of `records()` of the capstone. The points are
+computed again from each record. A record whose points do not follow from its content is marked.
 """
 
 import argparse
