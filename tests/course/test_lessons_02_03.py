@@ -7,6 +7,7 @@ import math
 import queue
 import re
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pandas as pd
 import pytest
 from made_runs import run_of
 
-from kvstore.course.exercises import find, lesson_02, lesson_03, lesson_03_client
+from kvstore.course.exercises import find, lesson_02, lesson_02_client, lesson_03, lesson_03_client
 from kvstore.course.exercises.grading import judged
 from kvstore.course.questions import lesson_02 as facts_02
 from kvstore.course.questions import lesson_03 as facts_03
@@ -174,6 +175,19 @@ def codes_with_asyncio(stub, requests):
 )
 def test_a_sender_with_callbacks_in_another_style_is_right(answer):
     assert judged(find("02.send_all"), answer).passed
+
+
+def test_a_call_sent_twice_is_seen_however_late_its_second_sending_comes():
+    def sends_again_after_the_end(stub, requests):
+        requests = list(requests)
+        lesson_02_client.send_all(stub, requests)
+        time.sleep(0.5)
+        return lesson_02_client.send_all(stub, requests)
+
+    verdict = judged(find("02.send_all"), sends_again_after_the_end)
+
+    assert verdict.outcome == "not yet"
+    assert "send each request once" in verdict.message
 
 
 # ---- references beside slow, obvious ones --------------------------------------------------------

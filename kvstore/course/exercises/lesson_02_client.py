@@ -80,9 +80,14 @@ def _why_not_all(answer: Any, order: Sequence[Ending], callbacks_late_s: float =
                 )
             held.end(place, status)
             held.wait_until(lambda count=count: sender.recorded >= count)  # type: ignore[misc]
-        if held.count > len(order):
-            return f"the server received more than {len(order)} calls: send each request once."
-        if not sender.returns(WAIT_S + callbacks_late_s * len(order)):
+        returns = sender.issued <= len(order) and sender.returns(
+            WAIT_S + callbacks_late_s * len(order)
+        )
+        if sender.issued > len(order):  # perhaps after the judge ended those that it knew
+            return (
+                f"it sent {sender.issued} calls for {len(order)} requests: send each request once."
+            )
+        if not returns:
             return (
                 f"all {len(order)} calls have ended, and it does not return. Which of them does it "
                 "wait for? (An error in a callback is only logged: `result()` raises one "
