@@ -15,7 +15,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 from tables import for_each
 
-from kvstore.course import mode, recorded, recorded_values, run_notebooks
+from kvstore.course import kernel, mode, recorded_values, run_notebooks
 from kvstore.course.recorded_values import KIND
 from kvstore.measure.recorder import CALL, Cpu
 from kvstore.measure.run import Outcome
@@ -25,7 +25,7 @@ from kvstore.v1 import kvstore_pb2
 from tools import record
 
 NOTEBOOKS = run_notebooks.lessons_in()
-SHIPPED = [each for each in NOTEBOOKS if (recorded.FOLDER / f"{each.stem}.zip").is_file()]
+SHIPPED = [each for each in NOTEBOOKS if (kernel.FOLDER / f"{each.stem}.zip").is_file()]
 
 CHOSEN = SHIPPED if os.environ.get("COURSE_NIGHTLY") else SHIPPED[3:4]
 """One in the suite; with COURSE_NIGHTLY=1 each lesson that has a recording."""
@@ -106,9 +106,9 @@ except* ValueError: pass
 
 def test_a_cell_has_the_same_name_in_each_version_of_python():
     """The recordings were made with one version, and are shown with others."""
-    assert recorded.digest(EVERY_KIND_OF_CODE) == "b86379753f7b2608"
-    assert recorded.digest("f( 1,None )  # why") == recorded.digest("f(1, None)")
-    assert recorded.digest("f(1, None)") != recorded.digest("f(1, 0)")
+    assert kernel.digest(EVERY_KIND_OF_CODE) == "b86379753f7b2608"
+    assert kernel.digest("f( 1,None )  # why") == kernel.digest("f(1, None)")
+    assert kernel.digest("f(1, None)") != kernel.digest("f(1, 0)")
 
 
 @pytest.mark.slow
@@ -116,7 +116,7 @@ def test_what_was_recorded_is_shown_under_its_label_and_nothing_is_started(
     tmp_path, monkeypatch, locked_down
 ):
     """The variables are there, functions work; a changed cell and a line left out say so."""
-    monkeypatch.setattr(recorded, "FOLDER", tmp_path / "recordings")
+    monkeypatch.setattr(kernel, "FOLDER", tmp_path / "recordings")
     changed = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', ''])"
     ask = "print(run.issued, len(run.calls), double(4), server.settings.locking, end=' ')\n"
     ask += "print(progress.ask('03.mine').closed)"
@@ -124,7 +124,7 @@ def test_what_was_recorded_is_shown_under_its_label_and_nothing_is_started(
     monkeypatch.setenv("COURSE_MODE", "class")
     archive = record.record(lesson(tmp_path, RUN, ask), tmp_path / "recordings")
     locked_down()
-    begin = "import kvstore.course.recorded as r; from pathlib import Path\n"
+    begin = "import kvstore.course.kernel as r; from pathlib import Path\n"
     begin += f"r.FOLDER = Path({str(archive.parent)!r})"
 
     def replayed(*cells):
@@ -234,9 +234,9 @@ def archived(plain: object, arrays: bytes = b"") -> bytes:
         ("must not hold 'os:system'", {"type": "os:system", "of": ["true"]}),
         ("must not hold 'kvstore.server.__main__:main'",
          {"type": "kvstore.server.__main__:main", "of": {}}),
-        ("is no class of the course", {"type": "kvstore.course.recorded:ast.Module", "of": {}}),
-        ("is no class of the course", {"type": "kvstore.course.recorded:begin", "of": {}}),
-        ("is no class of the course", {"type": "kvstore.course.recorded:Path", "of": {}}),
+        ("is no class of the course", {"type": "kvstore.course.kernel:ast.Module", "of": {}}),
+        ("is no class of the course", {"type": "kvstore.course.kernel:begin", "of": {}}),
+        ("is no class of the course", {"type": "kvstore.course.kernel:Path", "of": {}}),
         ("has no __class__", {"type": "kvstore.subprocesses:Child", "of": {"__class__": 1}}),
         ("has no other", {"type": "kvstore.server.settings:ServerSettings", "of": {"other": 1}}),
         ("must not hold 'code'", {KIND: "code", "of": "1"}),
@@ -271,19 +271,19 @@ def test_the_recorded_mode_has_the_durations_of_a_class(monkeypatch):
 
 
 def test_what_ships_is_small():
-    total = sum(each.stat().st_size for each in recorded.FOLDER.glob("*.zip"))
+    total = sum(each.stat().st_size for each in kernel.FOLDER.glob("*.zip"))
 
     assert [each.stem for each in NOTEBOOKS if each not in SHIPPED] == []
     assert total < 10e6
-    assert max(each.stat().st_size for each in recorded.FOLDER.glob("*.zip")) < 1e6
+    assert max(each.stat().st_size for each in kernel.FOLDER.glob("*.zip")) < 1e6
 
 
 @for_each("path", SHIPPED)
 def test_a_recording_fits_its_lesson(path):
     """Otherwise: `python3 course.py record`, on a machine with nothing else to do."""
     assert record.stale(path) == []
-    with zipfile.ZipFile(recorded.FOLDER / f"{path.stem}.zip") as archive:
-        made = json.loads(archive.read(recorded.MANIFEST))["made"]
+    with zipfile.ZipFile(kernel.FOLDER / f"{path.stem}.zip") as archive:
+        made = json.loads(archive.read(kernel.MANIFEST))["made"]
     assert made["mode"] == "class"
     assert made["machine"]
 

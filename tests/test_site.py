@@ -8,7 +8,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from kvstore.course import recorded, run_notebooks
+from kvstore.course import kernel, run_notebooks
 from tools import export, pages, website
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -28,7 +28,7 @@ LESSONS = run_notebooks.chosen(["03_bounded"])
 @pytest.fixture(scope="module")
 def executed(tmp_path_factory):
     """Lesson 03 executed in the recorded mode, in place of what `executed/` happens to have."""
-    assert (recorded.FOLDER / "03_bounded.zip").is_file()
+    assert (kernel.FOLDER / "03_bounded.zip").is_file()
     folder = tmp_path_factory.mktemp("executed")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COURSE_MODE", "recorded")

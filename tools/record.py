@@ -23,7 +23,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 from PIL import Image
 
-from kvstore.course import comparisons, mode, recorded, run_notebooks
+from kvstore.course import comparisons, kernel, mode, run_notebooks
 from tools import pages
 
 ASKS: Final = frozenset({"predict", "quiz"})
@@ -36,13 +36,13 @@ class CannotRecord(Exception):
     """The lesson cannot be recorded; the message says why."""
 
 
-def stale(lesson: Path, folder: Path = recorded.FOLDER) -> list[str]:
+def stale(lesson: Path, folder: Path = kernel.FOLDER) -> list[str]:
     """Return the ids of the recorded cells that the notebook no longer has; all if none are."""
     archive = folder / f"{lesson.stem}.zip"
     if not archive.is_file():
         return ["no recording"]
     with zipfile.ZipFile(archive) as opened:
-        cells = json.loads(opened.read(recorded.MANIFEST))["cells"]
+        cells = json.loads(opened.read(kernel.MANIFEST))["cells"]
     here = {_digest(cell) for cell in nbformat.read(lesson, as_version=4).cells}
     return [cell["id"] for name, cell in cells.items() if name not in here]
 
@@ -50,20 +50,20 @@ def stale(lesson: Path, folder: Path = recorded.FOLDER) -> list[str]:
 def _digest(cell: NotebookNode) -> str | None:
     if cell.cell_type != "code":
         return None
-    return recorded.digest(TransformerManager().transform_cell(cell.source))  # type: ignore[no-untyped-call]
+    return kernel.digest(TransformerManager().transform_cell(cell.source))  # type: ignore[no-untyped-call]
 
 
-def record(lesson: Path, folder: Path = recorded.FOLDER) -> Path:
+def record(lesson: Path, folder: Path = kernel.FOLDER) -> Path:
     """Execute the lesson, and write its recording completely or not at all.
 
     Raises CannotRecord.
     """
     with tempfile.TemporaryDirectory() as scratch:
-        os.environ[recorded.RECORD_TO] = scratch
+        os.environ[kernel.RECORD_TO] = scratch
         try:
             done = run_notebooks.execute(lesson)
         finally:
-            del os.environ[recorded.RECORD_TO]
+            del os.environ[kernel.RECORD_TO]
         if done.error:
             raise CannotRecord(f"{lesson.stem}: {done.error}")
         if broken := [claim.sentence for claim in done.claims if not claim.holds]:
@@ -100,7 +100,7 @@ def _write(path: Path, manifest: dict[str, Any], members: dict[str, bytes]) -> P
     path.parent.mkdir(exist_ok=True)
     part = path.with_suffix(".part")
     with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        archive.writestr(recorded.MANIFEST, json.dumps(manifest, indent=1))
+        archive.writestr(kernel.MANIFEST, json.dumps(manifest, indent=1))
         for name, data in members.items():
             archive.writestr(name, data)
     part.replace(path)
@@ -150,8 +150,8 @@ def main(arguments: Sequence[str]) -> int:
         except CannotRecord as problem:
             print(problem, file=sys.stderr, flush=True)
             failed = 1
-    total = sum(each.stat().st_size for each in recorded.FOLDER.glob("*.zip"))
-    print(f"all recordings together: {total / 1e6:.1f} MB in {recorded.FOLDER}")
+    total = sum(each.stat().st_size for each in kernel.FOLDER.glob("*.zip"))
+    print(f"all recordings together: {total / 1e6:.1f} MB in {kernel.FOLDER}")
     return failed
 
 

@@ -9,7 +9,7 @@
     views                      tables and figures of runs
     progress                   predictions, answers and help between sittings
     lessons                    the lessons, the learner's progress, and predicted against measured
-    missing_names              the cell to run first, where a name is missing
+    kernel                     the cell to run first where a name is missing; recorded runs
     machine, noise             what this machine can show
     memory_experiment          a sender without a limit, until memory is full
     experiments                code of one lesson that is too long for a cell
@@ -27,7 +27,7 @@ from kvstore.course.comparisons import claim, compare
 from kvstore.course.exercises import NOT_ATTEMPTED
 from kvstore.course.exercises.grading import check, hint, solution
 from kvstore.course.explorer import Slider, explore
-from kvstore.course.missing_names import lesson
+from kvstore.course.kernel import lesson
 from kvstore.course.predictions import again, predict, quiz
 from kvstore.course.rendering import show_source
 from kvstore.course.views.stations import draw_stations

@@ -1,7 +1,7 @@
 """The mode of the course, which sets the durations and counts of its runs.
 
 The environment variable COURSE_MODE is `fast` (tests), `class` (the default), `full` (the published
-durations) or `recorded` (runs of `class` that ship with the course: see `recorded.py`). The
+durations) or `recorded` (runs of `class` that ship with the course: see `kernel.py`). The
 notebooks are the same in every mode.
 """
 

@@ -1,7 +1,7 @@
 import nbformat
 import pytest
 
-from kvstore.course import missing_names
+from kvstore.course import kernel
 from kvstore.course.run_notebooks import execute
 
 CELLS = [
@@ -30,22 +30,22 @@ def path(tmp_path):
 
 
 def test_a_cell_binds_what_exists_after_it_and_nothing_else(path):
-    made = [set(cell.binds) for cell in missing_names.cells_of(path)]
+    made = [set(cell.binds) for cell in kernel.cells_of(path)]
 
     assert made == [{"m", "lesson"}, {"f", "crud", "a", "b"}, {"crud", "i", "k"} | made[2], set()]
     assert "j" not in made[2]
 
 
 def test_the_answer_names_the_latest_cell_above(path):
-    cells = missing_names.cells_of(path)
+    cells = kernel.cells_of(path)
 
-    assert "`crud` is made in the cell under 'Round 1: one lock' (cell 3)" in missing_names.answer(
+    assert "`crud` is made in the cell under 'Round 1: one lock' (cell 3)" in kernel.answer(
         "crud", cells, cells[3]
     )
-    assert "(cell 2)" in missing_names.answer("crud", cells, cells[2])
-    assert "(cell 2)" in missing_names.answer("crud", cells, None)
-    assert missing_names.answer("crud", cells, cells[1]) is None
-    assert missing_names.answer("later", cells, None) is None
+    assert "(cell 2)" in kernel.answer("crud", cells, cells[2])
+    assert "(cell 2)" in kernel.answer("crud", cells, None)
+    assert kernel.answer("crud", cells, cells[1]) is None
+    assert kernel.answer("later", cells, None) is None
 
 
 @pytest.mark.parametrize(
@@ -58,25 +58,25 @@ def test_the_answer_names_the_latest_cell_above(path):
     ],
 )
 def test_a_lesson_is_found_by_the_beginning_of_its_name(path, name, found):
-    assert missing_names.notebook_of(name, path.parent).stem == found
+    assert kernel.notebook_of(name, path.parent).stem == found
 
 
 @pytest.mark.parametrize("name", ["98", "55"])
 def test_a_name_that_fits_none_or_several_is_refused(path, name):
     with pytest.raises(LookupError, match=f"'{name}' fits [02] notebooks"):
-        missing_names.notebook_of(name, path.parent)
+        kernel.notebook_of(name, path.parent)
 
 
 def test_a_checkout_without_notebooks_has_no_hook(tmp_path):
-    assert missing_names.notebook_of("97", tmp_path / "none") is None
+    assert kernel.notebook_of("97", tmp_path / "none") is None
 
 
 @pytest.mark.slow
 def test_in_a_kernel_the_cell_to_run_stands_in_place_of_the_traceback(path, monkeypatch, repo_root):
     hook = (
-        "from pathlib import Path\nfrom kvstore.course import missing_names\n"
-        "missing_names.notebook_of.__defaults__ = (Path().absolute(),)\n"
-        "missing_names.lesson('97')"
+        "from pathlib import Path\nfrom kvstore.course import kernel\n"
+        "kernel.notebook_of.__defaults__ = (Path().absolute(),)\n"
+        "kernel.lesson('97')"
     )
 
     def output_of(source):

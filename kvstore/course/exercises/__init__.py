@@ -1,7 +1,7 @@
-"""The exercises of the course, one module for each lesson, found by their ids.
+"""The exercises of the course, in modules named after their lessons, found by their ids.
 
-To add `NN.my_exercise`, write an `Exercise` at the top level of `lesson_NN.py`. No other file
-changes.
+To add `NN.my_exercise`, write an `Exercise` at the top level of a module with `NN` in its name. No
+other file changes.
 """
 
 import difflib
@@ -173,7 +173,7 @@ def every() -> Mapping[str, Exercise]:
             if exercise.id in found:
                 raise ValueError(f"two exercises have the id {exercise.id}: rename one of them")
             found[exercise.id] = exercise
-    return MappingProxyType(found)
+    return MappingProxyType(dict(sorted(found.items(), key=lambda item: item[0][:2])))
 
 
 def find(exercise_id: str) -> Exercise:

@@ -9,22 +9,14 @@ stations          the drawing at the top of a lesson; what each station lets thr
                   run: time at each station, CPU time, kinds of operation, three counts
 throughput        of runs, of steps, and by the number in flight: bounds, saturation, models
 timelines         one run from its start to its end; single calls and the order of replies
-batching          messages of many operations, commits of many writes
+scaling           messages of many operations, commits of many writes; the number of servers,
+                  and the slowest of several
 ramp_up           users who join one after the other
 overload          bursts, goodput, retries, adaptive limits
-servers           throughput by the number of servers, and the slowest of several
 load_tests        a load test of any service, and two clients in the layout of h2load's table
 """
 
 from kvstore.course.rendering import captioned
-from kvstore.course.views.batching import (
-    plot_residence_by_batch,
-    plot_throughput_by_batch,
-    plot_throughput_by_commit,
-    residence_by_batch_table,
-    throughput_by_batch_table,
-    throughput_by_commit_table,
-)
 from kvstore.course.views.load_tests import (
     h2load_table,
     latency_by_quantile_table,
@@ -65,16 +57,22 @@ from kvstore.course.views.ramp_up import (
     threads_in_climb_table,
     throughput_in_climb_table,
 )
-from kvstore.course.views.servers import (
+from kvstore.course.views.scaling import (
     moved_keys_table,
     plot_moved_keys,
+    plot_residence_by_batch,
     plot_simulated_over_time,
     plot_slow_by_hedging,
     plot_slow_by_servers,
+    plot_throughput_by_batch,
+    plot_throughput_by_commit,
     plot_throughput_by_servers,
+    residence_by_batch_table,
     simulated_over_time_table,
     slow_by_hedging_table,
     slow_by_servers_table,
+    throughput_by_batch_table,
+    throughput_by_commit_table,
     throughput_by_servers_table,
 )
 from kvstore.course.views.stations import (
