@@ -9,9 +9,9 @@
     course    what the learner sees
 
 Besides: `protocol` (what client and server share), `credentials` (a certificate and a token),
-`subprocesses`, `parent` and `run_…` (processes and folders that end with their parent), `flags`
-(command lines made from dataclasses), `transport` (gRPC's settings for a process), `gc_control`
-(the garbage collector), `cpu_idle` (cores that are kept from idle states).
+`subprocesses` (processes and folders that end with their parent), `flags` (command lines made from
+dataclasses), `transport` (gRPC's settings for a process), `gc_control` (the garbage collector),
+`cpu_idle` (cores that are kept from idle states).
 """
 
 from kvstore import transport

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from kvstore.parent import listen
-from kvstore.subprocesses import child
+from kvstore.subprocesses import child, listen
 
 START_S = 20.0
 """Seconds in which the processes must start; a cold import on a slow laptop takes several."""

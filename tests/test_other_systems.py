@@ -19,7 +19,7 @@ import pytest
 from tables import for_each
 
 import course
-from kvstore import cpu_idle, parent, protocol, subprocesses, transport
+from kvstore import cpu_idle, protocol, subprocesses, transport
 from kvstore.course.exercises.client_trials import Sender
 from kvstore.course.experiments import redis_runs, several_servers
 from kvstore.measure import host
@@ -44,11 +44,10 @@ BRANCHES = {
     "kvstore/course/experiments/several_servers.py": 1,
     "kvstore/cpu_idle.py": 1,
     "kvstore/measure/host.py": 1,
-    "kvstore/parent.py": 2,
     "kvstore/protocol.py": 1,
     "kvstore/server/__main__.py": 1,
     "kvstore/server/launch.py": 1,
-    "kvstore/subprocesses.py": 2,
+    "kvstore/subprocesses.py": 4,
 }
 """How often each file asks for the system: one more needs its own test here."""
 
@@ -131,11 +130,11 @@ def test_a_parent_of_windows_lives_as_long_as_its_process_id(windows):
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
 
-    assert parent._lives(os.getpid())
-    assert not parent._lives(ended.pid)
+    assert subprocesses._lives(os.getpid())
+    assert not subprocesses._lives(ended.pid)
 
 
-RUN = "import sys; sys.platform = {!r}; from kvstore import parent; parent.main()"
+RUN = "import sys; sys.platform = {!r}; from kvstore import subprocesses; subprocesses.main()"
 
 
 @for_each("system", ["win32", "darwin"])

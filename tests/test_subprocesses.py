@@ -15,9 +15,8 @@ import psutil
 import pytest
 from tables import for_each
 
-from kvstore.parent import INTERRUPTED, ORPHANED, has_parent
 from kvstore.server import serving
-from kvstore.subprocesses import _shielded, child
+from kvstore.subprocesses import INTERRUPTED, ORPHANED, _shielded, child, has_parent
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
 
@@ -324,7 +323,7 @@ def test_whatever_is_raised_inside_nothing_is_left(error):
 
 @pytest.mark.slow
 def test_a_child_that_does_not_listen_is_ended_anyway(tmp_path, monkeypatch):
-    source = "import time\nfrom kvstore.parent import listen\nlisten(lambda: None)\n"
+    source = "import time\nfrom kvstore.subprocesses import listen\nlisten(lambda: None)\n"
     (tmp_path / "stubborn.py").write_text(f"{source}print('here', flush=True); time.sleep(60)")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     started_s = time.perf_counter()
@@ -357,7 +356,7 @@ def test_a_child_hears_every_word_until_it_is_asked_to_stop(listens_after_s, tmp
     """Words that come before it listens are kept."""
     source = """
 import sys, threading, time
-from kvstore.parent import listen
+from kvstore.subprocesses import listen
 stop = threading.Event()
 time.sleep(float(sys.argv[1]))
 listen(stop.set, lambda word: print(word, flush=True))

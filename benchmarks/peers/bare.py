@@ -10,9 +10,8 @@ import psutil
 
 from benchmarks.peers.loops import LOOPS, LoopOptions, new_key, run_loop
 from kvstore import gc_control
-from kvstore.parent import listen
 from kvstore.server import Server
-from kvstore.subprocesses import child, interrupt_main
+from kvstore.subprocesses import child, interrupt_main, listen
 
 START_AND_END_S = 30.0
 """Seconds in addition to the run for the process to start and the last replies to arrive."""

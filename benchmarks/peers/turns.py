@@ -13,8 +13,7 @@ from typing import Any
 from kvstore import transport
 from kvstore.client import load, strategies
 from kvstore.client.workload import Workload
-from kvstore.parent import listen
-from kvstore.subprocesses import Child, child
+from kvstore.subprocesses import Child, child, listen
 
 
 class Client:

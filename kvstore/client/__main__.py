@@ -31,7 +31,7 @@ from kvstore.measure.audit import audit
 from kvstore.measure.recorder import Sample
 from kvstore.measure.summary import summary
 from kvstore.model import Prediction
-from kvstore.parent import INTERRUPTED, has_parent, listen
+from kvstore.subprocesses import INTERRUPTED, has_parent, listen
 
 OPEN_LOOP_IN_FLIGHT = 1000
 """Limit in flight of an open loop, unless another one is given: high, because arrivals do not wait

@@ -19,8 +19,8 @@ import grpc
 from kvstore.judge.cases import SERVERS, Network
 from kvstore.judge.sitting import Refused, Sitting, drawn
 from kvstore.judge.traffic import Plan, Tally
-from kvstore.parent import listen
 from kvstore.protocol import CREATE, RETRIEVE, UPDATE
+from kvstore.subprocesses import listen
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 

@@ -28,7 +28,6 @@ from kvstore import gc_control, transport
 from kvstore.credentials import Access, access_from
 from kvstore.flags import add_flags, given_flags
 from kvstore.gc_control import CollectorWatch, watched_collector
-from kvstore.parent import listen
 from kvstore.protocol import event_loop_factory
 from kvstore.server.admission import MeasuredPool, channel_options, interceptors
 from kvstore.server.durable import AsyncDurableService, DurableService
@@ -42,7 +41,7 @@ from kvstore.server.status import (
     ServerStatusService,
     enable_reflection,
 )
-from kvstore.subprocesses import on_signals
+from kvstore.subprocesses import listen, on_signals
 from kvstore.v1 import (
     kvstore_pb2,
     kvstore_pb2_grpc,
