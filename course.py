@@ -399,7 +399,7 @@ def test(arguments: Sequence[str]) -> int:
 
 def run(arguments: Sequence[str]) -> int:
     """Execute the notebooks without a browser: [--fast | --full] [--awake] [names]."""
-    hand_over(course_python(), ["-m", "kvstore.course.run_notebooks", *arguments])
+    hand_over(course_python(), ["-m", "tools.run_notebooks", *arguments])
 
 
 def scoreboard(arguments: Sequence[str]) -> int:

@@ -14,7 +14,7 @@ def measure(quick: bool) -> Iterator[dict[str, Any]]:
     os.environ["COURSE_MODE"] = "fast"
     with tempfile.TemporaryDirectory() as folder:
         os.environ["COURSE_PROGRESS"] = str(Path(folder) / "progress.sqlite")
-        from kvstore.course.run_notebooks import execute, is_further, lessons_in
+        from tools.run_notebooks import execute, is_further, lessons_in
 
         total_s = {"core lessons together": 0.0, "further lessons together": 0.0}
         for path in lessons_in(NOTEBOOKS):

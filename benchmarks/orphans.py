@@ -8,7 +8,7 @@ from typing import Any
 import psutil
 from jupyter_client.manager import KernelManager
 
-from kvstore.course.run_notebooks import OwnKernel
+from tools.run_notebooks import OwnKernel
 
 # As in a notebook: a server in its own process, and a load generator in the kernel.
 CELL = """

@@ -8,8 +8,8 @@ from typing import Any
 import psutil
 from jupyter_client.manager import KernelManager
 
-from kvstore.course.run_notebooks import OwnKernel
 from proofs.case import Case, Figure
+from tools.run_notebooks import OwnKernel
 
 KERNELS, KERNELS_SHORT = 1_000, 2
 ALIVE_S = 1.0

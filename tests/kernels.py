@@ -7,7 +7,7 @@ import psutil
 import pytest
 from jupyter_client.manager import KernelManager
 
-from kvstore.course.run_notebooks import OwnKernel
+from tools.run_notebooks import OwnKernel
 
 
 class Kernel:

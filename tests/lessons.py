@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from kvstore.course.run_notebooks import lessons_in
+from tools.run_notebooks import lessons_in
 
 NOTEBOOKS = lessons_in(Path(__file__).parent.parent / "notebooks")
 """The core lessons, then the further ones."""

@@ -17,9 +17,9 @@ from packaging.requirements import Requirement
 from tables import for_each
 
 from kvstore.course import lessons as calibration
-from kvstore.course import progress, run_notebooks
+from kvstore.course import progress
 from kvstore.course.views import style
-from tools import collect, edition, marks
+from tools import collect, edition, marks, run_notebooks
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from kvstore.course import exercises, run_notebooks
-from tools import marks
+from kvstore.course import exercises
+from tools import marks, run_notebooks
 
 ROOT = Path(__file__).resolve().parent.parent
 (LESSON,) = run_notebooks.chosen(["03"])

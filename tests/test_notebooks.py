@@ -14,8 +14,8 @@ import pytest
 from lessons import NOTEBOOKS
 from tables import for_each
 
-from kvstore.course.run_notebooks import OneKernel, execute
 from tools import lesson_size
+from tools.run_notebooks import OneKernel, execute
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
 TRIES = {"core": 1, "further": 2}

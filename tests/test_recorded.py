@@ -15,14 +15,14 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 from tables import for_each
 
-from kvstore.course import kernel, mode, recorded_values, run_notebooks
+from kvstore.course import kernel, mode, recorded_values
 from kvstore.course.recorded_values import KIND
 from kvstore.measure.recorder import CALL, Cpu
 from kvstore.measure.run import Outcome
 from kvstore.server import Server, ServerSettings
 from kvstore.subprocesses import Child
 from kvstore.v1 import kvstore_pb2
-from tools import record
+from tools import record, run_notebooks
 
 NOTEBOOKS = run_notebooks.lessons_in()
 SHIPPED = [each for each in NOTEBOOKS if (kernel.FOLDER / f"{each.stem}.zip").is_file()]

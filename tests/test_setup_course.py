@@ -348,7 +348,7 @@ def test_run_and_bench_pass_on_their_arguments(course, handed):
     course.main(["bench", "3"])
 
     assert [command[1:] for command, _ in handed] == [
-        ["kvstore.course.run_notebooks", "--full", "01_blocking"],
+        ["tools.run_notebooks", "--full", "01_blocking"],
         ["benchmarks", "3"],
     ]
 

@@ -18,8 +18,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 import course
-from kvstore.course import run_notebooks
-from tools import lesson_size
+from tools import lesson_size, run_notebooks
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -8,8 +8,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from kvstore.course import kernel, run_notebooks
-from tools import export, pages, website
+from kvstore.course import kernel
+from tools import export, pages, run_notebooks, website
 
 playwright = pytest.importorskip("playwright.sync_api")
 

@@ -20,8 +20,7 @@ from typing import Final
 import nbformat
 from nbformat.v4 import new_markdown_cell
 
-from kvstore.course import run_notebooks
-from tools import pages
+from tools import pages, run_notebooks
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 OUT: Final = ROOT / "build" / "edition"

@@ -14,8 +14,7 @@ from typing import Any, Final
 from nbconvert import HTMLExporter
 from traitlets.config import Config
 
-from kvstore.course import run_notebooks
-from tools import marks, pages
+from tools import marks, pages, run_notebooks
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 OUT: Final = ROOT / "build"

@@ -16,8 +16,9 @@ from typing import Final
 import nbformat
 from nbformat import NotebookNode
 
-from kvstore.course import exercises, run_notebooks
+from kvstore.course import exercises
 from kvstore.course.rendering import fenced, source_of
+from tools import run_notebooks
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 WIDGET: Final = "application/vnd.jupyter.widget-view+json"

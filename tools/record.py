@@ -23,8 +23,8 @@ from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 from PIL import Image
 
-from kvstore.course import comparisons, kernel, mode, run_notebooks
-from tools import pages
+from kvstore.course import comparisons, kernel, mode
+from tools import pages, run_notebooks
 
 ASKS: Final = frozenset({"predict", "quiz"})
 """What works on the learner's own progress, and so must not stand in a cell that measures."""

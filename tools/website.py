@@ -23,9 +23,8 @@ from urllib.parse import unquote, urlsplit
 import nbformat
 from nbformat import NotebookNode
 
-from kvstore.course import run_notebooks
 from kvstore.measure.host import host_in_words
-from tools import pages
+from tools import pages, run_notebooks
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 DOCS: Final = ROOT / "docs"

@@ -9,10 +9,10 @@ client       the channels of one run, and its strategy on them; measured_channel
 channel, connections   connecting to the right server; which connection a call takes
 messages     operations as protobuf messages
 reflection   how a method of any service is found, and its requests from JSON
-options      RunOptions: the settings of a run, checked before it begins
+options      RunOptions: the settings of a run, checked before it begins; its parts
 monitor      memory and servers during a run; the reports of servers
 load         run(): a run made by this process, another one (run_in_process()) or a fleet
-fleet, fleet_driver, fleet_worker   several load generators that make one run, placed by Dask
+fleet, fleet_driver   several load generators that make one run, placed by Dask
 errors       the public exceptions
 """
 

@@ -1,11 +1,10 @@
 """Several load generators that make one run together: `load.run(..., fleet=Local(4))`.
 
-cluster        Local and Cluster: where the generators run; Dask places and collects them
-clock          the difference between the clocks of two processes, and its largest error
-worker         what runs in each worker: its part of the run, behind a gate
-driver         starts all parts at an agreed time, monitors them, and ends them in order
-combined_run   their records combined into one run, with an account of each worker
-parts          how a run is divided into parts
+cluster    Local and Cluster: where the generators run; Dask places and collects them
+worker     what runs in each worker: its part of the run, behind a gate
+
+`fleet_driver` starts all parts at an agreed time and combines their runs. `options` says how a run
+is divided into parts.
 """
 
 import importlib.util
@@ -13,16 +12,19 @@ import logging
 import platform
 import signal
 import socket
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import replace
-from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from kvstore.client.errors import FleetNotReached
+from kvstore.client.channel import Target
+from kvstore.client.errors import FleetNotReached, RunFailed, RunInterrupted
+from kvstore.client.options import MOST_GENERATORS, Part, RunOptions, parts
+from kvstore.client.strategies import Strategy
 from kvstore.client.workload import MethodCalls, Workload
-from kvstore.protocol import generator_of
+from kvstore.measure.run import Run
 
 __all__ = ["Cluster", "Fleet", "Local", "fleet_of"]
 
@@ -281,63 +283,8 @@ def _quiet() -> Iterator[None]:
         log.setLevel(before)
 
 
-# ---- parts --------------------------------------------------------------------------------------
-# Each generator's part of a run, and the gate at which a run waits for its start.
-#
-# The parts add up to the whole run: they divide the operations, calls in flight and due times.
-
-
-MOST_GENERATORS = 32
-"""With more generators, keys of a single byte would not reach every one of them."""
-SEEDS_APART = 1_000_003
-"""Distance between the seeds of two generators: larger than the seeds that users choose."""
-
-
-AnyWorkload = TypeVar("AnyWorkload", bound=Workload | MethodCalls)
-
-
-class Part(NamedTuple):
-    """Generator `number`, from 0, of `of`. The parts of all generators add up to the whole run."""
-
-    number: int = 0
-    of: int = 1
-
-    def count(self, whole: int) -> int:
-        """Return this part of a number of calls; parts differ by one at most."""
-        return whole // self.of + (self.number < whole % self.of)
-
-    def due_times(self, whole: Iterator[float]) -> Iterator[float]:
-        """Return every `of`-th due time, starting with number `number`."""
-        return islice(whole, self.number, None, self.of)
-
-    def workload(self, whole: AnyWorkload) -> AnyWorkload:
-        """Return the workload of this part: the same settings, another seed.
-
-        The keys that are created before the run are divided, at least one for each part. The calls
-        of another service's method are the same for all parts.
-        """
-        if self.of == 1 or not isinstance(whole, Workload):
-            return whole
-        preload = max(1, self.count(whole.preload)) if whole.preload else 0
-        return replace(whole, seed=whole.seed + self.number * SEEDS_APART, preload=preload)
-
-    def owns(self, key: bytes) -> bool:
-        """Return whether this generator may use the key: no two generators use the same."""
-        return self.of == 1 or generator_of(key, self.of) == self.number
-
-
-WHOLE = Part()
-"""The only part of a run that one generator makes."""
-
-
-def parts(generators: int) -> list[Part]:
-    """Return the parts of a run of so many generators. Raises `ValueError` for a wrong number."""
-    whole = isinstance(generators, int) and not isinstance(generators, bool)
-    if not whole or not 1 <= generators <= MOST_GENERATORS:
-        raise ValueError(
-            f"a fleet has a whole number of workers from 1 to {MOST_GENERATORS}, got {generators!r}"
-        )
-    return [Part(number, generators) for number in range(generators)]
+# ---- worker -------------------------------------------------------------------------------------
+# What runs in each worker of a fleet: the course's own generator, with its part of the run.
 
 
 class Gate:
@@ -360,3 +307,132 @@ class Gate:
     def wait(self) -> float:
         """Wait until the run may send its first call; return that time of `perf_counter`."""
         return time.perf_counter()
+
+
+READY, SAMPLE = "ready", "sample"
+"""Kinds of event that a worker reports to the driver."""
+STRANDED_S = 120.0
+"""Seconds after which a worker gives up waiting for the start, because its driver is gone."""
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """One generator's part of a run."""
+
+    run_id: str
+    """The same for all parts; also the topic of the events."""
+    part: Part
+    strategy: Strategy
+    target: Target
+    workload: Workload | MethodCalls
+    options: RunOptions
+
+
+@dataclass(frozen=True)
+class Report:
+    """What became of one part."""
+
+    run: Run | None = None
+    """The part of the run; None if it could not begin."""
+    error: Exception | None = None
+    """Why it could not begin."""
+    text: str = ""
+    """Why it ended before its time."""
+    late_s: float = 0.0
+    """Seconds after the agreed time at which this worker could send."""
+
+
+class AgreedStart(Gate):
+    """A gate that opens at a time of this worker's clock, which the driver says later."""
+
+    def __init__(self, when_ready: Callable[[], object] = lambda: None) -> None:
+        super().__init__()
+        self.when_ready = when_ready
+        self.late_s = 0.0
+        self._known = threading.Event()
+        self._opens_s = 0.0
+
+    def open_at(self, opens_s: float) -> None:
+        """Open the gate at this time of `perf_counter`."""
+        self._opens_s = opens_s
+        self._known.set()
+
+    def wait(self) -> float:
+        """Report that this worker is ready, and wait for the agreed time; return it."""
+        self.when_ready()
+        give_up_s = time.perf_counter() + STRANDED_S
+        while not self._known.wait(0.05):
+            if self.closed or time.perf_counter() > give_up_s:
+                self.closed = True
+                return time.perf_counter()
+        time.sleep(max(0.0, self._opens_s - time.perf_counter()))
+        self.late_s = time.perf_counter() - self._opens_s
+        return self._opens_s
+
+
+_gates: dict[str, AgreedStart] = {}
+"""The gate of each run in this process; the driver's message may come before the assignment."""
+
+
+def _gate(run_id: str) -> AgreedStart:
+    return _gates.setdefault(run_id, AgreedStart())
+
+
+def open_gate(run_id: str, opens_s: dict[str, float], dask_worker: Any) -> None:
+    """Let the run begin at the time for this worker. Dask calls this in the worker's process."""
+    _gate(run_id).open_at(opens_s[dask_worker.address])
+
+
+def stop(run_id: str) -> None:
+    """Stop the run in order. Dask calls this in the worker's process."""
+    _gate(run_id).stop()
+
+
+def read_clock() -> float:
+    """Return this process's clock. Dask calls this in the worker's process."""
+    return time.perf_counter()
+
+
+def generate(assignment: Assignment) -> Report:
+    """Make one part of a run, in a thread of a Dask worker; report samples meanwhile."""
+    from distributed import get_worker
+
+    worker = get_worker()
+    gate = _gate(assignment.run_id)
+
+    def tell(kind: str, *values: float) -> None:
+        worker.log_event(assignment.run_id, [assignment.part.number, kind, *map(float, values)])
+
+    gate.when_ready = lambda: tell(READY)
+    try:
+        return _report(assignment, gate, tell)
+    finally:
+        _gates.pop(assignment.run_id, None)
+
+
+def _report(assignment: Assignment, gate: AgreedStart, tell: Callable[..., None]) -> Report:
+    from kvstore.client import load  # late: it imports this module
+
+    try:
+        run = load.run(
+            assignment.strategy,
+            assignment.target,
+            assignment.part.workload(assignment.workload),
+            assignment.options,
+            part=assignment.part,
+            gate=gate,
+            on_sample=lambda sample: tell(SAMPLE, *sample),
+        )
+    except (RunInterrupted, RunFailed) as ended:
+        return Report(ended.run, None, str(ended), gate.late_s)
+    except Exception as error:
+        return Report(None, _sendable(error))
+    return Report(run, None, "", gate.late_s)
+
+
+def _sendable(error: Exception) -> Exception:
+    """Return an error that another process can load: its kind and its text."""
+    try:
+        return type(error)(str(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")

@@ -10,13 +10,23 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from kvstore.client import fleet_worker
 from kvstore.client.channel import Target, Tls, is_loopback, target_of
 from kvstore.client.errors import FleetNotReached, RunFailed, RunInterrupted, ServerGone
-from kvstore.client.fleet import Connected, Fleet, Place, parts
-from kvstore.client.fleet_worker import READY, Assignment, Report
+from kvstore.client.fleet import (
+    READY,
+    STRANDED_S,
+    Assignment,
+    Connected,
+    Fleet,
+    Place,
+    Report,
+    generate,
+    open_gate,
+    read_clock,
+    stop,
+)
 from kvstore.client.monitor import OnSample, connected_servers, server_report, status_after
-from kvstore.client.options import RunOptions, check_due_times
+from kvstore.client.options import RunOptions, check_due_times, parts
 from kvstore.client.strategies import Strategy, supports
 from kvstore.client.workload import MethodCalls, Workload
 from kvstore.measure.parts import merge, merge_samples
@@ -357,7 +367,7 @@ class _Driver:
         try:
             self._futures = [
                 self._client.submit(
-                    fleet_worker.generate,
+                    generate,
                     assignment,
                     workers=[generator.place.address],
                     allow_other_workers=False,
@@ -424,7 +434,7 @@ class _Driver:
                 generator.lost = type(error).__name__ == "KilledWorker"
                 generator.report = None if generator.lost else Report(None, error)
             else:
-                most_s = SILENT_S if self._began else fleet_worker.STRANDED_S
+                most_s = SILENT_S if self._began else STRANDED_S
                 is_there = generator.place.address in there and future.status == "pending"
                 generator.lost = not is_there or silent_s > most_s
 
@@ -454,7 +464,7 @@ class _Driver:
         message_s = 4 * sum(each.clock.error_s for each in self.generators)
         opens_s = time.perf_counter() + LEAD_S + message_s
         self._tell(
-            fleet_worker.open_gate,
+            open_gate,
             {each.place.address: each.clock.there(opens_s) for each in self.generators},
         )
         for each in self.generators:
@@ -462,7 +472,7 @@ class _Driver:
 
     def _clock_of(self, place: Place) -> Clock:
         def read() -> float:
-            there_s = self._client.run(fleet_worker.read_clock, workers=[place.address])
+            there_s = self._client.run(read_clock, workers=[place.address])
             return float(there_s[place.address])
 
         return compare(read)
@@ -473,7 +483,7 @@ class _Driver:
 
     def _stop_all(self) -> None:
         self._end_s = min(self._end_s, time.perf_counter() + END_S)
-        self._tell(fleet_worker.stop)
+        self._tell(stop)
 
     def _tell(self, message: Any, *arguments: Any) -> None:
         """Call a function in the process of each worker that still runs its part."""

@@ -30,7 +30,7 @@ from kvstore.client.errors import (
     TlsMismatch,
     WrongServer,
 )
-from kvstore.client.fleet import WHOLE, Fleet, Gate, Part
+from kvstore.client.fleet import Fleet, Gate
 from kvstore.client.monitor import (
     Monitor,
     OnSample,
@@ -40,7 +40,7 @@ from kvstore.client.monitor import (
     server_report,
     status_after,
 )
-from kvstore.client.options import RunOptions, check_due_times, name_of
+from kvstore.client.options import WHOLE, Part, RunOptions, check_due_times, name_of
 from kvstore.client.schedule import AnyOperations, Schedule, ShardedOperations
 from kvstore.client.strategies import Strategy, futures, supports
 from kvstore.client.workload import MethodCalls, MethodOperations, Operations, Workload

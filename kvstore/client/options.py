@@ -1,21 +1,22 @@
 """The options of a run: one object for `load.run`, the command line and other processes.
 
 A new option is one field of `RunOptions`: the command line makes a flag of it, and it reaches other
-processes as JSON.
+processes as JSON. Where several generators make one run, each has a `Part` of it.
 """
 
 import difflib
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from kvstore.client.strategies import Strategy, supports
 from kvstore.client.workload import MethodCalls, Workload
 from kvstore.flags import setting
 from kvstore.measure.recorder import MOST_OPERATIONS
+from kvstore.protocol import generator_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,3 +224,62 @@ def _unknown(name: str, strategy: Strategy, known: list[str], own: Iterable[str]
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+# ---- parts --------------------------------------------------------------------------------------
+# Each generator's part of a run that several make together.
+#
+# The parts add up to the whole run: they divide the operations, calls in flight and due times.
+
+
+MOST_GENERATORS = 32
+"""With more generators, keys of a single byte would not reach every one of them."""
+SEEDS_APART = 1_000_003
+"""Distance between the seeds of two generators: larger than the seeds that users choose."""
+
+
+AnyWorkload = TypeVar("AnyWorkload", bound=Workload | MethodCalls)
+
+
+class Part(NamedTuple):
+    """Generator `number`, from 0, of `of`. The parts of all generators add up to the whole run."""
+
+    number: int = 0
+    of: int = 1
+
+    def count(self, whole: int) -> int:
+        """Return this part of a number of calls; parts differ by one at most."""
+        return whole // self.of + (self.number < whole % self.of)
+
+    def due_times(self, whole: Iterator[float]) -> Iterator[float]:
+        """Return every `of`-th due time, starting with number `number`."""
+        return islice(whole, self.number, None, self.of)
+
+    def workload(self, whole: AnyWorkload) -> AnyWorkload:
+        """Return the workload of this part: the same settings, another seed.
+
+        The keys that are created before the run are divided, at least one for each part. The calls
+        of another service's method are the same for all parts.
+        """
+        if self.of == 1 or not isinstance(whole, Workload):
+            return whole
+        preload = max(1, self.count(whole.preload)) if whole.preload else 0
+        return replace(whole, seed=whole.seed + self.number * SEEDS_APART, preload=preload)
+
+    def owns(self, key: bytes) -> bool:
+        """Return whether this generator may use the key: no two generators use the same."""
+        return self.of == 1 or generator_of(key, self.of) == self.number
+
+
+WHOLE = Part()
+"""The only part of a run that one generator makes."""
+
+
+def parts(generators: int) -> list[Part]:
+    """Return the parts of a run of so many generators. Raises `ValueError` for a wrong number."""
+    whole = isinstance(generators, int) and not isinstance(generators, bool)
+    if not whole or not 1 <= generators <= MOST_GENERATORS:
+        raise ValueError(
+            f"a fleet has a whole number of workers from 1 to {MOST_GENERATORS}, got {generators!r}"
+        )
+    return [Part(number, generators) for number in range(generators)]

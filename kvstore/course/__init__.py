@@ -17,7 +17,6 @@
     capstone                   a service to probe, to change, and to score
     mode                       durations of runs
     rendering                  text, tables, progress, source code on the page; figures in words
-    run_notebooks              notebooks without a browser
 
 The import starts nothing, writes nothing and changes no setting.
 """

@@ -1,4 +1,4 @@
-"""fleet.py, fleet_driver.py, fleet_worker.py: the parts add up, and begin at an agreed time."""
+"""fleet.py, fleet_driver.py, options.py: the parts add up, and begin at an agreed time."""
 
 import math
 import threading
@@ -12,9 +12,9 @@ from tables import for_each
 
 from kvstore.client import fleet_driver
 from kvstore.client.client import Client
-from kvstore.client.fleet import SEEDS_APART, WHOLE, Part, parts
-from kvstore.client.fleet_worker import AgreedStart
+from kvstore.client.fleet import AgreedStart
 from kvstore.client.monitor import Monitor
+from kvstore.client.options import SEEDS_APART, WHOLE, Part, parts
 from kvstore.client.pacing import constant_rate
 from kvstore.client.workload import Operations, crud, reads
 from kvstore.measure.recorder import Sampler

@@ -11,9 +11,9 @@ from kvstore.client import ServerGone, load, strategies
 from kvstore.client.channel import Target, connected, target_of
 from kvstore.client.connections import ByKey, EvenShare, route
 from kvstore.client.errors import WrongServer
-from kvstore.client.fleet import Part
 from kvstore.client.messages import retrieve
 from kvstore.client.monitor import combined
+from kvstore.client.options import Part
 from kvstore.client.schedule import Schedule, ShardedOperations
 from kvstore.client.workload import Workload, crud, reads
 from kvstore.measure import audit

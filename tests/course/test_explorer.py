@@ -3,8 +3,8 @@ import pytest
 
 from kvstore.course import explore
 from kvstore.course.explorer import Explorer, Slider
-from kvstore.course.run_notebooks import execute
 from kvstore.model import Station, bounds
+from tools.run_notebooks import execute
 
 SLIDERS = {
     "in_flight": Slider("in flight, N (calls)", (1, 2, 5, 10, 20, 50, 100), 10),

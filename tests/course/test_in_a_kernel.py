@@ -7,7 +7,7 @@ import pytest
 
 import kvstore.course
 from kvstore.course import comparisons, exercises
-from kvstore.course.run_notebooks import execute
+from tools.run_notebooks import execute
 
 pytestmark = pytest.mark.slow
 

@@ -1,7 +1,7 @@
 import pytest
 
 from kvstore.course import lessons, predict, progress
-from kvstore.course.run_notebooks import NOTEBOOKS
+from tools.run_notebooks import NOTEBOOKS
 
 
 def shown(page):

@@ -2,7 +2,7 @@ import nbformat
 import pytest
 
 from kvstore.course import kernel
-from kvstore.course.run_notebooks import execute
+from tools.run_notebooks import execute
 
 CELLS = [
     ("markdown", "title", "# 97 · Locks"),

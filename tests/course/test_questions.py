@@ -8,8 +8,8 @@ import pytest
 from kvstore.course import compare, predict, progress, questions, quiz
 from kvstore.course.predictions import PredictionError
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
-from kvstore.course.run_notebooks import execute
 from kvstore.model import Prediction
+from tools.run_notebooks import execute
 
 EARLIER = made_runs.run_of([(0.0, 0.5, "retrieve"), (0.5, 1.0, "create")])
 RUN = dataclasses.replace(EARLIER, started_at="2999-01-01T12:00:00+00:00")

@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 
 from kvstore.course import rendering
-from kvstore.course.run_notebooks import execute
 from kvstore.course.views import style
+from tools.run_notebooks import execute
 
 pytestmark = pytest.mark.usefixtures("no_windows")
 

@@ -13,11 +13,11 @@ import psutil
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from kvstore.course import run_notebooks
 from kvstore.cpu_idle import KEPT, kept_awake
 from kvstore.measure import cores
+from tools import run_notebooks
 
-ROOT = Path(run_notebooks.__file__).resolve().parents[2]
+ROOT = Path(run_notebooks.__file__).resolve().parents[1]
 
 TELLING = """
 import json, os, sys
@@ -213,7 +213,7 @@ def test_ctrl_c_ends_the_kernel_and_shows_the_table_so_far(kind, tmp_path):
         notebook_of(folder, "open('begun', 'w').close(); import time; time.sleep(600)"),
     ]
     program = (
-        "import sys, pathlib; from kvstore.course import run_notebooks;"
+        "import sys, pathlib; from tools import run_notebooks;"
         "paths = [pathlib.Path(p) for p in sys.argv[1:]];"
         "sys.exit(run_notebooks.run_all(paths, pathlib.Path('copies')))"
     )

@@ -1,8 +1,8 @@
 """Execute notebooks with no browser, one at a time, and say what came of each.
 
-`python -m kvstore.course.run_notebooks` (better known as `python3 course.py run`) shows progress,
-keeps the executed copies under `executed/` and closes with a table. One at a time, because two
-notebooks that measure at once measure each other. `execute` does one notebook, for tests.
+`python3 course.py run` shows progress, keeps the executed copies under `executed/` and closes with
+a table. One at a time, because two notebooks that measure at once measure each other. `execute`
+does one notebook, for tests.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from kvstore.cpu_idle import keeping_awake
 from kvstore.measure import cores
 from kvstore.measure.host import host_in_words
 
-ROOT: Final = Path(__file__).resolve().parents[2]
+ROOT: Final = Path(__file__).resolve().parents[1]
 NOTEBOOKS: Final = ROOT / "notebooks"
 FURTHER: Final = "further"
 """The folder in it with the optional lessons."""
