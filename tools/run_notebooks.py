@@ -273,7 +273,7 @@ def _fits(name: str, lesson: Path) -> bool:
 
 
 def table(done: Sequence[Executed]) -> str:
-    """What came of each notebook, one line each, and below it what went otherwise than told."""
+    """What came of each notebook, one line each, and below it what did not hold here."""
     heads = ("lesson", "seconds", "claims hold", "do not", "of", "predicted", "error")
     rows = [heads, *(_row(each) for each in done)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(heads))]
@@ -303,7 +303,7 @@ def _row(done: Executed) -> tuple[str, ...]:
 def run_all(paths: Sequence[Path], copies: Path = COPIES, timeout_s: float = TIMEOUT_S) -> int:
     """Execute these notebooks; the exit status is 0, 1 when one failed, 130 after Ctrl-C.
 
-    A claim that does not hold here is told and is no failure: it is about this machine. So is
+    A claim that does not hold here is named and is no failure: it is about this machine. So is
     a main comparison that lies outside its band. In the fast mode further lessons share a kernel,
     because to start one and to import takes longer than most of them. After an error they get a
     new one.
