@@ -7,6 +7,7 @@ import socket
 import ssl
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
@@ -30,6 +31,15 @@ OPTIONS = [OWN_CONNECTION]
 
 NOT_REACHED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 """Statuses of a first call whose connection was not established."""
+
+DROPPED = grpc.StatusCode.CANCELLED
+"""Status of a call that a server of gRPC drops before a method sees it.
+
+It drops some at random while over 1,000 calls wait to be accepted. Calls whose deadline has passed
+while they waited are among them, until the server comes to them.
+"""
+REPEAT_S = 0.05
+"""Seconds before a request that was dropped is made again."""
 
 _NO_REPORT = (
     # How servers answer a method they do not have; the first status is the standard one.
@@ -192,11 +202,7 @@ def server_status(
     """
     stub = server_status_pb2_grpc.ServerStatusServiceStub(channel)
     try:
-        answer: pb.GetServerStatusResponse = uninterrupted(
-            lambda: stub.GetServerStatus(
-                pb.GetServerStatusRequest(), timeout=timeout_s, wait_for_ready=wait_for_ready
-            )
-        )
+        return _report(stub, timeout_s, wait_for_ready)
     except grpc.RpcError as error:
         raise_if_refused(error, target)
         if error.code() in _NO_REPORT:
@@ -212,7 +218,23 @@ def server_status(
             f" {timeout_s:g} s). Is it running? `with serving() as server:` starts one,"
             " and it ends with its block."
         ) from None
-    return answer
+
+
+def _report(stub: Any, timeout_s: float, wait_for_ready: bool) -> pb.GetServerStatusResponse:
+    end_s = time.monotonic() + timeout_s
+    while True:
+        left_s = max(0.0, end_s - time.monotonic())
+        try:
+            answer: pb.GetServerStatusResponse = uninterrupted(
+                lambda left_s=left_s: stub.GetServerStatus(  # type: ignore[misc]
+                    pb.GetServerStatusRequest(), timeout=left_s, wait_for_ready=wait_for_ready
+                )
+            )
+            return answer
+        except grpc.RpcError as error:
+            if error.code() is not DROPPED or left_s < REPEAT_S:
+                raise
+        time.sleep(REPEAT_S)
 
 
 def raise_if_refused(error: Any, target: Target) -> None:

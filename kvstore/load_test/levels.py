@@ -14,7 +14,7 @@ import grpc
 import numpy as np
 
 from kvstore.client import load
-from kvstore.client.channel import NOT_REACHED, Target
+from kvstore.client.channel import DROPPED, NOT_REACHED, Target
 from kvstore.client.errors import ServerNotReached
 from kvstore.client.fleet import Fleet
 from kvstore.client.options import RunOptions
@@ -259,6 +259,8 @@ def _explained(
         grpc.StatusCode.UNIMPLEMENTED: "the server does not have this method",
         grpc.StatusCode.UNAUTHENTICATED: token,
         grpc.StatusCode.PERMISSION_DENIED: token,
+        DROPPED: "repeat this when the server is idle: it drops calls while too many wait for it, "
+        "those whose deadline has passed among them",
     }.get(code, "correct the request; a load of failing calls measures the failure")
     return FirstCallFailed(f"the first call of {calls.method} ended with {said}. Next: {hint}")
 

@@ -1,6 +1,8 @@
 """channel.py: reaching a server, and making sure it is the right one."""
 
 import socket
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import grpc
@@ -115,6 +117,35 @@ def test_a_server_without_a_status_service_is_taken_as_it_is(stub, monkeypatch, 
 
     assert pb.GetServerStatusResponse() == report
     assert [quick_server.pid] == local_pids(report, Target(quick_server.address))
+
+
+class Dropping(server_status_pb2_grpc.ServerStatusServiceServicer):
+    """Ends the first requests as a gRPC server does when too many calls wait for it."""
+
+    def __init__(self, dropped):
+        self.dropped = dropped
+
+    def GetServerStatus(self, request, context):
+        self.dropped -= 1
+        if self.dropped >= 0:
+            context.abort(grpc.StatusCode.CANCELLED, "")
+        return pb.GetServerStatusResponse(identity="the third")
+
+
+@pytest.mark.parametrize(("dropped", "found"), [(2, "the third"), (10_000, None)])
+def test_a_request_that_a_busy_server_drops_is_made_again(dropped, found):
+    server = grpc.server(ThreadPoolExecutor(2))
+    server_status_pb2_grpc.add_ServerStatusServiceServicer_to_server(Dropping(dropped), server)
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    try:
+        with grpc.insecure_channel(address) as open_channel:
+            ends = nullcontext() if found else pytest.raises(ServerNotReached, match="CANCELLED")
+            with ends:
+                report = server_status(open_channel, Target(address), 5.0 if found else 0.3)
+                assert found == report.identity
+    finally:
+        server.stop(0)
 
 
 def test_a_process_on_another_host_cannot_be_watched_from_here():

@@ -24,6 +24,9 @@ from kvstore.measure import Run
 HELLO = "greeter.v1.Greeter/Hello"
 QUICK = ["--no-calibration", "--seconds=0.2", "--in-flight=4"]
 ONE = '--json={"name": "a"}'
+EACH = "greeter.v1.Greeter/HelloToEach"
+MANY_NAMES = f"--json={json.dumps({'name': ','.join('a' * 500)})}"
+"""A greeting takes 2 ms: these take a second."""
 TWO = '--json=[{"name": "a"}, {"name": "b"}]'
 
 
@@ -120,7 +123,7 @@ def refused(capsys, address, *arguments):
         ("sends the course's own messages", [HELLO, ONE, "--strategy=pipelined"]),
         ("a search needs an objective", [HELLO, ONE, "--find-rate"]),
         ("the latency objective must be above 0", [HELLO, ONE, "--p99-ms=-1"]),
-        ("did not end within its deadline of 1e-05 s", [HELLO, ONE, "--deadline-s=1e-05"]),
+        ("end within its deadline of 0.05 s", [EACH, MANY_NAMES, "--deadline-s=0.05"]),
         ("client certificate needs its private key", [HELLO, ONE, "--cert=FILE"]),
         ("it does not encrypt its connections: leave out --tls", [HELLO, ONE, "--tls"]),
         ("No such file", [HELLO, ONE, "--ca=/nowhere"]),
