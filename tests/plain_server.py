@@ -12,9 +12,8 @@ from subprocess import PIPE, Popen
 import grpc
 
 from kvstore.server.admission import MeasuredPool
-from kvstore.server.service import KeyValueService
+from kvstore.server.service import Counts, KeyValueService
 from kvstore.server.settings import ServerSettings
-from kvstore.server.status import Counts
 from kvstore.v1 import kvstore_pb2_grpc
 
 

@@ -2,15 +2,14 @@
 
 launch    serving(), serving_sharded(), serving_go(): servers in their own processes; exceptions
 settings  ServerSettings: the settings of a server, checked
-__main__  the command: listen, answer, drain; on threads or asyncio
-service   one call, from request to reply; on threads and on asyncio
+__main__  the command: listen, answer, drain; on threads or asyncio; the status report
+service   one call, from request to reply, and the count of operations; on threads and on asyncio
 stream    a stream request with many operations, and its reply; back-pressure on one stream
 admission limits, deadlines and the thread pool; work on the metadata of every call
 store     what an operation uses: its lock, the simulated disk, and the data
 durable   a store on a real disk (SQLite), and its services
 etcd, etcd_nodes   services with their data in etcd; a cluster on this machine
 proxy     services that forward every call to another server
-status    the status report: identity, settings and counts
 """
 
 from kvstore.server.etcd_nodes import etcd_cluster

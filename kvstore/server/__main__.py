@@ -2,6 +2,7 @@
 
 command        its flags; the address on the first line of output
 serving        on a thread pool or on one event loop, until the server is stopped
+status         the report of this process: identity, settings, CPU time; and reflection
 idle memory    what a flood of calls took goes back to the operating system
 """
 
@@ -9,8 +10,11 @@ import argparse
 import asyncio
 import ctypes
 import ipaddress
+import json
 import logging
 import os
+import platform
+import socket
 import sys
 import threading
 import time
@@ -22,7 +26,9 @@ from typing import Any
 
 import grpc
 import psutil
+from google.protobuf import descriptor_pool
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
 
 from kvstore import gc_control, transport
 from kvstore.credentials import Access, access_from
@@ -33,14 +39,8 @@ from kvstore.server.admission import MeasuredPool, channel_options, interceptors
 from kvstore.server.durable import AsyncDurableService, DurableService
 from kvstore.server.etcd import AsyncEtcdService, EtcdService
 from kvstore.server.proxy import AsyncFrontService, FrontService
-from kvstore.server.service import AsyncKeyValueService, KeyValueService
+from kvstore.server.service import AsyncKeyValueService, Counts, KeyValueService
 from kvstore.server.settings import ServerSettings
-from kvstore.server.status import (
-    AsyncServerStatusService,
-    Counts,
-    ServerStatusService,
-    enable_reflection,
-)
 from kvstore.subprocesses import listen, on_signals
 from kvstore.v1 import (
     kvstore_pb2,
@@ -281,6 +281,96 @@ def _listen(server: Any, address: str, port: int, access: Access | None) -> int:
             " this machine does not have the address. Port 0 takes any free port."
         )
     return bound
+
+
+# ---- status -------------------------------------------------------------------------------------
+# The status report: identity, settings, counts and CPU time; and reflection.
+
+
+class ServerStatusService(server_status_pb2_grpc.ServerStatusServiceServicer):
+    """Reports the status, on threads or asyncio: nothing in it waits."""
+
+    def __init__(
+        self, settings: ServerSettings, identity: str, counts: Counts, collector: CollectorWatch
+    ) -> None:
+        self._collector = collector
+        self._settings_json = json.dumps(settings.as_dict())
+        self._identity = identity
+        self._counts = counts
+        self._process = psutil.Process()
+
+    def GetServerStatus(
+        self, request: server_status_pb2.GetServerStatusRequest, context: grpc.ServicerContext
+    ) -> server_status_pb2.GetServerStatusResponse:
+        """Return the identity, the settings, and the counts so far."""
+        cpu = self._process.cpu_times()
+        return server_status_pb2.GetServerStatusResponse(
+            identity=self._identity,
+            host_name=socket.gethostname(),
+            process_id=os.getpid(),
+            settings_json=self._settings_json,
+            operations=self._counts.by_name(),
+            cpu_user_s=cpu.user,
+            cpu_system_s=cpu.system,
+            versions=_versions(),
+            peer=context.peer(),
+            collections=[
+                server_status_pb2.Collections(at_unix_s=at_unix_s, **counted._asdict())
+                for at_unix_s, counted in self._collector.moments()
+            ],
+        )
+
+
+class AsyncServerStatusService(ServerStatusService):
+    """The same report as a coroutine, for a server on asyncio."""
+
+    async def GetServerStatus(self, request: Any, context: Any) -> Any:  # type: ignore[override]
+        """Return the identity, the settings, and the counts so far."""
+        report = super().GetServerStatus(request, context)
+        report.loop_cpu_s = time.thread_time()  # this thread runs the event loop
+        return report
+
+
+def _versions() -> dict[str, str]:
+    versions = {
+        "grpcio": grpc.__version__,
+        "python": platform.python_version(),
+        "transport": transport.in_force(),
+    }
+    try:
+        versions["event_loop"] = type(asyncio.get_running_loop()).__module__.split(".")[0]
+    except RuntimeError:
+        pass  # a thread of the pool has no loop
+    return versions
+
+
+class _SymbolsWithMethods:
+    """The descriptor pool, with methods among the symbols that it finds.
+
+    Python's pool finds only messages, fields and services. ghz looks up the method that it calls.
+    """
+
+    def __init__(self) -> None:
+        self._pool = descriptor_pool.Default()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._pool, name)
+
+    def FindFileContainingSymbol(self, symbol: str) -> Any:
+        """Return the file that describes this symbol. Raises `KeyError` when none does."""
+        try:
+            return self._pool.FindFileContainingSymbol(symbol)
+        except KeyError:
+            name, _, method = symbol.rpartition(".")
+            service = self._pool.FindServiceByName(name)
+            return service.methods_by_name[method].containing_service.file
+
+
+def enable_reflection(services: Sequence[str], server: Any) -> None:
+    """Enable reflection of these services, and of itself, on a server of either stack."""
+    reflection.enable_server_reflection(
+        (*services, reflection.SERVICE_NAME), server, pool=_SymbolsWithMethods()
+    )
 
 
 # ---- idle memory --------------------------------------------------------------------------------

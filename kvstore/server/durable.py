@@ -17,9 +17,8 @@ from typing import NamedTuple
 
 from kvstore.protocol import CREATE, INTERNAL, OK, RETRIEVE, StationClock
 from kvstore.server.admission import MeasuredPool
-from kvstore.server.service import AsyncKeyValueService, KeyValueService
+from kvstore.server.service import AsyncKeyValueService, Counts, KeyValueService
 from kvstore.server.settings import ServerSettings
-from kvstore.server.status import Counts
 from kvstore.server.store import CARRY_VALUE, Disk, Store
 from kvstore.server.stream import Batch
 

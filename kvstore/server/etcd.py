@@ -29,9 +29,8 @@ from kvstore.protocol import (
     StationClock,
 )
 from kvstore.server.admission import MeasuredPool
-from kvstore.server.service import AsyncKeyValueService, KeyValueService
+from kvstore.server.service import AsyncKeyValueService, Counts, KeyValueService
 from kvstore.server.settings import ServerSettings
-from kvstore.server.status import Counts
 from kvstore.server.stream import Batch, operations_of
 from kvstore.v1 import etcd_pb2 as pb
 from kvstore.v1.etcd_pb2_grpc import KVStub, MaintenanceStub

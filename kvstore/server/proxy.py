@@ -22,8 +22,8 @@ from kvstore.protocol import (
     to_header,
 )
 from kvstore.server.admission import MeasuredPool
+from kvstore.server.service import STATUS_CODE, Counts
 from kvstore.server.settings import ServerSettings
-from kvstore.server.status import STATUS_CODE, Counts
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 

@@ -1,7 +1,8 @@
-"""The key-value service: on a thread pool, and on one event loop."""
+"""The key-value service, on a thread pool and on one event loop, and its count of operations."""
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from queue import SimpleQueue
 from typing import Any
@@ -12,16 +13,17 @@ from kvstore.protocol import (
     CREATE,
     DEADLINE_EXCEEDED,
     DELETE,
+    KINDS,
     METADATA_KEY,
     OK,
     RETRIEVE,
+    STATUSES,
     UPDATE,
     StationClock,
     to_header,
 )
 from kvstore.server.admission import MeasuredPool, too_late
 from kvstore.server.settings import ServerSettings
-from kvstore.server.status import STATUS_CODE, Counts
 from kvstore.server.store import ASYNC_LOCKS, DETAILS, LOCKS, STORES, Disk, LooksFirst
 from kvstore.server.stream import (
     Answer,
@@ -36,9 +38,52 @@ from kvstore.server.stream import (
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 
+STATUS_CODE: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
+"""gRPC's status by its number."""
+
 _Done = SimpleQueue[tuple[Answer, int] | Exception | int]
 """Events for the writer of a stream: an answer and its bytes, an error that ends the stream, or,
 when the client has sent all requests, their number."""
+
+
+class Counts:
+    """The number of operations answered, by kind and status; safe for several threads.
+
+    It is independent of the client's count, so a wrong count of the client is detected.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[tuple[int, int]] = Counter()
+
+    def add(self, kind: int, status: int) -> None:
+        """Count one operation."""
+        with self._lock:
+            self._counts[kind, status] += 1
+
+    def add_columns(self, kinds: bytes, statuses: bytes | bytearray) -> None:
+        """Count the operations of one message."""
+        if len(kinds) == 1:
+            self.add(kinds[0], statuses[0])
+            return
+        found: Iterable[tuple[tuple[int, int], int]]
+        if statuses.count(OK) == len(statuses):  # then one count for each kind suffices
+            found = [((kind, OK), kinds.count(kind)) for kind in set(kinds)]
+        else:
+            found = Counter(zip(kinds, statuses, strict=True)).items()
+        with self._lock:
+            for what, count in found:
+                self._counts[what] += count
+
+    def by_name(self) -> dict[str, int]:
+        """Return the counts under names such as "create/OK"."""
+        with self._lock:
+            counts = dict(self._counts)
+        return {f"{_kind_name(kind)}/{STATUSES[s]}": n for (kind, s), n in counts.items()}
+
+
+def _kind_name(kind: int) -> str:
+    return KINDS[kind] if 0 < kind < len(KINDS) else f"kind {kind}"
 
 
 class KeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):

@@ -1,4 +1,4 @@
-"""status.py: what a server tells of itself."""
+"""What a server tells of itself: its count of operations, and its status report."""
 
 import gc
 import json
@@ -10,7 +10,8 @@ import grpc
 from kvstore.gc_control import watched_collector
 from kvstore.protocol import CREATE, DELETE, NOT_FOUND, OK, RETRIEVE, STATUSES
 from kvstore.server import ServerSettings
-from kvstore.server.status import STATUS_CODE, Counts, ServerStatusService
+from kvstore.server.__main__ import ServerStatusService
+from kvstore.server.service import STATUS_CODE, Counts
 from kvstore.v1 import server_status_pb2 as pb
 
 

@@ -17,8 +17,7 @@ from tables import for_each
 from kvstore.protocol import CREATE, OK, RETRIEVE, UPDATE
 from kvstore.server import Server, ServerSettings, stream
 from kvstore.server.admission import MeasuredPool
-from kvstore.server.service import AsyncKeyValueService, KeyValueService
-from kvstore.server.status import Counts
+from kvstore.server.service import AsyncKeyValueService, Counts, KeyValueService
 from kvstore.server.store import Store
 from kvstore.server.stream import STREAM_BYTES, STREAM_REQUESTS, AsyncStreamWindow, StreamWindow
 from kvstore.v1 import kvstore_pb2 as pb
