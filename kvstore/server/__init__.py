@@ -12,7 +12,8 @@ etcd, etcd_nodes   services with their data in etcd; a cluster on this machine
 proxy     services that forward every call to another server
 """
 
-from kvstore.server.etcd_nodes import etcd_cluster
+from typing import TYPE_CHECKING, Any
+
 from kvstore.server.launch import (
     EtcdNotInstalled,
     Server,
@@ -22,6 +23,9 @@ from kvstore.server.launch import (
     serving_sharded,
 )
 from kvstore.server.settings import LOCKINGS, WRITINGS, ServerSettings
+
+if TYPE_CHECKING:
+    from kvstore.server.etcd_nodes import etcd_cluster
 
 __all__ = [
     "LOCKINGS",
@@ -35,3 +39,12 @@ __all__ = [
     "serving",
     "serving_sharded",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import `etcd_cluster` at its first use: each server would read etcd's messages otherwise."""
+    if name == "etcd_cluster":
+        from kvstore.server.etcd_nodes import etcd_cluster
+
+        return etcd_cluster
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -36,9 +36,6 @@ from kvstore.flags import add_flags, given_flags
 from kvstore.gc_control import CollectorWatch, watched_collector
 from kvstore.protocol import event_loop_factory
 from kvstore.server.admission import MeasuredPool, channel_options, interceptors
-from kvstore.server.durable import AsyncDurableService, DurableService
-from kvstore.server.etcd import AsyncEtcdService, EtcdService
-from kvstore.server.proxy import AsyncFrontService, FrontService
 from kvstore.server.service import AsyncKeyValueService, Counts, KeyValueService
 from kvstore.server.settings import ServerSettings
 from kvstore.subprocesses import listen, on_signals
@@ -126,20 +123,28 @@ Ready = Callable[[int, Callable[[], object]], None]
 
 KEY_VALUE = kvstore_pb2.DESCRIPTOR.services_by_name["KeyValueService"].full_name
 SERVER_STATUS = server_status_pb2.DESCRIPTOR.services_by_name["ServerStatusService"].full_name
-SERVICES_BY_STORE: dict[str, Callable[..., KeyValueService]] = {
-    "memory": KeyValueService,
-    "sqlite": DurableService,
-    "etcd": EtcdService,
-}
-ASYNC_SERVICES_BY_STORE: dict[str, Callable[..., AsyncKeyValueService]] = {
-    "memory": AsyncKeyValueService,
-    "sqlite": AsyncDurableService,
-    "etcd": AsyncEtcdService,
-}
-"""The service of each kind of store, on a thread pool and on an event loop."""
-
 SERVICES = ("", KEY_VALUE, SERVER_STATUS)
 """The services of the health check; the empty name is the whole server."""
+
+
+def services_of(settings: ServerSettings) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return the key-value service on a thread pool, and that on an event loop.
+
+    Only what is chosen is imported: imports are most of the time that a server needs to start.
+    """
+    if settings.back_end:
+        from kvstore.server.proxy import AsyncFrontService, FrontService
+
+        return FrontService, AsyncFrontService
+    if settings.store_kind == "sqlite":
+        from kvstore.server.durable import AsyncDurableService, DurableService
+
+        return DurableService, AsyncDurableService
+    if settings.store_kind == "etcd":
+        from kvstore.server.etcd import AsyncEtcdService, EtcdService
+
+        return EtcdService, AsyncEtcdService
+    return KeyValueService, AsyncKeyValueService
 
 
 def serve(settings: ServerSettings, identity: str, on_ready: Ready) -> None:
@@ -174,11 +179,7 @@ def _serve_threads(
         maximum_concurrent_rpcs=settings.max_concurrent_rpcs,
     )
     checks = health.HealthServicer()
-    service: FrontService | KeyValueService
-    if settings.back_end:
-        service = FrontService(settings, pool, counts)
-    else:
-        service = SERVICES_BY_STORE[settings.store_kind](settings, pool, counts)
+    service = services_of(settings)[0](settings, pool, counts)
     kvstore_pb2_grpc.add_KeyValueServiceServicer_to_server(service, server)
     server_status_pb2_grpc.add_ServerStatusServiceServicer_to_server(
         ServerStatusService(settings, identity, counts, collector), server
@@ -196,8 +197,7 @@ def _serve_threads(
     checks.enter_graceful_shutdown()
     server.stop(GRACE_S).wait()
     pool.shutdown(wait=False, cancel_futures=True)
-    if isinstance(service, DurableService | EtcdService):
-        service.close()
+    service.close()
 
 
 async def _serve_async(
@@ -216,11 +216,7 @@ async def _serve_async(
     on_signals(request_stop)
     counts = Counts()
     checks = health.aio.HealthServicer()
-    service: AsyncFrontService | AsyncKeyValueService
-    if settings.back_end:
-        service = AsyncFrontService(settings, counts)
-    else:
-        service = ASYNC_SERVICES_BY_STORE[settings.store_kind](settings, counts)
+    service = services_of(settings)[1](settings, counts)
     status = AsyncServerStatusService(settings, identity, counts, collector)
 
     async def listening(port: int) -> tuple[grpc.aio.Server, int]:
@@ -258,10 +254,7 @@ async def _serve_async(
     await checks.enter_graceful_shutdown()
     await server.stop(GRACE_S)
     await asyncio.wait((ended,))
-    if not isinstance(service, AsyncKeyValueService) or isinstance(
-        service, AsyncDurableService | AsyncEtcdService
-    ):
-        await service.close()
+    await service.close()
 
 
 def _listen(server: Any, address: str, port: int, access: Access | None) -> int:

@@ -217,7 +217,10 @@ class DurableService(KeyValueService):
     def __init__(self, settings: ServerSettings, pool: MeasuredPool, counts: Counts) -> None:
         super().__init__(settings, pool, counts)
         self._store = self._durable = DurableStore(settings)
-        self.close = self._durable.close
+
+    def close(self) -> None:
+        """Write what waits, and release the folder."""
+        self._durable.close()
 
     def _apply(self, kind: int, key: bytes, value: bytes, clock: StationClock) -> tuple[int, bytes]:
         if kind == RETRIEVE:

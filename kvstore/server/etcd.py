@@ -359,9 +359,12 @@ class EtcdService(KeyValueService):
     def __init__(self, settings: ServerSettings, pool: MeasuredPool, counts: Counts) -> None:
         super().__init__(settings, pool, counts)
         self._serializable = settings.serializable_reads
-        channel = grpc.insecure_channel(target(settings.store_place), options=OPTIONS)
-        self._etcd = KVStub(channel)
-        self.close = channel.close
+        self._channel = grpc.insecure_channel(target(settings.store_place), options=OPTIONS)
+        self._etcd = KVStub(self._channel)
+
+    def close(self) -> None:
+        """Close the connections to the cluster."""
+        self._channel.close()
 
     def _apply(self, kind: int, key: bytes, value: bytes, clock: StationClock) -> tuple[int, bytes]:
         if not _valid(kind, key):
@@ -405,10 +408,13 @@ class AsyncEtcdService(AsyncKeyValueService):
         super().__init__(settings, counts)
         self._at_once = False
         self._serializable = settings.serializable_reads
-        channel = grpc.aio.insecure_channel(target(settings.store_place), options=OPTIONS)
-        etcd: Any = KVStub(channel)
+        self._channel = grpc.aio.insecure_channel(target(settings.store_place), options=OPTIONS)
+        etcd: Any = KVStub(self._channel)
         self._methods = {name: getattr(etcd, name) for name in ("Range", "DeleteRange", "Txn")}
-        self.close = channel.close
+
+    async def close(self) -> None:
+        """Close the connections to the cluster."""
+        await self._channel.close()
 
     async def _apply(
         self, kind: int, key: bytes, value: bytes, clock: StationClock

@@ -122,6 +122,7 @@ class FrontService(kvstore_pb2_grpc.KeyValueServiceServicer):
         self._pool = pool
         self._counts = counts
         channel = grpc.insecure_channel(settings.back_end, options=OPTIONS)
+        self.close = channel.close
         self._methods = methods(channel)
         self._stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
 

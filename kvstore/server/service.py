@@ -104,6 +104,9 @@ class KeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
         # deadlock.
         self._stream_pool = MeasuredPool(settings.threads, "stream")
 
+    def close(self) -> None:
+        """Release what the service holds, after its last call: with data in memory, nothing."""
+
     def Create(self, request: pb.CreateRequest, context: grpc.ServicerContext) -> pb.CreateResponse:
         """Store a value under a new key."""
         self._answer(CREATE, request.key, request.value, context)
@@ -294,6 +297,9 @@ class AsyncKeyValueService(kvstore_pb2_grpc.KeyValueServiceServicer):
         self._time_needed_s = settings.time_needed_s
         self._report_times = settings.station_times
         self._counts = counts
+
+    async def close(self) -> None:
+        """Release what the service holds, after its last call: with data in memory, nothing."""
 
     async def Create(self, request: pb.CreateRequest, context: Context) -> pb.CreateResponse:
         """Store a value under a new key."""
