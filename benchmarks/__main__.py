@@ -28,6 +28,7 @@ NAMES = (
     "settings",
     "burst",
     "unlimited",
+    "etcd",
     "orphans",
     "lessons",
 )
