@@ -70,7 +70,7 @@ def prediction_text(prediction: Prediction, calibration: Calibration) -> str:
     return (
         f"predicted   {prediction}\n"
         f"knee        N* = {calibration.knee:,.3g} calls in flight: (D + Z) x ceiling ="
-        f" {1e3 * calibration.no_queue_s:,.3g} ms x {calibration.ceiling_per_s:,.4g} calls/s\n"
+        f" {1e3 * calibration.cycle_s:,.3g} ms x {calibration.ceiling_per_s:,.4g} calls/s\n"
         f"ceiling     {calibration.ceiling_per_s:,.4g} calls/s, set by {calibration.bottleneck}"
     )
 

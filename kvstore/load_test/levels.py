@@ -32,7 +32,11 @@ SETTLE: Final = 0.25
 """Share of each run that is left out, because connections and caches warm up in it."""
 GAIN: Final = 1.05
 """The ceiling is reached when twice the calls in flight bring less than this factor, twice."""
-MOST_IN_FLIGHT: Final = 1024
+MOST_IN_FLIGHT, BEYOND = 1024, 32
+"""A level has at most so many calls in flight, and at most so many times those of the knee."""
+SHARED: Final = 0.75
+"""If client and server together use this share of all cores, they wait for each other's. They do
+not reach all of it: a message passes from thread to thread, and each has to be woken."""
 OTHERS: Final = 0.3
 """Cores. Other programs that use more than this may be what limits the throughput."""
 
@@ -57,6 +61,8 @@ class Level:
     """Cores that the generator's serial part used; NaN if unknown."""
     server_cores: float
     """Cores that the server used; NaN if its process cannot be observed."""
+    all_cores: float = math.nan
+    """Cores that all threads of the generator and the server used; NaN if one is unknown."""
     other_cores: float = field(default=math.nan, compare=False)
     """Cores that other programs on this machine used."""
 
@@ -72,6 +78,7 @@ class Level:
             steady.residence_mean_s,
             judged.client_cores,
             run.server_cpu.total_s / run.window_s if run.window_s else math.nan,
+            (run.client_cpu.total_s + run.server_cpu.total_s) / (run.window_s or math.nan),
             judged.other_cores,
         )
 
@@ -91,7 +98,7 @@ class Calibration:
 
     @property
     def no_queue_s(self) -> float:
-        """D + Z: the shortest mean residence time of all levels, in seconds.
+        """R without a queue: the shortest mean residence time of all levels, in seconds.
 
         It is not always the time of a single call in flight. Between two calls, a core may fall
         asleep, and it takes time to wake up.
@@ -99,10 +106,24 @@ class Calibration:
         return min(level.residence_s for level in self.levels)
 
     @property
+    def cycle_s(self) -> float:
+        """D + Z: the shortest time from one call to the next, N / X, of all levels, in seconds.
+
+        It is longer than a call, by what the client needs between two of them.
+        """
+        rates = [(each.in_flight, each.throughput_per_s) for each in self.levels]
+        return min((n / x for n, x in rates if x), default=math.nan)
+
+    def residence_bound_s(self, in_flight: float) -> float:
+        """Return max(D, N D_max - Z), the lower bound on R with N calls in flight, in seconds."""
+        think_s = max(0.0, self.cycle_s - self.no_queue_s)
+        return max(self.no_queue_s, in_flight / self.ceiling_per_s - think_s)
+
+    @property
     def stations(self) -> list[Station]:
         """The bottleneck, with one server, and the rest of the time of a call as a delay."""
         demand_s = 1 / self.ceiling_per_s
-        rest_s = max(0.0, self.no_queue_s - demand_s)
+        rest_s = max(0.0, self.cycle_s - demand_s)
         return [Station(self.bottleneck, demand_s), Station("the rest", rest_s, math.inf)]
 
     @property
@@ -114,10 +135,9 @@ class Calibration:
     def bottleneck(self) -> str:
         """What limits the throughput, as far as processor time shows it."""
         top = self._top
-        both = top.generator_cores + top.server_cores
         if top.generator_cores >= BUSY:
             return "the load generator"
-        if both >= FULL * self.cores:
+        if top.all_cores >= SHARED * self.cores:
             return "a processor that client and server share"
         if top.server_cores >= FULL * self.cores:
             return "the server's processor"
@@ -171,7 +191,8 @@ def calibrate(
     """Double the calls in flight until the throughput stops growing; return what was seen.
 
     A level that brings no gain is run again, and the better of its runs counts: other programs can
-    only lower a throughput. The last level has at most 16 times the calls in flight of the knee.
+    only lower a throughput. The last level has at most 32 times the calls in flight of the knee: a
+    server that is short of CPU time gains for long, because it handles several calls at a time.
 
     A strategy without a limit in flight is replaced by `bounded`, which has one. `settings` are
     those of `load.run`. A `fleet` makes the levels that have a call for each of its workers.
@@ -211,7 +232,7 @@ def calibrate(
         flat = flat + 1 if seen.throughput_per_s < GAIN * best else 0
         levels.append(seen)
         in_flight *= 2
-        most = min(MOST_IN_FLIGHT, 16 * Calibration(levels, cores).knee)
+        most = min(MOST_IN_FLIGHT, BEYOND * Calibration(levels, cores).knee)
     return Calibration(levels, cores)
 
 

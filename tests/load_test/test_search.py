@@ -108,10 +108,9 @@ def test_a_step_counts_only_if_the_generator_kept_its_due_times(late_s, busy_s, 
     assert 100 == step.rate_per_s
 
 
-def at_levels(*rows, server_cores=0.2, generator_cores=0.2, cores=2):
-    return Calibration(
-        [Level(n, x, r, generator_cores, server_cores, 0.0) for n, x, r in rows], cores
-    )
+def at_levels(*rows, server_cores=0.2, generator_cores=0.2, all_cores=0.4, cores=2):
+    used = (generator_cores, server_cores, all_cores, 0.0)
+    return Calibration([Level(n, x, r, *used) for n, x, r in rows], cores)
 
 
 def test_a_level_in_which_no_call_ended_has_a_line_without_nan():
@@ -131,8 +130,10 @@ def test_knee_ceiling_and_prediction_follow_from_the_levels():
     seen = at_levels(*SIX_WORKERS)
 
     assert 590 == seen.ceiling_per_s
-    assert seen.knee == pytest.approx(590 * 0.0102)
-    assert seen.closed_loop(3).value == pytest.approx(3 / 0.0102)
+    assert seen.knee == pytest.approx(590 / 98)
+    assert seen.residence_bound_s(1) == pytest.approx(0.0102)
+    assert seen.residence_bound_s(50) == pytest.approx(50 / 590 - (1 / 98 - 0.0102))
+    assert seen.closed_loop(3).value == pytest.approx(3 * 98)
     assert seen.closed_loop(50).value == pytest.approx(590)
     assert "pool" in seen.closed_loop(50).binds
     assert 300 == seen.open_loop(300).value
@@ -141,16 +142,22 @@ def test_knee_ceiling_and_prediction_follow_from_the_levels():
 
 
 @for_each(
-    ("server_cores", "generator_cores", "bottleneck"),
+    ("server_cores", "generator_cores", "all_cores", "bottleneck"),
     [
-        (0.3, 0.95, "the load generator"),
-        (1.3, 0.65, "a processor that client and server share"),
-        (math.nan, 0.3, "the server or its back end"),
-        (0.3, 0.3, "a pool, a lock or a disk"),
+        (0.3, 0.95, 1.4, "the load generator"),
+        (0.5, 0.7, 1.6, "a processor that client and server share"),
+        (math.nan, 0.3, math.nan, "the server or its back end"),
+        (0.3, 0.3, 0.7, "a pool, a lock or a disk"),
     ],
 )
-def test_processor_time_says_what_the_bottleneck_is(server_cores, generator_cores, bottleneck):
-    seen = at_levels(*SIX_WORKERS, server_cores=server_cores, generator_cores=generator_cores)
+def test_processor_time_says_what_the_bottleneck_is(
+    server_cores, generator_cores, all_cores, bottleneck
+):
+    """The serial part of the generator is 0.7 of a core where all its threads use 1.1."""
+    seen = at_levels(
+        *SIX_WORKERS, server_cores=server_cores, generator_cores=generator_cores,
+        all_cores=all_cores,
+    )  # fmt: skip
 
     assert bottleneck in seen.bottleneck
 

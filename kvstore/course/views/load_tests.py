@@ -18,7 +18,6 @@ from kvstore.course.views.style import Runs, by_row, rounded, runs_by_name
 from kvstore.course.views.throughput import draw_bounds
 from kvstore.load_test import Calibration
 from kvstore.measure import Run, latencies_s, quantile
-from kvstore.model import bounds
 from kvstore.protocol import OK
 
 SHARES = (0.0, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999)
@@ -39,7 +38,7 @@ def levels_table(calibration: Calibration, run: Run | None = None) -> pd.DataFra
             "in flight": level.in_flight,
             "bound on X (calls/s)": calibration.closed_loop(level.in_flight).value,
             "X (calls/s)": level.throughput_per_s,
-            "bound on R (ms)": 1e3 * bounds.residence(level.in_flight, calibration.stations).value,
+            "bound on R (ms)": 1e3 * calibration.residence_bound_s(level.in_flight),
             "R (ms)": 1e3 * level.residence_s,
             "generator (cores)": level.generator_cores,
             "server (cores)": level.server_cores,
@@ -80,12 +79,12 @@ def residence_by_level_table(calibration: Calibration) -> pd.DataFrame:
 
 
 def plot_residence_by_level(calibration: Calibration, ax: Axes | None = None) -> Axes:
-    """Draw R against N: a dot for each level, the lower bound N / X as a line."""
+    """Draw R against N: a dot for each level, its lower bound as a line."""
     data = residence_by_level_table(calibration)
     with style.canvas(ax, height_in=6.0) as ax:
         in_flight = np.geomspace(1, max(2, data.index.max()), 200)
-        bound = np.maximum(calibration.no_queue_s, in_flight / calibration.ceiling_per_s)
-        ax.plot(in_flight, 1e3 * bound, color=style.PREDICTED, label="bound", zorder=2)
+        bound_s = np.array([calibration.residence_bound_s(each) for each in in_flight])
+        ax.plot(in_flight, 1e3 * bound_s, color=style.PREDICTED, label="bound", zorder=2)
         ax.plot(
             data.index, data["R (ms)"], "o", color=style.MEASURED, label="calibration", zorder=3
         )
