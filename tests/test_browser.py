@@ -1,12 +1,19 @@
-"""A lesson in a real browser: JupyterLab opens it, runs every cell, and shows no error."""
+"""A lesson in a real browser: JupyterLab opens it, runs every cell, and shows no error.
+
+The suite has the first lesson. COURSE_NIGHTLY=1 has every core lesson of the student's edition, as
+it measures and in the recorded mode.
+"""
 
 import json
+import os
 import shutil
 import time
 from pathlib import Path
 
 import pytest
 from labs import CELLS, CHROMIUM, CONNECTED, browser_open, checked_out, git, lab_open, open_lesson
+
+from tools import edition
 
 pytest.importorskip("playwright.sync_api")
 
@@ -88,3 +95,20 @@ def test_a_lesson_runs_in_the_browser_and_is_saved_beside_the_course(page, lab, 
         timeout=30_000,
     )
     page.wait_for_function(CONNECTED, timeout=180_000)  # its kernel is not starting any more
+
+
+@pytest.mark.skipif("COURSE_NIGHTLY" not in os.environ, reason="14 lessons: COURSE_NIGHTLY=1")
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("mode", ["fast", "recorded"])
+def test_every_core_lesson_of_the_students_edition_runs(mode, page, tmp_path, monkeypatch):
+    students = edition.student(tmp_path / "student")
+    monkeypatch.setenv("PYTHONPATH", str(students))
+    labelled = {}
+    with lab_open(students, mode) as address:
+        for path in sorted((students / "notebooks").glob("[01][0-9]_*.ipynb")):
+            outputs = run_all(page, address, path.name)
+            assert "image/png" in {kind for output in outputs for kind in output.get("data", ())}
+            labelled[path.stem] = "Recorded run, not of this machine" in json.dumps(outputs)
+
+    assert {mode == "recorded"} == set(labelled.values()), labelled
+    assert len(labelled) == 14
