@@ -134,7 +134,7 @@ def test_a_parent_of_windows_lives_as_long_as_its_process_id(windows):
     assert not subprocesses._lives(ended.pid)
 
 
-RUN = "import sys; sys.platform = {!r}; from kvstore import subprocesses; subprocesses.main()"
+RUN = "import sys; from kvstore import subprocesses; sys.platform = {!r}; subprocesses.main()"
 
 
 @for_each("system", ["win32", "darwin"])

@@ -332,7 +332,7 @@ def test_test_runs_the_slow_tests_too_and_in_fast_mode(course, handed):
 
 
 def test_more_tests_than_cores_run_side_by_side_up_to_a_limit(course, handed, monkeypatch):
-    expected = {None: "2", 1: "2", 2: "4", 3: "6", 64: "6"}
+    expected = {None: "3", 1: "3", 2: "6", 3: "6", 64: "6"}
     for cores in expected:
         monkeypatch.setattr(course.os, "cpu_count", lambda cores=cores: cores)
         course.main(["test"])

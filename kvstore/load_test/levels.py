@@ -61,7 +61,7 @@ class Level:
     """Cores that the generator's serial part used; NaN if unknown."""
     server_cores: float
     """Cores that the server used; NaN if its process cannot be observed."""
-    all_cores: float = math.nan
+    all_cores: float = field(default=math.nan, compare=False)
     """Cores that all threads of the generator and the server used; NaN if one is unknown."""
     other_cores: float = field(default=math.nan, compare=False)
     """Cores that other programs on this machine used."""

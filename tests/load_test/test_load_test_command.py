@@ -63,7 +63,7 @@ def test_every_kind_of_method_is_called_and_each_call_recorded_once(
     assert 0 == status
     assert report["little_holds"]
     assert {"OK": run.issued} == report["statuses"]
-    assert run.issued > 5
+    assert run.issued > 1
     assert {method.lower()} == set(run.mix())
     assert 0 < run.records["reply_bytes"].min()
     work_s = 0.002 * (2 if method in ("HelloToEach", "Chat") else 1)
