@@ -90,16 +90,23 @@ def lab_open(checkout, mode="fast"):
         yield f"http://127.0.0.1:{port}"
     finally:
         family = psutil.Process(server.pid).children(recursive=True)
-        server.terminate()
         try:
-            # Jupyter Server does not end by this if a kernel is starting at that moment.
-            server.wait(60)  # beside other tests
+            _end(server)
         finally:
             for process in family:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.kill()
             server.kill()
             server.wait()
+
+
+def _end(server):
+    """Stop Jupyter Server, again if it did not hear: it ignores a signal while a kernel starts."""
+    for patience_s in (20, 20, 60):  # beside other tests
+        server.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return server.wait(patience_s)
+    raise AssertionError("JupyterLab did not end")
 
 
 def _wait_for(address):

@@ -328,7 +328,6 @@ class MeasuredStreamCall:
             await self._call.write(raw)
             return
         except (asyncio.InvalidStateError, asyncio.CancelledError, grpc.aio.AioRpcError) as error:
-            _raise_if_task_is_cancelled()
             broken = self._broken(error)
         raise broken  # not in the handler: the context of an error keeps the call, see _broken
 
@@ -338,8 +337,7 @@ class MeasuredStreamCall:
             await self._call.done_writing()
             return
         except (asyncio.InvalidStateError, asyncio.CancelledError, grpc.aio.AioRpcError) as error:
-            _raise_if_task_is_cancelled()
-            if not (self._records.open or self._records.unanswered):
+            if not (self._records.open or self._records.unanswered or _task_is_cancelled()):
                 return
             broken = self._broken(error)
         raise broken
@@ -357,7 +355,6 @@ class MeasuredStreamCall:
                 self._records.replied(reply, len(raw))
                 return reply
         except (asyncio.CancelledError, grpc.aio.AioRpcError) as error:
-            _raise_if_task_is_cancelled()
             broken = self._broken(error)
         except Exception as error:
             self._call.cancel()
@@ -373,12 +370,16 @@ class MeasuredStreamCall:
             raise StopAsyncIteration
         return reply
 
-    def _broken(self, error: BaseException | None) -> StreamBroken:
+    def _broken(self, error: BaseException | None) -> StreamBroken | asyncio.CancelledError:
         """Return the error to raise once the call has ended, and release gRPC's call.
 
         The traceback of an error refers to this object, and a notebook may keep it for long. gRPC's
-        call would keep the connection open meanwhile.
+        call would keep the connection open meanwhile. If the task is cancelled, the error is
+        `CancelledError`: gRPC cancelled the call with its task.
         """
+        if _task_is_cancelled():
+            self._call = _EndedCall(grpc.StatusCode.CANCELLED, "its task was cancelled")
+            return asyncio.CancelledError()
         why, code = "the server closed it", grpc.StatusCode.UNKNOWN
         if self._late:
             why, code = self._late, grpc.StatusCode.CANCELLED
@@ -421,16 +422,15 @@ class _EndedCall:
     write = done_writing = read
 
 
-def _raise_if_task_is_cancelled() -> None:
-    """Raise `CancelledError` if the task is cancelled, rather than only the call it waits for.
+def _task_is_cancelled() -> bool:
+    """Return whether the task is cancelled, rather than only the call it waits for.
 
     gRPC raises `CancelledError` for both. If it left the task for a call, the task would end as
     cancelled, and the run as complete. The other way round, a cancelled task that ends with the
     error of its call would replace the error for which its task group ends.
     """
     task = asyncio.current_task()
-    if task is not None and task.cancelling() > 0:
-        raise asyncio.CancelledError
+    return task is not None and task.cancelling() > 0
 
 
 class _WholeCall:
