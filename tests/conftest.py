@@ -3,6 +3,7 @@
 import gc
 import itertools
 import math
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,10 @@ from kvstore.cpu_idle import keeping_awake
 from kvstore.measure import cores
 from kvstore.server import Server, serving
 from kvstore.v1 import kvstore_pb2_grpc
+
+# A check of addresses that no test uses. jsonschema, below nbformat, imports it if it is installed;
+# then it compiles a grammar, which takes four seconds in each process of the tests.
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
 # The same examples in every run and on every machine, however slow it is.
 hypothesis.settings.register_profile("course", derandomize=True, deadline=None, database=None)
