@@ -87,7 +87,7 @@ class Sitting:
 
     def name(self, first: str, then: str | None) -> None:
         """Keep the learner's diagnosis: the bottleneck, and what binds next."""
-        self._still_open()
+        self._between_runs()
         if self._was_begun("result"):
             raise Refused("your run was begun, so the names stay as they are")
         for each in (first, then):
@@ -99,7 +99,7 @@ class Sitting:
 
     def predict(self, of: str, value: float) -> None:
         """Keep a prediction of the run of the `start` or of the `result`, before that run."""
-        self._still_open()
+        self._between_runs()
         if of not in ("start", "result"):
             raise Refused(f"a prediction is one of the start or of the result, got {of!r}")
         number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -111,7 +111,7 @@ class Sitting:
 
     def buy(self, changes: Sequence[str]) -> None:
         """Choose the changes for the run of the result, in place of any chosen before."""
-        self._still_open()
+        self._between_runs()
         for change in changes:
             if change not in CHANGES:
                 raise Refused(f"the changes on offer are {', '.join(CHANGES)}, got {change!r}")
@@ -203,6 +203,12 @@ class Sitting:
     def _still_open(self) -> None:
         if self.finished:
             raise Refused("the score is final: open another service to try again")
+
+    def _between_runs(self) -> None:
+        """Refuse what is chosen before a run, once its client could have seen the result."""
+        self._still_open()
+        if self._running is not None:
+            raise Refused("a run has begun: wait for its end")
 
     def _was_begun(self, what: str) -> bool:
         """Whether a run was made, or broken off: a client may have measured it all the same."""

@@ -118,7 +118,7 @@ class Result:
     """Calls answered per second, without the time in which the run warms up."""
     mean_s: float
     p99_s: float
-    """Residence times; in an open loop from the due time."""
+    """Residence times; in an open loop from the due time, or from an arrival before it."""
     most_open: int
     """The most calls in the service at once."""
     processor_busy: float
@@ -173,10 +173,9 @@ class Tally:
         """
         due_s, done = self.plan.due_s, sorted(self._done.values())
         began_s, until_s = self.began_s, math.inf if fault_s is None else fault_s - BEFORE_FAULT_S
-        since_s = {
-            serial: self._arrived[serial] - began_s if due_s is None else due_s[serial]
-            for serial in self._done
-        }
+        since_s = {serial: self._arrived[serial] - began_s for serial in self._done}
+        if due_s is not None:  # a call that is sent before it is due saves no time by it
+            since_s = {serial: min(at_s, due_s[serial]) for serial, at_s in since_s.items()}
         stays = {serial: at_s - began_s - since_s[serial] for serial, at_s in self._done.items()}
         expected = max(self._arrived, default=-1) + 1 if due_s is None else len(due_s)
         lasted_s = done[-1] - began_s if done else 0.0

@@ -10,6 +10,7 @@ from tables import for_each
 
 from kvstore.judge import CHANGES, Sitting, draw
 from kvstore.judge.cases import STATIONS, Call, Network, Width
+from kvstore.judge.traffic import Plan, Tally
 from kvstore.protocol import CREATE, RETRIEVE, UPDATE
 
 
@@ -48,6 +49,15 @@ BY_HAND = [
         [0.01, 0.01],
     ),
 ]
+
+
+def test_a_call_that_is_sent_before_it_is_due_saves_no_time():
+    tally = Tally(Plan([RETRIEVE] * 3, [1] * 3, [0.0, 1.0, 2.0], 3.0, 1000))
+    for serial, (arrived_s, finished_s) in enumerate([(5.0, 5.5), (5.0, 6.4), (7.1, 7.5)]):
+        tally.arrived(serial, arrived_s)
+        tally.ended(serial, finished_s)
+
+    assert (0.5 + 1.4 + 0.5) / 3 == pytest.approx(tally.result(0.0).mean_s)
 
 
 @for_each("widths, calls, expected", BY_HAND)

@@ -153,6 +153,24 @@ def test_a_prediction_comes_before_its_run_and_nothing_after_the_score():
             ask(of, what, *given)
 
 
+CHOICES = [("predict", ("result", 90.0)), ("buy", ([],)), ("name", ("pool", None))]
+
+
+@for_each("what, given", CHOICES)
+def test_a_client_chooses_nothing_while_it_runs(what, given):
+    """It measures already, and the changes of its run are made."""
+    of = sitting()
+    of.predict("result", 60.0)
+    of.buy(["more threads"])
+    of.begin("result", {})
+
+    with pytest.raises(Refused, match="a run has begun"):
+        getattr(of, what)(*given)
+
+    of.end(SHOWN)
+    assert ["more threads"] == of.record["final"]["changes"]
+
+
 def test_a_run_that_is_broken_off_is_paid_for():
     of = sitting()
     for what in ("start", "result"):
