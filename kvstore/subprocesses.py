@@ -142,20 +142,26 @@ def process(
     )
     # A file, not a pipe: a pipe that is not read would block the child.
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
-        popen = subprocess.Popen(
-            list(command),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-            env=environment,
-            **own_group,
-        )
-        started = Child(popen, errors)
+        started: list[Child] = []
+
+        def start() -> None:
+            popen = subprocess.Popen(
+                list(command),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                env=environment,
+                **own_group,
+            )
+            started.append(Child(popen, errors))
+
         try:
-            yield started
+            _shielded(start)  # else an interrupt could come when the process runs, without a name
+            yield started[0]
         finally:
-            _shielded(lambda: started.stop(grace_s))
+            for each in started:
+                _shielded(partial(each.stop, grace_s))
 
 
 class Program:

@@ -298,6 +298,22 @@ def test_an_interrupt_waits_until_the_end_is_in_order():
     assert signal.default_int_handler is signal.getsignal(signal.SIGINT)
 
 
+def test_an_interrupt_at_the_start_of_a_process_leaves_none(monkeypatch):
+    """It comes when the process runs, and before its parent knows so."""
+
+    class InterruptedAtItsStart(subprocess.Popen):
+        def __init__(self, *command, **how):
+            super().__init__(*command, **how)
+            signal.raise_signal(signal.SIGINT)
+
+    before = psutil.Process().children()
+    monkeypatch.setattr(subprocess, "Popen", InterruptedAtItsStart)
+    with pytest.raises(KeyboardInterrupt), child("kvstore.server", []):
+        pytest.fail("the block must not begin")
+
+    assert before == psutil.Process().children()
+
+
 def test_in_another_thread_the_end_is_in_order_too():
     steps: list[str] = []
     thread = threading.Thread(target=_shielded, args=(lambda: steps.append("stopped"),))
