@@ -3,6 +3,7 @@
 import asyncio
 import queue
 import sqlite3
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -68,7 +69,11 @@ def test_without_full_text_search_the_message_says_what_to_do(monkeypatch):
 
 @for_each("connections", [1, 3])
 def test_threads_search_on_as_many_connections_as_there_are(books, connections):
-    counted = search.Counted(search.search)
+    def search_long_enough_to_overlap(place, words):
+        time.sleep(0.01)
+        return search.search(place, words)
+
+    counted = search.Counted(search_long_enough_to_overlap)
     servicer = search.InThreads(counted, books.connections(connections))
     with search.served_by_threads(servicer, threads=8) as address:
         run = search.measured(address, search.some_searches(9), in_flight=8, duration_s=0.3)
