@@ -180,6 +180,8 @@ WARM_UP: Final = 0.10
 """A warm-up counts if the mean residence time differs by this share without it."""
 FEWEST_CALLS: Final = 10 * BATCHES
 """With fewer calls, the batches are too small to show a warm-up."""
+MUCH: Final = 0.5
+"""Cores. A generator that uses more than this, and more than the server, may limit the run."""
 OPEN: Final = 0.05
 """Calls that are still open when the sending ends matter from this share on."""
 CUT_OFF: Final = 0.01
@@ -207,7 +209,7 @@ def findings(run: Run) -> list[Finding]:
     """Return every reason to distrust the figures of a run; empty if there is none."""
     judged = verdict(run)
     checks = {
-        "generator": judged.reason if judged.generator_binds else "",
+        "generator": judged.reason if judged.generator_binds else _takes_more(run),
         "other programs": judged.crowd,
         "warm-up": _warm_up(run),
         "censored": _censored(run),
@@ -215,6 +217,22 @@ def findings(run: Run) -> list[Finding]:
         "noise": _noise(run),
     }
     return [Finding(name, text) for name, text in checks.items() if text]
+
+
+def _takes_more(run: Run) -> str:
+    """Compare the CPU time of a call on both sides, if the generator has much to do.
+
+    It may wait for a thread to wake up all the same, so its CPU time alone does not show that it
+    was the bottleneck.
+    """
+    client_s, server_s = run.client_cpu.total_s, run.server_cpu.total_s
+    if not (client_s > server_s > 0 and client_s > MUCH * run.window_s and len(run.records)):
+        return ""
+    of_client, of_server = (1e6 * each_s / len(run.records) for each_s in (client_s, server_s))
+    return (
+        f"a call takes {of_client:,.3g} µs of CPU time in the load generator and {of_server:,.3g}"
+        " in the server: a generator that takes less may get more calls from this server"
+    )
 
 
 def _warm_up(run: Run) -> str:

@@ -31,6 +31,10 @@ def noisy(number, *, seed=1):
     return 0.010 * (1 + 0.1 * random.Random(seed * 1000 + number).random())
 
 
+SHARED = Cpu(5.0, 1.5, loop_s=4.0)
+"""Of a generator that uses 0.6 of a core in a run of 10.5 s, 0.4 of it in one thread."""
+
+
 def names(run):
     return [each.name for each in findings(run)]
 
@@ -84,6 +88,8 @@ def cut_off(share, status=DEADLINE_EXCEEDED):
         (lambda: closed_loop(noisy, clock_step_s=-3.0), ["clock"]),
         (lambda: closed_loop(noisy, clock_step_s=0.02), []),
         (lambda: closed_loop(noisy, client_cpu=Cpu(9.9, 0.0)), ["generator"]),
+        (lambda: closed_loop(noisy, client_cpu=SHARED, server_cpu=Cpu(3.0, 0.0)), ["generator"]),
+        (lambda: closed_loop(noisy, client_cpu=SHARED, server_cpu=Cpu(8.0, 0.0)), []),
         (lambda: closed_loop(noisy, machine_cpu_s=20.5), ["other programs"]),
     ],
 )
