@@ -14,9 +14,9 @@ from tables import for_each
 
 from kvstore.server.__main__ import main, parser
 from kvstore.v1 import kvstore_pb2 as pb
-from kvstore.v1 import kvstore_pb2_grpc, server_status_pb2, server_status_pb2_grpc
+from kvstore.v1 import kvstore_pb2_grpc
 
-SLOW_DISK = ["--read-delay-s=0.5", "--write-delay-s=0.5", "--locking=per_key"]
+SLOW_DISK = ["--read-delay-s=1.5", "--write-delay-s=1.5", "--locking=per_key"]
 
 
 def command(*arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -53,16 +53,14 @@ def test_a_call_in_flight_at_the_signal_is_still_answered(stack, signum):
                 stub.Create.future(pb.CreateRequest(key=b"%d" % n, value=b"v"), timeout=HANG_S)
                 for n in range(5)
             ]
-            # On the same connection, so the server has taken the calls before it answers this one.
-            status = server_status_pb2_grpc.ServerStatusServiceStub(channel).GetServerStatus
-            status(server_status_pb2.GetServerStatusRequest(), timeout=HANG_S)
+            time.sleep(0.8)  # all of them are on the disk now, also on a busy machine
             process.send_signal(signum)
             codes = {call.code() for call in calls}
             answered_s = time.perf_counter()
         out, err = process.communicate(timeout=HANG_S)
 
     assert {grpc.StatusCode.OK} == codes
-    assert answered_s - sent_s > 0.4
+    assert answered_s - sent_s > 1.4
     assert (0, "", "") == (process.returncode, out, err)
 
 
