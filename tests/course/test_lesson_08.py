@@ -368,7 +368,7 @@ def test_the_causes_are_separated_and_the_bounded_server_refuses():
     assert "for threads in (4, 400):" in source
     assert "for limit in (None, LIMIT):" in source
     assert "default_limits" not in source
-    assert "Two things had no bound before: the threads, and the calls in the server." in text
+    assert "Before, the server bounded neither its threads nor its calls." in text
     assert "github.com/soeirosantos/grpc-server-tuning" in text
 
 

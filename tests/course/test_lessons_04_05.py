@@ -436,4 +436,4 @@ def test_the_published_pipelined_client_is_described_as_it_is():
     assert "buffers of TCP" not in text
     assert "is a unary future" in text
     assert "unary calls are multiplexed already" in text
-    assert "both have a goroutine that waits for each reply" in text
+    assert "each call has a goroutine of its own that waits for the reply" in text

@@ -106,9 +106,10 @@ def test_a_server_that_does_not_tell_leaves_gaps():
 def test_a_run_knows_the_collections_of_both_sides():
     """Left alone, the collectors of client and server run; the counts begin at 0 and never fall."""
     reads = workload.reads(value_bytes_mean=16)
-    with serving(read_delay_s=0, write_delay_s=0, settle_garbage=False) as server:
+    no_disk = {"read_delay_s": 0, "write_delay_s": 0, "use_asyncio": True}
+    with serving(**no_disk, settle_garbage=False) as server:
         run = load.run(
-            strategies.bounded, server, reads, in_flight=50, calls=3_000, settle_garbage=False
+            strategies.bounded, server, reads, in_flight=300, calls=3_000, settle_garbage=False
         )
     counted = run.samples[[*columns("client"), *columns("server")]]
 
