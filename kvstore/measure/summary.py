@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kvstore.measure.audit import accounts
-from kvstore.measure.cpu_cost import verdict
+from kvstore.measure.cpu_cost import price_s, verdict
 from kvstore.measure.run import Outcome, Run
 from kvstore.protocol import CANCELLED, DEADLINE_EXCEEDED, NO_ANSWER, OK
 
@@ -220,18 +220,19 @@ def findings(run: Run) -> list[Finding]:
 
 
 def _takes_more(run: Run) -> str:
-    """Compare the CPU time of a call on both sides, if the generator has much to do.
+    """Compare the CPU time of a call on both sides, if the generator of a closed loop works much.
 
     It may wait for a thread to wake up all the same, so its CPU time alone does not show that it
-    was the bottleneck.
+    was the bottleneck. An open loop sends at a given rate, whatever a call takes.
     """
-    client_s, server_s = run.client_cpu.total_s, run.server_cpu.total_s
-    if not (client_s > server_s > 0 and client_s > MUCH * run.window_s and len(run.records)):
+    a_call = price_s(run)
+    much = run.client_cpu.total_s > MUCH * run.window_s and not run.settings.get("paced")
+    if not (much and a_call.client_s > a_call.server_s > 0):
         return ""
-    of_client, of_server = (1e6 * each_s / len(run.records) for each_s in (client_s, server_s))
     return (
-        f"a call takes {of_client:,.3g} µs of CPU time in the load generator and {of_server:,.3g}"
-        " in the server: a generator that takes less may get more calls from this server"
+        f"a call takes {1e6 * a_call.client_s:,.3g} µs of CPU time in the load generator and"
+        f" {1e6 * a_call.server_s:,.3g} in the server: with a faster generator, this server may"
+        " answer more calls"
     )
 
 

@@ -90,6 +90,8 @@ def cut_off(share, status=DEADLINE_EXCEEDED):
         (lambda: closed_loop(noisy, client_cpu=Cpu(9.9, 0.0)), ["generator"]),
         (lambda: closed_loop(noisy, client_cpu=SHARED, server_cpu=Cpu(3.0, 0.0)), ["generator"]),
         (lambda: closed_loop(noisy, client_cpu=SHARED, server_cpu=Cpu(8.0, 0.0)), []),
+        # the same CPU time at a given rate: nothing shows that the server could do more
+        (lambda: closed_loop(noisy, client_cpu=SHARED, settings={"paced": True}), []),
         (lambda: closed_loop(noisy, machine_cpu_s=20.5), ["other programs"]),
     ],
 )
