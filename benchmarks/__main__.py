@@ -29,7 +29,6 @@ NAMES = (
     "burst",
     "unlimited",
     "etcd",
-    "orphans",
     "lessons",
 )
 DEFAULT, ALL = "table", "all"

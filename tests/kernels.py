@@ -1,20 +1,23 @@
 """A real kernel, and what its cells print."""
 
 import os
+import tempfile
 import time
+from pathlib import Path
 
 import psutil
 import pytest
 from jupyter_client.manager import KernelManager
 
-from tools.run_notebooks import OwnKernel
+from tools.run_notebooks import own_kernel
 
 
 class Kernel:
     """A real kernel and what its cells print."""
 
     def __init__(self) -> None:
-        self.manager = KernelManager(kernel_spec_manager=OwnKernel())
+        self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        self.manager = own_kernel(Path(self._folder.name), KernelManager)
         self.manager.start_kernel(cwd=os.getcwd())
         self.client = self.manager.client()
         self.client.start_channels()
@@ -53,3 +56,4 @@ class Kernel:
         self.client.stop_channels()
         if self.manager.has_kernel:
             self.manager.shutdown_kernel(now=True)
+        self._folder.cleanup()

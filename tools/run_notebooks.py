@@ -18,11 +18,11 @@ from contextlib import ExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 import nbformat
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
-from jupyter_client.manager import AsyncKernelManager
+from jupyter_client.manager import AsyncKernelManager, KernelManager
 from jupyter_core.utils import ensure_async
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
@@ -160,7 +160,7 @@ del os, sys
 """Run in a kernel between two notebooks."""
 
 
-async def _error_in(client: NotebookClient, folder: Path, on_cell: OnCell) -> str | None:
+async def _error_in(client: "_OwnClient", folder: Path, on_cell: OnCell) -> str | None:
     """Run the cells in a fresh kernel up to the first error, and say that one in words."""
     async with _kernel(client, folder):
         return await _error_of_cells(client, on_cell)
@@ -196,22 +196,43 @@ class OwnKernel(KernelSpecManager):
         return KernelSpec(argv=argv, display_name=kernel_name, language="python")
 
 
+_Manager = TypeVar("_Manager", bound=KernelManager)
+
+
+def own_kernel(folder: Path, manager: type[_Manager]) -> _Manager:
+    """A manager of a kernel that is this interpreter, with its connection file in `folder`.
+
+    Where there are Unix sockets, the kernel is reached over them. For TCP, Jupyter looks for free
+    ports and the kernel binds them later: a connection that another program opens between the two
+    can take one of them, and then the kernel ends as it starts.
+    """
+    return manager(
+        kernel_spec_manager=OwnKernel(),
+        connection_file=str(folder / "kernel.json"),
+        transport="tcp" if sys.platform == "win32" else "ipc",
+    )
+
+
 class _OwnClient(NotebookClient):
     """A notebook client whose kernel is this interpreter."""
 
+    folder: Path
+    """For the kernel's connection file."""
+
     def create_kernel_manager(self) -> AsyncKernelManager:
-        self.km = AsyncKernelManager(kernel_spec_manager=OwnKernel())
+        self.km = own_kernel(self.folder, AsyncKernelManager)
         return self.km
 
 
 @asynccontextmanager
-async def _kernel(client: NotebookClient, folder: Path) -> AsyncIterator[None]:
+async def _kernel(client: "_OwnClient", folder: Path) -> AsyncIterator[None]:
     """A kernel for the client, with progress of its own; gone at the end, however that comes.
 
     Not the client's own `execute()`: that one takes Ctrl-C for itself and reports a dead kernel.
     """
-    manager = client.create_kernel_manager()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
+        client.folder = Path(scratch)
+        manager = client.create_kernel_manager()
         settings = {**os.environ, progress.VARIABLE: str(Path(scratch, "progress.sqlite3"))}
         try:
             await client.async_start_new_kernel(cwd=str(folder), env=settings)

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 import nbformat
 import psutil
 import pytest
+from jupyter_client.connect import LocalPortCache
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from kvstore.cpu_idle import KEPT, kept_awake
@@ -66,6 +68,18 @@ def test_the_kernel_is_this_python_in_the_folder_of_the_notebook(executed):
 
     assert python == sys.executable
     assert Path(folder).name.startswith("the lessons")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no Unix sockets for the kernel")
+def test_a_kernel_starts_although_another_program_takes_the_port(tmp_path, monkeypatch):
+    """Between the choice of a port and its use any connection may get it. It happened once."""
+    with socket.create_server(("127.0.0.1", 0)) as another_program:
+        taken = another_program.getsockname()[1]
+        monkeypatch.setattr(LocalPortCache, "find_available_port", lambda *_: taken)
+        executed = run_notebooks.execute(notebook_of(tmp_path, "1"), timeout_s=60)
+
+    assert executed.error is None
 
 
 @pytest.mark.slow
