@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -36,9 +37,14 @@ class Lab:
     def _address(self) -> tuple[str, str]:
         ends_s = time.monotonic() + 60
         while time.monotonic() < ends_s and self.process.poll() is None:
-            found = re.search(r"(http://(?:localhost|127\.\S+?):\d+)/\S*\?token=(\w+)", self.said)
+            found = re.search(r"(http://(localhost|127\.\S+?):(\d+))/\S*\?token=(\w+)", self.said)
             if found:
-                return found[1], found[2]
+                # Jupyter Server prints its address shortly before it listens there.
+                with (
+                    contextlib.suppress(ConnectionRefusedError),
+                    socket.create_connection((found[2], int(found[3])), timeout=10),
+                ):
+                    return found[1], found[4]
             time.sleep(0.1)
         pytest.fail(f"JupyterLab did not come up:\n{self.said}")
 
