@@ -1,11 +1,14 @@
 """A strategy as a learner runs it: the generated stub on a channel, and operations.
 
 The channel is the measured one or gRPC's own, so the ratio of two runs is the cost of measuring.
+Both give each unary call the deadline that the bare loops set. On the plain channel, a service
+config does.
 """
 
 import asyncio
 import inspect
 import itertools
+import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -13,10 +16,10 @@ from typing import Any, Final, NamedTuple
 
 import grpc
 
-from benchmarks.peers.loops import VALUE, LoopOptions, LoopResult
+from benchmarks.peers.loops import DEADLINE_S, VALUE, LoopOptions, LoopResult
 from kvstore.client import measured_channel
 from kvstore.client.channel import OPTIONS
-from kvstore.client.messages import Batch, Operation, StreamRequest, retrieve
+from kvstore.client.messages import SERVICE, Batch, Operation, StreamRequest, retrieve
 from kvstore.client.strategies import Strategy, supports
 from kvstore.protocol import RETRIEVE, event_loop_factory
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
@@ -31,11 +34,19 @@ class Channel(NamedTuple):
     asyncio: Callable[[str], AbstractAsyncContextManager[Any]]
 
 
+_METHOD = {"name": [{"service": SERVICE, "method": "Retrieve"}], "timeout": f"{DEADLINE_S:g}s"}
+_WITH_DEADLINE = [*OPTIONS, ("grpc.service_config", json.dumps({"methodConfig": [_METHOD]}))]
+
+
+def _measured(address: str) -> measured_channel:
+    return measured_channel(address, deadline_s=DEADLINE_S)
+
+
 CHANNELS: Final[Mapping[str, Channel]] = {
-    "measured": Channel(measured_channel, measured_channel),
+    "measured": Channel(_measured, _measured),
     "plain": Channel(
-        lambda address: grpc.insecure_channel(address, options=OPTIONS),
-        lambda address: grpc.aio.insecure_channel(address, options=OPTIONS),
+        lambda address: grpc.insecure_channel(address, options=_WITH_DEADLINE),
+        lambda address: grpc.aio.insecure_channel(address, options=_WITH_DEADLINE),
     ),
 }
 
