@@ -1,5 +1,6 @@
 """`run`: make a run of one strategy, from this process, a fleet or another process."""
 
+import importlib
 import json
 import math
 import secrets
@@ -97,6 +98,8 @@ def run(
         from kvstore.client import fleet_driver
 
         return fleet_driver.run_on(fleet, strategy, server, workload, options, on_sample)
+    # Its modules in Cython ignore an interrupt that comes at certain lines of their import.
+    uninterrupted(partial(importlib.import_module, "pandas"))
     target = target_of(server)
     shards, salt = len(target.shards), secrets.token_hex(4)
     options.check(strategy, workload, shards=shards)
