@@ -23,6 +23,10 @@ from proofs.linearizable.planted import BUGS
 START_S = 20.0
 BETWEEN_KILLS = 120
 """Operations that clients must have done before the server is killed."""
+SLOWEST_S = 0.02
+"""An operation takes at most so long on a busy machine, on average."""
+IN_A_CATCH = 500
+"""Operations that show a planted bug or do not; then clients and server start anew."""
 LONGEST_S = 60.0
 """Time in which a planted bug has to be caught."""
 MEMORY = {"read_delay_s": 0, "write_delay_s": 0, "locking": "per_key", "threads": 16}
@@ -33,10 +37,10 @@ def prove(short: bool) -> Found:
     """Yield one case for each key's history of the real stores, and one for each planted bug."""
     histories: list[list[Event]] = []
     operations = kills = 0
-    for name, settings, seconds, times in _plan(short):
+    for name, settings, more, times in _plan(short):
         with tempfile.TemporaryDirectory() as folder:
             history = History(seed=len(histories))
-            kills += run(history, _placed(settings, folder), seconds, times)
+            kills += run(history, _placed(settings, folder), more, times)
         judged = history.by_key()
         histories += judged
         operations += history.operations
@@ -45,7 +49,7 @@ def prove(short: bool) -> Found:
     yield Figure("operations", operations)
     yield Figure("kills on SQLite", kills)
     if not short:
-        yield from _etcd(seconds=60.0, kills=10)
+        yield from _etcd(seconds=600.0, kills=100)
         yield from porcupine.judge(histories)
     caught_s = []
     for name, bug in BUGS.items():
@@ -58,21 +62,25 @@ def prove(short: bool) -> Found:
     yield Figure("slowest catch", f"{max(caught_s):.1f} s")
 
 
-def _plan(short: bool) -> Iterator[tuple[str, dict[str, Any], float, int]]:
-    """Yield the name of a store, its settings, the seconds without a kill, and the kills."""
+def _plan(short: bool) -> Iterator[tuple[str, dict[str, Any], int, int]]:
+    """Yield the name of a store, its settings, the operations without a kill, and the kills.
+
+    The long form makes at least a million operations and a thousand kills.
+    """
+    without_a_kill, times = (2_000, 2) if short else (100_000, 250)
     for aio in (False, True):
         stack = "asyncio" if aio else "threads"
         own = {**MEMORY, "use_asyncio": aio}
-        yield f"memory, {stack}", own, 0.5 if short else 60.0, 0
+        yield f"memory, {stack}", own, without_a_kill, 0
         held = {**own, "locking": "per_key_held", "write_delay_s": 0.001}
         if not short:
-            yield f"memory, held locks, {stack}", held, 30.0, 0
-            yield f"memory, global lock, {stack}", {**own, "locking": "global"}, 30.0, 0
+            yield f"memory, held locks, {stack}", held, without_a_kill, 0
+            yield f"memory, global lock, {stack}", {**own, "locking": "global"}, without_a_kill, 0
             replaced = {**own, "writing": "compare_and_replace", "write_delay_s": 0.001}
-            yield f"memory, compare and replace, {stack}", replaced, 30.0, 0
+            yield f"memory, compare and replace, {stack}", replaced, without_a_kill, 0
         for group in (True,) if short else (False, True):
             disk = {**own, "store": "sqlite:", "group_commit": group}
-            yield f"sqlite, {stack}, group commit {group}", disk, 0.0, 2 if short else 100
+            yield f"sqlite, {stack}, group commit {group}", disk, 0, times
 
 
 def _placed(settings: Mapping[str, Any], folder: str) -> dict[str, Any]:
@@ -83,9 +91,12 @@ def _placed(settings: Mapping[str, Any], folder: str) -> dict[str, Any]:
 
 
 def run(
-    history: History, settings: Mapping[str, Any], seconds: float, kills: int, planted: str = ""
+    history: History, settings: Mapping[str, Any], more: int, kills: int, planted: str = ""
 ) -> int:
-    """Call a server, kill it and start it again on the same port; return the number of kills."""
+    """Call a server, kill it and start it again on the same port; return the number of kills.
+
+    After the last kill it goes on until `more` further operations are known.
+    """
     port = 0
     with ExitStack() as calling:
         for turn in range(kills + 1):
@@ -97,7 +108,7 @@ def run(
                 if turn < kills:
                     server.kill()
                 else:
-                    time.sleep(seconds)
+                    history.wait(more, within_s=START_S + more * SLOWEST_S)
                     calling.close()
     return kills
 
@@ -129,7 +140,7 @@ def _catch(name: str) -> str:
             settings: dict[str, Any] = {**MEMORY, **bug.settings}
             if bug.kills:
                 settings |= {"store": f"sqlite:{folder}/data"}
-            run(history, settings, 0.2, bug.kills, planted=name)
+            run(history, settings, IN_A_CATCH, bug.kills, planted=name)
         if any(verdict(each).startswith(NO_ORDER) for each in history.by_key()):
             return ""
     return f"expected to be caught within {LONGEST_S:g} s, and {seed} runs showed nothing"
