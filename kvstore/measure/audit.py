@@ -6,8 +6,9 @@ Two checks find different mistakes:
   sends it, and records it when it ends. Different code makes the two counts.
 * Little's law, L = lambda * R (J. D. C. Little, Operations Research 9, 1961), cannot find a lost
   call. Both sides are computed from the same records, and the identity holds for any subset of
-  them. The law finds a wrong trace: an end before its start, clocks that disagree, a time that is
-  not a number, or calls in flight that do not agree with their residence times.
+  them, even with an end before its start: a shift of the times changes both sides alike. The law
+  finds a time that is not a number, and calls in flight that do not agree with their residence
+  times. The audit checks the order of each call's times by itself.
 """
 
 import math

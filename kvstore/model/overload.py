@@ -22,17 +22,19 @@ def goodput(
     """Return the goodput: calls per second answered within the deadline.
 
     lambda = `offered_per_s` for `offered_for_s` seconds, X the capacity of the pool, S its service
-    time. If λ ≤ X, every call is in time. Otherwise the queue grows at lambda - X and is
-    served in order of arrival. A call is in time as long as the wait before it is at most
-    deadline - S: for the first (deadline - S) X / (lambda - X) seconds, and not afterwards. With
-    at most `limit` calls in the server, waiting or in service, residence time is at most
-    limit / X. If this is within the deadline, every accepted call is in time. Raises `ValueError`
+    time. With a limit below the number of servers, X is limit / S. If λ ≤ X, every call is in
+    time. Otherwise the queue grows at lambda - X and is served in order of arrival. A call is in
+    time as long as the wait before it is at most deadline - S: for the first
+    (deadline - S) X / (lambda - X) seconds, and not afterwards. With at most `limit` calls in the
+    server, waiting or in service, mean residence time is about limit / X. If this is within the
+    deadline, every accepted call is taken to be in time. Raises `ValueError`
     for a rate or duration that is not above 0 and finite, and the errors of `within`.
     """
     for name, value in {"offered_per_s": offered_per_s, "offered_for_s": offered_for_s}.items():
         if not 0 < value < math.inf:
             raise ValueError(f"{name} must be above 0 and finite, got {value}")
-    served_per_s, most = pool.most_per_s, within(deadline_s, pool)
+    most = within(deadline_s, pool)
+    served_per_s = min(pool.most_per_s, limit / pool.demand_s)
     if offered_per_s <= served_per_s:
         return _of(offered_per_s, "λ ≤ X: every call is in time", "callers")
     growth_per_s = offered_per_s - served_per_s

@@ -403,11 +403,11 @@ class ReadThenWrite(LooksFirst):
         """Answer as if the key still had the value read, and store what follows from it."""
         if kind == RETRIEVE:
             return self.apply(kind, key, value)
-        then = ReadThenWrite()
-        then._put(key, seen)
-        answer = then.apply(kind, key, value)
+        old = ReadThenWrite()
+        old._put(key, seen)
+        answer = old.apply(kind, key, value)
         if answer[0] == OK:
-            self._put(key, then.look(key))
+            self._put(key, old.look(key))
         return answer
 
     def _put(self, key: bytes, value: Seen) -> None:

@@ -325,20 +325,21 @@ def test_the_read_buffer_of_1_kib_is_there():
     assert "168,327" in text
 
 
-def test_the_200_failures_are_a_question_and_no_fact():
+def test_the_200_failures_have_the_cap_that_the_published_source_had():
+    """In its repository, commit c60b926 sets a cap of 8; before, it was 1."""
     question = next(each for each in quiz_of("06") if each.id == "06.refused")
     right = next(option for option in question.options if option.right)
 
     assert right.text == "8"
-    assert "the log does not say it" in right.why
-    assert "guess" in text_of(NOTEBOOKS / "further" / "06_refused.ipynb")
+    assert "had a cap of 8" in right.why
+    assert "`c60b926`" in text_of(NOTEBOOKS / "further" / "06_refused.ipynb")
 
 
 def test_contention_and_coherency_are_defined_as_what_they_are():
     text = text_of(NOTEBOOKS / "further" / "06_past_the_bend.ipynb")
 
-    assert re.search(r"\\sigma\$, \*\*contention\*\*:[^.]*in turn", text)
-    assert re.search(r"\\kappa\$, \*\*coherency\*\*:[^.]*in step", text)
+    assert re.search(r"\\sigma\$, \*\*contention\*\*:[^.]*one after the other", text)
+    assert re.search(r"\\kappa\$, \*\*coherency\*\*:[^.]*consistent", text)
     assert "**four** different $N$" in text
 
 

@@ -102,12 +102,12 @@ def test_without_redis_the_message_says_how_to_install_it(monkeypatch):
 def test_the_parts_of_the_model_worked_out_by_hand():
     log = MADE.log()
 
-    assert log["way_s"] == pytest.approx(0.001)
+    assert log["per_write_s"] == pytest.approx(50e-6)
+    assert log["way_s"] == pytest.approx(0.001 - 50e-6)
     assert log["fsync_s"] == pytest.approx(0.009)
-    assert log["processor_s"] == pytest.approx(50e-6)
     assert MADE.predicted(1).value == pytest.approx(100.0)
-    assert MADE.predicted(32).value == pytest.approx(32 / 0.018)
-    assert list(MADE.table().loc[32]) == [20_000, 1_778, 1_500, 16.5]
+    assert MADE.predicted(32).value == pytest.approx(32 / (2 * 0.009 + 32 * 50e-6))
+    assert list(MADE.table().loc[32]) == [20_000, 1_633, 1_500, 16.5]
 
 
 def test_where_nothing_is_counted_the_rate_gives_the_least_group():

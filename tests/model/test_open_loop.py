@@ -30,6 +30,7 @@ def test_goodput_by_hand(subtests):
         (210.0, 400.0, 1.0, 10),  # 200 served in the second, and 10 are on their way
         (220.0, 400.0, 1.0, 20),  # each of them waits as long as it may
         (32.0, 400.0, 1.0, 21),  # one more, and all are late
+        (51.0, 400.0, 1.0, 1),  # a limit below the number of servers leaves some of them idle
     ]:
         with subtests.test(
             in_time_per_s=in_time_per_s, offered_per_s=offered_per_s, for_s=for_s, limit=limit

@@ -1,6 +1,6 @@
 """What more threads do to a server that only computes: who hands the interpreter to whom.
 
-X = U / d, cores busy over the processor time of a call. So when the number of threads changes
+X = U / D, cores busy over the CPU time of a call. So when the number of threads changes
 the throughput by some factor, that factor is the one of U over the one of d, and nothing is left
 over. Beside it stand the context switches: each time a thread of the server stops because it
 waits (for the interpreter's lock, for a call, for a socket) or is stopped.
@@ -58,12 +58,12 @@ def context_switches(pid: int) -> int:
 
 
 def account(seen: Mapping[str, Watched]) -> pd.DataFrame:
-    """Return X = U / d, the client's CPU time, and the switches per call for each server."""
+    """Return X = U / D, the client's CPU time, and the switches per call for each server."""
     rows = {
         name: {
             "X (calls/s)": one.run.issued / one.run.window_s,
             "U: server (cores busy)": one.busy,
-            "d: server (µs/call)": 1e6 * one.price_s,
+            "D: server (µs/call)": 1e6 * one.price_s,
             "client (cores busy)": one.run.client_cpu.total_s / one.run.window_s,
             "client (µs/call)": 1e6 * price_s(one.run).client_s,
             "server switches (per call)": one.switches / one.run.issued,

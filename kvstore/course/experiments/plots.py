@@ -132,7 +132,7 @@ def commits(
 def commit_over_time(
     copies: Sequence[Replication], round_trip_s: float | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Draw the commit index over time for each copy, and the predicted t·window/RTT as a line."""
+    """Draw the commit index over time for each copy, and the predicted t·window/D as a line."""
     with style.canvas(ax, height_in=6.0) as ax:
         for place, copy in enumerate(copies):
             marker, colour, _ = style.look(place)
@@ -146,7 +146,7 @@ def commit_over_time(
                 end_s = min(longest_s, copy.entries * round_trip_s / copy.window)
                 ax.plot(
                     [0.0, 1e3 * end_s], [0.0, end_s * copy.window / round_trip_s],
-                    color=style.PREDICTED, label="t · window / RTT" if number == 0 else None,
+                    color=style.PREDICTED, label="t · window / D" if number == 0 else None,
                 )  # fmt: skip
         ax.set(xlabel="elapsed (ms)", ylabel="commit index (entries)")
         ax.set_xlim(left=0.0)

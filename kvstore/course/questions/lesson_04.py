@@ -35,7 +35,7 @@ def few_cores(run: Run) -> bool:
 FURTHER = (
     PredictionQuestion(
         "04.knee_pool",
-        "8 threads: from how many calls in flight on does the queue grow?",
+        "8 threads: beyond how many calls in flight does the queue grow?",
         unit="calls",
         measured=lambda few, many: many.throughput_per_s * few.mean_residence_s,
         model=lambda few, many: knee_of_the_pool(many),

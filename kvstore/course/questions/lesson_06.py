@@ -296,7 +296,7 @@ QUIZ = (
             Option(
                 "8",
                 right=True,
-                why="100 · (10 - 8) = 200. It explains the number; the log does not say it.",
+                why="100 · (10 - 8) = 200. The source of that server had a cap of 8 at the time.",
             ),
             Option(
                 "200",
