@@ -1,5 +1,7 @@
 """The size of the lessons, and the tool that measures it."""
 
+import re
+
 import nbformat
 import pytest
 from tables import for_each
@@ -126,3 +128,12 @@ def test_the_core_lessons_take_five_hours_at_most():
 
     first_eight = [each for each in converted if each.path.stem < "08"]
     assert sum(each.measured["minutes"] for each in first_eight) <= 300
+
+
+@for_each("lesson", [each for each in LESSONS if "minutes each" in each.text])
+def test_a_core_lesson_says_how_long_its_further_lessons_take(lesson):
+    takes = {each.path.stem: each.stated_minutes for each in LESSONS}
+    linked = {takes[name] for name in re.findall(r"\(further/(\w+)\.ipynb", lesson.text)}
+    said = re.search(r"(?:about )?(\d+)(?: (?:to|or) (\d+))? minutes each", lesson.text)
+
+    assert (min(linked), max(linked)) == (int(said[1]), int(said[2] or said[1]))
