@@ -44,7 +44,7 @@ if __name__ == "__main__":
 
 def test_the_commands_of_the_readme_start_a_fleet_with_tls(tmp_path):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    section = text.partition("### A fleet on several machines\n")[2].partition("\nWith conda")[0]
+    section = text.partition("### A fleet on several machines\n")[2].partition("\n### ")[0]
     make, settings, start = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
