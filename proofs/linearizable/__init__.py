@@ -67,7 +67,7 @@ def _plan(short: bool) -> Iterator[tuple[str, dict[str, Any], int, int]]:
 
     The long form makes at least a million operations and a thousand kills.
     """
-    without_a_kill, times = (2_000, 2) if short else (100_000, 250)
+    without_a_kill, times = (2_000, 2) if short else (110_000, 250)
     for aio in (False, True):
         stack = "asyncio" if aio else "threads"
         own = {**MEMORY, "use_asyncio": aio}
