@@ -28,6 +28,8 @@ from kvstore.protocol import OK
 
 STEP_S: Final = 0.8
 """Seconds of each run."""
+HELD: Final = 3
+"""The level with the highest throughput is run again for so many times as long."""
 SETTLE: Final = 0.25
 """Share of each run that is left out, because connections and caches warm up in it."""
 GAIN: Final = 1.05
@@ -90,10 +92,15 @@ class Calibration:
     levels: Sequence[Level]
     cores: int
     """Cores of the machine of the load generator."""
+    held: Level | None = None
+    """The level with the highest throughput, run again for longer; None if it was not."""
 
     @property
     def ceiling_per_s(self) -> float:
-        """The highest throughput of all levels, in calls per second."""
+        """The highest throughput, in calls per second.
+
+        It is that of the longer run. The highest of many short runs is too high by chance.
+        """
         return self._top.throughput_per_s
 
     @property
@@ -174,7 +181,7 @@ class Calibration:
 
     @property
     def _top(self) -> Level:
-        return max(self.levels, key=lambda level: level.throughput_per_s)
+        return self.held or max(self.levels, key=lambda level: level.throughput_per_s)
 
 
 def calibrate(
@@ -191,8 +198,9 @@ def calibrate(
     """Double the calls in flight until the throughput stops growing; return what was seen.
 
     A level that brings no gain is run again, and the better of its runs counts: other programs can
-    only lower a throughput. The last level has at most 32 times the calls in flight of the knee: a
-    server that is short of CPU time gains for long, because it handles several calls at a time.
+    only lower a throughput. At the end, the best level is run for longer, and sets the ceiling.
+    The last level has at most 32 times the calls in flight of the knee: a server that is short of
+    CPU time gains for long, because it handles several calls at a time.
 
     A strategy without a limit in flight is replaced by `bounded`, which has one. `settings` are
     those of `load.run`. A `fleet` makes the levels that have a call for each of its workers.
@@ -204,14 +212,14 @@ def calibrate(
     first_call(target, calls, options)
     cores = 1
 
-    def level(in_flight: int) -> Level:
+    def level(in_flight: int, seconds: float) -> Level:
         nonlocal cores
         run = load.run(
             strategy,
             target,
             calls,
             replace(
-                options, in_flight=in_flight, duration_s=step_s, rate_per_s=None, calls=None,
+                options, in_flight=in_flight, duration_s=seconds, rate_per_s=None, calls=None,
                 joins=(), connections=min(options.connections, in_flight),
             ),
             fleet=fleet if fleet is not None and in_flight >= (fleet.workers or 2) else None,
@@ -226,14 +234,15 @@ def calibrate(
     in_flight, most = 1, float(MOST_IN_FLIGHT)
     while flat < 2 and in_flight <= most:
         best = max((each.throughput_per_s for each in levels), default=0.0)
-        seen = level(in_flight)
+        seen = level(in_flight, step_s)
         if seen.throughput_per_s < GAIN * best:  # or was it a pause of the machine?
-            seen = max(seen, level(in_flight), key=lambda each: each.throughput_per_s)
+            seen = max(seen, level(in_flight, step_s), key=lambda each: each.throughput_per_s)
         flat = flat + 1 if seen.throughput_per_s < GAIN * best else 0
         levels.append(seen)
         in_flight *= 2
         most = min(MOST_IN_FLIGHT, BEYOND * Calibration(levels, cores).knee)
-    return Calibration(levels, cores)
+    top = max(levels, key=lambda each: each.throughput_per_s)
+    return Calibration(levels, cores, level(top.in_flight, HELD * step_s))
 
 
 def said(level: Level) -> str:
