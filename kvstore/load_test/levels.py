@@ -97,10 +97,7 @@ class Calibration:
 
     @property
     def ceiling_per_s(self) -> float:
-        """The highest throughput, in calls per second.
-
-        It is that of the longer run. The highest of many short runs is too high by chance.
-        """
+        """The throughput of the longer run, or the highest of all levels, in calls per second."""
         return self._top.throughput_per_s
 
     @property
