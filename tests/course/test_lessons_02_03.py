@@ -369,3 +369,11 @@ def test_a_published_number_stands_after_its_run(name):
     for published, run in {"24.28": "one_lock = live.run", "2,449.8": "no_lock = live.run"}.items():
         if published in text:
             assert text.index(run) < text.index(published)
+
+
+@pytest.mark.parametrize(("calls", "seconds"), [(9, 0.75), (4, 0.4), (1, 0.1)])
+def test_the_settled_residence_time_of_few_calls_is_that_of_the_last(calls, seconds):
+    """On a busy machine, a run in fast mode may make no more than its first N calls."""
+    run = run_of([(0.0, 0.1 * each, "create") for each in range(1, calls + 1)], in_flight=5)
+
+    assert facts_03.settled_residence_s(run) == pytest.approx(seconds)

@@ -1,6 +1,7 @@
 """What lesson 04 and its further lessons ask, and what their claims depend on."""
 
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
+from kvstore.course.questions.lesson_03 import settled_residence_s
 from kvstore.measure import Run, boxes, only
 from kvstore.model import Prediction, Station, bounds, scaling
 
@@ -81,14 +82,6 @@ def pool(run: Run) -> Station:
     return Station("thread pool", settings["read_delay_s"], settings["threads"])
 
 
-def settled_s(run: Run) -> float:
-    """Return the mean residence time in seconds without the first N calls.
-
-    These found the queue shorter than it is later.
-    """
-    return float(run.calls["residence_s"][run.in_flight :].mean())
-
-
 def hottest_key(run: Run) -> Station:
     """Return the lock of the only key that is written: its demand is averaged over all calls."""
     write_s = run.server["settings"]["write_delay_s"]
@@ -133,7 +126,7 @@ PREDICTIONS = (
         "04.pool_wait",
         "How many seconds does one of these calls take?",
         unit="s",
-        measured=settled_s,
+        measured=settled_residence_s,
         model=lambda run: bounds.residence(run.in_flight, [pool(run)]),
     ),
     PredictionQuestion(
