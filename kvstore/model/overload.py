@@ -7,6 +7,7 @@ from Little's law. `open_loop` simulates the same server call by call.
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kvstore.model.bounds import Prediction, Station
 
@@ -34,7 +35,7 @@ def goodput(
         if not 0 < value < math.inf:
             raise ValueError(f"{name} must be above 0 and finite, got {value}")
     most = within(deadline_s, pool)
-    served_per_s = min(pool.most_per_s, limit / pool.demand_s)
+    served_per_s = replace(pool, servers=min(pool.servers, limit)).most_per_s
     if offered_per_s <= served_per_s:
         return _of(offered_per_s, "λ ≤ X: every call is in time", "callers")
     growth_per_s = offered_per_s - served_per_s

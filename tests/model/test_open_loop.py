@@ -43,6 +43,10 @@ def test_goodput_by_hand(subtests):
             assert "calls/s" == found.unit
             assert found.reason
 
+    at_once = Station("pool", 0.0, 4)
+    found = overload.goodput(9.0, at_once, deadline_s=DEADLINE_S, offered_for_s=1.0, limit=2)
+    assert 9.0 == found.value
+
 
 def test_littles_law_says_how_many_may_wait():
     assert 20.0 == pytest.approx(overload.within(DEADLINE_S, POOL).value)
