@@ -8,23 +8,20 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
 from kvstore.course.external_clients import path_of
 from kvstore.server import serving
-from kvstore.subprocesses import child
 from proofs.case import Case, Figure, Skipped
 from proofs.malformed import SERVICE, probe
-from proofs.stock_greeter import SERVICE as GREETER
+from proofs.stock_greeter import METHOD, greeter
 
 INSTALL = "go install github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible"
 TIMEOUT_S = 1
 """How long h2spec waits for an answer, in whole seconds."""
 RUN_S = 600.0
-START_S = 20.0
 SHORT = (
     "generic/1", "generic/3.4", "generic/3.5", "generic/3.7", "http2/3.5", "http2/4.3", "http2/5.5",
     "http2/6.5.2", "http2/6.9/1", "http2/7", "hpack/2.3.3", "hpack/4.2", "hpack/6",
@@ -50,10 +47,10 @@ def prove(short: bool) -> Iterator[Case | Figure | Skipped]:
         return
     sections = SHORT if short else ()
     for stack in ("threads", "asyncio"):
-        with _stock(stack) as stock, serving(use_asyncio=stack == "asyncio") as server:
+        with greeter(stack) as stock, serving(use_asyncio=stack == "asyncio") as server:
             at = {
                 "stock, /": (stock, "/"),
-                "stock, a method": (stock, f"/{GREETER}/SayHello"),
+                "stock, a method": (stock, METHOD),
                 "ours, /": (server.address, "/"),
                 "ours, Retrieve": (server.address, f"{SERVICE}Retrieve"),
                 "ours, Pipeline": (server.address, f"{SERVICE}Pipeline"),
@@ -105,12 +102,3 @@ def _again(program: str, address: str, path: str, missing: frozenset[Test]) -> s
         if sections:
             found |= passed(program, address, path, sections)[0] & missing
     return found
-
-
-@contextmanager
-def _stock(stack: str) -> Iterator[str]:
-    with child("proofs.stock_greeter", [stack]) as process:
-        address = process.first_line(START_S)
-        if not address:
-            raise RuntimeError(f"the stock greeter did not start: {process.error_text()}")
-        yield address

@@ -8,7 +8,8 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import grpc
@@ -16,9 +17,9 @@ import psutil
 
 from kvstore.server import Server, serving
 from kvstore.v1 import kvstore_pb2 as pb
-from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 from proofs import http2
 from proofs.case import Case, Figure
+from proofs.stock_greeter import METHOD, greeter
 
 SERVICE = "/kvstore.v1.KeyValueService/"
 METHODS = ("Create", "Retrieve", "Update", "Delete", "Pipeline", "Unknown")
@@ -29,11 +30,18 @@ BODIES = (
 )
 IN_ONE = 50
 """Cases that share a connection, unless one of them ends it."""
+CONNECTIONS, CONNECTIONS_SHORT = 10_500, 60
+"""On each stack; the long form sends more than a million malformed calls."""
+AT_ONCE = 8
+"""Connections at a time, most of which wait."""
+PROBE = pb.DeleteRequest(key=b"probe").SerializeToString()
 BACK_S = 30.0
 GROWTH_BYTES = 96 * 1024 * 1024
 """Memory that a server may keep: its allocator's, and what Python does not give back."""
 FLOOD = 38_000
 FLOOD_S = 60.0
+A_PROBE_S = 0.5
+"""What separates two servers that answer at once: the time of a new connection, and chance."""
 
 Mutation = Callable[[random.Random, int], bytes]
 """A function of a source of chance and a stream's number: the bytes to send."""
@@ -41,28 +49,45 @@ Mutation = Callable[[random.Random, int], bytes]
 
 def prove(short: bool) -> Iterator[Case | Figure]:
     """Yield one case for each connection of malformed calls, and for each flood, on both stacks."""
-    connections = 60 if short else 10_000
-    slowest_s: list[float] = []
+    connections = CONNECTIONS_SHORT if short else CONNECTIONS
+    sent = 0
     for use_asyncio in (False, True):
-        stack = "asyncio" if use_asyncio else "threads"
+        stack, probes_s = "asyncio" if use_asyncio else "threads", list[float]()
         with serving(read_delay_s=0, write_delay_s=0, use_asyncio=use_asyncio) as server:
-            with watched(server, slowest_s) as wrong:
-                for number in range(connections):
-                    _connection(server.address, random.Random(f"{stack} {number}"))
-                    dead = (
-                        "" if server.alive() else f"the server ended: {server.child.error_text()}"
-                    )
-                    yield Case(f"{stack}, seed {number}", dead)
-                    if dead:
-                        return
+            first = connections // 10  # by then all threads of the pool have started
+            sent += yield from _connections(server, stack, range(first))
+            with watched(server, probes_s) as wrong:
+                sent += yield from _connections(server, stack, range(first, connections))
             yield Case(f"{stack}, afterwards", "; ".join(wrong))
-            if not short:
+            if not short and server.alive():
                 yield from _flooded(server, stack)
-    yield Figure("malformed calls", 2 * connections * IN_ONE)
-    slowest_s.sort()
-    if slowest_s:
-        yield Figure("probe p50", f"{1e3 * slowest_s[len(slowest_s) // 2]:.1f} ms")
-        yield Figure("probe p99", f"{1e3 * slowest_s[int(0.99 * len(slowest_s))]:.1f} ms")
+        for share in (0.5, 0.99) if probes_s else ():
+            probe_s = sorted(probes_s)[int(share * len(probes_s))]
+            yield Figure(f"{stack}: probe p{100 * share:g}", f"{1e3 * probe_s:.1f} ms")
+    yield Figure("malformed calls", sent)
+
+
+def _connections(server: Server, stack: str, numbers: Sequence[int]) -> Generator[Case, None, int]:
+    """Yield a case for each of these seeds, until the server has ended; return the calls sent."""
+
+    def one(number: int) -> int | None:
+        try:
+            return _connection(server.address, random.Random(f"{stack} {number}"))
+        except OSError:
+            return None
+
+    total = 0
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for number, sent in zip(numbers, pool.map(one, numbers), strict=True):
+            total += sent or 0
+            wrong = "" if server.alive() else f"the server ended: {server.child.error_text()}"
+            if sent is None and not wrong:
+                wrong = "a connection was not taken"
+            yield Case(f"{stack}, seed {number}", wrong)
+            if wrong:
+                pool.shutdown(wait=False, cancel_futures=True)
+                break
+    return total
 
 
 @contextmanager
@@ -100,24 +125,22 @@ def watched(server: Server, latencies_s: list[float]) -> Iterator[list[str]]:
     )
 
 
-def probe(address: str, timeout_s: float) -> float | None:
+def probe(address: str, timeout_s: float, method: str = f"{SERVICE}Delete") -> float | None:
     """Return the seconds until a new connection was answered; None if it was not."""
     with grpc.insecure_channel(address) as channel:
-        return _probe(channel, timeout_s)
+        return _probe(channel, timeout_s, method)
 
 
-def _probe(channel: grpc.Channel, timeout_s: float) -> float | None:
-    """Return the seconds until a call was answered, repeated while the server starts again."""
+def _probe(
+    channel: grpc.Channel, timeout_s: float, method: str = f"{SERVICE}Delete"
+) -> float | None:
+    """Return the seconds until a call was answered; None if it was not."""
     began_s = time.perf_counter()
-    while (left_s := began_s + timeout_s - time.perf_counter()) > 0:
-        try:
-            KeyValueServiceStub(channel).Delete(
-                pb.DeleteRequest(key=b"probe"), timeout=left_s, wait_for_ready=True
-            )
-        except grpc.RpcError:
-            continue
-        return time.perf_counter() - began_s
-    return None
+    try:
+        channel.unary_unary(method)(PROBE, timeout=timeout_s, wait_for_ready=True)
+    except grpc.RpcError:
+        return None
+    return time.perf_counter() - began_s
 
 
 # ---- the mutations ---------------------------------------------------------------------------
@@ -193,49 +216,45 @@ def large_metadata(chance: random.Random, stream: int) -> bytes:
     return http2.frame(http2.HEADERS, 0x5, stream, http2.header_block(head))
 
 
-GENTLE = (protobuf, framing, headers, cancelled)
-"""A server answers them and keeps the connection; most others end it."""
-MUTATIONS: tuple[Mutation, ...] = (*GENTLE, header_block, frames, whole, large_metadata)
+GENTLE = (protobuf, framing, headers, cancelled, large_metadata)
+"""A server answers them and keeps the connection."""
+HARSH = (header_block, frames, whole)
+"""Most of them end the connection: what is sent on it after them is not read."""
+MUTATIONS: tuple[Mutation, ...] = (*GENTLE, *HARSH)
 
 
-def _connection(address: str, chance: random.Random) -> None:
-    """Open connections until `IN_ONE` malformed calls were sent; the server may close any."""
-    sent = 0
+def _connection(address: str, chance: random.Random) -> int:
+    """Open connections until `IN_ONE` malformed calls were sent, and return how many were.
+
+    The server may close any connection, and each counts as one call more to send: a server that
+    refuses every connection would not end the loop.
+    """
+    sent = opened = 0
     mutations = GENTLE if chance.random() < 0.5 else MUTATIONS
-    while sent < IN_ONE:
-        with _again(address) as peer:
+    while sent + opened < IN_ONE:
+        with http2.connection(address, 10.0) as peer, contextlib.suppress(OSError):
+            opened += 1
             head = http2.opening() if chance.random() < 0.95 else _flipped(chance, http2.opening())
-            with contextlib.suppress(OSError):
-                peer.sendall(head)
-                peer.settimeout(0.05)
-                for stream in range(1, 200, 2):
-                    sent += 1
-                    peer.sendall(chance.choice(mutations)(chance, stream))
-                    if sent >= IN_ONE or (sent % 10 == 0 and _closed(peer)):
-                        break
-                if chance.random() < 0.5:
-                    peer.shutdown(socket.SHUT_WR)
-                _closed(peer)
-            sent += 1  # a peer that refuses every connection would not end the loop
+            peer.sendall(head)
+            for stream in range(1, 200, 2):
+                mutation = chance.choice(mutations)
+                peer.sendall(mutation(chance, stream))
+                sent += 1
+                ends = mutation in HARSH or head != http2.opening()
+                if sent + opened >= IN_ONE or ((ends or sent % 10 == 0) and _closed(peer, ends)):
+                    break
+            if chance.random() < 0.5:
+                peer.shutdown(socket.SHUT_WR)
+            _closed(peer, chance.random() < 0.5)
+    return sent
 
 
-def _again(address: str) -> contextlib.AbstractContextManager[socket.socket]:
-    """Connect; a server on asyncio may be starting again after a call that ended grpc.aio's."""
-    end_s = time.perf_counter() + BACK_S
-    while True:
-        try:
-            return contextlib.closing(http2.connected(address, 10.0))
-        except ConnectionError:
-            if time.perf_counter() > end_s:
-                raise
-            time.sleep(0.01)
-
-
-def _closed(peer: socket.socket) -> bool:
+def _closed(peer: socket.socket, patient: bool) -> bool:
     """Read what the server answers, for a moment; return whether it closed the connection."""
+    peer.settimeout(0.02 if patient else 0.001)
     try:
         while peer.recv(1 << 16):
-            peer.settimeout(0.001)
+            pass
     except TimeoutError:
         return False
     return True
@@ -248,25 +267,34 @@ def _flooded(server: Server, stack: str) -> Iterator[Case | Figure]:
     """Yield whether the server answers after a flood, and how soon, and gives the memory back."""
     process = psutil.Process(server.pid)
     before = process.memory_info().rss
-    flood(server.address, FLOOD)
-    began_s = time.perf_counter()
-    while probe(server.address, 1.0) is None and time.perf_counter() - began_s < FLOOD_S:
-        pass
-    back_s = time.perf_counter() - began_s
-    yield Case(f"{stack}, a flood", "" if back_s < FLOOD_S else f"no answer after {FLOOD_S:g} s")
+    back_s = _served_again(server.address, f"{SERVICE}Retrieve")
+    with greeter(stack) as stock:
+        stock_s = _served_again(stock, METHOD)
+    late = "" if back_s <= stock_s + A_PROBE_S else f"{back_s:.1f} s; a stock server: {stock_s:.1f}"
+    yield Case(f"{stack}, served again after a flood as soon as a stock server", late)
     end_s = time.perf_counter() + BACK_S
     while process.memory_info().rss - before > GROWTH_BYTES and time.perf_counter() < end_s:
         time.sleep(0.2)
     grown = process.memory_info().rss - before
     kept = "" if grown <= GROWTH_BYTES else f"{grown / 1e6:.0f} MB more memory"
     yield Case(f"{stack}, memory after a flood", kept)
-    yield Figure(f"{stack}: served again after a flood", f"{back_s:.1f} s")
+    yield Figure(f"{stack}: served again after a flood", f"{back_s:.2f} s")
+    yield Figure(f"{stack}: a stock server", f"{stock_s:.2f} s")
     yield Figure(f"{stack}: memory kept", f"{grown / 1e6:.0f} MB")
 
 
-def flood(address: str, calls: int, connections: int = 4) -> None:
+def _served_again(address: str, method: str) -> float:
+    """Return the seconds from the end of a flood until a call is answered; at most `FLOOD_S`."""
+    flood(address, method, FLOOD)
+    began_s = time.perf_counter()
+    while probe(address, 1.0, method) is None and time.perf_counter() - began_s < FLOOD_S:
+        pass
+    return time.perf_counter() - began_s
+
+
+def flood(address: str, method: str, calls: int, connections: int = 4) -> None:
     """Send malformed and cancelled calls as fast as the connections take them."""
-    block = http2.header_block(http2.grpc_headers(SERVICE + "Retrieve"))
+    block = http2.header_block(http2.grpc_headers(method))
 
     def one() -> None:
         with http2.connection(address, 30.0) as peer, contextlib.suppress(OSError):

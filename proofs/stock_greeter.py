@@ -1,16 +1,32 @@
-"""A greeter on grpcio as it is: `python -m proofs.stock_greeter threads` or `... asyncio`.
+"""A greeter on grpcio as it is: `with greeter("threads") as address`, or "asyncio".
 
-It prints its address and serves until its input ends. No option of gRPC is set.
+Its process prints its address and serves until its input ends. No option of gRPC is set.
 """
 
 import asyncio
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import grpc
 
+from kvstore.subprocesses import child
+
 SERVICE = "helloworld.Greeter"
+METHOD = f"/{SERVICE}/SayHello"
+START_S = 20.0
+
+
+@contextmanager
+def greeter(stack: str) -> Iterator[str]:
+    """Yield the address of a greeter in a process of its own, on "threads" or "asyncio"."""
+    with child("proofs.stock_greeter", [stack]) as process:
+        address = process.first_line(START_S)
+        if not address:
+            raise RuntimeError(f"the stock greeter did not start: {process.error_text()}")
+        yield address
 
 
 def main() -> None:

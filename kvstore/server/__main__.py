@@ -35,7 +35,12 @@ from kvstore.credentials import Access, access_from
 from kvstore.flags import add_flags, given_flags
 from kvstore.gc_control import CollectorWatch, watched_collector
 from kvstore.protocol import event_loop_factory
-from kvstore.server.admission import MeasuredPool, channel_options, interceptors
+from kvstore.server.admission import (
+    MeasuredPool,
+    answer_unknown_methods,
+    channel_options,
+    interceptors,
+)
 from kvstore.server.service import AsyncKeyValueService, Counts, KeyValueService
 from kvstore.server.settings import ServerSettings
 from kvstore.subprocesses import listen, on_signals
@@ -219,41 +224,31 @@ async def _serve_async(
     service = services_of(settings)[1](settings, counts)
     status = AsyncServerStatusService(settings, identity, counts, collector)
 
-    async def listening(port: int) -> tuple[grpc.aio.Server, int]:
-        server = grpc.aio.server(
-            interceptors=interceptors(settings, access),
-            options=channel_options(settings),
-            maximum_concurrent_rpcs=settings.max_concurrent_rpcs,
-        )
-        kvstore_pb2_grpc.add_KeyValueServiceServicer_to_server(service, server)
-        server_status_pb2_grpc.add_ServerStatusServiceServicer_to_server(status, server)
-        health_pb2_grpc.add_HealthServicer_to_server(checks, server)
-        enable_reflection((KEY_VALUE, SERVER_STATUS, health.SERVICE_NAME), server)
-        port = _listen(server, settings.listen, port, access)
-        await server.start()
-        return server, port
-
-    server, port = await listening(settings.port)
+    intercepted_by = interceptors(settings, access)
+    answer_unknown_methods(loop, intercepted_by)
+    server = grpc.aio.server(
+        interceptors=intercepted_by,
+        options=channel_options(settings),
+        maximum_concurrent_rpcs=settings.max_concurrent_rpcs,
+    )
+    kvstore_pb2_grpc.add_KeyValueServiceServicer_to_server(service, server)
+    server_status_pb2_grpc.add_ServerStatusServiceServicer_to_server(status, server)
+    health_pb2_grpc.add_HealthServicer_to_server(checks, server)
+    enable_reflection((KEY_VALUE, SERVER_STATUS, health.SERVICE_NAME), server)
+    port = _listen(server, settings.listen, settings.port, access)
+    await server.start()
     for name in SERVICES:
         await checks.set(name, health_pb2.HealthCheckResponse.SERVING)
     on_ready(port, request_stop)
     memory = IdleMemory()
     stopping = asyncio.create_task(stop.wait())
-    while not stop.is_set():
-        ended = asyncio.create_task(server.wait_for_termination())
-        while not (stop.is_set() or ended.done()):  # signal handlers of Python run between waits
-            await asyncio.wait((stopping, ended), timeout=0.5, return_when=FIRST_COMPLETED)
-            memory.look()
-        if not stop.is_set():
-            # grpcio 1.85 ends the whole server for one call whose path is not UTF-8.
-            logging.getLogger("kvstore.server").error(
-                "the server ended, and starts again", exc_info=ended.exception()
-            )
-            await server.stop(None)
-            server, _ = await listening(port)
+    ended = asyncio.create_task(server.wait_for_termination())
+    while not (stop.is_set() or ended.done()):  # signal handlers of Python run between waits
+        await asyncio.wait((stopping, ended), timeout=0.5, return_when=FIRST_COMPLETED)
+        memory.look()
     await checks.enter_graceful_shutdown()
     await server.stop(GRACE_S)
-    await asyncio.wait((ended,))
+    await ended  # raises what ended the server before it was stopped
     await service.close()
 
 

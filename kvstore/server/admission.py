@@ -3,13 +3,18 @@
 The pool measures how long each call waited for one of its threads.
 """
 
+import asyncio
+import contextlib
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
+from grpc._cython import cygrpc
 
 from kvstore.credentials import Access, AsyncDemandToken, DemandToken
 from kvstore.protocol import MESSAGE_LIMIT_BYTES
@@ -150,3 +155,47 @@ def interceptors(
         kind = AsyncReadHeaders if settings.use_asyncio else ReadHeaders
         found.append(kind(settings.metadata_work))
     return found
+
+
+def answer_unknown_methods(
+    loop: asyncio.AbstractEventLoop, interceptors: Sequence[grpc.ServerInterceptor]
+) -> None:
+    """Answer calls of methods that no service has, before grpc.aio sees them.
+
+    grpc.aio decodes the name of such a method, and a name that is not UTF-8 ends its whole server
+    (grpcio 1.85.1). Meanwhile gRPC's core writes to memory that is no longer its own, so a server
+    that starts again in the same process ends with SIGSEGV at some time. Calls of methods that a
+    service has are requested in another way. Before grpcio 1.84, nothing is changed.
+    """
+    if not hasattr(cygrpc.AioServer, "_make_request_call_future"):
+        return
+    answers = set[asyncio.Task[None]]()
+
+    async def unimplemented(requests: Any, context: Any) -> None:
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
+
+    async def no_method(details: Any) -> Any:
+        return grpc.stream_stream_rpc_method_handler(unimplemented)
+
+    chosen: Callable[[Any], Awaitable[Any]] = no_method
+    for each in reversed(interceptors):
+        chosen = partial(each.intercept_service, chosen)
+
+    async def answer(call: Any) -> None:
+        context = cygrpc._ServicerContext(call, None, None, loop)
+        details = SimpleNamespace(method="", invocation_metadata=context.invocation_metadata())
+        with contextlib.suppress(Exception):  # `abort` always raises
+            await (await chosen(details)).stream_stream(None, context)
+
+    async def unknown_method(request: Awaitable[Any]) -> None:
+        task = asyncio.create_task(answer(await request))
+        answers.add(task)  # a loop holds its tasks by weak references only
+        task.add_done_callback(answers.discard)
+        raise cygrpc._RequestCallError  # to grpc.aio: this request brought no call, so ask again
+
+    def task(_: Any, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
+        if getattr(coroutine, "__name__", "") == "_request_call":
+            coroutine = unknown_method(coroutine)
+        return asyncio.Task(coroutine, loop=loop, **options)
+
+    loop.set_task_factory(task)
