@@ -182,9 +182,9 @@ def answer_unknown_methods(
         chosen = partial(each.intercept_service, chosen)
 
     async def answer(call: Any) -> None:
-        context = cygrpc._ServicerContext(call, None, None, loop)
-        details = SimpleNamespace(method="", invocation_metadata=context.invocation_metadata())
         with contextlib.suppress(Exception):  # `abort` always raises
+            context = cygrpc._ServicerContext(call, None, None, loop)
+            details = SimpleNamespace(method="", invocation_metadata=context.invocation_metadata())
             await (await chosen(details)).stream_stream(None, context)
 
     async def unknown_method(request: Awaitable[Any]) -> None:
