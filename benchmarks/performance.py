@@ -160,7 +160,7 @@ def _cases(stack: ExitStack) -> list[Case]:
         )
         for size, server, profile in (
             (512, stock, "stock"), (512, stock, "poller"), (512, poller, "poller"),
-            (2048, stock, "stock"), (4096, stock, "stock"),
+            (4096, stock, "stock"), (4096, poller, "poller"),
         )
     ]  # fmt: skip
     if other_store is not None:
@@ -178,6 +178,8 @@ def _cases(stack: ExitStack) -> list[Case]:
                 _with_disk("bounded", strategies.bounded),
                 _with_disk("chained", strategies.chained),
                 _with_disk("8 streams", strategies.pipelined, streams=8),
+                _with_disk("bounded", strategies.bounded, "poller"),
+                _with_disk("8 streams", strategies.pipelined, "poller", streams=8),
             ],
             seconds=12.0,
         ),
@@ -265,9 +267,9 @@ def _redis(store: redis_runs.Redis, seconds: float) -> tuple[Round, float]:
     return Round(per_s, math.nan, math.nan), math.nan
 
 
-def _with_disk(name: str, strategy: Strategy, **options: Any) -> Turns:
+def _with_disk(name: str, strategy: Strategy, transport: str = "stock", **options: Any) -> Turns:
     def turn(seconds: float) -> tuple[Round, float]:
-        with serving(use_asyncio=True, locking="per_key", **DISK) as server:
+        with serving(use_asyncio=True, locking="per_key", transport=transport, **DISK) as server:
             run = run_in_process(
                 strategy, server, workload.crud(),
                 in_flight=100, duration_s=seconds, transport="poller", **options,
@@ -275,7 +277,7 @@ def _with_disk(name: str, strategy: Strategy, **options: Any) -> Turns:
         disk = Station("disk", service_time_s(run.mix(), **DISK), 100)
         return _round(run, ENDS), bounds.closed_loop(100, [disk]).value
 
-    return Turns(f"{name} x100 (client poller, server stock)", turn)
+    return Turns(f"{name} x100 (client poller, server {transport})", turn)
 
 
 def _crowd(strategy: Strategy, options: dict[str, Any], seconds: float) -> tuple[Round, float]:
