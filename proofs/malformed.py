@@ -267,7 +267,7 @@ def _flooded(server: Server, stack: str) -> Iterator[Case | Figure]:
     """Yield whether the server answers after a flood, and how soon, and gives the memory back."""
     process = psutil.Process(server.pid)
     before = process.memory_info().rss
-    back_s = _served_again(server.address, f"{SERVICE}Retrieve")
+    back_s = _served_again(server.address, f"{SERVICE}Delete")
     with greeter(stack) as stock:
         stock_s = _served_again(stock, METHOD)
     late = "" if back_s <= stock_s + A_PROBE_S else f"{back_s:.1f} s; a stock server: {stock_s:.1f}"

@@ -157,6 +157,53 @@ def interceptors(
     return found
 
 
+UNREADABLE = "Exception deserializing request!"
+"""gRPC's own words for a request that is not a message of the method."""
+
+
+class AbortingOnce:
+    """A server with threads to which services are added: an unreadable request ends its call once.
+
+    grpcio 1.85.1 ends such a call twice. The second end fails, and the server keeps what belongs to
+    the call for ever: 1.4 KB each time. So the method ends the call here, in place of gRPC.
+    """
+
+    def __init__(self, server: grpc.Server) -> None:
+        self._server = server
+
+    def add_generic_rpc_handlers(self, handlers: Any) -> None:
+        """Add nothing: generated code adds the same methods below."""
+
+    def add_registered_method_handlers(self, service: str, handlers: dict[str, Any]) -> None:
+        """Add these methods to the server."""
+        methods = {name: _aborting_once(handler) for name, handler in handlers.items()}
+        generic = grpc.method_handlers_generic_handler(service, methods)
+        self._server.add_generic_rpc_handlers((generic,))
+        self._server.add_registered_method_handlers(service, methods)
+
+
+def _aborting_once(handler: Any) -> Any:
+    if handler.request_streaming:
+        return handler
+    answer = handler.unary_stream or handler.unary_unary
+    unreadable = object()
+
+    def read(raw: bytes) -> Any:
+        try:
+            return handler.request_deserializer(raw)
+        except Exception:  # a class of its own in each version of protobuf
+            return unreadable
+
+    def answer_if_readable(request: Any, context: grpc.ServicerContext) -> Any:
+        if request is unreadable:
+            context.abort(grpc.StatusCode.INTERNAL, UNREADABLE)
+        return answer(request, context)
+
+    streams = handler.response_streaming
+    make = grpc.unary_stream_rpc_method_handler if streams else grpc.unary_unary_rpc_method_handler
+    return make(answer_if_readable, read, handler.response_serializer)
+
+
 def answer_unknown_methods(
     loop: asyncio.AbstractEventLoop, interceptors: Sequence[grpc.ServerInterceptor]
 ) -> None:

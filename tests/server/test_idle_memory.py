@@ -1,5 +1,7 @@
 """server/__main__.py: memory is returned after growth, when the server is idle, and not before."""
 
+import gc
+import weakref
 from types import SimpleNamespace
 
 from kvstore.server import __main__ as command
@@ -22,9 +24,17 @@ def test_memory_is_returned_once_the_server_is_idle(monkeypatch):
         command, "_library", lambda: type("C", (), {"malloc_trim": returned.append})
     )
     memory = IdleMemory()
+    broken_off = type("Call", (), {})()
+    broken_off.itself, gone = broken_off, weakref.ref(broken_off)
+    gc.disable()
+    try:
+        del broken_off
 
-    assert [False, True, False] == [memory.look() for _ in range(3)]  # busy, idle, no growth
+        assert [False, True, False] == [memory.look() for _ in range(3)]  # busy, idle, no growth
+    finally:
+        gc.enable()
     assert 1 == len(returned)
+    assert gone() is None  # garbage in a circle is collected first
 
 
 def test_a_system_without_the_function_is_left_alone(monkeypatch):

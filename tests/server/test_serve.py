@@ -1,12 +1,15 @@
 """server/__main__.py and the services: health, reflection, limits, and a client of another make."""
 
 import contextlib
+import gc
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1.health import HealthServicer
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
@@ -14,6 +17,7 @@ from running import HANG_S, messages_of_source_1
 from tables import for_each
 
 from kvstore import protocol
+from kvstore.server.admission import UNREADABLE, AbortingOnce
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 from proofs import http2
@@ -298,3 +302,33 @@ def test_an_unknown_method_is_unimplemented(channel, path):
             channel.unary_unary(path)(b"", timeout=HANG_S)
         assert grpc.StatusCode.UNIMPLEMENTED is failed.value.code()
         assert "Method not found!" == failed.value.details()
+
+
+def kept_calls() -> int:
+    """Return how many calls the server of this process keeps."""
+    gc.collect()
+    return sum(type(each).__name__ == "_RPCState" for each in gc.get_objects())
+
+
+def test_a_request_that_cannot_be_read_ends_its_call_and_leaves_nothing():
+    """grpcio ends such a call twice, and keeps what belongs to it for ever."""
+    with ThreadPoolExecutor(2) as pool:
+        server = grpc.server(pool)
+        health_pb2_grpc.add_HealthServicer_to_server(HealthServicer(), AbortingOnce(server))
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        before = kept_calls()
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            for _ in range(20):
+                for method in (channel.unary_unary, channel.unary_stream):
+                    name = "Check" if method == channel.unary_unary else "Watch"
+                    with pytest.raises(grpc.RpcError) as failed:
+                        list(method(f"/grpc.health.v1.Health/{name}")(b"\xff", timeout=HANG_S))
+                    assert grpc.StatusCode.INTERNAL is failed.value.code()
+                    assert UNREADABLE == failed.value.details()
+            stub = health_pb2_grpc.HealthStub(channel)
+            reply = stub.Check(health_pb2.HealthCheckRequest(), timeout=HANG_S)
+        server.stop(None).wait()
+
+    assert health_pb2.HealthCheckResponse.SERVING == reply.status
+    assert before + 5 > kept_calls()  # of 40; the last one may be about to go
