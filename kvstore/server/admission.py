@@ -1,6 +1,7 @@
 """Which calls a server accepts and runs: gRPC's limits, deadlines, the thread pool, metadata.
 
-The pool measures how long each call waited for one of its threads.
+The pool measures how long each call waited for one of its threads. Unreadable requests and calls
+of unknown methods are ended here, because gRPC's own way of doing it harms the server.
 """
 
 import asyncio
