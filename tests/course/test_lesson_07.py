@@ -124,6 +124,26 @@ def test_a_front_with_a_thread_for_each_call_is_found_out():
     assert "never more than" in verdict.message
 
 
+def test_the_loop_ends_after_its_last_task():
+    # as the tasks of a server that was not returned, which stops itself once it is forgotten
+    ends = []
+
+    async def ends_late():
+        try:
+            await asyncio.sleep(0.3)
+            ends.append("returned")
+        except BaseException as end:
+            ends.append(end)
+            raise
+
+    async def port_only(stub):
+        asyncio.get_running_loop().late = asyncio.create_task(ends_late())
+        return (await lesson_07_server.serve(stub))[1]
+
+    assert "must return two things" in judged(lesson_07_server.FRONT, port_only).message
+    assert ["returned"] == ends
+
+
 def test_an_unwritten_method_is_met_with_a_sentence():
     class Unwritten(lesson_07_server.Front):
         async def Retrieve(self, request, context):

@@ -128,16 +128,30 @@ class _FrontUnderTrial:
 
 @contextmanager
 def _own_loop() -> Iterator[asyncio.AbstractEventLoop]:
-    """Run an event loop in a thread of its own while the block lasts."""
+    """Run an event loop in a thread of its own while the block lasts.
+
+    A server that the answer did not return stops itself once it is forgotten, in tasks of this
+    loop: the loop ends after its last task. One that is blocked, or whose server is still held,
+    is left to its daemon thread: tasks of grpc.aio must not be lost while they are pending.
+    """
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="loop of 07.front", daemon=True)
     thread.start()
+
+    async def all_ended() -> bool:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        return not others or not (await asyncio.wait(others, timeout=PATIENCE_S / 2))[1]
+
     try:
         yield loop
     finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(PATIENCE_S)
-        if not thread.is_alive():  # a loop that is blocked for ever is left to its daemon thread
+        ended = False
+        with suppress(TimeoutError):
+            pending = asyncio.run_coroutine_threadsafe(all_ended(), loop)
+            ended = pending.result(PATIENCE_S)
+        if ended:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
             loop.close()
 
 
