@@ -17,9 +17,8 @@ import psutil
 
 from kvstore.server import Server, serving
 from kvstore.v1 import kvstore_pb2 as pb
-from proofs import http2
+from proofs import flood, http2
 from proofs.case import Case, Figure
-from proofs.stock_greeter import METHOD, greeter
 
 SERVICE = "/kvstore.v1.KeyValueService/"
 METHODS = ("Create", "Retrieve", "Update", "Delete", "Pipeline", "Unknown")
@@ -38,10 +37,6 @@ PROBE = pb.DeleteRequest(key=b"probe").SerializeToString()
 BACK_S = 30.0
 GROWTH_BYTES = 96 * 1024 * 1024
 """Memory that a server may keep: its allocator's, and what Python does not give back."""
-FLOOD = 38_000
-FLOOD_S = 60.0
-A_PROBE_S = 0.5
-"""What separates two servers that answer at once: the time of a new connection, and chance."""
 
 Mutation = Callable[[random.Random, int], bytes]
 """A function of a source of chance and a stream's number: the bytes to send."""
@@ -59,8 +54,8 @@ def prove(short: bool) -> Iterator[Case | Figure]:
             with watched(server, probes_s) as wrong:
                 sent += yield from _connections(server, stack, range(first, connections))
             yield Case(f"{stack}, afterwards", "; ".join(wrong))
-            if not short and server.alive():
-                yield from _flooded(server, stack)
+        if not short:
+            yield from flood.flooded(stack)
         for share in (0.5, 0.99) if probes_s else ():
             probe_s = sorted(probes_s)[int(share * len(probes_s))]
             yield Figure(f"{stack}: probe p{100 * share:g}", f"{1e3 * probe_s:.1f} ms")
@@ -125,19 +120,17 @@ def watched(server: Server, latencies_s: list[float]) -> Iterator[list[str]]:
     )
 
 
-def probe(address: str, timeout_s: float, method: str = f"{SERVICE}Delete") -> float | None:
+def probe(address: str, timeout_s: float) -> float | None:
     """Return the seconds until a new connection was answered; None if it was not."""
     with grpc.insecure_channel(address) as channel:
-        return _probe(channel, timeout_s, method)
+        return _probe(channel, timeout_s)
 
 
-def _probe(
-    channel: grpc.Channel, timeout_s: float, method: str = f"{SERVICE}Delete"
-) -> float | None:
+def _probe(channel: grpc.Channel, timeout_s: float) -> float | None:
     """Return the seconds until a call was answered; None if it was not."""
     began_s = time.perf_counter()
     try:
-        channel.unary_unary(method)(PROBE, timeout=timeout_s, wait_for_ready=True)
+        channel.unary_unary(f"{SERVICE}Delete")(PROBE, timeout=timeout_s, wait_for_ready=True)
     except grpc.RpcError:
         return None
     return time.perf_counter() - began_s
@@ -258,74 +251,3 @@ def _closed(peer: socket.socket, patient: bool) -> bool:
     except TimeoutError:
         return False
     return True
-
-
-# ---- the flood -------------------------------------------------------------------------------
-
-
-def _flooded(server: Server, stack: str) -> Iterator[Case | Figure]:
-    """Yield whether the server answers after a flood, and how soon, and gives the memory back."""
-    process = psutil.Process(server.pid)
-    before = process.memory_info().rss
-    back_s = _served_again(server.address, f"{SERVICE}Delete")
-    with greeter(stack) as stock:
-        stock_s = _served_again(stock, METHOD)
-    late = "" if back_s <= stock_s + A_PROBE_S else f"{back_s:.1f} s; a stock server: {stock_s:.1f}"
-    yield Case(f"{stack}, served again after a flood as soon as a stock server", late)
-    end_s = time.perf_counter() + BACK_S
-    while process.memory_info().rss - before > GROWTH_BYTES and time.perf_counter() < end_s:
-        time.sleep(0.2)
-    grown = process.memory_info().rss - before
-    kept = "" if grown <= GROWTH_BYTES else f"{grown / 1e6:.0f} MB more memory"
-    yield Case(f"{stack}, memory after a flood", kept)
-    yield Figure(f"{stack}: served again after a flood", f"{back_s:.2f} s")
-    yield Figure(f"{stack}: a stock server", f"{stock_s:.2f} s")
-    yield Figure(f"{stack}: memory kept", f"{grown / 1e6:.0f} MB")
-
-
-def _served_again(address: str, method: str) -> float:
-    """Return the seconds from the end of a flood until a call is answered; at most `FLOOD_S`."""
-    flood(address, method, FLOOD)
-    began_s = time.perf_counter()
-    while probe(address, 1.0, method) is None and time.perf_counter() - began_s < FLOOD_S:
-        pass
-    return time.perf_counter() - began_s
-
-
-def flood(address: str, method: str, calls: int, connections: int = 4) -> None:
-    """Send malformed and cancelled calls as fast as the connections take them."""
-    block = http2.header_block(http2.grpc_headers(method))
-
-    def one() -> None:
-        with http2.connection(address, 30.0) as peer, contextlib.suppress(OSError):
-            reader = threading.Thread(target=_drain, args=(peer,))
-            reader.start()
-            peer.sendall(http2.opening())
-            for first in range(0, calls // connections, 100):
-                peer.sendall(
-                    b"".join(_wrong(block, 2 * each + 1) for each in range(first, first + 100))
-                )
-            peer.shutdown(socket.SHUT_WR)
-            reader.join(1.0)
-            peer.shutdown(socket.SHUT_RD)
-            reader.join()
-
-    threads = [threading.Thread(target=one) for _ in range(connections)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
-def _wrong(block: bytes, stream: int) -> bytes:
-    head = http2.frame(http2.HEADERS, http2.END_HEADERS, stream, block)
-    if stream % 4 == 1:
-        return head + http2.frame(http2.DATA, http2.END_STREAM, stream, http2.message(b"\xff" * 3))
-    sent = http2.frame(http2.DATA, 0, stream, http2.message(BODIES[1]))
-    return head + sent + http2.frame(http2.RST_STREAM, 0, stream, b"\0\0\0\x08")
-
-
-def _drain(peer: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        while peer.recv(1 << 16):
-            pass

@@ -26,12 +26,16 @@ PENDING_CALLS = 12_000
 
 It is above the 10,000 calls in flight of the course's bursts. gRPC's own limit of 1,000 cancels
 thousands of them. Without a limit, a flood takes memory for each of its calls, and other clients
-wait until all of them are served.
+wait until all of them are served. For the same reason a server that strangers can reach, one with
+TLS, keeps gRPC's limit: after a flood it answers as soon as any other server of gRPC.
 """
 
-LIMITS = (
+PENDING = (
     ("grpc.server.max_pending_requests", PENDING_CALLS),
     ("grpc.server.max_pending_requests_hard_limit", PENDING_CALLS),
+)
+
+LIMITS = (
     ("grpc.server_handshake_timeout_ms", 10_000),  # gRPC's own limit is 120,000
     # For peers that vanish without closing their connection, or keep one that they do not use.
     ("grpc.keepalive_time_ms", 60_000),
@@ -60,7 +64,7 @@ def channel_options(settings: ServerSettings) -> list[tuple[str, int]]:
         options.append(("grpc.http.overload_protection", 0))
     if settings.default_limits:
         return options
-    return [*options, *LIMITS]
+    return [*options, *(PENDING if settings.tls is None else ()), *LIMITS]
 
 
 def too_late(context: Any, needs_s: float) -> bool:

@@ -58,7 +58,8 @@ class ServerSettings:
         None, "folder with a certificate and a token, as `course.py certificate FOLDER` makes it"
     )
     """With it, connections are encrypted, and each call must carry the token. Clients need the
-    files `ca.pem` and `token.txt` of the folder."""
+    files `ca.pem` and `token.txt` of the folder. Of more than 1,000 calls that wait until the
+    server accepts them, gRPC cancels those beyond; a server without TLS lets 12,000 wait."""
     port: int = setting(0, "port to listen at; 0 lets the operating system choose a free one")
     transport: str = setting(
         transport.DEFAULT,

@@ -10,7 +10,7 @@ from tables import for_each
 
 from kvstore.client.channel import Target, server_status
 from kvstore.server import ServerSettings, serving
-from kvstore.server.admission import LIMITS, MeasuredPool, channel_options, too_late
+from kvstore.server.admission import LIMITS, PENDING, MeasuredPool, channel_options, too_late
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc, server_status_pb2, server_status_pb2_grpc
 
@@ -22,13 +22,14 @@ def test_the_options_of_grpc_follow_the_settings():
         "grpc.http2.bdp_probe": 0,
         "grpc.http2.lookahead_bytes": 4 * 1024 * 1024,
     }
-    limits = dict(LIMITS)
+    limits, pending = dict(LIMITS), dict(PENDING)
     streams = {"grpc.max_concurrent_streams": 7, "grpc.http.overload_protection": 0}
     capped = ServerSettings(max_streams=7, refuse_streams=False)
 
-    assert sorted((plain | limits).items()) == sorted(channel_options(ServerSettings()))
+    assert sorted((plain | limits | pending).items()) == sorted(channel_options(ServerSettings()))
+    assert sorted((plain | limits).items()) == sorted(channel_options(ServerSettings(tls="folder")))
     assert sorted(plain.items()) == sorted(channel_options(ServerSettings(default_limits=True)))
-    assert sorted((plain | limits | streams).items()) == sorted(channel_options(capped))
+    assert sorted((plain | limits | pending | streams).items()) == sorted(channel_options(capped))
 
 
 def test_a_task_that_waits_for_a_thread_knows_it():
