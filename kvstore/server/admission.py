@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from types import SimpleNamespace
@@ -170,7 +170,8 @@ class AbortingOnce:
     """A server with threads to which services are added: an unreadable request ends its call once.
 
     grpcio 1.85.1 ends such a call twice. The second end fails, and the server keeps what belongs to
-    the call for ever: 1.4 KB each time. So the method ends the call here, in place of gRPC.
+    the call for ever: 1.4 KB each time. So the method ends the call here, in place of gRPC. A stream
+    answers the requests before the unreadable one first.
     """
 
     def __init__(self, server: grpc.Server) -> None:
@@ -187,26 +188,51 @@ class AbortingOnce:
         self._server.add_registered_method_handlers(service, methods)
 
 
-def _aborting_once(handler: Any) -> Any:
-    if handler.request_streaming:
-        return handler
-    answer = handler.unary_stream or handler.unary_unary
-    unreadable = object()
+_UNREADABLE = object()
 
+
+def _aborting_once(handler: Any) -> Any:
     def read(raw: bytes) -> Any:
         try:
             return handler.request_deserializer(raw)
         except Exception:  # a class of its own in each version of protobuf
-            return unreadable
+            return _UNREADABLE
+
+    if handler.request_streaming:
+        if not handler.response_streaming:
+            raise NotImplementedError("no service here has a method with only requests streamed")
+        return grpc.stream_stream_rpc_method_handler(
+            partial(_answer_readable, handler.stream_stream), read, handler.response_serializer
+        )
+    answer = handler.unary_stream or handler.unary_unary
 
     def answer_if_readable(request: Any, context: grpc.ServicerContext) -> Any:
-        if request is unreadable:
+        if request is _UNREADABLE:
             context.abort(grpc.StatusCode.INTERNAL, UNREADABLE)
         return answer(request, context)
 
     streams = handler.response_streaming
     make = grpc.unary_stream_rpc_method_handler if streams else grpc.unary_unary_rpc_method_handler
     return make(answer_if_readable, read, handler.response_serializer)
+
+
+def _answer_readable(
+    answer: Callable[..., Iterable[Any]], requests: Iterable[Any], context: grpc.ServicerContext
+) -> Iterator[Any]:
+    """Yield the replies to the requests of a stream up to the first that cannot be read."""
+    all_readable = True
+
+    def readable() -> Iterator[Any]:
+        nonlocal all_readable
+        for request in requests:
+            if request is _UNREADABLE:
+                all_readable = False
+                return
+            yield request
+
+    yield from answer(readable(), context)
+    if not all_readable:
+        context.abort(grpc.StatusCode.INTERNAL, UNREADABLE)
 
 
 def answer_unknown_methods(

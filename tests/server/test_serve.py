@@ -17,6 +17,7 @@ from running import HANG_S, messages_of_source_1
 from tables import for_each
 
 from kvstore import protocol
+from kvstore.server import serving
 from kvstore.server.admission import UNREADABLE, AbortingOnce
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
@@ -332,3 +333,16 @@ def test_a_request_that_cannot_be_read_ends_its_call_and_leaves_nothing():
 
     assert health_pb2.HealthCheckResponse.SERVING == reply.status
     assert before + 5 > kept_calls()  # of 40; the last one may be about to go
+
+
+def test_a_stream_answers_what_comes_before_a_request_that_cannot_be_read():
+    good = pb.PipelineRequest(id=7, kinds=bytes([protocol.RETRIEVE]), keys=[b"unknown"])
+    with serving(read_delay_s=0.1) as server, grpc.insecure_channel(server.address) as channel:
+        method = channel.stream_stream("/kvstore.v1.KeyValueService/Pipeline")
+        call = method(iter([good.SerializeToString(), b"\xff"]), timeout=HANG_S)
+        reply = pb.PipelineResponse.FromString(next(call))
+        with pytest.raises(grpc.RpcError) as failed:
+            next(call)
+
+    assert 7 == reply.id
+    assert (grpc.StatusCode.INTERNAL, UNREADABLE) == (failed.value.code(), failed.value.details())
