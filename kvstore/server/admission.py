@@ -170,8 +170,8 @@ class AbortingOnce:
     """A server with threads to which services are added: an unreadable request ends its call once.
 
     grpcio 1.85.1 ends such a call twice. The second end fails, and the server keeps what belongs to
-    the call for ever: 1.4 KB each time. So the method ends the call here, in place of gRPC. A stream
-    answers the requests before the unreadable one first.
+    the call for ever: 1.4 KB each time. So the method ends the call here, in place of gRPC. A
+    stream answers the requests before the unreadable one first.
     """
 
     def __init__(self, server: grpc.Server) -> None:
