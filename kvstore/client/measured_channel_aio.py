@@ -176,12 +176,7 @@ class _UnaryUnary(grpc.aio.UnaryUnaryMultiCallable):  # type: ignore[misc]
             raise
 
     def __call__(
-        self,
-        request: Any,
-        *,
-        timeout: float | None = None,
-        metadata: Any = None,
-        **how: Any,
+        self, request: Any, *, timeout: float | None = None, metadata: Any = None, **how: Any
     ) -> grpc.aio.UnaryUnaryCall:
         recording, recorder = self._recording, self._recorder
         raw = self._serialize(request) if self._serialize else request
@@ -334,7 +329,11 @@ class MeasuredStreamCall:
     async def done_writing(self) -> None:
         """Close the sending side. Raises `StreamBroken` if the stream ended with requests open."""
         try:
-            await self._call.done_writing()
+            try:
+                await self._call.done_writing()
+            except grpc.aio.InternalError:  # the call has ended, and its status is on the way
+                await asyncio.wait({asyncio.ensure_future(self._call.code())}, timeout=LEAVE_S)
+                raise asyncio.InvalidStateError from None
             return
         except (asyncio.InvalidStateError, asyncio.CancelledError, grpc.aio.AioRpcError) as error:
             if not (self._records.open or self._records.unanswered or _task_is_cancelled()):

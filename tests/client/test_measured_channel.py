@@ -593,6 +593,35 @@ def test_a_cancelled_task_ends_as_cancelled_when_its_stream_ends_as_well(verb, a
     asyncio.run(scene())
 
 
+class EndsWhileClosing:
+    """A call of `grpc.aio` that ends in the moment in which its sending side is closed."""
+
+    def __init__(self, call: Any) -> None:
+        self._call = call
+
+    async def done_writing(self) -> None:
+        self._call.cancel()
+        raise grpc.aio.InternalError('Failed "execute_batch"')
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._call, name)
+
+
+def test_a_stream_that_ends_while_its_sending_side_is_closed_shows_its_status(quick_server, keys):
+    """grpc.aio raises an error of its own there, which names an operation of its core."""
+
+    async def work(channel: Any) -> None:
+        call = KeyValueServiceStub(channel).Pipeline()
+        call._call = EndsWhileClosing(call._call)
+        await call.write(piped(1, next(keys)))
+        with pytest.raises(grpc.RpcError) as broken:
+            await call.done_writing()
+        assert grpc.StatusCode.CANCELLED is broken.value.code()
+
+    run, _ = measured(quick_server, work)
+    assert {"NO_ANSWER": 1} == run.outcomes()
+
+
 # ---- services that are not ours ------------------------------------------------------------
 
 LIST = reflection_pb2.ServerReflectionRequest(list_services="")
