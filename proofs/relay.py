@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from proofs.http2 import PREFACE
+from proofs import http2
 
 UP, DOWN = "up", "down"
 """From the client to the server, and from the server to the client."""
@@ -46,14 +46,15 @@ class Relay:
         self.rewrite = lambda direction, frame: None if direction in directions else frame
 
     def inject(self, frame: bytes) -> None:
-        """Send this to every client once, after the next whole frame from the server."""
+        """Send this to every client once, in the middle of a reply: then its call is still open."""
         waiting = {id(server) for _, server in self._now()}
         before = self.rewrite
 
         def with_it(direction: str, each: bytes) -> bytes | None:
             forwarded = before(direction, each)
             number = getattr(self._here, "pair", 0)
-            if direction == DOWN and number in waiting:
+            of_a_call, ends_it = any(each[5:9]), each[4] & http2.END_STREAM
+            if direction == DOWN and number in waiting and of_a_call and not ends_it:
                 waiting.discard(number)
                 return (forwarded or b"") + frame
             return forwarded
@@ -126,7 +127,7 @@ class Relay:
     ) -> None:
         self._here.pair = id(pair)
         waits = b""
-        head = len(PREFACE) if direction == UP else 0
+        head = len(http2.PREFACE) if direction == UP else 0
         try:
             while chunk := source.recv(1 << 16):
                 waits += chunk

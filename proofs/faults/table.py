@@ -49,8 +49,8 @@ class Expected:
     may: str = ""
     """Statuses that are allowed besides `ENDS`."""
     shows: str = ""
-    """Statuses of which at least one must occur; they are allowed too. None need occur in a run that
-    ended because the server is gone: it may have gone between two calls."""
+    """Statuses of which at least one must occur; they are allowed too. A run that ended because the
+    server is gone need not have any: the server may have gone between two calls."""
     says: str = ""
     """A pattern that the error, or the run itself, must contain: the cause and the next step."""
 
