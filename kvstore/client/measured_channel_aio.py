@@ -331,7 +331,7 @@ class MeasuredStreamCall:
         try:
             try:
                 await self._call.done_writing()
-            except grpc.aio.InternalError:  # the call has ended, and its status is on the way
+            except grpc.aio.InternalError:  # the call has ended, and its status follows
                 await asyncio.wait({asyncio.ensure_future(self._call.code())}, timeout=LEAVE_S)
                 raise asyncio.InvalidStateError from None
             return
