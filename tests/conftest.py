@@ -3,6 +3,7 @@
 import gc
 import itertools
 import math
+import signal
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -21,6 +22,12 @@ from kvstore.v1 import kvstore_pb2_grpc
 # A check of addresses that no test uses. jsonschema, below nbformat, imports it if it is installed;
 # then it compiles a grammar, which takes four seconds in each process of the tests.
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
+
+# `nohup` starts a command with SIGHUP ignored, and a shell starts `command &` with SIGINT ignored.
+# All processes of the tests would inherit that, and the tests of Ctrl-C would wait in vain.
+for name, usual in (("SIGINT", signal.default_int_handler), ("SIGHUP", signal.SIG_DFL)):
+    if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) is signal.SIG_IGN:
+        signal.signal(getattr(signal, name), usual)
 
 # The same examples in every run and on every machine, however slow it is.
 hypothesis.settings.register_profile("course", derandomize=True, deadline=None, database=None)
