@@ -14,9 +14,6 @@ from proofs.case import Case, Figure
 from proofs.malformed import SERVICE, probe
 
 PEERS, PEERS_SHORT = 500, 40
-PEERS_WITH_A_CALL = 100
-"""Peers that have begun a call, on a server with 128 threads. In grpcio, a thread of the pool waits
-for the message, so peers can hold as many threads as they begin calls. The threat model says so."""
 PROBE_S = 20.0
 NEVER_READS_BYTES = 64 * 1024 * 1024
 """Memory that a client may cost that sends and never reads."""
@@ -62,7 +59,6 @@ def reset(peer: socket.socket) -> None:
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
 
 
-BEGIN_A_CALL = half_a_body, reset
 KINDS: tuple[Peer, ...] = (
     silent, half_a_greeting, greeting_only, half_a_header, half_a_body, half_a_frame,
     one_byte_at_a_time, reset,
@@ -78,8 +74,7 @@ def prove(short: bool) -> Iterator[Case | Figure]:
         with serving(read_delay_s=0, write_delay_s=0, use_asyncio=use_asyncio) as server:
             probe(server.address, PROBE_S)
             for kind in KINDS:
-                count = PEERS if use_asyncio or kind not in BEGIN_A_CALL else PEERS_WITH_A_CALL
-                wrong, took_s = _many(server, kind, PEERS_SHORT if short else count)
+                wrong, took_s = _many(server, kind, PEERS_SHORT if short else PEERS)
                 slowest_s = max(slowest_s, took_s)
                 yield Case(f"{kind.__name__.replace('_', ' ')}, {stack}", wrong)
             grown = never_reads(server)
