@@ -17,8 +17,9 @@ import psutil
 
 from kvstore.server import Server, serving
 from kvstore.v1 import kvstore_pb2 as pb
-from proofs import flood, http2
+from proofs import http2
 from proofs.case import Case, Figure
+from proofs.flood import BACK_S, GROWTH_BYTES, flooded
 
 SERVICE = "/kvstore.v1.KeyValueService/"
 METHODS = ("Create", "Retrieve", "Update", "Delete", "Pipeline", "Unknown")
@@ -35,9 +36,6 @@ AT_ONCE = 4
 """Connections at a time: about 2,000 malformed calls a second. With twice as many the load alone
 brings the probes near 100 ms."""
 PROBE = pb.DeleteRequest(key=b"probe").SerializeToString()
-BACK_S = 30.0
-GROWTH_BYTES = 96 * 1024 * 1024
-"""Memory that a server may keep: its allocator's, and what Python does not give back."""
 
 Mutation = Callable[[random.Random, int], bytes]
 """A function of a source of chance and a stream's number: the bytes to send."""
@@ -56,7 +54,7 @@ def prove(short: bool) -> Iterator[Case | Figure]:
                 sent += yield from _connections(server, stack, range(first, connections))
             yield Case(f"{stack}, afterwards", "; ".join(wrong))
         if not short:
-            yield from flood.flooded(stack)
+            yield from flooded(stack)
         for share in (0.5, 0.99) if probes_s else ():
             probe_s = sorted(probes_s)[int(share * len(probes_s))]
             yield Figure(f"{stack}: probe p{100 * share:g}", f"{1e3 * probe_s:.1f} ms")
