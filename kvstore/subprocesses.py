@@ -143,25 +143,23 @@ def process(
     # A file, not a pipe: a pipe that is not read would block the child.
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
         started: list[Child] = []
-
-        def start() -> None:
-            popen = subprocess.Popen(
-                list(command),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-                env=environment,
-                **own_group,
-            )
-            started.append(Child(popen, errors))
-
         try:
-            _shielded(start)  # else an interrupt could come when the process runs, without a name
+            with shielded():  # else an interrupt could come when the process runs, without a name
+                popen = subprocess.Popen(
+                    list(command),
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    text=True,
+                    env=environment,
+                    **own_group,
+                )
+                started.append(Child(popen, errors))
             yield started[0]
         finally:
             for each in started:
-                _shielded(partial(each.stop, grace_s))
+                with shielded():
+                    each.stop(grace_s)
 
 
 class Program:
@@ -221,20 +219,24 @@ def _command(kind: str, *arguments: str) -> list[str]:
     return [sys.executable, "-m", "kvstore.subprocesses", str(os.getpid()), kind, *arguments]
 
 
-def _shielded(action: Callable[[], None]) -> None:
-    """Finish `action` even if Ctrl-C comes meanwhile; raise the interrupt afterwards."""
+@contextmanager
+def shielded() -> Iterator[None]:
+    """Finish the block even if Ctrl-C comes meanwhile; raise the interrupt afterwards.
+
+    The interrupt is raised in place of an error of the block, which may be its effect.
+    """
     usual = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(usual):
-        action()  # Python interrupts the main thread only
+        yield  # Python interrupts the main thread only
         return
     received: list[tuple[int, FrameType | None]] = []
     signal.signal(signal.SIGINT, lambda *signal_and_frame: received.append(signal_and_frame))
     try:
-        action()
+        yield
     finally:
         signal.signal(signal.SIGINT, usual)
-    if received:
-        usual(*received[-1])
+        if received:
+            usual(*received[-1])
 
 
 def interrupt_main() -> None:
@@ -411,27 +413,41 @@ def _run_program(command: Sequence[str]) -> int:
     import ctypes
 
     libc = ctypes.CDLL(None) if sys.platform == "linux" else None  # loaded before the fork
+    this_process = os.getpid()
 
     def end_with_this_process() -> None:
         if libc is not None:
             libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != this_process:  # it has ended already: there will be no signal
+                os._exit(ORPHANED)
 
+    started: list[subprocess.Popen[bytes]] = []
+    stopped = threading.Event()
+
+    def stop() -> None:
+        stopped.set()
+        for each in started:
+            each.terminate()
+            try:
+                each.wait(GRACE_S)
+            except subprocess.TimeoutExpired:
+                each.kill()
+
+    def kill() -> None:
+        for each in started:
+            each.kill()
+
+    at_orphaned(kill)
+    listen(stop)  # before the start: a message to stop would end this process, not the program
     program = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         preexec_fn=None if libc is None else end_with_this_process,
     )
-
-    def stop() -> None:
-        program.terminate()
-        try:
-            program.wait(GRACE_S)
-        except subprocess.TimeoutExpired:
-            program.kill()
-
-    at_orphaned(program.kill)
-    listen(stop)
+    started.append(program)
+    if stopped.is_set():
+        stop()
     print(program.pid, flush=True)
     return program.wait()
 

@@ -14,6 +14,10 @@ from proofs.case import Case, Figure
 from proofs.malformed import SERVICE, probe
 
 PEERS, PEERS_SHORT = 500, 40
+THREADS, THREADS_SHORT = 128, 30
+"""Of the server: fewer than the peers, each of which may begin a call."""
+TAKEN_IN_S = 0.5
+"""In which a server has read what the peers sent."""
 PROBE_S = 20.0
 NEVER_READS_BYTES = 64 * 1024 * 1024
 """Memory that a client may cost that sends and never reads."""
@@ -46,7 +50,7 @@ def half_a_body(peer: socket.socket) -> None:
 
 
 def half_a_frame(peer: socket.socket) -> None:
-    peer.sendall(BEGUN + http2.frame(http2.DATA, 0, 1, bytes(100))[:50])
+    peer.sendall(BEGUN + http2.frame(http2.DATA, 0, 1, http2.message(bytes(100)))[:50])
 
 
 def one_byte_at_a_time(peer: socket.socket) -> None:
@@ -71,7 +75,8 @@ def prove(short: bool) -> Iterator[Case | Figure]:
     cost: list[int] = []
     for use_asyncio in (False, True):
         stack = "asyncio" if use_asyncio else "threads"
-        with serving(read_delay_s=0, write_delay_s=0, use_asyncio=use_asyncio) as server:
+        threads = {} if use_asyncio else {"threads": THREADS_SHORT if short else THREADS}
+        with serving(read_delay_s=0, write_delay_s=0, use_asyncio=use_asyncio, **threads) as server:
             probe(server.address, PROBE_S)
             for kind in KINDS:
                 wrong, took_s = _many(server, kind, PEERS_SHORT if short else PEERS)
@@ -94,6 +99,7 @@ def _many(server: Server, kind: Peer, count: int) -> tuple[str, float]:
             peer = stack.enter_context(http2.connection(server.address, 10.0))
             with contextlib.suppress(OSError):
                 kind(peer)
+        time.sleep(TAKEN_IN_S)
         took_s = probe(server.address, PROBE_S)
     end_s = time.perf_counter() + BACK_S
     while (more := process.num_fds() - before) > 2 and time.perf_counter() < end_s:

@@ -16,7 +16,7 @@ import pytest
 from tables import for_each
 
 from kvstore.server import serving
-from kvstore.subprocesses import INTERRUPTED, ORPHANED, _shielded, child, has_parent
+from kvstore.subprocesses import INTERRUPTED, ORPHANED, child, has_parent, shielded
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
 
@@ -287,12 +287,13 @@ def test_an_interrupt_waits_until_the_end_is_in_order():
     steps = []
 
     def stop() -> None:
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.1)
-        steps.append("stopped")
+        with shielded():
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.1)
+            steps.append("stopped")
 
     with pytest.raises(KeyboardInterrupt):
-        _shielded(stop)
+        stop()
 
     assert ["stopped"] == steps
     assert signal.default_int_handler is signal.getsignal(signal.SIGINT)
@@ -316,7 +317,12 @@ def test_an_interrupt_at_the_start_of_a_process_leaves_none(monkeypatch):
 
 def test_in_another_thread_the_end_is_in_order_too():
     steps: list[str] = []
-    thread = threading.Thread(target=_shielded, args=(lambda: steps.append("stopped"),))
+
+    def stop() -> None:
+        with shielded():
+            steps.append("stopped")
+
+    thread = threading.Thread(target=stop)
     thread.start()
     thread.join()
 

@@ -185,7 +185,7 @@ def _serve_threads(
         options=channel_options(settings),
         maximum_concurrent_rpcs=settings.max_concurrent_rpcs,
     )
-    services = AbortingOnce(server)
+    services = AbortingOnce(server, pool)
     checks = health.HealthServicer()
     service = services_of(settings)[0](settings, pool, counts)
     kvstore_pb2_grpc.add_KeyValueServiceServicer_to_server(service, services)
@@ -202,6 +202,7 @@ def _serve_threads(
     memory = IdleMemory()
     while not stop.wait(1.0):  # a wait without end cannot be interrupted on Windows
         memory.look()
+        pool.cancel_incomplete()
     checks.enter_graceful_shutdown()
     server.stop(GRACE_S).wait()
     pool.shutdown(wait=False, cancel_futures=True)

@@ -1,7 +1,8 @@
 """Which calls a server accepts and runs: gRPC's limits, deadlines, the thread pool, metadata.
 
-The pool measures how long each call waited for one of its threads. Unreadable requests and calls
-of unknown methods are ended here, because gRPC's own way of doing it harms the server.
+The pool measures how long each call waited for one of its threads, and ends calls whose request
+does not come. Unreadable requests and calls of unknown methods are ended here, because gRPC's own
+way of doing it harms the server.
 """
 
 import asyncio
@@ -77,26 +78,78 @@ def too_late(context: Any, needs_s: float) -> bool:
     return left_s is not None and left_s < needs_s
 
 
+REQUEST_S = 5.0
+"""Seconds after the start of a call in which its request must arrive, if calls wait for a thread.
+
+With threads, gRPC gives a thread to a call before its request has come. So as many clients as the
+pool has threads, each with a call and half a request, would keep all others out for ever.
+"""
+
+
 class MeasuredPool(ThreadPoolExecutor):
-    """A thread pool that measures how long each task waited for its thread."""
+    """A thread pool that measures how long each task waited for its thread.
+
+    The tasks of a server are calls. The pool knows of which calls the request is still to come.
+    """
 
     def __init__(self, threads: int, name: str) -> None:
         super().__init__(threads, thread_name_prefix=name)
         self._here = threading.local()
+        self._incomplete: dict[int, tuple[float, Any]] = {}  # by thread: begun when, gRPC's call
+        self._late = set[Any]()  # calls that the last look found without their request
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
         """Queue a task; it waits from now until a thread takes it."""
         submitted_s = time.perf_counter()
+        call = _awaiting_request(args)
 
         def begin() -> Any:
             self._here.waited_s = time.perf_counter() - submitted_s
-            return fn(*args, **kwargs)
+            if call is None:
+                return fn(*args, **kwargs)
+            self._incomplete[threading.get_ident()] = submitted_s, call
+            try:
+                return fn(*args, **kwargs)
+            finally:
+                self.request_arrived()
 
         return super().submit(begin)
 
     def waited_s(self) -> float:
         """Return the seconds for which the task of this thread waited in the queue."""
         return float(getattr(self._here, "waited_s", 0.0))
+
+    def waiting(self) -> int:
+        """Return how many tasks wait for a thread."""
+        return self._work_queue.qsize()
+
+    def request_arrived(self) -> None:
+        """Note that the call of this thread has its whole request, or has ended."""
+        self._incomplete.pop(threading.get_ident(), None)
+
+    def cancel_incomplete(self) -> int:
+        """Cancel the calls that keep a thread from others without a request; return how many.
+
+        To be called every second or so. A call is cancelled at the second look that finds it late:
+        after a stall of the whole process, a request may be there that was not read yet.
+        """
+        late = set[Any]()
+        if self.waiting():
+            until_s = time.perf_counter() - REQUEST_S
+            waiting = self._incomplete.copy().values()
+            late.update(call for begun_s, call in waiting if begun_s < until_s)
+        for call in (cancelled := late & self._late):
+            call.cancel()
+        self._late = late - cancelled
+        return len(cancelled)
+
+
+def _awaiting_request(arguments: tuple[Any, ...]) -> Any:
+    """Return gRPC's call if this task of a server first waits for a single request, else None."""
+    for at, each in enumerate(arguments):
+        if getattr(each, "__name__", "") == "unary_request":  # grpcio 1.85.1, `grpc._server`
+            return getattr(arguments[at - 3], "call", None)
+    return None
 
 
 # ---- interceptors -------------------------------------------------------------------------------
@@ -174,15 +227,16 @@ class AbortingOnce:
     stream answers the requests before the unreadable one first.
     """
 
-    def __init__(self, server: grpc.Server) -> None:
+    def __init__(self, server: grpc.Server, pool: MeasuredPool) -> None:
         self._server = server
+        self._pool = pool
 
     def add_generic_rpc_handlers(self, handlers: Any) -> None:
         """Add nothing: generated code adds the same methods below."""
 
     def add_registered_method_handlers(self, service: str, handlers: dict[str, Any]) -> None:
         """Add these methods to the server."""
-        methods = {name: _aborting_once(handler) for name, handler in handlers.items()}
+        methods = {name: _aborting_once(handler, self._pool) for name, handler in handlers.items()}
         generic = grpc.method_handlers_generic_handler(service, methods)
         self._server.add_generic_rpc_handlers((generic,))
         self._server.add_registered_method_handlers(service, methods)
@@ -191,7 +245,7 @@ class AbortingOnce:
 _UNREADABLE = object()
 
 
-def _aborting_once(handler: Any) -> Any:
+def _aborting_once(handler: Any, pool: MeasuredPool) -> Any:
     def read(raw: bytes) -> Any:
         try:
             return handler.request_deserializer(raw)
@@ -207,6 +261,7 @@ def _aborting_once(handler: Any) -> Any:
     answer = handler.unary_stream or handler.unary_unary
 
     def answer_if_readable(request: Any, context: grpc.ServicerContext) -> Any:
+        pool.request_arrived()
         if request is _UNREADABLE:
             context.abort(grpc.StatusCode.INTERNAL, UNREADABLE)
         return answer(request, context)

@@ -252,8 +252,9 @@ def etcd_cluster(
 
 
 def _kill(cluster: EtcdCluster) -> None:
-    for node in cluster.nodes:
-        node.kill()
+    with ExitStack() as every:  # an interrupt while one node ends does not keep the others
+        for node in cluster.nodes:
+            every.callback(node.kill)
 
 
 def found_etcd() -> str:

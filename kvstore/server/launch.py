@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +20,7 @@ from platformdirs import user_cache_path
 
 from kvstore import transport
 from kvstore.server.settings import ServerSettings
-from kvstore.subprocesses import Child, child, process
+from kvstore.subprocesses import Child, child, process, shielded
 
 START_S = 20.0
 """Seconds in which a server must start; a cold import on a slow laptop takes several."""
@@ -72,15 +71,8 @@ def serving(**settings: Any) -> Iterator[Server]:
         ValueError: a setting makes no sense.
         ServerDidNotStart: with the server's error output when it could not start.
     """
-    chosen = _settings(settings)
-    identity = secrets.token_hex(8)
-    arguments = [f"--settings={chosen.to_json()}", f"--identity={identity}"]
-    environment = transport.environment(chosen.transport)
-    with child("kvstore.server", arguments, environment=environment) as process:
-        address = process.first_line(START_S)
-        if not address:
-            raise ServerDidNotStart(_why(process))
-        yield Server(address, identity, chosen, process)
+    with serving_each([settings]) as (server,):
+        yield server
 
 
 @contextmanager
@@ -90,19 +82,35 @@ def serving_each(every: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Server, .
     `SIDE_BY_SIDE` servers start at the same time, because a start is mostly imports. Raises as
     `serving` does for any of them; the others are stopped.
     """
+    chosen = [_settings(each) for each in every]
     with ExitStack() as running:
-        starting = ThreadPoolExecutor(SIDE_BY_SIDE)
-        try:
-            servers = tuple(
-                starting.map(lambda settings: running.enter_context(serving(**settings)), every)
-            )
-        finally:
-            # After Ctrl-C too: a server that is starting has to be in `running`, which stops it.
-            starting.shutdown(cancel_futures=True)
-        yield servers
+        servers: list[Server] = []
+        for at in range(0, len(chosen), SIDE_BY_SIDE):
+            # Not in threads: Ctrl-C can make a pool of threads forget one that it has just started.
+            # With the shield, no process is running that `running` does not know.
+            with shielded():
+                starting = [_start(each, running) for each in chosen[at : at + SIDE_BY_SIDE]]
+            servers += [listening() for listening in starting]
+        yield tuple(servers)
 
 
-def _settings(settings: dict[str, Any]) -> ServerSettings:
+def _start(settings: ServerSettings, running: ExitStack) -> Callable[[], Server]:
+    """Start a process that `running` ends; return a function that waits until it listens."""
+    identity = secrets.token_hex(8)
+    arguments = [f"--settings={settings.to_json()}", f"--identity={identity}"]
+    environment = transport.environment(settings.transport)
+    process = running.enter_context(child("kvstore.server", arguments, environment=environment))
+
+    def listening() -> Server:
+        address = process.first_line(START_S)
+        if not address:
+            raise ServerDidNotStart(_why(process))
+        return Server(address, identity, settings, process)
+
+    return listening
+
+
+def _settings(settings: Mapping[str, Any]) -> ServerSettings:
     try:
         return ServerSettings(**settings)
     except TypeError:

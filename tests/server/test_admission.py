@@ -3,9 +3,11 @@
 import threading
 import time
 from types import SimpleNamespace
+from typing import Any
 
 import grpc
 import pytest
+from running import HANG_S
 from tables import for_each
 
 from kvstore.client.channel import Target, server_status
@@ -61,20 +63,21 @@ def test_a_call_is_late_when_less_is_left_than_it_needs(left_s, expected):
 
 
 def done_by(
-    needed_s: float, deadlines_s: list[float | None], use_asyncio: bool = False
+    needed_s: float, calls: list[tuple[str, float | None]], **settings: Any
 ) -> tuple[list[str], dict[str, int]]:
     """How calls that are sent at once to one thread end, and what the server says it did."""
     with (
-        serving(**SETTINGS, time_needed_s=needed_s, use_asyncio=use_asyncio) as server,
+        serving(**SETTINGS, **settings, time_needed_s=needed_s) as server,
         grpc.insecure_channel(server.address) as channel,
     ):
         server_status(channel, Target(server.address), 10, wait_for_ready=True)
         stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
-        calls = []
-        for deadline_s in deadlines_s:
-            calls.append(stub.Retrieve.future(pb.RetrieveRequest(key=b"k"), timeout=deadline_s))
+        sent = []
+        for method, deadline_s in calls:
+            request = getattr(pb, f"{method}Request")(key=b"k")
+            sent.append(getattr(stub, method).future(request, timeout=deadline_s))
             time.sleep(0.02)  # so that they stand in the queue in this order
-        ended = [call.code().name for call in calls]
+        ended = [call.code().name for call in sent]
         status = server_status_pb2_grpc.ServerStatusServiceStub(channel).GetServerStatus(
             server_status_pb2.GetServerStatusRequest()
         )
@@ -84,27 +87,35 @@ def done_by(
 @pytest.mark.slow
 def test_grpc_passes_over_a_call_whose_deadline_has_gone_by():
     """gRPC does so by itself, as lesson 08 says: the second call is never started."""
-    ended, done = done_by(0.0, [None, 0.05, None])
+    calls = [("Create", None), ("Retrieve", 0.5), ("Retrieve", None)]
+    ended, done = done_by(0.0, calls, write_delay_s=2.0)
 
-    assert ["NOT_FOUND", "DEADLINE_EXCEEDED", "NOT_FOUND"] == ended
-    assert {"retrieve/NOT_FOUND": 2} == done
+    assert ["OK", "DEADLINE_EXCEEDED", "OK"] == ended
+    assert {"create/OK": 1, "retrieve/OK": 1} == done
 
 
 @pytest.mark.slow
-@for_each("needed_s", [0.0, DISK_S])
-def test_a_call_with_too_little_time_left_is_dropped(needed_s):
-    """The second gets its thread with about half of its disk time left."""
-    ended, done = done_by(needed_s, [None, 1.5 * DISK_S, None])
+@for_each(
+    ("needed_s", "last", "expected"),
+    [
+        (0.0, "OK", {"retrieve/NOT_FOUND": 1, "create/OK": 1, "retrieve/OK": 1}),
+        (10.0, "NOT_FOUND", {"retrieve/NOT_FOUND": 2, "create/DEADLINE_EXCEEDED": 1}),
+    ],
+)
+def test_a_call_with_too_little_time_left_is_dropped(needed_s, last, expected):
+    """The second gets its thread with a part of its time left, which is never enough for it."""
+    calls = [("Retrieve", None), ("Create", 1.5), ("Retrieve", None)]
+    ended, done = done_by(needed_s, calls, write_delay_s=3.0)
 
-    assert ["NOT_FOUND", "DEADLINE_EXCEEDED", "NOT_FOUND"] == ended
-    assert (2 if needed_s else 3) == done["retrieve/NOT_FOUND"]
-    assert (1 if needed_s else 0) == done.get("retrieve/DEADLINE_EXCEEDED", 0)
+    assert ["NOT_FOUND", "DEADLINE_EXCEEDED", last] == ended
+    assert expected == done
 
 
 @pytest.mark.slow
 def test_an_event_loop_drops_a_call_with_too_little_time_left():
     """It would have refused the second at its deadline; it does at once, and counts that."""
-    ended, done = done_by(DISK_S, [None, 0.9 * DISK_S, None], use_asyncio=True)
+    calls = [("Retrieve", None), ("Retrieve", 5.0), ("Retrieve", None)]
+    ended, done = done_by(10.0, calls, use_asyncio=True)
 
     assert ["NOT_FOUND", "DEADLINE_EXCEEDED", "NOT_FOUND"] == ended
     assert {"retrieve/NOT_FOUND": 2, "retrieve/DEADLINE_EXCEEDED": 1} == done
@@ -124,14 +135,18 @@ def test_without_a_deadline_nothing_is_dropped(own_server):
 @pytest.mark.slow
 def test_a_call_whose_caller_goes_is_finished_by_a_thread_and_given_up_by_a_loop(own_server, stack):
     """So after a deadline the effect of a call is unknown, as lesson 08 says: it may be either."""
-    server = own_server(write_delay_s=DISK_S)
+    server = own_server(read_delay_s=0, write_delay_s=2.0)
     with grpc.insecure_channel(server.address) as channel:
         server_status(channel, Target(server.address), 10, wait_for_ready=True)
         stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
-        gone = stub.Create.future(pb.CreateRequest(key=b"k", value=b"v"), timeout=DISK_S / 2)
+        gone = stub.Create.future(pb.CreateRequest(key=b"k", value=b"v"), timeout=1.0)
         assert "DEADLINE_EXCEEDED" == gone.code().name
-        time.sleep(2 * DISK_S)
-        found = stub.Retrieve.future(pb.RetrieveRequest(key=b"k")).code().name
+        time.sleep(1.5)
+        end_s, found = time.monotonic() + HANG_S, ""
+        while found != "OK" and time.monotonic() < end_s:
+            found = stub.Retrieve.future(pb.RetrieveRequest(key=b"k")).code().name
+            if stack == "asyncio":
+                break
 
     assert ("OK" if stack == "threads" else "NOT_FOUND") == found
 

@@ -1,8 +1,13 @@
 """launch.py: servers in their own processes, one or several with the keys shared out."""
 
+import itertools
 import json
 import os
+import signal
 import socket
+import threading
+import time
+from contextlib import contextmanager
 
 import grpc
 import psutil
@@ -18,6 +23,7 @@ from kvstore.server import (
     serving_sharded,
 )
 from kvstore.server.launch import serving_each
+from kvstore.subprocesses import child
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 
@@ -143,6 +149,61 @@ def test_when_one_cannot_start_none_is_left():
             pass
 
     assert {child.pid for child in psutil.Process().children()} <= before
+
+
+@pytest.mark.slow
+def test_an_interrupt_while_a_server_starts_leaves_none(monkeypatch):
+    """It comes when the second one runs, and before it is known that the block has to end it."""
+    starts = itertools.count(1)
+
+    class Interrupted:
+        def __init__(self, *command, **how):
+            self.running = child(*command, **how)
+
+        def __enter__(self):
+            process = self.running.__enter__()
+            if next(starts) == 2:
+                signal.raise_signal(signal.SIGINT)
+            return process
+
+        def __exit__(self, *error):
+            return self.running.__exit__(*error)
+
+    assert_none_is_left_by(Interrupted, monkeypatch)
+
+
+@pytest.mark.slow
+def test_an_interrupt_while_a_thread_starts_leaves_no_server(monkeypatch):
+    """A pool of threads forgets a thread in whose start the interrupt came: it would start one."""
+    usual, block_has_ended = threading.Thread.start, threading.Event()
+    starts, servers = itertools.count(1), itertools.count(1)
+
+    def interrupted(thread):
+        usual(thread)
+        if threading.current_thread() is threading.main_thread() and next(starts) == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    @contextmanager
+    def slow(*command, **how):
+        if next(servers) > 1 and threading.current_thread() is not threading.main_thread():
+            block_has_ended.wait(10.0)
+        with child(*command, **how) as process:
+            yield process
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    assert_none_is_left_by(slow, monkeypatch, then=block_has_ended.set)
+
+
+def assert_none_is_left_by(start, monkeypatch, then=lambda: None):
+    before = psutil.Process().children()
+    monkeypatch.setattr(launch, "child", start)
+    # The error stays, as in a notebook: else what it holds would be collected, and so stopped.
+    with pytest.raises(KeyboardInterrupt) as kept, serving_sharded(4):
+        pytest.fail("the block must not begin")
+    then()
+    time.sleep(0.5)  # whatever starts too late is there by then
+
+    assert before == psutil.Process().children(), kept
 
 
 @for_each(

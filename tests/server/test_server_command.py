@@ -9,6 +9,8 @@ import time
 
 import grpc
 import pytest
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+from grpc_health.v1.health_pb2_grpc import HealthStub
 from running import HANG_S, started_by_hand, status_of
 from tables import for_each
 
@@ -66,19 +68,17 @@ def test_a_call_in_flight_at_the_signal_is_still_answered(stack, signum):
 
 @pytest.mark.slow
 def test_a_second_signal_does_not_wait():
-    with started_by_hand("--write-delay-s=30", "--use-asyncio") as (address, process):
-        status_of(address)
-        with grpc.insecure_channel(address) as channel:
-            call = kvstore_pb2_grpc.KeyValueServiceStub(channel).Create.future(
-                pb.CreateRequest(key=b"k")
-            )
-            time.sleep(0.2)
-            process.send_signal(signal.SIGTERM)
-            time.sleep(0.2)
-            process.send_signal(signal.SIGTERM)
+    with (
+        started_by_hand("--use-asyncio") as (address, process),
+        grpc.insecure_channel(address) as channel,
+    ):
+        watched = HealthStub(channel).Watch(HealthCheckRequest(), wait_for_ready=True)
+        assert HealthCheckResponse.SERVING == next(watched).status  # this call is in flight
+        process.send_signal(signal.SIGTERM)
+        assert HealthCheckResponse.NOT_SERVING == next(watched).status
+        process.send_signal(signal.SIGTERM)
 
-            assert -signal.SIGTERM == process.wait(3)
-            call.cancel()
+        assert -signal.SIGTERM == process.wait(HANG_S)
 
 
 def test_help_explains_every_option(capsys):
