@@ -23,7 +23,7 @@ if __name__ == "__main__":  # run as a file, in a checkout that need not be inst
 
 from kvstore.course import capstone
 from kvstore.course.capstone import open_service
-from kvstore.judge import CHANGES, Sitting, draw, simulate
+from kvstore.judge import CHANGES, Case, Sitting, draw, is_passed, lines_of, simulate
 from kvstore.judge.sitting import drawn
 from kvstore.judge.traffic import Result
 
@@ -41,6 +41,7 @@ class Outcome(NamedTuple):
     number: int
     points: float
     met: bool
+    passed: bool
     first: str
     named: float
 
@@ -51,7 +52,11 @@ class Computed:
     def __init__(self, sitting: Sitting) -> None:
         self._sitting = sitting
         self.letter = sitting.letter()
-        self.name, self.buy = sitting.name, lambda *changes: sitting.buy(changes)
+        self.name = sitting.name
+
+    def buy(self, *changes: str) -> None:
+        """Choose these changes for the result."""
+        self._sitting.buy(changes)
 
     def predict(self, **values: float) -> None:
         """Keep the predictions."""
@@ -215,9 +220,26 @@ def one_cure(service: Any) -> None:
 
 
 def reference(service: Any) -> None:
-    """Widen what has to be widened: this one is given the case."""
+    """Widen what has to be widened, and predict what the model says: this one has the case."""
+    start, result = _computed(service.case, service.number)
+    service.name(service.case.first, service.case.second)
+    service.predict(start=start, result=result)
+    service.run_start()
     service.buy(*service.cures)
-    _run(service, 1.0, 2)
+    service.run(patient(1.0, 2))
+
+
+def _computed(case: Case, number: int) -> tuple[float, float]:
+    """Return the start, and the result with the right changes, as the model has them."""
+    model = Computed(drawn(number))
+    model.predict(start=1.0, result=1.0)
+    model.run_start()
+    model.buy(*case.cures())
+    model.run(None)
+    record = model.record()
+    start = next(each["result"] for each in record["history"] if each["event"] == "start")
+    of_result = "steady_p99_s" if case.open_loop else "steady_per_s"
+    return start["steady_per_s"], record["final"]["result"][of_result]
 
 
 def at_random(service: Any) -> None:
@@ -240,7 +262,7 @@ def play(player: str, number: int, *, real: bool, folder: Path) -> Outcome:
         service = Computed(drawn(number, learner=player))
     cures = case.cures()
     cures.sort(key=lambda change: CHANGES[change][0] != case.first)
-    service.cures = cures
+    service.cures, service.case, service.number = cures, case, number
     try:
         PLAYERS[player](service)
         record = service.record()
@@ -248,12 +270,18 @@ def play(player: str, number: int, *, real: bool, folder: Path) -> Outcome:
         service.close()
     final = record["final"]
     return Outcome(
-        player, number, final["points"], final["met"], case.first, final["lines"][0]["points"]
+        player,
+        number,
+        final["points"],
+        final["met"],
+        is_passed(lines_of(record)),
+        case.first,
+        final["lines"][0]["points"],
     )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print each sitting, and for each player the shares of targets met and of 80 points."""
+    """Print each sitting; then for each player how many passed, met the target, had 80 points."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--cases", type=int, default=30)
     parser.add_argument("--first", type=int, default=0, metavar="N")
@@ -267,11 +295,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 made.append(play(player, number, real=given.real, folder=Path(folder)))
                 each = made[-1]
                 print(f"  {player} {number}: {each.points:5.1f} {'met' if each.met else 'missed'} "
+                      f"{'passed' if each.passed else 'failed'} "
                       f"{each.first} ({each.named:g})", flush=True)  # fmt: skip
             met, high = sum(e.met for e in made), sum(e.points >= 80 for e in made)
             points = sum(each.points for each in made) / len(made)
-            print(f"{player}: {met} of {len(made)} met the target, {high} reached 80 points, "
-                  f"mean {points:.1f}", flush=True)  # fmt: skip
+            passed = sum(each.passed for each in made)
+            print(f"{player}: {passed} of {len(made)} passed, {met} met the target, "
+                  f"{high} reached 80 points, mean {points:.1f}", flush=True)  # fmt: skip
     return 0
 
 

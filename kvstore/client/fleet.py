@@ -25,6 +25,7 @@ from kvstore.client.options import MOST_GENERATORS, Part, RunOptions, parts
 from kvstore.client.strategies import Strategy
 from kvstore.client.workload import MethodCalls, Workload
 from kvstore.measure.run import Run
+from kvstore.subprocesses import shielded
 
 __all__ = ["Cluster", "Fleet", "Local", "fleet_of"]
 
@@ -109,7 +110,8 @@ class Fleet:
 
     def __exit__(self, *error: object) -> None:
         self._client = None
-        self._stack.close()
+        with shielded():
+            self._stack.close()
 
     @property
     def dashboard(self) -> str:
@@ -174,17 +176,18 @@ class Local(Fleet):
         from distributed import LocalCluster
 
         stack.enter_context(dask.config.set(LOCAL_SETTINGS))
-        cluster = stack.enter_context(
-            LocalCluster(
-                n_workers=self.workers,
-                threads_per_worker=1,
-                host="127.0.0.1",
-                dashboard_address="127.0.0.1:0",
-                scheduler_kwargs={"dashboard": self._has_dashboard},
-                memory_limit=0,  # a run has a limit of its own
-                silence_logs=logging.CRITICAL,
+        with shielded():  # an interrupt in its start would leave the workers that run already
+            cluster = stack.enter_context(
+                LocalCluster(
+                    n_workers=self.workers,
+                    threads_per_worker=1,
+                    host="127.0.0.1",
+                    dashboard_address="127.0.0.1:0",
+                    scheduler_kwargs={"dashboard": self._has_dashboard},
+                    memory_limit=0,  # a run has a limit of its own
+                    silence_logs=logging.CRITICAL,
+                )
             )
-        )
         return _client(cluster, START_S, stack)
 
 

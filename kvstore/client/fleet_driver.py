@@ -32,6 +32,7 @@ from kvstore.client.workload import MethodCalls, Workload
 from kvstore.measure.parts import merge, merge_samples
 from kvstore.measure.recorder import Sample
 from kvstore.measure.run import Outcome, Run
+from kvstore.subprocesses import shielded
 
 # ---- combined run -------------------------------------------------------------------------------
 # Combine the runs of several generators into one, with an account of each.
@@ -383,7 +384,7 @@ class _Driver:
                 self._stop_all()
                 for generator in left:
                     generator.lost = True
-            with suppress(Exception):
+            with suppress(Exception, KeyboardInterrupt), shielded():
                 self._client.unsubscribe_topic(self._run_id)
                 self._client.cancel(self._futures, force=True)
 
@@ -402,7 +403,8 @@ class _Driver:
                 if self.interrupted:
                     break
                 self.interrupted = True
-                self._stop_all()
+                with suppress(KeyboardInterrupt), shielded():  # a second one loses no account
+                    self._stop_all()
 
     def _running(self) -> list[Generator]:
         return [each for each in self.generators if each.running]

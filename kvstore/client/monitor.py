@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, NamedTuple
 
 import grpc
@@ -25,6 +25,7 @@ from kvstore.gc_control import Collections, Moment
 from kvstore.measure.recorder import Sample, Sampler
 from kvstore.measure.run import UNANSWERED, Outcome
 from kvstore.protocol import CANCELLED, UNAVAILABLE
+from kvstore.subprocesses import shielded
 from kvstore.v1 import server_status_pb2 as pb
 
 DRAIN_S = 5.0
@@ -114,8 +115,10 @@ class Monitor:
 
         if self._gate is not None:
             self._gate.inside = True
-        threading.Thread(target=run_to_its_end, name="strategy", daemon=True).start()
+        thread = threading.Thread(target=run_to_its_end, name="strategy", daemon=True)
         try:
+            with shielded():  # an interrupt in the start would leave a run without a monitor
+                thread.start()
             self._sample_until_end(ended, schedule, on_sample, interval_s)
         except KeyboardInterrupt:
             self.outcome = Outcome.INTERRUPTED
@@ -209,7 +212,8 @@ class Monitor:
 
     def _cancel(self, ended: threading.Event) -> None:
         closing = threading.Thread(target=self.client.cancel, daemon=True)
-        closing.start()
+        with suppress(KeyboardInterrupt), shielded():  # the end has begun and takes a limited time
+            closing.start()
         end_s = time.perf_counter() + SETTLE_S
         while time.perf_counter() < end_s and not (
             ended.is_set() and not self.client.recorder.in_flight
@@ -218,7 +222,7 @@ class Monitor:
                 if ended.wait(0.1):
                     time.sleep(0.01)  # the callbacks of the last calls are still running
             except KeyboardInterrupt:
-                pass  # the end has begun and takes a limited time
+                pass
         if not ended.is_set():
             raise RuntimeError(
                 f"{self.client.recorder.in_flight} calls did not end within {SETTLE_S:g} s of being"

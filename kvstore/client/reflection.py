@@ -80,8 +80,9 @@ class Method(NamedTuple):
             json_format.ParseDict(dict(request), message)
         except (json_format.ParseError, TypeError, ValueError) as wrong:
             fields = ", ".join(f"{each.name} ({_type(each)})" for each in kind.fields)
+            why = str(wrong).rstrip(".")  # some of protobuf's sentences end
             raise BadRequest(
-                f"request {number} does not fit {kind.full_name}: {wrong}. Its fields are:"
+                f"request {number} does not fit {kind.full_name}: {why}. Its fields are:"
                 f" {fields or 'none'}"
             ) from None
         return bytes(message.SerializeToString())

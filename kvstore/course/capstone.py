@@ -7,6 +7,7 @@ The settings of the service are in the other process (`kvstore.judge`), which co
 """
 
 import getpass
+import inspect
 import itertools
 import json
 import os
@@ -14,7 +15,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -28,7 +29,7 @@ from kvstore.client.messages import Operation
 from kvstore.course import mode, progress, rendering
 from kvstore.course.exercises import NotAttempted
 from kvstore.judge.__main__ import METHOD
-from kvstore.judge.sitting import Line, Refused
+from kvstore.judge.sitting import PASS_MARK, Line, Refused, is_passed
 from kvstore.protocol import CREATE, UPDATE
 from kvstore.subprocesses import child
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
@@ -207,19 +208,27 @@ class Score(rendering.Shown):
         """Whether the target was met, and nothing lost."""
         return bool(self.record["final"]["met"])
 
+    @property
+    def passed(self) -> bool:
+        """Whether the design passes: it meets the target, and has `PASS_MARK` points or more."""
+        return is_passed(self.lines)
+
     def __repr__(self) -> str:
         return f"{self._headline()}\n{rendering.plain_table(*self._table())}"
 
     def _headline(self) -> str:
-        return f"{self.points:g} of 100 points, target {'met' if self.met else 'missed'}"
+        head = f"{self.points:g} of 100 points, target {'met' if self.met else 'missed'}"
+        if self.passed:
+            return f"{head}: passed"
+        return f"{head}: not passed" + (f", that takes {PASS_MARK} points" if self.met else "")
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
         rows = [[each.name, f"{each.points:.1f}", str(each.of), each.why] for each in self.lines]
         return ["line", "points", "of", "why"], rows
 
     def _forms(self) -> dict[str, Any]:
-        colour = rendering.GOOD if self.met else rendering.QUIET
-        head = rendering.headline("✔" if self.met else "✘", self._headline(), colour)
+        colour = rendering.GOOD if self.passed else rendering.QUIET
+        head = rendering.headline("✔" if self.passed else "✘", self._headline(), colour)
         return {"text/plain": repr(self), "text/html": head + rendering.table(*self._table())}
 
 
@@ -264,7 +273,7 @@ class Service(rendering.Shown):
                 _say(f"Predicted for the {of} of this service: {rendering.number(value)}.")
 
     def run_start(self) -> Measurement | None:
-        """Run the unchanged service under the load of the target, once, and show the result.
+        """Run the unchanged service under the load of the target, once, for half a point.
 
         Do nothing before `predict(start=...)`.
         """
@@ -278,24 +287,30 @@ class Service(rendering.Shown):
 
     def buy(self, *changes: str) -> None:
         """Choose the changes for your run, in place of those chosen before."""
+        if not all(isinstance(each, str) for each in changes):
+            raise Refused(
+                'name the changes one by one, such as "compress", "more cores", not in a list'
+            )
         self._ask("buy", changes=list(changes))
         _say(f"Your run will have: {', '.join(changes) or 'no change'}.")
 
     def run(self, client: Client | NotAttempted) -> Score | None:
         """Run your client on the service with the changes that you bought. The score is final.
 
-        Do nothing if `client` is not attempted, or before `predict(result=...)`.
+        Do nothing if `client` is not attempted, or before `predict(result=...)`. Raises `TypeError`
+        if it cannot be called with addresses, operations and the most calls in flight.
         """
         if isinstance(client, NotAttempted) or _is_stub(client):
             _say("Not attempted: write your client first. Nothing was run.")
             return None
+        _three_arguments(client)
         if not self._predicted("result"):
             _say("Predict first, such as `predict(result=150)`: the run is final. Nothing was run.")
             return None
         self._run("result", client, {}, self._in_flight())
         score = Score(self.record())
         line = f"{score.points:g} points"
-        progress.record_answer("12.capstone", "passed" if score.met else "not yet", line)
+        progress.record_answer("12.capstone", "passed" if score.passed else "not yet", line)
         score._show()
         return score
 
@@ -339,7 +354,12 @@ class Service(rendering.Shown):
         return OPEN_LOOP_CALLS if self.letter["open_loop"] else int(self.letter["most_in_flight"])
 
     def _run(self, what: str, client: Client, load: dict[str, Any], in_flight: int) -> Any:
-        begun = self._ask("begin", what=what, options=load)
+        try:
+            begun = self._ask("begin", what=what, options=load)
+        except KeyboardInterrupt:  # the other process may have begun the run
+            with suppress(Refused):
+                self._ask("end", broken_off=True)
+            raise
         broken_off = True
         try:
             client(begun["addresses"], operations_of(begun, what), in_flight)
@@ -349,8 +369,11 @@ class Service(rendering.Shown):
         return Measurement(what, load, ended["result"])
 
     def _ask(self, ask: str, **request: Any) -> dict[str, Any]:
+        raw = json.dumps({"ask": ask, **request}, default=_plain_value).encode()
         try:
-            reply = dict(self._call({"ask": ask, **request}))
+            reply = dict(self._call(raw))
+        except ValueError:  # gRPC's, of a channel
+            raise RuntimeError("this service is closed: open one with `open_service()`") from None
         except grpc.RpcError as error:
             raise RuntimeError(
                 "the process of the service has ended, and its case with it: open another one with"
@@ -382,12 +405,9 @@ def open_service(
         if not address:
             raise RuntimeError(f"the service did not start: {process.error_text() or 'no reason'}")
         channel = stack.enter_context(grpc.insecure_channel(address))
-        ask = channel.unary_unary(
-            METHOD,
-            request_serializer=lambda request: json.dumps(request).encode(),
-            response_deserializer=json.loads,
-        )
-        opened = Service(ask, stack.pop_all())
+        ask = channel.unary_unary(METHOD, response_deserializer=json.loads)
+        opened = Service(ask, stack)  # an interrupt while it asks for its letter ends the process
+        opened._stack = stack.pop_all()
     return opened
 
 
@@ -406,19 +426,39 @@ def _row(result: Mapping[str, Any]) -> dict[str, Any]:
 
 def _letter(letter: Mapping[str, Any]) -> list[str]:
     target = (
-        f"When calls arrive at {letter['growth']:g} times that rate, p99 must be at most "
-        f"{letter['p99_s']:g} s from the due time."
+        f"When calls arrive at {letter['growth']:g} times the throughput of today, the p99 must "
+        f"be at most {letter['p99_s']:g} s from the due time."
         if letter["open_loop"]
-        else f"It must do {letter['growth']:g} times as many calls per second, with the same limit."
+        else f"The service must answer {letter['growth']:g} times as many calls per second, with "
+        "the same limit."
     )
     return [
         f"Service {letter['id']}",
-        f"Clients keep up to {letter['most_in_flight']} calls in flight, and the service is full.",
+        f"Clients keep up to {letter['most_in_flight']} calls in flight. The throughput of today "
+        "is the highest of the unchanged service.",
         target,
         "In a third of the services, one of the two servers stalls or goes away during the run. "
         "Nothing may be lost.",
         f"You may buy up to {letter['most_changes']} changes: {', '.join(letter['changes'])}.",
     ]
+
+
+def _plain_value(value: Any) -> Any:
+    """Return a number of NumPy as Python's. Raises `TypeError` for what JSON has no form for."""
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"the service takes numbers and texts, got {value!r}")
+
+
+def _three_arguments(client: object) -> None:
+    if not callable(client):
+        raise TypeError(f"a client is a function, got {client!r}")
+    try:
+        inspect.signature(client).bind([], iter(()), 1)
+    except TypeError as error:
+        raise TypeError(
+            f"a client is called with addresses, operations and the most calls in flight: {error}"
+        ) from None
 
 
 def _is_stub(client: Client) -> bool:

@@ -76,7 +76,8 @@ SLOW = {"write_delay_s": 0.3, "read_delay_s": 0, "locking": "per_key"}
 
 def test_read_then_write_in_the_server_loses_every_race_and_the_others_none(own_server):
     for writing in WRITINGS:
-        seen = races(own_server(**SLOW, writing=writing))
+        delay_s = 0.9 if writing == "read_then_write" else 0.3  # more time between the two calls
+        seen = races(own_server(**SLOW | {"write_delay_s": delay_s}, writing=writing))
         lost = [name for name, race in seen.items() if race.lost]
         assert lost == (LOSE if writing == "read_then_write" else []), writing
         if lost:

@@ -76,7 +76,7 @@ def test_each_server_stalls_with_its_own_period():
 @pytest.mark.slow
 def test_a_request_without_a_reply_is_slow():
     """A server that takes one call at a time and refuses the others."""
-    busy = {"read_delay_s": 0.3, "write_delay_s": 0, "threads": 1, "max_concurrent_rpcs": 1}
+    busy = {"read_delay_s": 2.0, "write_delay_s": 0, "threads": 1, "max_concurrent_rpcs": 1}
     with serving(locking="per_key", **busy) as server:
         replies = several_servers.fan_out([server], (n / 100 for n in count()), duration_s=0.1)
 

@@ -4,7 +4,7 @@ import itertools
 import threading
 import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final, NamedTuple
 
 import grpc
@@ -59,8 +59,9 @@ def killed_at_work(server: Server, *, answers: int, callers: int = 8) -> dict[by
 
     with connected(target_of(server)) as (channel, _), ThreadPoolExecutor(callers) as pool:
         stub = KeyValueServiceStub(channel)
-        running = [pool.submit(work, stub, caller) for caller in range(callers)]
+        running: list[Future[None]] = []
         try:
+            running += [pool.submit(work, stub, caller) for caller in range(callers)]
             enough.wait()
         finally:  # also after an interrupt, or the callers would create keys for ever
             server.kill()

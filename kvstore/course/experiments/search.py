@@ -27,7 +27,7 @@ import pandas as pd
 from kvstore.client.channel import OPTIONS
 from kvstore.course.views.style import rounded
 from kvstore.measure import cores
-from kvstore.subprocesses import private_folder
+from kvstore.subprocesses import private_folder, shielded
 from kvstore.v1.kvstore_pb2 import RetrieveRequest, RetrieveResponse
 from kvstore.v1.kvstore_pb2_grpc import (
     KeyValueServiceServicer,
@@ -271,8 +271,8 @@ def served_by_threads(servicer: KeyValueServiceServicer, threads: int) -> Iterat
         server = grpc.server(pool, options=[("grpc.so_reuseport", 0)])
         add_KeyValueServiceServicer_to_server(servicer, server)
         port = server.add_insecure_port("127.0.0.1:0")
-        server.start()
         try:
+            server.start()
             yield f"127.0.0.1:{port}"
         finally:
             server.stop(0).wait()
@@ -283,7 +283,6 @@ def served_on_a_loop(servicer: KeyValueServiceServicer) -> Iterator[str]:
     """Run a server whose methods are coroutines, with an event loop in a thread of its own."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="event loop of the search")
-    thread.start()
 
     async def start() -> tuple[Any, int]:
         server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
@@ -293,6 +292,8 @@ def served_on_a_loop(servicer: KeyValueServiceServicer) -> Iterator[str]:
         return server, port
 
     try:
+        with shielded():
+            thread.start()
         server, port = asyncio.run_coroutine_threadsafe(start(), loop).result()
         try:
             yield f"127.0.0.1:{port}"

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from kvstore.client.channel import CONNECT_S, OPTIONS, connected, server_status, target_of
 from kvstore.server import Server, serving
+from kvstore.subprocesses import shielded
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 from kvstore.v1.kvstore_pb2 import CreateRequest, RetrieveRequest
@@ -351,8 +352,9 @@ def reads(
             made.set_exception(error)
 
     thread = threading.Thread(target=work, name="reads", daemon=True)  # the notebook has a loop
-    thread.start()
     try:
+        with shielded():  # an interrupt in the start would leave the reads running
+            thread.start()
         return made.result()
     except KeyboardInterrupt:
         loop, task = started.result()

@@ -1,0 +1,179 @@
+"""An interrupt while something is being started: nothing is left, no call is lost.
+
+The errors are kept, as a notebook keeps the last one. Without that, what they hold would be
+collected, and so stopped.
+"""
+
+import importlib.util
+import itertools
+import os
+import signal
+import threading
+import time
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+from kvstore.client import RunInterrupted, load, strategies, workload
+from kvstore.client.fleet import Local
+from kvstore.client.fleet_driver import _Driver
+from kvstore.course import capstone
+from kvstore.course.experiments.failures import killed_at_work
+from kvstore.course.questions import lesson_12
+from kvstore.judge import Refused
+from kvstore.measure import audit
+from kvstore.server import serving
+from kvstore.server.etcd_nodes import _kill
+from kvstore.subprocesses import interrupt_main
+
+HANG_S = 30.0
+
+
+def after_start_of(name, monkeypatch, number=1):
+    """Interrupt the main thread in its start of this thread, when that runs already."""
+    usual, times = threading.Thread.start, itertools.count(1)
+
+    def start(thread):
+        usual(thread)
+        if thread.name.startswith(name) and next(times) == number:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+
+
+@pytest.mark.slow
+def test_in_the_start_of_a_strategy_the_run_ends_in_order(monkeypatch):
+    after_start_of("strategy", monkeypatch)
+    with serving(use_asyncio=True, read_delay_s=0.002, write_delay_s=0) as server:
+        with pytest.raises((RunInterrupted, KeyboardInterrupt)) as interrupted:
+            load.run(strategies.tasks, server, workload.reads(keys=1), duration_s=HANG_S)
+        assert interrupted.type is RunInterrupted
+        run = interrupted.value.run
+
+        assert audit(run).holds
+        assert "interrupted" == run.outcome
+    assert [] == [each for each in threading.enumerate() if each.name == "strategy"]
+
+
+@pytest.mark.slow
+def test_while_the_callers_start_their_server_is_killed_all_the_same(monkeypatch):
+    after_start_of("ThreadPoolExecutor", monkeypatch, number=3)
+    with serving(use_asyncio=True, write_delay_s=0) as server:
+        with pytest.raises(KeyboardInterrupt):
+            killed_at_work(server, answers=10**9)
+
+        assert not server.alive()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="needs Dask")
+def test_while_a_fleet_starts_it_leaves_no_worker_and_no_thread():
+    def workers():
+        return [
+            each
+            for each in psutil.Process().children(recursive=True)
+            if "spawn_main" in " ".join(each.cmdline())
+        ]
+
+    def interrupt():
+        end_s = time.monotonic() + HANG_S
+        while not workers() and time.monotonic() < end_s:
+            time.sleep(0.01)
+        interrupt_main()
+
+    assert [] == workers()
+    threading.Thread(target=interrupt, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt) as kept, Local(1):
+        pytest.fail("the block must not begin")
+
+    _, left = psutil.wait_procs(workers(), timeout=10)
+    assert [] == left, kept
+    assert not [each for each in threading.enumerate() if each.name.startswith("IO loop")]
+
+
+def test_while_one_node_ends_the_others_are_ended_too():
+    killed = []
+
+    def node(number):
+        def kill():
+            killed.append(number)
+            if number == 0:
+                raise KeyboardInterrupt
+
+        return SimpleNamespace(kill=kill)
+
+    with pytest.raises(KeyboardInterrupt):
+        _kill(SimpleNamespace(nodes=[node(2), node(1), node(0)]))
+
+    assert {0, 1, 2} == set(killed)
+    killed.clear()
+    with pytest.raises(KeyboardInterrupt):
+        _kill(SimpleNamespace(nodes=[node(0), node(1), node(2)]))
+
+    assert {0, 1, 2} == set(killed)
+
+
+def test_a_second_one_while_a_fleet_is_stopped_keeps_the_account():
+    driver = _Driver.__new__(_Driver)
+    stops = []
+
+    def ask():
+        stops.append("stop")
+        os.kill(os.getpid(), signal.SIGINT)
+
+    driver.interrupted, driver._end_s, driver._stop_all = False, time.perf_counter() + HANG_S, ask
+    driver._events = SimpleNamespace(get=lambda timeout: signal.raise_signal(signal.SIGINT))
+    driver._running = lambda: [] if stops else [object()]
+    try:
+        driver._watch()
+    except KeyboardInterrupt:
+        pytest.fail("the account of the fleet is lost")
+
+    assert ["stop"] == stops
+    assert driver.interrupted
+
+
+def interrupted_after(ask, monkeypatch):
+    """Interrupt the kernel when the service has done this, and before it says so."""
+    usual, times = capstone.Service._ask, itertools.count(1)
+
+    def interrupted(service, requested, **request):
+        reply = usual(service, requested, **request)
+        if requested == ask and next(times) == 1:
+            raise KeyboardInterrupt
+        return reply
+
+    monkeypatch.setattr(capstone.Service, "_ask", interrupted)
+
+
+@pytest.fixture
+def fast(tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSE_MODE", "fast")
+    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.sqlite"))
+    monkeypatch.delenv(capstone.PRACTICE, raising=False)
+
+
+@pytest.mark.slow
+def test_while_a_service_opens_its_process_ends(fast, monkeypatch, tmp_path):
+    before = psutil.Process().children()
+    interrupted_after("letter", monkeypatch)
+    with pytest.raises(KeyboardInterrupt) as kept:
+        capstone.open_service("ada", practice=lesson_12.EXAMPLE, folder=tmp_path)
+
+    assert before == psutil.Process().children(), kept
+
+
+@pytest.mark.slow
+def test_while_a_run_of_a_service_begins_the_run_is_broken_off(fast, monkeypatch, tmp_path):
+    with capstone.open_service("ada", practice=lesson_12.EXAMPLE, folder=tmp_path) as service:
+        interrupted_after("begin", monkeypatch)
+        with pytest.raises(KeyboardInterrupt):
+            service.measure(in_flight=2)
+        try:
+            service.name("pool")
+        except Refused as refused:
+            pytest.fail(str(refused))
+        events = [each["event"] for each in service.record()["history"]]
+
+    assert ["opened", "measure", "name"] == events
