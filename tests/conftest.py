@@ -3,8 +3,10 @@
 import gc
 import itertools
 import math
+import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,6 +39,24 @@ hypothesis.settings.load_profile("course")
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SideBySideThenAlone:
     """How `python3 course.py test` shares the tests out among processes."""
     return SideBySideThenAlone(config, log)
+
+
+STATUS = pytest.StashKey[int]()
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Keep the status for the end of the process."""
+    session.config.stash[STATUS] = int(exitstatus)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End the process although a thread of a wrong answer waits for ever: Python would wait too."""
+    pools = [each for each in threading.enumerate() if each.name.startswith("ThreadPoolExecutor")]
+    if STATUS in config.stash and pools:  # Python joins them, also those that are daemons
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(config.stash[STATUS])
 
 
 @pytest.fixture(scope="session", params=STACKS)

@@ -13,7 +13,15 @@ record says so.
 """
 
 from kvstore.judge.cases import CHANGES, STATIONS, Case, draw
-from kvstore.judge.sitting import LINES, Line, Refused, Sitting, lines_of
+from kvstore.judge.sitting import (
+    LINES,
+    Line,
+    Refused,
+    Sitting,
+    is_met,
+    is_passed,
+    lines_of,
+)
 from kvstore.judge.traffic import Load, Result, simulate
 
 __all__ = [
@@ -27,6 +35,8 @@ __all__ = [
     "Result",
     "Sitting",
     "draw",
+    "is_met",
+    "is_passed",
     "lines_of",
     "simulate",
 ]

@@ -26,7 +26,8 @@ from kvstore.v1 import kvstore_pb2_grpc
 
 METHOD = "/kvstore.Judge/Ask"
 LATE_S, RETRIES_S = 1.0, 20.0
-"""Seconds after the end of sending in which a first attempt, and a repeated one, is served."""
+"""Seconds after the end of sending in which a first attempt is served; and a repeated one, in the
+run of the result, which may have a fault. Elsewhere repeated calls would be measurements."""
 STALL_OPEN, STALL_CLOSED = 0.35, 0.2
 """Share of a run for which a server stalls, in an open and in a closed loop."""
 GOES_S = 0.02
@@ -39,11 +40,19 @@ Context = Any
 class _Run:
     """Two servers in front of the stations, while one run lasts."""
 
-    def __init__(self, network: Network, plan: Plan, fault: str | None, fault_s: float | None):
+    def __init__(
+        self,
+        network: Network,
+        plan: Plan,
+        fault: str | None,
+        fault_s: float | None,
+        retries_s: float,
+    ) -> None:
         self.tally = Tally(plan)
         self._network = network
         self._plan = plan
         self._fault, self._fault_s = fault, fault_s
+        self._retries_s = retries_s
         self._stalled_until_s = 0.0
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
@@ -80,6 +89,8 @@ class _Run:
         serial = await self._serial(kind, key, now_s, context)
         if not self._seen:
             self._begin(now_s)
+        if self.tally.answered(serial):
+            return  # again, because its answer was lost: it is not served twice
         self._seen.add(serial)
         self.tally.arrived(serial, now_s)
         finished_s: float | None = None
@@ -108,7 +119,7 @@ class _Run:
         if plan.kinds[serial] != kind or item != b"item-%d" % plan.items[serial]:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "send the operations as given")
         began_s = self.tally.began_s
-        late_s = RETRIES_S if serial in self._seen else LATE_S
+        late_s = self._retries_s if serial in self._seen else LATE_S
         if self._seen and now_s - began_s > plan.duration_s + late_s:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "the run is over")
         return serial
@@ -179,8 +190,10 @@ class _Judge:
                 reply = await self._reply(json.loads(raw))
             except Refused as refused:
                 reply = {"refused": str(refused)}
-            except (KeyError, TypeError, AttributeError):
-                reply = {"refused": "the judge did not understand the request"}
+            except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
+                reply = {"refused": f"the judge did not understand the request: {error}"}
+            except RecursionError:
+                reply = {"refused": "the request is nested too deeply"}
             self._keep()
         return json.dumps(reply).encode()
 
@@ -201,7 +214,8 @@ class _Judge:
     async def _begin(self, what: str, options: dict[str, Any]) -> dict[str, Any]:
         await self._close()
         network, plan, fault_s = self._sitting.begin(what, options)
-        self._run = _Run(network, plan, self._sitting.fault, fault_s)
+        retries_s = RETRIES_S if what == "result" else LATE_S
+        self._run = _Run(network, plan, self._sitting.fault, fault_s, retries_s)
         return {
             "addresses": await self._run.open(),
             "kinds": plan.kinds,

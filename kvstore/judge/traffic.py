@@ -118,7 +118,9 @@ class Result:
     """Calls answered per second, without the time in which the run warms up."""
     mean_s: float
     p99_s: float
-    """Residence times; in an open loop from the due time, or from an arrival before it."""
+    """Residence times; in an open loop from the due time, or from an arrival before it. For the
+    p99 of an open loop, a call that is never answered takes `NEVER_S`, and so do both without any
+    answer."""
     most_open: int
     """The most calls in the service at once."""
     processor_busy: float
@@ -137,6 +139,8 @@ WARM_UP = 0.15
 """Share of a run in a closed loop whose answers do not count for the throughput."""
 
 
+NEVER_S = 60.0
+"""The residence time of a call that is never answered."""
 BEFORE_FAULT_S = 0.5
 """A call that is due later than this before a fault may be hit by it."""
 
@@ -146,7 +150,7 @@ class Tally:
 
     def __init__(self, planned: Plan) -> None:
         self.plan = planned
-        self.began_s = math.nan
+        self.began_s = 0.0  # until the first call arrives
         self._arrived: dict[int, float] = {}
         self._done: dict[int, float] = {}
         self._open = self._most_open = 0
@@ -166,6 +170,10 @@ class Tally:
         if at_s is not None:
             self._done.setdefault(serial, at_s)
 
+    def answered(self, serial: int) -> bool:
+        """Return whether the call with this number was answered."""
+        return serial in self._done
+
     def result(self, processor_s: float, fault_s: float | None = None) -> Result:
         """Return the result so far; `processor_s` is the processor time of the run's calls.
 
@@ -177,19 +185,37 @@ class Tally:
         if due_s is not None:  # a call that is sent before it is due saves no time by it
             since_s = {serial: min(at_s, due_s[serial]) for serial, at_s in since_s.items()}
         stays = {serial: at_s - began_s - since_s[serial] for serial, at_s in self._done.items()}
+        mean_s = sum(stays.values()) / len(stays) if stays else NEVER_S
         expected = max(self._arrived, default=-1) + 1 if due_s is None else len(due_s)
+        for serial, at_s in enumerate(due_s or ()):
+            if serial not in self._done:  # the slowest calls of all
+                since_s[serial], stays[serial] = at_s, NEVER_S
         lasted_s = done[-1] - began_s if done else 0.0
         return Result(
             answered=len(done),
             lost=expected - len(done),
-            throughput_per_s=self._throughput(done),
-            mean_s=sum(stays.values()) / len(stays) if stays else math.nan,
+            throughput_per_s=self._throughput(self._in_order()),
+            mean_s=mean_s,
             p99_s=_p99(stays.values()),
             most_open=self._most_open,
             processor_busy=min(1.0, processor_s / lasted_s) if lasted_s else 0.0,
-            steady_per_s=self._steady(done, math.inf if fault_s is None else fault_s),
+            steady_per_s=self._steady(self._in_order(), math.inf if fault_s is None else fault_s),
             steady_p99_s=_p99(stays[each] for each in stays if since_s[each] < until_s),
         )
+
+    def _in_order(self) -> list[float]:
+        """Return the times of the answers that count for a throughput, sorted.
+
+        A client that takes the operations as they come has left out at most as many as it may have
+        in flight. What it answers beyond them was chosen, because it is easy for the service.
+        """
+        if self.plan.due_s is not None:
+            return sorted(self._done.values())
+        until_s = self.began_s + self.plan.duration_s
+        by_then = {serial for serial, at_s in self._done.items() if at_s <= until_s}
+        left_out = (serial for serial in itertools.count() if serial not in by_then)
+        limit = next(itertools.islice(left_out, MOST_IN_FLIGHT, None))
+        return sorted(at_s for serial, at_s in self._done.items() if serial < limit)
 
     def _throughput(self, done: Sequence[float]) -> float:
         """Return the answers per second: in a closed loop between warm-up and the last sending."""
@@ -226,7 +252,7 @@ class Tally:
 
 def _p99(values: Iterable[float]) -> float:
     ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))] if ordered else math.nan
+    return ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))] if ordered else NEVER_S
 
 
 def simulate(network: Network, planned: Plan, load: Load) -> Result:

@@ -1,13 +1,11 @@
 """Every test keeps progress in a file of its own, and sees what is put on the page."""
 
-import gc
 import importlib
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import hypothesis
 import matplotlib as mpl
 import pytest
 
@@ -21,20 +19,6 @@ def own_progress(tmp_path, monkeypatch):
     monkeypatch.setenv("COURSE_PROGRESS", str(file))
     monkeypatch.delenv("COURSE_MODE", raising=False)
     return file
-
-
-@pytest.fixture(scope="module")
-def little_to_collect() -> Iterator[None]:
-    """For many judgements: in each thread, and so in each judgement, Hypothesis collects garbage.
-
-    That takes a tenth of a second, unless what the tests have imported is left out. It takes an
-    object that is left out for one that no other refers to, so this thread has its own before.
-    """
-    hypothesis.find(hypothesis.strategies.none(), lambda _: True)
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture

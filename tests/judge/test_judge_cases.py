@@ -10,7 +10,7 @@ from tables import for_each
 
 from kvstore.judge import CHANGES, Sitting, draw
 from kvstore.judge.cases import STATIONS, Call, Network, Width
-from kvstore.judge.traffic import Plan, Tally
+from kvstore.judge.traffic import NEVER_S, Plan, Tally
 from kvstore.protocol import CREATE, RETRIEVE, UPDATE
 
 
@@ -49,6 +49,42 @@ BY_HAND = [
         [0.01, 0.01],
     ),
 ]
+
+
+def tally_of(times, due_s=None, length_s=10.0):
+    """The tally of a run: for each serial number the times of arrival and of the answer."""
+    count = len(due_s) if due_s else 6000
+    tally = Tally(Plan([RETRIEVE] * count, [1] * count, due_s, length_s, 1000))
+    for serial, (arrived_s, answered_s) in times.items():
+        tally.arrived(serial, arrived_s)
+        tally.ended(serial, answered_s)
+    return tally
+
+
+def test_in_an_open_loop_a_call_without_an_answer_is_the_slowest_of_all():
+    due_s = [0.1 * n for n in range(90)]
+    answered = {n: (at_s, at_s + 0.2) for n, at_s in enumerate(due_s) if n % 40}
+    result = tally_of(answered, due_s).result(0.0)
+
+    assert (3, 87) == (result.lost, result.answered)
+    assert NEVER_S == result.p99_s == result.steady_p99_s
+    assert 0.2 == pytest.approx(result.mean_s)
+
+
+def test_answers_to_operations_that_a_client_chose_do_not_count():
+    """Every third operation is easy. A client that sends only these leaves out too many others."""
+    in_order = {n: (0.02 * n, 0.02 * n + 0.4) for n in range(480)}
+    chosen = {3 * n: (0.02 * n, 0.02 * n + 0.4) for n in range(480)}
+
+    assert 50.0 == pytest.approx(tally_of(in_order).result(0.0).throughput_per_s, rel=0.05)
+    assert 3.0 > tally_of(chosen).result(0.0).throughput_per_s
+    assert 3.0 > tally_of(chosen).result(0.0).steady_per_s
+
+
+def test_a_run_without_an_answer_has_figures_for_json():
+    shown = tally_of({}).result(0.0).as_dict()
+
+    assert shown == json.loads(json.dumps(shown, allow_nan=False))
 
 
 def test_a_call_that_is_sent_before_it_is_due_saves_no_time():

@@ -1,17 +1,22 @@
 """The rules of the capstone, its score, and the scoreboard, without a process."""
 
+import asyncio
 import itertools
 import json
 import math
 import random
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 from judge_cases import case_of
 from tables import for_each
 
-from kvstore.judge import Refused, Result, Sitting, lines_of
+from kvstore.judge import Line, Load, Refused, Result, Sitting, is_passed, lines_of
+from kvstore.judge.__main__ import _Run
 from kvstore.judge.sitting import MOST
+from kvstore.judge.traffic import plan
 from tools.scoreboard import scoreboard
 
 SHOWN = Result(100, 0, 90.0, 0.2, 0.3, 26, 0.1, 90.0, 0.3)
@@ -49,7 +54,7 @@ def test_the_record_has_the_case_only_when_the_score_is_final():
 
 def test_all_points_can_be_had_but_those_for_measurements():
     of = sitting()
-    of.predict("start", SHOWN.steady_per_s)
+    of.predict("start", of._today_per_s)
     of.begin("start", {})
     of.end(SHOWN)
     of.name("pool", "disk")
@@ -58,11 +63,29 @@ def test_all_points_can_be_had_but_those_for_measurements():
     good = Result(500, 0, 900.0, 0.1, 0.3, 26, 0.1, 900.0, 0.3)
     found = points(finish(of, good))
 
-    assert found == {**MOST, "spent": MOST["spent"] - 2}
+    assert found == {**MOST, "spent": MOST["spent"] - 2.5}  # two changes, and the start
     assert 100 == sum(MOST.values())
     assert (
         MOST["start predicted"] + MOST["result predicted"] == MOST["target"] + MOST["nothing lost"]
     )
+
+
+@for_each(
+    ("points_of", "passes"),
+    [
+        ({}, True),
+        ({"spent": 0.0, "start predicted": 0.0}, True),  # just enough
+        ({"spent": 0.0, "start predicted": 0.0, "stations named": 9.9}, False),
+        ({"target": 29.9}, False),
+        ({"nothing lost": 0.0}, False),
+        # the most that a purchase by chance can have
+        ({"stations named": 0.0, "start predicted": 0.0, "spent": 8.0}, False),
+    ],
+)
+def test_a_design_passes_with_its_target_met_and_enough_points(points_of, passes):
+    lines = [Line(name, points_of.get(name, float(of)), of, "") for name, of in MOST.items()]
+
+    assert passes == is_passed(lines)
 
 
 NAMINGS = [
@@ -171,6 +194,22 @@ def test_a_client_chooses_nothing_while_it_runs(what, given):
     assert ["more threads"] == of.record["final"]["changes"]
 
 
+def as_slow_as(per_s, p99_s):
+    return replace(SHOWN, steady_per_s=per_s, steady_p99_s=p99_s)
+
+
+@for_each(("name", "slow"), [("start", as_slow_as(10.0, 9.0)), ("result", as_slow_as(10.0, 9.0))])
+def test_a_client_that_is_as_slow_as_its_prediction_gains_nothing(name, slow):
+    of = sitting()
+    of.predict(name, 9.0 if of._case.open_loop and name == "result" else 10.0)
+    if name == "start":
+        of.begin("start", {})
+        of.end(slow)
+    found = points(finish(of, slow))
+
+    assert 0 == found[f"{name} predicted"]
+
+
 def test_a_run_that_is_broken_off_is_paid_for():
     of = sitting()
     for what in ("start", "result"):
@@ -179,6 +218,8 @@ def test_a_run_that_is_broken_off_is_paid_for():
         of.abort()
         with pytest.raises(Refused, match="has run"):  # its client may have seen the result
             of.predict(what, 90.0)
+    with pytest.raises(Refused, match="changes stay"):  # else each run tries another pair
+        of.buy(["compress"])
     with pytest.raises(Refused, match="names stay"):
         of.name("pool", None)
 
@@ -199,6 +240,8 @@ def test_the_scoreboard_counts_the_first_finished_service_and_finds_changed_poin
     hand_in("bob", "c", practice=4)
     (tmp_path / "d.json").write_text(json.dumps(sitting(learner="cid").record))
     (tmp_path / "note.json").write_text("not a record")
+    old = hand_in("dan", "f")
+    (tmp_path / "f.json").write_text(json.dumps(old | {"format": 1}))
     again = hand_in("ada", "e")
     again["history"][0]["at"] = 900.0
     (tmp_path / "e.json").write_text(json.dumps(again))
@@ -206,9 +249,38 @@ def test_the_scoreboard_counts_the_first_finished_service_and_finds_changed_poin
 
     assert dict(board["remark"].fillna("")) == {
         "ada": "", "eve": "its points were changed", "bob": "practice", "cid": "not finished",
+        "dan": "of another version of the course",
     }  # fmt: skip
     assert honest["final"]["points"] == board.loc["ada", "points"]
     assert 2 == board.loc["ada", "attempts"]
+    assert ("met", "no") == (board.loc["ada", "target"], board.loc["ada", "passed"])
     assert isinstance(board, pd.DataFrame)
     with pytest.raises(FileNotFoundError):
         scoreboard(tmp_path / "nowhere")
+
+
+def test_an_operation_that_was_answered_is_not_served_twice():
+    """Its answer may have been lost, so it is given again, but not by the stations."""
+    arrived = []
+
+    class Stations:
+        next_s = math.inf
+        processor_s = 0.0
+
+        def arrive(self, call, at_s, finish):
+            arrived.append(call)
+            finish(at_s)
+
+        def advance(self, to_s):
+            pass
+
+    async def three_times():
+        planned = plan(Load(), 3.0, random.Random(1))
+        run = _Run(Stations(), planned, None, None, retries_s=1.0)
+        caller = SimpleNamespace(peer=lambda: "ipv4:127.0.0.1:1")
+        for _ in range(3):
+            await run.answer(0, planned.kinds[0], b"item-%d/0" % planned.items[0], caller)
+        return run.tally.result(0.0)
+
+    assert 1 == asyncio.run(three_times()).answered
+    assert 1 == len(arrived)
