@@ -182,6 +182,9 @@ FEWEST_CALLS: Final = 10 * BATCHES
 """With fewer calls, the batches are too small to show a warm-up."""
 MUCH: Final = 0.5
 """Cores. A generator that uses more than this, and more than the server, may limit the run."""
+OWN: Final = 0.08
+"""CPU time of the generator in a call matters from this share of the mean latency on. About half of
+it is on threads that work beside the call."""
 OPEN: Final = 0.05
 """Calls that are still open when the sending ends matter from this share on."""
 CUT_OFF: Final = 0.01
@@ -208,8 +211,9 @@ class Finding(NamedTuple):
 def findings(run: Run) -> list[Finding]:
     """Return every reason to distrust the figures of a run; empty if there is none."""
     judged = verdict(run)
+    limits = judged.reason if judged.generator_binds else ""
     checks = {
-        "generator": judged.reason if judged.generator_binds else _takes_more(run),
+        "generator": limits or _takes_more(run) or _in_latency(run),
         "other programs": judged.crowd,
         "warm-up": _warm_up(run),
         "censored": _censored(run),
@@ -233,6 +237,20 @@ def _takes_more(run: Run) -> str:
         f"a call takes {1e6 * a_call.client_s:,.3g} µs of CPU time in the load generator and"
         f" {1e6 * a_call.server_s:,.3g} in the server: with a faster generator, this server may"
         " answer more calls"
+    )
+
+
+def _in_latency(run: Run) -> str:
+    """Compare the generator's CPU time of a call with the mean latency.
+
+    Each latency includes it, and with few calls in flight the throughput depends on it as well.
+    """
+    client_s = price_s(run).client_s
+    if not client_s > OWN * run.mean_residence_s:
+        return ""
+    return (
+        f"a call takes {_ms(client_s)} of CPU time in the load generator, and the mean latency is"
+        f" {_ms(run.mean_residence_s)}: with a faster generator, latencies would be lower"
     )
 
 

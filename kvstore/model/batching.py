@@ -101,10 +101,10 @@ def _check(per_message_s: float, per_operation_s: float) -> None:
 # Throughput of durable writes, which are acknowledged after an fsync: one by one, or in groups.
 #
 # A commit of k writes takes f + b k seconds of the log: f for the fsync, b for each write. The
-# log makes one commit at a time. With N writes in flight and Z seconds of a call outside the log:
+# log makes one commit at a time. With N writes in flight and r seconds of a call outside the log:
 #
-#     one by one   X = min(N / (Z + f + b), 1 / (f + b))
-#     in groups    X = N / (T + max(T, Z)), with T = f + b N / 2
+#     one by one   X = min(N / (r + f + b), 1 / (f + b))
+#     in groups    X = N / (T + max(T, r)), with T = f + b N / 2
 #
 # In groups, the writes that arrive during a commit form the next group. So the N writes in flight
 # are two groups of N / 2 on average: one is being committed, one is gathering. The groups need
@@ -129,7 +129,7 @@ def one_by_one(
 ) -> Prediction:
     """Return X in writes per second if each write has its own fsync.
 
-    `fsync_s` is f, `per_write_s` is b, and `way_s` is Z: the time of a call outside the log. All
+    `fsync_s` is f, `per_write_s` is b, and `way_s` is r: the time of a call outside the log. All
     times are in seconds. `processor_s` is the CPU time of a write in the busier of client and
     server; throughput is at most 1 / `processor_s`. Raises `ValueError` for `in_flight` below 1,
     a negative time, or a commit that takes no time.

@@ -41,7 +41,10 @@ def goodput(
     growth_per_s = offered_per_s - served_per_s
     if limit <= most.value:
         accepted_per_s = min(offered_per_s, served_per_s + limit / offered_for_s)
-        reason = f"at most {limit:g} calls are in the server, so each ends in time: X"
+        reason = (
+            f"at most {limit:g} calls are in the server, so each ends in time: X, and the last"
+            f" {limit:g} end after the sending"
+        )
         return _of(accepted_per_s, reason, pool.name)
     in_time_s = max(0.0, deadline_s - pool.demand_s) * served_per_s / growth_per_s
     reason = (
@@ -130,7 +133,7 @@ def left_by_shedding(
         min(float(calls), limit + served_per_s * lasts_s),
         "calls",
         f"limit of {limit:,}, and {served_per_s:,.0f} replies per second during {lasts_s:.3g} s"
-        " of sending: L + X·N/λ",
+        " of sending: limit + X·N/λ",
         "concurrency limit",
     )
 

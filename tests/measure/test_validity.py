@@ -31,8 +31,8 @@ def noisy(number, *, seed=1):
     return 0.010 * (1 + 0.1 * random.Random(seed * 1000 + number).random())
 
 
-SHARED = Cpu(5.0, 1.5, loop_s=4.0)
-"""Of a generator that uses 0.6 of a core in a run of 10.5 s, 0.4 of it in one thread."""
+SHARED = {"in_flight": 20, "client_cpu": Cpu(0.25, 0.075, loop_s=0.2)}
+"""A generator that uses 0.6 of a core in a run of 0.525 s, 0.4 of it in one thread."""
 
 
 def names(run):
@@ -88,10 +88,13 @@ def cut_off(share, status=DEADLINE_EXCEEDED):
         (lambda: closed_loop(noisy, clock_step_s=-3.0), ["clock"]),
         (lambda: closed_loop(noisy, clock_step_s=0.02), []),
         (lambda: closed_loop(noisy, client_cpu=Cpu(9.9, 0.0)), ["generator"]),
-        (lambda: closed_loop(noisy, client_cpu=SHARED, server_cpu=Cpu(3.0, 0.0)), ["generator"]),
-        (lambda: closed_loop(noisy, client_cpu=SHARED, server_cpu=Cpu(8.0, 0.0)), []),
+        (lambda: closed_loop(noisy, **SHARED, server_cpu=Cpu(0.15, 0.0)), ["generator"]),
+        (lambda: closed_loop(noisy, **SHARED, server_cpu=Cpu(0.4, 0.0)), []),
         # the same CPU time at a given rate: nothing shows that the server could do more
-        (lambda: closed_loop(noisy, client_cpu=SHARED, settings={"paced": True}), []),
+        (lambda: closed_loop(noisy, **SHARED, settings={"paced": True}), []),
+        # 6 % and 12 % of the mean latency
+        (lambda: closed_loop(noisy, client_cpu=Cpu(0.6, 0.05)), []),
+        (lambda: closed_loop(noisy, client_cpu=Cpu(1.2, 0.1)), ["generator"]),
         (lambda: closed_loop(noisy, machine_cpu_s=20.5), ["other programs"]),
     ],
 )
