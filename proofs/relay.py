@@ -146,8 +146,8 @@ class Relay:
         if not self.bytes_per_s:
             target.sendall(forwarded)
             return
-        for at in range(0, len(forwarded), 256):
-            piece = forwarded[at : at + 256]
+        for at in range(0, len(forwarded), 16):
+            piece = forwarded[at : at + 16]
             time.sleep(len(piece) / self.bytes_per_s)
             target.sendall(piece)
 

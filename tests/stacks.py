@@ -17,3 +17,9 @@ def serving_quickly(stack: str) -> Iterator[Server]:
     with serving(**QUICK, station_times=True, use_asyncio=STACKS[stack]) as server:
         yield server
         assert server.alive(), server.child.error_text()
+
+
+def impatient(monkeypatch):
+    """A connection that cannot be made is given up soon."""
+    for module in ("channel", "connections"):
+        monkeypatch.setattr(f"kvstore.client.{module}.CONNECT_S", 1.0)

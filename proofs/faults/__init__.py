@@ -34,7 +34,7 @@ from proofs.faults.table import (
 )
 
 RUN_S = 0.4
-CONNECT_S = 0.5
+CONNECT_S = 1.0
 HANG_S = 1.0
 """A run may end this long after its last deadline."""
 MACHINE_S = 20.0
@@ -113,8 +113,10 @@ def judge(fault: Fault, way: Way, shared: Server, slack_s: float) -> tuple[list[
 
 
 def _late(came: "Came") -> bool:
-    """Whether calls of the run reached their deadline, as they may on a busy machine."""
-    return came.run is not None and "DEADLINE_EXCEEDED" in came.run.outcomes()
+    """Whether calls, or a stream, of the run reached their deadline, as on a busy machine."""
+    return came.run is not None and (
+        "DEADLINE_EXCEEDED" in came.run.outcomes() or "no reply within the deadline" in came.said
+    )
 
 
 def _once(

@@ -115,10 +115,14 @@ def ctrl_c_twice(shared: Server) -> Iterator[Scene]:
 
 @fault(Expected("ServerNotReached", says="refused the status request .*larger max_concurrent_rpcs"))
 def a_server_that_is_at_its_limit(shared: Server) -> Iterator[Scene]:
-    slow = {"read_delay_s": 1.0, "max_concurrent_rpcs": 1}
+    slow = {"read_delay_s": 3.0, "max_concurrent_rpcs": 1}
     with doomed(shared, **slow) as server, grpc.insecure_channel(server.address) as channel:
-        call = KeyValueServiceStub(channel).Retrieve.future(pb.RetrieveRequest(key=b"any"))
-        time.sleep(0.3)
+        stub, request = KeyValueServiceStub(channel), pb.RetrieveRequest(key=b"any")
+        stub.Delete(pb.DeleteRequest(key=b"any"), wait_for_ready=True)  # connects
+        call = stub.Retrieve.future(request)
+        # When the next one is refused, this one is in the server.
+        while stub.Retrieve.future(request).code() is not grpc.StatusCode.RESOURCE_EXHAUSTED:
+            call = stub.Retrieve.future(request)
         yield Scene(server)
         call.cancel()
 
