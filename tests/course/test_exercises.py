@@ -6,7 +6,6 @@ from tables import for_each
 from kvstore.course import NOT_ATTEMPTED, exercises
 from kvstore.course.exercises.grading import judged
 
-pytestmark = pytest.mark.usefixtures("little_to_collect")
 EVERY = exercises.every()
 
 each_exercise = for_each("name", EVERY)

@@ -19,7 +19,7 @@ from kvstore.course.exercises.grading import judged
 from kvstore.v1.kvstore_pb2 import CreateRequest, RetrieveRequest
 
 # real calls, and hundreds of drawn inputs
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("little_to_collect")]
+pytestmark = pytest.mark.slow
 
 
 # ---- the references, against slow and obvious ones -----------------------------------------------

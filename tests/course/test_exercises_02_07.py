@@ -22,7 +22,7 @@ from tools import mutants
 MUTANTS = json.loads((Path(__file__).parent / "mutants.json").read_text("utf-8"))
 
 # hundreds of drawn inputs, and real calls
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("little_to_collect")]
+pytestmark = pytest.mark.slow
 
 
 def stops_with_a_counter(stub, requests, most):

@@ -140,6 +140,28 @@ def test_an_answer_that_cannot_be_stopped_is_left_behind_and_told(monkeypatch):
     assert "restart the kernel" in verdict.message
 
 
+def test_one_thread_judges_all_answers_until_one_has_to_be_stopped():
+    """In each new thread, Hypothesis collects all garbage."""
+    threads = []
+
+    def mine(x):
+        threads.append(threading.current_thread())
+        return 2 * x
+
+    def hangs(x):
+        threads.append(threading.current_thread())
+        while True:
+            time.sleep(0.001)
+
+    for answer in (mine, mine, hangs, mine):
+        judged(exercise(doubles, timeout_s=0.05 if answer is hangs else 60.0), answer)
+
+    first, second, stopped, last = threads
+    assert first is second is stopped is not last
+    stopped.join(60.0)
+    assert not stopped.is_alive()
+
+
 def test_a_check_leaves_nothing_that_garbage_collections_call():
     """An interrupt that arrives in such a function is lost."""
     before = list(gc.callbacks)

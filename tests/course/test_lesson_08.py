@@ -382,5 +382,5 @@ def test_the_published_cure_stands_after_the_run():
 def test_bounds_are_bounds():
     text = text_of("08_overload.ipynb")
 
-    assert r"L \le X \cdot \text{deadline}" in text
-    assert r"R_{\text{accepted}} \le \frac{L}{X}" in text
+    assert r"\text{limit} \le X \cdot \text{deadline}" in text
+    assert r"R_{\text{accepted}} \le \frac{\text{limit}}{X}" in text

@@ -223,7 +223,7 @@ def test_published_numbers_and_papers():
     assert "Dean and Barroso" in text
     assert text.index("10.one_channel") < text.index("Kubernetes project")
     assert r"X \le \min" in text
-    assert r"b = q + \frac{1-q}{s}" in text
+    assert r"w = q + \frac{1-q}{s}" in text
 
 
 def test_each_question_of_the_lesson_is_asked():

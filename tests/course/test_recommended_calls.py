@@ -1,6 +1,7 @@
 """Calls that a message tells the learner to type work in every notebook as it stands."""
 
 import ast
+import functools
 import re
 import sys
 from pathlib import Path
@@ -37,17 +38,20 @@ def _texts(tree):
             yield node.value
 
 
-def _recommended():
+@functools.cache
+def recommended():
     """Each call between backticks in a message, and the module that has it.
 
     Exercises are left out: what they name between backticks is for the learner to write.
     """
+    found = set()
     for path in sorted(PACKAGE.rglob("*.py")):
         module = path.relative_to(PACKAGE).as_posix()
         own = ("course/exercises/__init__.py", "course/exercises/grading.py")
         if module in own or not module.startswith(("course/exercises/", "v1/")):
             for text in _texts(ast.parse(path.read_text("utf-8"))):
-                yield from ((call, module) for call in re.findall(r"`([^`]*\w\([^`]*)`", text))
+                found.update((call, module) for call in re.findall(r"`([^`]*\w\([^`]*)`", text))
+    return sorted(found)
 
 
 def _names(call):
@@ -55,9 +59,6 @@ def _names(call):
     tree = ast.parse(call + " pass" if call.endswith(":") else call)
     found = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
     return {name.id for name in found if isinstance(name.ctx, ast.Load)}
-
-
-RECOMMENDED = sorted(set(_recommended()))
 
 
 def _shown_in(module, source):
@@ -79,7 +80,7 @@ def namespaces():
 
 def test_messages_recommend_calls():
     """Without any, the tests below would pass."""
-    names = {name for call, _ in RECOMMENDED for name in _names(call)}
+    names = {name for call, _ in recommended() for name in _names(call)}
 
     assert {"again", "solution", "predict", "serving", "keeping_awake", "open_service"} <= names
 
@@ -88,7 +89,7 @@ def test_every_recommended_call_finds_its_names_in_its_lessons(namespaces):
     def check(path):
         cells = cells_of(path)
         source = "\n".join(cell.source for cell in cells)
-        shown = [call for call, module in RECOMMENDED if _shown_in(module, source)]
+        shown = [call for call, module in recommended() if _shown_in(module, source)]
         wanted = {name for call in shown for name in _names(call)}
         assert {"again", "solution", "predict"} <= wanted
         missing = [n for n in wanted if not callable_or_module(namespaces[path].get(n))]

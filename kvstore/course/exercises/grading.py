@@ -18,6 +18,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Real
+from queue import SimpleQueue
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -50,6 +51,25 @@ class _Stopped(BaseException):
     """Raised in an answer that takes too long."""
 
 
+_free: Final[list[SimpleQueue[Any]]] = []
+"""The tasks of each thread that has none now. In each new thread, Hypothesis collects all garbage,
+which takes a tenth of a second."""
+
+
+def _judging_thread() -> SimpleQueue[Any]:
+    """Return the tasks of a thread that has none now; the task None ends it."""
+    if _free:
+        return _free.pop()
+    tasks = SimpleQueue[Any]()
+
+    def work() -> None:
+        while task := tasks.get():
+            task()
+
+    threading.Thread(target=work, name="judge of answers", daemon=True).start()
+    return tasks
+
+
 def judged(exercise: Exercise, answer: Any) -> Verdict:
     """Return the judge's verdict on the answer, within `timeout_s` of the exercise.
 
@@ -80,7 +100,9 @@ def judged(exercise: Exercise, answer: Any) -> Verdict:
     # A thread, so that a hanging answer can be abandoned, and so that an answer may use
     # asyncio.run, which the notebook's loop forbids in the main thread. An event, because a
     # thread whose `join` was interrupted reports that it has ended (CPython issue 90882).
-    threading.Thread(target=work, name=f"judge of {exercise.id}", daemon=True).start()
+    thread = _judging_thread()
+    thread.put(work)
+    in_time = False
     try:
         in_time = ended.wait(exercise.timeout_s)
     finally:
@@ -88,6 +110,10 @@ def judged(exercise: Exercise, answer: Any) -> Verdict:
             # Once: a second time could interrupt the end of a `with` block.
             client_trials.raise_in_threads(_Stopped, tuple(inside))
             ended.wait(client_trials.UNWIND_S)
+        if in_time:
+            _free.append(thread)
+        else:  # what is raised in it may come at any moment, so no other answer is judged there
+            thread.put(None)
     if not in_time:
         return not_yet(_too_long(exercise, stopped=ended.is_set()))
     if errors:
@@ -289,7 +315,7 @@ def solution(exercise_id: str) -> None:
     rendering.show(
         {
             "text/plain": f"# one way to solve {exercise_id}: {exercise.title}\n{text}",
-            "text/markdown": f"One way to solve it, not the only one:\n\n{fenced(text)}",
+            "text/markdown": f"One way to do it. Run it without its annotations:\n\n{fenced(text)}",
         }
     )
 

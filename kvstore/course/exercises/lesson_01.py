@@ -316,8 +316,8 @@ _RATE_MISTAKES = (
         lambda sent, read_s, write_s: (
             _share_of_reads(sent) / read_s + (1 - _share_of_reads(sent)) / write_s
         ),
-        "You weigh the rates by their shares. A second full of slow calls holds fewer calls, so "
-        "weigh the times.",
+        "You weight the rates by their shares. A second full of slow calls holds fewer calls, so "
+        "weight the times.",
     ),
     WrongAnswer(
         lambda sent, read_s, write_s: 1 / calls_per_s(sent, read_s, write_s),
@@ -351,7 +351,7 @@ MIX_TO_RATE = Exercise(
         calls_per_s,
         drawn_mixes(),
         mistakes=_RATE_MISTAKES,
-        right="X = 1/R, and R weighs each delay with the share of the calls that had it. Times add "
+        right="X = 1/R, and R weights each delay by the share of the calls that had it. Times add "
         "up when one call waits for the other; rates do not.",
     ),
 )

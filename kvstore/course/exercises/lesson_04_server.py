@@ -115,8 +115,10 @@ def _one_call_at_a_time(trial: ServerUnderTrial, draw: random.Random) -> str:
     (status,) = statuses(trial, [trial.begin_write(key, b"new")])
     if status != "OK" or (found := trial.read(key)) != b"new":
         return f"after an Update, Retrieve must return the new value; the Update was {status}."
-    if trial.disk.writes[key] != 1 or trial.disk.writes[unknown]:
-        return "an Update of a known key calls `disk.write(key)` once, and no other call does."
+    if trial.disk.writes[unknown]:
+        return "an Update of an unknown key must not use the disk: test for the key first."
+    if trial.disk.writes[key] != 1:
+        return f"an Update must call `disk.write(key)` once, got {trial.disk.writes[key]} times."
     return ""
 
 
@@ -359,11 +361,11 @@ SERVER = Exercise(
     title="A server with a lock for each key",
     hints=(
         "Retrieve: abort with NOT_FOUND, or `self.disk.read(request.key)` and then "
-        "`return RetrieveResponse(value=self.values[request.key])`.",
-        "Keep the locks in a dictionary: `self.locks = collections.defaultdict(threading.Lock)` in "
-        "`__init__`. Then `with self.locks[request.key]:` around disk and change.",
+        "`return kvstore_pb2.RetrieveResponse(value=self.values[request.key])`.",
+        "Keep the locks in a dictionary: `self.locks = {key: threading.Lock() for key in values}` "
+        "in `__init__`. Then `with self.locks[request.key]:` around disk and change.",
         "`serve`: `grpc.server(ThreadPoolExecutor(threads))`, then "
-        "`add_KeyValueServiceServicer_to_server(Store(disk, values), server)`, "
+        "`kvstore_pb2_grpc.add_KeyValueServiceServicer_to_server(Store(disk, values), server)`, "
         '`server.add_insecure_port("127.0.0.1:0")`, `server.start()`.',
     ),
     reference=serve,

@@ -73,7 +73,7 @@ def _judge_answered_of(answer: Any) -> Verdict:
         answered_of,
         _bursts(),
         mistakes=_ANSWERED_MISTAKES,
-        right="L + X·N/λ, and at most N: the longer the burst is sent, the fewer are refused.",
+        right="limit + X·N/λ, and at most N: the longer the burst is sent, the fewer are refused.",
     )
 
 

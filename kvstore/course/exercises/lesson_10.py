@@ -251,7 +251,8 @@ def _judge_servers_needed(answer: Any) -> Verdict:
         servers_needed,
         NEEDED_INPUTS.map(in_order_of(servers_needed)),
         mistakes=NEEDED_MISTAKES,
-        right="(q + (1 - q)/s)·X·S ≤ 1, solved for s. Above 1/q times one server, no s is enough.",
+        right="(q + (1 - q)/s)·X·S ≤ 1, solved for s. No s is enough for more than 1/q times the "
+        "throughput of one server.",
     )
 
 

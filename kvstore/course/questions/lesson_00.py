@@ -233,8 +233,8 @@ QUIZ: Final = (
     ),
     QuizQuestion(
         "00.station",
-        "The disk of our server becomes twice as fast: a read takes 5 ms. The rest stays. One call "
-        "takes ...",
+        "The disk of our server becomes twice as fast: it needs 5 ms for a read. The rest stays. "
+        "One call takes ...",
         (
             Option("half as long.", why="Only the disk is faster. The round trip is still there."),
             Option(

@@ -126,7 +126,8 @@ QUIZ = (
     ),
     QuizQuestion(
         "02.safe",
-        "When is a sender without a limit safe for ever?",
+        "X is the most that a server can answer in a second. When is a sender without a limit safe "
+        "for ever?",
         (
             Option("With 1 TB of memory.", why="A backlog that grows fills any memory."),
             Option("When λ ≤ X.", right=True, why="Then the backlog does not grow."),

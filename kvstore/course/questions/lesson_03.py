@@ -131,7 +131,8 @@ QUIZ = (
     ),
     QuizQuestion(
         "03.faster_disk",
-        "No lock, 100 calls in flight. The disk becomes ten times as fast. The throughput ...",
+        "No lock, 100 calls in flight, and the CPU is mostly idle. The disk becomes ten times as "
+        "fast. The throughput ...",
         (
             Option(
                 "... becomes ten times as high.",
@@ -139,7 +140,7 @@ QUIZ = (
             ),
             Option("... does not change.", why="The disk was the largest part of each call."),
             Option(
-                "... rises until client or server have no CPU time left.",
+                "... rises until the client or the server has no CPU time left.",
                 right=True,
                 why="N/(D+Z) rises until the bound 1/D_max of the next station is smaller.",
             ),

@@ -93,7 +93,9 @@ PREDICTIONS = (
         "unary calls?",
         unit="times",
         measured=times_of,
-        model=lambda unary, stream: Prediction(1.0, "times", "N / D for both: the same N and R"),
+        model=lambda unary, stream: Prediction(
+            1.0, "times", "N / D for both: the same N, and nearly the same D"
+        ),
     ),
     PredictionQuestion(
         "05.stream_near",

@@ -190,8 +190,8 @@ PREDICTIONS = (
 QUIZ = (
     QuizQuestion(
         "07.pool_time",
-        "A back end takes 100 ms, the pool has 50 threads, and 80 users never think. How long does "
-        "a call take?",
+        "A back end takes 100 ms, and the pool has 50 threads. Each of 80 users sends the next "
+        "call as soon as the reply has come. How long does a call take?",
         (
             Option("100 ms", why="Only a call that finds a free thread takes 100 ms. 30 wait."),
             Option(

@@ -106,7 +106,8 @@ PREDICTIONS = (
         model=lambda run: Prediction(
             limit(run) / lock(run).most_per_s,
             "s",
-            f"{limit(run):g} calls in the server, which answers {lock(run).most_per_s:g}/s: L / X",
+            f"{limit(run):g} calls in the server, which answers {lock(run).most_per_s:g}/s:"
+            " limit / X",
             "concurrency limit",
         ),
     ),
@@ -204,7 +205,7 @@ QUIZ = (
         "A server answers 1,000/s and accepts at most 500 calls at once. How long is an accepted "
         "call in it, at most?",
         (
-            Option("About half a second.", right=True, why="L/X = 500 / 1,000 per second."),
+            Option("About half a second.", right=True, why="limit/X = 500 / 1,000 per second."),
             Option(
                 "That depends on how many are sent.",
                 why="The others are refused. At most 500 calls are before it.",
@@ -218,7 +219,7 @@ QUIZ = (
         (
             Option("It answers the burst sooner.", why="N/X has no number of threads in it."),
             Option(
-                "The calls wait at the lock in place of the pool's queue.",
+                "The calls wait at the lock, and not in the pool's queue.",
                 right=True,
                 why="The queue moves. It is as long as before, and each thread needs memory, too.",
             ),

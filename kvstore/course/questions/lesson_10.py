@@ -110,7 +110,7 @@ def shares(servers: int, hottest: float) -> list[float]:
 
 
 def bound(servers: int, hottest: float, in_flight: int) -> Prediction:
-    """Return min(N/S, 1/(b·S)) with b = q + (1 - q)/s."""
+    """Return min(N/S, 1/(w·S)) with w = q + (1 - q)/s."""
     stations = scaling.stations(shares(servers, hottest), SERVICE_S)
     return bounds.closed_loop(in_flight, stations)
 
@@ -164,7 +164,8 @@ PREDICTIONS = (
     ),
     PredictionQuestion(
         "10.thousand",
-        "1,000 servers, and one key with 5 % of the calls: how many times one server?",
+        "1,000 servers, and one key with 5 % of the calls: how many times the throughput of one "
+        "server?",
         unit="times",
         measured=gain,
         model=lambda played: Prediction(
@@ -197,7 +198,8 @@ QUIZ = (
     ),
     QuizQuestion(
         "10.hottest",
-        "The hottest key gets 5 % of the calls. How many times one server do 20 servers bring?",
+        "The hottest key gets 5 % of the calls. How many times the "
+        "throughput of one server do 20 servers reach?",
         (
             Option("20 times.", why="Only if all servers get the same share."),
             Option(
@@ -207,7 +209,7 @@ QUIZ = (
                 "10.3.",
             ),
             Option(
-                "19 times: one of them is spoilt.",
+                "19 times: only the server of the hot key is slow.",
                 why="In a closed loop, callers of all servers end up in the longest queue.",
             ),
         ),

@@ -71,10 +71,10 @@ def both_gain(found: Mapping[str, float]) -> bool:
 
 
 def log_of(lone: Run, pair: Run) -> dict[str, float]:
-    """Return f and Z in seconds: the time of one commit, and of a call outside the log.
+    """Return f and r in seconds: the time of one commit, and of a call outside the log.
 
     With two writes in flight the log is never idle, so a commit ends every f seconds. One write
-    alone takes Z + f.
+    alone takes r + f.
     """
     commit_s = float(np.median(np.diff(pair.records["done_s"])))
     return {"fsync_s": commit_s, "way_s": max(0.0, lone.latency_s(0.5) - commit_s)}

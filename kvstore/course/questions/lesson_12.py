@@ -75,7 +75,8 @@ QUIZ = (
         "The processor of a service is 3 % busy, and the service is too slow. What do you know?",
         (
             Option(
-                "It needs more threads.", why="A pool is one of nine stations that can be full."
+                "It needs more threads.",
+                why="The pool is only one of the stations that can be full.",
             ),
             Option(
                 "The processor is not the bottleneck.",

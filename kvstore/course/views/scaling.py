@@ -97,7 +97,7 @@ def plot_throughput_by_batch(
             most_per_s = 1 / per_operation_s
             ax.axhline(most_per_s, color=style.PREDICTED, linestyle=":", linewidth=2)
             ax.annotate(
-                f"1/b = {style.rate(float(f'{most_per_s:.3g}'))}", (1.0, most_per_s), (0, -20),
+                f"1/w = {style.rate(float(f'{most_per_s:.3g}'))}", (1.0, most_per_s), (0, -20),
                 textcoords="offset points", color=style.PREDICTED,
             )  # fmt: skip
         _finish(ax, batching.enough(**cost, share=ENOUGH))
