@@ -4,7 +4,8 @@ Most tests look at what happened, whatever else the machine does meanwhile, so s
 of pytest-xdist work through them, a file at a time. A test that waits leaves its core to others, so
 there are more processes than cores. The lessons come first, one by one: most of the time of a
 lesson is waiting, too. What a lesson measures can suffer from what runs beside it, so the tests of
-`ALONE` wait until all others are done. They repeat the lessons of which a claim did not hold.
+`ALONE` wait until all others are done: those that repeat the lessons of which a claim did not hold,
+and those from which a browser would suffer.
 """
 
 from typing import TYPE_CHECKING
@@ -19,8 +20,11 @@ ONE_BY_ONE = (
     "tests/course/test_exercises.py",
 )
 """Files of long tests: each test may run in another process. They begin before all others."""
-ALONE = ("tests/test_notebooks.py::test_the_claims_of_a_lesson_hold",)
-"""Tests that compare what they measure with a prediction."""
+ALONE = (
+    "tests/test_notebooks.py::test_the_claims_of_a_lesson_hold",
+    "tests/test_other_machine.py",
+)
+"""Tests that compare what they measure with a prediction, or change the network of this machine."""
 
 
 class SideBySideThenAlone(LoadScopeScheduling):

@@ -32,17 +32,21 @@ WRONG = [("test_notebooks.py::test_the_claims_of_a_lesson_hold", 1), ("test_m.py
 """
 LESSON = "tests/test_notebooks.py::test_a_thing"
 CLAIMS = "tests/test_notebooks.py::test_the_claims_of_a_lesson_hold"
+MACHINE = "tests/test_other_machine.py::test_a_thing"
 
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
-    """Three files of short tests, and one with lessons and with their claims; two tests fail."""
+    """Three files of short tests, one with lessons and their claims, and one that runs alone.
+
+    Two tests fail.
+    """
     place = tmp_path_factory.mktemp("side by side")
     (place / "tests").mkdir()
     (place / "pytest.ini").touch()
     (place / "conftest.py").write_text(CONFTEST)
     claims = FILE.replace("test_a_thing(", "test_the_claims_of_a_lesson_hold(")
-    for name in ("test_a", "test_m", "test_notebooks", "test_z"):
+    for name in ("test_a", "test_m", "test_notebooks", "test_other_machine", "test_z"):
         text = claims + FILE if name == "test_notebooks" else FILE
         (place / "tests" / f"{name}.py").write_text(text)
     ended = subprocess.run(
@@ -58,9 +62,9 @@ def ran(tmp_path_factory):
 def test_who_measures_waits_until_all_others_are_done(ran):
     _, seen = ran
 
-    assert [CLAIMS] * 6 == [name for name, *_ in seen[-6:]]
-    assert ["begins", "ends"] * 3 == [what for _, what, _ in seen[-6:]]
-    assert 30 == len(seen)
+    assert [CLAIMS] * 6 + [MACHINE] * 6 == [name for name, *_ in seen[-12:]]
+    assert ["begins", "ends"] * 6 == [what for _, what, _ in seen[-12:]]
+    assert 36 == len(seen)
 
 
 def test_lessons_begin_first_and_in_several_processes(ran):
@@ -72,7 +76,8 @@ def test_lessons_begin_first_and_in_several_processes(ran):
 
 def test_the_others_run_at_the_same_time_and_each_file_in_one_process(ran):
     _, seen = ran
-    processes = {(name, process) for name, _, process in seen if name not in (LESSON, CLAIMS)}
+    side_by_side = [each for each in seen if each[0] not in (LESSON, CLAIMS, MACHINE)]
+    processes = {(name, process) for name, _, process in side_by_side}
 
     assert 3 == len(processes)
     assert 2 == len({process for _, process in processes})
@@ -82,4 +87,4 @@ def test_a_failure_of_either_kind_is_a_failure_and_the_last_line_counts_all(ran)
     ended, _ = ran
 
     assert 1 == ended.returncode
-    assert "2 failed, 13 passed in " in ended.stdout.splitlines()[-1]
+    assert "2 failed, 16 passed in " in ended.stdout.splitlines()[-1]

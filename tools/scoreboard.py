@@ -13,10 +13,11 @@ from typing import Any, Final
 
 import pandas as pd
 
-from kvstore.judge import lines_of
+from kvstore.judge import is_met, is_passed, lines_of
+from kvstore.judge.sitting import FORMAT
 
 COLUMNS: Final = (
-    "learner", "points", "target", "predictions (points)", "bottleneck", "named",
+    "learner", "points", "passed", "target", "predictions (points)", "bottleneck", "named",
     "measurements", "attempts", "remark",
 )  # fmt: skip
 
@@ -67,6 +68,9 @@ def _row(learner: str, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         remark = "not finished"
         return {"learner": learner, "points": 0.0, "attempts": len(records), "remark": remark}
     final = counted["final"]
+    if counted.get("format") != FORMAT:
+        remark = "of another version of the course"
+        return {"learner": learner, "points": 0.0, "attempts": len(records), "remark": remark}
     try:
         lines = {line.name: line for line in lines_of(counted)}
     except (KeyError, TypeError, ValueError, ZeroDivisionError):
@@ -76,12 +80,12 @@ def _row(learner: str, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         *(["practice"] if counted["practice"] is not None else []),
         *(["its points were changed"] if final.get("points") != points else []),
     ]
-    met = all(lines[name].points == lines[name].of for name in ("target", "nothing lost"))
     predicted = lines["start predicted"].points + lines["result predicted"].points
     return {
         "learner": learner,
         "points": points,
-        "target": "met" if met else "missed",
+        "passed": "yes" if is_passed(lines.values()) else "no",
+        "target": "met" if is_met(lines.values()) else "missed",
         "predictions (points)": round(predicted, 1),
         "bottleneck": final["case"]["first"],
         "named": lines["stations named"].points,

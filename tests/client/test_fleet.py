@@ -74,14 +74,14 @@ def test_two_make_one_run(server, fleet):
     seen = []
     run = load.run(
         strategies.pipelined, server, SMALL, fleet=fleet, in_flight=5, calls=301, deadline_s=9,
-        rate_per_s=900, batch=3, on_sample=seen.append, sample_interval_s=0.02,
+        rate_per_s=300, batch=3, on_sample=seen.append, sample_interval_s=0.02,
     )  # fmt: skip
     workers = run.settings["workers"]
 
     assert ("pipelined", 5, "complete") == (run.strategy, run.in_flight, run.outcome)
     assert 301 == run.records["operations"].sum() == sum(run.server["operations"].values())
     assert SMALL == Workload(**run.settings["workload"])
-    assert (2, 301, 900) == tuple(
+    assert (2, 301, 300) == tuple(
         run.settings[name] for name in ("processes", "calls", "rate_per_s")
     )
     assert audit(run).holds
@@ -89,7 +89,7 @@ def test_two_make_one_run(server, fleet):
     # 151 operations in threes are 51 requests, 150 are 50; each has the due time of its first
     assert [51, 50] == [each["recorded"] for each in workers]
     assert 2 == len({each["worker"] for each in workers})
-    due_s = [*islice(constant_rate(900), 301)]
+    due_s = [*islice(constant_rate(300), 301)]
     assert sorted(due_s[0::6] + due_s[1::6]) == pytest.approx(sorted(run.records["due_s"]))
     assert seen
     assert seen[-1].issued <= run.issued == 101
@@ -345,16 +345,17 @@ def test_without_dask_the_error_has_the_next_step(monkeypatch):
 @slow
 @needs_dask
 def test_without_a_scheduler_or_enough_workers_the_error_has_the_next_step(fleet, monkeypatch):
-    monkeypatch.setattr(cluster, "CONNECT_S", 0.5)
-    monkeypatch.setattr(Cluster, "_within_s", 0.5)
-
-    with pytest.raises(FleetNotReached, match="no Dask scheduler answers at tcp:"):
-        Cluster("tcp://127.0.0.1:1").__enter__()
+    with monkeypatch.context() as patched:
+        patched.setattr(cluster, "CONNECT_S", 0.5)
+        with pytest.raises(FleetNotReached, match="no Dask scheduler answers at tcp:"):
+            Cluster("tcp://127.0.0.1:1").__enter__()
     address = fleet._client.scheduler.address
-    with (
-        pytest.raises(FleetNotReached, match=r"5 workers are needed, and .* knows 2"),
-        Cluster(address, 5).connected(),
-    ):
-        pass
+    with monkeypatch.context() as patched:
+        patched.setattr(Cluster, "_within_s", 0.5)
+        with (
+            pytest.raises(FleetNotReached, match=r"5 workers are needed, and .* knows 2"),
+            Cluster(address, 5).connected(),
+        ):
+            pass
     with Cluster(address, 1).connected() as connected:
         assert 1 == len(connected.places)

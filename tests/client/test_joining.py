@@ -21,7 +21,7 @@ WITH_CALLERS = for_each("strategy", [strategies.threads, strategies.tasks])
 @WITH_CALLERS
 def test_no_more_calls_are_in_flight_than_users_have_joined(strategy, quick_server):
     joins = list(pacing.joins(pacing.climb(0, 8, steps=8, over_s=0.4)))
-    run = load.run(strategy, quick_server, SMALL, in_flight=8, duration_s=0.5, joins=iter(joins))
+    run = load.run(strategy, quick_server, SMALL, in_flight=8, calls=2_000, joins=iter(joins))
     calls = run.records
     at_s = np.sort(calls["sent_s"])
     in_flight = [np.count_nonzero((calls["sent_s"] <= at) & (calls["done_s"] > at)) for at in at_s]

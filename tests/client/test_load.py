@@ -51,14 +51,14 @@ def test_a_run_can_be_saved_and_audited_again(quick_server, tmp_path):
 def test_samples_come_in_the_callers_thread_and_are_kept(quick_server):
     seen = []
     run = load.run(
-        blocking, quick_server, SMALL, calls=40, on_sample=seen.append, sample_interval_s=0.01
+        blocking, quick_server, SMALL, calls=400, on_sample=seen.append, sample_interval_s=0.01
     )
 
     assert len(seen) >= 2
     assert len(run.samples) >= len(seen)
     assert sorted(s.elapsed_s for s in seen) == [s.elapsed_s for s in seen]
     last = run.samples.iloc[-1]
-    assert (40, 40, 0) == (last["issued"], last["answered"], last["in_flight"])
+    assert (400, 400, 0) == (last["issued"], last["answered"], last["in_flight"])
     assert last["server_rss_bytes"] > 1e6
 
 

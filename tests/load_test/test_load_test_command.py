@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -222,14 +221,17 @@ def test_where_nothing_listens_the_error_comes_at_once(capsys):
 
 
 @pytest.mark.slow
-def test_a_server_that_goes_in_mid_run_ends_the_run_with_what_was_measured(capsys):
+def test_a_server_that_goes_in_mid_run_ends_the_run_with_what_was_measured(capsys, monkeypatch):
     with greeter(work_s=0.01) as server:
-        killer = threading.Timer(1.0, os.kill, (server.pid, signal.SIGKILL))
-        killer.start()
+
+        def kill(sample):
+            if sample.answered >= 5:
+                os.kill(server.pid, signal.SIGKILL)
+
+        monkeypatch.setattr("kvstore.client.__main__._show_on_screen", kill)
         status = load_test(
             server.address, HELLO, ONE, "--no-calibration", "--seconds=60", "--in-flight=2"
         )
-        killer.join()
     shown = capsys.readouterr()
 
     assert 1 == status
