@@ -74,7 +74,8 @@ def a_request_over_the_limit(shared: Server) -> Iterator[Scene]:
             return too_large if next(numbers) == 20 else operation
 
     with mock.patch.object(load, "Operations", OneTooLarge):
-        yield Scene(shared, server=shared)
+        # A number of calls, so that the run gets to this operation on a busy machine too.
+        yield Scene(shared, server=shared, options={"calls": 100, "duration_s": None})
 
 
 @fault(Expected("memory ceiling", may="CANCELLED"), Expected("memory ceiling", may="NO_ANSWER"))
