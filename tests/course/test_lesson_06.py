@@ -1,14 +1,11 @@
-"""Lesson 06: what its exercises accept, that each claim can fail, and what its texts say."""
+"""Lesson 06: what its exercises accept, and the models of its questions."""
 
 import dataclasses
 import itertools
-import json
-import re
-from pathlib import Path
 
 import grpc
 import pytest
-from made_runs import closed_loop, run_of
+from made_runs import closed_loop
 
 from kvstore.course import external_clients
 from kvstore.course.exercises import find, lesson_06
@@ -16,27 +13,8 @@ from kvstore.course.exercises.grading import judged
 from kvstore.course.experiments import published_benchmarks
 from kvstore.course.questions import lesson_06 as core
 from kvstore.course.questions import lesson_06 as further
-from kvstore.course.questions import quiz_of
 from kvstore.measure.run import Cpu
-from kvstore.model import usl
 from kvstore.server import serving
-
-NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-FURTHER = sorted((NOTEBOOKS / "further").glob("06_*.ipynb"))
-
-
-def cells_of(path):
-    return json.loads(path.read_text("utf-8"))["cells"]
-
-
-def text_of(*paths):
-    """Text and code, as one line."""
-    text = " ".join("".join(cell["source"]) for path in paths for cell in cells_of(path))
-    return re.sub(r"\s+", " ", text)
-
-
-CORE = NOTEBOOKS / "06_saturation.ipynb"
-
 
 # ---- channels ------------------------------------------------------------------------------------
 
@@ -194,7 +172,7 @@ def test_constants_are_rejected():
     assert judged(find("06.behind_a_cap"), constants).outcome == "not yet"
 
 
-# ---- each claim can fail -------------------------------------------------------------------------
+# ---- models of the questions ---------------------------------------------------------------------
 
 
 def made(in_flight, per_s, *, connections=1, cap=4, read_delay_s=0.010, wanted=None):
@@ -208,36 +186,6 @@ def made(in_flight, per_s, *, connections=1, cap=4, read_delay_s=0.010, wanted=N
     )
 
 
-def test_claims_of_the_core_lesson_hold_for_one_made_run_and_fail_for_another():
-    one, ten = made(10, 900), made(10, 880, connections=10)
-    assert core.connections_as_set(one, ten)
-    assert not core.connections_as_set(one, made(10, 880, connections=1, wanted=10))
-    assert core.same_n_same_x(one, ten)
-    assert not core.same_n_same_x(one, made(10, 9_000, connections=10))
-    assert not core.same_n_same_x(one, made(100, 900))
-    straight = [made(1, 95), made(100, 9_500)]
-    bent = [made(1, 95), made(100, 3_000)]
-    assert core.has_bent(bent)
-    assert not core.has_bent(straight)
-    assert core.none_above(straight)
-    assert not core.none_above([made(1, 120)])
-    assert core.within_cap(made(20, 380))
-    assert not core.within_cap(made(20, 1_900))
-    assert core.second_connection_helps(made(20, 190), made(20, 380, connections=2))
-    assert not core.second_connection_helps(made(20, 190), made(20, 190, connections=2))
-    assert not core.second_connection_helps(made(20, 190), made(40, 380, connections=2))
-
-
-def test_a_client_that_works_no_harder_fails_its_claim():
-    def busy(cores):
-        run = made(10, 100)
-        cpu = Cpu(user_s=cores * run.window_s, system_s=0.0, loop_s=cores * run.window_s)
-        return dataclasses.replace(run, client_cpu=cpu, server_cpu=cpu, machine_cpu_s=run.window_s)
-
-    assert core.works_harder(busy(0.1), busy(0.9))
-    assert not core.works_harder(busy(0.5), busy(0.9))
-
-
 def test_the_model_of_the_bend_comes_from_another_run_than_the_measurement():
     """The first edition showed U/D beside X: the CPU time per call cancelled, so it always held."""
     ceiling = next(each for each in core.PREDICTIONS if each.id == "06.ceiling")
@@ -247,107 +195,9 @@ def test_the_model_of_the_bend_comes_from_another_run_than_the_measurement():
 
     assert ceiling.model(probe, slow).value == ceiling.model(probe, fast).value
     assert ceiling.measured(probe, fast) == pytest.approx(2 * ceiling.measured(probe, slow))
-    assert "pace_s" not in text_of(CORE, *FURTHER)
-
-
-def test_claims_of_the_further_lessons_hold_for_one_made_run_and_fail_for_another():
-    assert further.explained(900, 100, 10, 1)
-    assert further.explained(567, 100, 10, 1)
-    assert not further.explained(899, 100, 10, 1)
-    assert not further.explained(909, 100, 10, 1)
-    calls = [(0.0, 0.1, "retrieve")] * 5 + [(0.0, 0.01, "retrieve", "UNAVAILABLE")]
-    refused = dataclasses.replace(run_of(calls), server={"operations": {"retrieve/OK": 5}})
-    carried_out = dataclasses.replace(refused, server={"operations": {"retrieve/OK": 6}})
-    assert further.counts_add_up(refused)
-    assert not further.counts_add_up(carried_out)
-    assert not further.refused_none(refused)
-    assert further.refused_none(made(2, 10))
-    assert further.one_layout([made(1, 10), made(2, 10)])
-    assert not further.one_layout([made(1, 10), made(10, 10, connections=10)])
-    assert not further.few_cores(dataclasses.replace(made(1, 10), server_cpu=Cpu(1e3, 0.0)))
-    assert further.most_on_one(made(7, 10)) == 7
-    assert not further.each_carried({"run": made(7, 10, connections=2)})
-    assert not published_benchmarks.are_alike({1024: 100.0, 65536: 160.0})
-    straight = usl.fit([1, 2, 4, 8], [10.0, 20.0, 40.0, 80.0])
-    assert further.fit_is_wrong_beyond(straight, made(100, 80))
-    assert not further.fit_is_wrong_beyond(straight, made(100, 1_000))
-
-
-def test_claims_of_another_language_for_the_server_can_fail():
-    def priced(per_s, client_s, server_s):
-        run = made(10, per_s)
-        client, server = (Cpu(d * run.issued, 0.0, d * run.issued) for d in (client_s, server_s))
-        return dataclasses.replace(run, client_cpu=client, server_cpu=server, host={"cores": 8})
-
-    python, go = priced(1_000, 0.0005, 0.001), priced(2_500, 0.0003, 0.0001)
-    assert further.expected_gain(python).value == pytest.approx(2.0)
-    assert further.gain(python, go) == pytest.approx(2.5)
-    assert further.server_saves(python, go)
-    assert not further.server_saves(python, priced(2_000, 0.0005, 0.002))
-    assert further.client_is_cheaper(python, go)
-    assert not further.client_is_cheaper(python, priced(2_000, 0.0006, 0.0001))
-    assert further.client_binds(go)
-    assert not further.client_binds(python)
-
-
-def test_the_six_scenarios_are_four_different_n():
-    """The first edition fitted three parameters to them, with the layout mixed in."""
-    runs = [made(c * m, 10.0, connections=c) for c, m in external_clients.SCENARIOS.values()]
-
-    assert further.different_n(runs) == 4
-    assert not further.one_layout(runs)
 
 
 # ---- the published log ---------------------------------------------------------------------------
-
-
-def test_the_published_rows_can_be_true_and_a_made_one_cannot():
-    log = further.published_table()
-
-    assert further.can_be_true(log)
-    assert further.like_for_like(log) == pytest.approx(2.889, abs=0.001)
-    log.loc["one thread", "X·R"] = 101.0
-    assert not further.can_be_true(log)
-
-
-def test_the_like_for_like_start_is_named_and_the_other_step_is_called_two_builds():
-    text = text_of(CORE)
-
-    assert "compares **two builds**" in text
-    assert "starts at 48,881" in text
-    assert text.index("one = live.run(") < text.index("55,935")
-
-
-def test_the_read_buffer_of_1_kib_is_there():
-    text = text_of(*FURTHER)
-
-    assert "69,466" in text
-    assert "168,327" in text
-
-
-def test_the_200_failures_have_the_cap_that_the_published_source_had():
-    """In its repository, commit c60b926 sets a cap of 8; before, it was 1."""
-    question = next(each for each in quiz_of("06") if each.id == "06.refused")
-    right = next(option for option in question.options if option.right)
-
-    assert right.text == "8"
-    assert "had a cap of 8" in right.why
-    assert "`c60b926`" in text_of(NOTEBOOKS / "further" / "06_refused.ipynb")
-
-
-def test_contention_and_coherency_are_defined_as_what_they_are():
-    text = text_of(NOTEBOOKS / "further" / "06_past_the_bend.ipynb")
-
-    assert re.search(r"\\sigma\$, \*\*contention\*\*:[^.]*one after the other", text)
-    assert re.search(r"\\kappa\$, \*\*coherency\*\*:[^.]*consistent", text)
-    assert "**four** different $N$" in text
-
-
-def test_the_bound_of_the_core_lesson_is_a_bound():
-    text = text_of(CORE)
-
-    assert r"X \le \min" in text
-    assert not re.search(r"X\s*=\s*\\min|X \\;=\\; \\min", text)
 
 
 @pytest.mark.skipif(external_clients.path_of("h2load") is None, reason="h2load is not installed")

@@ -1,10 +1,7 @@
-"""Lesson 10: what its exercises accept, that each claim can fail, and what its texts say."""
+"""Lesson 10: what its exercises accept, and the models of its questions."""
 
 import dataclasses
-import json
 import math
-import re
-from pathlib import Path
 
 import grpc
 import numpy as np
@@ -13,22 +10,11 @@ import pytest
 from made_runs import closed_loop
 from tables import for_each
 
-from kvstore.course import progress
 from kvstore.course.exercises import find, lesson_10
 from kvstore.course.exercises.grading import judged
 from kvstore.course.experiments import several_servers
-from kvstore.course.experiments.several_servers import Spread
 from kvstore.course.questions import lesson_10 as core
-from kvstore.model import scaling
 from kvstore.server import serving_sharded
-
-NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-
-
-def text_of(name):
-    cells = json.loads((NOTEBOOKS / name).read_text("utf-8"))["cells"]
-    return re.sub(r"\s+", " ", " ".join("".join(cell["source"]) for cell in cells))
-
 
 # ---- the exercises -------------------------------------------------------------------------------
 
@@ -119,29 +105,7 @@ def test_a_channel_is_pinned_to_one_server_until_its_policy_is_another():
     assert one.answered_per_s * one.window_s == pytest.approx(sum(one.answered))
 
 
-# ---- each claim can fail -------------------------------------------------------------------------
-
-
-def test_claims_on_spread_calls():
-    assert core.at_one_server(Spread((0, 9, 0), 1.0))
-    assert not core.at_one_server(Spread((1, 9, 0), 1.0))
-    assert core.evenly_spread(Spread((50, 49, 51), 1.0))
-    assert not core.evenly_spread(Spread((80, 20, 50), 1.0))
-    assert core.nearly_all(Spread((48, 49), 1.0))
-    assert not core.nearly_all(Spread((20, 20), 1.0))
-    assert not core.nearly_all(Spread((80, 80), 1.0))
-
-
-def test_claims_on_the_simulation():
-    played = {"hot": {4: core.simulated(4, 0.4, 40)}}
-    x = played["hot"][4].throughput_per_s
-
-    assert core.simulation_agrees({"hot": {4: 0.9 * x}}, played)
-    assert not core.simulation_agrees({"hot": {4: 2 * x}}, played)
-    assert not core.simulation_agrees({"hot": {4: x / 2}}, played)
-    late = scaling.closed_loop(3_000, core.shares(100, 0.2), 0.020, warm_up=1_500, rounds=200)
-    assert core.begins_higher(late)
-    assert not core.begins_higher(scaling.closed_loop(9, [0.5, 0.5], 0.020, rounds=500))
+# ---- models of the questions ---------------------------------------------------------------------
 
 
 def of_fleet(*, first_s=(0.0, 0.01), counted=None, p99=None):
@@ -164,17 +128,6 @@ def of_fleet(*, first_s=(0.0, 0.01), counted=None, p99=None):
         server={"operations": {"retrieve/OK": len(records) if counted is None else counted}},
         window_s=float(records["done_s"].max()),
     )
-
-
-def test_claims_on_the_fleet():
-    run = of_fleet()
-
-    assert core.counted_twice(run)
-    assert not core.counted_twice(of_fleet(counted=3))
-    assert not core.counted_twice(dataclasses.replace(run, records=run.records[1:]))
-    assert core.began_together(run)
-    assert not core.began_together(of_fleet(first_s=(0.0, 0.6)))
-    assert [0.0, 0.01] == pytest.approx(core.first_calls_s(run))
 
 
 def test_the_table_of_workers_has_the_percentile_of_all_calls():
@@ -209,26 +162,3 @@ def test_without_dask_the_lesson_says_so_and_goes_on(monkeypatch, capsys):
     with core.fleet(2) as fleet:
         assert fleet is None
     assert "pip install distributed" in capsys.readouterr().out
-
-
-# ---- the text ------------------------------------------------------------------------------------
-
-
-def test_published_numbers_and_papers():
-    """The first edition opened with 63 %, a worked example of a paper, as a fact."""
-    text = text_of("10_beyond_one_machine.ipynb")
-
-    assert "63" not in re.sub(r"[0-9a-f]{4,}|16,384", "", text)
-    assert "The Tail at Scale" in text
-    assert "Dean and Barroso" in text
-    assert text.index("10.one_channel") < text.index("Kubernetes project")
-    assert r"X \le \min" in text
-    assert r"w = q + \frac{1-q}{s}" in text
-
-
-def test_each_question_of_the_lesson_is_asked():
-    text = text_of("10_beyond_one_machine.ipynb")
-
-    own = [each for each in core.PREDICTIONS if each not in core.FURTHER]
-    assert [] == [each.id for each in own if f'predict("{each.id}")' not in text]
-    assert {"10"} == {progress.lesson_of(each.id) for each in core.QUIZ}

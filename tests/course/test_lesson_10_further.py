@@ -1,4 +1,4 @@
-"""Further lesson 10 on generators, servers and cores: its bound, its table, and its claims."""
+"""Further lesson 10 on generators, servers and cores: its bound and its table."""
 
 import dataclasses
 
@@ -39,13 +39,3 @@ def test_the_table_ends_at_64_cores_which_one_of_each_cannot_fill():
     assert table.loc[64, "bound (calls/s)"] == pytest.approx(64 / 0.003, rel=1e-3)
     assert table.loc[64, "with p = s = 1 (calls/s)"] == 1_000
     assert list(table.loc[64])[:2] == [11, 22]
-
-
-def test_the_claims_fail_for_a_run_above_its_bound_and_for_a_lost_call(monkeypatch):
-    monkeypatch.setattr(facts, "cores", lambda: 2)
-    alone = made(400)
-
-    assert facts.within_bounds({(1, 1): alone, (2, 2): made(660)})
-    assert not facts.within_bounds({(1, 1): alone, (2, 2): made(1_000)})
-    assert facts.none_lost({(1, 1): alone})
-    assert not facts.none_lost({(1, 1): alone, (2, 2): made(400, answered=399)})

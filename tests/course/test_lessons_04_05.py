@@ -1,46 +1,16 @@
-"""Lessons 04 and 05: their exercises, the conditions of their claims, and what their texts say."""
+"""Lessons 04 and 05: what their exercises accept."""
 
-import dataclasses
-import json
 import queue
-import re
 import threading
 from concurrent import futures
-from pathlib import Path
 
 import grpc
-import made_runs
 import numpy as np
 import pytest
 
 from kvstore.course.exercises import lesson_04, lesson_04_server, lesson_05
 from kvstore.course.exercises.grading import judged, solution
-from kvstore.course.questions import lesson_04 as lesson_04_further
-from kvstore.course.questions import lesson_04 as questions_04
-from kvstore.course.questions import lesson_05 as lesson_05_further
-from kvstore.course.questions import lesson_05 as questions_05
-from kvstore.measure.recorder import Cpu
-from kvstore.protocol import StationTimes
 from kvstore.v1.kvstore_pb2 import PipelineRequest, RetrieveResponse, UpdateResponse
-
-NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
-
-
-def text_of(*names):
-    """The Markdown of notebooks, as one text with single spaces."""
-    cells = [cell for name in names for cell in json.loads((NOTEBOOKS / name).read_text())["cells"]]
-    text = " ".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
-    return re.sub(r"\s+", " ", text)
-
-
-def all_of(lesson):
-    """The names of the core notebook of a lesson, and of its further ones."""
-    return [
-        str(path.relative_to(NOTEBOOKS))
-        for folder in (NOTEBOOKS, NOTEBOOKS / "further")
-        for path in sorted(folder.glob(f"{lesson}_*.ipynb"))
-    ]
-
 
 # 04.server ------------------------------------------------------------------------------------
 
@@ -313,127 +283,3 @@ def test_more_wrong_stream_clients_are_rejected(client, said):
 
     assert "not yet" == verdict.outcome
     assert said in verdict.message
-
-
-# The conditions of the claims: each is false for a made-up run -----------------------------------
-
-
-def timed(pool_s, lock_s, disk_s=0.01, *, kind="retrieve", in_flight=4, rounds=5):
-    """`in_flight` callers whose calls all spend these times in the server."""
-    whole_s = pool_s + lock_s + disk_s
-    stations = StationTimes(pool_s, lock_s, disk_s, 0.0)
-    calls = [
-        (turn * whole_s, (turn + 1) * whole_s, kind, "OK", stations)
-        for turn in range(rounds)
-        for _ in range(in_flight)
-    ]
-    return made_runs.run_of(calls, in_flight=in_flight)
-
-
-def with_cpu(client_s, server_s, count=4):
-    """A run whose processes took this CPU time for each call."""
-    run = made_runs.closed_loop(1, 100.0, count)
-    cpu = [Cpu(count * each_s, 0.0) for each_s in (client_s, server_s)]
-    return dataclasses.replace(run, client_cpu=cpu[0], server_cpu=cpu[1])
-
-
-def test_waiting_in_the_pools_queue():
-    assert questions_04.waits_in_the_queue(timed(0.03, 0.0))
-    assert not questions_04.waits_in_the_queue(timed(0.005, 0.0))
-
-
-def test_the_queue_moved():
-    at_the_pool, at_the_lock = timed(0.2, 0.0), timed(0.0, 0.2)
-
-    assert questions_04.queue_moved(at_the_pool, at_the_lock)
-    assert not questions_04.queue_moved(at_the_pool, at_the_pool)
-    assert not questions_04.queue_moved(at_the_lock, at_the_lock)
-
-
-def test_reads_wait_for_a_thread():
-    assert questions_04.reads_wait_for_a_thread(timed(0.3, 0.0))
-    assert not questions_04.reads_wait_for_a_thread(timed(0.0, 0.3))
-
-
-def test_the_pool_makes_reads_slow():
-    assert questions_04.pool_makes_reads_slow(timed(0.3, 0.0), timed(0.0, 0.0))
-    assert not questions_04.pool_makes_reads_slow(timed(0.005, 0.0), timed(0.0, 0.0))
-
-
-def test_few_cores():
-    assert lesson_04_further.few_cores(with_cpu(0.001, 0.001))
-    assert not lesson_04_further.few_cores(with_cpu(0.001, 0.05))
-
-
-def test_one_connection():
-    one = made_runs.closed_loop(1, 100.0)
-
-    assert questions_05.on_one_connection(dataclasses.replace(one, connections=1))
-    assert not questions_05.on_one_connection(
-        dataclasses.replace(one, connections=1), dataclasses.replace(one, connections=8)
-    )
-
-
-def test_a_stream_is_cheaper():
-    assert questions_05.stream_is_cheaper(with_cpu(2e-4, 3e-4), with_cpu(1e-4, 1e-4))
-    assert not questions_05.stream_is_cheaper(with_cpu(1e-4, 1e-4), with_cpu(1e-4, 1e-4))
-
-
-def test_a_cost_that_does_not_fit():
-    cost = questions_05.batch_ladder.Cost(100e-6, 1e-6)
-
-    assert questions_05.cost_fits(cost, with_cpu(130e-6, 50e-6), 32)
-    assert not questions_05.cost_fits(cost, with_cpu(400e-6, 50e-6), 32)
-
-
-def test_a_race_that_pipelining_does_not_win():
-    quick, slow = made_runs.closed_loop(1, 1_000.0), made_runs.closed_loop(1, 10.0)
-
-    assert lesson_05_further.pipelined_wins({"pipelined": [quick], "synchronous": [slow]})
-    assert not lesson_05_further.pipelined_wins({"pipelined": [slow], "synchronous": [quick]})
-    little, much = with_cpu(1e-4, 1e-4), with_cpu(3e-4, 3e-4)
-    assert lesson_05_further.less_work({"pipelined": [little], "synchronous": [much]})
-    assert not lesson_05_further.less_work({"pipelined": [much], "synchronous": [little]})
-
-
-# What the texts say (corrections.md) --------------------------------------------------------------
-
-
-def test_no_text_uses_littles_law_to_find_a_lost_call():
-    text = text_of(*all_of("04"))
-
-    assert "holds for *any* set of records" in text
-    assert "cannot find a lost call" in text
-
-
-def test_an_identity_is_not_shown_as_evidence():
-    sources = "".join((NOTEBOOKS / name).read_text() for name in all_of("04") + all_of("05"))
-
-    assert "that is all: nothing is left over" not in sources
-    assert "keeps L = λ·W" not in sources
-
-
-@pytest.mark.parametrize("lesson", ["04", "05"])
-def test_each_quantity_has_one_symbol(lesson):
-    text = text_of(*all_of(lesson))
-
-    assert not re.search(r"\$[^$]*(?<![A-Za-z\\{])d(?![A-Za-z}])[^$]*\$", text)  # CPU time is D_max
-    assert "RTT" not in text  # the round trip is R
-    take_away = text[text.rindex("Take-away") :]
-    assert "X = " not in take_away
-
-
-def test_the_cpu_time_of_a_whole_process_is_not_called_the_demand_on_the_gil():
-    name = "further/04_gil.ipynb"
-
-    assert "is not the demand on the GIL" in text_of(name)
-    assert "total_s / one.issued" not in (NOTEBOOKS / name).read_text()
-
-
-def test_the_published_pipelined_client_is_described_as_it_is():
-    text = text_of("05_pipelined.ipynb", "further/05_race.ipynb")
-
-    assert "buffers of TCP" not in text
-    assert "is a unary future" in text
-    assert "unary calls are multiplexed already" in text
-    assert "each call has a goroutine of its own that waits for the reply" in text

@@ -9,12 +9,10 @@ import time
 
 import psutil
 import pytest
-from made_runs import run_of
 
 from kvstore.course import progress
 from kvstore.course.experiments import redis_runs
 from kvstore.course.experiments.redis_runs import Sets
-from kvstore.course.questions import lesson_11 as facts
 from kvstore.course.questions import registered
 
 INSTALLED = shutil.which("redis-server") or shutil.which("valkey-server")
@@ -121,17 +119,3 @@ def test_the_predictions_are_of_the_largest_group():
     assert registered("11.redis_group").measured(MADE) == 16.5
     assert registered("11.redis_rate").measured(MADE) == 1_500.0
     assert registered("11.redis_rate").model(MADE).value == MADE.predicted(32).value
-
-
-def test_every_claim_fails_for_some_run():
-    assert facts.redis_shares(MADE)
-    assert not facts.redis_shares(MADE._replace(per_commit={1: 1.0, 32: 1.0}))
-    assert not facts.redis_shares(MADE._replace(per_commit={1: 2.0, 32: 16.0}))
-    assert facts.fsync_costs(MADE)
-    assert not facts.fsync_costs(MADE._replace(durable={1: 990.0, 32: 1_500.0}))
-    slow = run_of([(0.0, 0.1 * (n + 1), "create") for n in range(10)], in_flight=1)
-    fast = run_of([(0.0, 0.01 * (n + 1), "create") for n in range(10)], in_flight=32)
-    runs = {1: slow, 32: fast}
-    assert facts.both_gain(facts.gains(MADE, runs))
-    assert not facts.both_gain(facts.gains(MADE, {1: slow, 32: slow}))
-    assert not facts.both_gain(facts.gains(MADE._replace(durable={1: 100.0, 32: 110.0}), runs))
