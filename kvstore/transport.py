@@ -91,13 +91,16 @@ def unknown(transport: Transport) -> tuple[str, ...]:
     """Return the experiments of a profile that the installed grpcio does not know."""
     if not transport.off:
         return ()
-    from grpc._cython import cygrpc
+    import grpc
 
-    with (
-        Path(cygrpc.__file__).open("rb") as file,
-        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as library,
-    ):
-        return tuple(each for each in transport.off if library.find(each.encode()) < 0)
+    for library in Path(grpc.__file__).parent.rglob("*"):
+        if library.suffix in (".so", ".pyd"):
+            with (
+                library.open("rb") as file,
+                mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
+            ):
+                return tuple(each for each in transport.off if content.find(each.encode()) < 0)
+    return ()
 
 
 def _is_ours(experiments: str | None) -> bool:

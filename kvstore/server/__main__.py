@@ -3,13 +3,10 @@
 command        its flags; the address on the first line of output
 serving        on a thread pool or on one event loop, until the server is stopped
 status         the report of this process: identity, settings, CPU time; and reflection
-idle memory    what a flood of calls took goes back to the operating system
 """
 
 import argparse
 import asyncio
-import ctypes
-import gc
 import ipaddress
 import json
 import logging
@@ -36,13 +33,7 @@ from kvstore.credentials import Access, access_from
 from kvstore.flags import add_flags, given_flags
 from kvstore.gc_control import CollectorWatch, watched_collector
 from kvstore.protocol import event_loop_factory
-from kvstore.server.admission import (
-    AbortingOnce,
-    MeasuredPool,
-    answer_unknown_methods,
-    channel_options,
-    interceptors,
-)
+from kvstore.server.admission import MeasuredPool, channel_options, interceptors
 from kvstore.server.service import AsyncKeyValueService, Counts, KeyValueService
 from kvstore.server.settings import ServerSettings
 from kvstore.subprocesses import listen, on_signals
@@ -185,24 +176,16 @@ def _serve_threads(
         options=channel_options(settings),
         maximum_concurrent_rpcs=settings.max_concurrent_rpcs,
     )
-    services = AbortingOnce(server, pool)
     checks = health.HealthServicer()
     service = services_of(settings)[0](settings, pool, counts)
-    kvstore_pb2_grpc.add_KeyValueServiceServicer_to_server(service, services)
-    server_status_pb2_grpc.add_ServerStatusServiceServicer_to_server(
-        ServerStatusService(settings, identity, counts, collector), services
-    )
-    health_pb2_grpc.add_HealthServicer_to_server(checks, services)
-    enable_reflection((KEY_VALUE, SERVER_STATUS, health.SERVICE_NAME), services)
-    port = _listen(server, settings.listen, settings.port, access)
+    status = ServerStatusService(settings, identity, counts, collector)
+    port = _listen(server, (service, status, checks), settings, access)
     server.start()
     for name in SERVICES:
         checks.set(name, health_pb2.HealthCheckResponse.SERVING)
     on_ready(port, stop.set)
-    memory = IdleMemory()
-    while not stop.wait(1.0):  # a wait without end cannot be interrupted on Windows
-        memory.look()
-        pool.cancel_incomplete()
+    while not stop.wait(1.0):
+        pass  # a wait without end cannot be interrupted on Windows
     checks.enter_graceful_shutdown()
     server.stop(GRACE_S).wait()
     pool.shutdown(wait=False, cancel_futures=True)
@@ -224,40 +207,42 @@ async def _serve_async(
 
     on_signals(request_stop)
     counts = Counts()
-    checks = health.aio.HealthServicer()
-    service = services_of(settings)[1](settings, counts)
-    status = AsyncServerStatusService(settings, identity, counts, collector)
-
-    intercepted_by = interceptors(settings, access)
-    answer_unknown_methods(loop, intercepted_by)
     server = grpc.aio.server(
-        interceptors=intercepted_by,
+        interceptors=interceptors(settings, access),
         options=channel_options(settings),
         maximum_concurrent_rpcs=settings.max_concurrent_rpcs,
     )
-    kvstore_pb2_grpc.add_KeyValueServiceServicer_to_server(service, server)
-    server_status_pb2_grpc.add_ServerStatusServiceServicer_to_server(status, server)
-    health_pb2_grpc.add_HealthServicer_to_server(checks, server)
-    enable_reflection((KEY_VALUE, SERVER_STATUS, health.SERVICE_NAME), server)
-    port = _listen(server, settings.listen, settings.port, access)
+    checks = health.aio.HealthServicer()
+    service = services_of(settings)[1](settings, counts)
+    status = AsyncServerStatusService(settings, identity, counts, collector)
+    port = _listen(server, (service, status, checks), settings, access)
     await server.start()
     for name in SERVICES:
         await checks.set(name, health_pb2.HealthCheckResponse.SERVING)
     on_ready(port, request_stop)
-    memory = IdleMemory()
     stopping = asyncio.create_task(stop.wait())
     ended = asyncio.create_task(server.wait_for_termination())
     while not (stop.is_set() or ended.done()):  # signal handlers of Python run between waits
         await asyncio.wait((stopping, ended), timeout=0.5, return_when=FIRST_COMPLETED)
-        memory.look()
     await checks.enter_graceful_shutdown()
     await server.stop(GRACE_S)
     await ended  # raises what ended the server before it was stopped
     await service.close()
 
 
-def _listen(server: Any, address: str, port: int, access: Access | None) -> int:
-    """Bind a port; return it. Without `access`, the address is one of the loopback interface."""
+def _listen(
+    server: Any, services: tuple[Any, Any, Any], settings: ServerSettings, access: Access | None
+) -> int:
+    """Add the services, of data, status and health, and reflection; bind a port; return it.
+
+    Without `access`, the address is one of the loopback interface.
+    """
+    service, status, checks = services
+    kvstore_pb2_grpc.add_KeyValueServiceServicer_to_server(service, server)
+    server_status_pb2_grpc.add_ServerStatusServiceServicer_to_server(status, server)
+    health_pb2_grpc.add_HealthServicer_to_server(checks, server)
+    enable_reflection((KEY_VALUE, SERVER_STATUS, health.SERVICE_NAME), server)
+    address, port = settings.listen, settings.port
     place = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
     try:
         bound = int(
@@ -363,51 +348,6 @@ def enable_reflection(services: Sequence[str], server: Any) -> None:
     reflection.enable_server_reflection(
         (*services, reflection.SERVICE_NAME), server, pool=_SymbolsWithMethods()
     )
-
-
-# ---- idle memory --------------------------------------------------------------------------------
-# Return the memory of a flood to the operating system once the server is idle again.
-#
-# The C library keeps freed memory for later. After 38,000 calls at once that was 200 MB, for as
-# long as the server ran. And Python frees the objects of calls that broke off only when it collects
-# garbage, which an idle server does not do: after 500,000 malformed calls that was 400 MB.
-
-
-GROWN_BYTES = 32 * 1024 * 1024
-"""Growth since the last return from which on memory is returned; less is not worth the pause."""
-IDLE = 0.05
-"""CPU seconds per second below which a server is idle: a return would delay calls otherwise."""
-
-
-class IdleMemory:
-    """Returns freed memory, in the pauses of the work; `look` is called about once a second."""
-
-    def __init__(self) -> None:
-        self._process = psutil.Process()
-        self._kept_bytes = self._process.memory_info().rss
-        self._looked_s, self._cpu_s = time.perf_counter(), time.process_time()
-        self._return = getattr(_library(), "malloc_trim", None)  # of the GNU C library only
-
-    def look(self) -> bool:
-        """Return freed memory if the server is idle and has grown; return whether it did so."""
-        now_s, cpu_s = time.perf_counter(), time.process_time()
-        busy = cpu_s - self._cpu_s > IDLE * (now_s - self._looked_s)
-        self._looked_s, self._cpu_s = now_s, cpu_s
-        if busy or self._return is None:
-            return False
-        if self._process.memory_info().rss - self._kept_bytes < GROWN_BYTES:
-            return False
-        gc.collect()
-        self._return(0)
-        self._kept_bytes = self._process.memory_info().rss
-        return True
-
-
-def _library() -> ctypes.CDLL | None:
-    try:
-        return ctypes.CDLL(None)
-    except (OSError, TypeError):  # TypeError: Windows
-        return None
 
 
 if __name__ == "__main__":

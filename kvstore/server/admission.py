@@ -1,22 +1,15 @@
 """Which calls a server accepts and runs: gRPC's limits, deadlines, the thread pool, metadata.
 
-The pool measures how long each call waited for one of its threads, and ends calls whose request
-does not come. Unreadable requests and calls of unknown methods are ended here, because gRPC's own
-way of doing it harms the server.
+The pool measures how long each call waited for one of its threads.
 """
 
-import asyncio
-import contextlib
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import grpc
-from grpc._cython import cygrpc
 
 from kvstore.credentials import Access, AsyncDemandToken, DemandToken
 from kvstore.protocol import MESSAGE_LIMIT_BYTES
@@ -78,78 +71,26 @@ def too_late(context: Any, needs_s: float) -> bool:
     return left_s is not None and left_s < needs_s
 
 
-REQUEST_S = 5.0
-"""Seconds after the start of a call in which its request must arrive, if calls wait for a thread.
-
-With threads, gRPC gives a thread to a call before its request has come. So as many clients as the
-pool has threads, each with a call and half a request, would keep all others out for ever.
-"""
-
-
 class MeasuredPool(ThreadPoolExecutor):
-    """A thread pool that measures how long each task waited for its thread.
-
-    The tasks of a server are calls. The pool knows of which calls the request is still to come.
-    """
+    """A thread pool that measures how long each task waited for its thread."""
 
     def __init__(self, threads: int, name: str) -> None:
         super().__init__(threads, thread_name_prefix=name)
         self._here = threading.local()
-        self._incomplete: dict[int, tuple[float, Any]] = {}  # by thread: begun when, gRPC's call
-        self._late = set[Any]()  # calls that the last look found without their request
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
         """Queue a task; it waits from now until a thread takes it."""
         submitted_s = time.perf_counter()
-        call = _awaiting_request(args)
 
         def begin() -> Any:
             self._here.waited_s = time.perf_counter() - submitted_s
-            if call is None:
-                return fn(*args, **kwargs)
-            self._incomplete[threading.get_ident()] = submitted_s, call
-            try:
-                return fn(*args, **kwargs)
-            finally:
-                self.request_arrived()
+            return fn(*args, **kwargs)
 
         return super().submit(begin)
 
     def waited_s(self) -> float:
         """Return the seconds for which the task of this thread waited in the queue."""
         return float(getattr(self._here, "waited_s", 0.0))
-
-    def waiting(self) -> int:
-        """Return how many tasks wait for a thread."""
-        return self._work_queue.qsize()
-
-    def request_arrived(self) -> None:
-        """Note that the call of this thread has its whole request, or has ended."""
-        self._incomplete.pop(threading.get_ident(), None)
-
-    def cancel_incomplete(self) -> int:
-        """Cancel the calls that keep a thread from others without a request; return how many.
-
-        To be called every second or so. A call is cancelled at the second look that finds it late:
-        after a stall of the whole process, a request may be there that was not read yet.
-        """
-        late = set[Any]()
-        if self.waiting():
-            until_s = time.perf_counter() - REQUEST_S
-            waiting = self._incomplete.copy().values()
-            late.update(call for begun_s, call in waiting if begun_s < until_s)
-        for call in (cancelled := late & self._late):
-            call.cancel()
-        self._late = late - cancelled
-        return len(cancelled)
-
-
-def _awaiting_request(arguments: tuple[Any, ...]) -> Any:
-    """Return gRPC's call if this task of a server first waits for a single request, else None."""
-    for at, each in enumerate(arguments):
-        if getattr(each, "__name__", "") == "unary_request":  # grpcio 1.85.1, `grpc._server`
-            return getattr(arguments[at - 3], "call", None)
-    return None
 
 
 # ---- interceptors -------------------------------------------------------------------------------
@@ -213,122 +154,3 @@ def interceptors(
         kind = AsyncReadHeaders if settings.use_asyncio else ReadHeaders
         found.append(kind(settings.metadata_work))
     return found
-
-
-UNREADABLE = "Exception deserializing request!"
-"""gRPC's own words for a request that is not a message of the method."""
-
-
-class AbortingOnce:
-    """A server with threads to which services are added: an unreadable request ends its call once.
-
-    grpcio 1.85.1 ends such a call twice. The second end fails, and the server keeps what belongs to
-    the call for ever: 1.4 KB each time. So the method ends the call here, in place of gRPC. A
-    stream answers the requests before the unreadable one first.
-    """
-
-    def __init__(self, server: grpc.Server, pool: MeasuredPool) -> None:
-        self._server = server
-        self._pool = pool
-
-    def add_generic_rpc_handlers(self, handlers: Any) -> None:
-        """Add nothing: generated code adds the same methods below."""
-
-    def add_registered_method_handlers(self, service: str, handlers: dict[str, Any]) -> None:
-        """Add these methods to the server."""
-        methods = {name: _aborting_once(handler, self._pool) for name, handler in handlers.items()}
-        generic = grpc.method_handlers_generic_handler(service, methods)
-        self._server.add_generic_rpc_handlers((generic,))
-        self._server.add_registered_method_handlers(service, methods)
-
-
-_UNREADABLE = object()
-
-
-def _aborting_once(handler: Any, pool: MeasuredPool) -> Any:
-    def read(raw: bytes) -> Any:
-        try:
-            return handler.request_deserializer(raw)
-        except Exception:  # a class of its own in each version of protobuf
-            return _UNREADABLE
-
-    if handler.request_streaming:
-        if not handler.response_streaming:
-            raise NotImplementedError("no service here has a method with only requests streamed")
-        return grpc.stream_stream_rpc_method_handler(
-            partial(_answer_readable, handler.stream_stream), read, handler.response_serializer
-        )
-    answer = handler.unary_stream or handler.unary_unary
-
-    def answer_if_readable(request: Any, context: grpc.ServicerContext) -> Any:
-        pool.request_arrived()
-        if request is _UNREADABLE:
-            context.abort(grpc.StatusCode.INTERNAL, UNREADABLE)
-        return answer(request, context)
-
-    streams = handler.response_streaming
-    make = grpc.unary_stream_rpc_method_handler if streams else grpc.unary_unary_rpc_method_handler
-    return make(answer_if_readable, read, handler.response_serializer)
-
-
-def _answer_readable(
-    answer: Callable[..., Iterable[Any]], requests: Iterable[Any], context: grpc.ServicerContext
-) -> Iterator[Any]:
-    """Yield the replies to the requests of a stream up to the first that cannot be read."""
-    all_readable = True
-
-    def readable() -> Iterator[Any]:
-        nonlocal all_readable
-        for request in requests:
-            if request is _UNREADABLE:
-                all_readable = False
-                return
-            yield request
-
-    yield from answer(readable(), context)
-    if not all_readable:
-        context.abort(grpc.StatusCode.INTERNAL, UNREADABLE)
-
-
-def answer_unknown_methods(
-    loop: asyncio.AbstractEventLoop, interceptors: Sequence[grpc.ServerInterceptor]
-) -> None:
-    """Answer calls of methods that no service has, before grpc.aio sees them.
-
-    grpc.aio decodes the name of such a method, and a name that is not UTF-8 ends its whole server
-    (grpcio 1.85.1). Meanwhile gRPC's core writes to memory that is no longer its own, so a server
-    that starts again in the same process ends with SIGSEGV at some time. Calls of methods that a
-    service has are requested in another way. Before grpcio 1.84, nothing is changed.
-    """
-    if not hasattr(cygrpc.AioServer, "_make_request_call_future"):
-        return
-    answers = set[asyncio.Task[None]]()
-
-    async def unimplemented(requests: Any, context: Any) -> None:
-        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
-
-    async def no_method(details: Any) -> Any:
-        return grpc.stream_stream_rpc_method_handler(unimplemented)
-
-    chosen: Callable[[Any], Awaitable[Any]] = no_method
-    for each in reversed(interceptors):
-        chosen = partial(each.intercept_service, chosen)
-
-    async def answer(call: Any) -> None:
-        with contextlib.suppress(Exception):  # `abort` always raises
-            context = cygrpc._ServicerContext(call, None, None, loop)
-            details = SimpleNamespace(method="", invocation_metadata=context.invocation_metadata())
-            await (await chosen(details)).stream_stream(None, context)
-
-    async def unknown_method(request: Awaitable[Any]) -> None:
-        task = asyncio.create_task(answer(await request))
-        answers.add(task)  # a loop holds its tasks by weak references only
-        task.add_done_callback(answers.discard)
-        raise cygrpc._RequestCallError  # to grpc.aio: this request brought no call, so ask again
-
-    def task(_: Any, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
-        if getattr(coroutine, "__name__", "") == "_request_call":
-            coroutine = unknown_method(coroutine)
-        return asyncio.Task(coroutine, loop=loop, **options)
-
-    loop.set_task_factory(task)

@@ -1,15 +1,11 @@
 """server/__main__.py and the services: health, reflection, limits, and a client of another make."""
 
-import contextlib
-import gc
 import threading
-import time
 from itertools import pairwise
 
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_health.v1.health import HealthServicer
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
@@ -17,12 +13,8 @@ from running import HANG_S, messages_of_source_1
 from tables import for_each
 
 from kvstore import protocol
-from kvstore.server import admission, serving
-from kvstore.server.admission import UNREADABLE, AbortingOnce, MeasuredPool
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
-from proofs import http2
-from proofs.malformed import probe
 
 SERVICES = ["kvstore.v1.KeyValueService", "kvstore.v1.ServerStatusService"]
 NOT_FOUND, ALREADY_EXISTS = grpc.StatusCode.NOT_FOUND, grpc.StatusCode.ALREADY_EXISTS
@@ -259,118 +251,9 @@ def test_times_are_reported_only_when_that_is_set(own_server):
     assert protocol.METADATA_KEY not in dict(call.trailing_metadata())
 
 
-def send_path(address: str, path: bytes) -> bytes:
-    """Make a call of this path on a connection of its own; return the bytes of the answer."""
-    headers = [
-        (name, path if name == b":path" else value) for name, value in http2.grpc_headers("/a/b")
-    ]
-    answer = b""
-    with http2.connection(address) as peer:
-        block = http2.header_block(headers)
-        peer.sendall(http2.opening() + http2.frame(http2.HEADERS, 0x5, 1, block))
-        with contextlib.suppress(OSError):
-            while b"grpc-status" not in answer and (received := peer.recv(1000)):
-                answer += received
-    return answer
-
-
-@pytest.mark.slow
-def test_a_path_that_is_no_text_ends_one_call_and_no_other(own_server):
-    """It ends the whole server of grpc.aio, which writes to memory that is not its own by then."""
-    server = own_server()
-    more = threading.Event()
-
-    def requests():
-        yield pb.PipelineRequest(id=1, kinds=b"\4", keys=[b"k"])
-        assert more.wait(HANG_S)
-        yield pb.PipelineRequest(id=2, kinds=b"\4", keys=[b"k"])
-
-    with grpc.insecure_channel(server.address) as channel:
-        replies = kvstore_pb2_grpc.KeyValueServiceStub(channel).Pipeline(requests(), timeout=HANG_S)
-        assert 1 == next(replies).id
-        answers = [send_path(server.address, path) for path in (b"/a\xb3/b", b"/a/b")]
-        more.set()
-        assert 2 == next(replies).id
-    assert all(b"grpc-status" in answer for answer in answers)
-    assert probe(server.address, HANG_S) is not None
-
-
 @for_each("path", ["/no.such.Service/Method", "/kvstore.v1.KeyValueService/NoSuchMethod"])
 def test_an_unknown_method_is_unimplemented(channel, path):
     for _ in range(3):
         with pytest.raises(grpc.RpcError) as failed:
             channel.unary_unary(path)(b"", timeout=HANG_S)
         assert grpc.StatusCode.UNIMPLEMENTED is failed.value.code()
-        assert "Method not found!" == failed.value.details()
-
-
-def kept_calls() -> int:
-    """Return how many calls the server of this process keeps."""
-    gc.collect()
-    return sum(type(each).__name__ == "_RPCState" for each in gc.get_objects())
-
-
-def test_a_request_that_cannot_be_read_ends_its_call_and_leaves_nothing():
-    """grpcio ends such a call twice, and keeps what belongs to it for ever."""
-    with MeasuredPool(2, "test") as pool:
-        server = grpc.server(pool)
-        health_pb2_grpc.add_HealthServicer_to_server(HealthServicer(), AbortingOnce(server, pool))
-        port = server.add_insecure_port("127.0.0.1:0")
-        server.start()
-        before = kept_calls()
-        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-            for _ in range(20):
-                for method in (channel.unary_unary, channel.unary_stream):
-                    name = "Check" if method == channel.unary_unary else "Watch"
-                    with pytest.raises(grpc.RpcError) as failed:
-                        list(method(f"/grpc.health.v1.Health/{name}")(b"\xff", timeout=HANG_S))
-                    assert grpc.StatusCode.INTERNAL is failed.value.code()
-                    assert UNREADABLE == failed.value.details()
-            stub = health_pb2_grpc.HealthStub(channel)
-            reply = stub.Check(health_pb2.HealthCheckRequest(), timeout=HANG_S)
-        server.stop(None).wait()
-
-    assert health_pb2.HealthCheckResponse.SERVING == reply.status
-    assert before + 5 > kept_calls()  # of 40; the last one may be about to go
-
-
-def test_calls_without_a_request_do_not_keep_others_out(monkeypatch):
-    """They keep a thread only as long as no other call needs it."""
-    monkeypatch.setattr(admission, "REQUEST_S", 0.0)
-    half = http2.opening() + http2.call(1, "/grpc.health.v1.Health/Check", b"\x0a\x09gr")[:-1]
-
-    def looks_until_one_is_cancelled() -> int:
-        return next(n for n in range(1, 2000) if pool.cancel_incomplete() or time.sleep(0.005))
-
-    with MeasuredPool(1, "test") as pool:
-        server = grpc.server(pool)
-        health_pb2_grpc.add_HealthServicer_to_server(HealthServicer(), AbortingOnce(server, pool))
-        port = server.add_insecure_port("127.0.0.1:0")
-        server.start()
-        address = f"127.0.0.1:{port}"
-        with http2.connection(address) as first, http2.connection(address) as second:
-            first.sendall(half)
-            second.sendall(half)
-            assert 2 <= looks_until_one_is_cancelled()
-            while pool.waiting():
-                time.sleep(0.005)
-            assert [0, 0, 0] == [pool.cancel_incomplete() for _ in range(3)]  # no other call waits
-            with grpc.insecure_channel(address) as channel:
-                stub = health_pb2_grpc.HealthStub(channel)
-                third = stub.Check.future(health_pb2.HealthCheckRequest(), timeout=HANG_S)
-                assert 2 <= looks_until_one_is_cancelled()
-                assert health_pb2.HealthCheckResponse.SERVING == third.result().status
-        server.stop(None).wait()
-
-
-def test_a_stream_answers_what_comes_before_a_request_that_cannot_be_read():
-    good = pb.PipelineRequest(id=7, kinds=bytes([protocol.RETRIEVE]), keys=[b"unknown"])
-    with serving(read_delay_s=0.1) as server, grpc.insecure_channel(server.address) as channel:
-        method = channel.stream_stream("/kvstore.v1.KeyValueService/Pipeline")
-        call = method(iter([good.SerializeToString(), b"\xff"]), timeout=HANG_S)
-        reply = pb.PipelineResponse.FromString(next(call))
-        with pytest.raises(grpc.RpcError) as failed:
-            next(call)
-
-    assert 7 == reply.id
-    assert (grpc.StatusCode.INTERNAL, UNREADABLE) == (failed.value.code(), failed.value.details())
