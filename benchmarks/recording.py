@@ -36,7 +36,7 @@ def measure(quick: bool) -> Iterator[dict[str, Any]]:
     run = Run(
         strategy="made up", in_flight=10, settings={}, server={}, host={}, started_at="",
         window_s=float(records["done_s"].max()), issued=calls, outcome=Outcome.COMPLETE,
-        records=records, samples=Sampler(None).frame(),
+        records=records, sample_rows=Sampler(None).rows(),
     )  # fmt: skip
     work: Callable[[Run], object]
     for name, work in (("summarise", summary), ("audit", audit), ("make the table of", _table)):

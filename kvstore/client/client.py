@@ -22,7 +22,7 @@ from kvstore.client.schedule import AnyOperations, Schedule
 from kvstore.client.strategies import Strategy, supports
 from kvstore.client.workload import MethodOperations
 from kvstore.measure.host import describe_host
-from kvstore.measure.recorder import NO_CPU, Cpu, Recorder, Sample
+from kvstore.measure.recorder import NO_CPU, Cpu, Recorder, sample_rows
 from kvstore.measure.run import Outcome, Run
 from kvstore.protocol import KINDS, event_loop_factory
 
@@ -288,8 +288,6 @@ class measured_channel:
 
         Its window ends with the last call that has ended.
         """
-        import pandas as pd
-
         recorder = self._recording.recorder
         records = recorder.array()
         before, after = self._cpu
@@ -307,7 +305,7 @@ class measured_channel:
             issued=recorder.issued,
             outcome=Outcome.COMPLETE,
             records=records,
-            samples=pd.DataFrame([], columns=list(Sample._fields), dtype=float),
+            sample_rows=sample_rows([]),
             client_cpu=Cpu(after.user_s - before.user_s, after.system_s - before.system_s),
             connections=0 if "" in peers else len(peers),
             connect_s=[each.connect_s for each in self._opened],

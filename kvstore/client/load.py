@@ -1,6 +1,5 @@
 """`run`: make a run of one strategy, from this process, a fleet or another process."""
 
-import importlib
 import json
 import math
 import secrets
@@ -98,8 +97,6 @@ def run(
         from kvstore.client import fleet_driver
 
         return fleet_driver.run_on(fleet, strategy, server, workload, options, on_sample)
-    # Its modules in Cython ignore an interrupt that comes at certain lines of their import.
-    uninterrupted(partial(importlib.import_module, "pandas"))
     target = target_of(server)
     shards, salt = len(target.shards), secrets.token_hex(4)
     options.check(strategy, workload, shards=shards)
@@ -177,7 +174,7 @@ def run(
             issued=client.recorder.issued,
             outcome=monitor.outcome,
             records=records,
-            samples=with_server(monitor.sampler.frame(), moments(after), began_unix_s),
+            sample_rows=with_server(monitor.sampler.rows(), moments(after), began_unix_s),
             machine_cpu_s=monitor.sampler.machine_cpu_s(),
             machine_stolen_s=monitor.sampler.machine_stolen_s(),
             connections=_verified(client, before),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from kvstore.measure.audit import in_flight_between, in_flight_steps
 from kvstore.measure.recorder import Cpu, Sample
@@ -131,7 +132,7 @@ def merge(runs: Sequence[Run]) -> Run:
         operations_sent=sum(run.issued_operations for run in runs),
         outcome=min((run.outcome for run in runs), key=list(Outcome).index),
         records=records,
-        samples=_samples(runs),
+        sample_rows=_samples(runs),
         machine_cpu_s=float(np.max([run.machine_cpu_s for run in runs])),
         machine_stolen_s=float(np.max([run.machine_stolen_s for run in runs])),
         connections=_sum_if_all_known([run.connections for run in runs]),
@@ -179,19 +180,19 @@ def _records(runs: Sequence[Run]) -> "itertools.chain[np.ndarray[tuple[int], np.
     return itertools.chain(found)
 
 
-def _samples(runs: Sequence[Run]) -> "pd.DataFrame":
+def _samples(runs: Sequence[Run]) -> npt.NDArray[np.void]:
     """Return samples of all parts: at the time of each sample, the latest sample of each part."""
-    frames = [run.samples for run in runs if len(run.samples)]
-    if not frames:
-        return runs[0].samples
-    at_s = np.unique(np.concatenate([frame["elapsed_s"] for frame in frames]))
+    parts = [run.sample_rows for run in runs if len(run.sample_rows)]
+    if not parts:
+        return runs[0].sample_rows
+    at_s = np.unique(np.concatenate([rows["elapsed_s"] for rows in parts]))
     held = []
-    for frame in frames:
-        latest = np.searchsorted(frame["elapsed_s"], at_s, side="right") - 1
-        held.append(frame.iloc[np.maximum(latest, 0)].reset_index(drop=True))
+    for rows in parts:
+        latest = np.searchsorted(rows["elapsed_s"], at_s, side="right") - 1
+        held.append(rows[np.maximum(latest, 0)])
     merged = held[0].copy()
-    for name in merged.columns:
-        columns = np.stack([frame[name] for frame in held])
+    for name in merged.dtype.names or ():
+        columns = np.stack([rows[name] for rows in held])
         merged[name] = columns.max(axis=0) if _is_common(name) else columns.sum(axis=0)
     merged["elapsed_s"] = at_s
     return merged

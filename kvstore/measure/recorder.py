@@ -7,8 +7,8 @@ import math
 import struct
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +16,6 @@ import psutil
 
 from kvstore.gc_control import Collections, CollectorWatch, Moment
 from kvstore.protocol import UNKNOWN_STATIONS, StationTimes
-
-if TYPE_CHECKING:  # see run.py
-    import pandas as pd
-
 
 PACKED: Final = np.dtype(
     [
@@ -270,6 +266,15 @@ class Sample(NamedTuple):
     """The server's collections are filled in after the run, from its report."""
 
 
+SAMPLE = np.dtype([(name, np.float64) for name in Sample._fields])
+"""The layout of samples: one column for each field of `Sample`."""
+
+
+def sample_rows(samples: Iterable[Sequence[float]]) -> npt.NDArray[np.void]:
+    """Return samples as an array of `SAMPLE`."""
+    return np.array([tuple(sample) for sample in samples], dtype=SAMPLE)
+
+
 class Sampler:
     """Samples this process and the servers' processes, if they run on this machine.
 
@@ -279,9 +284,6 @@ class Sampler:
     def __init__(
         self, server_pids: int | Sequence[int] | None, collector: CollectorWatch | None = None
     ) -> None:
-        import pandas as pd  # now: after a run at its memory ceiling there would be no memory
-
-        self._table = pd.DataFrame
         self._client = psutil.Process()
         pids = [server_pids] if isinstance(server_pids, int) else server_pids or []
         self._servers = [process for pid in pids if (process := _process(pid)) is not None]
@@ -362,9 +364,9 @@ class Sampler:
         """Return the largest step of the system's clock against the run's clock since the start."""
         return max(self._clock_steps_s, key=abs)
 
-    def frame(self) -> "pd.DataFrame":
-        """Return all samples as a table, one row each."""
-        return self._table(self._samples, columns=list(Sample._fields), dtype=float)
+    def rows(self) -> npt.NDArray[np.void]:
+        """Return all samples, one row each."""
+        return sample_rows(self._samples)
 
 
 def _clock_s() -> float:
@@ -434,8 +436,8 @@ def columns(side: str) -> list[str]:
 
 
 def with_server(
-    samples: "pd.DataFrame", moments: Sequence[Moment], began_unix_s: float
-) -> "pd.DataFrame":
+    samples: npt.NDArray[np.void], moments: Sequence[Moment], began_unix_s: float
+) -> npt.NDArray[np.void]:
     """Return the samples with the server's garbage collections since the start of the run.
 
     `began_unix_s` is the start of the run in seconds since 1970. Without `moments` the samples
@@ -448,5 +450,6 @@ def with_server(
     begun = counted[np.searchsorted(at_s, 0.0, side="right")]
     by_then = counted[np.searchsorted(at_s, samples["elapsed_s"], side="right")]
     filled = samples.copy()
-    filled[columns("server")] = by_then - begun
+    for name, counts in zip(columns("server"), (by_then - begun).T, strict=True):
+        filled[name] = counts
     return filled

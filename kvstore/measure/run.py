@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.recfunctions import structured_to_unstructured, unstructured_to_structured
 
 from kvstore.measure.recorder import CALL, NO_CPU, PACKED, Cpu, Sample
 from kvstore.protocol import DEADLINE_EXCEEDED, KINDS, NO_ANSWER, OK, STATUSES
@@ -105,8 +106,8 @@ class Run:
     """How the run ended."""
     records: npt.NDArray[np.void]
     """One row of `recorder.CALL` for each call, in the order in which the calls ended."""
-    samples: "pd.DataFrame"
-    """Calls in flight, sent and ended, memory and threads over time."""
+    sample_rows: npt.NDArray[np.void]
+    """Calls in flight, sent and ended, memory and threads over time: rows of `recorder.SAMPLE`."""
     client_cpu: Cpu = NO_CPU
     server_cpu: Cpu = NO_CPU
     machine_cpu_s: float = math.nan
@@ -142,6 +143,13 @@ class Run:
         frame["operation"] = pd.Categorical.from_codes(self.records["kind"], list(self.kinds))  # type: ignore[call-overload]
         frame["status"] = pd.Categorical.from_codes(self.records["status"], list(STATUSES))  # type: ignore[call-overload]
         return frame.sort_values("sent_s", kind="stable", ignore_index=True)
+
+    @cached_property
+    def samples(self) -> "pd.DataFrame":
+        """The samples over time as a table, one row each."""
+        import pandas as pd  # here: a load generator needs no pandas
+
+        return pd.DataFrame(self.sample_rows)
 
     @property
     def issued_operations(self) -> int:
@@ -234,7 +242,7 @@ class Run:
             "kinds": list(self.kinds),
             "client_cpu": list(self.client_cpu),
             "server_cpu": list(self.server_cpu),
-            "sample_columns": list(self.samples.columns),
+            "sample_columns": list(self.sample_rows.dtype.names or ()),
         }
         part = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
@@ -243,7 +251,7 @@ class Run:
                     file,
                     header=np.array(json.dumps(header)),
                     records=self.records,
-                    samples=self.samples.to_numpy(dtype=float),
+                    samples=structured_to_unstructured(self.sample_rows, dtype=float),
                 )
             os.replace(part, path)
         finally:
@@ -253,8 +261,6 @@ class Run:
     @classmethod
     def load(cls, path: str | Path) -> "Run":
         """Return the run in a file that `save` wrote. Raises `ValueError` for any other file."""
-        import pandas as pd
-
         try:
             # Opened here, because numpy does not close a file that is not an archive.
             with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
@@ -277,7 +283,9 @@ class Run:
                 client_cpu=Cpu(*header["client_cpu"]),
                 server_cpu=Cpu(*header["server_cpu"]),
                 records=records.astype(CALL, copy=False),
-                samples=pd.DataFrame(samples, columns=header["sample_columns"]),
+                sample_rows=unstructured_to_structured(
+                    samples, np.dtype([(name, float) for name in header["sample_columns"]])
+                ),
             )
         except (FileNotFoundError, IsADirectoryError, PermissionError):
             raise  # their own messages say what is wrong

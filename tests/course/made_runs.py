@@ -5,10 +5,9 @@ import itertools
 import math
 
 import numpy as np
-import pandas as pd
 
 from kvstore.measure import Run, Sample
-from kvstore.measure.recorder import Recorder
+from kvstore.measure.recorder import Recorder, sample_rows
 from kvstore.protocol import KINDS, STATUSES, UNKNOWN_STATIONS, StationTimes
 
 
@@ -41,7 +40,7 @@ def run_of(
         issued=len(calls),
         outcome=outcome,
         records=recorder.array(),
-        samples=pd.DataFrame(list(samples), columns=list(Sample._fields), dtype=float),
+        sample_rows=sample_rows(samples),
     )
 
 

@@ -253,7 +253,7 @@ def burst(*, answered_s=4.0, count=8, status="OK", grown_mb=80.0, **settings):
         "settings": {"write_delay_s": 0.5, "max_concurrent_rpcs": None, **settings},
         "operations": {"create/OK": run.operations_ok},
     }
-    return dataclasses.replace(run, samples=samples, server=server)
+    return dataclasses.replace(run, sample_rows=samples.to_records(index=False), server=server)
 
 
 def open_loop(*, late=0.0, lost=0):

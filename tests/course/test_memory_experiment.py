@@ -31,7 +31,7 @@ def filled(calls=200, base=(100 * MB, 90 * MB), each=(50_000, 30_000)):
     }
     samples = pd.concat([samples, pd.DataFrame([after | freed])], ignore_index=True)
     made = run_of([(sent, end_s + 1, "create") for sent in sent_s])
-    return dataclasses.replace(made, samples=samples)
+    return dataclasses.replace(made, sample_rows=samples.to_records(index=False))
 
 
 def test_a_probe_reads_rates_and_the_cost_of_a_call_while_it_sends():

@@ -4,12 +4,12 @@ import dataclasses
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 from traces import CALLS, Made, random_trace, run_of
 
 from kvstore.measure import Cpu, Outcome, Run, Sample, audit
 from kvstore.measure.parts import merge, merge_samples
+from kvstore.measure.recorder import sample_rows
 
 EARLY = Sample(0.0, 0, 0, 0, 1e8, 2e8, 5, 130)
 LATE = Sample(4.0, 2, 5, 3, 2e8, 3e8, 6, 131)
@@ -17,7 +17,7 @@ OTHER = Sample(1.0, 1, 9, 8, 5e8, 4e8, 7, 129)
 
 
 def frame(*samples):
-    return pd.DataFrame(samples, columns=list(Sample._fields), dtype=float)
+    return sample_rows(samples)
 
 
 def test_counts_add_up_and_calls_lie_in_one_trace():
@@ -66,7 +66,7 @@ def test_every_fact_of_a_run_is_thought_of():
     """A fact that is new has to be added up too, or be the same for all parts."""
     alike = {"strategy", "settings", "host", "kinds"}
     summed = {"in_flight", "issued", "operations_sent", "connections", "connect_s", "client_cpu"}
-    chosen = {"server", "server_cpu", "started_at", "window_s", "outcome", "records", "samples"}
+    chosen = {"server", "server_cpu", "started_at", "window_s", "outcome", "records", "sample_rows"}
     chosen |= {"machine_cpu_s", "machine_stolen_s"}  # each saw the same machine
     chosen |= {"unresponsive", "clock_step_s"}  # and the same servers, and the same clock
     chosen |= {"unrecorded"}  # no part knows what a lost worker had: `fleet_driver` counts it
@@ -133,7 +133,7 @@ def test_samples_of_one_moment():
 
 def test_samples_hold_until_the_next():
     samples = merge(
-        [run_of(CALLS, samples=frame(EARLY, LATE)), run_of(CALLS, samples=frame(OTHER))]
+        [run_of(CALLS, sample_rows=frame(EARLY, LATE)), run_of(CALLS, sample_rows=frame(OTHER))]
     ).samples
 
     assert [0.0, 1.0, 4.0] == list(samples["elapsed_s"])
@@ -144,7 +144,7 @@ def test_samples_hold_until_the_next():
 
 
 def test_a_part_without_samples_adds_none():
-    parts = [run_of(CALLS), run_of(CALLS, samples=frame(OTHER))]
+    parts = [run_of(CALLS), run_of(CALLS, sample_rows=frame(OTHER))]
 
     assert [9] == list(merge(parts).samples["issued"])
     assert 0 == len(merge(parts[:1] * 2).samples)

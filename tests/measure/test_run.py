@@ -385,7 +385,7 @@ def test_a_code_that_stands_for_nothing_is_refused(run, tmp_path, subtests):
 
 
 def test_every_fact_of_a_run_is_checked_when_it_is_loaded():
-    facts = {field.name for field in dataclasses.fields(Run)} - {"records", "samples"}
+    facts = {field.name for field in dataclasses.fields(Run)} - {"records", "sample_rows"}
     checked = {name for name in FIELDS | OPTIONAL if "." not in name}
 
     assert facts | {"sample_columns"} == checked

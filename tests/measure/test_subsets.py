@@ -2,11 +2,11 @@
 
 import math
 
-import pandas as pd
 import pytest
 from traces import CALLS, Made, random_trace, run_of
 
 from kvstore.measure import Sample, audit, during, only, turns
+from kvstore.measure.recorder import sample_rows
 
 
 def test_the_calls_of_one_kind_are_left():
@@ -69,7 +69,7 @@ CALLS_IN_TURNS = [
 def run():
     samples = [Sample(at_s, 0, 0, 0, held, held / 2, 1, 1) for at_s, held in SEEN]
     return run_of(
-        [Made(*call) for call in CALLS_IN_TURNS], in_flight=3, samples=pd.DataFrame(samples)
+        [Made(*call) for call in CALLS_IN_TURNS], in_flight=3, sample_rows=sample_rows(samples)
     )
 
 

@@ -5,12 +5,12 @@ import math
 import random
 
 import numpy as np
-import pandas as pd
 import pytest
 from tables import for_each
 from traces import Made, run_of
 
-from kvstore.measure import Cpu, findings, latencies_s, quantile
+from kvstore.measure import Cpu, Sample, findings, latencies_s, quantile
+from kvstore.measure.recorder import sample_rows
 from kvstore.protocol import CREATE, DEADLINE_EXCEEDED, OK, RESOURCE_EXHAUSTED
 
 
@@ -106,7 +106,7 @@ def test_each_check_fires_for_its_own_cause_alone(run, expected, monkeypatch):
 
 def test_a_generator_that_was_stopped_is_seen_in_its_samples():
     at_s = [0.0, 0.1, 0.2, 4.2, 4.3]
-    run = closed_loop(noisy, samples=pd.DataFrame({"elapsed_s": at_s}))
+    run = closed_loop(noisy, sample_rows=sample_rows([Sample(each, *[0] * 7) for each in at_s]))
 
     assert "stopped for 4.0 s at 0.2 s" in findings(run)[0].text
 

@@ -6,10 +6,8 @@ import random
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-import pandas as pd
-
-from kvstore.measure import Run, Sample
-from kvstore.measure.recorder import Recorder
+from kvstore.measure import Run
+from kvstore.measure.recorder import Recorder, sample_rows
 from kvstore.protocol import CREATE, DELETE, NO_ANSWER, NOT_FOUND, OK, RETRIEVE, UPDATE
 
 
@@ -55,7 +53,7 @@ def run_of(calls: Iterable[Made], **facts: Any) -> Run:
         "issued": len(calls),
         "outcome": "complete",
         "records": recorder.array(),
-        "samples": pd.DataFrame([], columns=list(Sample._fields), dtype=float),
+        "sample_rows": sample_rows([]),
     }
     return Run(**{**usual, **facts})
 
