@@ -5,6 +5,7 @@
     questions                  the questions of each lesson, by their ids; conversion of units
     exercises                  tasks with hints and solutions, and their grading
     live                       a run with a view of it while it lasts
+    replay                     the calls of a run, moving through its stations
     explorer                   sliders for a law, and a button that measures
     views                      tables and figures of runs
     progress                   predictions, answers and help between sittings
@@ -29,6 +30,7 @@ from kvstore.course.explorer import Slider, explore
 from kvstore.course.kernel import lesson
 from kvstore.course.predictions import again, predict, quiz
 from kvstore.course.rendering import show_source
+from kvstore.course.replay import replay
 from kvstore.course.views.stations import draw_stations
 
 __all__ = [
@@ -47,6 +49,7 @@ __all__ = [
     "predict",
     "progress",
     "quiz",
+    "replay",
     "show_source",
     "solution",
     "views",

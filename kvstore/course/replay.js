@@ -1,0 +1,295 @@
+// A replay of measured runs: each dot is a call, and stands where that call was at time t.
+//
+// showReplay(element, panels): each panel is one run, as `kvstore/course/replay.py` writes it. All
+// panels share one playhead. A call's `edges` are the times at which it enters each step of `path`;
+// the last edge is its end. So the same rule places a call here and counts it in Python.
+function showReplay(root, panels) {
+  "use strict";
+  const KINDS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442"];
+  const FAILED = "#d03030", LIMIT = "#d55e00", FONT = "system-ui, sans-serif";
+  const SPEEDS = [[1, "real time"], [0.2, "5 × slower"], [0.05, "20 × slower"], [0.01, "100 × slower"]];
+  const TOP = 54, ROOMS_H = 190, CHART_H = 64, PAD = 12, GAP = 14;
+
+  const decode = (text, Type) => {
+    const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+    return new Type(bytes.buffer);
+  };
+  const format = (value) => value.toLocaleString("en", { maximumSignificantDigits: 3 });
+  const time = (s) => (s < 0.001 ? `${format(1e6 * s)} µs` : s < 1 ? `${format(1e3 * s)} ms` : `${format(s)} s`);
+  const make = (tag, attributes, text) => {
+    const made = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    if (text) made.textContent = text;
+    return made;
+  };
+
+  for (const panel of panels) {
+    panel.edges = decode(panel.edges, Float32Array);
+    panel.kind = decode(panel.kind, Uint8Array);
+    panel.status = decode(panel.status, Uint8Array);
+    panel.operations = decode(panel.operations, Uint16Array);
+    panel.width = panel.path.length + 1; // edges of one call
+  }
+  const from = Math.min(...panels.map((panel) => panel.from_s));
+  const until = Math.max(...panels.map((panel) => panel.until_s));
+
+  // ---- where the calls are at time t --------------------------------------------------------------
+
+  // The calls in flight at t: for each room its calls, in the order in which they entered.
+  function placed(panel, t) {
+    const rooms = panel.rooms.map(() => []);
+    let inFlight = 0, ended = 0;
+    for (let call = 0; call < panel.count; call++) {
+      const at = call * panel.width;
+      if (panel.edges[at] > t) break; // they are in the order of sending
+      if (panel.edges[at + panel.width - 1] <= t) { ended++; continue; }
+      let step = 0;
+      while (panel.edges[at + step + 1] <= t) step++;
+      inFlight++;
+      rooms[panel.path[step]].push({ call, step, entered: panel.edges[at + step], leaves: panel.edges[at + step + 1] });
+    }
+    for (const room of rooms) room.sort((a, b) => a.entered - b.entered);
+    return { rooms, inFlight, ended };
+  }
+
+  // The next time at which a call is sent, moves or ends, in any panel.
+  function nextEvent(t) {
+    let next = until;
+    for (const panel of panels)
+      for (const edge of panel.edges) if (edge > t && edge < next) next = edge;
+    return next;
+  }
+
+  // ---- the page -----------------------------------------------------------------------------------
+
+  root.textContent = "";
+  root.style.cssText = `font: 13px ${FONT}; max-width: 1100px`;
+  for (const panel of panels) {
+    panel.canvas = make("canvas", { role: "img", tabindex: "0", "aria-label": panel.alt });
+    panel.canvas.style.cssText = "display: block; width: 100%; touch-action: manipulation";
+    root.append(panel.canvas);
+  }
+  const bar = make("div", {});
+  bar.style.cssText = "display: flex; gap: 8px; align-items: center; flex-wrap: wrap";
+  const play = make("button", { "aria-label": "play", type: "button" }, "▶");
+  const step = make("button", { "aria-label": "next event", title: "the next event, or →", type: "button" }, "next");
+  const slider = make("input", { type: "range", min: 0, max: 10000, value: 0, "aria-label": "time" });
+  slider.style.flex = "1 1 160px";
+  const speed = make("select", { "aria-label": "speed" });
+  for (const [value, label] of SPEEDS) speed.append(make("option", { value }, label));
+  speed.value = SPEEDS[1][0];
+  const clock = make("span", { "data-replay": "clock" });
+  clock.style.cssText = "min-width: 6em; text-align: right; font-variant-numeric: tabular-nums";
+  bar.append(play, step, slider, speed, clock);
+  const said = make("div", { "aria-live": "polite", "data-replay": "counts" });
+  said.style.cssText = "margin: 4px 0; min-height: 1.4em";
+  root.append(bar, said);
+  for (const text of new Set(panels.map((panel) => panel.note))) {
+    const note = make("div", {}, text);
+    note.style.opacity = ".75";
+    root.append(note);
+  }
+
+  // ---- drawing ------------------------------------------------------------------------------------
+
+  function draw(panel, t) {
+    const canvas = panel.canvas, W = Math.max(560, canvas.clientWidth || 800), H = TOP + ROOMS_H + 30 + CHART_H;
+    const ratio = window.devicePixelRatio || 1;
+    if (canvas.width !== Math.round(W * ratio)) {
+      canvas.width = Math.round(W * ratio);
+      canvas.height = Math.round(H * ratio);
+      canvas.style.height = `${(H * (canvas.clientWidth || W)) / W}px`;
+    }
+    const c = canvas.getContext("2d"), ink = getComputedStyle(root).color;
+    c.setTransform(ratio, 0, 0, ratio, 0, 0);
+    c.clearRect(0, 0, W, H);
+    const write = (text, x, y, { weight = "", size = 12, alpha = 1, align = "left", colour = ink } = {}) => {
+      c.globalAlpha = alpha; c.fillStyle = colour; c.textAlign = align;
+      c.font = `${weight} ${size}px ${FONT}`; c.fillText(text, x, y); c.globalAlpha = 1;
+    };
+    const { rooms, inFlight } = placed(panel, t);
+    write(panel.title, PAD, 18, { weight: "600", size: 15 });
+    legend(c, panel, write);
+
+    const roomW = (W - 2 * PAD - GAP * (panel.rooms.length - 1)) / panel.rooms.length;
+    panel.dots = [];
+    panel.rooms.forEach((room, number) => {
+      const x = PAD + number * (roomW + GAP), here = rooms[number];
+      c.globalAlpha = 0.06; c.fillStyle = ink; c.beginPath(); c.roundRect(x, TOP, roomW, ROOMS_H, 8); c.fill();
+      c.globalAlpha = room.bottleneck ? 1 : 0.3; c.strokeStyle = room.bottleneck ? LIMIT : ink;
+      c.lineWidth = room.bottleneck ? 2 : 1; c.stroke(); c.globalAlpha = 1;
+      write(room.label, x + 8, TOP + 17, { weight: "600", size: 13 });
+      const what = number === 0 && panel.limit ? `${Math.max(0, panel.limit - inFlight)} of ${panel.limit} free` : number === 0 ? `${inFlight} in flight` : `${here.length} ${room.what}`;
+      write(what, x + 8, TOP + 33, { alpha: 0.75 });
+      if (number) write("›", x - GAP / 2, TOP + ROOMS_H / 2, { size: 18, align: "center", alpha: 0.6 });
+      if (number === 0) places(c, panel, x, roomW, inFlight, ink);
+      else if (room.moving) travel(c, panel, here, t, x, roomW);
+      else queueUp(c, panel, room, here, t, x, roomW, ink, write);
+    });
+    chart(c, panel, t, PAD, (W - 2 * PAD - 36) / 2, "throughput X (calls/s)", panel.throughput, panel.predicted, "predicted", ink, write);
+    chart(c, panel, t, PAD + (W - 2 * PAD - 36) / 2 + 36, (W - 2 * PAD - 36) / 2, "in flight L (calls)", panel.in_flight, panel.limit, "limit", ink, write);
+  }
+
+  function legend(c, panel, write) {
+    let x = PAD;
+    for (const [number, kind] of panel.kinds.entries()) {
+      if (!panel.occurs[number]) continue;
+      c.fillStyle = KINDS[number % KINDS.length]; c.beginPath(); c.arc(x + 5, 36, 5, 0, 7); c.fill();
+      write(kind, x + 14, 40, { alpha: 0.75 });
+      x += 26 + c.measureText(kind).width;
+    }
+    if (!panel.failures) return;
+    c.strokeStyle = FAILED; c.lineWidth = 2; c.beginPath(); c.arc(x + 5, 36, 5, 0, 7); c.stroke();
+    write("does not end with OK", x + 14, 40, { alpha: 0.75 });
+  }
+
+  // The free places of the limit: a filled one is taken.
+  function places(c, panel, x, roomW, inFlight, ink) {
+    const shown = Math.min(panel.limit || 0, 400);
+    const grid = gridOf(shown, roomW, ROOMS_H - 56);
+    for (let place = 0; place < shown; place++) {
+      const [px, py] = grid.at(x, place);
+      c.globalAlpha = 0.4; c.strokeStyle = c.fillStyle = ink; c.lineWidth = 1;
+      c.beginPath(); c.arc(px, py, grid.radius - 1, 0, 7); c.stroke();
+      if (place < inFlight) c.fill();
+      c.globalAlpha = 1;
+    }
+  }
+
+  // Calls on their way: requests above, replies below.
+  function travel(c, panel, here, t, x, roomW) {
+    const lanes = [0, 0];
+    for (const each of here) {
+      const back = each.step > 0 ? 1 : 0, share = (t - each.entered) / Math.max(1e-9, each.leaves - each.entered);
+      const way = x + 12 + (back ? 1 - share : share) * (roomW - 24), lane = lanes[back]++ % 5;
+      dot(c, panel, each, way, TOP + 56 + lane * 13 + back * 72, 5);
+    }
+  }
+
+  // Calls that wait or are served, first in first out; the ring is the rest of the service.
+  function queueUp(c, panel, room, here, t, x, roomW, ink, write) {
+    const grid = gridOf(here.length, roomW, ROOMS_H - 56);
+    here.slice(0, grid.most).forEach((each, rank) => {
+      const [px, py] = grid.at(x, rank);
+      dot(c, panel, each, px, py, grid.radius);
+      if (!room.serves || grid.radius < 4) return;
+      const left = (each.leaves - t) / Math.max(1e-9, each.leaves - each.entered);
+      c.strokeStyle = ink; c.lineWidth = 1.6;
+      c.beginPath(); c.arc(px, py, grid.radius + 2.4, -Math.PI / 2, -Math.PI / 2 + 2 * Math.PI * left); c.stroke();
+    });
+    if (here.length > grid.most) write(`and ${here.length - grid.most} more`, x + 8, TOP + ROOMS_H - 8, { alpha: 0.75 });
+  }
+
+  function gridOf(count, roomW, height) {
+    for (const radius of [5.2, 4, 3, 2, 1.4]) {
+      const stride = 2.6 * radius + 1, columns = Math.max(1, Math.floor((roomW - 20) / stride)), rows = Math.floor(height / stride);
+      if (count <= columns * rows || radius === 1.4)
+        return {
+          radius, most: columns * rows,
+          at: (x, rank) => [x + 12 + (rank % columns) * stride, TOP + 50 + Math.floor(rank / columns) * stride],
+        };
+    }
+  }
+
+  function dot(c, panel, each, x, y, radius) {
+    const failed = panel.failed[panel.status[each.call]], operations = panel.operations[each.call];
+    c.fillStyle = KINDS[panel.kind[each.call] % KINDS.length];
+    c.beginPath();
+    if (operations > 1) c.roundRect(x - radius, y - radius, 2 * radius, 2 * radius, 2); // a message with several
+    else c.arc(x, y, radius, 0, 7);
+    c.fill();
+    if (failed) { c.strokeStyle = FAILED; c.lineWidth = 2; c.stroke(); }
+    if (panel.picked === each.call) { c.strokeStyle = LIMIT; c.lineWidth = 2.5; c.beginPath(); c.arc(x, y, radius + 5, 0, 7); c.stroke(); }
+    if (panel.deadline_s) { // the fuse: how much of the deadline is left
+      const left = Math.max(0, 1 - (now - panel.edges[each.call * panel.width]) / panel.deadline_s);
+      c.strokeStyle = FAILED; c.lineWidth = 1.2; c.beginPath();
+      c.moveTo(x - radius, y + radius + 2.5); c.lineTo(x - radius + 2 * radius * left, y + radius + 2.5); c.stroke();
+    }
+    panel.dots.push([x, y, each.call]);
+  }
+
+  function chart(c, panel, t, x, width, name, values, reference, referenceName, ink, write) {
+    const y = TOP + ROOMS_H + 26, most = 1.15 * Math.max(reference || 0, ...values, 1e-9);
+    c.globalAlpha = 0.3; c.strokeStyle = ink; c.lineWidth = 1; c.strokeRect(x, y, width, CHART_H); c.globalAlpha = 1;
+    write(name, x, y - 6, { alpha: 0.75 });
+    if (reference) {
+      const level = y + CHART_H * (1 - reference / most);
+      c.setLineDash([5, 4]); c.strokeStyle = LIMIT; c.beginPath(); c.moveTo(x, level); c.lineTo(x + width, level); c.stroke(); c.setLineDash([]);
+      write(`${referenceName} ${format(reference)}`, x + width, y - 6, { align: "right", colour: LIMIT });
+    }
+    const bin = (panel.end_s) / values.length;
+    c.strokeStyle = KINDS[0]; c.lineWidth = 1.6; c.beginPath();
+    values.forEach((value, number) => {
+      const px = x + (width * (number + 0.5)) / values.length, py = y + CHART_H * (1 - value / most);
+      if ((number + 0.5) * bin <= t || number === 0) number ? c.lineTo(px, py) : c.moveTo(px, py);
+    });
+    c.stroke();
+    const head = x + width * Math.min(1, t / panel.end_s);
+    c.strokeStyle = ink; c.lineWidth = 1; c.beginPath(); c.moveTo(head, y); c.lineTo(head, y + CHART_H); c.stroke();
+  }
+
+  // ---- time ---------------------------------------------------------------------------------------
+
+  let now = panels[0].start_s, playing = false, last = 0;
+  function show() {
+    for (const panel of panels) draw(panel, now);
+    slider.value = Math.round((1e4 * (now - from)) / Math.max(1e-9, until - from));
+    clock.textContent = `t = ${now.toFixed(3)} s`;
+    if (!playing) said.textContent = panels.map(inWords).join(" — ");
+  }
+  function inWords(panel) {
+    const { rooms, inFlight, ended } = placed(panel, now);
+    const parts = panel.rooms.map((room, number) => (number ? `${room.label} ${rooms[number].length}` : "")).filter(Boolean);
+    const name = panels.length > 1 ? `${panel.title}: ` : "";
+    return `${name}${inFlight} in flight (${parts.join(", ")}), ${ended} ended`;
+  }
+  function tick(at) {
+    if (!playing || !root.isConnected) return;
+    now += ((at - last) / 1000) * Number(speed.value);
+    last = at;
+    if (now >= until) { now = until; pause(); }
+    show();
+    requestAnimationFrame(tick);
+  }
+  function pause() { playing = false; play.textContent = "▶"; play.setAttribute("aria-label", "play"); }
+  function toggle() {
+    if (playing) { pause(); show(); return; }
+    if (now >= until) now = from;
+    playing = true; play.textContent = "❚❚"; play.setAttribute("aria-label", "pause");
+    last = performance.now();
+    requestAnimationFrame(tick);
+  }
+  const goTo = (t) => { pause(); now = Math.min(until, Math.max(from, t)); show(); };
+  play.onclick = toggle;
+  step.onclick = () => goTo(nextEvent(now));
+  slider.oninput = () => goTo(from + ((until - from) * slider.value) / 1e4);
+  root.addEventListener("keydown", (event) => {
+    if (event.target === slider || event.target === speed || event.target === play || event.target === step) return;
+    const act = { " ": toggle, ArrowRight: () => goTo(nextEvent(now)), ArrowLeft: () => goTo(now - (until - from) / 200), Home: () => goTo(from), End: () => goTo(until) }[event.key];
+    if (!act) return;
+    event.preventDefault(); event.stopPropagation(); // JupyterLab's own keys
+    act();
+  });
+
+  // A click on a dot shows the call: its times at each station, and how it ended.
+  for (const panel of panels)
+    panel.canvas.addEventListener("click", (event) => {
+      const box = panel.canvas.getBoundingClientRect(), scale = Math.max(560, panel.canvas.clientWidth) / box.width;
+      const x = (event.clientX - box.left) * scale, y = (event.clientY - box.top) * scale;
+      const near = panel.dots.map(([dx, dy, call]) => [Math.hypot(dx - x, dy - y), call]).sort((a, b) => a[0] - b[0])[0];
+      panel.picked = near && near[0] < 12 ? near[1] : undefined;
+      pause(); show();
+      if (panel.picked !== undefined) said.textContent = aboutCall(panel, panel.picked);
+    });
+  function aboutCall(panel, call) {
+    const at = call * panel.width;
+    const steps = panel.path.map((_, number) => `${panel.steps[number]} ${time(panel.edges[at + number + 1] - panel.edges[at + number])}`);
+    const operations = panel.operations[call];
+    return `${panel.kinds[panel.kind[call]]}${operations > 1 ? ` of ${operations} operations` : ""}, sent at ${panel.edges[at].toFixed(3)} s: ` +
+      `${steps.join(", ")}; ${time(panel.edges[at + panel.width - 1] - panel.edges[at])} in all, ended with ${panel.statuses[panel.status[call]]}`;
+  }
+
+  root.replay = { goTo, counts: (t) => panels.map((panel) => placed(panel, t).rooms.map((room) => room.length)) };
+  new ResizeObserver(show).observe(root);
+  show();
+}

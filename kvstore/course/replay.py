@@ -1,0 +1,279 @@
+"""`replay(run)`: the calls of a measured run, moving through the stations where their time went.
+
+The picture is one block of HTML with its data and `replay.js`. It needs no kernel, no network and
+no widget, so it also works in an exported page, on the site, on slides and with recorded runs.
+"""
+
+import base64
+import html
+import itertools
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import resources
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kvstore.course import rendering
+from kvstore.measure import Run
+from kvstore.measure.audit import in_flight_between
+from kvstore.protocol import OK, STATUSES
+
+MOST_CALLS: Final = 10_000
+"""The most calls of one run that a page gets: about 0.4 MB."""
+BINS: Final = 200
+"""Points of the curves X(t) and L(t)."""
+SERIAL: Final = "global"
+"""The locking that holds its lock while the disk works."""
+
+_numbers = itertools.count()
+
+
+class Room(NamedTuple):
+    """A station in the picture, and how its number of calls is written: "3 waiting"."""
+
+    label: str
+    what: str
+    serves: bool = False
+    """Whether a call in it is being served: its ring is the rest of its time there."""
+    moving: bool = False
+    """Whether calls move through it, as on a network."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One run in the replay: its rooms, and when each call entered each step of its path."""
+
+    title: str
+    run: Run
+    rooms: tuple[Room, ...]
+    """The client first."""
+    path: tuple[int, ...]
+    """The room of each step of a call; the way back through the network is the last step."""
+    edges: npt.NDArray[np.float32]
+    """Shape (calls, steps + 1), seconds from the start of the run: the times at which a call enters
+    each step, and its end. In the order of sending."""
+    records: npt.NDArray[np.void]
+    """The records of these calls."""
+    limit: int | None
+    predicted: float | None
+    note: str
+
+    def counts(self, at_s: float) -> dict[str, int]:
+        """Return the number of calls in each room at a time, as the picture shows it."""
+        at = np.float64(at_s)
+        open_now = (self.edges[:, 0] <= at) & (self.edges[:, -1] > at)
+        step = (self.edges[open_now] <= at).sum(axis=1) - 1
+        room = np.asarray(self.path)[step]
+        return {
+            each.label: int((room == number).sum())
+            for number, each in enumerate(self.rooms)
+            if number
+        }
+
+    @property
+    def span_s(self) -> tuple[float, float]:
+        """The first sending and the last end of the calls that are shown."""
+        if not len(self.edges):
+            return 0.0, 0.0
+        return float(self.edges[0, 0]), float(self.edges[:, -1].max())
+
+
+@dataclass(frozen=True)
+class Replay(rendering.Shown):
+    """The replay of one run, or of several side by side with one playhead."""
+
+    scenes: tuple[Scene, ...]
+    start_s: float
+
+    def __repr__(self) -> str:
+        return "\n".join(map(self._in_words, self.scenes))
+
+    def _in_words(self, scene: Scene) -> str:
+        from_s, until_s = scene.span_s
+        lines = [f"{scene.title}: a replay of {len(scene.edges):,} calls. {scene.note}"]
+        for share in (0.25, 0.5, 0.75):
+            at_s = from_s + share * (until_s - from_s)
+            counts = ", ".join(f"{name} {count}" for name, count in scene.counts(at_s).items())
+            lines.append(f"  at {at_s:.2f} s: {counts}")
+        return "\n".join(lines)
+
+    @cached_property
+    def html(self) -> str:
+        """The picture as HTML with its script and data; in words where no script runs."""
+        name = f"replay-{next(_numbers)}-{id(self):x}"
+        data = json.dumps([self._panel(scene) for scene in self.scenes], allow_nan=False)
+        data = data.replace("</", "<\\/")  # nothing in it ends the script
+        script = resources.files(__package__).joinpath("replay.js").read_text("utf-8")
+        words = html.escape(repr(self)).replace("\n", "<br>")
+        return (
+            f'<div id="{name}" class="rpc-replay">{words}</div>\n'
+            f"<script>(() => {{\n{script}\n"
+            f'showReplay(document.getElementById("{name}"), {data});\n'
+            "})();</script>"
+        )
+
+    def _forms(self) -> Mapping[str, Any]:
+        return {"text/plain": repr(self), "text/html": self.html}
+
+    def _panel(self, scene: Scene) -> dict[str, Any]:
+        run, records = scene.run, scene.records
+        bins = np.linspace(0.0, run.window_s, BINS + 1)
+        ended, _ = np.histogram(run.records["done_s"], bins)
+        in_flight = in_flight_between(run.records["sent_s"], run.records["done_s"], bins)
+        smooth = max(1, BINS // 40)
+        rate = np.convolve(ended, np.ones(smooth) / smooth, mode="same") / (bins[1] - bins[0])
+        deadline_s = float(run.settings.get("deadline_s") or math.inf)
+        from_s, until_s = scene.span_s
+        busiest = _bottleneck(scene)
+        return {
+            "title": scene.title,
+            "alt": self._in_words(scene),
+            "note": scene.note,
+            "rooms": [
+                {**room._asdict(), "bottleneck": number == busiest}
+                for number, room in enumerate(scene.rooms)
+            ],
+            "path": list(scene.path),
+            "steps": _step_names(scene),
+            "edges": _packed(scene.edges, "<f4"),
+            "count": len(scene.edges),
+            "kind": _packed(records["kind"], "u1"),
+            "status": _packed(records["status"], "u1"),
+            "operations": _packed(records["operations"], "<u2"),
+            "kinds": list(run.kinds),
+            "occurs": np.isin(np.arange(len(run.kinds)), records["kind"]).tolist(),
+            "statuses": list(STATUSES),
+            "failed": [code != OK for code in range(len(STATUSES))],
+            "failures": bool((records["status"] != OK).any()),
+            "limit": scene.limit,
+            "predicted": scene.predicted,
+            "deadline_s": deadline_s if deadline_s < 2 * max(until_s - from_s, 1.0) else None,
+            "throughput": np.round(rate, 3).tolist(),
+            "in_flight": np.round(in_flight, 3).tolist(),
+            "from_s": from_s,
+            "until_s": until_s,
+            "end_s": run.window_s,
+            "start_s": min(max(self.start_s, from_s), until_s),
+        }
+
+
+def replay(
+    runs: Run | Mapping[str, Run],
+    *,
+    predicted: float | Sequence[float | None] | None = None,
+    from_s: float = 0.0,
+    start_s: float | None = None,
+) -> Replay:
+    """Show the calls of a run as dots that move through its stations; return the replay.
+
+    Several runs, by name, are shown with one playhead. `predicted` is the throughput in calls/s
+    that was predicted, one for each run. Of a run with more than `MOST_CALLS` calls, the first ones
+    from `from_s` on are shown, and the picture says so. `start_s` is where the playhead stands
+    first.
+
+    Raises ValueError if a run has no calls from `from_s` on, or `predicted` has another length.
+    """
+    named = {runs.strategy: runs} if isinstance(runs, Run) else dict(runs)
+    values = list(predicted) if isinstance(predicted, Sequence) else [predicted] * len(named)
+    if len(values) != len(named):
+        raise ValueError(
+            f"predicted must have {len(named)} values, one for each run, got {len(values)}"
+        )
+    scenes = tuple(
+        _scene(title, run, value, from_s)
+        for (title, run), value in zip(named.items(), values, strict=True)
+    )
+    middle_s = max(sum(scene.span_s) / 2 for scene in scenes)
+    made = Replay(scenes, middle_s if start_s is None else start_s)
+    made._show()
+    return made
+
+
+def _scene(title: str, run: Run, predicted: float | None, from_s: float) -> Scene:
+    in_order = run.records[np.argsort(run.records["sent_s"], kind="stable")]
+    records = in_order[in_order["done_s"] >= from_s]
+    if not len(records):
+        raise ValueError(f"the run {title!r} has no calls from {from_s:g} s on")
+    left_out = len(records) > MOST_CALLS
+    records = records[:MOST_CALLS]
+    rooms, path, edges = _by_station(run, records)
+    notes = []
+    if left_out:
+        last_s = float(records["sent_s"].max())
+        notes.append(
+            f"The first {MOST_CALLS:,} of {len(in_order):,} calls, sent until {last_s:.2f} s."
+        )
+    if len(path) > 1:
+        notes.append(
+            "The server reports its own stations. The two ways through the network are a guess:"
+            " half of the rest each. So for an instant a lock may seem to have two calls, or none."
+        )
+    else:
+        notes.append("This run has no times of the server's stations.")
+    limit = run.in_flight or None
+    return Scene(title, run, rooms, path, edges, records, limit, predicted, " ".join(notes))
+
+
+def _by_station(
+    run: Run, records: npt.NDArray[np.void]
+) -> tuple[tuple[Room, ...], tuple[int, ...], npt.NDArray[np.float32]]:
+    """Return the rooms, the path through them, and when each call enters each step."""
+    sent_s, done_s = records["sent_s"], records["done_s"]
+    client = Room("client", "in flight")
+    stations = ("pool_s", "lock_s", "disk_s", "rest_s")
+    known = np.logical_and.reduce([~np.isnan(records[name]) for name in stations])
+    if not known.any():
+        edges = np.stack([sent_s, done_s], axis=1)
+        away = Room("network and server", "here", moving=True)
+        return (client, away), (1,), edges.astype(np.float32)
+    settings = run.server.get("settings", {})
+    threads = settings.get("threads")
+    if settings.get("use_asyncio"):
+        pool = Room("event loop", "waiting")
+    else:
+        pool = Room("thread pool", f"wait, {threads} threads" if threads else "waiting")
+    rooms = {
+        "pool_s": pool,
+        "lock_s": Room("lock", "waiting"),
+        "disk_s": Room("disk", "served", serves=True),
+        "rest_s": Room("server code", "here"),
+    }
+    serial = settings.get("locking") == SERIAL  # it waits for the lock before the disk
+    order = stations if serial else ("pool_s", "disk_s", "lock_s", "rest_s")
+    times = [np.where(known, records[name], 0.0) for name in order]
+    way_s = np.maximum(0.0, (done_s - sent_s - sum(times)) / 2)
+    edges = sent_s[:, None] + np.cumsum(np.stack([0 * way_s, way_s, *times], axis=1), axis=1)
+    edges = np.column_stack([np.minimum(edges, done_s[:, None]), done_s])
+    network = Room("network", "on the way", moving=True)
+    return (
+        (client, network, *(rooms[name] for name in order)),
+        (1, *range(2, 2 + len(order)), 1),
+        edges.astype(np.float32),
+    )
+
+
+def _bottleneck(scene: Scene) -> int | None:
+    """Return the room where calls wait longest, if that is more than half of their time."""
+    if len(scene.path) == 1:
+        return None
+    spent = np.diff(scene.edges, axis=1).sum(axis=0)
+    in_room = np.bincount(scene.path, weights=spent, minlength=len(scene.rooms))
+    room = int(in_room.argmax())
+    waits = room > 1 and not scene.rooms[room].serves
+    return room if waits and in_room[room] > in_room.sum() / 2 else None
+
+
+def _step_names(scene: Scene) -> list[str]:
+    names = [scene.rooms[room].label for room in scene.path]
+    if len(names) > 1:
+        names[0], names[-1] = "to the server", "and back"
+    return names
+
+
+def _packed(values: npt.NDArray[Any], dtype: str) -> str:
+    return base64.b64encode(np.ascontiguousarray(values, dtype=dtype).tobytes()).decode("ascii")

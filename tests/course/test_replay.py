@@ -1,0 +1,143 @@
+"""The replay of a run: its counts are those of the records, in Python and on the page."""
+
+import dataclasses
+import shutil
+
+import numpy as np
+import pytest
+from made_runs import run_of
+
+from kvstore.client import load, strategies, workload
+from kvstore.course.replay import MOST_CALLS, replay
+from kvstore.protocol import StationTimes
+from kvstore.server import serving
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+ONE_LOCK = {"settings": {"locking": "global", "threads": 8, "use_asyncio": False}}
+
+
+def of(calls, **facts):
+    return dataclasses.replace(run_of(calls, in_flight=2), **facts)
+
+
+@pytest.mark.parametrize(
+    ("locking", "at_s", "room"),
+    [
+        ("global", 0.05, "network"),
+        ("global", 0.15, "thread pool"),
+        ("global", 0.35, "lock"),  # 0.1 of network, 0.1 of pool, then 0.2 of lock
+        ("global", 0.45, "disk"),
+        ("per_key", 0.35, "disk"),  # the disk comes before the lock of a key
+        ("per_key", 0.65, "lock"),
+        ("global", 0.75, "server code"),
+        ("global", 0.9, "network"),
+    ],
+)
+def test_a_call_is_in_the_station_that_its_times_name(locking, at_s, room):
+    times = StationTimes(pool_s=0.1, lock_s=0.2, disk_s=0.3, rest_s=0.1)
+    run = of(
+        [(0.0, 0.9 + 0.1, "retrieve", "OK", times)],
+        server={"settings": {"locking": locking, "threads": 8}},
+    )
+    # 1.0 s in all, 0.7 s in the server: the two ways through the network take 0.15 s each
+    counts = replay(run).scenes[0].counts(at_s + 0.05)
+
+    assert {name for name, count in counts.items() if count} == {room}
+
+
+def test_two_ends_of_a_call_are_its_sending_and_its_end():
+    scene = replay(of([(1.0, 2.0, "create")])).scenes[0]
+
+    found = [sum(scene.counts(at_s).values()) for at_s in (0.99, 1.0, 1.99, 2.0)]
+
+    assert [0, 1, 1, 0] == found
+
+
+def test_a_long_run_is_cut_and_says_so():
+    calls = [(n * 1e-3, n * 1e-3 + 0.01, "retrieve") for n in range(MOST_CALLS + 500)]
+    made = replay(of(calls))
+
+    assert MOST_CALLS == len(made.scenes[0].edges)
+    assert f"{MOST_CALLS:,} of {len(calls):,}" in repr(made)
+    assert len(made.html) < 1_000_000
+    later = replay(of(calls), from_s=5.0).scenes[0]
+    assert later.span_s[0] >= 4.9
+
+
+def test_what_cannot_be_shown_is_refused():
+    run = of([(0.0, 1.0, "create")])
+    with pytest.raises(ValueError, match="no calls from 7 s"):
+        replay(run, from_s=7)
+    with pytest.raises(ValueError, match="2 values"):
+        replay({"one": run, "two": run}, predicted=[1.0])
+
+
+def test_text_of_a_run_cannot_end_its_script():
+    made = replay({"</script><b>": of([(0.0, 1.0, "create")])})
+
+    assert 1 == made.html.count("</script>")
+
+
+@pytest.fixture(scope="module")
+def measured():
+    made = {}
+    for locking in "global", "per_key":
+        with serving(
+            locking=locking, station_times=True, read_delay_s=0.002, write_delay_s=0.005
+        ) as server:
+            made[locking] = load.run(
+                strategies.bounded, server, workload.crud(seed=3), in_flight=20, calls=300
+            )
+    return made
+
+
+@pytest.mark.slow
+def test_every_call_in_flight_is_in_one_room(measured):
+    for scene in replay(measured).scenes:
+        calls = scene.run.records
+        for at_s in np.linspace(*scene.span_s, 40)[1:-1]:
+            open_now = (calls["sent_s"].astype("f4") <= at_s) & (
+                calls["done_s"].astype("f4") > at_s
+            )
+            assert int(open_now.sum()) == sum(scene.counts(at_s).values())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
+def test_the_page_shows_the_counts_of_the_records(measured, tmp_path):
+    playwright = pytest.importorskip("playwright.sync_api")
+    made = replay(measured, predicted=[100.0, None])
+    page_file = tmp_path / "page.html"
+    page_file.write_text(f"<!doctype html><meta charset=utf-8>{made.html}", "utf-8")
+    times = [float(at_s) for at_s in np.linspace(0, made.scenes[0].span_s[1], 5)[1:4]]
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        try:
+            page = browser.new_page()
+            errors = []
+            page.on("pageerror", lambda error: errors.append(str(error)))
+            page.goto(page_file.as_uri())
+            for at_s in times:
+                rooms = page.evaluate(
+                    "t => document.querySelector('.rpc-replay').replay.counts(t)", at_s
+                )
+                expected = [list(scene.counts(at_s).values()) for scene in made.scenes]
+                assert expected == [room[1:] for room in rooms]
+            slider = page.get_by_label("time", exact=True)
+            slider.fill("5000")  # the middle
+            words = page.locator("[data-replay=counts]").inner_text()
+            clock = page.locator("[data-replay=clock]").inner_text()
+            page.keyboard.press("Tab")
+            page.get_by_role("button", name="next event").click()
+            moved = page.locator("[data-replay=clock]").inner_text()
+            page.get_by_role("button", name="play").click()
+            page.get_by_role("button", name="pause").wait_for()
+        finally:
+            browser.close()
+    assert not errors
+    at_s = float(clock.removeprefix("t = ").removesuffix(" s"))
+    until_s = max(scene.span_s[1] for scene in made.scenes)
+    from_s = min(scene.span_s[0] for scene in made.scenes)
+    assert at_s == pytest.approx((from_s + until_s) / 2, abs=0.001)
+    assert "in flight" in words
+    assert moved != clock
