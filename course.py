@@ -456,7 +456,7 @@ def certificate(arguments: Sequence[str]) -> int:
 
 
 def check(arguments: Sequence[str]) -> int:
-    """Check notebooks, English, lint, format, types and generated code: [--fix]."""
+    """Check notebooks, lint, format, types and generated code: [--fix]."""
     parser = argparse.ArgumentParser(prog="course.py check")
     parser.add_argument("--fix", action="store_true", help="repair what a tool can repair")
     fix = parser.parse_args(arguments).fix
@@ -471,7 +471,6 @@ def check_steps(fix: bool) -> list[tuple[str, list[str]]]:
     lint, layout = ["-m", "ruff", "check"], ["-m", "ruff", "format"]
     return [
         ("notebooks", ["tools/notebooks.py", *(["--fix"] if fix else [])]),
-        ("English", ["tools/english.py"]),
         ("lint", [*lint, "--fix"] if fix else lint),
         ("format", layout if fix else [*layout, "--check"]),
         ("types", ["-m", "mypy"]),
