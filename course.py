@@ -389,12 +389,8 @@ def fresh(arguments: Sequence[str]) -> int:
 
 
 def test(arguments: Sequence[str]) -> int:
-    """Run every test, notebooks included: [arguments for pytest]."""
-    command = ["-m", "pytest", "-m", ""]  # pyproject.toml leaves slow tests out of a bare `pytest`
-    # More than cores, because most tests wait most of the time; each takes a third of a GiB.
-    processes = min(6, 3 * (os.cpu_count() or 1))
-    command += ["-n", str(processes), "--max-worker-restart=0"]  # see tests/side_by_side.py
-    hand_over(course_python(), [*command, *arguments], {"COURSE_MODE": "fast"})
+    """Run every test, notebooks included: [--long] [arguments for pytest]."""
+    hand_over(course_python(), ["-m", "tools.testing", *arguments])
 
 
 def run(arguments: Sequence[str]) -> int:

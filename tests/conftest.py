@@ -13,7 +13,6 @@ from typing import Any
 import grpc
 import hypothesis
 import pytest
-from side_by_side import SideBySideThenAlone
 from stacks import QUICK, STACKS, serving_quickly
 
 from kvstore.cpu_idle import keeping_awake
@@ -36,17 +35,29 @@ hypothesis.settings.register_profile("course", derandomize=True, deadline=None, 
 hypothesis.settings.load_profile("course")
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SideBySideThenAlone:
-    """How `python3 course.py test` shares the tests out among processes."""
-    return SideBySideThenAlone(config, log)
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let the tests of a file run in one process, for its fixtures, unless they say otherwise.
+
+    Tests with a group of their own take longest, so they begin first.
+    """
+    if not hasattr(config, "workerinput"):
+        return
+    first = [each for each in items if each.get_closest_marker("xdist_group")]
+    others = [each for each in items if not each.get_closest_marker("xdist_group")]
+    for item in others:
+        item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    others.sort(key=lambda item: item.path, reverse=True)  # the longest files come last by name
+    items[:] = [*first, *others]
 
 
 STATUS = pytest.StashKey[int]()
 
 
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
     """Keep the status for the end of the process."""
-    session.config.stash[STATUS] = int(exitstatus)
+    session.config.stash[STATUS] = int(session.exitstatus)
 
 
 @pytest.hookimpl(trylast=True)

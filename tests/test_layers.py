@@ -1,4 +1,4 @@
-"""The shape of the package: imports point one way, files stay small, generated code stays apart."""
+"""The shape of the package: imports point one way."""
 
 import ast
 import subprocess
@@ -92,31 +92,11 @@ def test_a_room_imports_no_package_that_is_not_its_business():
     assert {} == offenders(breaks)
 
 
-def test_a_module_is_small_enough_to_be_read_and_says_what_it_holds():
-    """Most have 100 to 300 lines; above 500, look for the second topic."""
-
-    def breaks(path: Path) -> str:
-        text = path.read_text("utf-8")
-        lines = text.count("\n")
-        too_long = f"{lines} lines" if lines > 500 else ""
-        return too_long if ast.get_docstring(ast.parse(text)) else f"{too_long} no docstring"
-
-    assert {} == offenders(breaks)
-
-
 def test_no_two_files_of_tests_have_one_name():
     """The folders of the tests are no packages: the second file of a name is not run at all."""
     names = [path.name for path in Path(__file__).parent.rglob("test_*.py")]
 
     assert sorted(set(names)) == sorted(names)
-
-
-def test_every_room_has_a_front_door_with_a_map():
-    for room in ("client", "server", "measure", "model", "judge", "load_test", "course"):
-        door = (PACKAGE / room / "__init__.py").read_text("utf-8")
-
-        assert "__all__" in door
-        assert len((ast.get_docstring(ast.parse(door)) or "").splitlines()) > 3
 
 
 @pytest.mark.slow
@@ -148,19 +128,3 @@ def _imported_with(module: str, without: Sequence[str] = ()) -> set[str]:
         text=True,
     )
     return set(process.stdout.split())
-
-
-def test_the_check_sees_an_import_wherever_it_hides(tmp_path, monkeypatch):
-    """A rule is only as good as the function that finds what breaks it."""
-    monkeypatch.setitem(globals(), "PACKAGE", tmp_path)
-    (tmp_path / "model").mkdir()
-    hiding = tmp_path / "model" / "laws.py"
-    for source in (
-        "from kvstore.client import load",
-        "import kvstore.client.load as quietly",
-        "from kvstore import client",
-        "def later():\n    from kvstore.client.load import run",
-    ):
-        hiding.write_text(source)
-
-        assert {"client"} == rooms_used(hiding)

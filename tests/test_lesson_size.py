@@ -10,25 +10,8 @@ from kvstore.course import exercises, questions
 from kvstore.course.progress import lesson_of
 from tools import lesson_size
 
-FIRST_EDITION = {
-    "00_start_here",
-    "01_blocking",
-    "02_futures",
-    "03_bounded",
-    "04_server",
-    "05_pipelined",
-    "06_saturation",
-    "07_threads_and_coroutines",
-    "08_overload",
-    "10_beyond_one_machine",
-    "12_design_one",
-}
 LESSONS = lesson_size.lessons()
 by_lesson = for_each("lesson", LESSONS)
-converted = for_each(
-    "lesson", [each for each in LESSONS if each.path.stem not in lesson_size.FIRST_EDITION]
-)
-
 TEXT = """# Locks
 
 This lesson takes about 17 minutes. See [the paper](https://example.org/a/b) and `two words`.
@@ -94,26 +77,15 @@ def test_what_exceeds_its_limit_is_marked(lesson):
     assert "1501!" in lesson_size.table([lesson])
 
 
-def test_the_list_of_the_first_edition_only_shrinks():
-    assert set(lesson_size.FIRST_EDITION) <= FIRST_EDITION
-
-
 @by_lesson
-def test_a_lesson_that_fits_is_no_longer_listed(lesson):
-    """A lesson within the limits that stays on the list would be held to none of them."""
-    if lesson.path.stem in lesson_size.FIRST_EDITION:
-        assert lesson.exceeding, f"take {lesson.path.stem} out of FIRST_EDITION"
-
-
-@converted
-def test_a_converted_lesson_is_within_the_limits_and_states_its_minutes(lesson):
+def test_a_lesson_is_within_the_limits_and_states_its_minutes(lesson):
     assert lesson.exceeding == []
     assert lesson.long_sentences == []
     assert abs(lesson.stated_minutes - lesson.measured["minutes"]) <= 1
 
 
-@converted
-def test_a_converted_lesson_asks_and_checks_what_is_registered(lesson):
+@by_lesson
+def test_a_lesson_asks_and_checks_what_is_registered(lesson):
     """A question with a typing error in its id would be a new one, in calls/s."""
     asked = lesson.identifiers("predict") | lesson.identifiers("compare")
     known = {each.id for name in asked for each in questions.predictions_of(lesson_of(name))}
@@ -124,9 +96,7 @@ def test_a_converted_lesson_asks_and_checks_what_is_registered(lesson):
 
 def test_the_core_lessons_take_five_hours_at_most():
     core = [each for each in LESSONS if each.path.parent == lesson_size.FOLDER]
-    converted = [each for each in core if each.path.stem not in lesson_size.FIRST_EDITION]
-
-    first_eight = [each for each in converted if each.path.stem < "08"]
+    first_eight = [each for each in core if each.path.stem < "08"]
     assert sum(each.measured["minutes"] for each in first_eight) <= 300
 
 

@@ -1,7 +1,7 @@
 """Every lesson runs from top to bottom as it is, and shows what it promises.
 
 A core lesson runs in a fresh kernel, as a learner has it. Further lessons share one, in each
-process of the tests. What the lessons measure is judged at the end: see side_by_side.py.
+process of the tests. What the lessons measure is judged again at the end, alone.
 """
 
 import ast
@@ -14,7 +14,6 @@ import pytest
 from lessons import NOTEBOOKS
 from tables import for_each
 
-from tools import lesson_size
 from tools.run_notebooks import OneKernel, execute
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
@@ -62,11 +61,10 @@ def run(request, tmp_path, monkeypatch):
         done = execute_it(path, timeout_s=300)
 
         assert done.error is None
-        first_edition = path.stem in lesson_size.FIRST_EDITION
-        assert len(done.claims) >= (3 if first_edition else 1)
+        assert len(done.claims) >= 1
         assert further or len(done.agreements) >= 1
         figures = figures_of(done.notebook)
-        assert len(figures) >= (3 if first_edition else 1)
+        assert len(figures) >= 1
         assert [] == [each for each in figures if not alt_text_of(each)]
         assert [] == problems_of(done.notebook)
         return done
@@ -78,16 +76,16 @@ def broken_claims_of(done):
     return {place: claim.sentence for place, claim in enumerate(done.claims) if not claim.holds}
 
 
-@pytest.fixture(scope="session")
-def broken_beside_others(request, tmp_path_factory):
-    """A folder that the processes of one run of the tests share: claims that did not hold yet."""
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if hasattr(request.config, "workerinput") else base) / "broken_claims"
-    folder.mkdir(exist_ok=True)
+@pytest.fixture
+def broken_beside_others(pytestconfig):
+    """A folder that all processes share: the claims that did not hold beside other tests."""
+    folder = pytestconfig.rootpath / ".pytest_cache" / "broken_claims"
+    folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
-each_lesson = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+EACH = [pytest.param(path, marks=pytest.mark.xdist_group(path.stem)) for path in NOTEBOOKS]
+each_lesson = pytest.mark.parametrize("path", EACH, ids=lambda path: path.stem)
 
 
 @each_lesson
@@ -99,6 +97,7 @@ def test_an_untouched_lesson_runs(path, run, broken_beside_others):
 
 
 @each_lesson
+@pytest.mark.alone
 @pytest.mark.timeout(1000)
 def test_the_claims_of_a_lesson_hold(path, run, broken_beside_others, request):
     """Each claim holds in the run beside other tests, or in one of `TRIES` runs alone.
@@ -107,6 +106,7 @@ def test_the_claims_of_a_lesson_hold(path, run, broken_beside_others, request):
     """
     seen = broken_beside_others / path.stem
     places = json.loads(seen.read_text()) if seen.is_file() else None
+    seen.unlink(missing_ok=True)  # it holds for one run of the tests
     for _ in range(TRIES["further" if path.parent.name == "further" else "core"]):
         if places == []:
             break

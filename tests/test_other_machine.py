@@ -1,7 +1,7 @@
 """Two machines in one: a server, and a worker of a fleet, in a network namespace of their own.
 
 These tests give this machine another network interface. A browser notices that and breaks off what
-it is loading, so they do not run beside others: see `ALONE` in tests/side_by_side.py.
+it is loading, so they do not run beside others: they are marked `alone`.
 """
 
 import contextlib
@@ -30,6 +30,8 @@ from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 from tools import certificate
 
 CALLS = {"in_flight": 4, "calls": 100}
+
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +82,6 @@ def serving_there(other_machine: list[str], *arguments: str) -> Iterator[str]:
             process.wait(20)
 
 
-@pytest.mark.slow
 @for_each("stack", [[], ["--use-asyncio"]])
 def test_another_machine_needs_the_token(stack, other_machine, folder, monkeypatch):
     known = Tls.of(folder)
@@ -101,7 +102,6 @@ def test_another_machine_needs_the_token(stack, other_machine, folder, monkeypat
                 load.run(strategies.tasks, Target(address, tls=tls), workload.crud(), **CALLS)
 
 
-@pytest.mark.slow
 def test_a_server_in_plain_text_is_not_reached_from_another_machine(other_machine):
     with (
         serving_there(other_machine) as port,
@@ -160,7 +160,6 @@ def dask_on_two_machines(other_machine: list[str], folder: Path) -> Iterator[str
             yield json.loads(scheduler.read_text())["address"]
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="Dask is not installed")
 def test_a_fleet_of_two_machines_makes_one_run(other_machine, folder, tmp_path, monkeypatch):
     """One worker reaches the server through a network, and the other one does not need it."""

@@ -322,27 +322,6 @@ def handed(course: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[tuple[li
     return seen
 
 
-def test_test_runs_the_slow_tests_too_and_in_fast_mode(course, handed):
-    course.main(["test", "-k", "audit"])
-
-    ((command, environment),) = handed
-    assert command[:4] == ["-m", "pytest", "-m", ""]
-    assert command[-2:] == ["-k", "audit"]
-    assert environment == {"COURSE_MODE": "fast"}
-
-
-def test_more_tests_than_cores_run_side_by_side_up_to_a_limit(course, handed, monkeypatch):
-    expected = {None: "3", 1: "3", 2: "6", 3: "6", 64: "6"}
-    for cores in expected:
-        monkeypatch.setattr(course.os, "cpu_count", lambda cores=cores: cores)
-        course.main(["test"])
-
-    used = [command[4:6] for command, _ in handed]
-    assert dict(zip(expected, used, strict=True)) == {
-        cores: ["-n", processes] for cores, processes in expected.items()
-    }
-
-
 def test_run_and_bench_pass_on_their_arguments(course, handed):
     course.main(["run", "--full", "01_blocking"])
     course.main(["bench", "3"])

@@ -7,10 +7,9 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from importlib.metadata import PackageNotFoundError, distributions, version
+from importlib.metadata import distributions
 from pathlib import Path
 
-import nbformat
 import pytest
 import yaml
 from packaging.requirements import Requirement
@@ -18,7 +17,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 import course
-from tools import lesson_size, run_notebooks
+from tools import run_notebooks
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -64,12 +63,6 @@ def pins() -> dict[str, Requirement]:
     return {canonicalize_name(each.name): each for each in pinned}
 
 
-def test_the_course_is_installed_with_what_a_fleet_needs():
-    extras = PROJECT["optional-dependencies"]
-
-    assert set(extras["fleet"]) <= set(extras["dev"])
-
-
 def test_each_tested_version_is_held_and_meets_the_floor():
     tested = {name: {each.version for each in pin.specifier} for name, pin in pins().items()}
     missed = [
@@ -89,25 +82,6 @@ def test_constraints_are_exact_versions_sorted_and_nothing_else():
 
     assert [x for x in found if not re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+", x)] == []
     assert names == sorted(set(names))
-
-
-def installed(required: Requirement) -> str:
-    try:
-        return version(required.name)
-    except PackageNotFoundError:
-        return "0: python3 course.py test installs it"
-
-
-def test_what_runs_here_meets_the_floors():
-    needed = [each for each in REQUIRED if not each.marker or each.marker.evaluate()]
-    found = {str(each): installed(each).split(":") for each in needed}
-    missed = {
-        str(each): found[str(each)]
-        for each in needed
-        if not each.specifier.contains(found[str(each)][0], prereleases=True)
-    }
-
-    assert missed == {}
 
 
 def test_the_tested_versions_allow_the_very_first_of_the_oldest_python():
@@ -154,11 +128,6 @@ COURSE_COMMANDS = [
 ]
 
 
-def test_readme_leads_with_the_two_commands():
-    """The promise to a stranger: one command opens the course, one tests it."""
-    assert commands_in("README.md")[:2] == ["python3 course.py lab", "python3 course.py test"]
-
-
 def test_every_command_that_is_documented_is_understood(monkeypatch, tmp_path, capsys):
     """Typed as it stands, down to the notebooks it names; only the last step is left out."""
     handed: list[object] = []
@@ -186,22 +155,6 @@ def test_every_command_that_is_documented_is_understood(monkeypatch, tmp_path, c
     assert {command.split()[2] for command in COURSE_COMMANDS} == set(course.COMMANDS)
 
 
-def test_ci_calls_the_commands_of_the_readme_and_no_others():
-    calls = re.findall(r"^python3 course\.py .*$", read(".ci/run"), flags=re.M)
-
-    assert [call.split(" ||")[0] for call in calls] == [
-        "python3 course.py check",
-        "python3 course.py site --help >/dev/null",  # installs what the tests of the site need
-        commands_in("README.md")[1],
-    ]
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps no such bit")
-def test_ci_can_be_run_as_it_is():
-    assert (ROOT / ".ci" / "run").stat().st_mode & 0o111
-    assert read(".ci/run").startswith("#!/usr/bin/env bash\n")
-
-
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_ci_goes_on_without_another_python(tmp_path):
     """pyenv puts a `python3.13` on PATH that only fails when this version is not chosen."""
@@ -222,66 +175,6 @@ def test_ci_goes_on_without_another_python(tmp_path):
         assert f"no Python {other} here" in ended.stdout
 
 
-def minutes_of(notebook: Path) -> int:
-    """What the table of sections at the start of a lesson adds up to, or the lesson says."""
-    if notebook.stem not in lesson_size.FIRST_EDITION:
-        return lesson_size.Lesson(notebook).stated_minutes
-    cells = nbformat.read(notebook, as_version=4).cells
-    table = next(
-        cell.source for cell in cells if re.search(r"^\| (section|part) ", cell.source, re.M)
-    )
-    return sum(map(int, re.findall(r"^\|.*\| *(\d+) *\|$", table, flags=re.M)))
-
-
-def test_the_page_for_teachers_has_the_minutes_of_each_lesson():
-    here = {each.stem: minutes_of(each) for each in sorted((ROOT / "notebooks").glob("*.ipynb"))}
-    page = read("docs/teaching.md")
-    listed = {name: int(n) for name, n in re.findall(r"^\| `(\d\d_\w+)` \| (\d+) \|", page, re.M)}
-
-    assert listed == here, f"the rows of docs/teaching.md begin with {here}"
-    by_number = {name[:2]: minutes for name, minutes in here.items()}
-    plans = re.findall(r"^\| [^|]+ \| (\d\d(?:, \d\d)+) \| (\d+) \|$", page, re.M)
-    assert len(plans) >= 3
-    for lessons, minutes in plans:
-        assert int(minutes) == sum(by_number[lesson] for lesson in lessons.split(", "))
-
-
-def needs_of(notebook: Path) -> list[str]:
-    """The lessons that a lesson names under "You need"."""
-    cells = nbformat.read(notebook, as_version=4).cells
-    text = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
-    text = re.sub(r"\]\([^)]*\)|This lesson takes about \d+ minutes", "", text)
-    text = re.sub(r"This lesson takes \d+ minutes", "", text)
-    need = r"(?:\*\*You need\*\*|^You need).*?(?=\n\n|\Z)"
-    (paragraph,) = re.findall(need, text, flags=re.S | re.M)
-    return sorted(set(re.findall(r"\b(\d\d)\b", paragraph)))
-
-
-def test_the_page_for_teachers_takes_lessons_in_an_order_they_allow():
-    needs = {
-        each.stem: needs_of(each)
-        for each in sorted((ROOT / "notebooks").glob("*.ipynb"))
-        if not each.stem.startswith("12")  # it needs all
-    }
-    page = read("docs/teaching.md")
-    rows = re.findall(r"^\| `(\d\d_\w+)` \| \d+ \| ([\d, ]*)\|", page, flags=re.M)
-    plans = re.findall(r"^\| [^|]+ \| (\d\d(?:, \d\d)+) \| \d+ \|$", page, re.M)
-    taken: list[str] = []
-    for lesson in ", ".join(plans[1:]).split(", "):  # the first stands for itself
-        taken.append(lesson)
-        missing = [needs[name] for name in needs if name.startswith(lesson)]
-        assert set().union(*missing) <= set(taken), f"{lesson} needs {missing}, after {taken}"
-
-    assert {name: re.findall(r"\d\d", said) for name, said in rows} == needs
-
-
-def test_the_readme_lists_the_lessons_that_are_there():
-    assert (ROOT / "notebooks" / course.FIRST_PAGE).is_file()
-    listed = re.findall(r"^\| `(\d\d_\w+)` \|", read("README.md"), flags=re.M)
-
-    assert listed == sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
-
-
 def test_links_to_files_lead_somewhere():
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     targets = [
@@ -292,18 +185,3 @@ def test_links_to_files_lead_somewhere():
 
     assert len(targets) > 10
     assert [f"{page}: {to}" for page, to in targets if not (page.parent / to).exists()] == []
-
-
-def test_the_files_and_names_that_contributing_lists_exist():
-    """In the rows of "Where things go"; `NAMES` of a row stand in one of its files."""
-    rows = re.findall(r"^\| an? .*$", read("CONTRIBUTING.md"), re.M)
-    missing = []
-    for row in rows:
-        files = re.findall(r"`((?:kvstore|benchmarks|tests|notebooks|proto)/[\w/.]*)`", row)
-        missing += [name for name in files if not (ROOT / name).exists()]
-        text = "".join(read(name) for name in files if name.endswith(".py"))
-        names = re.findall(r"`(_?[A-Z][A-Za-z_]+)`", row) if text else []
-        missing += [f"{name} in {files}" for name in names if not re.search(rf"\b{name}\b", text)]
-
-    assert len(rows) >= 12
-    assert missing == []

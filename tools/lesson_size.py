@@ -22,9 +22,6 @@ FOLDER: Final = Path(__file__).resolve().parent.parent / "notebooks"
 if __name__ == "__main__":  # run as a file, in a checkout that need not be installed
     sys.path.insert(0, str(FOLDER.parent))
 
-FIRST_EDITION: Final[tuple[str, ...]] = ()
-"""Lessons that are not yet converted: take a name out when its lesson is within the limits."""
-
 LIMITS: Final = {
     "visible cells": 25,
     "median lines": 4,
@@ -239,20 +236,19 @@ def table(measured: Sequence[Lesson]) -> str:
         for row in rows
     ]
     for lesson in measured:
-        if lesson.path.stem not in FIRST_EDITION:
-            lines += [f"{lesson.path.stem}: long: {each}" for each in lesson.long_sentences]
+        lines += [f"{lesson.path.stem}: long: {each}" for each in lesson.long_sentences]
     core = [each for each in measured if each.path.parent == FOLDER and each.path.stem < "08"]
     lines.append(f"core lessons 00 to 07: {sum(e.measured['minutes'] for e in core):g} minutes")
     return "\n".join(lines)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the table; the exit status is 1 when a converted lesson exceeds a limit."""
+    """Print the table; the exit status is 1 when a lesson exceeds a limit."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("names", nargs="*", help="such as 03 (default: all)")
     found = lessons(parser.parse_args(arguments).names)
     print(table(found))
-    return int(any(e.exceeding for e in found if e.path.stem not in FIRST_EDITION))
+    return int(any(e.exceeding for e in found))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,62 @@
+"""`course.py test`: two calls of pytest are one result, and what was skipped is named at the end."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+SIDE_BY_SIDE = """
+import pytest
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_thing(number):
+    assert number < RIGHT
+
+@pytest.mark.parametrize("number", range(2))
+def test_another_thing(number):
+    pytest.skip("no etcd here")
+"""
+ALONE = """
+import pytest
+
+@pytest.mark.alone
+def test_the_machine():
+    pass
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("right", "arguments", "status", "said"),
+    [
+        (3, [], 0, "4 passed, 2 skipped"),
+        (2, [], 1, "1 failed, 3 passed, 2 skipped"),
+        (2, ["-k", "machine"], 0, "1 passed"),
+        (3, ["-k", "a_thing"], 0, "3 passed"),
+        (3, ["-k", "no_such_test"], 5, "deselected"),
+    ],
+)
+def test_both_calls_count(right, arguments, status, said, tmp_path):
+    place = tmp_path / "rpc course \u00fcn\u00ef"
+    place.mkdir()
+    (place / "test_side_by_side.py").write_text(SIDE_BY_SIDE.replace("RIGHT", str(right)))
+    (place / "test_alone.py").write_text(ALONE)
+    (place / "pytest.ini").write_text("[pytest]\nmarkers = alone: x\n")
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "tools.testing", *arguments],
+        cwd=place,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+
+    assert status == ended.returncode, ended.stdout + ended.stderr
+    assert said in ended.stdout.splitlines()[-1]
+    assert ("2 tests: no etcd here" in ended.stdout) == (not arguments)
+    assert ("5 minutes" in ended.stdout) == (not arguments)
