@@ -1,4 +1,4 @@
-"""`course.py test`: two calls of pytest are one result, and what was skipped is named at the end."""
+"""`course.py test`: two calls of pytest are one result, which names what was skipped."""
 
 import os
 import subprocess
