@@ -21,9 +21,11 @@ from tools import run_notebooks
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"]
 REQUIRED = [
-    Requirement(text)
-    for text in [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]]
+    each
+    for each in map(Requirement, [*PROJECT["dependencies"], *EXTRAS["course"], *EXTRAS["dev"]])
+    if each.name != PROJECT["name"]
 ]
 CONDA_NAMES = {"matplotlib": "matplotlib-base", "playwright": "playwright-python"}
 """Where conda-forge has another name; matplotlib-base leaves out the desktop windows."""

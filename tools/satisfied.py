@@ -26,7 +26,7 @@ def missing(extras: Sequence[str] = ()) -> Iterator[str]:
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     yield from unmet(project["dependencies"])
-    for extra in ("dev", *extras):
+    for extra in ("course", "dev", *extras):
         yield from unmet(project["optional-dependencies"][extra])
     if not installed_from_here(project["name"]):
         yield f"this checkout is not installed in it (pip install -e {ROOT})"

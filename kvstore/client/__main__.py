@@ -1,81 +1,35 @@
-"""`python -m kvstore.client`: load the course's own service, or any other gRPC service.
+"""`python -m kvstore.client`: make a run against the course's own service.
 
-With the name of a method, it is a load test of that method: see `load_test`.
+Started by `subprocesses.child`, it prints samples as JSON lines for its parent. The load test of
+any other service is `python -m kvstore.load_test`.
 """
 
 import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from kvstore.client import load, strategies
-from kvstore.client.channel import Target, Tls, check_encryption, is_loopback, target_of
+from kvstore.client.channel import Target, Tls
 from kvstore.client.errors import NotEnoughMemory, RunFailed, RunInterrupted
-from kvstore.client.fleet import Fleet, Gate, fleet_of
+from kvstore.client.fleet import Gate, fleet_of
 from kvstore.client.load import EXIT_STATUS
 from kvstore.client.options import RunOptions
-from kvstore.client.reflection import BadRequest, from_text, method_by_reflection, method_in_file
-from kvstore.client.strategies import Strategy
-from kvstore.client.workload import MethodCalls, Workload
+from kvstore.client.workload import Workload
 from kvstore.credentials import read_token
 from kvstore.flags import add_flags, given_flags
-from kvstore.load_test import as_json, as_text, predicted, prediction_text
-from kvstore.load_test.levels import Calibration, Objective, Progress, calibrate, first_call, search
 from kvstore.measure import Run
 from kvstore.measure.audit import audit
 from kvstore.measure.recorder import Sample
 from kvstore.measure.summary import summary
-from kvstore.model import Prediction
 from kvstore.subprocesses import INTERRUPTED, has_parent, listen
-
-OPEN_LOOP_IN_FLIGHT = 1000
-"""Limit in flight of an open loop, unless another one is given: high, because arrivals do not wait
-for replies."""
-
-Draw = Callable[[str, Calibration | None, Run], object]
-"""A function that draws a calibration and a run into a file."""
-
-
-class Refused(ValueError):
-    """The load test would put load on a host that is not this machine."""
-
-
-def add_arguments(parse: argparse.ArgumentParser) -> None:
-    """Add the arguments of a load test of any service."""
-    add = parse.add_argument_group(
-        "any service", "With METHOD, a load test: calibration, prediction, run, verdict."
-    ).add_argument
-    add("--json", metavar="JSON", dest="request", default=None,
-        help="the request as JSON (default {}), or a list for a stream of requests")  # fmt: skip
-    add("--requests", metavar="FILE", default=None,
-        help="requests that are sent in rotation, one JSON value in each line")  # fmt: skip
-    add("--descriptors", metavar="FILE", default=None,
-        help="a descriptor set, for a server without reflection")  # fmt: skip
-    add("--find-rate", action="store_true",
-        help="search for the highest arrival rate that meets the objective")  # fmt: skip
-    add("--p99-ms", type=float, default=None, metavar="N",
-        help="objective: the p99 of the latency from the due time, in ms")  # fmt: skip
-    add("--errors", type=float, default=0.001, metavar="N",
-        help="objective: share of calls that may fail (default 0.001)")  # fmt: skip
-    add("--step-s", type=float, default=None, metavar="N",
-        help="seconds of each step of the search (default 3)")  # fmt: skip
-    add("--no-calibration", action="store_true", help="make the run without a prediction")
-    add("--quiet", action="store_true", help="print no progress")
-    add("--output", choices=("table", "json"), default="table", help="(default table)")
-    add("--picture", metavar="FILE", default=None,
-        help="draw X, R and the latency by quantile into a PNG or SVG file")  # fmt: skip
-    add_tls_arguments(parse)
-    add("--i-may-load-this-host", action="store_true",
-        help="permit a host that is not this machine")  # fmt: skip
 
 
 def add_tls_arguments(parse: argparse.ArgumentParser) -> None:
-    """Add the arguments of encrypted connections, to the course's own service or another."""
+    """Add the arguments of encrypted connections."""
     add = parse.add_argument_group("encryption", "For a server that demands it.").add_argument
     add("--tls", action="store_true", help="encrypt the connections")
     add("--ca", metavar="FILE", default=None, help="certificates that sign the server's (PEM)")
@@ -84,77 +38,6 @@ def add_tls_arguments(parse: argparse.ArgumentParser) -> None:
     add("--cert", metavar="FILE", default=None, help="the client's certificate (PEM)")
     add("--key", metavar="FILE", default=None, help="its private key (PEM)")
     add("--server-name", default=None, help="the name in the server's certificate")
-
-
-def load_test(given: argparse.Namespace, options: RunOptions, draw: Draw) -> int:
-    """Make the load test that the arguments describe, print its report, return the exit status.
-
-    Raises `ValueError`, `OSError` or `RuntimeError` with a clear message when it cannot begin.
-    """
-    target = _target(given)
-    method = (
-        method_in_file(given.descriptors, given.method)
-        if given.descriptors
-        else method_by_reflection(target, given.method)
-    )
-    calls = method.calls(_requests(given))
-    searching = given.find_rate or given.p99_ms is not None
-    open_loop = searching or options.rate_per_s is not None
-    strategy = _strategy(given.strategy, calls, open_loop)
-    if open_loop and "in_flight" not in given:
-        options = replace(options, in_flight=OPEN_LOOP_IN_FLIGHT)
-    options.check(strategy, calls)
-    if searching and given.p99_ms is None:
-        raise ValueError("a search needs an objective: give --p99-ms, such as --p99-ms 50")
-    make = _search if searching else _load_test
-    fleet = fleet_of(given.fleet)
-    with fleet or nullcontext():  # one start of the workers for all runs
-        return make(given, strategy, target, calls, options, fleet, draw)
-
-
-def _load_test(
-    given: argparse.Namespace,
-    strategy: Strategy,
-    target: Target,
-    calls: MethodCalls,
-    options: RunOptions,
-    fleet: Fleet | None,
-    draw: Draw,
-) -> int:
-    calibration = prediction = None
-    if given.no_calibration:
-        first_call(target, calls, options)
-    else:
-        calibration = calibrate(strategy, target, calls, options, fleet=fleet, progress=_say(given))
-        prediction = predicted(calibration, options.rate_per_s, options.in_flight)
-        print(prediction_text(prediction, calibration), file=_out(given), flush=True)
-    try:
-        run = load.run(
-            strategy, target, calls, options, fleet=fleet,
-            on_sample=None if given.quiet else _show_on_screen,
-        )  # fmt: skip
-    except (RunInterrupted, RunFailed) as ended:
-        _report(given, ended.run, prediction, calibration, draw)
-        if isinstance(ended, RunInterrupted):
-            return INTERRUPTED
-        print(f"error: {ended}", file=sys.stderr)
-        return 1
-    _report(given, run, prediction, calibration, draw)
-    return 0
-
-
-def _target(given: argparse.Namespace) -> Target:
-    target = target_of(given.address)
-    host = target.address.rpartition(":")[0]
-    if not is_loopback(host) and not given.i_may_load_this_host:
-        raise Refused(
-            f"{host} is not this machine. A load test takes a service away from its users, and it"
-            " looks like an attack to its owner. If you may load this host, say so with"
-            " --i-may-load-this-host"
-        )
-    target = Target(target.address, None, tls_from(given))
-    check_encryption(target)
-    return target
 
 
 def tls_from(given: argparse.Namespace) -> Tls | None:
@@ -173,105 +56,6 @@ def tls_from(given: argparse.Namespace) -> Tls | None:
     return Tls(ca=ca, certificate=cert, key=key, server_name=given.server_name, token=token)
 
 
-def _requests(given: argparse.Namespace) -> list[Any]:
-    if given.requests and given.request:
-        raise BadRequest("give --json or --requests, not both")
-    if given.requests:
-        return from_text(Path(given.requests).read_text("utf-8"))
-    try:
-        return [json.loads(given.request or "{}")]
-    except json.JSONDecodeError as wrong:
-        raise BadRequest(f"--json is not JSON: {wrong}. In a shell, put it in quotes") from None
-
-
-def _strategy(name: str | None, calls: MethodCalls, open_loop: bool) -> Strategy:
-    """Return the strategy of this name, or the default.
-
-    `tasks` costs the generator least. In an open loop `bounded` keeps the due times better.
-    """
-    if name is not None:
-        return {each.__name__: each for each in strategies.STRATEGIES}[name]
-    unary = calls.shape == "unary_unary"
-    return strategies.bounded if open_loop and unary else strategies.tasks
-
-
-def _search(
-    given: argparse.Namespace,
-    strategy: Strategy,
-    target: Target,
-    calls: MethodCalls,
-    options: RunOptions,
-    fleet: Fleet | None,
-    draw: Draw,
-) -> int:
-    objective = Objective(latency_s=given.p99_ms / 1e3, errors=given.errors)
-    calibration = calibrate(strategy, target, calls, options, fleet=fleet, progress=_say(given))
-    out = _out(given)
-    print(f"objective   {objective}", file=out)
-    print(
-        prediction_text(calibration.open_loop(calibration.ceiling_per_s), calibration)
-        .split("\n", 1)[1],
-        file=out, flush=True,
-    )  # fmt: skip
-    settings = {} if given.step_s is None else {"step_s": given.step_s}
-    found = search(
-        strategy, target, calls, objective, calibration.ceiling_per_s, options,
-        fleet=fleet, progress=_say(given), **settings,
-    )  # fmt: skip
-    if given.output == "json":
-        print(json.dumps(as_json(None, None, calibration, found), indent=1))
-    else:
-        print(f"found       {found}")
-    return INTERRUPTED if found.limit == "interrupted" else 0
-
-
-def _report(
-    given: argparse.Namespace,
-    run: Run,
-    prediction: Prediction | None,
-    calibration: Calibration | None,
-    draw: Draw,
-) -> None:
-    if sys.stderr.isatty() and not given.quiet:
-        print(f"\r{'':78}\r", end="", file=sys.stderr)
-    if given.save:
-        run.save(given.save)
-    if given.picture:
-        draw(given.picture, calibration, run)
-    if given.output == "json":
-        print(json.dumps(as_json(run, prediction, calibration), indent=1))
-    else:
-        print(as_text(run, prediction))
-
-
-def _out(given: argparse.Namespace) -> Any:
-    """Return where text goes before the run: not between the lines of JSON."""
-    return sys.stderr if given.output == "json" else sys.stdout
-
-
-def _say(given: argparse.Namespace) -> Progress:
-    if given.quiet:
-        return lambda text: None
-    return lambda text: print(text, file=sys.stderr, flush=True)
-
-
-def _show_on_screen(sample: Sample) -> None:
-    if not sys.stderr.isatty():
-        return  # a line that is written over and over belongs on a screen
-    rate = sample.answered / sample.elapsed_s if sample.elapsed_s else 0.0
-    print(
-        f"\r{sample.elapsed_s:6.1f} s  {sample.answered:12,.0f} answered  {rate:10,.1f} calls/s"
-        f"  {sample.in_flight:8,.0f} in flight",
-        end="", flush=True, file=sys.stderr,
-    )  # fmt: skip
-
-
-# ---- the command --------------------------------------------------------------------------------
-# Without the name of a method, it makes a run against the course's key-value service.
-#
-# Started by `subprocesses.child`, it prints samples as JSON lines for its parent.
-
-
 BY_NAME = {strategy.__name__: strategy for strategy in strategies.STRATEGIES}
 
 
@@ -279,17 +63,15 @@ def parser() -> argparse.ArgumentParser:
     """Return the command line: a flag for each field of `RunOptions`, and some besides."""
     parse = argparse.ArgumentParser(
         prog="python -m kvstore.client",
-        description="Make calls to a gRPC service with one strategy, and report what happened.",
+        description="Make calls to the course's service with one strategy, and report them.",
     )
     add = parse.add_argument
     add("address", help="the server, such as 127.0.0.1:40123; several that share the keys have"
         " commas between")  # fmt: skip
-    add("method", nargs="?", default=None, metavar="METHOD",
-        help="pkg.Service/Method of any service (default: the course's own service)")  # fmt: skip
     add("--strategy", choices=BY_NAME, default=None,
-        help="how calls are kept in flight (default: tasks; bounded in an open loop)")  # fmt: skip
+        help="how calls are kept in flight (default: tasks)")  # fmt: skip
     add_flags(parse, RunOptions, {"duration_s": "--seconds", "rate_per_s": "--rate"})
-    add_arguments(parse)
+    add_tls_arguments(parse)
     add("--fleet", "--workers", default=None, metavar="FLEET",
         help="several load generators: a number of local processes, or the address of a Dask"
         " scheduler, such as tcp://10.0.0.1:8786")  # fmt: skip
@@ -309,8 +91,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gate = Gate()
     listen(lambda: _stop(gate))
     try:
-        if given.method is not None:
-            return load_test(given, _options(given), _draw)
         run = _run(given, for_parent, gate)
     except (RunInterrupted, RunFailed) as error:
         _finish(error.run, given.save, for_parent)
@@ -354,12 +134,6 @@ def _options(given: argparse.Namespace) -> RunOptions:
     if options.duration_s is None and options.calls is None:
         options = replace(options, duration_s=10.0)
     return options
-
-
-def _draw(path: str, calibration: Calibration | None, run: Run) -> None:
-    from kvstore.course.views.load_tests import draw  # matplotlib takes long to import
-
-    draw(path, calibration, run)
 
 
 def _finish(run: Run, path: str | None, for_parent: bool) -> None:

@@ -2,15 +2,12 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from kvstore.course.rendering import TIMES
 from kvstore.course.views import style
@@ -147,25 +144,6 @@ def plot_latency_by_quantile(runs: Runs, ax: Axes | None = None) -> Axes:
         style.close_ticks(ax.yaxis)
         ax.margins(0.1)
     return ax
-
-
-def draw(path: str | Path, calibration: Calibration | None, run: Run) -> Path:
-    """Draw the calibration, if there is one, and the latency of the run into a PNG or SVG file.
-
-    Raises `ValueError` for another kind of file.
-    """
-    path = Path(path)
-    if path.suffix not in (".png", ".svg"):
-        raise ValueError(f"a picture is a .png or a .svg file, got {path.name!r}")
-    figure = Figure(figsize=(24.0 if calibration else 9.0, 7.0), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots(1, 3 if calibration else 1, squeeze=False)[0]
-    if calibration is not None:
-        plot_levels(calibration, run, ax=axes[0])
-        plot_residence_by_level(calibration, ax=axes[1])
-    plot_latency_by_quantile([run], ax=axes[-1])
-    figure.savefig(path)
-    return path
 
 
 # ---- client comparison --------------------------------------------------------------------------

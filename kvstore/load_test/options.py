@@ -1,0 +1,73 @@
+"""The flags of the load test, in groups, and the kinds of value that they take."""
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import click
+
+UNITS_S: Final = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+class Duration(click.ParamType):
+    """A time such as 500ms, 2s or 1m. A number without a unit is in `unit`."""
+
+    name = "time"
+
+    def __init__(self, unit: str = "s") -> None:
+        self._unit = unit
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        """Return the seconds. Ends with a usage error for any other text."""
+        found = re.fullmatch(r"\s*([0-9.]+(?:e-?[0-9]+)?)\s*([a-zµ]*)\s*", str(value))
+        try:
+            assert found
+            seconds = float(found[1]) * UNITS_S[found[2] or self._unit]
+            assert seconds > 0
+        except (AssertionError, KeyError, ValueError):
+            self.fail(f"a time is a number above 0 with a unit, such as 500ms or 2s, got {value!r}")
+        return seconds
+
+
+class GroupedOption(click.Option):
+    """A flag that `--help` shows under the name of its group."""
+
+    def __init__(self, *names: Any, group: str, **settings: Any) -> None:
+        super().__init__(*names, **settings)
+        self.group = group
+
+
+class GroupedCommand(click.Command):
+    """A command whose `--help` begins with examples and shows its flags in groups."""
+
+    def __init__(self, *arguments: Any, examples: str, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.examples = examples
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples, the usage, the description and the groups."""
+        with formatter.section("Examples"):
+            for line in self.examples.strip().splitlines():
+                formatter.write(f"  {line}\n")
+        formatter.write_paragraph()
+        super().format_help(ctx, formatter)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the flags, group by group."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for each in self.get_params(ctx):
+            record = each.get_help_record(ctx)
+            if record is not None:
+                groups.setdefault(getattr(each, "group", "Help"), []).append(record)
+        for name, records in groups.items():
+            with formatter.section(name):
+                formatter.write_dl(records, col_max=28)
+
+
+def group(name: str) -> Callable[..., Any]:
+    """Return a decorator like `click.option` for the flags of one group."""
+
+    def option(*names: str, **settings: Any) -> Any:
+        return click.option(*names, cls=GroupedOption, group=name, **settings)
+
+    return option
