@@ -2,14 +2,16 @@
 
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 UNITS_S: Final = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
-class Duration(click.ParamType):
+class Duration(click.ParamType[float]):
     """A time such as 500ms, 2s or 1m. A number without a unit is in `unit`."""
 
     name = "time"
@@ -64,10 +66,10 @@ class GroupedCommand(click.Command):
                 formatter.write_dl(records, col_max=28)
 
 
-def group(name: str) -> Callable[..., Any]:
+def group(name: str) -> Callable[..., Callable[[Decorated], Decorated]]:
     """Return a decorator like `click.option` for the flags of one group."""
 
-    def option(*names: str, **settings: Any) -> Any:
+    def option(*names: str, **settings: Any) -> Callable[[Decorated], Decorated]:
         return click.option(*names, cls=GroupedOption, group=name, **settings)
 
     return option
