@@ -103,9 +103,9 @@ function showReplay(root, panels) {
     const c = canvas.getContext("2d"), ink = getComputedStyle(root).color;
     c.setTransform(ratio, 0, 0, ratio, 0, 0);
     c.clearRect(0, 0, W, H);
-    const write = (text, x, y, { weight = "", size = 12, alpha = 1, align = "left", colour = ink } = {}) => {
+    const write = (text, x, y, { weight = "", size = 12, alpha = 1, align = "left", colour = ink, most = undefined } = {}) => {
       c.globalAlpha = alpha; c.fillStyle = colour; c.textAlign = align;
-      c.font = `${weight} ${size}px ${FONT}`; c.fillText(text, x, y); c.globalAlpha = 1;
+      c.font = `${weight} ${size}px ${FONT}`; c.fillText(text, x, y, most); c.globalAlpha = 1; // `most`: a narrow room squeezes its text
     };
     const { rooms, inFlight } = placed(panel, t);
     write(panel.title, PAD, 18, { weight: "600", size: 15 });
@@ -118,9 +118,9 @@ function showReplay(root, panels) {
       c.globalAlpha = 0.06; c.fillStyle = ink; c.beginPath(); c.roundRect(x, TOP, roomW, ROOMS_H, 8); c.fill();
       c.globalAlpha = room.bottleneck ? 1 : 0.3; c.strokeStyle = room.bottleneck ? LIMIT : ink;
       c.lineWidth = room.bottleneck ? 2 : 1; c.stroke(); c.globalAlpha = 1;
-      write(room.label, x + 8, TOP + 17, { weight: "600", size: 13 });
+      write(room.label, x + 8, TOP + 17, { weight: "600", size: 13, most: roomW - 12 });
       const what = number === 0 && panel.limit ? `${Math.max(0, panel.limit - inFlight)} of ${panel.limit} free` : number === 0 ? `${inFlight} in flight` : `${here.length} ${room.what}`;
-      write(what, x + 8, TOP + 33, { alpha: 0.75 });
+      write(what, x + 8, TOP + 33, { alpha: 0.75, most: roomW - 12 });
       if (number) write("›", x - GAP / 2, TOP + ROOMS_H / 2, { size: 18, align: "center", alpha: 0.6 });
       if (number === 0) places(c, panel, x, roomW, inFlight, ink);
       else if (room.moving) travel(c, panel, here, t, x, roomW);
@@ -168,21 +168,21 @@ function showReplay(root, panels) {
 
   // Calls that wait or are served, first in first out; the ring is the rest of the service.
   function queueUp(c, panel, room, here, t, x, roomW, ink, write) {
-    const grid = gridOf(here.length, roomW, ROOMS_H - 56);
+    const grid = gridOf(here.length, roomW, ROOMS_H - 56, room.serves ? 2 : 0);
     here.slice(0, grid.most).forEach((each, rank) => {
       const [px, py] = grid.at(x, rank);
       dot(c, panel, each, px, py, grid.radius);
-      if (!room.serves || grid.radius < 4) return;
+      if (!room.serves || grid.radius < 3) return;
       const left = (each.leaves - t) / Math.max(1e-9, each.leaves - each.entered);
       c.strokeStyle = ink; c.lineWidth = 1.6;
-      c.beginPath(); c.arc(px, py, grid.radius + 2.4, -Math.PI / 2, -Math.PI / 2 + 2 * Math.PI * left); c.stroke();
+      c.beginPath(); c.arc(px, py, grid.radius + 1.8, -Math.PI / 2, -Math.PI / 2 + 2 * Math.PI * left); c.stroke();
     });
     if (here.length > grid.most) write(`and ${here.length - grid.most} more`, x + 8, TOP + ROOMS_H - 8, { alpha: 0.75 });
   }
 
-  function gridOf(count, roomW, height) {
+  function gridOf(count, roomW, height, ring = 0) {
     for (const radius of [5.2, 4, 3, 2, 1.4]) {
-      const stride = 2.6 * radius + 1, columns = Math.max(1, Math.floor((roomW - 20) / stride)), rows = Math.floor(height / stride);
+      const stride = 2.6 * radius + 1 + ring, columns = Math.max(1, Math.floor((roomW - 20) / stride)), rows = Math.floor(height / stride);
       if (count <= columns * rows || radius === 1.4)
         return {
           radius, most: columns * rows,
