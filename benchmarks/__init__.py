@@ -1,6 +1,9 @@
-"""Benchmarks of throughput, CPU time and memory, printed with their conditions.
+"""Benchmarks of throughput and CPU time, printed with their conditions.
 
-No test asserts a figure, because figures depend on the machine. `python3 course.py bench` runs the
-main table, `python3 course.py bench all` every benchmark, and `python3 course.py bench published
---quick` one of them. Each module has one `measure(quick)` that yields the rows of its table.
+overhead     our client beside the bare loop of the same calls, and the measured channel's cost
+ladder       the steps to a million operations/s, each predicted before its run: docs/ladder.md
+performance  our clients beside other programs: docs/performance.md
+
+No test asserts a figure, because figures depend on the machine. Each module has one
+`measure(quick)` that yields the rows of its table.
 """

@@ -19,23 +19,29 @@ from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
-from benchmarks.batches import SIZES, SMALL, run_batches
 from benchmarks.cost import between, cost_of
 from benchmarks.ladder_page import Rung, write_page
-from benchmarks.peers.bare import bare
+from benchmarks.loops import LoopOptions, new_key, run_loop
 from kvstore.client import run_in_process, strategies, workload
 from kvstore.client.workload import Operations, Workload
 from kvstore.measure import Run, describe_host
 from kvstore.model import Prediction, Station, bounds
 from kvstore.protocol import CREATE, RETRIEVE
-from kvstore.server import serving
+from kvstore.server import Server, serving
 
 ROOT = Path(__file__).parent.parent
 READ_S, WRITE_S = 0.010, 0.050
 PRELOADED = {"global": 60, "per_key": 500}
 """Preloaded keys: enough for the deletes; few with one lock, which serialises the preload."""
+SMALL = Workload(
+    mix={"retrieve": 1, "update": 1}, preload=1_000,
+    key_bytes_mean=8, value_bytes_mean=16, sizes="fixed",
+)  # fmt: skip
+SIZES = (1, 8, 32, 128, 512)
+"""Operations in a message."""
 STREAMS = 64
 """With few streams, client and server work in turn and wait for each other."""
+OPERATIONS_IN_FLIGHT, MOST_REQUESTS_IN_FLIGHT = 8 * 1024, 128
 CALLERS, CALIBRATED_AT = 100, 16
 MEAN_DISK_S = 0.040
 """Mean disk time of an operation of the mix in a long run, in seconds."""
@@ -131,8 +137,10 @@ def _without_disk(pace: Pace) -> Iterator[Rung]:
     ) as server:  # for the parts; runs have their own servers
 
         def trip() -> Prediction:
-            alone = bare("sync", server, in_flight=1, seconds=pace.calibration_s)
-            return Prediction(alone.per_s, "calls/s", "the round trip of a bare loop", "round trip")
+            key = new_key(server.address)
+            alone = run_loop("sync", LoopOptions(server.address, key, pace.calibration_s))
+            per_s = alone.operations / alone.took_s
+            return Prediction(per_s, "calls/s", "the round trip of a bare loop", "round trip")
 
         def cpu_bound() -> Prediction:
             few = run_small(
@@ -142,7 +150,7 @@ def _without_disk(pace: Pace) -> Iterator[Rung]:
 
         def line(size: int) -> Prediction:
             ends = {
-                k: cost_of(run_batches(server, STREAMS, k, pace.calibration_s))
+                k: cost_of(run_batches(server, k, pace.calibration_s))
                 for k in (SIZES[0], SIZES[-1])
             }
             return between(ends, size).most()
@@ -152,9 +160,21 @@ def _without_disk(pace: Pace) -> Iterator[Rung]:
         run = partial(run_small, strategies.tasks, in_flight=CALLERS, duration_s=pace.run_s)
         yield _rung(f"{CALLERS} tasks", conditions, cpu_bound, settings, run, pace.rounds)
         for size in SIZES:
-            run = partial(run_batches, streams=STREAMS, size=size, duration_s=pace.run_s)
+            run = partial(run_batches, size=size, duration_s=pace.run_s)
             name = f"{STREAMS} streams" if size == 1 else f"{STREAMS} streams, batches of {size}"
             yield _rung(name, conditions, partial(line, size), settings, run, pace.rounds)
+
+
+def run_batches(server: Server, size: int, duration_s: float) -> Run:
+    """Make one run with batches of this size. Raises `RuntimeError` if an operation was not OK."""
+    in_flight = min(MOST_REQUESTS_IN_FLIGHT, max(STREAMS, OPERATIONS_IN_FLIGHT // size))
+    run = run_in_process(
+        strategies.pipelined, server, SMALL,
+        in_flight=in_flight, duration_s=duration_s, batch=size, streams=STREAMS,
+    )  # fmt: skip
+    if set(run.outcomes()) != {"OK"}:  # a wrong value would have ended the run
+        raise RuntimeError(f"every operation should be answered OK, got {run.outcomes()}")
+    return run
 
 
 def _rung(

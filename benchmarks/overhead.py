@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.peers import learner
-from benchmarks.peers.loops import KEY_BYTES, VALUE, LoopOptions, new_key, run_loop
+from benchmarks import learner
+from benchmarks.loops import KEY_BYTES, VALUE, LoopOptions, new_key, run_loop
 from kvstore import gc_control
 from kvstore.client import load, strategies, workload
 from kvstore.server import Server, serving

@@ -8,22 +8,21 @@ gives. Programs that are not installed are left out, and the page says so.
 
 import math
 import socket
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Iterator, Set
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
+import psutil
 from tqdm import tqdm
 
-from benchmarks import flame, performance_page
+from benchmarks import performance_page
 from benchmarks.cost import cost_of
 from benchmarks.ladder import ENDS
-from benchmarks.peers import bare
-from benchmarks.peers.go_pipeline import go_pipeline
-from benchmarks.results import Round
+from benchmarks.loops import LoopOptions, new_key, run_loop
+from benchmarks.performance_page import Case, Round, Turns
+from kvstore import gc_control
 from kvstore.client import run_in_process, strategies, workload
 from kvstore.client.strategies import Strategy
 from kvstore.course.experiments import redis_runs
@@ -44,48 +43,6 @@ CROWD: Final = 10_000
 CROWD_WORK_S: Final = 0.040
 
 
-@dataclass
-class Turns:
-    """What one program did in each round of a case."""
-
-    name: str
-    take: Callable[[float], tuple[Round, float]]
-    """Make one turn of about this many seconds; return it and its bound in operations/s, or NaN."""
-    rounds: list[Round] = field(default_factory=list)
-    over_bound: list[float] = field(default_factory=list)
-    """Measured over the bound of the model, in each round; NaN without one."""
-    draw: Callable[[Path], bool] | None = None
-    """Draw the flame graph of a run of its own into this file; None where there is none."""
-    picture: str = ""
-    """The file of its flame graph, relative to the page; empty without one."""
-
-    @property
-    def median_per_s(self) -> float:
-        """The median of the rounds in operations/s."""
-        return float(np.median([each.per_s for each in self.rounds]))
-
-
-@dataclass
-class Case:
-    """Programs that do the same work, in interleaved rounds."""
-
-    name: str
-    conditions: str
-    turns: list[Turns]
-    seconds: float = 2.0
-    """Seconds of one turn."""
-
-    @property
-    def reference(self) -> Turns:
-        """The program with which the others are compared: the first one."""
-        return self.turns[0]
-
-    def of_reference(self, turns: Turns) -> float:
-        """Return the median of the ratios to the reference within each round."""
-        pairs = zip(turns.rounds, self.reference.rounds, strict=True)
-        return float(np.median([one.per_s / other.per_s for one, other in pairs]))
-
-
 def measure(quick: bool) -> Iterator[dict[str, Any]]:
     """Yield one row for each program of each case, and write the page at the end.
 
@@ -103,8 +60,6 @@ def measure(quick: bool) -> Iterator[dict[str, Any]]:
                     turns.rounds.append(taken)
                     turns.over_bound.append(taken.per_s / bound_per_s)
             yield from performance_page.rows(case)
-        if not quick:
-            _draw_flames(found, folder / "performance")
     folder.mkdir(exist_ok=True)
     for path in performance_page.write(folder, found, describe_host(), rounds, missing()):
         tqdm.write(f"  wrote {path.relative_to(ROOT)}")
@@ -116,7 +71,6 @@ def missing() -> list[str]:
     here |= {
         "go": go_is_installed(),
         "redis-benchmark": redis_is_installed(),
-        "py-spy": flame.installed(),
     }
     return [name for name, found in here.items() if not found]
 
@@ -125,7 +79,6 @@ def _cases(stack: ExitStack) -> list[Case]:
     stock = stack.enter_context(serving(use_asyncio=True, **NO_DISK))
     poller = stack.enter_context(serving(use_asyncio=True, transport="poller", **NO_DISK))
     in_go = stack.enter_context(serving_go(**NO_DISK)) if go_is_installed() else None
-    go = stack.enter_context(go_pipeline())
     other_store = None
     if redis_is_installed():
         other_store = stack.enter_context(redis_runs.redis_server(port=_free_port(), log=False))
@@ -150,9 +103,6 @@ def _cases(stack: ExitStack) -> list[Case]:
         single.append(
             _ours("64 streams, server in Go", in_go, strategies.pipelined, 128, streams=64)
         )
-    if go is not None:
-        turn = partial(lambda go, seconds: (Round(*go.calls(128, seconds)), math.nan), go)
-        single.append(Turns("Go net/rpc, client and server", turn))
     batches = [
         _ours(
             f"batches of {size}", server, strategies.pipelined, max(16, 8192 // size),
@@ -214,9 +164,7 @@ def _ours(
         return _round(run), math.nan
 
     profiles = f"client {transport}, server {server.settings.transport}"
-    turns = Turns(f"{name} x{in_flight} ({profiles})", turn)
-    turns.draw = partial(flame.draw, server, strategy, work, transport, in_flight, options)
-    return turns
+    return Turns(f"{name} x{in_flight} ({profiles})", turn)
 
 
 def _round(run: Run, ends: Set[str] = frozenset({"OK"})) -> Round:
@@ -228,11 +176,21 @@ def _round(run: Run, ends: Set[str] = frozenset({"OK"})) -> Round:
     return Round(float(per_s), cost.client_cpu_s, cost.server_cpu_s)
 
 
-def _bare(shape: str, server: Server, **options: int) -> Turns:
-    def turn(seconds: float) -> tuple[Round, float]:
-        return Round(*bare.bare(shape, server, seconds=seconds, **options)), math.nan
+def _bare(loop: str, server: Server, **options: int) -> Turns:
+    """The bare loop of this name, in this process, with the garbage collector of our client."""
+    watched = psutil.Process(server.pid)
 
-    return Turns(f"bare loop of grpcio, {shape} x{options['in_flight']}", turn)
+    def turn(seconds: float) -> tuple[Round, float]:
+        chosen = LoopOptions(server.address, new_key(server.address), seconds, **options)
+        before = watched.cpu_times()
+        with gc_control.settled():
+            done = run_loop(loop, chosen)
+        after = watched.cpu_times()
+        server_s = after.user + after.system - before.user - before.system
+        count = done.operations
+        return Round(count / done.took_s, done.cpu_s / count, server_s / count), math.nan
+
+    return Turns(f"bare loop of grpcio, {loop} x{options['in_flight']}", turn)
 
 
 def _ghz(server: Server, in_flight: int) -> Turns:
@@ -294,17 +252,4 @@ def _crowd(strategy: Strategy, options: dict[str, Any], seconds: float) -> tuple
     bound = min(cost.most().value, bounds.closed_loop(CROWD, [work]).value)
     rss_bytes = run.samples["client_rss_bytes"]
     call_bytes = float(rss_bytes.max() - rss_bytes.iloc[0]) / CROWD
-    return _round(run)._replace(client_call_bytes=call_bytes), bound
-
-
-def _draw_flames(cases: list[Case], folder: Path) -> None:
-    """Draw the fastest of our clients in each case that has one."""
-    if not flame.installed():
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    for case in cases:
-        ours = [turns for turns in case.turns if turns.draw is not None]
-        for turns in sorted(ours, key=lambda each: each.median_per_s)[-1:]:
-            picture = folder / flame.file_name(case.name)
-            if turns.draw is not None and turns.draw(picture):
-                turns.picture = f"{folder.name}/{picture.name}"
+    return _round(run)._replace(call_bytes=call_bytes), bound

@@ -1,11 +1,11 @@
 """The page of the evidence: a figure and a table for each case, and the conditions."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, NamedTuple, cast
 
 import matplotlib as mpl
 import numpy as np
@@ -16,11 +16,54 @@ from matplotlib.ticker import EngFormatter
 from benchmarks.ladder_page import SAME_BYTES, four_digits
 from kvstore.course.views import style
 
-if TYPE_CHECKING:
-    from benchmarks.performance import Case, Turns
-
-
 CPU = ("client_cpu_s", "server_cpu_s")
+
+
+class Round(NamedTuple):
+    """One turn of one program; NaN for figures that are not known."""
+
+    per_s: float
+    """Operations answered OK per second."""
+    client_cpu_s: float
+    """CPU seconds for each operation."""
+    server_cpu_s: float
+    call_bytes: float = math.nan
+    """Memory of the client per call in flight, in bytes."""
+    lost: int = 0
+    """Operations that were sent and not answered OK."""
+
+
+@dataclass
+class Turns:
+    """What one program did in each round of a case."""
+
+    name: str
+    take: Callable[[float], tuple[Round, float]]
+    """Make one turn of about this many seconds; return it and its bound in operations/s, or NaN."""
+    rounds: list[Round] = field(default_factory=list)
+    over_bound: list[float] = field(default_factory=list)
+    """Measured over the bound of the model, in each round; NaN without one."""
+
+
+@dataclass
+class Case:
+    """Programs that do the same work, in interleaved rounds."""
+
+    name: str
+    conditions: str
+    turns: list[Turns]
+    seconds: float = 2.0
+    """Seconds of one turn."""
+
+    @property
+    def reference(self) -> Turns:
+        """The program with which the others are compared: the first one."""
+        return self.turns[0]
+
+    def of_reference(self, turns: Turns) -> float:
+        """Return the median of the ratios to the reference within each round."""
+        pairs = zip(turns.rounds, self.reference.rounds, strict=True)
+        return float(np.median([one.per_s / other.per_s for one, other in pairs]))
 
 
 def rows(case: Case) -> Iterator[dict[str, Any]]:
@@ -35,7 +78,7 @@ def rows(case: Case) -> Iterator[dict[str, Any]]:
             "of the first": f"{case.of_reference(turns):.2f}",
             "of the bound": _ratio(turns.over_bound),
             "CPU us client/server": " / ".join(_cpu(turns, side) for side in CPU),
-            "KiB/call": _known([each.client_call_bytes / 1024 for each in turns.rounds], "{:.1f}"),
+            "KiB/call": _known([each.call_bytes / 1024 for each in turns.rounds], "{:.1f}"),
             "lost": sum(each.lost for each in turns.rounds),
         }
 
@@ -117,10 +160,8 @@ def markdown(
         shown = [name for name in table[0] if name != "case" and any(row[name] for row in table)]
         lines += ["", f"## {case.name}", "", f"{case.conditions[0].upper()}{case.conditions[1:]}."]
         lines += [f"One turn takes {case.seconds:g} s.", ""]
-        lines += [f"| {' | '.join(shown)} | flame graph |", "| --- |" + " ---: |" * len(shown)]
-        for row, turns in zip(table, case.turns, strict=True):
-            flame = f"[picture]({turns.picture})" if turns.picture else ""
-            lines.append("| " + " | ".join(str(row[name]) for name in shown) + f" | {flame} |")
+        lines += [f"| {' | '.join(shown)} |", "| --- |" + " ---: |" * (len(shown) - 1)]
+        lines += ["| " + " | ".join(str(row[name]) for name in shown) + " |" for row in table]
     versions = ", ".join(f"{name} {host[name]}" for name in ("python", "grpcio", "uvloop"))
     lines += [
         "",

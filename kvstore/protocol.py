@@ -142,8 +142,7 @@ MESSAGE_LIMIT_BYTES: Final = 4 * 1024 * 1024
 OWN_CONNECTION: Final = ("grpc.use_local_subchannel_pool", 1)
 """By default, channels of one process to one address share a TCP connection; this prevents it.
 
-The reason is correctness, not speed: connections that a learner counts have to be connections.
-`course.py bench settings` measures its cost, and the effect of options that are not used."""
+The reason is correctness, not speed: connections that a learner counts have to be connections."""
 
 
 def shard_of(key: bytes, shards: int) -> int:
@@ -168,8 +167,7 @@ def event_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """Return the factory of uvloop's event loops; None on Windows, where uvloop does not exist.
 
     uvloop takes less CPU time in client and server, above all with many small messages, as on
-    streams. Throughput grows only if the process is the bottleneck. `course.py bench settings`
-    measures it.
+    streams. Throughput grows only if the process is the bottleneck.
     """
     if sys.platform == "win32":
         return None

@@ -16,7 +16,6 @@ NAMES = (
     "malformed",
     "half_open",
     "orphans",
-    "burst",
     "clients",
     "conformance",
     "files",

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from benchmarks.results import NotResults, Results, Round, Row
 from kvstore.client import load, strategies, workload
 from kvstore.course import progress
 from kvstore.measure import Run
@@ -29,14 +28,11 @@ def prove(short: bool) -> Iterator[Case | Figure]:
     """Yield one case for each damage of each kind of file, for two writers, a newer version."""
     with serving(read_delay_s=0, write_delay_s=0) as server:
         run = load.run(strategies.bounded, server, workload.crud(), in_flight=4, calls=200)
-    rows = [Row("server", "client", 4, rounds=[Round(1.0 + n, 0.1, 0.2) for n in range(5)])]
-    results = Results({"seconds": 1}, rows)
     count = DAMAGES_SHORT if short else DAMAGES
     saves = SAVES_SHORT if short else SAVES
     with tempfile.TemporaryDirectory() as folder:
         for name, saved, version, reads, same in (
             ("run.npz", run, "kvstore.measure.run.FORMAT", _read_run, _same_run),
-            ("bench.json", results, "benchmarks.results.FORMAT", _read_results, _same_results),
         ):
             path = Path(folder) / name
             saved.save(path)
@@ -79,7 +75,7 @@ def _judged(
     content = path.read_bytes()
     try:
         found = reads(path)
-    except (ValueError, NotResults, progress.ProgressError) as error:
+    except (ValueError, progress.ProgressError) as error:
         if str(path) not in str(error) or says not in str(error):
             return f"expected an error that names the file, and {says!r}, got: {error}"
         return "" if path.read_bytes() == content else "refused, and changed all the same"
@@ -92,10 +88,6 @@ def _read_run(path: Path) -> Run:
     return Run.load(path)
 
 
-def _read_results(path: Path) -> Results:
-    return Results.load(path)
-
-
 def _same_run(saved: Any, found: Any) -> bool:
     """Return whether the figures are the same; zip has a check of every byte that holds them."""
     return bool(
@@ -103,11 +95,6 @@ def _same_run(saved: Any, found: Any) -> bool:
         and found.issued == saved.issued
         and found.window_s == saved.window_s
     )
-
-
-def _same_results(saved: Any, found: Any) -> bool:
-    """Return whether the figures are the same, as texts: a NaN is not equal to another."""
-    return [repr(row.rounds) for row in found.rows] == [repr(row.rounds) for row in saved.rows]
 
 
 def _two_writers(path: Path, saved: Any, reads: Callable[[Path], Any], times: int) -> str:
@@ -121,7 +108,7 @@ def _two_writers(path: Path, saved: Any, reads: Callable[[Path], Any], times: in
         while any(writer.is_alive() for writer in writers):
             reads(path)
             reading += 1
-    except (ValueError, NotResults, zipfile.BadZipFile) as error:
+    except (ValueError, zipfile.BadZipFile) as error:
         return f"after {reading} readings: {error}"
     finally:
         for writer in writers:

@@ -14,7 +14,7 @@ from proofs.case import Case, Figure, Skipped
 from proofs.faults.table import FAULTS, QUICK
 
 HELD = Case("held")
-ELSEWHERE = ("burst", "clients", "conformance")
+ELSEWHERE = ("clients", "conformance")
 """These have tests of their own: the first takes most of a minute, the others need programs."""
 SHORT = [name for name in command.NAMES if name not in ELSEWHERE]
 

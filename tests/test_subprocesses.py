@@ -159,9 +159,6 @@ CHILDREN = {
     "kvstore.cpu_idle": "psutil",
     "kvstore.judge": "grpc",
     "kvstore.course.experiments.greeter": "grpc",
-    "benchmarks.peers.bare": "grpc",
-    "benchmarks.peers.changed": "grpc",
-    "benchmarks.peers.turns": "grpc",
 }
 STARTED = {f"module {name}": package for name, package in CHILDREN.items()}
 STARTED["program true"] = "ctypes"

@@ -25,7 +25,7 @@ from tools import pages, run_notebooks
 ROOT: Final = Path(__file__).resolve().parent.parent
 OUT: Final = ROOT / "build" / "edition"
 LEFT_OUT: Final = frozenset({
-    "build", "dist", "executed", "my_lessons", "__pycache__", "node_modules", "benchmarks/results"
+    "build", "dist", "executed", "my_lessons", "__pycache__", "node_modules"
 })  # fmt: skip
 """What runs and builds leave behind; names that begin with a dot are left out, too."""
 KEPT: Final = frozenset({".ci", ".gitignore", ".gitattributes", ".devcontainer", ".binder"})

@@ -58,8 +58,7 @@ def sources(folder: Path, lessons: Sequence[Path], *, teacher: bool = False) -> 
         if page.stem != "teaching" or teacher:
             text = _led(page.read_text("utf-8"), DOCS, included)
             (folder / page.name).write_text(text, "utf-8")
-    (folder / "performance").mkdir()
-    for picture in (*DOCS.glob("*.svg"), *DOCS.glob("performance/*.svg")):
+    for picture in DOCS.glob("*.svg"):
         shutil.copy(picture, folder / picture.relative_to(DOCS))
     if teacher:
         (folder / "teaching").mkdir()

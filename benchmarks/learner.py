@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 import grpc
 
-from benchmarks.peers.loops import DEADLINE_S, VALUE, LoopOptions, LoopResult
+from benchmarks.loops import DEADLINE_S, VALUE, LoopOptions, LoopResult
 from kvstore.client import measured_channel
 from kvstore.client.channel import OPTIONS
 from kvstore.client.messages import SERVICE, Batch, Operation, StreamRequest, retrieve

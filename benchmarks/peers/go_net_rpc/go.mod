@@ -1,3 +1,0 @@
-module go_net_rpc
-
-go 1.18
