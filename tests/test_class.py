@@ -1,10 +1,12 @@
 """What a teacher does with a class: editions, the class's progress, Binder, a colour-blind eye."""
 
+import contextlib
 import itertools
 import json
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +19,7 @@ from packaging.requirements import Requirement
 from tables import for_each
 
 from kvstore.course import lessons as calibration
-from kvstore.course import progress
+from kvstore.course import progress, questions
 from kvstore.course.views import style
 from tools import collect, edition, marks, run_notebooks
 
@@ -83,12 +85,16 @@ def test_teachers_get_notes_solutions_and_outputs(tmp_path, monkeypatch):
 def hand_ins(tmp_path, monkeypatch):
     """Three students, who predicted 50, 25 and 25; the third then tried again."""
     files = []
+    options = questions.registered_quiz("03.double").lettered
+    choices = {
+        each.right is False: (letter, each.right) for letter, each in options.items()
+    }  # one right, one wrong
     for name, value in (("ada", 50.0), ("ben", 25.0), ("eva", 25.0)):
         files.append(tmp_path / f"{name}.sqlite3")
         monkeypatch.setenv(progress.VARIABLE, str(files[-1]))
         progress.keep_prediction("03.global_lock", value, "calls/s")
         progress.reveal("03.global_lock", 25.0, 0.0)
-        progress.keep_choice("03.double", "b", True)
+        progress.keep_choice("03.double", *choices[name == "ben"])
         progress.record_answer("03.bounded", "passed", "yes")
     progress.start_again("03.global_lock")
     progress.keep_prediction("03.global_lock", 1000.0, "calls/s")
@@ -111,7 +117,9 @@ def test_a_class_is_merged_into_tables_and_a_figure(tmp_path, hand_ins, capsys, 
     assert set(lessons["exercises passed"]) == {"1 of 1"}
     made = pd.read_csv(tmp_path / "out" / "predictions.csv")
     assert list(made["predicted"]) == [50, 25, 25, 1000, 50]
-    assert set(pd.read_csv(tmp_path / "out" / "quizzes.csv")["question"]) == {"03.double"}
+    quizzes = pd.read_csv(tmp_path / "out" / "quizzes.csv").set_index("student")
+    assert set(quizzes["question"]) == {"03.double"}
+    assert dict(quizzes["right"]) == {"ada": True, "ben": False, "eva": True, "dan": True}
     assert (tmp_path / "out" / "predictions.png").stat().st_size > 5000
     assert not mine.exists(), "the teacher's own progress is left alone"
     ax = calibration.plot_class(made)
@@ -120,15 +128,52 @@ def test_a_class_is_merged_into_tables_and_a_figure(tmp_path, hand_ins, capsys, 
     assert [line.get_xdata()[0] for line in ax.lines if line.get_marker() == "D"] == [1.5]
 
 
-def test_what_is_no_progress_is_named(tmp_path, hand_ins, capsys):
-    (tmp_path / "bad.sqlite3").write_text("a text")
-    for files, said in (
-        ([tmp_path / "bad.sqlite3"], "bad.sqlite3 is no file of progress"),
-        ([tmp_path / "none.sqlite3"], "none.sqlite3"),
-        ([hand_ins[0], hand_ins[0]], "two files are of 'ada'"),
-    ):
-        assert collect.main(list(map(str, files))) == 1
-        assert said in capsys.readouterr().err
+def cut_off(file):
+    """A file of which the second half did not arrive."""
+    data = file.read_bytes()
+    file.write_bytes(data[: len(data) // 2])
+
+
+def with_odd_bytes(file):
+    data = bytearray(file.read_bytes())
+    place = data.index(b"03.global_lock")
+    data[place : place + 4] = b"\xff\xfe\xfd\xfc"
+    file.write_bytes(data)
+
+
+def with_another_number(file):
+    """Changed by hand: a better prediction."""
+    with contextlib.closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("UPDATE questions SET value = 25")
+
+
+def not_there(file):
+    file.unlink()
+
+
+def a_text(file):
+    file.write_text("a text")
+
+
+@pytest.mark.parametrize(
+    "damage", [cut_off, with_odd_bytes, with_another_number, not_there, a_text]
+)
+def test_a_file_that_cannot_be_read_is_named_and_the_others_are_merged(
+    damage, tmp_path, hand_ins, capsys, no_own_backend
+):
+    damage(hand_ins[0])
+
+    assert collect.main(["--out", str(tmp_path / "out"), *map(str, hand_ins)]) == 1
+
+    assert "ada.sqlite3" in capsys.readouterr().err
+    assert set(pd.read_csv(tmp_path / "out" / "lessons.csv")["student"]) == {"ben", "eva"}
+
+
+def test_two_files_of_one_student_are_refused(hand_ins, capsys):
+    with pytest.raises(SystemExit, match="1"):
+        collect.main([str(hand_ins[0])] * 2)
+
+    assert "two files are of 'ada'" in capsys.readouterr().err
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Merge the progress of a class: `python3 course.py collect FILES`.
+"""Merge the progress of a class: `python3 course.py class collect FILES`.
 
 Each file is a student's progress (`progress.path()` names it), renamed after the student. Written
 are `lessons.csv` (one row for each student and lesson), `predictions.csv`, `quizzes.csv` and
@@ -8,8 +8,10 @@ are `lessons.csv` (one row for each student and lesson), `predictions.csv`, `qui
 import argparse
 import os
 import shutil
+import sqlite3
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,14 +35,21 @@ def student_of(file: Path) -> str:
 
 @contextmanager
 def _read_from(file: Path) -> Iterator[None]:
-    """Let `progress` read a copy of this file. Raises ValueError if it holds no progress."""
+    """Let `progress` read a copy of this file. Raises ValueError if it holds no whole progress.
+
+    `progress` begins a new file in place of a damaged one and warns, so that a learner can go on.
+    """
     if file.read_bytes()[: len(_SQLITE)] != _SQLITE:
         raise ValueError(f"{file} is no file of progress: `progress.path()` names the right one")
     before = os.environ.get(progress.VARIABLE)
     with tempfile.TemporaryDirectory() as scratch:
         os.environ[progress.VARIABLE] = shutil.copy(file, scratch)
         try:
-            yield
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                yield
+        except (Warning, sqlite3.Error, progress.ProgressError, UnicodeError) as error:
+            raise ValueError(f"{file} is damaged, ask {student_of(file)} for it again") from error
         finally:
             if before is None:
                 del os.environ[progress.VARIABLE]
@@ -48,36 +57,37 @@ def _read_from(file: Path) -> Iterator[None]:
                 os.environ[progress.VARIABLE] = before
 
 
-def merged(files: Sequence[Path]) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Return the lessons, the predictions and the quiz choices of all students.
+def merged(
+    files: Sequence[Path],
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, list[str]]:
+    """Return the lessons, the predictions, the quiz choices of all students, and the problems.
 
-    Raises ValueError for a file that holds no progress, and if two files are of one student.
+    A problem names a file that holds no progress, or is damaged: nothing of it is in the tables.
+    Raises ValueError if two files are of one student.
     """
     names = [student_of(file) for file in files]
     if twice := {name for name in names if names.count(name) > 1}:
         raise ValueError(f"two files are of {sorted(twice)[0]!r}: rename one of them")
-    lessons, predictions, choices = [], [], []
+    lessons, predictions, choices, problems = [], [], [], []
     for name, file in zip(names, files, strict=True):
-        with _read_from(file):
-            for lesson, row in progress.by_lesson().iterrows():
-                lessons.append({"student": name, "lesson": lesson, **row})
-            for made in progress.questions():
-                predictions.append(
-                    {
-                        "student": name,
-                        "question": made.question_id,
-                        "attempt": made.attempt,
-                        "predicted": made.value,
-                        "measured": made.measured,
-                        "unit": made.unit,
-                    }
-                )
-            for question_id, choice in progress.choices().items():
-                choices.append({"student": name, "question": question_id, "choice": choice})
+        try:
+            with _read_from(file):
+                of_lessons = progress.by_lesson().reset_index().to_dict("records")
+                of_questions, of_quizzes = progress.questions(), progress.choices()
+        except (OSError, ValueError) as problem:
+            problems.append(str(problem))
+            continue
+        lessons += [{"student": name, **row} for row in of_lessons]
+        predictions += [
+            (name, made.question_id, made.attempt, made.value, made.measured, made.unit)
+            for made in of_questions
+        ]
+        choices += [(name, *each) for each in of_quizzes.items()]
     table = pd.DataFrame(choices, columns=["student", "question", "choice"])
     table["right"] = [_is_right(*each) for each in zip(table.question, table.choice, strict=True)]
     columns = ["student", "question", "attempt", "predicted", "measured", "unit"]
-    return pd.DataFrame(lessons), pd.DataFrame(predictions, columns=columns), table
+    made_by_all = pd.DataFrame(predictions, columns=columns)
+    return pd.DataFrame(lessons), made_by_all, table, problems
 
 
 def _is_right(question_id: str, choice: str) -> bool | None:
@@ -90,16 +100,15 @@ def _is_right(question_id: str, choice: str) -> bool | None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The command; see `--help`."""
-    parser = argparse.ArgumentParser(prog="course.py collect", description="Merge a class.")
+    """Write the tables; the exit status is 1 if a file was left out."""
+    parser = argparse.ArgumentParser(prog="course.py class collect", description="Merge a class.")
     parser.add_argument("--out", type=Path, default=OUT, help="where to (default: build/class)")
     parser.add_argument("files", nargs="+", type=Path, help="the students' files of progress")
     options = parser.parse_args(arguments)
     try:
-        lessons, predictions, choices = merged(options.files)
-    except (OSError, ValueError) as problem:
-        print(f"course.py collect: {problem}", file=sys.stderr)
-        return 1
+        lessons, predictions, choices, problems = merged(options.files)
+    except ValueError as problem:
+        parser.exit(1, f"course.py class collect: {problem}\n")
     options.out.mkdir(parents=True, exist_ok=True)
     for name, table in (("lessons", lessons), ("predictions", predictions), ("quizzes", choices)):
         table.to_csv(options.out / f"{name}.csv", index=False)
@@ -111,7 +120,9 @@ def main(arguments: Sequence[str]) -> int:
         plt.savefig(options.out / "predictions.png")
         plt.close()
     print(f"\nwritten to {options.out}")
-    return 0
+    for each in problems:
+        print(f"course.py class collect: left out: {each}", file=sys.stderr)
+    return int(bool(problems))
 
 
 if __name__ == "__main__":
