@@ -285,7 +285,7 @@ def run_on(
             of the lost one in `Run.unrecorded`.
         and whatever `load.run` raises.
     """
-    check_due_times(strategy, options.rate_per_s is not None)
+    check_due_times(strategy, options.paced)
     if options.joins:
         raise ValueError("callers join one by one in one process only: leave out the fleet")
     target = target_of(server)

@@ -18,7 +18,6 @@ import psutil
 
 from kvstore import gc_control
 from kvstore import transport as transports
-from kvstore.client import pacing
 from kvstore.client.channel import Target, Tls, target_of, uninterrupted
 from kvstore.client.client import Client
 from kvstore.client.errors import (
@@ -100,8 +99,8 @@ def run(
     target = target_of(server)
     shards, salt = len(target.shards), secrets.token_hex(4)
     options.check(strategy, workload, shards=shards)
-    if due_times is None and options.rate_per_s is not None:
-        due_times = part.due_times(pacing.constant_rate(options.rate_per_s))
+    if due_times is None and (whole := options.due_times()) is not None:
+        due_times = part.due_times(whole)
     check_due_times(strategy, due_times is not None)
     owns = None if part == WHOLE else part.owns
     operations: AnyOperations | MethodOperations
@@ -131,11 +130,14 @@ def run(
             service_config=options.service_config,
             on_start=sampler.start_over,
         )
-        monitor = Monitor(client, sampler, target, options.memory_ceiling_bytes, gate)
+        monitor = Monitor(
+            client, sampler, target, options.memory_ceiling_bytes, gate,
+            ends_s=(options.sending_s, options.drain_s), keep_going=options.keep_going,
+        )  # fmt: skip
         schedule = Schedule(
             operations,
             clock=client.recorder.now_s,
-            duration_s=options.duration_s or math.inf,
+            duration_s=options.sending_s,
             calls=options.calls or math.inf,
             due_times=due_times,
             guard=monitor.admit,
@@ -166,6 +168,7 @@ def run(
                 "workload": workload.as_dict(),
                 **options.as_dict(),
                 "paced": due_times is not None,
+                **(operations.report() if isinstance(operations, MethodOperations) else {}),
             },
             server=server_report(before, after),
             host=describe_host(),
@@ -288,7 +291,7 @@ def run_in_process(
     """
     options = RunOptions.of(strategy, options, settings)
     options.check(strategy, workload)
-    check_due_times(strategy, options.rate_per_s is not None)
+    check_due_times(strategy, options.paced)
     if transport is not None and transport not in transports.NAMES:
         raise ValueError(
             f"transport must be one of {', '.join(transports.NAMES)}, got {transport!r}"

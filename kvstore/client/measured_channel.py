@@ -16,7 +16,15 @@ from typing import Any
 
 import grpc
 
-from kvstore.client.recording import LEAVE_S, NOT_DUE, Recording, StreamRecords, settled
+from kvstore.client.recording import (
+    CUT_SHORT,
+    LEAVE_S,
+    NOT_DUE,
+    Recording,
+    StreamRecords,
+    not_cut,
+    settled,
+)
 from kvstore.protocol import CANCELLED, INTERNAL, OK, UNKNOWN_STATIONS, StationTimes, from_metadata
 
 _NOT_PARSED_HERE = -1
@@ -452,8 +460,9 @@ class _WholeCall:
 
     def _start(
         self, verb: str, request: Any, timeout: float | None = None, metadata: Any = None,
-        *how: Any, **named: Any,
+        *how: Any, cut: Callable[[], bool] = not_cut, **named: Any,
     ) -> Any:  # fmt: skip
+        """`cut` says at the end whether the caller cut the stream: it is then recorded as OK."""
         recording, recorder = self._channel.recording, self._channel.recording.recorder
         connection, channel = self._channel.next_stream()
         sizes = {"request": 0, "reply": 0}
@@ -482,7 +491,8 @@ class _WholeCall:
             stations = UNKNOWN_STATIONS
             if recording.station_times:
                 stations = from_metadata(call.trailing_metadata())
-            record(code_of(call), stations)
+            status = code_of(call)
+            record(OK if status in CUT_SHORT and cut() else status, stations)
 
         try:
             call = getattr(method, verb)(

@@ -11,7 +11,14 @@ from typing import Any
 import grpc
 
 from kvstore.client.errors import StreamBroken
-from kvstore.client.recording import LEAVE_S, NOT_DUE, Recording, StreamRecords
+from kvstore.client.recording import (
+    CUT_SHORT,
+    LEAVE_S,
+    NOT_DUE,
+    Recording,
+    StreamRecords,
+    not_cut,
+)
 from kvstore.protocol import INTERNAL, OK, UNKNOWN_STATIONS, from_metadata
 
 
@@ -455,8 +462,15 @@ class _WholeCall:
         return _WholeCall(self._shape, self._channel, self._name, *self._codecs, due_s)
 
     def __call__(
-        self, request: Any = None, timeout: float | None = None, metadata: Any = None, **how: Any
+        self,
+        request: Any = None,
+        timeout: float | None = None,
+        metadata: Any = None,
+        *,
+        cut: Callable[[], bool] = not_cut,
+        **how: Any,
     ) -> Any:
+        """`cut` says at the end whether the caller cut the stream: it is then recorded as OK."""
         recording, recorder = self._channel.recording, self._channel.recording.recorder
         connection, channel = self._channel.next_stream()
         serialize, parse = self._codecs
@@ -490,8 +504,11 @@ class _WholeCall:
             if recording.station_times:
                 stations = from_metadata(value_of(call.trailing_metadata()))
             place = len(recorder)
+            status = _status(call)
+            if status in CUT_SHORT and cut():
+                status = OK
             recorder.record(
-                self._due_s, sent_s, recorder.now_s(), kind, _status(call),
+                self._due_s, sent_s, recorder.now_s(), kind, status,
                 sizes["request"], sizes["reply"], stations, 1, None, connection,
             )  # fmt: skip
 

@@ -49,7 +49,15 @@ class Monitor:
         server: Target | str,
         ceiling_bytes: float,
         gate: Gate | None = None,
+        *,
+        ends_s: tuple[float, float | None] = (math.inf, None),
+        keep_going: bool = False,
     ) -> None:
+        """`ends_s` is when the sending ends, and how long calls may then take until they are cut.
+
+        Without the second one, they may end. With `keep_going`, a run does not end when its server
+        is away: callers then wait before their next call.
+        """
         self.client = client
         self.sampler = sampler
         self.reachability = Reachability(client, server)
@@ -58,6 +66,11 @@ class Monitor:
         self.unresponsive: dict[str, float] = {}
         """Servers that stopped answering: the time of the last reply in seconds, by address."""
         self.elapsed_s = 0.0
+        self._sending_s, drain_s = ends_s
+        self._cut_s = math.inf if drain_s is None else self._sending_s + drain_s
+        self._cut = False
+        """Whether the calls that were open at the end are cut off."""
+        self._keep_going = keep_going
         self._ceiling_bytes = ceiling_bytes
         self._gate = gate
         self._guards = gate is not None or not math.isinf(ceiling_bytes)
@@ -141,7 +154,8 @@ class Monitor:
     ) -> None:
         # Memory is checked more often than samples are shown: an unlimited client can take
         # hundreds of megabytes in a second.
-        step_s = interval_s if math.isinf(self._ceiling_bytes) else min(interval_s, 0.02)
+        often = self._keep_going or not math.isinf(self._ceiling_bytes)
+        step_s = min(interval_s, 0.02) if often else interval_s
         shown_s = -math.inf
         while not ended.is_set() and self.outcome is Outcome.COMPLETE:
             now_s = self.client.recorder.now_s()
@@ -149,10 +163,18 @@ class Monitor:
                 shown_s = now_s
                 self._sample(on_sample)
             self.guard()
-            if self.sampler.server_gone() or self.reachability.lost():
+            if self._keep_going:
+                self.reachability.hold(schedule)
+            elif self.sampler.server_gone() or self.reachability.lost():
                 self.outcome = Outcome.SERVER_GONE
+            if self._cut_s < math.inf and now_s >= self._sending_s:
+                schedule.stop()
+                self._cut = now_s >= self._cut_s
+            if self._cut:
+                break
             if self.outcome is Outcome.COMPLETE:
-                ended.wait(step_s)
+                next_s = self._sending_s if now_s < self._sending_s else self._cut_s
+                ended.wait(max(0.001, min(step_s, next_s - now_s)))
         schedule.stop()
         if ended.is_set():
             self._sample(on_sample)
@@ -183,7 +205,9 @@ class Monitor:
         With a server that stopped answering, a stream ends at the deadline of its oldest request,
         and each unary call at its own deadline. Both have the same outcome.
         """
-        if self.outcome is not Outcome.COMPLETE:
+        if self.outcome is not Outcome.COMPLETE or self._cut:
+            return
+        if self._keep_going and (self.error is None or _disconnected(self.error)):
             return
         trouble = _disconnected(self.error) or self.reachability.unavailable_at_last()
         end_s = time.perf_counter() + (DYING_S if trouble else 0.0)
@@ -240,6 +264,8 @@ def _disconnected(error: BaseException | None) -> bool:
 UNREACHED_S = 1.0
 """Seconds in which calls ended only as UNAVAILABLE before a run checks that the server listens."""
 CONNECT_S = 0.5
+FIRST_WAIT_S, MOST_WAIT_S = 0.05, 0.5
+"""Seconds before the next call to a server that is away: at first, and at most."""
 ANSWER_S = 2.0
 """Deadline of the status request to a server whose last calls had no reply, in seconds."""
 
@@ -255,6 +281,7 @@ class Reachability:
     def __init__(self, client: Client, server: Target | str) -> None:
         self._client = client
         self._seen = 0
+        self._wait_s = 0.0
         self._targets = (server if isinstance(server, Target) else Target(server)).shards
         self._addresses = [target.address for target in self._targets]
         self._only_unavailable_since_s = [math.nan] * len(self._addresses)
@@ -270,6 +297,18 @@ class Reachability:
         return any(
             self._is_lost(number, of_one) for number, of_one in enumerate(self._by_server(new))
         )
+
+    def hold(self, schedule: Schedule) -> None:
+        """Let callers wait before their next call while all calls end as UNAVAILABLE.
+
+        The time doubles until a call ends in another way; then it is 0 again.
+        """
+        new = self._client.recorder.since(self._seen)
+        self._seen += len(new)
+        if len(new):
+            away = bool((new["status"] == UNAVAILABLE).all())
+            self._wait_s = min(2 * self._wait_s or FIRST_WAIT_S, MOST_WAIT_S) if away else 0.0
+            schedule.hold(self._wait_s)
 
     def _is_lost(self, number: int, new: npt.NDArray[np.void]) -> bool:
         since_s = self._only_unavailable_since_s[number]

@@ -12,11 +12,14 @@ from dataclasses import asdict, dataclass, fields, replace
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
+from kvstore.client import pacing
 from kvstore.client.strategies import Strategy, supports
 from kvstore.client.workload import MethodCalls, Workload
 from kvstore.flags import setting
 from kvstore.measure.recorder import MOST_OPERATIONS
 from kvstore.protocol import generator_of
+
+ARRIVALS = ("even", "random")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +36,18 @@ class RunOptions:
     duration_s: float | None = setting(None, "seconds after which nothing more is sent")
     calls: int | None = setting(None, "operations after which nothing more is sent")
     rate_per_s: float | None = setting(None, "constant arrival rate: an open loop")
+    rates: tuple[tuple[float, float], ...] = setting(
+        (), "an open loop in steps: [calls/s, seconds] of each"
+    )
+    arrivals: str = setting(
+        "even", "gaps between arrivals: even, or random as between users", choices=ARRIVALS
+    )
     joins: tuple[float, ...] = setting((), "when each caller starts, in seconds, in order")
     deadline_s: float = setting(30.0, "time limit of each call, in seconds")
+    drain_s: float | None = setting(
+        None, "seconds after duration_s until open calls are cut off; without it they may end"
+    )
+    keep_going: bool = setting(False, "go on while the server is away")
     memory_ceiling_bytes: float = setting(
         math.inf, "end the run when client or server uses this much memory"
     )
@@ -56,6 +69,19 @@ class RunOptions:
             if not (_is_number(value) and value > 0):
                 unit = " seconds" if name.endswith("_s") and name != "rate_per_s" else ""
                 raise ValueError(f"{name} must be above 0{unit}, got {value!r}")
+        if self.drain_s is not None and not (_is_number(self.drain_s) and self.drain_s >= 0):
+            raise ValueError(f"drain_s must be 0 or more seconds, got {self.drain_s!r}")
+        if self.arrivals not in ARRIVALS:
+            raise ValueError(
+                f"arrivals must be one of {', '.join(ARRIVALS)}, got {self.arrivals!r}"
+            )
+        if self.rates and self.rate_per_s is not None:
+            raise ValueError("give rate_per_s or rates, not both")
+        if not all(0 <= rate < math.inf and 0 < lasts_s < math.inf for rate, lasts_s in self.rates):
+            raise ValueError(
+                "rates has a rate of 0 or more calls/s and seconds above 0 for each step, got"
+                f" {self.rates!r}"
+            )
         if self.calls is not None and self.calls % 1:
             raise ValueError(f"calls must be a whole number, got {self.calls!r}")
         if self.batch > MOST_OPERATIONS:
@@ -76,6 +102,27 @@ class RunOptions:
                 f"joins has {len(joins)} times and in_flight is {self.in_flight}: each caller has"
                 " one call in flight, so give one time for each"
             )
+
+    @property
+    def paced(self) -> bool:
+        """Whether the run is an open loop."""
+        return self.rate_per_s is not None or bool(self.rates)
+
+    @property
+    def sending_s(self) -> float:
+        """Seconds after which nothing more is sent; infinite if only a count ends the run."""
+        in_steps_s = sum(lasts_s for _, lasts_s in self.rates) or math.inf
+        return min(self.duration_s or math.inf, in_steps_s)
+
+    def due_times(self, *, seed: int = 1) -> Iterator[float] | None:
+        """Return the due times of the whole run without its end; None for a closed loop."""
+        if self.rates:
+            return pacing.steps(self.rates, random_gaps=self.arrivals == "random", seed=seed)
+        if self.rate_per_s is None:
+            return None
+        if self.arrivals == "random":
+            return pacing.poisson(self.rate_per_s, seed=seed)
+        return pacing.constant_rate(self.rate_per_s)
 
     @classmethod
     def of(
@@ -120,7 +167,7 @@ class RunOptions:
                     f" {workload.method} has none: give one address"
                 )
         name, can = name_of(strategy), supports(strategy)
-        if self.duration_s is None and self.calls is None:
+        if self.duration_s is None and self.calls is None and not self.rates:
             raise ValueError("say how long: duration_s=10 for seconds, or calls=1000 for a count")
         if self.joins and not can.joins:
             raise ValueError(
@@ -157,6 +204,7 @@ class RunOptions:
         try:
             values = json.loads(text)
             values["joins"] = tuple(values.get("joins", ()))
+            values["rates"] = tuple(map(tuple, values.get("rates", ())))
             return cls(**values)
         except (TypeError, AttributeError) as wrong:
             raise ValueError(f"these are not the options of a run: {wrong}") from wrong

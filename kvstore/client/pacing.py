@@ -40,6 +40,32 @@ def poisson(per_s: float, *, seed: int = 1) -> Iterator[float]:
     return itertools.accumulate(rng.expovariate(per_s) for _ in itertools.count())
 
 
+def steps(
+    rates: Iterable[tuple[float, float]], *, random_gaps: bool = False, seed: int = 1
+) -> Iterator[float]:
+    """Return due times at each of these rates, in calls per second, for its seconds.
+
+    The gaps are even within a step, or random as those of Poisson arrivals. Time is stretched so
+    that one call is due in each unit of it (time rescaling of a Poisson process with a rate that
+    changes). Raises `ValueError` for a rate below 0.
+    """
+    checked = _checked(rates)
+    rng = random.Random(seed)
+    gaps = (rng.expovariate(1.0) if random_gaps else 1.0 for _ in itertools.count())
+    places = itertools.accumulate(gaps, initial=None if random_gaps else 0.0)
+    return _unstretched(places, checked)
+
+
+def _unstretched(places: Iterator[float], levels: list[Level]) -> Iterator[float]:
+    place, begins_s, before = next(places), 0.0, 0.0
+    for rate_per_s, lasts_s in levels:
+        until = before + rate_per_s * lasts_s
+        while place < until:
+            yield begins_s + (place - before) / rate_per_s
+            place = next(places)
+        begins_s, before = begins_s + lasts_s, until
+
+
 def climb(first: float, last: float, *, steps: int, over_s: float) -> list[Level]:
     """Return the levels of a ramp: `steps` of equal height and length, the last one at `last`.
 

@@ -15,13 +15,29 @@ import grpc
 
 from kvstore.client.errors import StreamBroken
 from kvstore.measure.recorder import Recorder
-from kvstore.protocol import NO_ANSWER, OK, UNKNOWN_STATIONS, StationTimes
+from kvstore.protocol import (
+    CANCELLED,
+    DEADLINE_EXCEEDED,
+    NO_ANSWER,
+    OK,
+    UNKNOWN_STATIONS,
+    StationTimes,
+)
 
 LEAVE_S = 10.0
 """Seconds to wait for the ends of calls that were cancelled because their channel closes."""
 
 NOT_DUE = math.nan
 """The due time of a call in a closed loop."""
+
+
+CUT_SHORT = (CANCELLED, DEADLINE_EXCEEDED)
+"""Statuses of a stream that its caller cut."""
+
+
+def not_cut() -> bool:
+    """Return that a stream was not cut by its caller."""
+    return False
 
 
 class Route(Protocol):

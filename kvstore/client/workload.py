@@ -8,6 +8,7 @@ import itertools
 import math
 import random
 import threading
+import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -291,8 +292,16 @@ class MethodCalls:
     """One of `SHAPES`."""
     requests: tuple[tuple[bytes, ...], ...]
     """The encoded messages of each call: one, or any number where requests are a stream."""
+    stop_after_s: float | None = None
+    """Seconds after which a stream of replies is cut, and counts as OK if it had a message."""
+    stop_after_messages: int | None = None
+    """Messages after which a stream of replies is cut, and counts as OK."""
 
     def __post_init__(self) -> None:
+        for name in ("stop_after_s", "stop_after_messages"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise ValueError(f"{name} must be above 0, got {value}")
         if self.shape not in SHAPES:
             raise ValueError(f"shape must be one of {', '.join(SHAPES)}, got {self.shape!r}")
         if not self.requests:
@@ -302,6 +311,11 @@ class MethodCalls:
                 f"{self.method} takes one request message per call, got a list: write each on a"
                 " line of its own"
             )
+
+    @property
+    def answers_stream(self) -> bool:
+        """Whether a call is answered by a stream of replies."""
+        return self.shape in _READ_REPLIES
 
     @property
     def sends_stream(self) -> bool:
@@ -363,6 +377,7 @@ class MethodOperations:
         if not calls.sends_stream:
             each = [messages[0] for messages in calls.requests]
         self._requests = itertools.cycle(each)  # `next` is one step of the interpreter
+        self.streams = StreamLog()
 
     def draw(self, due_s: float = math.nan) -> MethodCall:
         """Return the next call."""
@@ -373,38 +388,113 @@ class MethodOperations:
 
     def stub(self, channel: Any) -> "MethodStub":
         """Return the stub with the method, on a channel of `grpc` or `grpc.aio`."""
-        return MethodStub(channel, self.workload)
+        return MethodStub(channel, self.workload, self.streams)
+
+    def report(self) -> dict[str, Any]:
+        """Return what the streams of replies brought, under "streams"; empty for single replies."""
+        return {"streams": self.streams.as_dict()} if self.workload.answers_stream else {}
 
 
 class MethodStub:
     """A stub with one method, which sends and returns bytes."""
 
-    def __init__(self, channel: Any, calls: MethodCalls) -> None:
+    def __init__(self, channel: Any, calls: MethodCalls, streams: "StreamLog") -> None:
         method = getattr(channel, calls.shape)(f"/{calls.method}")
         if calls.shape == "unary_unary":
             self.method = method
         else:
             kind = _AioStreams if isinstance(channel, grpc.aio.Channel) else _Streams
-            self.method = kind(method, calls)
+            self.method = kind(method, calls, streams)
+
+
+class StreamLog:
+    """The messages of all streams of replies in a run; safe for several threads."""
+
+    def __init__(self) -> None:
+        self._ended: list[tuple[int, float, bool]] = []
+        """Of each stream: its messages, the seconds until the first one, and whether it was cut."""
+
+    def add(self, stream: "OneStream") -> None:
+        """Add a stream that has ended."""
+        self._ended.append((stream.messages, stream.first_s, stream.cut))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the counts, and quantiles of the seconds until the first message, for JSON."""
+        ended = list(self._ended)
+        first_s = sorted(first for _, first, _ in ended if not math.isnan(first))
+        return {
+            "messages": sum(count for count, _, _ in ended),
+            "cut": sum(cut for _, _, cut in ended),
+            "ended": len(ended),
+            "first_message_s": {
+                f"p{100 * share:g}": first_s[int(share * (len(first_s) - 1))] if first_s else None
+                for share in (0.5, 0.9, 0.99, 1.0)
+            },
+        }
+
+
+class OneStream:
+    """The replies of one call as they come, and the limits at which it is cut."""
+
+    def __init__(self, calls: MethodCalls) -> None:
+        self._calls = calls
+        self._began_s = time.perf_counter()
+        self.messages = 0
+        self.first_s = math.nan
+
+    def message(self) -> bool:
+        """Count a message; return whether it is the last one that is wanted."""
+        if not self.messages:
+            self.first_s = time.perf_counter() - self._began_s
+        self.messages += 1
+        return self.messages == self._calls.stop_after_messages
+
+    @property
+    def cut(self) -> bool:
+        """Whether a limit was reached: the end of the call is then not the service's."""
+        if self._calls.stop_after_messages and self.messages >= self._calls.stop_after_messages:
+            return True
+        limit_s = self._calls.stop_after_s
+        took_s = time.perf_counter() - self._began_s
+        return limit_s is not None and self.messages > 0 and took_s >= 0.99 * limit_s
+
+    def options(self) -> dict[str, Any]:
+        """Return the arguments of the call on a measured channel."""
+        if not self._calls.answers_stream:
+            return {}
+        limit_s = self._calls.stop_after_s
+        return {"cut": lambda: self.cut, **({} if limit_s is None else {"timeout": limit_s})}
 
 
 class _Streams:
-    """A streaming method that is called as a unary one: it returns after the last reply."""
+    """A streaming method that is called as a unary one: it returns after the last reply.
 
-    def __init__(self, method: Any, calls: MethodCalls) -> None:
+    A time limit is a deadline, so gRPC ends the stream. The channel records a stream that was cut
+    as OK.
+    """
+
+    def __init__(self, method: Any, calls: MethodCalls, log: StreamLog) -> None:
         self._method = method
         self._calls = calls
+        self._log = log
         self._sent: Callable[[Any], Any] = iter if calls.sends_stream else _as_it_is
 
     def due(self, due_s: float) -> Any:
         """Return the method for a call with this due time, in seconds of the run."""
-        return type(self)(self._method.due(due_s), self._calls)
+        return type(self)(self._method.due(due_s), self._calls, self._log)
 
     def __call__(self, request: Any) -> None:
-        replies = self._method(self._sent(request))
-        if self._calls.shape in _READ_REPLIES:
+        stream = OneStream(self._calls)
+        replies = self._method(self._sent(request), **stream.options())
+        if not self._calls.answers_stream:
+            return
+        try:
             for _ in replies:
-                pass
+                if stream.message():
+                    replies.cancel()
+                    break
+        finally:
+            self._log.add(stream)
 
     def future(self, request: Any) -> Any:
         """Send a stream of requests, and return the future of its reply."""
@@ -415,12 +505,18 @@ class _AioStreams(_Streams):
     """The same as a coroutine."""
 
     async def __call__(self, request: Any) -> None:  # type: ignore[override]
-        call = self._method(self._sent(request))
-        if self._calls.shape in _READ_REPLIES:
-            async for _ in call:
-                pass
-        else:
+        stream = OneStream(self._calls)
+        call = self._method(self._sent(request), **stream.options())
+        if not self._calls.answers_stream:
             await call
+            return
+        try:
+            async for _ in call:
+                if stream.message():
+                    call.cancel()
+                    break
+        finally:
+            self._log.add(stream)
 
 
 def _as_it_is(request: Any) -> Any:

@@ -25,16 +25,11 @@ from kvstore.client.reflection import BadRequest, from_text, method_by_reflectio
 from kvstore.client.strategies import Strategy
 from kvstore.client.workload import MethodCalls
 from kvstore.credentials import read_token
-from kvstore.load_test.levels import (
-    FirstCallFailed,
-    Objective,
-    Progress,
-    calibrate,
-    first_call,
-    search,
-)
+from kvstore.load_test.first_call import FirstCallFailed, Progress, first_call
+from kvstore.load_test.levels import calibrate
 from kvstore.load_test.options import Duration, GroupedCommand, group
 from kvstore.load_test.report import as_json, as_text, predicted, prediction_text
+from kvstore.load_test.search import Objective, search
 from kvstore.measure.recorder import Sample
 from kvstore.subprocesses import INTERRUPTED
 
@@ -259,7 +254,7 @@ def _search(
     )  # fmt: skip
     settings = {} if given.step is None else {"step_s": given.step}
     found = search(
-        strategy, target, calls, wanted, calibration.ceiling_per_s, options,
+        strategy, target, calls, wanted, calibration, options,
         fleet=fleet, progress=_say(given), **settings,
     )  # fmt: skip
     if given.output == "json":

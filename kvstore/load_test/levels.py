@@ -1,122 +1,218 @@
-"""Runs at one level after the other: calls in flight up to the knee, rates up to an objective.
+"""Runs with more and more calls in flight: the ceiling of a service, its knee and a prediction.
 
-Two figures are taken from the runs: D + Z, the residence time of a call that does not queue, and
-the ceiling, the throughput that more calls in flight do not raise. The bounds of a closed loop
-follow from these two (see `model.bounds`), and so does the knee N* = (D + Z) * ceiling.
+Two figures are taken from the runs: D + Z, the time of a call that does not queue, and the ceiling,
+the throughput that more calls in flight do not raise. The bounds of a closed loop follow from these
+two (see `model.bounds`), and so does the knee N* = (D + Z) * ceiling. Throughput is that of calls
+that end OK: a call that the service refuses is no work that was done.
 """
 
 import math
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-import grpc
 import numpy as np
 
 from kvstore.client import load
-from kvstore.client.channel import DROPPED, NOT_REACHED, Target
-from kvstore.client.errors import ServerNotReached
+from kvstore.client.channel import Target
 from kvstore.client.fleet import Fleet
 from kvstore.client.options import RunOptions
 from kvstore.client.strategies import Strategy, bounded, supports
-from kvstore.client.workload import MethodCalls, MethodOperations
-from kvstore.measure import Run, during, latencies_s, quantile, verdict
-from kvstore.measure.audit import in_flight_steps
-from kvstore.measure.cpu_cost import BUSY, FULL
+from kvstore.client.workload import MethodCalls
+from kvstore.load_test import bottleneck
+from kvstore.load_test.bottleneck import Cores, Limit
+from kvstore.load_test.estimates import Estimate, Steady, steady_part
+from kvstore.load_test.first_call import QUIET_S, FirstCall, Progress, first_call, with_an_end
+from kvstore.measure import Run, verdict
+from kvstore.measure.recorder import Sample
 from kvstore.model import Prediction, Station, bounds
-from kvstore.protocol import OK
+from kvstore.protocol import STATUSES
 
 STEP_S: Final = 0.8
-"""Seconds of each run."""
+"""Seconds of each run, at least. A run lasts several calls of the service."""
+ROUNDS: Final = 3
+"""A run lasts at least so many calls without a queue, after the first round."""
+FEWEST: Final = 2
+"""Rounds in which a run is measured, at least: their difference gives the interval."""
 HELD: Final = 3
 """The level with the highest throughput is run again for so many times as long."""
+HELD_S: Final = 5.0
+"""Seconds. A level that lasts longer is not run again if its interval is narrow."""
+NARROW: Final = 0.025
+"""Half the width of an interval, relative to its figure, that is narrow enough."""
 SETTLE: Final = 0.25
-"""Share of each run that is left out, because connections and caches warm up in it."""
+"""Share of each run that is left out, because connections and caches warm up in it;
+at most `SETTLE_S`."""
+SETTLE_S: Final = 0.3
 GAIN: Final = 1.05
 """The ceiling is reached when twice the calls in flight bring less than this factor, twice."""
 MOST_IN_FLIGHT, BEYOND = 1024, 32
 """A level has at most so many calls in flight, and at most so many times those of the knee."""
-SHARED: Final = 0.75
-"""If client and server together use this share of all cores, they wait for each other's. They do
-not reach all of it: a message passes from thread to thread, and each has to be woken."""
-OTHERS: Final = 0.3
-"""Cores. Other programs that use more than this may be what limits the throughput."""
-
-Progress = Callable[[str], object]
-"""A function that is called with a line of text as the work goes on."""
+LITTLE: Final = 0.02
+"""X * R and N may differ by this share. If they differ by more, the level is run for longer."""
+LONGEST_S: Final = 60.0
+"""Seconds of one level at most."""
+ERRORS: Final = 0.001
+"""Share of the calls that may fail at a level."""
 
 
-class FirstCallFailed(RuntimeError):
-    """The first call to the service did not end as OK, so a load test makes no sense."""
+UNSEEN: Final = Cores()
 
 
-@dataclass(frozen=True, slots=True)
+class NothingSucceeded(RuntimeError):
+    """No call ended OK at any level, so there is no ceiling."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Level:
-    """A short run with `in_flight` calls in flight."""
+    """A run with `in_flight` calls in flight."""
 
     in_flight: int
-    throughput_per_s: float
-    """X: calls that ended per second, with any status."""
-    residence_s: float
-    """R: mean seconds from sending a call to its end."""
-    generator_cores: float
-    """Cores that the generator's serial part used; NaN if unknown."""
-    server_cores: float
-    """Cores that the server used; NaN if its process cannot be observed."""
-    all_cores: float = field(default=math.nan, compare=False)
-    """Cores that all threads of the generator and the server used; NaN if one is unknown."""
-    other_cores: float = field(default=math.nan, compare=False)
-    """Cores that other programs on this machine used."""
+    throughput: Estimate
+    """X: calls that ended OK, per second."""
+    residence: Estimate
+    """R: mean seconds from sending a call to its end, of the calls that ended OK."""
+    ended_per_s: float = math.nan
+    """Calls that ended with any status, per second."""
+    ended_residence_s: float = math.nan
+    """Mean seconds from sending to the end of all these calls."""
+    in_flight_mean: float = math.nan
+    """L: time average of the calls in flight. It is below N where the generator needs time."""
+    statuses: Mapping[str, int] = field(default_factory=dict)
+    """Calls by status."""
+    cores: Cores = UNSEEN
+    steady: bool = True
+    """Whether X * R is N within `LITTLE`, and enough calls ended."""
+    lasted_s: float = math.nan
 
-    @classmethod
-    def of(cls, run: Run) -> "Level":
-        """Return the level of a run, without its first part."""
-        last_sent_s = float(run.records["sent_s"].max(initial=0.0))
-        steady = during(run, SETTLE * last_sent_s, max(last_sent_s, 1e-9))
-        judged = verdict(run)
-        return cls(
-            run.in_flight,
-            steady.answered_per_s,
-            steady.residence_mean_s,
-            judged.client_cores,
-            run.server_cpu.total_s / run.window_s if run.window_s else math.nan,
-            (run.client_cpu.total_s + run.server_cpu.total_s) / (run.window_s or math.nan),
-            judged.other_cores,
-        )
+    @property
+    def throughput_per_s(self) -> float:
+        """X, in calls per second."""
+        return self.throughput.value
+
+    @property
+    def residence_s(self) -> float:
+        """R, in seconds."""
+        return self.residence.value
+
+    @property
+    def generator_cores(self) -> float:
+        """Cores that the generator's serial part used; NaN if unknown."""
+        return self.cores.generator
+
+    @property
+    def server_cores(self) -> float:
+        """Cores that the server used; NaN if its process cannot be observed."""
+        return self.cores.server
+
+    @property
+    def little(self) -> float:
+        """X * R / N over calls with any status: 1 where N calls are in flight all the time."""
+        return self.ended_per_s * self.ended_residence_s / self.in_flight
+
+    @property
+    def ended(self) -> int:
+        """Calls that ended in the window."""
+        return sum(self.statuses.values())
+
+    @property
+    def failed(self) -> float:
+        """Share of the calls that did not end OK; NaN if none ended."""
+        return 1 - self.statuses.get("OK", 0) / self.ended if self.ended else math.nan
+
+    @property
+    def gap_s(self) -> float:
+        """Z: the time that the generator needs between two calls of a caller, in seconds."""
+        if not self.ended_per_s > 0:
+            return 0.0
+        return max(0.0, self.in_flight / self.ended_per_s - self.ended_residence_s)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures by name, for JSON."""
+        return {
+            "in_flight": self.in_flight,
+            "throughput_per_s": self.throughput_per_s,
+            "throughput_95": [self.throughput.low, self.throughput.high],
+            "residence_s": self.residence_s,
+            "residence_95": [self.residence.low, self.residence.high],
+            "ended_per_s": self.ended_per_s,
+            "ended_residence_s": self.ended_residence_s,
+            "in_flight_mean": self.in_flight_mean,
+            "little": self.little,
+            "steady": self.steady,
+            "statuses": dict(self.statuses),
+            "failed": self.failed,
+            "cores": self.cores._asdict(),
+            "lasted_s": self.lasted_s,
+        }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Calibration:
     """What the short runs showed, before the run that counts."""
 
     levels: Sequence[Level]
-    cores: int
+    machine_cores: int
     """Cores of the machine of the load generator."""
     held: Level | None = None
     """The level with the highest throughput, run again for longer; None if it was not."""
+    saturated: bool = True
+    """Whether more calls in flight brought no more throughput; else the ceiling is a lower
+    limit."""
+    most_streams: float = math.inf
+    """Streams that the connections of the run permit at once, as the server says."""
+    errors: float = ERRORS
+    """Share of the calls that may fail."""
+
+    @property
+    def ceiling(self) -> Estimate:
+        """The highest throughput of all levels, in calls per second that end OK."""
+        return self.top.throughput
 
     @property
     def ceiling_per_s(self) -> float:
-        """The throughput of the longer run, or the highest of all levels, in calls per second."""
-        return self._top.throughput_per_s
+        """The highest throughput of all levels, in calls per second that end OK."""
+        return self.ceiling.value
 
     @property
-    def no_queue_s(self) -> float:
+    def no_queue(self) -> Estimate:
         """R without a queue: the shortest mean residence time of all levels, in seconds.
 
         It is not always the time of a single call in flight. Between two calls, a core may fall
         asleep, and it takes time to wake up.
         """
-        return min(level.residence_s for level in self.levels)
+        return min((each.residence for each in self._seen), key=lambda each: each.value)
 
     @property
-    def cycle_s(self) -> float:
-        """D + Z: the shortest time from one call to the next, N / X, of all levels, in seconds.
+    def no_queue_s(self) -> float:
+        """R without a queue, in seconds."""
+        return self.no_queue.value
+
+    @property
+    def cycle(self) -> Estimate:
+        """D + Z: the shortest time from one call of a caller to its next one, in seconds.
 
         It is longer than a call, by what the client needs between two of them.
         """
-        rates = [(each.in_flight, each.throughput_per_s) for each in self.levels]
-        return min((n / x for n, x in rates if x), default=math.nan)
+        shortest = min(self._seen, key=lambda each: each.residence_s + each.gap_s)
+        return Estimate.within(shortest.residence_s + shortest.gap_s, shortest.residence.relative)
+
+    @property
+    def cycle_s(self) -> float:
+        """D + Z, in seconds."""
+        return self.cycle.value
+
+    @property
+    def knee_estimate(self) -> Estimate:
+        """N* = (D + Z) * ceiling, with its interval."""
+        value, low, high = self.cycle.times(self.ceiling)
+        return Estimate(max(1.0, value), max(1.0, low), max(1.0, high))
+
+    @property
+    def knee(self) -> float:
+        """N*: beyond this many calls in flight, throughput stops growing."""
+        return max(1.0, bounds.knee(self.stations))
 
     def residence_bound_s(self, in_flight: float) -> float:
         """Return max(D, N D_max - Z), the lower bound on R with N calls in flight, in seconds."""
@@ -131,38 +227,63 @@ class Calibration:
         return [Station(self.bottleneck, demand_s), Station("the rest", rest_s, math.inf)]
 
     @property
-    def knee(self) -> float:
-        """N*: beyond this many calls in flight, throughput stops growing."""
-        return max(1.0, bounds.knee(self.stations))
+    def limit(self) -> Limit:
+        """What sets the ceiling, with the evidence for it."""
+        return bottleneck.limit_of(
+            self.top.cores, self.machine_cores, self.knee_estimate.value,
+            refuses=self._refuses(), most_streams=self.most_streams,
+        )  # fmt: skip
 
     @property
     def bottleneck(self) -> str:
-        """What limits the throughput, as far as processor time shows it."""
-        top = self._top
-        if top.generator_cores >= BUSY:
-            return "the load generator"
-        if top.all_cores >= SHARED * self.cores:
-            return "a processor that client and server share"
-        if top.server_cores >= FULL * self.cores:
-            return "the server's processor"
-        server_cores = 0.0 if math.isnan(top.server_cores) else top.server_cores
-        busy = top.generator_cores + server_cores + top.other_cores
-        if top.other_cores > OTHERS and busy >= FULL * self.cores:
-            return "a processor that other programs use too"
-        if math.isnan(top.server_cores):
-            return "the server or its back end"
-        return "a pool, a lock or a disk"
+        """What sets the ceiling, in a few words."""
+        return self.limit.name
+
+    @property
+    def fails_from(self) -> Level | None:
+        """The first level at which more calls fail than may, and more than with fewer in flight."""
+        before, ended = 0, 0
+        for each in self.levels:
+            failed = round(each.failed * each.ended) if each.ended else 0
+            usual = max(self.errors, before / ended if ended else 0.0)
+            if failed > each.ended * usual + 3 * math.sqrt(each.ended * usual * (1 - usual)) + 1:
+                return each
+            before, ended = before + failed, ended + each.ended
+        return None
+
+    @property
+    def fails_always(self) -> float:
+        """Share of the calls that fail with few calls in flight, if it is more than may fail."""
+        first = self.fails_from
+        few = [each for each in self.levels if first is None or each.in_flight < first.in_flight]
+        ended = sum(each.ended for each in few)
+        share = sum(each.failed * each.ended for each in few if each.ended) / ended if ended else 0
+        return share if share > self.errors else 0.0
 
     def closed_loop(self, in_flight: int) -> Prediction:
         """Return the predicted throughput with this many calls in flight, with its reason."""
-        return bounds.closed_loop(in_flight, self.stations)
+        first = self.fails_from
+        if first is None or in_flight < first.in_flight:
+            return bounds.closed_loop(in_flight, self.stations)
+        failing = [each for each in self._seen if each.in_flight >= first.in_flight]
+        at = [math.log(each.in_flight) for each in failing]
+        per_s = float(
+            np.interp(math.log(in_flight), at, [each.throughput_per_s for each in failing])
+        )
+        return Prediction(
+            min(per_s, self.ceiling_per_s),
+            "calls/s",
+            f"from {first.in_flight} calls in flight on, the service fails calls"
+            f" ({_statuses(first)}): this is what ended OK at the levels around",
+            self.bottleneck,
+        )
 
     def open_loop(self, rate_per_s: float) -> Prediction:
         """Return the predicted throughput at this arrival rate, with its reason."""
         used = rate_per_s / self.ceiling_per_s
         if used < 1:
             return Prediction(
-                rate_per_s,
+                rate_per_s * (1 - self.fails_always),
                 "calls/s",
                 f"the arrival rate is {used:.0%} of the ceiling of {self.ceiling_per_s:,.4g}"
                 f" calls/s; about {rate_per_s * self.no_queue_s:,.3g} calls in flight, L = X * R",
@@ -177,8 +298,50 @@ class Calibration:
         )
 
     @property
-    def _top(self) -> Level:
-        return self.held or max(self.levels, key=lambda level: level.throughput_per_s)
+    def top(self) -> Level:
+        """The level with the highest throughput, from its longer run if there is one."""
+        return self.held or max(self._seen, key=lambda level: level.throughput_per_s)
+
+    @property
+    def _seen(self) -> Sequence[Level]:
+        """The levels at which calls ended OK."""
+        every = [*self.levels, *([self.held] if self.held else [])]
+        return [each for each in every if each.throughput_per_s > 0]
+
+    def _refuses(self) -> str:
+        first = self.fails_from
+        if first is None:
+            return ""
+        before = [each for each in self._seen if each.in_flight < first.in_flight]
+        at = f", at {before[-1].throughput_per_s:,.4g} calls/s" if before else ""
+        return f"{_statuses(first)} with {first.in_flight} in flight{at}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures by name, for JSON."""
+        return {
+            "knee": self.knee,
+            "knee_95": list(self.knee_estimate[1:]),
+            "ceiling_per_s": self.ceiling_per_s,
+            "ceiling_95": list(self.ceiling[1:]),
+            "saturated": self.saturated,
+            "no_queue_s": self.no_queue_s,
+            "no_queue_95": list(self.no_queue[1:]),
+            "cycle_s": self.cycle_s,
+            "cycle_95": list(self.cycle[1:]),
+            "bottleneck": self.bottleneck,
+            "limit": {**self.limit._asdict(), "known": self.limit.known},
+            "levels": [each.as_dict() for each in self.levels],
+            "held": self.held.as_dict() if self.held else None,
+        }
+
+
+def _statuses(level: Level) -> str:
+    """Return the failures of a level, such as "96 % of the calls ended with UNAVAILABLE"."""
+    return " and ".join(
+        f"{count / level.ended:.0%} {name}"
+        for name, count in level.statuses.items()
+        if name != "OK" and count
+    )
 
 
 def calibrate(
@@ -189,311 +352,228 @@ def calibrate(
     *,
     fleet: Fleet | None = None,
     step_s: float = STEP_S,
+    errors: float = ERRORS,
+    first: FirstCall | None = None,
     progress: Progress = lambda text: None,
     **settings: Any,
 ) -> Calibration:
     """Double the calls in flight until the throughput stops growing; return what was seen.
 
+    A level lasts `step_s` seconds, and longer for a service whose calls take long: at least
+    `ROUNDS` calls one after the other. `progress` gets a line with the expected time first, then a
+    line for each level and at least every two seconds.
+
     A level that brings no gain is run again, and the better of its runs counts: other programs can
     only lower a throughput. At the end, the best level is run for longer, and sets the ceiling.
-    The last level has at most 32 times the calls in flight of the knee: a server that is short of
-    CPU time gains for long, because it handles several calls at a time.
+    Levels that last long and whose intervals are narrow are run once. The last level has at most 32
+    times the calls in flight of the knee: a server that is short of CPU time gains for long,
+    because it handles several calls at a time. `errors` is the share of the calls that may fail.
+    Where more calls fail, the levels between the last good one and this one are run too.
 
     A strategy without a limit in flight is replaced by `bounded`, which has one. `settings` are
     those of `load.run`. A `fleet` makes the levels that have a call for each of its workers.
-    Raises `FirstCallFailed`, and what `load.run` raises.
+    `first` is the result of `first_call`, if it was made. Raises `FirstCallFailed`,
+    `NothingSucceeded`, and what `load.run` raises.
     """
     options = RunOptions.of(strategy, options, settings)
     if not supports(strategy).limit:
         strategy = bounded
-    first_call(target, calls, options)
-    cores = 1
-
-    def level(in_flight: int, seconds: float) -> Level:
-        nonlocal cores
-        run = load.run(
-            strategy,
-            target,
-            calls,
-            replace(
-                options, in_flight=in_flight, duration_s=seconds, rate_per_s=None, calls=None,
-                joins=(), connections=min(options.connections, in_flight),
-            ),
-            fleet=fleet if fleet is not None and in_flight >= (fleet.workers or 2) else None,
-        )  # fmt: skip
-        cores = int(run.host["cores"])
-        seen = Level.of(run)
-        progress(said(seen))
-        return seen
-
+    first = first or first_call(target, calls, options, progress)
+    runs = _Levels(strategy, target, with_an_end(calls, first), options, fleet, step_s, progress)
+    runs.shortest_s = first.took_s
+    progress(runs.expected())
     levels: list[Level] = []
     flat = 0
     in_flight, most = 1, float(MOST_IN_FLIGHT)
     while flat < 2 and in_flight <= most:
-        best = max((each.throughput_per_s for each in levels), default=0.0)
-        seen = level(in_flight, step_s)
-        if seen.throughput_per_s < GAIN * best:  # or was it a pause of the machine?
-            seen = max(seen, level(in_flight, step_s), key=lambda each: each.throughput_per_s)
-        flat = flat + 1 if seen.throughput_per_s < GAIN * best else 0
+        best = max(map(_throughput, levels), default=0.0)
+        seen = runs.level(in_flight, best)
+        flat_once = not seen.throughput.value >= GAIN * best
+        if flat_once and not _certain(seen):  # or was it a pause of the machine?
+            seen = max(seen, runs.level(in_flight, best), key=_throughput)
+            flat_once = not seen.throughput.value >= GAIN * best
+        flat = (2 if _certain(seen) else flat + 1) if flat_once else 0
         levels.append(seen)
         in_flight *= 2
-        most = min(MOST_IN_FLIGHT, BEYOND * Calibration(levels, cores).knee)
-    top = max(levels, key=lambda each: each.throughput_per_s)
-    return Calibration(levels, cores, level(top.in_flight, HELD * step_s))
+        if any(each.throughput.value > 0 for each in levels):
+            seen_so_far = Calibration(levels=levels, machine_cores=runs.cores)
+            most = min(MOST_IN_FLIGHT, BEYOND * seen_so_far.knee)
+    if not any(each.throughput.value > 0 for each in levels):
+        raise NothingSucceeded(
+            "no call ended OK at any level:"
+            f" {', '.join(_statuses(each) for each in levels if each.ended) or 'none ended'}"
+        )
+    seen_so_far = Calibration(levels=levels, machine_cores=runs.cores, errors=errors)
+    while (between := _between(seen_so_far)) is not None:
+        levels.append(runs.level(between, seen_so_far.ceiling_per_s))
+        levels.sort(key=lambda each: each.in_flight)
+        seen_so_far = replace(seen_so_far, levels=levels)
+    top = max(levels, key=_throughput)
+    return replace(
+        seen_so_far,
+        held=None if _certain(top) else runs.level(top.in_flight, top.throughput.value, HELD),
+        saturated=flat >= 2,
+        most_streams=bottleneck.streams_permitted(target) * options.connections,
+    )
+
+
+def _throughput(level: Level) -> float:
+    return level.throughput.value if level.throughput.value > 0 else 0.0
+
+
+def _certain(level: Level) -> bool:
+    """Return whether a level lasted long and its throughput is known well."""
+    return level.lasted_s > HELD_S and level.throughput.relative <= NARROW
+
+
+def _between(seen: Calibration) -> int | None:
+    """Return the number in flight between the last level without failures and the first with them.
+
+    None if there is no such level. Failures may begin between two levels, below the ceiling.
+    """
+    first = seen.fails_from
+    if first is None:
+        return None
+    below = [each.in_flight for each in seen.levels if each.in_flight < first.in_flight]
+    if not below or first.in_flight - below[-1] < 2:
+        return None
+    return (below[-1] + first.in_flight) // 2
+
+
+class _Levels:
+    """Makes the runs of a calibration, each as long as this service needs."""
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        target: Target,
+        calls: MethodCalls,
+        options: RunOptions,
+        fleet: Fleet | None,
+        step_s: float,
+        progress: Progress,
+    ) -> None:
+        self._make = (strategy, target, calls)
+        self._options = options
+        self._fleet = fleet
+        self._step_s = step_s
+        self._progress = progress
+        self._pids = bottleneck.server_pids(target)
+        self.cores = 1
+        self.shortest_s = 0.0
+        """The time of a call without a queue, as far as it is known, in seconds."""
+
+    def expected(self) -> str:
+        """Return a line with the time that the calibration will take."""
+        one_s = max(self._step_s, (2 + ROUNDS) * self.shortest_s)
+        return (
+            f"calibration: a call takes about {1e3 * self.shortest_s:,.3g} ms. Each level lasts"
+            f" {one_s:,.2g} s or more, so expect {5 * one_s:,.0f} to {12 * one_s:,.0f} s"
+        )
+
+    def level(self, in_flight: int, best_per_s: float, longer: float = 1.0) -> Level:
+        """Make a level. It is made again and longer if it did not reach a steady state."""
+        seconds = self._seconds(in_flight, best_per_s, longer)
+        seen, rounds = self._run(in_flight, seconds)
+        if not seen.steady and seconds < LONGEST_S:
+            slower = max(2.0, (1 + FEWEST) / rounds) if rounds else 2.0 * FEWEST
+            seen, _ = self._run(in_flight, min(LONGEST_S, slower * seconds))
+        if seen.residence.value > 0:
+            self.shortest_s = min(self.shortest_s or math.inf, seen.residence.value)
+        return seen
+
+    def _seconds(self, in_flight: int, best_per_s: float, longer: float) -> float:
+        queued_s = in_flight / best_per_s if best_per_s > 0 else 0.0
+        round_s = max(self.shortest_s, queued_s)
+        rounds = max(FEWEST, math.ceil(ROUNDS * self.shortest_s / round_s) if round_s else FEWEST)
+        needed_s = min(LONGEST_S, 1.03 * (1 + rounds) * round_s + SETTLE_S)
+        return max(longer * self._step_s, needed_s if needed_s > self._step_s else 0.0)
+
+    def _run(self, in_flight: int, seconds: float) -> tuple[Level, int]:
+        options = self._options
+        reported_s = time.perf_counter()
+
+        def report(sample: Sample) -> None:
+            nonlocal reported_s
+            if time.perf_counter() - reported_s >= QUIET_S:
+                reported_s = time.perf_counter()
+                self._progress(
+                    f"calibration: {in_flight} in flight, {sample.elapsed_s:.1f} of"
+                    f" {seconds:.1f} s, {sample.answered:,.0f} ended"
+                )
+
+        fleet, least = self._fleet, getattr(self._fleet, "workers", None) or 2
+        before = bottleneck.thread_times_s(self._pids)
+        run = load.run(
+            *self._make,
+            replace(
+                options, in_flight=in_flight, duration_s=seconds, rate_per_s=None, rates=(),
+                calls=None, joins=(), connections=min(options.connections, in_flight),
+                drain_s=options.deadline_s,
+            ),
+            fleet=fleet if fleet is not None and in_flight >= least else None,
+            on_sample=report,
+        )  # fmt: skip
+        thread_s = bottleneck.busiest_thread_s(before, bottleneck.thread_times_s(self._pids))
+        self.cores = int(run.host["cores"])
+        seen, rounds = level_of(run, thread_s)
+        self._progress(said(seen))
+        return seen, rounds
+
+
+def level_of(run: Run, server_thread_s: float = math.nan) -> tuple[Level, int]:
+    """Return the level of a closed loop, without its first part, and its rounds."""
+    sent_s = run.records["sent_s"]
+    until_s = float(sent_s.max(initial=0.0))
+    steady = steady_part(
+        run.records, run.in_flight, min(SETTLE * until_s, SETTLE_S),
+        float(run.settings.get("duration_s") or until_s),
+    )  # fmt: skip
+    return Level(
+        in_flight=run.in_flight,
+        throughput=steady.throughput,
+        residence=steady.residence,
+        ended_per_s=steady.ended_per_s,
+        ended_residence_s=steady.ended_residence_s,
+        in_flight_mean=steady.in_flight_mean,
+        statuses={STATUSES[code]: n for code, n in enumerate(steady.statuses) if n},
+        cores=_cores(run, until_s, server_thread_s),
+        steady=_is_steady(steady),
+        lasted_s=run.window_s,
+    ), steady.rounds
+
+
+def _is_steady(steady: Steady) -> bool:
+    if steady.rounds < FEWEST:
+        return False
+    product = steady.ended_per_s * steady.ended_residence_s
+    return abs(product / steady.in_flight_mean - 1) <= LITTLE
+
+
+def _cores(run: Run, sending_s: float, server_thread_s: float) -> Cores:
+    """Return the processor time while calls were sent: afterwards the run only waits."""
+    if not sending_s:
+        return Cores()
+    judged = verdict(run)
+    return Cores(
+        judged.client_cores * run.window_s / sending_s,
+        run.client_cpu.total_s / sending_s,
+        run.server_cpu.total_s / sending_s,
+        server_thread_s / sending_s,
+        judged.other_cores,
+    )
 
 
 def said(level: Level) -> str:
     """Return the line that reports a level. On a busy machine none of its calls may have ended."""
-    begin = f"calibration: {level.in_flight} in flight, {level.throughput_per_s:,.0f} calls/s"
-    if math.isnan(level.residence_s):
-        return f"{begin}, no call ended in the short run"
-    return f"{begin}, {1e3 * level.residence_s:,.3g} ms"
-
-
-def first_call(target: Target, calls: MethodCalls, options: RunOptions) -> None:
-    """Make one call. Raises `FirstCallFailed` with the reason when it does not end as OK."""
-    operations = MethodOperations(calls)
-    metadata = tuple(options.metadata.items()) or None
-    with target.channel() as channel:
-        method = getattr(channel, calls.shape)(f"/{calls.method}")
-        operation = operations.draw()
-        request: Any = iter(operation.request) if calls.sends_stream else operation.request
-        try:
-            replies = method(
-                request, timeout=options.deadline_s, metadata=metadata, wait_for_ready=False
-            )
-            if calls.shape.endswith("_stream"):
-                for _ in replies:
-                    pass
-        except grpc.RpcError as error:
-            raise _explained(error, target, calls, options) from None
-
-
-def _explained(
-    error: grpc.RpcError, target: Target, calls: MethodCalls, options: RunOptions
-) -> Exception:
-    code = error.code()
-    said = f"{code.name}: {error.details() or 'no details'}"
-    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return FirstCallFailed(
-            f"the first call of {calls.method} did not end within its deadline of"
-            f" {options.deadline_s:g} s: give a longer one with --deadline-s"
-        )
-    if code in NOT_REACHED:
-        return ServerNotReached(f"the server at {target.address} does not answer ({said})")
-    token = "give the token that it requires with --token FILE, or with --metadata"
-    hint = {
-        grpc.StatusCode.UNIMPLEMENTED: "the server does not have this method",
-        grpc.StatusCode.UNAUTHENTICATED: token,
-        grpc.StatusCode.PERMISSION_DENIED: token,
-        DROPPED: "repeat this when the server is idle: it drops calls while too many wait for it, "
-        "those whose deadline has passed among them",
-    }.get(code, "correct the request; a load of failing calls measures the failure")
-    return FirstCallFailed(f"the first call of {calls.method} ended with {said}. Next: {hint}")
-
-
-# ---- search of a rate ---------------------------------------------------------------------------
-# Search for the highest arrival rate that meets an objective, by open-loop steps.
-#
-# A step is one run at a constant rate. Its latency is measured from the due times. A step counts
-# only if the load generator kept its due times: otherwise it says nothing about the service.
-
-
-RATE_STEP_S: Final = 3.0
-"""Seconds of each step."""
-RATE_SETTLE: Final = 0.2
-"""Share of each step that is left out: its first calls open connections and fill caches."""
-PRECISION: Final = 1.02
-"""The search ends when the two rates around the answer differ by this factor at most."""
-GROW: Final = 1.25
-"""Factor between two rates until one rate meets the objective and one does not."""
-LATE: Final = 0.25
-"""A generator that sends its calls later than this share of the latency objective is late."""
-MOST_STEPS: Final = 60
-
-
-@dataclass(frozen=True, kw_only=True)
-class Objective:
-    """What a service has to keep. Raises `ValueError` for a value that makes no sense."""
-
-    latency_s: float
-    """Limit on the latency at `share` of the calls, in seconds from their due time."""
-    share: float = 0.99
-    errors: float = 0.001
-    """Limit on the share of calls that do not end as OK."""
-
-    def __post_init__(self) -> None:
-        if not 0 < self.latency_s < math.inf:
-            raise ValueError(f"the latency objective must be above 0 seconds, got {self.latency_s}")
-        if not 0 < self.share < 1:
-            raise ValueError(f"share must be between 0 and 1, got {self.share}")
-        if not 0 <= self.errors < 1:
-            raise ValueError(f"errors must be a share from 0 to 1, got {self.errors}")
-
-    def __str__(self) -> str:
-        return f"p{100 * self.share:g} <= {1e3 * self.latency_s:g} ms, errors <= {self.errors:.3%}"
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One run at a constant arrival rate."""
-
-    rate_per_s: float
-    latency_s: float
-    """Latency at the objective's share, in seconds from the due time."""
-    errors: float
-    """Share of the calls that did not end as OK."""
-    meets: bool
-    """Whether the objective is met."""
-    generator: str = ""
-    """Why the generator was the limit; empty if it kept its due times."""
-
-    def __str__(self) -> str:
-        end = "meets the objective" if self.meets else "does not meet it"
-        return (
-            f"{self.rate_per_s:,.0f} calls/s: {1e3 * self.latency_s:,.3g} ms,"
-            f" errors {self.errors:.2%}: {self.generator or end}"
-        )
-
-
-@dataclass(frozen=True)
-class Found:
-    """The result of a search."""
-
-    rate_per_s: float
-    """The highest rate that met the objective; 0 if none did."""
-    fails_per_s: float
-    """The lowest rate above it that did not meet it; infinite if the search did not get there."""
-    steps: tuple[Step, ...]
-    limit: str = ""
-    """Why the search ended early: the generator could not send more, or Ctrl-C; else empty."""
-
-    def __str__(self) -> str:
-        if self.limit and self.rate_per_s:
-            return f"at least {self.rate_per_s:,.0f} calls/s: {self.limit}"
-        if self.limit:
-            return f"no rate was found: {self.limit}"
-        if not self.rate_per_s:
-            return f"no rate down to {self.fails_per_s:,.3g} calls/s meets the objective"
-        return f"{self.rate_per_s:,.0f} calls/s meet the objective, {self.fails_per_s:,.0f} do not"
-
-
-def highest_rate(
-    try_at: Callable[[float], Step], guess_per_s: float, *, precision: float = PRECISION
-) -> Found:
-    """Return the highest rate whose step meets the objective.
-
-    It starts at half of `guess_per_s` and grows or shrinks until one rate passes and one fails.
-    Then it takes the rate in the middle (a bisection) until both differ by `precision`. A rate
-    fails if two steps fail at it: a single pause of the machine says nothing about the service.
-    The search ends at a rate that the generator cannot send, and after Ctrl-C.
-    """
-    steps: list[Step] = []
-
-    def meets(rate_per_s: float) -> bool:
-        votes = [try_at(rate_per_s)]
-        while not votes[-1].meets or votes[-1].generator:
-            steps.append(votes[-1])
-            limits = [step.generator for step in votes if step.generator]
-            if len(limits) == 2:
-                raise _GeneratorLimit(limits[-1])
-            if len(votes) - len(limits) == 2:
-                return False
-            votes.append(try_at(rate_per_s))
-        steps.append(votes[-1])
-        return True
-
-    low, high = 0.0, math.inf
-    rate = guess_per_s / 2
-    try:
-        while len(steps) < MOST_STEPS and not (high <= precision * low):
-            if meets(rate):
-                low = rate
-            else:
-                high = rate
-            if math.isinf(high):
-                rate = low * GROW
-            elif not low:
-                rate = high / (GROW * GROW)
-                if rate < guess_per_s / 1000:
-                    break
-            else:
-                rate = math.sqrt(low * high)
-    except _GeneratorLimit as limit:
-        return Found(low, math.inf, tuple(steps), str(limit))
-    except KeyboardInterrupt:
-        return Found(low, high, tuple(steps), "interrupted")
-    return Found(low, high, tuple(steps))
-
-
-class _GeneratorLimit(Exception):
-    """The load generator could not send at a rate."""
-
-
-def search(
-    strategy: Strategy,
-    target: Target,
-    calls: MethodCalls,
-    objective: Objective,
-    guess_per_s: float,
-    options: RunOptions | None = None,
-    *,
-    fleet: Fleet | None = None,
-    step_s: float = RATE_STEP_S,
-    precision: float = PRECISION,
-    progress: Progress = lambda text: None,
-    **settings: Any,
-) -> Found:
-    """Return the highest rate at which the service meets the objective.
-
-    `guess_per_s` is the ceiling that a calibration found. `settings` are those of `load.run`, such
-    as `in_flight`, the limit; the errors are the same.
-    """
-    options = RunOptions.of(strategy, options, settings)
-
-    def try_at(rate_per_s: float) -> Step:
-        run = load.run(
-            strategy, target, calls,
-            replace(options, rate_per_s=rate_per_s, duration_s=step_s, calls=None, joins=()),
-            fleet=fleet,
-        )  # fmt: skip
-        step = step_of(run, objective)
-        progress(f"search: {step}")
-        return step
-
-    return highest_rate(try_at, guess_per_s, precision=precision)
-
-
-def step_of(run: Run, objective: Objective) -> Step:
-    """Return the step of an open-loop run: its latency, its errors, and the generator's health."""
-    due_s = run.records["due_s"]
-    settled = replace_records(run, due_s >= RATE_SETTLE * float(due_s.max(initial=0.0)))
-    latency_s = quantile(latencies_s(settled), objective.share).value_s
-    errors = float((settled.records["status"] != OK).mean()) if len(settled.records) else 1.0
-    meets = latency_s <= objective.latency_s and errors <= objective.errors
-    rate = float(run.settings["rate_per_s"])
-    return Step(rate, latency_s, errors, meets, _generator_limit(settled, objective))
-
-
-def replace_records(run: Run, chosen: Any) -> Run:
-    """Return the run with these records only."""
-    return replace(run, records=run.records[chosen])
-
-
-def _generator_limit(run: Run, objective: Objective) -> str:
-    """Return why the generator was the limit of a step; empty if it was not.
-
-    Calls that wait because the limit in flight is reached are late because of the service.
-    """
-    records = run.records
-    if not len(records):
-        return "no call was sent"
-    judged = verdict(run)
-    _, level = in_flight_steps(records["sent_s"], records["done_s"])
-    full = run.in_flight and level.max() >= run.in_flight
-    late_s = float(np.quantile(records["sent_s"] - records["due_s"], objective.share))
-    if judged.client_cores >= BUSY:
-        return f"the load generator used {judged.client_cores:.2f} of a core"
-    if late_s > LATE * objective.latency_s and not full:
-        return f"the load generator was late: {1e3 * late_s:,.3g} ms at p{100 * objective.share:g}"
-    return ""
+    begin = f"calibration: {level.in_flight} in flight"
+    if not level.ended:
+        return f"{begin}, no call ended in the run"
+    failed = f", failed: {_statuses(level)}" if level.failed else ""
+    if not level.throughput.value > 0:
+        return f"{begin}, too few calls ended OK{failed}"
+    end = "" if level.steady else ", not steady"
+    return (
+        f"{begin}, {level.throughput_per_s:,.4g} calls/s, {1e3 * level.residence_s:,.3g} ms, X·R/N"
+        f" {level.little:.2f}{failed}{end}"
+    )

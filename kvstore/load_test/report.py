@@ -4,13 +4,14 @@ import math
 import textwrap
 from typing import Any
 
-from kvstore.load_test.levels import Calibration, Found
+from kvstore.load_test.findings import findings
+from kvstore.load_test.levels import Calibration
+from kvstore.load_test.search import Found
 from kvstore.measure import (
     Outcome,
     Quantile,
     Run,
     audit,
-    findings,
     latencies_s,
     quantile,
     throughput_interval,
@@ -80,16 +81,7 @@ def as_json(
     """Return the same as names and values for JSON; a value that is unknown or infinite is null."""
     report: dict[str, Any] = {}
     if calibration is not None:
-        report["calibration"] = {
-            "knee": calibration.knee,
-            "ceiling_per_s": calibration.ceiling_per_s,
-            "no_queue_s": calibration.no_queue_s,
-            "bottleneck": calibration.bottleneck,
-            "levels": [
-                {name: getattr(level, name) for name in level.__slots__}
-                for level in calibration.levels
-            ],
-        }
+        report["calibration"] = calibration.as_dict()
     if prediction is not None:
         report["prediction"] = {
             "throughput_per_s": prediction.value,
@@ -97,14 +89,7 @@ def as_json(
             "bottleneck": prediction.binds,
         }
     if found is not None:
-        report["search"] = {
-            "rate_per_s": found.rate_per_s,
-            "fails_per_s": found.fails_per_s,
-            "limit": found.limit,
-            "steps": [
-                {name: getattr(step, name) for name in step.__slots__} for step in found.steps
-            ],
-        }
+        report["search"] = found.as_dict()
     if run is not None:
         report["run"] = _run_as_json(run)
     cleaned: dict[str, Any] = _cleaned(report)

@@ -259,7 +259,8 @@ def _warm_up(run: Run) -> str:
 
     It is the number of leading batches without which the mean of the others is known best.
     """
-    records = run.records[np.argsort(_started_s(run.records), kind="stable")]
+    records = run.records[run.records["status"] == OK]  # a refused call takes no time
+    records = records[np.argsort(_started_s(records), kind="stable")]
     if len(records) < FEWEST_CALLS:
         return ""
     took_s = records["done_s"] - _started_s(records)

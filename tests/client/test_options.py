@@ -27,15 +27,17 @@ from kvstore.measure import audit
 SMALL = workload.crud(value_bytes_mean=100)
 CHANGED: dict[str, Any] = {
     "in_flight": 8, "connections": 2, "streams": 3, "batch": 4, "duration_s": 1.5, "calls": 7,
-    "rate_per_s": 9.5, "joins": (0.0,) * 8, "deadline_s": 2.5, "memory_ceiling_bytes": 1e9,
+    "rate_per_s": 9.5, "rates": (), "arrivals": "random", "joins": (0.0,) * 8, "deadline_s": 2.5,
+    "drain_s": 0.5, "keep_going": True, "memory_ceiling_bytes": 1e9,
     "sample_interval_s": 0.5, "metadata": {"tenant": "blue"},
     "service_config": {"loadBalancingConfig": []}, "settle_garbage": False, "own": {"pause_s": 0.5},
 }  # fmt: skip
-"""A value other than its default for every option."""
+"""A value other than its default for every option; `rates` exclude the rate."""
 
 
 def test_options_survive_the_way_to_another_process():
-    for options in (RunOptions(), RunOptions(**CHANGED)):
+    in_steps = RunOptions(rates=((10.0, 1.0), (20.0, 0.5)))
+    for options in (RunOptions(), RunOptions(**CHANGED), in_steps):
         assert options == RunOptions.from_json(options.to_json())
 
 
@@ -51,13 +53,17 @@ def test_the_flags_of_the_command_are_the_fields():
     arguments = ["127.0.0.1:1", "--strategy=bounded"]
     for name, value in CHANGED.items():
         flag = name.replace("_", "-")
-        text = json.dumps(value)
-        arguments.append(f"--no-{flag}" if value is False else f"--{flag}={text}")
+        text = value if isinstance(value, str) else json.dumps(value)
+        switch = {True: f"--{flag}", False: f"--no-{flag}"}
+        arguments.append(switch[value] if isinstance(value, bool) else f"--{flag}={text}")
     given = vars(parser().parse_args(arguments))
 
     assert [*CHANGED] == names
     assert {*names} <= flags
-    assert CHANGED == {name: given[name] for name in names} | {"joins": tuple(given["joins"])}
+    assert CHANGED == {name: given[name] for name in names} | {
+        "joins": tuple(given["joins"]),
+        "rates": tuple(given["rates"]),
+    }
 
 
 @for_each("make_run", [load.run, run_in_process])

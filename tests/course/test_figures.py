@@ -19,7 +19,7 @@ from kvstore.course import views
 from kvstore.course.experiments import batch_ladder, plots, rpc_pipeline
 from kvstore.course.experiments.several_servers import FanOut, Reads
 from kvstore.course.views import style
-from kvstore.load_test import Calibration, Level
+from kvstore.load_test import Calibration, Estimate, Level
 from kvstore.measure import Run
 from kvstore.model import Prediction, Station, batching, scaling, simulate, usl
 from kvstore.protocol import StationTimes
@@ -93,7 +93,15 @@ ARGUMENTS |= {
     "ceilings": (({"disk": 90.0, "back end": 13.0}, {"disk": 2.0, "back end": 5.0}, 60.0), {}),
 }
 SEEN = Calibration(
-    [Level(n, min(95.0 * n, 580.0), max(0.0105, n / 580), 0.2, 0.2) for n in (1, 2, 4, 8, 16)], 2
+    levels=[
+        Level(
+            in_flight=n,
+            throughput=Estimate.within(min(95.0 * n, 580.0), 0.01),
+            residence=Estimate.within(max(0.0105, n / 580), 0.01),
+        )
+        for n in (1, 2, 4, 8, 16)
+    ],
+    machine_cores=2,
 )
 ARGUMENTS |= {
     "latency_by_quantile": (([ONE, MANY],), {}),

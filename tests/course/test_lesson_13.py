@@ -10,7 +10,7 @@ from kvstore.course.exercises import find
 from kvstore.course.exercises.grading import drawn_inputs, judged
 from kvstore.course.exercises.lesson_13 import LEVELS, SERVICES, Service, highest_rate, knee
 from kvstore.course.questions import lesson_13 as facts
-from kvstore.load_test import Calibration, Found, Level
+from kvstore.load_test import Calibration, Estimate, Found, Level
 
 
 def knee_by_sorting(levels):
@@ -90,14 +90,20 @@ def run(in_flight, per_s):
     return run_of(calls, in_flight=in_flight, window_s=100 / per_s)
 
 
-SEEN = Calibration([Level(1, 48, 0.021, 0.1, 0.1), Level(16, 295, 0.054, 0.1, 0.1)], 2)
+SEEN = Calibration(
+    levels=[
+        Level(in_flight=n, throughput=Estimate(x, x, x), residence=Estimate(r, r, r))
+        for n, x, r in ((1, 48, 0.021), (16, 295, 0.054))
+    ],
+    machine_cores=2,
+)
 
 
 def test_the_questions_are_answered_by_run_and_calibration():
     few, many, rate = facts.PREDICTIONS
 
     assert few.measured(run(3, 143), SEEN) == pytest.approx(143)
-    assert few.model(run(3, 143), SEEN).value == pytest.approx(3 * 48)
+    assert few.model(run(3, 143), SEEN).value == pytest.approx(3 / 0.021)
     assert many.model(run(24, 295), SEEN).value == pytest.approx(295)
     assert 280 == rate.measured(Found(280, 290, ()), SEEN)
     assert 295 == rate.model(Found(280, 290, ()), SEEN)

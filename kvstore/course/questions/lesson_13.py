@@ -99,11 +99,8 @@ def beyond_the_knee(small: Run, large: Run) -> bool:
 
 
 def below_ceiling(found: Found, most_per_s: float) -> bool:
-    """Whether the rate that was found is possible at all.
-
-    In a short step above the ceiling, the queue may not be long enough to miss the objective.
-    """
-    return found.rate_per_s <= 1.5 * most_per_s
+    """Whether the rate that was found is possible at all."""
+    return found.rate_per_s <= most_per_s
 
 
 def fired(findings: Sequence[Finding], name: str) -> bool:

@@ -1,0 +1,142 @@
+"""Estimates with 95 % intervals, and the steady part of a closed loop, from end to end.
+
+A window that begins or ends between two ends counts a part of a call as none or as a whole one.
+With calls of 0.3 s and a window of 0.6 s, that is an error of a third. So the windows here go from
+ends to ends. A round is as many ends as there are calls in flight. From the mean end of the first
+round to the mean end of the last one, each caller has made the same number of calls on average. So
+X * R = N holds there also if calls end in groups, as those of a pool of threads do.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kvstore.measure.audit import in_flight_between
+from kvstore.protocol import OK
+
+_T_95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13,
+    2.12, 2.11, 2.10, 2.09)  # fmt: skip
+"""The 97.5 % quantiles of Student's t with 1, 2, ... degrees of freedom."""
+BATCHES = len(_T_95) + 1
+
+
+class Estimate(NamedTuple):
+    """A figure and its 95 % interval; NaN where it is unknown."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def unknown(cls) -> "Estimate":
+        """Return the estimate of a figure that was not seen."""
+        return cls(math.nan, math.nan, math.nan)
+
+    @classmethod
+    def within(cls, value: float, relative: float) -> "Estimate":
+        """Return the estimate with this relative half width."""
+        return cls(value, max(0.0, value * (1 - relative)), value * (1 + relative))
+
+    @property
+    def relative(self) -> float:
+        """Half the width of the interval, relative to the figure."""
+        return (self.high - self.low) / 2 / self.value if self.value else math.nan
+
+    def times(self, other: "Estimate") -> "Estimate":
+        """Return the product of two figures that were measured independently."""
+        return Estimate.within(self.value * other.value, math.hypot(self.relative, other.relative))
+
+
+def mean_of(batches: Sequence[float] | npt.NDArray[np.float64]) -> Estimate:
+    """Return the mean of at most `BATCHES` batch means, with its interval; one batch has none."""
+    each = np.asarray(batches, np.float64)
+    if not len(each):
+        return Estimate.unknown()
+    mean = float(each.mean())
+    if len(each) == 1:
+        return Estimate(mean, math.nan, math.nan)
+    half = _T_95[len(each) - 2] * float(each.std(ddof=1)) / math.sqrt(len(each))
+    return Estimate(mean, mean - half, mean + half)
+
+
+class Steady(NamedTuple):
+    """The steady part of a closed loop, from end to end."""
+
+    rounds: int
+    """Rounds between the first and the last one; 0 if too few calls ended."""
+    ended_per_s: float
+    """Calls that ended with any status, per second."""
+    ended_residence_s: float
+    """Mean seconds from sending to the end of these calls."""
+    in_flight_mean: float
+    """L: time average of the calls in flight."""
+    throughput: Estimate
+    """X: calls that ended OK, per second."""
+    residence: Estimate
+    """R: mean seconds from sending to the end of the calls that ended OK."""
+    statuses: tuple[int, ...]
+    """Calls by the number of their status."""
+
+
+def steady_part(
+    records: npt.NDArray[np.void], in_flight: int, from_s: float, until_s: float
+) -> Steady:
+    """Return the figures of the calls that ended between two times, in seconds of the run."""
+    order = np.argsort(records["done_s"], kind="stable")
+    ended = records[order]
+    ended = ended[(ended["done_s"] >= from_s) & (ended["done_s"] <= until_s)]
+    rounds = _mean_ends_s(ended["done_s"], in_flight)
+    count = max(0, len(rounds) - 1)
+    if not count or rounds[-1] <= rounds[0]:
+        nothing = Estimate.unknown()
+        statuses = tuple(np.bincount(ended["status"]).tolist())
+        return Steady(0, math.nan, math.nan, math.nan, nothing, nothing, statuses)
+    inner = ended[in_flight : (count + 1) * in_flight]
+    took_s = inner["done_s"] - inner["sent_s"]
+    span_s = float(rounds[-1] - rounds[0])
+    (mean,) = in_flight_between(records["sent_s"], records["done_s"], rounds[[0, -1]])
+    ok = ended[ended["status"] == OK]
+    return Steady(
+        count,
+        count * in_flight / span_s,
+        float(took_s.mean()),
+        float(mean),
+        *_of_ok(ok, in_flight if len(ok) == len(ended) else _open_at_once(ok)),
+        tuple(np.bincount(inner["status"]).tolist()),
+    )
+
+
+def _mean_ends_s(done_s: npt.NDArray[np.float64], size: int) -> npt.NDArray[np.float64]:
+    """Return the mean of the times in each round of `size` ends."""
+    whole = len(done_s) // size * size
+    means: npt.NDArray[np.float64] = done_s[:whole].reshape(-1, size).mean(axis=1)
+    return means
+
+
+def _open_at_once(ok: npt.NDArray[np.void]) -> int:
+    """Return how many calls that end OK are open at once: others are refused meanwhile."""
+    if len(ok) < 2:
+        return 1
+    span_s = float(ok["done_s"][-1] - ok["done_s"][0])
+    took_s = float((ok["done_s"] - ok["sent_s"]).mean())
+    return max(1, min(len(ok) // 2, round(len(ok) * took_s / (span_s + took_s))))
+
+
+def _of_ok(ok: npt.NDArray[np.void], size: int) -> tuple[Estimate, Estimate]:
+    """Return X and R of the calls that ended OK, in rounds of `size` calls."""
+    rounds = _mean_ends_s(ok["done_s"], size)
+    if len(rounds) < 2 or rounds[-1] <= rounds[0]:
+        return Estimate.unknown(), Estimate.unknown()
+    took_s = (ok["done_s"] - ok["sent_s"])[size : len(rounds) * size].reshape(-1, size).mean(axis=1)
+    parts = min(BATCHES, len(took_s))
+    edges = np.linspace(0, len(took_s), parts + 1).round().astype(int)
+    per_round_s = np.diff(rounds[edges]) / np.diff(edges)
+    spread = mean_of(per_round_s)
+    per_s = size * (len(rounds) - 1) / float(rounds[-1] - rounds[0])
+    means_s = [float(took_s[a:b].mean()) for a, b in itertools.pairwise(edges)]
+    half = mean_of(means_s).relative
+    return Estimate.within(per_s, spread.relative), Estimate.within(float(took_s.mean()), half)

@@ -1,0 +1,280 @@
+"""What a run of a load test shows besides its figures: failures, limits that were reached, outages.
+
+The calls of a run are in three populations. Those that ended OK have the latency that users see.
+Those that failed have another one, often a much shorter one. Those that were still open when the
+run ended were cut off by the generator, and are no failures of the service.
+"""
+
+import itertools
+import math
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kvstore.client.options import RunOptions
+from kvstore.load_test.levels import Calibration
+from kvstore.measure import Finding, Quantile, Run, quantile
+from kvstore.measure import findings as findings_of_run
+from kvstore.measure.audit import in_flight_steps
+from kvstore.protocol import CANCELLED, NO_ANSWER, OK, STATUSES, UNAVAILABLE
+
+SHARES: Final = (0.5, 0.9, 0.99, 0.999)
+FAILED: Final = 0.001
+"""Failures matter from this share of the calls on."""
+ABOVE: Final = 1.05
+"""A run whose throughput is this factor above the ceiling shows that the ceiling is higher."""
+AWAY_S: Final = 0.1
+"""Seconds without a call that ended OK, while calls failed, from which the service was away."""
+
+
+class Population(NamedTuple):
+    """Calls that ended in one way, and their latency."""
+
+    name: str
+    """"OK", "failed" or "cut off"."""
+    calls: int
+    statuses: dict[str, int]
+    latency: dict[str, Quantile]
+    """Quantiles in seconds by name, such as "p99"; empty for calls that were cut off."""
+    mean_s: float
+
+
+def populations(run: Run) -> list[Population]:
+    """Return the calls that ended OK, those that failed, and those cut off at the end, if any."""
+    records = run.records
+    ok, cut = records["status"] == OK, _cut_at_end(run)
+    chosen = {"OK": ok, "failed": ~ok & ~cut, "cut off": cut}
+    return [
+        _population(run, name, records[which])
+        for name, which in chosen.items()
+        if which.any() or name == "OK"
+    ]
+
+
+def _population(run: Run, name: str, records: npt.NDArray[np.void]) -> Population:
+    counts = np.bincount(records["status"], minlength=len(STATUSES))
+    start_s = np.where(np.isnan(records["due_s"]), records["sent_s"], records["due_s"])
+    order = np.argsort(start_s, kind="stable")
+    taken_s = (records["done_s"] - start_s)[order]
+    return Population(
+        name,
+        len(records),
+        {STATUSES[code]: int(n) for code, n in enumerate(counts) if n},
+        {} if name == "cut off" else {f"p{100 * q:g}": quantile(taken_s, q) for q in SHARES},
+        float(taken_s.mean()) if len(taken_s) else math.nan,
+    )
+
+
+def _cut_at_end(run: Run) -> npt.NDArray[np.bool_]:
+    """Return which calls the generator cut off, because they were open when the run ended."""
+    ends_s, drain_s = run.settings.get("duration_s"), run.settings.get("drain_s")
+    records = run.records
+    if ends_s is None or drain_s is None:
+        return np.zeros(len(records), bool)
+    cut = np.isin(records["status"], (CANCELLED, NO_ANSWER))
+    return np.asarray(cut & (records["done_s"] >= float(ends_s) + float(drain_s)), bool)
+
+
+class Away(NamedTuple):
+    """A time in which calls only failed, because the service was not there."""
+
+    from_s: float
+    """The last call that ended otherwise, in seconds of the run."""
+    until_s: float
+    """The next call that ended otherwise; infinite if there was none."""
+    failed: int
+    """Calls that failed meanwhile."""
+
+    def __str__(self) -> str:
+        if math.isinf(self.until_s):
+            return f"from {self.from_s:.1f} s to the end ({self.failed:,} calls failed)"
+        return (
+            f"from {self.from_s:.1f} to {self.until_s:.1f} s, for {self.until_s - self.from_s:.1f}"
+            f" s ({self.failed:,} calls failed)"
+        )
+
+
+def outages(run: Run) -> list[Away]:
+    """Return when the service was away: calls ended as UNAVAILABLE only, one after the other."""
+    records = run.records[~_cut_at_end(run)]
+    gone = np.isin(records["status"], (UNAVAILABLE, NO_ANSWER))
+    done_s = records["done_s"]
+    here = np.flatnonzero(~gone)
+    edges = np.concatenate([[-1], here, [len(records)]])
+    found = []
+    for before, after in itertools.pairwise(edges):
+        if after - before < 2:
+            continue
+        from_s = float(done_s[before]) if before >= 0 else 0.0
+        until_s = float(done_s[after]) if after < len(records) else math.inf
+        if min(until_s, float(done_s[after - 1])) - from_s >= AWAY_S or after - before > 20:
+            found.append(Away(from_s, until_s, int(after - before - 1)))
+    return found
+
+
+def unsent(run: Run) -> int:
+    """Return the calls of an open loop that were due and not sent, because the run ended."""
+    names = ("rate_per_s", "rates", "arrivals", "duration_s", "calls")
+    given = {name: run.settings[name] for name in names if run.settings.get(name)}
+    if not run.settings.get("paced") or not ({"rate_per_s", "rates"} & {*given}):
+        return 0
+    if "rates" in given:
+        given["rates"] = tuple(map(tuple, given["rates"]))
+    options = RunOptions(**given)
+    due = 0
+    for due_s in options.due_times() or ():
+        if due_s >= options.sending_s or due >= (options.calls or math.inf):
+            break
+        due += 1
+    return max(0, due - run.issued)
+
+
+def findings(run: Run, calibration: Calibration | None = None) -> list[Finding]:
+    """Return what the run shows: first failures and limits, then reasons to distrust the figures.
+
+    The names of the first ones are "failures", "away", "limit in flight", "cut off" and "ceiling";
+    the others are those of `measure.findings`.
+    """
+    full = _limit_reached(run)
+    found = {
+        "failures": _failures(run, calibration),
+        "away": _away(run),
+        "limit in flight": full,
+        "cut off": _open_at_end(run),
+        "ceiling": _above(run, calibration),
+    }
+    others = [
+        each
+        for each in findings_of_run(run)
+        if not (each.name == "generator" and full and "late" in each.text)
+        and not (each.name == "censored" and found["cut off"])
+    ]
+    return [Finding(name, text) for name, text in found.items() if text] + others
+
+
+def findings_of_calibration(seen: Calibration) -> list[Finding]:
+    """Return what a calibration shows besides its figures."""
+    found = []
+    first = seen.fails_from
+    if first is not None:
+        worst = max((each for each in seen.levels if each.ended), key=lambda each: each.failed)
+        found.append(
+            Finding(
+                "failures",
+                f"{_ended_with(worst.statuses, worst.ended)} with {worst.in_flight} in flight;"
+                f" {_first(seen)}",
+            )
+        )
+    elif share := seen.fails_always:
+        statuses: dict[str, int] = {}
+        for each in seen.levels:
+            for name, count in each.statuses.items():
+                statuses[name] = statuses.get(name, 0) + count
+        ended = sum(statuses.values())
+        found.append(
+            Finding(
+                "failures",
+                f"{_ended_with(statuses, ended)}, with few calls in flight and with many:"
+                f" {share:.1%} may be usual for this service. Throughput counts the others",
+            )
+        )
+    if not seen.saturated:
+        found.append(
+            Finding(
+                "ceiling",
+                f"the throughput still grew at {seen.levels[-1].in_flight} in flight, so the"
+                " ceiling is a lower limit, and N* too",
+            )
+        )
+    if unsteady := [str(each.in_flight) for each in seen.levels if not each.steady]:
+        found.append(
+            Finding(
+                "steady",
+                f"with {', '.join(unsteady)} in flight, X·R differs from N by more than 2 %, or too"
+                " few calls ended: repeat this with longer levels",
+            )
+        )
+    return found
+
+
+def _first(seen: Calibration) -> str:
+    """Return at which level and throughput the first calls failed."""
+    first = seen.fails_from
+    assert first is not None
+    good = [each for each in seen.levels if each.in_flight < first.in_flight]
+    at = f", the first at {good[-1].throughput_per_s:,.4g}/s" if good else ""
+    return f"failures begin with {first.in_flight} in flight{at}"
+
+
+def _ended_with(statuses: dict[str, int] | Any, ended: int) -> str:
+    """Return such as "96 % of the calls ended with RESOURCE_EXHAUSTED"."""
+    failed = {name: count for name, count in statuses.items() if name != "OK" and count}
+    parts = [
+        f"{_percent(count / ended)} of the calls ended with {name}"
+        for name, count in sorted(failed.items(), key=lambda each: -each[1])
+    ]
+    return " and ".join(parts)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.095 else f"{100 * share:.2g} %"
+
+
+def _failures(run: Run, calibration: Calibration | None) -> str:
+    failed = [each for each in populations(run) if each.name == "failed"]
+    ended = len(run.records) - int(_cut_at_end(run).sum())
+    if not failed or failed[0].calls < FAILED * ended:
+        return ""
+    text = _ended_with(failed[0].statuses, ended)
+    if calibration is not None and calibration.fails_from is not None:
+        text += f"; {_first(calibration)}"
+    return f"{text}. Throughput and latency are of the calls that ended OK"
+
+
+def _away(run: Run) -> str:
+    times = outages(run)
+    if not times or (len(times) == 1 and not (run.records["status"] == OK).any()):
+        return ""
+    shown = "; ".join(map(str, times[:5]))
+    more = f"; and {len(times) - 5} times more" if len(times) > 5 else ""
+    return f"the service was away {shown}{more}"
+
+
+def _limit_reached(run: Run) -> str:
+    """Return whether an open loop waited because its limit in flight was reached."""
+    if not run.settings.get("paced") or not run.in_flight or not len(run.records):
+        return ""
+    _, level = in_flight_steps(run.records["sent_s"], run.records["done_s"])
+    left = unsent(run)
+    if level.max() < run.in_flight:
+        return ""
+    late_s = run.records["sent_s"] - run.records["due_s"]
+    if not left and not float(np.quantile(late_s, 0.99)) > 0.005:
+        return ""
+    also = f", and {left:,} calls that were due were not sent" if left else ""
+    return (
+        f"the limit of {run.in_flight:,} calls in flight was reached{also}: the service is slower"
+        " than the arrival rate"
+    )
+
+
+def _open_at_end(run: Run) -> str:
+    cut = int(_cut_at_end(run).sum())
+    if not cut:
+        return ""
+    drain_s = float(run.settings.get("drain_s") or 0.0)
+    return (
+        f"{cut:,} calls were still open {drain_s:.2g} s after the end of the sending and were cut"
+        " off: they are neither OK nor failed"
+    )
+
+
+def _above(run: Run, calibration: Calibration | None) -> str:
+    if calibration is None or not run.throughput_per_s > ABOVE * calibration.ceiling_per_s:
+        return ""
+    return (
+        f"the run answered {run.throughput_per_s:,.4g} calls/s, more than the ceiling of"
+        f" {calibration.ceiling_per_s:,.4g}: the ceiling is higher than the calibration saw. Repeat"
+        " it with longer levels, when other programs are idle"
+    )

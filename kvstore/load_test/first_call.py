@@ -1,0 +1,177 @@
+"""The first calls: whether they end as OK, how long they take, and streams without end."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+import grpc
+
+from kvstore.client.channel import DROPPED, NOT_REACHED, Target
+from kvstore.client.errors import ServerNotReached
+from kvstore.client.options import RunOptions
+from kvstore.client.workload import MethodCalls, MethodOperations
+
+Progress = Callable[[str], object]
+"""A function that is called with a line of text as the work goes on."""
+
+TRIES: Final = 5
+"""A service that fails some of its calls may fail the first one."""
+AGAIN: Final = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+    grpc.StatusCode.ABORTED,
+    grpc.StatusCode.INTERNAL,
+    grpc.StatusCode.UNKNOWN,
+)
+"""Statuses after which another call may end as OK."""
+AGAIN_S: Final = 0.05
+STREAM_S: Final = 1.0
+"""A stream of replies that goes on for longer is cut."""
+QUIET_S: Final = 1.5
+"""Seconds between two lines of progress."""
+
+
+class FirstCallFailed(RuntimeError):
+    """The first call to the service did not end as OK, so a load test makes no sense."""
+
+
+class FirstCall(NamedTuple):
+    """A call that ended as OK, or a stream that was cut after its first messages."""
+
+    took_s: float
+    """Seconds that the call took over a connection that was ready."""
+    messages: int
+    """Messages of the reply."""
+    ends: bool
+    """Whether the service ended the call; a stream that was cut may have no end."""
+
+
+def with_an_end(calls: MethodCalls, first: FirstCall) -> MethodCalls:
+    """Return the calls; a stream that did not end by itself is cut after `STREAM_S` seconds."""
+    if first.ends or calls.stop_after_s is not None or calls.stop_after_messages is not None:
+        return calls
+    return replace(calls, stop_after_s=STREAM_S)
+
+
+def first_call(
+    target: Target,
+    calls: MethodCalls,
+    options: RunOptions,
+    progress: Progress = lambda text: None,
+) -> FirstCall:
+    """Make one call, and a second one to time it. `progress` gets a line for each 1.5 s of waiting.
+
+    A stream of replies is cut after `STREAM_S` seconds or the limits of the calls. Raises
+    `FirstCallFailed` with the reason when no call ends as OK.
+    """
+    operations = MethodOperations(calls)
+    with target.channel() as channel:
+        method = getattr(channel, calls.shape)(f"/{calls.method}")
+
+        def one() -> FirstCall:
+            operation = operations.draw()
+            request: Any = iter(operation.request) if calls.sends_stream else operation.request
+            return _one(method, request, calls, options, progress)
+
+        for tries_left in range(TRIES - 1, -1, -1):
+            try:
+                first = one()
+                break
+            except grpc.RpcError as error:
+                if error.code() not in AGAIN or not tries_left:
+                    raise _explained(error, target, calls, options) from None
+                time.sleep(AGAIN_S)
+        if not first.ends or first.took_s > QUIET_S:  # the connection was a small part of it
+            return first
+        try:
+            return one()
+        except grpc.RpcError:  # it fails some of its calls
+            return first
+
+
+def _one(
+    method: Any, request: Any, calls: MethodCalls, options: RunOptions, progress: Progress
+) -> FirstCall:
+    """Make one call in a thread, so that this one can report that it waits."""
+    found: list[FirstCall | BaseException] = []
+    metadata = tuple(options.metadata.items()) or None
+    began_s = time.perf_counter()
+    named = {"timeout": options.deadline_s, "metadata": metadata, "wait_for_ready": False}
+    open_call = (method if calls.answers_stream else method.future)(request, **named)
+
+    def wait() -> None:
+        try:
+            found.append(_ended(open_call, calls, began_s))
+        except BaseException as error:  # raised again by the caller
+            found.append(error)
+
+    waiting = threading.Thread(target=wait, name="first call", daemon=True)
+    waiting.start()
+    try:
+        while waiting.is_alive():
+            waiting.join(QUIET_S)
+            if waiting.is_alive():
+                progress(f"waiting for the first call, {time.perf_counter() - began_s:.1f} s")
+    except KeyboardInterrupt:
+        open_call.cancel()
+        raise
+    (result,) = found
+    if isinstance(result, BaseException):
+        raise result
+    return result
+
+
+def _ended(open_call: Any, calls: MethodCalls, began_s: float) -> FirstCall:
+    if not calls.answers_stream:
+        open_call.result()
+        return FirstCall(time.perf_counter() - began_s, 1, True)
+    limit_s = calls.stop_after_s or STREAM_S
+    messages, cut = 0, threading.Event()
+
+    def end() -> None:
+        if messages:
+            cut.set()
+            open_call.cancel()
+
+    timer = threading.Timer(limit_s, end)
+    timer.start()
+    try:
+        for _ in open_call:
+            messages += 1
+            late = time.perf_counter() - began_s >= limit_s
+            if late or messages == calls.stop_after_messages:
+                cut.set()
+                open_call.cancel()
+                break
+    except grpc.RpcError:
+        if not cut.is_set():
+            raise
+    finally:
+        timer.cancel()
+    ends = not cut.is_set() or messages == calls.stop_after_messages
+    return FirstCall(time.perf_counter() - began_s, messages, ends)
+
+
+def _explained(
+    error: grpc.RpcError, target: Target, calls: MethodCalls, options: RunOptions
+) -> Exception:
+    code = error.code()
+    said = f"{code.name}: {error.details() or 'no details'}"
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return FirstCallFailed(
+            f"the first call of {calls.method} did not end within its deadline of"
+            f" {options.deadline_s:g} s: give a longer one with --deadline-s"
+        )
+    if code in NOT_REACHED:
+        return ServerNotReached(f"the server at {target.address} does not answer ({said})")
+    token = "give the token that it requires with --token FILE, or with --metadata"
+    hint = {
+        grpc.StatusCode.UNIMPLEMENTED: "the server does not have this method",
+        grpc.StatusCode.UNAUTHENTICATED: token,
+        grpc.StatusCode.PERMISSION_DENIED: token,
+        DROPPED: "repeat this when the server is idle: it drops calls while too many wait for it, "
+        "those whose deadline has passed among them",
+    }.get(code, "correct the request; a load of failing calls measures the failure")
+    return FirstCallFailed(f"the first call of {calls.method} ended with {said}. Next: {hint}")
