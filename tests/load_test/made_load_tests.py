@@ -1,9 +1,7 @@
 """Runs of a load test made by hand."""
 
-import pandas as pd
-
-from kvstore.measure import Cpu, Run, Sample
-from kvstore.measure.recorder import Recorder
+from kvstore.measure import Cpu, Run
+from kvstore.measure.recorder import Recorder, sample_rows
 
 
 def run_of_recorder(recorder: Recorder, **facts) -> Run:
@@ -21,7 +19,7 @@ def run_of_recorder(recorder: Recorder, **facts) -> Run:
         "issued": len(records),
         "outcome": "complete",
         "records": records,
-        "samples": pd.DataFrame([], columns=list(Sample._fields), dtype=float),
+        "sample_rows": sample_rows([]),
         "client_cpu": Cpu(1.0, 0.0),
         "server_cpu": Cpu(1.0, 0.0),
         "machine_cpu_s": 2.0,
