@@ -136,7 +136,7 @@ def _damaged_log(place: float) -> str:
     with tempfile.TemporaryDirectory() as made:
         folder, copied = Path(made) / "data", Path(made) / "copy"
         store = DurableStore(
-            ServerSettings(store=f"sqlite:{folder}", read_delay_s=0, write_delay_s=0)
+            ServerSettings(store=f"sqlite:{folder}", use_asyncio=True, write_delay_s=0)
         )
         for number in range(WRITES):
             assert store.apply(CREATE, b"%d" % number, b"value")[0] == OK
@@ -147,7 +147,7 @@ def _damaged_log(place: float) -> str:
         damaged[int(place * len(damaged))] ^= 1
         log.write_bytes(bytes(damaged))
         try:
-            with serving(store=f"sqlite:{copied}"):
+            with serving(store=f"sqlite:{copied}", use_asyncio=True):
                 with sqlite3.connect(copied / FILE_NAME) as _:
                     pass
                 return "the server started, and acknowledged writes are missing without a word"

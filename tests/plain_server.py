@@ -12,7 +12,8 @@ from subprocess import PIPE, Popen
 import grpc
 
 from kvstore.server.admission import MeasuredPool
-from kvstore.server.service import Counts, KeyValueService
+from kvstore.server.counts import Counts
+from kvstore.server.service import KeyValueService
 from kvstore.server.settings import ServerSettings
 from kvstore.v1 import kvstore_pb2_grpc
 
@@ -32,7 +33,7 @@ def main() -> None:
     """Serve on a free port until standard input ends."""
     settings = ServerSettings(read_delay_s=0.002, write_delay_s=0.004, locking="per_key")
     server = grpc.server(ThreadPoolExecutor(64), options=[("grpc.so_reuseport", 0)])
-    service = KeyValueService(settings, MeasuredPool(64, "plain"), Counts())
+    service = KeyValueService(settings, Counts(), MeasuredPool(64, "plain"))
     kvstore_pb2_grpc.add_KeyValueServiceServicer_to_server(service, server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()

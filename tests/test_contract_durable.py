@@ -18,16 +18,13 @@ from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 
 HANG_S = 15.0
-DURABLE = {"read_delay_s": 0.0, "write_delay_s": 0.0, "locking": "per_key"}
+DURABLE = {"use_asyncio": True, "read_delay_s": 0.0, "write_delay_s": 0.0, "locking": "per_key"}
 
 
 @pytest.mark.slow
-def test_what_was_answered_before_a_kill_is_there_after_it(tmp_path, stack):
+def test_what_was_answered_before_a_kill_is_there_after_it(tmp_path):
     """Killed with 8 creates in flight: none that was answered OK is missing or different."""
-    settings = {
-        **DURABLE, "store": f"sqlite:{tmp_path}", "use_asyncio": stack == "asyncio",
-        "group_commit": True,
-    }  # fmt: skip
+    settings = {**DURABLE, "store": f"sqlite:{tmp_path}", "group_commit": True}
     acknowledged: dict[bytes, bytes] = {}
     enough = threading.Event()
 
@@ -63,11 +60,11 @@ def test_what_was_answered_before_a_kill_is_there_after_it(tmp_path, stack):
 
 
 @pytest.mark.slow
-def test_a_run_loses_nothing_and_who_opens_the_folder_next_finds_it_all(tmp_path, stack):
-    """In groups on one stack, and one by one on the other: the store is the same for both."""
+@pytest.mark.parametrize("group_commit", [False, True])
+def test_a_run_loses_nothing_and_who_opens_the_folder_next_finds_it_all(tmp_path, group_commit):
     settings = {
         **DURABLE, "store": f"sqlite:{tmp_path}", "station_times": True,
-        "use_asyncio": stack == "asyncio", "group_commit": stack == "asyncio",
+        "group_commit": group_commit,
     }  # fmt: skip
     small = workload.crud(mix={"create": 2, "update": 1, "retrieve": 1}, value_bytes_mean=30)
     with serving(**settings) as server:
@@ -80,7 +77,7 @@ def test_a_run_loses_nothing_and_who_opens_the_folder_next_finds_it_all(tmp_path
             serving(**settings),
         ):
             pass
-    next_one = DurableStore(ServerSettings(store=f"sqlite:{tmp_path}"))
+    next_one = DurableStore(ServerSettings(**DURABLE, store=f"sqlite:{tmp_path}"))
     next_one.close()
 
     for run in runs:
@@ -95,16 +92,16 @@ def test_a_run_loses_nothing_and_who_opens_the_folder_next_finds_it_all(tmp_path
 
 
 @pytest.mark.slow
-def test_a_batch_is_one_transaction_where_it_commits_as_a_group(tmp_path, own_server):
+def test_a_batch_is_one_transaction_where_it_commits_as_a_group(tmp_path):
     """A busy machine only adds to the simulated disk, which each transaction pays."""
     keys = [b"%d" % n for n in range(6)]
     paid_s = {}
     for group_commit in (False, True):
-        server = own_server(
-            **{**DURABLE, "write_delay_s": 0.03}, store=f"sqlite:{tmp_path / str(group_commit)}",
-            group_commit=group_commit, station_times=True,
-        )  # fmt: skip
-        with grpc.insecure_channel(server.address) as channel:
+        settings = {
+            **DURABLE, "write_delay_s": 0.03, "store": f"sqlite:{tmp_path / str(group_commit)}",
+            "group_commit": group_commit, "station_times": True,
+        }  # fmt: skip
+        with serving(**settings) as server, grpc.insecure_channel(server.address) as channel:
             request = pb.PipelineRequest(kinds=b"\1" * 6, keys=keys, values=keys)
             stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
             (reply,) = stub.Pipeline(iter([request]), timeout=HANG_S)
@@ -124,12 +121,10 @@ runpy.run_module("kvstore.server", run_name="__main__")
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no limit to a file's size to set")
-def test_when_the_disk_is_full_writes_are_refused_by_name_and_what_was_answered_stays(
-    tmp_path, stack
-):
+def test_when_the_disk_is_full_writes_are_refused_by_name_and_what_was_answered_stays(tmp_path):
     arguments = [
         "--write-delay-s=0", "--locking=per_key", "--group-commit", f"--store=sqlite:{tmp_path}",
-        *(["--use-asyncio"] if stack == "asyncio" else []),
+        "--use-asyncio",
     ]  # fmt: skip
     with subprocess.Popen(
         [sys.executable, "-c", FILE_LIMIT, *arguments],
@@ -150,7 +145,7 @@ def test_when_the_disk_is_full_writes_are_refused_by_name_and_what_was_answered_
                 codes |= {key: call.code() for key, call in calls.items()}
         server.terminate()
         errors = server.communicate(timeout=HANG_S)[1]
-    kept = DurableStore(ServerSettings(store=f"sqlite:{tmp_path}"))
+    kept = DurableStore(ServerSettings(**DURABLE, store=f"sqlite:{tmp_path}"))
     kept.close()
 
     assert {grpc.StatusCode.INTERNAL, grpc.StatusCode.OK} == set(codes.values())

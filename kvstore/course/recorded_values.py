@@ -20,6 +20,7 @@ from google.protobuf.message import Message
 
 from kvstore.measure import Run
 from kvstore.measure.recorder import CALL
+from kvstore.server.settings import ServerSettings
 from kvstore.subprocesses import Child
 
 TICK_S: Final = 1e-6
@@ -240,6 +241,8 @@ def _restored(kind: type, state: Any) -> Any:
         return tuple.__new__(kind, state)
     if issubclass(kind, Run):
         state = {**state, "records": unpacked(state["records"])}
+    if kind is ServerSettings:  # a setting that servers had when these were recorded
+        state = {name: value for name, value in state.items() if name != "serializable_reads"}
     made = object.__new__(kind)
     for name, value in (_defaults(kind, state) | state).items():
         object.__setattr__(made, name, value)

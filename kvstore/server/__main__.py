@@ -34,7 +34,8 @@ from kvstore.flags import add_flags, given_flags
 from kvstore.gc_control import CollectorWatch, watched_collector
 from kvstore.protocol import event_loop_factory
 from kvstore.server.admission import MeasuredPool, channel_options, interceptors
-from kvstore.server.service import AsyncKeyValueService, Counts, KeyValueService
+from kvstore.server.counts import Counts
+from kvstore.server.service import AsyncKeyValueService, KeyValueService
 from kvstore.server.settings import ServerSettings
 from kvstore.subprocesses import listen, on_signals
 from kvstore.v1 import (
@@ -125,24 +126,28 @@ SERVICES = ("", KEY_VALUE, SERVER_STATUS)
 """The services of the health check; the empty name is the whole server."""
 
 
-def services_of(settings: ServerSettings) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Return the key-value service on a thread pool, and that on an event loop.
+def service_of(settings: ServerSettings) -> Callable[..., Any]:
+    """Return the class of the key-value service.
 
     Only what is chosen is imported: imports are most of the time that a server needs to start.
     """
     if settings.back_end:
-        from kvstore.server.proxy import AsyncFrontService, FrontService
+        if settings.use_asyncio:
+            from kvstore.server.front_aio import AsyncFrontService
 
-        return FrontService, AsyncFrontService
+            return AsyncFrontService
+        from kvstore.server.front import FrontService
+
+        return FrontService
     if settings.store_kind == "sqlite":
-        from kvstore.server.durable import AsyncDurableService, DurableService
+        from kvstore.server.durable import DurableService
 
-        return DurableService, AsyncDurableService
+        return DurableService
     if settings.store_kind == "etcd":
-        from kvstore.server.etcd import AsyncEtcdService, EtcdService
+        from kvstore.server.etcd import EtcdService
 
-        return EtcdService, AsyncEtcdService
-    return KeyValueService, AsyncKeyValueService
+        return EtcdService
+    return AsyncKeyValueService if settings.use_asyncio else KeyValueService
 
 
 def serve(settings: ServerSettings, identity: str, on_ready: Ready) -> None:
@@ -177,7 +182,7 @@ def _serve_threads(
         maximum_concurrent_rpcs=settings.max_concurrent_rpcs,
     )
     checks = health.HealthServicer()
-    service = services_of(settings)[0](settings, pool, counts)
+    service = service_of(settings)(settings, counts, pool)
     status = ServerStatusService(settings, identity, counts, collector)
     port = _listen(server, (service, status, checks), settings, access)
     server.start()
@@ -213,7 +218,7 @@ async def _serve_async(
         maximum_concurrent_rpcs=settings.max_concurrent_rpcs,
     )
     checks = health.aio.HealthServicer()
-    service = services_of(settings)[1](settings, counts)
+    service = service_of(settings)(settings, counts)
     status = AsyncServerStatusService(settings, identity, counts, collector)
     port = _listen(server, (service, status, checks), settings, access)
     await server.start()

@@ -1,4 +1,4 @@
-"""A store that acknowledges a write only after its fsync, and its services.
+"""A store that acknowledges a write only after its fsync, and its service on asyncio.
 
 With group commit, writes that wait at the same time share one fsync.
 """
@@ -16,8 +16,8 @@ from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 from kvstore.protocol import CREATE, INTERNAL, OK, RETRIEVE, StationClock
-from kvstore.server.admission import MeasuredPool
-from kvstore.server.service import AsyncKeyValueService, Counts, KeyValueService
+from kvstore.server.counts import Counts
+from kvstore.server.service import AsyncKeyValueService
 from kvstore.server.settings import ServerSettings
 from kvstore.server.store import CARRY_VALUE, Disk, Store
 from kvstore.server.stream import Batch
@@ -208,44 +208,7 @@ def _why(error: sqlite3.Error, folder: Path, file: Path) -> str:
 _FREE: nullcontext[None] = nullcontext()
 
 
-class DurableService(KeyValueService):
-    """A thread of the pool waits until the write of its call is on the disk.
-
-    Raises `OSError` when the folder cannot be used.
-    """
-
-    def __init__(self, settings: ServerSettings, pool: MeasuredPool, counts: Counts) -> None:
-        super().__init__(settings, pool, counts)
-        self._store = self._durable = DurableStore(settings)
-
-    def close(self) -> None:
-        """Write what waits, and release the folder."""
-        self._durable.close()
-
-    def _apply(self, kind: int, key: bytes, value: bytes, clock: StationClock) -> tuple[int, bytes]:
-        if kind == RETRIEVE:
-            return super()._apply(kind, key, value, clock)
-        held = self._locks.through_disk
-        with self._locks.holding(kind, key) if held else _FREE:
-            clock.locked()
-            statuses, _ = self._durable.write(bytes([kind]), [key], _carried(kind, value)).result()
-            clock.worked()
-        return statuses[0], b""
-
-    def _commit(self, request: Batch, clock: StationClock) -> Answer:
-        kinds, keys = request.kinds, request.keys
-        if only_reads(kinds):
-            return super()._commit(request, clock)
-        clock.begin()
-        held = self._locks.through_disk
-        with self._locks.holding_all(kinds, keys) if held else _FREE:
-            clock.locked()
-            answer = self._durable.write(kinds, keys, request.values).result()
-            clock.worked()
-        return answer
-
-
-class AsyncDurableService(AsyncKeyValueService):
+class DurableService(AsyncKeyValueService):
     """The event loop serves other calls while the thread of the store writes.
 
     Raises `OSError` when the folder cannot be used.
@@ -254,7 +217,9 @@ class AsyncDurableService(AsyncKeyValueService):
     def __init__(self, settings: ServerSettings, counts: Counts) -> None:
         super().__init__(settings, counts)
         self._store = self._durable = DurableStore(settings)
-        self._at_once = False
+
+    def _at_once(self) -> bool:
+        return False
 
     async def close(self) -> None:
         """Write what waits, and release the folder."""

@@ -1,4 +1,4 @@
-"""The key-value service with its data in etcd, called through etcd's own gRPC API.
+"""The key-value service with its data in etcd, on asyncio, called through etcd's own gRPC API.
 
 An operation is one call of etcd: a transaction on the version of the key, which is 0 for a key that
 does not exist. A batch in one commit is one transaction of many keys. For each key, the effect of
@@ -28,8 +28,8 @@ from kvstore.protocol import (
     UPDATE,
     StationClock,
 )
-from kvstore.server.admission import MeasuredPool
-from kvstore.server.service import AsyncKeyValueService, Counts, KeyValueService
+from kvstore.server.counts import Counts
+from kvstore.server.service import AsyncKeyValueService
 from kvstore.server.settings import ServerSettings
 from kvstore.server.stream import Batch, operations_of
 from kvstore.v1 import etcd_pb2 as pb
@@ -67,11 +67,11 @@ Answer = tuple[bytes, list[bytes]]
 # ---- one operation ------------------------------------------------------------------------
 
 
-def call_of(kind: int, key: bytes, value: bytes, serializable: bool) -> tuple[str, Any]:
+def call_of(kind: int, key: bytes, value: bytes) -> tuple[str, Any]:
     """Return the name of etcd's method for one operation, and the request."""
     name = PREFIX + key
     if kind == RETRIEVE:
-        return "Range", pb.RangeRequest(key=name, serializable=serializable)
+        return "Range", pb.RangeRequest(key=name)
     if kind == DELETE:
         return "DeleteRange", pb.DeleteRangeRequest(key=name)
     condition = _ABSENT if kind == CREATE else _PRESENT
@@ -143,8 +143,7 @@ class _Key(NamedTuple):
 class Transaction:
     """One transaction for operations of a batch, with at most `MOST_KEYS` keys."""
 
-    def __init__(self, serializable: bool) -> None:
-        self._serializable = serializable
+    def __init__(self) -> None:
         self._keys: dict[bytes, _Key] = {}
         self._kinds: set[int] = set()
         self._operations = 0
@@ -199,7 +198,6 @@ class Transaction:
         name, present, absent = key.name, key.case(_BEFORE), key.case(None)
         if present.entry is _BEFORE and absent.entry is None:  # nothing is written
             into.request_range.key = name
-            into.request_range.serializable = self._serializable
             return
         chosen = into.request_txn
         chosen.compare.add(key=name, target=_VERSION, result=_PRESENT, version=0)
@@ -246,14 +244,14 @@ class Transaction:
                 yield place, status, found if isinstance(value, _Untouched) else value
 
 
-def transactions(batch: Batch, serializable: bool) -> Iterator[Transaction]:
+def transactions(batch: Batch) -> Iterator[Transaction]:
     """Yield the transactions of a batch, in order: one, unless etcd would refuse its size."""
-    current = Transaction(serializable)
+    current = Transaction()
     for place, (kind, key, value) in enumerate(operations_of(batch)):
         if _valid(kind, key):
             if not current.has_room(key, value):
                 yield current
-                current = Transaction(serializable)
+                current = Transaction()
             current.add(place, kind, key, value)
     if len(current):
         yield current
@@ -347,58 +345,10 @@ def _leads(address: str) -> bool:
     return bool(status.leader == status.header.member_id)
 
 
-# ---- the services --------------------------------------------------------------------------
+# ---- the service ---------------------------------------------------------------------------
 
 
-class EtcdService(KeyValueService):
-    """A thread of the pool waits until etcd has answered its call.
-
-    Raises `OSError` when no cluster answers.
-    """
-
-    def __init__(self, settings: ServerSettings, pool: MeasuredPool, counts: Counts) -> None:
-        super().__init__(settings, pool, counts)
-        self._serializable = settings.serializable_reads
-        self._channel = grpc.insecure_channel(target(settings.store_place), options=OPTIONS)
-        self._etcd = KVStub(self._channel)
-
-    def close(self) -> None:
-        """Close the connections to the cluster."""
-        self._channel.close()
-
-    def _apply(self, kind: int, key: bytes, value: bytes, clock: StationClock) -> tuple[int, bytes]:
-        if not _valid(kind, key):
-            return INVALID_ARGUMENT, b""
-        method, request = call_of(kind, key, value, self._serializable)
-        status, reply = self._call(method, request, kind == RETRIEVE)
-        clock.worked()
-        return outcome_of(kind, reply) if status == OK else (status, b"")
-
-    def _commit(self, request: Batch, clock: StationClock) -> Answer:
-        outcomes = _Outcomes(request)
-        clock.begin()
-        for transaction in transactions(request, self._serializable):
-            status, reply = self._call("Txn", transaction.request(), False)
-            if status == OK and transaction.refused(reply):
-                status, reply = self._call("Txn", transaction.request(), False)
-            outcomes.note(transaction, status, reply)
-        clock.worked()
-        return outcomes.answer()
-
-    def _call(self, method: str, request: Any, reads: bool) -> tuple[int, Any]:
-        end_s, left_s = time.monotonic() + PATIENCE_S, PATIENCE_S
-        while True:
-            try:
-                call = getattr(self._etcd, method)
-                return OK, call(request, timeout=max(left_s, AGAIN_S), wait_for_ready=True)
-            except grpc.RpcError as error:
-                left_s = end_s - time.monotonic()
-                if left_s < AGAIN_S or not not_executed(error, reads):
-                    return status_of(error), None
-            time.sleep(AGAIN_S)
-
-
-class AsyncEtcdService(AsyncKeyValueService):
+class EtcdService(AsyncKeyValueService):
     """The event loop serves other calls until etcd has answered.
 
     Raises `OSError` when no cluster answers.
@@ -406,11 +356,12 @@ class AsyncEtcdService(AsyncKeyValueService):
 
     def __init__(self, settings: ServerSettings, counts: Counts) -> None:
         super().__init__(settings, counts)
-        self._at_once = False
-        self._serializable = settings.serializable_reads
         self._channel = grpc.aio.insecure_channel(target(settings.store_place), options=OPTIONS)
         etcd: Any = KVStub(self._channel)
         self._methods = {name: getattr(etcd, name) for name in ("Range", "DeleteRange", "Txn")}
+
+    def _at_once(self) -> bool:
+        return False
 
     async def close(self) -> None:
         """Close the connections to the cluster."""
@@ -421,7 +372,7 @@ class AsyncEtcdService(AsyncKeyValueService):
     ) -> tuple[int, bytes]:
         if not _valid(kind, key):
             return INVALID_ARGUMENT, b""
-        method, request = call_of(kind, key, value, self._serializable)
+        method, request = call_of(kind, key, value)
         status, reply = await self._call(method, request, kind == RETRIEVE)
         clock.worked()
         return outcome_of(kind, reply) if status == OK else (status, b"")
@@ -429,7 +380,7 @@ class AsyncEtcdService(AsyncKeyValueService):
     async def _commit(self, request: Batch, clock: StationClock) -> Answer:
         outcomes = _Outcomes(request)
         clock.begin()
-        for transaction in transactions(request, self._serializable):
+        for transaction in transactions(request):
             status, reply = await self._call("Txn", transaction.request(), False)
             if status == OK and transaction.refused(reply):
                 status, reply = await self._call("Txn", transaction.request(), False)

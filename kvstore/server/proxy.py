@@ -1,10 +1,6 @@
-"""A service that forwards every call to a back end, on a thread pool or on one event loop.
-
-With threads, a call holds its thread while the back end works; on the event loop, only a task.
-"""
+"""What a server in front of a back end needs on both stacks; its services are in `front`."""
 
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from typing import Any, Final
 
 import grpc
@@ -12,18 +8,12 @@ import grpc
 from kvstore.protocol import (
     CREATE,
     DELETE,
-    METADATA_KEY,
-    OK,
     OWN_CONNECTION,
     RETRIEVE,
     UNAVAILABLE,
     UPDATE,
-    StationClock,
-    to_header,
 )
-from kvstore.server.admission import MeasuredPool
-from kvstore.server.service import STATUS_CODE, Counts
-from kvstore.server.settings import ServerSettings
+from kvstore.server.counts import Counts
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 
@@ -83,6 +73,13 @@ def refusal(error: Any, back_end: str, caller_waits: bool = False) -> tuple[int,
     return int(code.value[0]), details
 
 
+def end_with_caller(context: Any, call: Any) -> None:
+    """Cancel a forwarded stream when its caller goes. On asyncio, the caller's task does so."""
+    notify = getattr(context, "add_callback", None)
+    if notify is not None and not notify(call.cancel):
+        call.cancel()
+
+
 class StreamRelay:
     """The open requests of one forwarded stream: counted, and timed if that is set."""
 
@@ -104,145 +101,4 @@ class StreamRelay:
         reply.ClearField("station_times")
         if self._report_times:
             reply.station_times.disk_s = time.perf_counter() - sent_s
-        return reply
-
-
-class FrontService(kvstore_pb2_grpc.KeyValueServiceServicer):
-    """Forwards each call to the back end, and returns its answer, in a thread of the pool.
-
-    When a caller cancels its call, the thread still waits until the back end answers or the
-    deadline has passed.
-    """
-
-    def __init__(self, settings: ServerSettings, pool: MeasuredPool, counts: Counts) -> None:
-        assert settings.back_end is not None
-        self._back_end = settings.back_end
-        self._timeout_s = settings.back_end_timeout_s
-        self._report_times = settings.station_times
-        self._pool = pool
-        self._counts = counts
-        channel = grpc.insecure_channel(settings.back_end, options=OPTIONS)
-        self.close = channel.close
-        self._methods = methods(channel)
-        self._stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
-
-    def Create(self, request: pb.CreateRequest, context: grpc.ServicerContext) -> Any:
-        """Store a value under a new key."""
-        return self._relay(CREATE, request, context)
-
-    def Retrieve(self, request: pb.RetrieveRequest, context: grpc.ServicerContext) -> Any:
-        """Return the value of a key."""
-        return self._relay(RETRIEVE, request, context)
-
-    def Update(self, request: pb.UpdateRequest, context: grpc.ServicerContext) -> Any:
-        """Replace the value of a key."""
-        return self._relay(UPDATE, request, context)
-
-    def Delete(self, request: pb.DeleteRequest, context: grpc.ServicerContext) -> Any:
-        """Delete a key."""
-        return self._relay(DELETE, request, context)
-
-    def Pipeline(
-        self, request_iterator: Iterable[pb.PipelineRequest], context: grpc.ServicerContext
-    ) -> Iterator[pb.PipelineResponse]:
-        """Forward the stream; its thread waits for the back end's replies."""
-        relay = StreamRelay(self._counts, self._report_times)
-        call = self._stub.Pipeline(
-            map(relay.forwarded, request_iterator), timeout=deadline_s(context)
-        )
-        if not context.add_callback(call.cancel):  # the caller has gone
-            call.cancel()
-        try:
-            for reply in call:
-                yield relay.answered(reply)
-        except grpc.RpcError as error:
-            status, words = refusal(error, self._back_end)
-            context.set_code(STATUS_CODE[status])
-            context.set_details(words)
-
-    def _relay(self, kind: int, request: Any, context: grpc.ServicerContext) -> Any:
-        """Call the back end, and hold the thread until it answers."""
-        clock = StationClock(self._pool.waited_s())
-        status, words, reply = OK, "", None
-        timeout_s, caller_waits = patience_s(context, self._timeout_s)
-        try:
-            reply = self._methods[kind](request, timeout=timeout_s)
-        except grpc.RpcError as error:
-            status, words = refusal(error, self._back_end, caller_waits)
-        clock.worked()
-        self._counts.add(kind, status)
-        if self._report_times:
-            context.set_trailing_metadata(((METADATA_KEY, to_header(clock.times())),))
-        if status != OK:  # a reply with a status that is only set is no failure to a retryPolicy
-            context.abort(STATUS_CODE[status], words)
-        return reply
-
-
-Context = Any  # grpc.aio.ServicerContext, generic in messages that protoc leaves untyped
-
-
-class AsyncFrontService(kvstore_pb2_grpc.KeyValueServiceServicer):
-    """Forwards each call to the back end, and returns its answer, in a task of the running loop.
-
-    When a caller goes away, its task and the call to the back end are cancelled.
-    """
-
-    def __init__(self, settings: ServerSettings, counts: Counts) -> None:
-        assert settings.back_end is not None
-        self._back_end = settings.back_end
-        self._timeout_s = settings.back_end_timeout_s
-        self._report_times = settings.station_times
-        self._counts = counts
-        channel = grpc.aio.insecure_channel(settings.back_end, options=OPTIONS)
-        self._methods = methods(channel)
-        self._stub: Any = kvstore_pb2_grpc.KeyValueServiceStub(channel)
-        self.close = channel.close
-
-    async def Create(self, request: pb.CreateRequest, context: Context) -> Any:
-        """Store a value under a new key."""
-        return await self._relay(CREATE, request, context)
-
-    async def Retrieve(self, request: pb.RetrieveRequest, context: Context) -> Any:
-        """Return the value of a key."""
-        return await self._relay(RETRIEVE, request, context)
-
-    async def Update(self, request: pb.UpdateRequest, context: Context) -> Any:
-        """Replace the value of a key."""
-        return await self._relay(UPDATE, request, context)
-
-    async def Delete(self, request: pb.DeleteRequest, context: Context) -> Any:
-        """Delete a key."""
-        return await self._relay(DELETE, request, context)
-
-    async def Pipeline(
-        self, request_iterator: AsyncIterable[pb.PipelineRequest], context: Context
-    ) -> AsyncIterator[pb.PipelineResponse]:
-        """Forward the stream."""
-        relay = StreamRelay(self._counts, self._report_times)
-        requests = (relay.forwarded(request) async for request in request_iterator)
-        call = self._stub.Pipeline(requests, timeout=deadline_s(context))
-        try:
-            async for reply in call:
-                yield relay.answered(reply)
-        except grpc.aio.AioRpcError as error:
-            status, words = refusal(error, self._back_end)
-            await context.abort(STATUS_CODE[status], words)
-        finally:
-            call.cancel()  # if the caller has gone; else it has ended already
-
-    async def _relay(self, kind: int, request: Any, context: Context) -> Any:
-        """Call the back end, and let other tasks run until it answers."""
-        clock = StationClock()
-        status, words, reply = OK, "", None
-        timeout_s, caller_waits = patience_s(context, self._timeout_s)
-        try:
-            reply = await self._methods[kind](request, timeout=timeout_s)
-        except grpc.aio.AioRpcError as error:
-            status, words = refusal(error, self._back_end, caller_waits)
-        clock.worked()
-        self._counts.add(kind, status)
-        if self._report_times:
-            context.set_trailing_metadata(((METADATA_KEY, to_header(clock.times())),))
-        if status != OK:  # a reply with a status that is only set is no failure to a retryPolicy
-            await context.abort(STATUS_CODE[status], words)
         return reply

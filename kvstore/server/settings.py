@@ -107,7 +107,8 @@ class ServerSettings:
         True, "keep Python's garbage collector from scanning long-lived objects"
     )
     store: str = setting(
-        "memory", "where the data are: memory, sqlite:FOLDER, or etcd:HOST:PORT,HOST:PORT,..."
+        "memory",
+        "where the data are: memory; on asyncio also sqlite:FOLDER or etcd:HOST:PORT,HOST:PORT,...",
     )
     """`memory`: gone when the server ends. `sqlite:FOLDER`: a file in this folder; a write is
     acknowledged only after its fsync. A server started again on the folder has all its data. With
@@ -115,10 +116,6 @@ class ServerSettings:
     transaction. `etcd:HOST:PORT,...`: the nodes of an etcd cluster; a write is acknowledged when a
     majority of them has it on disk. Locks and the simulated disk have no effect there. With
     `group_commit`, a batch is one transaction."""
-    serializable_reads: bool = setting(
-        False, "with etcd, the connected node answers reads alone, and may lag behind"
-    )
-    """By default reads are linearizable: a majority confirms that nothing newer exists."""
     back_end: str | None = setting(
         None, "host:port of another server to which every call is forwarded"
     )
@@ -241,12 +238,10 @@ def _check_store(settings: ServerSettings) -> None:
             "store must be memory, sqlite:FOLDER, or etcd:HOST:PORT with several nodes separated"
             f" by commas, got {store!r}"
         )
-    if settings.serializable_reads and kind != "etcd":
-        raise ValueError(
-            f"serializable_reads needs a store with several nodes, etcd:HOST:PORT, got {store!r}"
-        )
     if kind == "memory":
         return
+    if not settings.use_asyncio:
+        raise ValueError(f"store {kind} is served on asyncio only: add use_asyncio=True")
     if settings.writing != "in_one_step":
         raise ValueError(
             f"store {kind}: the store executes a write in one step, so writing must be in_one_step,"

@@ -137,7 +137,7 @@ def folder() -> Iterator[Path]:
         yield Path(made)
 
 
-DISK = {"read_delay_s": 0, "write_delay_s": 0}
+DISK = {"read_delay_s": 0, "write_delay_s": 0, "use_asyncio": True}
 
 
 @fault(Expected(shows="INTERNAL"), Expected(may="INTERNAL"))
@@ -158,7 +158,7 @@ def full_disk(shared: Server) -> Iterator[Scene]:
 @fault(Expected("ServerDidNotStart", says="folder .* cannot be made .*choose another"))
 def read_only_folder(shared: Server) -> Iterator[Scene]:
     """A folder of the kernel: also root cannot write there."""
-    with doomed(shared, store="sqlite:/proc/sys/kernel/data"):
+    with doomed(shared, store="sqlite:/proc/sys/kernel/data", **DISK):
         yield UNREACHED
 
 
@@ -166,7 +166,7 @@ def read_only_folder(shared: Server) -> Iterator[Scene]:
 def damaged_file(shared: Server) -> Iterator[Scene]:
     with folder() as made:
         (made / FILE_NAME).write_bytes(b"not a database, but long enough to be one" * 100)
-        with doomed(shared, store=f"sqlite:{made}"):
+        with doomed(shared, store=f"sqlite:{made}", **DISK):
             yield UNREACHED
 
 
@@ -177,8 +177,8 @@ def damaged_file(shared: Server) -> Iterator[Scene]:
 def folder_of_another_server(shared: Server) -> Iterator[Scene]:
     with (
         folder() as made,
-        doomed(shared, store=f"sqlite:{made}"),
-        doomed(shared, store=f"sqlite:{made}"),
+        doomed(shared, store=f"sqlite:{made}", **DISK),
+        doomed(shared, store=f"sqlite:{made}", **DISK),
     ):
         yield UNREACHED
 
@@ -193,7 +193,7 @@ def folder_locked_by_a_program(shared: Server) -> Iterator[Scene]:
         try:
             other.execute("pragma locking_mode = exclusive")
             other.execute("begin exclusive")
-            with doomed(shared, store=f"sqlite:{made}"):
+            with doomed(shared, store=f"sqlite:{made}", **DISK):
                 yield UNREACHED
         finally:
             other.close()

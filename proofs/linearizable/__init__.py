@@ -78,7 +78,7 @@ def _plan(short: bool) -> Iterator[tuple[str, dict[str, Any], int, int]]:
             yield f"memory, global lock, {stack}", {**own, "locking": "global"}, without_a_kill, 0
             replaced = {**own, "writing": "compare_and_replace", "write_delay_s": 0.001}
             yield f"memory, compare and replace, {stack}", replaced, without_a_kill, 0
-        for group in (True,) if short else (False, True):
+        for group in () if not aio else (True,) if short else (False, True):
             disk = {**own, "store": "sqlite:", "group_commit": group}
             yield f"sqlite, {stack}, group commit {group}", disk, 0, times
 
@@ -139,7 +139,7 @@ def _catch(name: str) -> str:
         with tempfile.TemporaryDirectory() as folder:
             settings: dict[str, Any] = {**MEMORY, **bug.settings}
             if bug.kills:
-                settings |= {"store": f"sqlite:{folder}/data"}
+                settings |= {"store": f"sqlite:{folder}/data", "use_asyncio": True}
             run(history, settings, IN_A_CATCH, bug.kills, planted=name)
         if any(verdict(each).startswith(NO_ORDER) for each in history.by_key()):
             return ""

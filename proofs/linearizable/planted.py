@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from kvstore.protocol import CREATE, DELETE, NOT_FOUND, OK, RETRIEVE, UPDATE
 from kvstore.server import __main__ as command
-from kvstore.server import durable, service
+from kvstore.server import durable, steps, steps_aio
 from kvstore.server.durable import DurableStore
 from kvstore.server.store import GlobalLock, KeyLocks, Store
 from kvstore.server.stream import Answer, Batch
@@ -243,7 +243,7 @@ def a_batch_that_forgets_its_last_operation() -> None:
 
 @bug()
 def statuses_of_a_batch_are_shifted() -> None:
-    for module in (service, service):
+    for module in (steps, steps_aio):
         answer_to = module.answer_to
 
         def shifted(

@@ -54,21 +54,21 @@ def etcd() -> Iterator[str]:
 @pytest.fixture(
     scope="module",
     params=[
-        # store, asyncio, group_commit
-        ("sqlite", False, True),
-        ("etcd", True, True),
-        ("etcd", False, False),
+        # store, group_commit
+        ("sqlite", True),
+        ("etcd", True),
+        ("etcd", False),
     ],
-    ids=lambda way: f"{way[0]}-{'asyncio' if way[1] else 'threads'}",
+    ids=lambda way: f"{way[0]}-{'groups' if way[1] else 'one by one'}",
 )
 def quick_server(request, tmp_path_factory) -> Iterator[Server]:
-    store, use_asyncio, group_commit = request.param
+    store, group_commit = request.param
     where = (
         request.getfixturevalue("etcd")
         if store == "etcd"
         else f"sqlite:{tmp_path_factory.mktemp('entries')}"
     )
-    made = {"use_asyncio": use_asyncio, "group_commit": group_commit, "station_times": True}
+    made = {"use_asyncio": True, "group_commit": group_commit, "station_times": True}
     with serving(**QUICK, **made, store=where) as server:
         yield server
         assert server.alive(), server.child.error_text()

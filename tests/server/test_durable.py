@@ -25,6 +25,7 @@ from kvstore.server.settings import ServerSettings
 from kvstore.server.store import Store
 
 HANG_S = 15.0
+ON_LOOP = {"use_asyncio": True}
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def opened(tmp_path):
     stores = []
 
     def open_store(**settings: Any) -> DurableStore:
-        chosen = {"store": f"sqlite:{tmp_path}/data", "write_delay_s": 0.0, **settings}
+        chosen = {"store": f"sqlite:{tmp_path}/data", "write_delay_s": 0.0, **ON_LOOP, **settings}
         stores.append(DurableStore(ServerSettings(**chosen)))
         return stores[-1]
 
@@ -210,9 +211,12 @@ def test_a_folder_that_cannot_be_is_named(tmp_path, opened):
         ("store must .* got 'sqlite:'", {"store": "sqlite:"}),
         ("store must .* got 'etcd:a:1,b'", {"store": "etcd:a:1,b"}),
         ("store must .* got 'memory:x'", {"store": "memory:x"}),
-        ("serializable_reads needs", {"store": "sqlite:x", "serializable_reads": True}),
-        ("writing must be in_one_step", {"store": "sqlite:x", "writing": "read_then_write"}),
-        ("stores nothing itself", {"store": "sqlite:x", "back_end": "127.0.0.1:9"}),
+        ("store sqlite is served on asyncio only", {"store": "sqlite:x"}),
+        (
+            "writing must be in_one_step",
+            {**ON_LOOP, "store": "sqlite:x", "writing": "read_then_write"},
+        ),
+        ("stores nothing itself", {**ON_LOOP, "store": "sqlite:x", "back_end": "127.0.0.1:9"}),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(says, settings):

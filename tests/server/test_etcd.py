@@ -92,10 +92,10 @@ def test_only_what_was_certainly_not_executed_is_sent_again(error, reads, again,
 
 
 @pytest.mark.slow
-def test_a_server_without_its_cluster_says_how_to_start_one(stack, monkeypatch):
+def test_a_server_without_its_cluster_says_how_to_start_one():
     with (
         pytest.raises(ServerDidNotStart, match=r"no etcd cluster.*127\.0\.0\.1:1: start one with"),
-        serving(store="etcd:127.0.0.1:1", use_asyncio=stack == "asyncio"),
+        serving(store="etcd:127.0.0.1:1", use_asyncio=True),
     ):
         pass
 
@@ -108,11 +108,9 @@ def test_a_cluster_goes_on_without_one_node_and_not_without_two(installed):
         settings: dict[str, Any] = {"store": cluster.store, "use_asyncio": True}
         with (
             serving(**settings) as server,
-            serving(**settings, serializable_reads=True) as stale,
             grpc.insecure_channel(server.address) as channel,
-            grpc.insecure_channel(stale.address) as other,
         ):
-            stub, alone = KeyValueServiceStub(channel), KeyValueServiceStub(other)
+            stub = KeyValueServiceStub(channel)
             stub.Create(pb.CreateRequest(key=b"k", value=b"1"), timeout=HANG_S)
             first.kill()
             until_ok(stub.Update, pb.UpdateRequest(key=b"k", value=b"2"))
@@ -122,7 +120,6 @@ def test_a_cluster_goes_on_without_one_node_and_not_without_two(installed):
             wanted = pb.RetrieveRequest(key=b"k")
             with pytest.raises(grpc.RpcError) as refused:
                 stub.Update(pb.UpdateRequest(key=b"k", value=b"3"), timeout=1.0)
-            seen = until_ok(alone.Retrieve, wanted).value
             last.resume()
             first.start()
             cluster.wait_until_healthy()
@@ -137,7 +134,6 @@ def test_a_cluster_goes_on_without_one_node_and_not_without_two(installed):
         grpc.StatusCode.DEADLINE_EXCEEDED,
         grpc.StatusCode.UNAVAILABLE,
     )
-    assert seen in (b"1", b"2")  # a node that answers alone may lag behind
     assert b"5" == after
     assert fsyncs.times > 0
     assert fsyncs.seconds > 0

@@ -16,16 +16,14 @@ CHANGED: dict[str, Any] = {
     "station_times": True, "metadata_work": 2, "default_limits": True, "settle_garbage": False,
     "listen": "0.0.0.0", "tls": "/some where",
     "time_needed_s": 0.1, "stall_s": 0.2, "stall_every_s": 2.0, "store": "sqlite:/some where/else",
-    "transport": "poller",
+    "transport": "poller", "use_asyncio": True,
 }  # fmt: skip
 """A value other than its default for every setting but those that exclude one of these."""
 BEHIND: dict[str, Any] = {
-    "use_asyncio": True, "writing": "read_then_write", "back_end": "127.0.0.1:8",
+    "writing": "read_then_write", "back_end": "127.0.0.1:8",
     "back_end_timeout_s": 0.5,
 }  # fmt: skip
-ON_ETCD: dict[str, Any] = {
-    "store": "etcd:127.0.0.1:8,127.0.0.1:9", "serializable_reads": True,
-}  # fmt: skip
+ON_ETCD: dict[str, Any] = {"store": "etcd:127.0.0.1:8,127.0.0.1:9", "use_asyncio": True}
 
 
 def test_the_defaults_are_those_of_the_java_original_and_do_not_change():

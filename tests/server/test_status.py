@@ -11,7 +11,8 @@ from kvstore.gc_control import watched_collector
 from kvstore.protocol import CREATE, DELETE, NOT_FOUND, OK, RETRIEVE, STATUSES
 from kvstore.server import ServerSettings
 from kvstore.server.__main__ import ServerStatusService
-from kvstore.server.service import STATUS_CODE, Counts
+from kvstore.server.counts import Counts
+from kvstore.server.steps import STATUS_CODE
 from kvstore.v1 import server_status_pb2 as pb
 
 

@@ -17,7 +17,8 @@ from tables import for_each
 from kvstore.protocol import CREATE, OK, RETRIEVE, UPDATE
 from kvstore.server import Server, ServerSettings, stream
 from kvstore.server.admission import MeasuredPool
-from kvstore.server.service import AsyncKeyValueService, Counts, KeyValueService
+from kvstore.server.counts import Counts
+from kvstore.server.service import AsyncKeyValueService, KeyValueService
 from kvstore.server.store import Store
 from kvstore.server.stream import STREAM_BYTES, STREAM_REQUESTS, AsyncStreamWindow, StreamWindow
 from kvstore.v1 import kvstore_pb2 as pb
@@ -135,7 +136,8 @@ def reads_of_replaced_values() -> Iterator[pb.PipelineRequest]:
 @for_each("requests", [reads, reads_of_replaced_values])
 def test_replies_that_are_not_read_take_little_memory(requests, on_disk, own_server, tmp_path):
     """Without a disk, the server on asyncio answers in another way."""
-    store = {"store": f"sqlite:{tmp_path / requests.__name__}"} if on_disk else {}
+    place = f"sqlite:{tmp_path / requests.__name__}"
+    store = {"store": place, "use_asyncio": True} if on_disk else {}
     with unread(own_server(**store), requests()) as (_, grown_bytes):
         assert grown_bytes < MOST_BYTES
 
@@ -159,7 +161,7 @@ def test_a_client_that_reads_late_still_gets_every_reply(on_disk, own_server, tm
         pb.PipelineRequest(id=n, kinds=READ.kinds, keys=READ.keys)
         for n in range(3 * STREAM_BYTES // MIB)
     ]
-    store = {"store": f"sqlite:{tmp_path}"} if on_disk else {}
+    store = {"store": f"sqlite:{tmp_path}", "use_asyncio": True} if on_disk else {}
     with unread(own_server(**store), numbered) as (call, _):
         replies = list(itertools.islice(call, len(numbered)))
 
@@ -225,7 +227,7 @@ class TestABrokenStore:
     request = pb.PipelineRequest(kinds=bytes([CREATE]), keys=[b"k"], values=[b"v"])
 
     def test_on_threads(self):
-        service = KeyValueService(self.settings, MeasuredPool(1, "pool"), Counts())
+        service = KeyValueService(self.settings, Counts(), MeasuredPool(1, "pool"))
         service._store = _Broken()
 
         with pytest.raises(ZeroDivisionError):

@@ -14,7 +14,7 @@ from kvstore.server.durable import FILE_NAME, DurableStore, damage
 def log(tmp_path):
     """The log of a store that was killed after forty writes."""
     place = f"sqlite:{tmp_path}/data"
-    store = DurableStore(ServerSettings(store=place, read_delay_s=0, write_delay_s=0))
+    store = DurableStore(ServerSettings(store=place, use_asyncio=True, write_delay_s=0))
     for number in range(40):
         assert OK == store.apply(CREATE, b"%d" % number, b"value")[0]
     shutil.copytree(tmp_path / "data", tmp_path / "copy")
@@ -31,7 +31,7 @@ def test_a_flipped_bit_is_named_with_its_place(at, says, log):
     try:
         assert damage(log).startswith(says)
         with pytest.raises(OSError, match=r"is damaged .*acknowledged writes .*Put a copy"):
-            DurableStore(ServerSettings(store=f"sqlite:{log.parent}"))
+            DurableStore(ServerSettings(store=f"sqlite:{log.parent}", use_asyncio=True))
     finally:
         log.write_bytes(whole)
 

@@ -1,0 +1,174 @@
+"""One call of the key-value service, from request to reply: its lock, the disk, the data.
+
+It is written for an event loop; the form for threads is made of it by `tools/unasync.py`.
+"""
+
+from typing import Any
+
+import grpc
+
+from kvstore.protocol import (
+    CREATE,
+    DEADLINE_EXCEEDED,
+    DELETE,
+    METADATA_KEY,
+    OK,
+    RETRIEVE,
+    UPDATE,
+    StationClock,
+    to_header,
+)
+from kvstore.server import store
+from kvstore.server.admission import MeasuredPool, too_late
+from kvstore.server.counts import Counts
+from kvstore.server.settings import ServerSettings
+from kvstore.server.store import DETAILS, STORES, Disk, LooksFirst
+from kvstore.server.stream import Answer, Batch, answer_to, operations_of, problem_of, refused
+from kvstore.v1 import kvstore_pb2 as pb
+from kvstore.v1 import kvstore_pb2_grpc
+
+STATUS_CODE: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
+"""gRPC's status by its number."""
+
+Context = Any  # of grpc or grpc.aio: protoc leaves the types of messages open
+
+
+class AsyncSteps(kvstore_pb2_grpc.KeyValueServiceServicer):
+    """The unary methods of the service, and what a request of a stream needs."""
+
+    def __init__(
+        self, settings: ServerSettings, counts: Counts, pool: MeasuredPool | None = None
+    ) -> None:
+        self._store = STORES[settings.writing]()
+        self._looks_first = self._store if isinstance(self._store, LooksFirst) else None
+        self._disk = Disk(settings)
+        self._locks = store.ASYNC_LOCKS[settings.locking]()
+        self._group_commit = settings.group_commit
+        self._time_needed_s = settings.time_needed_s
+        self._report_times = settings.station_times
+        self._counts = counts
+        self._pool = pool
+
+    async def close(self) -> None:
+        """Release what the service holds, after its last call: with data in memory, nothing."""
+
+    def _waited_s(self) -> float:
+        """Return the seconds for which this call waited for its thread; 0 on an event loop."""
+        return 0.0 if self._pool is None else self._pool.waited_s()
+
+    async def Create(self, request: pb.CreateRequest, context: Context) -> pb.CreateResponse:
+        """Store a value under a new key."""
+        await self._answer(CREATE, request.key, request.value, context)
+        return pb.CreateResponse()
+
+    async def Retrieve(self, request: pb.RetrieveRequest, context: Context) -> pb.RetrieveResponse:
+        """Return the value of a key."""
+        return pb.RetrieveResponse(value=await self._answer(RETRIEVE, request.key, b"", context))
+
+    async def Update(self, request: pb.UpdateRequest, context: Context) -> pb.UpdateResponse:
+        """Replace the value of a key."""
+        await self._answer(UPDATE, request.key, request.value, context)
+        return pb.UpdateResponse()
+
+    async def Delete(self, request: pb.DeleteRequest, context: Context) -> pb.DeleteResponse:
+        """Delete a key."""
+        await self._answer(DELETE, request.key, b"", context)
+        return pb.DeleteResponse()
+
+    async def _answer(self, kind: int, key: bytes, value: bytes, context: Context) -> bytes:
+        """Execute one unary operation; a refusal becomes the status of the call."""
+        clock = StationClock(self._waited_s())
+        if self._time_needed_s and too_late(context, self._time_needed_s):
+            status, found = DEADLINE_EXCEEDED, b""
+        else:
+            status, found = await self._apply(kind, key, value, clock)
+        self._counts.add(kind, status)
+        if self._report_times:
+            context.set_trailing_metadata(((METADATA_KEY, to_header(clock.times())),))
+        if status != OK:
+            context.set_code(STATUS_CODE[status])
+            context.set_details(DETAILS[status])
+        return found
+
+    async def _answer_request(self, request: Batch) -> Answer:
+        """Execute the operations of one stream request, one after the other."""
+        clock = StationClock(self._waited_s())
+        if problem := problem_of(request):
+            return refused(request, problem)
+        statuses, values = await self._apply_all(request, clock)
+        return self._replied(request, statuses, values, clock)
+
+    def _replied(
+        self,
+        request: Batch,
+        statuses: bytes,
+        values: list[bytes],
+        clock: StationClock,
+    ) -> Answer:
+        times = clock.times() if self._report_times else None
+        answer = answer_to(request, statuses, values, times)
+        self._counts.add_columns(request.kinds, answer.statuses)
+        return answer
+
+    async def _apply_all(self, request: Batch, clock: StationClock) -> tuple[bytes, list[bytes]]:
+        """Execute all operations of a request: with one commit if that is set, else one by one."""
+        if self._group_commit:
+            return await self._commit(request, clock)
+        statuses = bytearray()
+        values = []
+        for kind, key, value in operations_of(request):
+            clock.begin()
+            status, found = await self._apply(kind, key, value, clock)
+            statuses.append(status)
+            if kind == RETRIEVE and status == OK:
+                values.append(found)
+        return bytes(statuses), values
+
+    async def _commit(self, request: Batch, clock: StationClock) -> tuple[bytes, list[bytes]]:
+        """Execute all operations with one commit: all locks, the disk once, then the store."""
+        kinds, keys = request.kinds, request.keys
+        kind = self._disk.heaviest(kinds)
+        clock.begin()
+        if self._locks.through_disk:
+            async with self._locks.holding_all(kinds, keys):
+                clock.locked()
+                await self._disk.work_async(kind)
+                clock.worked()
+                return self._store.apply_columns(kinds, keys, request.values)
+        await self._disk.work_async(kind)
+        clock.worked()
+        async with self._locks.holding_all(kinds, keys):
+            clock.locked()
+            return self._store.apply_columns(kinds, keys, request.values)
+
+    async def _apply(
+        self, kind: int, key: bytes, value: bytes, clock: StationClock
+    ) -> tuple[int, bytes]:
+        """Acquire the lock, use the disk and apply the operation, in the order of the locking."""
+        if self._locks.through_disk:
+            async with self._locks.holding(kind, key):
+                clock.locked()
+                await self._disk.work_async(kind)
+                clock.worked()
+                return self._store.apply(kind, key, value)
+        if self._looks_first is not None:  # not `if store`: an empty store is false
+            return await self._look_and_settle(self._looks_first, kind, key, value, clock)
+        await self._disk.work_async(kind)
+        clock.worked()
+        async with self._locks.holding(kind, key):
+            clock.locked()
+            return self._store.apply(kind, key, value)
+
+    async def _look_and_settle(
+        self, store: LooksFirst, kind: int, key: bytes, value: bytes, clock: StationClock
+    ) -> tuple[int, bytes]:
+        """Read, use the disk, write; begin again if another write came between."""
+        while True:
+            seen = store.look(key)
+            await self._disk.work_async(kind)
+            clock.worked()
+            async with self._locks.holding(kind, key):
+                clock.locked()
+                answer = store.settle(kind, key, value, seen)
+            if answer is not None:
+                return answer
