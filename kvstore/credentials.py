@@ -5,6 +5,7 @@ needs `ca.pem` and `token.txt`.
 """
 
 import hmac
+import os
 import re
 import ssl
 from collections.abc import Awaitable, Callable
@@ -62,7 +63,8 @@ class Access(NamedTuple):
 def access_from(folder: str) -> Access:
     """Return the access that the files in a folder describe.
 
-    Raises `OSError` with the next step if one of them is missing or does not fit.
+    Raises `OSError` with the next step if one of them is missing or does not fit, or if other users
+    of this machine can read the key or the token.
     """
     files = Path(folder) / CERTIFICATE, Path(folder) / KEY
     make = f"`python3 course.py certificate {folder} --host NAME` makes what --tls needs"
@@ -79,7 +81,24 @@ def access_from(folder: str) -> Access:
         raise OSError(f"{error.filename}: {error.strerror}: {make}") from None
     except ValueError as error:
         raise OSError(str(error)) from None
+    if opened := _open_to_others(Path(folder)):
+        raise OSError(
+            f"other users of this machine can read {opened} or replace it: `chmod 700 {folder}`"
+            f" keeps them out. If one may have read it, {make}, in a new folder"
+        )
     return Access(grpc.ssl_server_credentials([(key, certificate)]), token)
+
+
+def _open_to_others(folder: Path) -> Path | None:
+    """Return a secret that others than its owner can read or replace; None if there is none."""
+    if os.name != "posix":
+        return None
+    reached = folder.stat().st_mode & 0o077
+    for secret in (folder / KEY, folder / TOKEN):
+        mode = secret.stat().st_mode
+        if reached & 0o022 or (reached & 0o011 and mode & 0o066):
+            return secret
+    return None
 
 
 class DemandToken(grpc.ServerInterceptor):  # type: ignore[misc]  # grpcio has no types

@@ -210,8 +210,15 @@ def private_folder(prefix: str) -> Iterator[Path]:
     A process that is killed deletes nothing, and nothing else would delete the folder of a database
     or the token of a run.
     """
-    with tempfile.TemporaryDirectory(prefix=prefix) as made, process(_command("folder", made)):
+    with tempfile.TemporaryDirectory(prefix=prefix) as made, deleted_at_our_end(Path(made)):
         yield Path(made)
+
+
+@contextmanager
+def deleted_at_our_end(folder: Path) -> Iterator[None]:
+    """Let a child delete this folder if this process ends before the block does."""
+    with process(_command("folder", str(folder))):
+        yield
 
 
 def _command(kind: str, *arguments: str) -> list[str]:

@@ -5,6 +5,8 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+from pathlib import Path
 
 import grpc
 import pytest
@@ -110,6 +112,71 @@ def test_a_batch_is_one_transaction_where_it_commits_as_a_group(tmp_path):
 
     assert paid_s[False] >= 0.9 * 6 * 0.03
     assert 0.9 * 0.03 <= paid_s[True] < paid_s[False]
+
+
+PARENT = """
+import os, signal
+from tempfile import TemporaryDirectory
+from kvstore.server import serving
+
+with (
+    TemporaryDirectory() as folder,
+    serving(use_asyncio=True, store=f"sqlite:{folder}/data") as server,
+):
+    if %r:
+        server.kill()
+    print(folder, flush=True)
+    signal.pause()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
+@pytest.mark.parametrize("server_too", [False, True])
+def test_a_database_in_a_temporary_folder_does_not_outlive_a_kill(server_too, tmp_path):
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT % server_too],
+        stdout=subprocess.PIPE, text=True, env=environment,
+    ) as parent:  # fmt: skip
+        assert parent.stdout is not None
+        folder = Path(parent.stdout.readline().strip())
+        assert (folder / "data").is_dir()
+        parent.kill()
+    end_s = time.monotonic() + 2 * HANG_S
+    while folder.exists():
+        assert time.monotonic() < end_s, "the database is still there after the kill"
+        time.sleep(0.05)
+    assert kept.is_dir()
+
+
+@pytest.mark.slow
+def test_a_database_in_a_folder_of_ones_own_outlives_a_kill(tmp_path):
+    code = PARENT.replace("TemporaryDirectory() as folder", "nullcontext(os.getcwd()) as folder")
+    code = code.replace(
+        "import os, signal", "import os, signal\nfrom contextlib import nullcontext"
+    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    own = tmp_path / "own"
+    own.mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-c", code % False],
+        stdout=subprocess.PIPE, text=True, env=environment, cwd=own,
+    ) as parent:  # fmt: skip
+        assert parent.stdout is not None
+        parent.stdout.readline()
+        parent.kill()
+    settings = ServerSettings(**DURABLE, store=f"sqlite:{own}/data")
+    end_s = time.monotonic() + 2 * HANG_S
+    while True:  # until the server has ended as well
+        try:
+            DurableStore(settings).close()
+            return
+        except OSError:
+            assert time.monotonic() < end_s
+            time.sleep(0.05)
 
 
 FILE_LIMIT = """

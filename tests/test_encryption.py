@@ -147,6 +147,28 @@ def test_a_server_does_not_start_without_what_tls_needs(damage, says, folder, tm
     assert str(copy) in str(refused.value)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="Windows has other rights")
+@for_each(
+    ("of_folder", "of_key", "refused"),
+    [
+        (0o700, 0o644, False),  # nobody else gets into the folder
+        (0o755, 0o600, False),
+        (0o755, 0o644, True),
+        (0o710, 0o640, True),
+        (0o770, 0o600, True),  # others could put a key of their own there
+    ],
+)
+def test_a_key_that_others_can_read_is_not_used(of_folder, of_key, refused, folder, tmp_path):
+    copy = Path(shutil.copytree(folder, Path(tempfile.mkdtemp(dir=tmp_path)) / "copy"))
+    (copy / KEY).chmod(of_key)
+    copy.chmod(of_folder)
+    if not refused:
+        access_from(str(copy))
+        return
+    with pytest.raises(OSError, match=r"other users .*server-key\.pem.*chmod 700"):
+        access_from(str(copy))
+
+
 @pytest.mark.slow
 def test_a_server_that_cannot_start_says_why(tmp_path):
     with pytest.raises(

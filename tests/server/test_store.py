@@ -3,6 +3,8 @@
 import asyncio
 import random
 import threading
+from queue import SimpleQueue
+from typing import Any
 
 import pytest
 from tables import for_each
@@ -23,7 +25,7 @@ from kvstore.protocol import (
 )
 from kvstore.server import LOCKINGS, ServerSettings
 from kvstore.server import store as store_module
-from kvstore.server.store import ASYNC_LOCKS, DETAILS, LOCKS, Disk, Store
+from kvstore.server.store import ASYNC_LOCKS, DETAILS, LOCKS, Disk, KeyLocks, Store
 
 # ---- locks --------------------------------------------------------------------------------------
 
@@ -220,6 +222,78 @@ def test_the_table_of_locks_for_tasks_is_empty_again():
         return locks._writers, most
 
     assert ({}, 1) == asyncio.run(scene())
+
+
+def test_a_writer_that_comes_later_waits_for_those_before_it_among_threads():
+    """The first has left, the second is inside, and the third comes: they share one lock."""
+    came: SimpleQueue[Any] = SimpleQueue()
+
+    class Watched:
+        """A lock that reports who comes to it, before it is acquired."""
+
+        def __init__(self) -> None:
+            self.lock = threading.Lock()
+
+        def __enter__(self) -> None:
+            came.put(self)
+            self.lock.acquire()
+
+        def __exit__(self, *error: object) -> None:
+            self.lock.release()
+
+    locks = KeyLocks(through_disk=True, lock=Watched)
+    inside, leave = threading.Event(), threading.Event()
+
+    def second() -> None:
+        with locks.holding(UPDATE, b"a"):
+            inside.set()
+            leave.wait(HANG_S)
+
+    def third() -> None:
+        with locks.holding(UPDATE, b"a"):
+            pass
+
+    writers = [threading.Thread(target=each) for each in (second, third)]
+    with locks.holding(UPDATE, b"a"):
+        first_lock = came.get(timeout=HANG_S)
+        writers[0].start()
+        second_lock = came.get(timeout=HANG_S)
+    assert inside.wait(HANG_S)
+    writers[1].start()
+    third_lock = came.get(timeout=HANG_S)
+    leave.set()
+    for writer in writers:
+        writer.join(HANG_S)
+
+    assert first_lock is second_lock is third_lock
+
+
+def test_a_writer_that_comes_later_waits_for_those_before_it_among_tasks():
+    async def scene() -> list[str]:
+        locks = ASYNC_LOCKS["per_key_held"]()
+        seen, leave = [], {name: asyncio.Event() for name in ("first", "second", "third")}
+
+        async def write(name: str) -> None:
+            async with locks.holding(UPDATE, b"a"):
+                seen.append(name)
+                await leave[name].wait()
+
+        writers = []
+        for name in ("first", "second"):
+            writers.append(asyncio.create_task(write(name)))
+            await turns()
+        leave["first"].set()
+        await turns()
+        writers.append(asyncio.create_task(write("third")))
+        await turns()
+        before = list(seen)
+        leave["second"].set()
+        leave["third"].set()
+        await asyncio.wait_for(asyncio.gather(*writers), HANG_S)
+        assert ["first", "second", "third"] == seen
+        return before
+
+    assert ["first", "second"] == asyncio.run(scene())
 
 
 def test_an_operation_that_fails_gives_its_lock_back():
