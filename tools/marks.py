@@ -1,4 +1,4 @@
-"""Write the exercises as assignments for nbgrader or Otter: `course.py build nbgrader|otter`.
+"""Write the exercises as assignments for nbgrader or Otter: `course.py export nbgrader|otter`.
 
 Each lesson with exercises becomes one assignment: its imports, its tasks, and a cell for each
 answer, which the course's own judge marks. Runs and predictions are not in it, so a class is marked
@@ -43,7 +43,7 @@ points = {points}
 
 @test_case(points={points})
 def test_{name}(env):
-    from kvstore.course.exercises.grading import marks
+    from kvstore.course.checks import marks
 
     assert marks("{exercise_id}", env.get("{variable}"), 1) == 1
 """
@@ -164,7 +164,7 @@ def for_nbgrader(lesson: Path, out: Path) -> int:
             f'{task.variable} = find("{task.exercise_id}").reference\n### END SOLUTION'
         )
         judge = (
-            "from kvstore.course.exercises.grading import marks\n\n"
+            "from kvstore.course.checks import marks\n\n"
             f'marks("{task.exercise_id}", {task.variable}, {POINTS})'
         )
         cells += [

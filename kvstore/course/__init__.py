@@ -4,6 +4,7 @@
     comparisons                its error after the run; sentences that the run confirms or not
     questions                  the questions of each lesson, by their ids; conversion of units
     exercises                  tasks with hints and solutions, and their grading
+    checks, judging            check, hint, solution; the process in which answers are judged
     live                       a run with a view of it while it lasts
     replay                     the calls of a run, moving through its stations
     explorer                   sliders for a law, and a button that measures
@@ -23,9 +24,9 @@ The import starts nothing, writes nothing and changes no setting.
 """
 
 from kvstore.course import live, mode, progress, views
+from kvstore.course.checks import check, hint, solution
 from kvstore.course.comparisons import claim, compare
 from kvstore.course.exercises import NOT_ATTEMPTED
-from kvstore.course.exercises.grading import check, hint, solution
 from kvstore.course.explorer import Slider, explore
 from kvstore.course.kernel import lesson
 from kvstore.course.predictions import again, predict, quiz

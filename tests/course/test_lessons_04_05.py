@@ -8,8 +8,9 @@ import grpc
 import numpy as np
 import pytest
 
+from kvstore.course.checks import solution
 from kvstore.course.exercises import lesson_04, lesson_04_server, lesson_05
-from kvstore.course.exercises.grading import judged, solution
+from kvstore.course.exercises.grading import judged
 from kvstore.v1.kvstore_pb2 import PipelineRequest, RetrieveResponse, UpdateResponse
 
 # 04.server ------------------------------------------------------------------------------------

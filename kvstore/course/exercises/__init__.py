@@ -45,6 +45,9 @@ class NotAttempted:
     def __repr__(self) -> str:
         return "not attempted"
 
+    def __reduce__(self) -> str:
+        return "NOT_ATTEMPTED"  # the one that is here, also in another process
+
 
 NOT_ATTEMPTED: Final = NotAttempted()
 """The result of a stub, so that an untouched notebook runs from top to bottom."""

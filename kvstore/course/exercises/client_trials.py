@@ -4,7 +4,6 @@ The judge decides which call ends next and with which status. It then waits for 
 to do, so the judgement does not depend on the speed of the machine.
 """
 
-import ctypes
 import functools
 import queue
 import random
@@ -34,8 +33,6 @@ GRACE_S: Final = 0.1
 """A sender that may send no more is watched for this long."""
 MOST_CALLS: Final = 100
 """The server can hold this many calls; an exercise sends fewer."""
-UNWIND_S: Final = 5.0
-"""Seconds for a stopped answer to leave its `with` blocks."""
 POLLING_S: Final = 0.0005
 """A thread that waits takes no CPU time; one that polls takes more than this in `GRACE_S`."""
 
@@ -195,57 +192,11 @@ class Sender:
         time.sleep(GRACE_S)
         return time.clock_gettime(clock) - before_s > POLLING_S
 
-    def stop(self) -> None:
-        """End a loop that does not end; a wait that does not end is left behind."""
-        self._thread.join(0.05)
-        if self._thread.is_alive():
-            raise_in_threads(SystemExit, [self._thread.ident or 0])
-            self._thread.join(0.1)
-
     def _work(self) -> None:
         try:
             self.result = self._call()
         except BaseException as error:  # raised again in the judge's thread
             self._errors.append(error)
-
-
-class _TakenBack(BaseException):
-    """Ends the loop of the thread that raises it."""
-
-
-def raise_in_threads(error: type[BaseException], thread_ids: Iterable[int]) -> None:
-    """Raise the error once in each thread, and take it back where it is not raised in time.
-
-    A thread that runs Python code raises it at once; one that waits in C code would do so after
-    the wait, and has `UNWIND_S`.
-
-    While an error is pending, CPython 3.11 looks for it at every jump of every thread, which takes
-    nearly as long as the code itself, and a function that a debugger or a profiler follows never
-    begins. So no error is left pending.
-    """
-    known = {each.ident: each for each in threading.enumerate()}
-    threads = {each: known.get(each) for each in thread_ids}
-    for each in threads:
-        _set_pending(each, error)
-    threading.Thread(target=_take_back, args=(threads,), name="takes back", daemon=True).start()
-
-
-def _take_back(threads: Mapping[int, threading.Thread | None]) -> None:
-    time.sleep(UNWIND_S)
-    left = [each for each, thread in threads.items() if thread is None or thread.is_alive()]
-    if any([_set_pending(each, None) for each in left]):
-        try:  # CPython stops looking when a thread has raised a pending error
-            _set_pending(threading.get_ident(), _TakenBack)
-            while True:
-                pass
-        except _TakenBack:
-            pass
-
-
-def _set_pending(thread_id: int, error: type[BaseException] | None) -> bool:
-    """Set the error that a thread will raise; whether there is such a thread."""
-    wanted = None if error is None else ctypes.py_object(error)
-    return bool(ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread_id), wanted))
 
 
 @contextmanager
@@ -255,14 +206,13 @@ def sending(
     """Start a server of held calls and call `answer(stub, *arguments)` in a thread.
 
     `callbacks_late_s` delays every callback, as a busy machine may do. Leaving the block ends all
-    calls and the thread.
+    calls; a sender that runs on ends with the process.
     """
     held = HeldCalls()
     server = grpc.server(ThreadPoolExecutor(MOST_CALLS), options=[("grpc.so_reuseport", 0)])
     add_KeyValueServiceServicer_to_server(held, server)
     address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     server.start()
-    sender = None
     try:
         with measured_channel(address, station_times=False) as channel:
             stub: Any = KeyValueServiceStub(channel)
@@ -274,9 +224,6 @@ def sending(
             finally:
                 held.close()
     finally:
-        # After the channel: a thread that is ended inside gRPC's code would keep it open for ever.
-        if sender is not None:
-            sender.stop()
         server.stop(0)
 
 
@@ -285,7 +232,6 @@ def reach_stub(answer: Callable[..., Any], *arguments: Any) -> None:
     with grpc.insecure_channel("127.0.0.1:1") as nowhere:
         sender = Sender(answer, (KeyValueServiceStub(nowhere), *arguments))
         sender.returns(GRACE_S)
-        sender.stop()
 
 
 class _LateCallbacks:

@@ -1,30 +1,24 @@
-"""Grading of a learner's answer, and the three verbs of an exercise: check, hint, solution.
+"""Grading of a learner's answer, and of functions on drawn inputs.
 
-Grading always returns a verdict: answers run with a time limit, and their errors are caught.
-`marks` is for graders of other projects.
+Grading always returns a verdict: errors of answers are caught. `kvstore/course/judging.py` runs
+it in a process of its own, with a time limit.
 """
 
+import asyncio
 import copy
-import dataclasses
 import functools
-import gc
 import inspect
 import math
-import os
-import sys
 import tempfile
-import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Real
-from queue import SimpleQueue
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from kvstore.course import progress, rendering
 from kvstore.course.exercises import (
     NOT_ATTEMPTED,
     AnswerFailed,
@@ -32,12 +26,9 @@ from kvstore.course.exercises import (
     StubReached,
     Verdict,
     WrongAnswer,
-    client_trials,
-    find,
     not_yet,
     passed,
 )
-from kvstore.course.rendering import fenced, source_of
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -47,34 +38,11 @@ SHOWN: Final = 60
 """The most characters of an answer's result in a message."""
 
 
-class _Stopped(BaseException):
-    """Raised in an answer that takes too long."""
-
-
-_free: Final[list[SimpleQueue[Any]]] = []
-"""The tasks of each thread that has none now. In each new thread, Hypothesis collects all garbage,
-which takes a tenth of a second."""
-
-
-def _judging_thread() -> SimpleQueue[Any]:
-    """Return the tasks of a thread that has none now; the task None ends it."""
-    if _free:
-        return _free.pop()
-    tasks = SimpleQueue[Any]()
-
-    def work() -> None:
-        while task := tasks.get():
-            task()
-
-    threading.Thread(target=work, name="judge of answers", daemon=True).start()
-    return tasks
-
-
 def judged(exercise: Exercise, answer: Any) -> Verdict:
-    """Return the judge's verdict on the answer, within `timeout_s` of the exercise.
+    """Return the judge's verdict on the answer, in this process and without a time limit.
 
-    Raise only KeyboardInterrupt. An answer of a wrong type is "not yet" right; the message says
-    why.
+    Raise KeyboardInterrupt, and no error of the answer. An answer of a wrong type is "not yet"
+    right; the message says why. For an answer of a learner use `judging.judge`.
     """
     if answer is None or answer is ... or answer is NOT_ATTEMPTED:
         return _stub()
@@ -83,50 +51,13 @@ def judged(exercise: Exercise, answer: Any) -> Verdict:
             f"the check calls your function with its own values, so it needs the function itself,"
             f" got {_short(answer)}: pass its name without parentheses, as in the original cell."
         )
-    verdicts: list[Verdict] = []
-    errors: list[BaseException] = []
-    inside: set[int] = set()
-    ended = threading.Event()
-
-    def work() -> None:
-        inside.add(threading.get_ident())
-        try:
-            verdicts.append(_judged_here(exercise, answer, inside))
-        except BaseException as error:
-            errors.append(error)
-        finally:
-            ended.set()
-
-    # A thread, so that a hanging answer can be abandoned, and so that an answer may use
-    # asyncio.run, which the notebook's loop forbids in the main thread. An event, because a
-    # thread whose `join` was interrupted reports that it has ended (CPython issue 90882).
-    thread = _judging_thread()
-    thread.put(work)
-    in_time = False
-    try:
-        in_time = ended.wait(exercise.timeout_s)
-    finally:
-        if not ended.is_set():  # interrupted by the learner, or timed out
-            # Once: a second time could interrupt the end of a `with` block.
-            client_trials.raise_in_threads(_Stopped, tuple(inside))
-            ended.wait(client_trials.UNWIND_S)
-        if in_time:
-            _free.append(thread)
-        else:  # what is raised in it may come at any moment, so no other answer is judged there
-            thread.put(None)
-    if not in_time:
-        return not_yet(_too_long(exercise, stopped=ended.is_set()))
-    if errors:
-        raise errors[0]
-    return verdicts[0]
-
-
-def _judged_here(exercise: Exercise, answer: Any, inside: set[int]) -> Verdict:
     called = callable(answer) and not inspect.isclass(answer)
     results: list[Any] = []
     try:
-        return exercise.judge(_guarded(exercise, answer, inside, results) if called else answer)
-    except (Exception, SystemExit, BaseExceptionGroup, StubReached, AnswerFailed) as error:
+        return exercise.judge(_guarded(exercise, answer, results) if called else answer)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         for reason in _reasons(error):
             if isinstance(reason, StubReached):
                 return _stub()
@@ -149,27 +80,24 @@ def _reasons(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _guarded(
-    exercise: Exercise, answer: Callable[..., Any], inside: set[int], results: list[Any]
+    exercise: Exercise, answer: Callable[..., Any], results: list[Any]
 ) -> Callable[..., Any]:
     """Return the function with its errors and its stub marked as the learner's.
 
-    `results` gets its last result. `inside` has the threads that are in the function: a run calls
-    it from another thread.
+    `results` gets its last result.
     """
 
     @contextmanager
     def marked() -> Iterator[None]:
-        me = threading.get_ident()
-        outermost = me not in inside
-        inside.add(me)
         try:
             yield
-        except (Exception, SystemExit) as error:
+        except (KeyboardInterrupt, StubReached, AnswerFailed):
+            raise
+        except (asyncio.CancelledError, GeneratorExit):  # from the judge, who ends a call
+            raise
+        except BaseException as error:
             text = _failure(answer, error, f"`{_name(answer)}` could not be called")
             raise AnswerFailed(not_yet(text)) from error
-        finally:
-            if outermost:
-                inside.discard(me)
 
     def checked(result: Any) -> Any:
         if result is NOT_ATTEMPTED or result is ...:
@@ -227,96 +155,6 @@ def _stub() -> Verdict:
     return Verdict(
         "not attempted",
         "Put your answer in place of NOT_ATTEMPTED, then run that cell and the check again.",
-    )
-
-
-def _too_long(exercise: Exercise, *, stopped: bool) -> str:
-    left = (
-        "It was stopped."
-        if stopped
-        else "It could not be stopped and still runs: restart the kernel before you measure again."
-    )
-    return (
-        f"no answer within {exercise.timeout_s:g} s: look for a loop or a wait that never ends. "
-        f"{left}"
-    )
-
-
-def check(exercise_id: str, answer: Any) -> Verdict:
-    """Judge the answer, show the verdict and store it; raise no error of the answer.
-
-    `answer` is the learner's function or value. Raise LookupError for an unknown id.
-    """
-    exercise = find(exercise_id)
-    verdict = dataclasses.replace(judged(exercise, answer), exercise_id=exercise_id)
-    progress.record_answer(exercise_id, verdict.outcome, verdict.message)
-    verdict._show()
-    return verdict
-
-
-def marks(exercise_id: str, answer: Any, points: float) -> float:
-    """Return `points` for a right answer and 0 for any other; print the verdict, store nothing.
-
-    nbgrader takes the number that ends a cell as the mark, and gives 0 for a line on standard
-    error, so whatever writes there meanwhile, gRPC's C code included, is not shown.
-    """
-    with _quiet_errors():
-        verdict = judged(find(exercise_id), answer)
-    print(verdict)
-    return points if verdict.passed else 0.0
-
-
-@contextmanager
-def _quiet_errors() -> Iterator[None]:
-    shown, descriptor = sys.stderr, os.dup(2)
-    with open(os.devnull, "w") as nowhere:
-        os.dup2(nowhere.fileno(), 2)
-        sys.stderr = nowhere
-        try:
-            yield
-        finally:
-            sys.stderr = shown
-            os.dup2(descriptor, 2)
-            os.close(descriptor)
-
-
-def hint(exercise_id: str) -> None:
-    """Show the next hint; the last one says that it is the last."""
-    exercise = find(exercise_id)
-    count = len(exercise.hints)
-    step = progress.take_hint(exercise_id, count)
-    after = f'That was the last one: `solution("{exercise_id}")` is next.' if step == count else ""
-    text = f"Hint {step} of {count}. {exercise.hints[step - 1]}"
-    rendering.show(
-        {
-            "text/plain": f"{text}\n{after}".rstrip(),
-            "text/html": f"<p>{rendering.inline(text)}</p><p>{rendering.inline(after)}</p>",
-        }
-    )
-
-
-def solution(exercise_id: str) -> None:
-    """Show the source of one right answer, and store that it was shown.
-
-    In the edition for students, say that there is none.
-    """
-    exercise = find(exercise_id)
-    parts = (*exercise.solution_parts, exercise.reference)
-    try:
-        sources = [source_of(part) if callable(part) else None for part in parts]
-    except TypeError:  # see tools/edition.py
-        rendering.show({"text/plain": "This edition has no solutions: your teacher has them."})
-        return
-    text = "\n\n".join(
-        repr(part) if source is None else source
-        for part, source in zip(parts, sources, strict=True)
-    )
-    progress.note_solution_seen(exercise_id)
-    rendering.show(
-        {
-            "text/plain": f"# one way to solve {exercise_id}: {exercise.title}\n{text}",
-            "text/markdown": f"One way to do it. Run it without its annotations:\n\n{fenced(text)}",
-        }
     )
 
 
@@ -420,15 +258,6 @@ def _smallest(
         return find(inputs, fails, settings=how, random=Random(0))  # the same draws each time
     except NoSuchExample:
         return None
-    finally:
-        _forget_hypothesis()
-
-
-def _forget_hypothesis() -> None:
-    """Remove what Hypothesis calls at each garbage collection: a Ctrl-C in it would be lost."""
-    gc.callbacks[:] = [
-        each for each in gc.callbacks if "hypothesis" not in str(getattr(each, "__module__", ""))
-    ]
 
 
 def _result(answer: Function, given: tuple[Any, ...]) -> Any:

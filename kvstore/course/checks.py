@@ -1,0 +1,69 @@
+"""The verbs of an exercise: check, hint, solution; and marks, for graders of other projects."""
+
+import dataclasses
+from typing import Any
+
+from kvstore.course import judging, progress, rendering
+from kvstore.course.exercises import Verdict, find
+from kvstore.course.rendering import fenced, source_of
+
+
+def check(exercise_id: str, answer: Any) -> Verdict:
+    """Judge the answer, show the verdict and store it; raise no error of the answer.
+
+    `answer` is the learner's function or value. Raise LookupError for an unknown id.
+    """
+    verdict = dataclasses.replace(judging.judge(exercise_id, answer), exercise_id=exercise_id)
+    progress.record_answer(exercise_id, verdict.outcome, verdict.message)
+    verdict._show()
+    return verdict
+
+
+def marks(exercise_id: str, answer: Any, points: float) -> float:
+    """Return `points` for a right answer and 0 for any other; print the verdict, store nothing.
+
+    nbgrader takes the number that ends a cell as the mark.
+    """
+    verdict = judging.judge(exercise_id, answer)
+    print(verdict)
+    return points if verdict.passed else 0.0
+
+
+def hint(exercise_id: str) -> None:
+    """Show the next hint; the last one says that it is the last."""
+    exercise = find(exercise_id)
+    count = len(exercise.hints)
+    step = progress.take_hint(exercise_id, count)
+    after = f'That was the last one: `solution("{exercise_id}")` is next.' if step == count else ""
+    text = f"Hint {step} of {count}. {exercise.hints[step - 1]}"
+    rendering.show(
+        {
+            "text/plain": f"{text}\n{after}".rstrip(),
+            "text/html": f"<p>{rendering.inline(text)}</p><p>{rendering.inline(after)}</p>",
+        }
+    )
+
+
+def solution(exercise_id: str) -> None:
+    """Show the source of one right answer, and store that it was shown.
+
+    In the edition for students, say that there is none.
+    """
+    exercise = find(exercise_id)
+    parts = (*exercise.solution_parts, exercise.reference)
+    try:
+        sources = [source_of(part) if callable(part) else None for part in parts]
+    except TypeError:  # see tools/edition.py
+        rendering.show({"text/plain": "This edition has no solutions: your teacher has them."})
+        return
+    text = "\n\n".join(
+        repr(part) if source is None else source
+        for part, source in zip(parts, sources, strict=True)
+    )
+    progress.note_solution_seen(exercise_id)
+    rendering.show(
+        {
+            "text/plain": f"# one way to solve {exercise_id}: {exercise.title}\n{text}",
+            "text/markdown": f"One way to do it. Run it without its annotations:\n\n{fenced(text)}",
+        }
+    )

@@ -1,0 +1,312 @@
+"""The judge's process: a learner's answer runs where it can be killed, apart from the kernel.
+
+An answer may loop for ever, deadlock, call `sys.exit`, replace `time.sleep` or start thousands of
+threads. So `judge` sends it to a process of the judge, `python -m kvstore.course.judging`. That
+process imports what judges need, once, and never starts gRPC itself. For each answer it forks a
+child, which judges the answer and ends. Without `fork` (Windows) it judges one answer and ends.
+
+The answer travels by cloudpickle, which sends what a notebook defined by value. Requests are frames
+on standard input: eight bytes with the length, then the pickle. Replies are lines of JSON.
+"""
+
+import atexit
+import io
+import json
+import linecache
+import os
+import pickle
+import queue
+import select
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import types
+from collections.abc import Iterator
+from typing import Any, Final
+
+import cloudpickle
+
+from kvstore.course.exercises import NOT_ATTEMPTED, Verdict, every, find, grading, not_yet
+
+START_S: Final = 60.0
+"""Seconds in which the process of the judge must have started, also on a busy machine."""
+GRACE_S: Final = 3.0
+"""Seconds that the process of the judge has to end, or to kill its child after the time limit."""
+_HEADER: Final = struct.Struct(">Qd")
+"""Before each request: its length in bytes, and the time limit in seconds."""
+OUTPUT_CHARACTERS: Final = 4_000
+"""The most of what an answer prints that is shown."""
+
+
+# ---- in the kernel ------------------------------------------------------------------------------
+
+
+class _Judge:
+    """The process of the judge, as the kernel sees it; started at the first need."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._reader: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start the process if there is none; return at once."""
+        if self._process is not None and self._process.poll() is None:
+            return
+        self.stop()
+        # Not a child of `kvstore.processes`: a process with threads must not fork. The end of its
+        # standard input is the end of the kernel. A session of its own: a Ctrl-C is the kernel's.
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "kvstore.course.judging"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self._lines = queue.SimpleQueue()
+        assert self._process.stdout is not None
+        self._reader = threading.Thread(
+            target=_read_lines, args=(self._process.stdout, self._lines), daemon=True
+        )
+        self._reader.start()
+
+    def stop(self) -> None:
+        """End the process, and with it a child that still judges."""
+        if self._process is None:
+            return
+        process, self._process = self._process, None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.close()  # it kills its child and ends
+        try:
+            process.wait(GRACE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        assert self._reader is not None
+        self._reader.join(GRACE_S)  # at the end of the output
+        process.stdout.close()
+
+    def reply(self, request: bytes, timeout_s: float) -> dict[str, Any] | None:
+        """Return the reply to a request; None if none came in time, and the answer is killed."""
+        self.start()
+        assert self._process is not None
+        assert self._process.stdin is not None
+        try:
+            if self._line(START_S) is None:  # it says that it is ready for a request
+                raise RuntimeError(
+                    "the process that judges answers did not start: run"
+                    f" `{sys.executable} -m kvstore.course.judging` in a terminal to see why"
+                )
+            self._process.stdin.write(_HEADER.pack(len(request), timeout_s) + request)
+            self._process.stdin.flush()
+            line = self._line(timeout_s + GRACE_S)
+        except BaseException:  # Ctrl-C too: the next answer finds a new process
+            self.stop()
+            raise
+        if line is None:
+            self.stop()
+            return None
+        said = json.loads(line)
+        return dict(said) if said else None
+
+    def _line(self, timeout_s: float) -> bytes | None:
+        try:
+            return self._lines.get(timeout=timeout_s) or None
+        except queue.Empty:
+            return None
+
+
+def _read_lines(stdout: Any, lines: "queue.SimpleQueue[bytes]") -> None:
+    for line in stdout:
+        lines.put(line)
+    lines.put(b"")  # the process has ended
+
+
+_judge: Final = _Judge()
+atexit.register(_judge.stop)
+
+
+def judge(exercise_id: str, answer: Any) -> Verdict:
+    """Return the verdict on an answer, judged in a process of its own within `timeout_s`.
+
+    Print what the answer printed. Raise LookupError for an unknown id, KeyboardInterrupt after
+    Ctrl-C; nothing of the answer runs on in either case.
+    """
+    exercise = find(exercise_id)
+    if _is_stub(answer):
+        return grading.judged(exercise, NOT_ATTEMPTED)
+    try:
+        request = cloudpickle.dumps((exercise_id, answer, _sources(answer)))
+    except Exception as error:
+        return not_yet(
+            "the check runs your answer in a process of its own, and something that it uses cannot"
+            f" go there: {error}. Make it inside your function, or pass it as an argument."
+        )
+    reply = _judge.reply(request, exercise.timeout_s)
+    if reply is None:
+        return not_yet(
+            f"no answer within {exercise.timeout_s:g} s: look for a loop or a wait that never ends."
+            " It was stopped."
+        )
+    if reply["output"]:
+        print(reply["output"])
+    if "outcome" not in reply:
+        return not_yet(
+            f"your answer ended its process ({reply['ended']}) before the check was done: leave out"
+            " `sys.exit`, `os._exit` and signals."
+        )
+    return Verdict(reply["outcome"], reply["message"])
+
+
+def _is_stub(answer: Any) -> bool:
+    """Return whether the answer is as the notebook had it: that needs no process to see."""
+    if answer is None or answer is ... or answer is NOT_ATTEMPTED:
+        return True
+    codes = {code.co_code for code in _codes(answer) if code.co_names == ("NOT_ATTEMPTED",)}
+    return bool(codes & _STUBS)
+
+
+def _stub() -> Any:
+    return NOT_ATTEMPTED
+
+
+async def _async_stub() -> Any:
+    return NOT_ATTEMPTED
+
+
+_STUBS: Final = {_stub.__code__.co_code, _async_stub.__code__.co_code}
+
+
+def _sources(answer: Any) -> dict[str, list[str]]:
+    """Return the source of each cell that the answer is written in: for the lines of its errors."""
+    files = {code.co_filename for code in _codes(answer)}
+    return {file: lines for file in files if (lines := linecache.getlines(file))}
+
+
+def _codes(answer: Any) -> Iterator[types.CodeType]:
+    if isinstance(answer, types.FunctionType):
+        yield answer.__code__
+    elif isinstance(answer, type):
+        for each in vars(answer).values():
+            yield from _codes(each)
+
+
+# ---- in the judge's process ---------------------------------------------------------------------
+
+
+def main() -> None:
+    """Judge answers until standard input ends."""
+    requests, replies = os.fdopen(os.dup(0), "rb", buffering=0), os.dup(1)
+    for descriptor, mode in (0, os.O_RDONLY), (1, os.O_WRONLY):  # an answer reads and prints there
+        nowhere = os.open(os.devnull, mode)
+        os.dup2(nowhere, descriptor)
+        os.close(nowhere)
+    _import_all()
+    while True:
+        os.write(replies, b'"ready"\n')
+        frame = _frame(requests)
+        if frame is None:
+            return
+        request, timeout_s = frame
+        forks = hasattr(os, "fork")
+        reply = _in_child(request, timeout_s, requests) if forks else _reply(request)
+        if reply is None:  # the kernel is gone
+            return
+        os.write(replies, reply + b"\n")
+        if not forks:
+            return
+
+
+def _import_all() -> None:
+    """Import what takes long, before there is an answer: a forked child has it then."""
+    import hypothesis  # noqa: F401
+
+    every()
+
+
+def _frame(requests: io.FileIO) -> tuple[bytes, float] | None:
+    """Return the next request and its time limit; None at the end of the input."""
+
+    def read(size: int) -> bytes:
+        parts = b""
+        while len(parts) < size and (part := requests.read(size - len(parts))):
+            parts += part
+        return parts
+
+    header = read(_HEADER.size)
+    if len(header) < _HEADER.size:
+        return None
+    length, timeout_s = _HEADER.unpack(header)
+    return read(length), timeout_s
+
+
+def _in_child(request: bytes, timeout_s: float, requests: io.FileIO) -> bytes | None:
+    """Return the reply of a forked child; what ended it; null after the time limit.
+
+    None if the kernel ended meanwhile. Whatever comes, the child and its own processes are gone.
+    """
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            os.setsid()  # its own processes are killed with it
+            with os.fdopen(writing, "wb") as out:
+                out.write(_reply(request))
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(writing)
+    reply, ended = b"", None
+    either: list[Any] = [reading, requests]
+    until_s = time.monotonic() + timeout_s
+    try:
+        while ended is None:
+            left_s = until_s - time.monotonic()
+            if left_s < 0:
+                return b"null"
+            ready, _, _ = select.select(either, [], [], min(left_s, 0.2))
+            if requests in ready:  # nothing is sent before the reply: this is the end of the input
+                return None
+            part = os.read(reading, 1 << 16) if reading in ready else b""
+            reply += part
+            if not part:  # the end, unless a process of the answer holds the pipe open
+                done, status = os.waitpid(pid, 0 if reading in ready else os.WNOHANG)
+                ended = status if done else None
+    finally:
+        os.close(reading)
+        try:
+            os.killpg(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        if ended is None:
+            os.waitpid(pid, 0)
+    if ended == 0 and reply:
+        return reply
+    code = os.waitstatus_to_exitcode(ended)
+    how = f"signal {-code}" if code < 0 else f"exit status {code}"
+    return json.dumps({"ended": how, "output": ""}).encode()
+
+
+def _reply(request: bytes) -> bytes:
+    """Judge one request in this process, and return the reply as JSON."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
+        sys.stdout = sys.stderr = output
+        exercise_id, answer, sources = pickle.loads(request)
+        for file, lines in sources.items():
+            linecache.cache[file] = (sum(map(len, lines)), None, lines, file)
+        verdict = grading.judged(find(exercise_id), answer)
+        output.flush()
+        output.seek(0)
+        printed = output.read(OUTPUT_CHARACTERS)
+    said = {"outcome": verdict.outcome, "message": verdict.message, "output": printed.rstrip()}
+    return json.dumps(said).encode()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""The judge's process: whatever an answer does, a verdict comes and the kernel is as it was."""
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import psutil
+import pytest
+
+from kvstore.course import NOT_ATTEMPTED, judging
+from kvstore.course.exercises import find
+
+ID = "00.utilisation"
+pytestmark = pytest.mark.slow
+
+
+def notebook_cell(source):
+    """The functions of a cell, as a notebook has them: in no module that could be imported."""
+    names = {"__name__": "__main__"}
+    exec(compile(source, "<cell>", "exec"), names)
+    return names["mine"]
+
+
+def verdict_on(body):
+    lines = "".join(f"    {line}\n" for line in body.splitlines())
+    return judging.judge(ID, notebook_cell(f"def mine(calls_per_s, cpu_us_per_call):\n{lines}"))
+
+
+@pytest.fixture
+def in_a_second(monkeypatch):
+    """The exercise, with a time limit of one second."""
+    short = dataclasses.replace(find(ID), timeout_s=1.0)
+    monkeypatch.setattr(judging, "find", lambda exercise_id: short)
+
+
+RIGHT = "return calls_per_s * cpu_us_per_call / 1e6"
+
+
+def test_a_right_and_a_wrong_answer_get_the_verdict_of_the_exercise():
+    assert verdict_on(RIGHT).passed
+    assert verdict_on("return calls_per_s").outcome == "not yet"
+
+
+def test_what_the_answer_prints_is_shown(capsys):
+    verdict_on(f"print('seen', calls_per_s)\n{RIGHT}")
+
+    assert "seen" in capsys.readouterr().out
+
+
+def test_a_stub_needs_no_process():
+    judging._judge.stop()
+
+    assert judging.judge(ID, lambda calls_per_s, us: NOT_ATTEMPTED).outcome == "not attempted"
+    assert judging._judge._process is None
+
+
+def test_an_error_names_its_line():
+    message = verdict_on("ratio = calls_per_s / 0\nreturn ratio").message
+
+    assert "`mine` stopped at line 2" in message
+    assert "ZeroDivisionError" in message
+
+
+@pytest.mark.parametrize(
+    ("body", "word"),
+    [
+        ("import sys; sys.exit(3)", "SystemExit"),
+        ("import os; os._exit(4)", "exit status 4"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "signal 11"),
+        ("class Mine(BaseException): pass\nraise Mine('own')", "own"),
+        ("raise KeyboardInterrupt", "exit status"),
+    ],
+)
+def test_an_answer_that_ends_its_process_is_told_so(body, word):
+    verdict = verdict_on(body)
+
+    assert verdict.outcome == "not yet"
+    assert word in verdict.message
+    assert verdict_on(RIGHT).passed
+
+
+@pytest.mark.usefixtures("in_a_second")
+@pytest.mark.parametrize(
+    "body",
+    [
+        "while True: pass",
+        "import threading; threading.Event().wait()",
+        "lock = __import__('threading').Lock(); lock.acquire(); lock.acquire()",
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: pass",
+    ],
+)
+def test_an_answer_that_never_ends_is_killed(body):
+    verdict = verdict_on(body)
+
+    assert "no answer within 1 s" in verdict.message
+    assert not psutil.Process(judging._judge._process.pid).children(recursive=True)
+
+
+def test_processes_of_an_answer_do_not_outlive_it():
+    body = (
+        "import subprocess, sys\n"
+        "if not hasattr(sys, 'made'):\n"
+        "    sys.made = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(654)'])\n"
+        + RIGHT
+    )
+    assert verdict_on(body).passed
+
+    assert not [
+        each
+        for each in psutil.process_iter(["cmdline"])
+        if "sleep(654)" in str(each.info["cmdline"])
+    ]
+
+
+def test_the_kernel_is_as_it_was():
+    before = time.sleep, time.monotonic, threading.Event.wait, threading.active_count()
+    verdict_on(
+        "import time, threading\n"
+        "time.sleep = time.monotonic = threading.Event.wait = lambda *_: 0.0\n"
+        "[threading.Thread(target=threading.Event().wait).start() for _ in range(100)]\n" + RIGHT
+    )
+
+    assert before[:3] == (time.sleep, time.monotonic, threading.Event.wait)
+    assert threading.active_count() <= before[3] + 1  # the reader of a judge that was started
+    assert verdict_on(RIGHT).passed
+
+
+def test_an_answer_that_cannot_travel_says_what_to_do():
+    lock = threading.Lock()
+
+    def mine(calls_per_s, cpu_us_per_call):
+        with lock:
+            return calls_per_s
+
+    message = judging.judge(ID, mine).message
+
+    assert "lock" in message
+    assert "inside your function" in message
+
+
+def test_pressing_stop_ends_the_answer_and_the_next_one_is_judged():
+    verdict_on(RIGHT)  # the process runs
+    main = threading.main_thread().ident
+    pid = judging._judge._process.pid
+    threading.Timer(0.3, signal.pthread_kill, [main, signal.SIGINT]).start()
+    with pytest.raises(KeyboardInterrupt):
+        verdict_on("while True: pass")
+
+    assert not psutil.pid_exists(pid)
+    assert verdict_on(RIGHT).passed
+
+
+def test_a_killed_kernel_leaves_no_process():
+    code = (
+        "from kvstore.course import judging\n"
+        "def mine(calls_per_s, us):\n"
+        "    while True: pass\n"
+        "judging._judge.start()\n"
+        "print(judging._judge._process.pid, flush=True)\n"
+        f"judging.judge({ID!r}, mine)\n"
+    )
+    kernel = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        judge = psutil.Process(int(kernel.stdout.readline()))
+        until_s = time.monotonic() + 60
+        while not judge.children() and time.monotonic() < until_s:
+            time.sleep(0.01)
+        family = [judge, *judge.children()]
+        assert 2 == len(family)
+    finally:
+        os.kill(kernel.pid, signal.SIGKILL)
+        kernel.communicate()
+    _, alive = psutil.wait_procs(family, timeout=20)
+    assert not alive
