@@ -107,9 +107,8 @@ def limit_of(
             f" (max_concurrent_streams), and N* is {knee:.3g}",
             "use more connections",
         )
-    free = machine_cores - own - server - others
     low, high = ONE_CORE
-    if "server" in known and low <= server <= high and free > 0:
+    if "server" in known and low <= server <= high < machine_cores:
         thread = known.get("server_thread", 0.0)
         if thread >= low * min(1.0, server):
             what = "one thread of the server", "an event loop, or a single worker"

@@ -246,7 +246,8 @@ class Calibration:
         for each in self.levels:
             failed = round(each.failed * each.ended) if each.ended else 0
             usual = max(self.errors, before / ended if ended else 0.0)
-            if failed > each.ended * usual + 3 * math.sqrt(each.ended * usual * (1 - usual)) + 1:
+            more = failed - each.ended * usual
+            if ended and more > 3 * math.sqrt(each.ended * usual * (1 - usual)) + 1:
                 return each
             before, ended = before + failed, ended + each.ended
         return None

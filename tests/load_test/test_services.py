@@ -1,0 +1,200 @@
+"""Calibration, search and runs against services that are slow, shed, fail, stream or go away."""
+
+import math
+import signal
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+from sleeping_service import calls_of, sleeping_service
+
+from kvstore.client import load
+from kvstore.client.channel import Target
+from kvstore.client.options import RunOptions
+from kvstore.client.strategies import bounded, tasks
+from kvstore.load_test import (
+    Objective,
+    calibrate,
+    findings,
+    findings_of_calibration,
+    first_call,
+    outages,
+    populations,
+    search,
+)
+from kvstore.load_test.first_call import with_an_end
+from kvstore.measure import Outcome
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(("workers", "sleep_s"), [(8, 0.02), (3, 0.2), (1, 1.5)])
+def test_ceiling_knee_and_littles_law_of_sleeping_services(workers, sleep_s):
+    with sleeping_service(workers) as (address, _):
+        seen = calibrate(tasks, Target(address), calls_of(sleep_s=sleep_s))
+
+    assert seen.ceiling_per_s == pytest.approx(workers / sleep_s, rel=0.05)
+    assert seen.knee == pytest.approx(workers, rel=0.1)
+    assert seen.no_queue_s == pytest.approx(sleep_s, rel=0.1)
+    assert seen.saturated
+    if sleep_s >= 0.1:  # the generator's own time is a small part of a call
+        for level in seen.levels:
+            assert level.little == pytest.approx(1, abs=0.02), level
+    low, high = seen.ceiling.low, seen.ceiling.high
+    assert low <= seen.ceiling_per_s <= high
+    assert not seen.limit.known
+    assert "could be" in seen.limit.evidence
+
+
+def test_a_service_that_sheds_has_the_ceiling_of_what_succeeds():
+    with sleeping_service(16, at_once=4) as (address, _):
+        calls = calls_of(sleep_s=0.05)
+        seen = calibrate(tasks, Target(address), calls, step_s=0.3)
+        run = load.run(tasks, Target(address), calls, in_flight=16, duration_s=1, drain_s=1)
+
+    assert seen.ceiling_per_s == pytest.approx(4 / 0.05, rel=0.08)
+    assert seen.knee == pytest.approx(4, rel=0.1)
+    assert seen.fails_from.in_flight in (4, 5)
+    assert "RESOURCE_EXHAUSTED" in findings_of_calibration(seen)[0].text
+    assert "refuses" in seen.limit.name
+    assert seen.closed_loop(16).value == pytest.approx(run.throughput_per_s, rel=0.2)
+    ok, failed = populations(run)
+    assert ("OK", "failed") == (ok.name, failed.name)
+    assert ok.calls + failed.calls == run.issued
+    assert ok.latency["p50"].value_s >= 0.05 > failed.latency["p50"].value_s
+    assert "failures" == findings(run, seen)[0].name
+
+
+def test_a_service_that_always_fails_some_calls_has_a_ceiling_and_no_rate_without_failures():
+    with sleeping_service(4) as (address, _):
+        calls = calls_of(sleep_s=0.05, fail=0.2)
+        seen = calibrate(bounded, Target(address), calls, step_s=0.3)
+        found = search(bounded, Target(address), calls, Objective(latency_s=1), seen)
+
+    assert seen.ceiling_per_s == pytest.approx(4 / 0.05, rel=0.08)
+    assert seen.fails_always == pytest.approx(0.2, abs=0.1)
+    assert "UNAVAILABLE" in findings_of_calibration(seen)[0].text
+    assert 0 == found.rate_per_s
+    assert "fail" in found.limit
+
+
+def test_a_deadline_below_the_time_under_load_leaves_the_ceiling_as_it_is():
+    with sleeping_service(4) as (address, _):
+        seen = calibrate(tasks, Target(address), calls_of(sleep_s=0.1), step_s=0.3, deadline_s=0.25)
+
+    assert seen.ceiling_per_s == pytest.approx(4 / 0.1, rel=0.06)
+    assert seen.knee == pytest.approx(4, rel=0.1)
+
+
+def test_the_search_finds_a_rate_below_the_ceiling_that_lasts():
+    with sleeping_service(8) as (address, _):
+        calls = calls_of(sleep_s=0.02)
+        seen = calibrate(bounded, Target(address), calls)
+        found = search(
+            bounded, Target(address), calls, Objective(latency_s=1.0), seen,
+            in_flight=1000, step_s=1.5, precision=1.3,
+        )  # fmt: skip
+        too_fast = search(bounded, Target(address), calls, Objective(latency_s=0.01), seen)
+
+    assert 0.6 * 400 < found.rate_per_s <= seen.ceiling_per_s <= 1.05 * 400
+    assert all(step.rate_per_s <= seen.ceiling_per_s for step in found.steps)
+    assert 0 == too_fast.rate_per_s
+    assert "one call alone takes" in too_fast.limit
+    assert not too_fast.steps
+
+
+def test_a_rate_far_too_high_ends_in_time_and_names_the_limit_in_flight():
+    with sleeping_service(8) as (address, _):
+        began_s = time.perf_counter()
+        run = load.run(
+            bounded, Target(address), calls_of(sleep_s=0.02), rate_per_s=1500, duration_s=2,
+            in_flight=200, drain_s=0.1, arrivals="random",
+        )  # fmt: skip
+        took_s = time.perf_counter() - began_s
+
+    found = {each.name: each.text for each in findings(run)}
+    assert took_s < 4  # all calls would take 7.5 s
+    assert run.outcome is Outcome.COMPLETE
+    assert "200 calls in flight" in found["limit in flight"]
+    assert "generator" not in found
+    assert {"OK", "cut off"} == {each.name for each in populations(run)}
+
+
+def test_one_core_of_a_server_is_named_as_such():
+    with sleeping_service(8) as (address, _):
+        seen = calibrate(tasks, Target(address), calls_of(burn_s=0.01), step_s=0.5)
+
+    assert 0.6 < seen.top.cores.server < 1.5
+    assert "could be" not in seen.limit.evidence
+
+
+@pytest.mark.parametrize("limits", [{"stop_after_s": 0.4}, {"stop_after_messages": 3}, {}])
+def test_a_stream_without_end_is_cut_and_its_messages_are_counted(limits):
+    with sleeping_service(8) as (address, _):
+        calls = calls_of("Watch", every_s=0.1)
+        first = first_call(Target(address), calls, RunOptions())
+        limited = replace(calls, **limits) if limits else with_an_end(calls, first)
+        began_s = time.perf_counter()
+        run = load.run(tasks, Target(address), limited, in_flight=2, duration_s=1.5, drain_s=0.3)
+        took_s = time.perf_counter() - began_s
+
+    streams = run.settings["streams"]
+    assert not first.ends
+    assert took_s < 5
+    assert {"OK", "CANCELLED"} >= {*run.outcomes()}
+    # 2 streams for 1.5 to 1.8 s, 10 messages/s each, and one at once when a stream begins again
+    assert 10 <= streams["messages"] <= 80
+    assert streams["cut"] >= 2
+    assert 0 < streams["first_message_s"]["p50"] < 0.3
+
+
+def test_a_run_goes_on_while_the_service_restarts_and_says_when_it_was_away():
+    with sleeping_service(4) as (address, process):
+        port = int(address.rpartition(":")[2])
+        restarted = []
+
+        def restart() -> None:
+            process.kill()
+            process.wait()
+            time.sleep(0.5)
+            again = sleeping_service(4, port=port)
+            again.__enter__()
+            restarted.append(again)
+
+        timer = threading.Timer(1.5, restart)
+        timer.start()
+        try:
+            run = load.run(
+                tasks, Target(address), calls_of(sleep_s=0.02), in_flight=4, duration_s=6,
+                drain_s=1, keep_going=True,
+            )  # fmt: skip
+        finally:
+            timer.join()
+            restarted[0].__exit__(None, None, None)
+
+    (away,) = outages(run)
+    assert run.outcome is Outcome.COMPLETE
+    assert 0.5 <= away.until_s - away.from_s < 4.5
+    assert away.failed < 2000  # callers wait before they try again
+    named = {each.name for each in findings(run)}
+    assert "away" in named
+    assert "warm-up" not in named
+
+
+def test_a_service_that_freezes_shows_in_the_latency_of_an_open_loop():
+    with sleeping_service(8) as (address, process):
+        timers = [
+            threading.Timer(at_s, process.send_signal, [what])
+            for at_s, what in ((1.0, signal.SIGSTOP), (2.5, signal.SIGCONT))
+        ]
+        for timer in timers:
+            timer.start()
+        run = load.run(
+            bounded, Target(address), calls_of(sleep_s=0.005), in_flight=1000, rate_per_s=100,
+            duration_s=4, arrivals="random", drain_s=3,
+        )  # fmt: skip
+
+    (ok,) = populations(run)
+    assert 1.0 < ok.latency["p99"].value_s < 2.5
+    assert math.isfinite(ok.mean_s)
