@@ -123,12 +123,11 @@ def limit_of(
             "use another machine for the generator")  # fmt: skip
     if "server" in known and server >= ALL * machine_cores:
         return Limit("the server's processor", used)
-    if own + server + others >= ALL * machine_cores and others > OTHERS:
-        return Limit("a processor that other programs use too", used, "close other programs")
-    return _not_known(knee, used, "server" in known)
+    crowded = own + server + others >= ALL * machine_cores and others > OTHERS
+    return _not_known(knee, used, "server" in known, crowded)
 
 
-def _not_known(knee: float, used: str, observed: bool) -> Limit:
+def _not_known(knee: float, used: str, observed: bool, crowded: bool) -> Limit:
     if knee < 1.5:
         could = "a lock, a disk or a single worker"
         then = "look what a call waits for in the server"
@@ -138,6 +137,9 @@ def _not_known(knee: float, used: str, observed: bool) -> Limit:
             " server, or its back end"
         )
         then = f"change the pool and repeat this: N* is {knee:.3g} now"
+    if crowded:
+        could = f"a processor that other programs use too, or {could}"
+        then = "close other programs and repeat this"
     if not observed:
         could += ", or its processor, which cannot be observed from here"
     return Limit(UNKNOWN, f"it could be {could} ({used})", f"to find out, {then}")

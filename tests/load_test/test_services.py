@@ -34,7 +34,8 @@ def test_ceiling_knee_and_littles_law_of_sleeping_services(workers, sleep_s):
     with sleeping_service(workers) as (address, _):
         seen = calibrate(tasks, Target(address), calls_of(sleep_s=sleep_s))
 
-    assert seen.ceiling_per_s == pytest.approx(workers / sleep_s, rel=0.05)
+    own = 0.05 if sleep_s >= 0.1 else 0.1  # the server's own time is a millisecond of a call
+    assert seen.ceiling_per_s == pytest.approx(workers / sleep_s, rel=own)
     assert seen.knee == pytest.approx(workers, rel=0.1)
     assert seen.no_queue_s == pytest.approx(sleep_s, rel=0.1)
     assert seen.saturated
