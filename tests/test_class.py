@@ -42,9 +42,12 @@ def test_students_get_no_solution_no_notes_and_no_outputs(tmp_path):
         text = (out / path).read_text("utf-8")
         assert "For the teacher" not in text
         assert '"output_type"' not in text
-    sealed = sorted(out.glob(edition.SEALED))
-    assert len(sealed) == len(list(ROOT.glob(edition.SEALED)))
-    assert not any("reference" in path.read_text("utf-8") for path in sealed)
+    modules = [
+        path.read_text("utf-8") for path in (out / "kvstore" / "course").rglob("lesson_*.py")
+    ]
+    assert modules
+    assert not [text for text in modules if "reference=" in text or "right=True" in text]
+    assert not {"capstone_trial.py", "mutants.py"} & {path.name for path in out.rglob("*.py")}
     program = (
         "from kvstore.course import check, exercises, solution\n"
         "for each in ('00.utilisation', '03.in_flight_for'):\n"
@@ -61,6 +64,22 @@ def test_students_get_no_solution_no_notes_and_no_outputs(tmp_path):
     assert done.stdout.count("Passed.") == 2
     assert done.stdout.count("Not yet.") == 2
     assert done.stdout.count("your teacher has them") == 2
+
+
+def test_what_the_readme_of_students_says_works_there(tmp_path):
+    out = edition.student(tmp_path / "student")
+    text = (out / "README.md").read_text("utf-8")
+
+    assert "python3 course.py test\n```" not in text
+    (command,) = re.findall(r"^python3 course.py (run --fast .*)$", text, re.MULTILINE)
+    assert run_notebooks.chosen(command.split()[2:], out / "notebooks")
+    dead = [
+        (page.name, target)
+        for page in out.rglob("*.md")
+        for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", page.read_text("utf-8"))
+        if not (page.parent / target).exists()
+    ]
+    assert dead == []
 
 
 def test_teachers_get_notes_solutions_and_outputs(tmp_path, monkeypatch):

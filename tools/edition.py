@@ -10,6 +10,7 @@ each lesson with its outputs, its solutions and its notes.
 import argparse
 import base64
 import os
+import re
 import shutil
 import sys
 import zlib
@@ -29,11 +30,17 @@ LEFT_OUT: Final = frozenset({
 })  # fmt: skip
 """What runs and builds leave behind; names that begin with a dot are left out, too."""
 KEPT: Final = frozenset({".ci", ".gitignore", ".gitattributes", ".devcontainer", ".binder"})
-FOR_TEACHERS: Final = ("docs/teaching", "docs/teaching.md", "tests", ".ci", "CONTRIBUTING.md")
-"""What the edition for students lacks. Tests hold right answers."""
-SEALED: Final = "kvstore/course/exercises/lesson_*.py"
+FOR_TEACHERS: Final = (
+    *("docs/teaching", "docs/teaching.md", "tests", ".ci", ".github", "CONTRIBUTING.md"),
+    *("tools/capstone_trial.py", "tools/mutants.py"),
+)
+"""What the edition for students lacks. Tests and these tools hold right answers."""
+SEALED: Final = ("kvstore/course/exercises/lesson_*.py", "kvstore/course/questions/lesson_*.py")
+LINK: Final = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:|#|mailto:)([^)#\s]+)[^)]*\)")
+TRIED_BY: Final = "python3 course.py run --fast 00 03"
+"""How a student sees whether the course works on a machine: the edition has no tests."""
 _SEAL: Final = '''\
-"""The exercises of a lesson, packed: the edition for students shows no solutions."""
+"""The answers of a lesson, packed: the edition for students shows no solutions."""
 
 import base64 as _base64
 import zlib as _zlib
@@ -47,14 +54,28 @@ exec(compile(_zlib.decompress(_base64.b85decode(
 def student(out: Path) -> Path:
     """Write the edition for students into `out` and return it."""
     _copy(out, without=FOR_TEACHERS)
-    for file in sorted(out.glob(SEALED)):
+    for file in sorted(each for pattern in SEALED for each in out.glob(pattern)):
         packed = base64.b85encode(zlib.compress(file.read_bytes(), 9)).decode("ascii")
         file.write_text(_SEAL.format(packed=packed), "utf-8")
     for lesson in run_notebooks.lessons_in(out / "notebooks"):
         notebook = nbformat.read(lesson, as_version=4)
         pages.without_teachers_notes(notebook)
         nbformat.write(notebook, lesson)
+    readme = out / "README.md"
+    text = readme.read_text("utf-8")
+    readme.write_text(text.replace("\npython3 course.py test\n", f"\n{TRIED_BY}\n"), "utf-8")
+    for page in out.rglob("*.md"):
+        _without_dead_links(page)
     return out
+
+
+def _without_dead_links(page: Path) -> None:
+    """Keep the words of each link to what the edition lacks."""
+
+    def kept(found: re.Match[str]) -> str:
+        return found[0] if (page.parent / found[2]).exists() else found[1]
+
+    page.write_text(LINK.sub(kept, page.read_text("utf-8")), "utf-8")
 
 
 def teacher(out: Path, lessons: Sequence[Path]) -> Path:
