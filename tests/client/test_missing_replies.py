@@ -4,12 +4,12 @@ import asyncio
 import inspect
 
 import grpc
+from long.answers import MANY, STREAM, UNPARSABLE, answering
 from tables import for_each
 
 from kvstore.client import measured_channel
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
-from proofs.faults.answers import MANY, STREAM, UNPARSABLE, answering
 
 READ = pb.RetrieveRequest(key=b"any")
 
