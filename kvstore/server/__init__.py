@@ -3,13 +3,16 @@
 launch    serving(), serving_sharded(), serving_go(): servers in their own processes; exceptions
 settings  ServerSettings: the settings of a server, checked
 __main__  the command: listen, answer, drain; on threads or asyncio; the status report
-service   one call, from request to reply, and the count of operations; on threads and on asyncio
+service   the key-value service on threads and on asyncio: streams
+steps     one call, from request to reply; made of steps_aio, which is written for asyncio
+counts    the count of operations
 stream    a stream request with many operations, and its reply; back-pressure on one stream
 admission limits, deadlines and the thread pool; work on the metadata of every call
 store     what an operation uses: its lock, the simulated disk, and the data
-durable   a store on a real disk (SQLite), and its services
-etcd, etcd_nodes   services with their data in etcd; a cluster on this machine
-proxy     services that forward every call to another server
+durable   a store on a real disk (SQLite), and its service on asyncio
+etcd, etcd_nodes   a service with its data in etcd, on asyncio; a cluster on this machine
+front     a service that forwards every call to another server; made of front_aio
+proxy     what both forms of it need
 """
 
 from typing import TYPE_CHECKING, Any

@@ -170,30 +170,6 @@ def test_a_client_that_reads_late_still_gets_every_reply(on_disk, own_server, tm
 
 
 @pytest.mark.slow
-def test_the_end_of_a_stream_costs_about_as_much_as_a_call(own_server):
-    """Work for each place of the window would cost twenty times as much as a unary call."""
-    server = own_server(read_delay_s=0.001)
-    process, many = psutil.Process(server.pid), 200
-
-    def cpu_s() -> float:
-        times = process.cpu_times()
-        return float(times.user + times.system)
-
-    with grpc.insecure_channel(server.address) as channel:
-        stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
-        stub.Delete(pb.DeleteRequest(key=b"k"), wait_for_ready=True)
-        began_s = cpu_s()
-        for _ in range(many):
-            stub.Delete(pb.DeleteRequest(key=b"k"))
-        calls_s = cpu_s() - began_s
-        for _ in range(many):
-            assert [] == list(stub.Pipeline(iter([])))
-        streams_s = cpu_s() - began_s - calls_s
-
-    assert streams_s < 5 * calls_s
-
-
-@pytest.mark.slow
 def test_a_message_that_cannot_be_read_ends_the_stream(own_server):
     with grpc.insecure_channel(own_server().address) as channel:
         pipeline = channel.stream_stream("/kvstore.v1.KeyValueService/Pipeline")
