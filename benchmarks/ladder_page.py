@@ -13,7 +13,7 @@ from matplotlib.ticker import EngFormatter
 from benchmarks.cost import NAMES
 from kvstore.course.rendering import TIMES
 from kvstore.course.views import style
-from kvstore.measure.cpu_cost import STOLEN
+from kvstore.measure.validity import STOLEN
 
 SAME_BYTES: Final[dict[str, Any]] = {"svg.hashsalt": "ladder", "svg.fonttype": "path"}
 """Settings of matplotlib: identifiers that are not random, and text as paths without a font."""

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from kvstore.course import rendering
 from kvstore.course.views import style
 from kvstore.measure import Run
-from kvstore.measure.cpu_cost import STOLEN
+from kvstore.measure.validity import STOLEN
 
 QUIET, USABLE = 0.10, 0.30
 """The largest spread of single runs on a machine that counts as quiet, or as usable."""

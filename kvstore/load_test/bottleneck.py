@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import psutil
 
 from kvstore.client.channel import Target, local_pids
-from kvstore.measure.cpu_cost import BUSY
+from kvstore.measure.validity import BUSY
 from kvstore.v1 import server_status_pb2 as pb
 
 SHARED: Final = 0.75

@@ -24,8 +24,8 @@ from kvstore.load_test.first_call import QUIET_S, Progress
 from kvstore.load_test.levels import Calibration
 from kvstore.measure import Run, latencies_s, quantile, verdict
 from kvstore.measure.audit import in_flight_steps
-from kvstore.measure.cpu_cost import BUSY
 from kvstore.measure.recorder import Sample
+from kvstore.measure.validity import BUSY
 from kvstore.protocol import OK, STATUSES
 
 RATE_STEP_S: Final = 3.0

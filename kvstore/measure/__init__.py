@@ -4,30 +4,30 @@ recorder       one record for each call; memory, threads and garbage collections
 run            the facts of a run, frozen (`Run`), how it ended, and its file
 audit          counts of calls checked twice; Little's law on the trace and at each station
 parts          calls of one kind, in an interval, or in one burst; a run merged from parts
-cpu_cost       CPU time per call; whether the load generator limited the run
-summary        the figures that people compare, and reasons to distrust them
+cpu_cost       CPU time per call
+figures        the interval of the throughput, quantiles of latency, goodput
+validity       reasons to distrust a run; whether the load generator limited it
+summary        the figures that people compare, as text
 host           the machine, its versions, and the time of an fsync on its disk
 """
 
 from kvstore.gc_control import Collections
 from kvstore.measure.audit import Accounts, Audit, Box, Boxes, accounts, audit, boxes
-from kvstore.measure.cpu_cost import Verdict, verdict
+from kvstore.measure.figures import (
+    Goodput,
+    Interval,
+    Quantile,
+    goodput,
+    latencies_s,
+    quantile,
+    throughput_interval,
+)
 from kvstore.measure.host import cores, describe_host
 from kvstore.measure.parts import During, during, only, turns
 from kvstore.measure.recorder import Cpu, Sample
 from kvstore.measure.run import Outcome, Run
-from kvstore.measure.summary import (
-    Finding,
-    Goodput,
-    Interval,
-    Quantile,
-    findings,
-    goodput,
-    latencies_s,
-    quantile,
-    summary,
-    throughput_interval,
-)
+from kvstore.measure.summary import summary
+from kvstore.measure.validity import Finding, Verdict, findings, verdict
 
 __all__ = [
     "Accounts",

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kvstore.measure.run import Run
+from kvstore.numbers import count, number, percent, rate, seconds
 from kvstore.protocol import NO_ANSWER, STATUSES
 
 if TYPE_CHECKING:  # see run.py
@@ -60,8 +61,8 @@ class Accounts(NamedTuple):
     def __repr__(self) -> str:
         sign = "=" if self.balanced else "IS NOT"
         return (
-            f"{self.issued:,} operations sent {sign} {self.ok:,} done + {self.failed:,} failed"
-            f" + {self.unknown:,} unknown"
+            f"{count(self.issued, 'operation')} sent {sign} {self.ok:,} done"
+            f" + {self.failed:,} failed + {self.unknown:,} unknown"
         )
 
 
@@ -72,13 +73,13 @@ def accounts(run: Run) -> Accounts:
     ends. If the counts differ, an operation was lost or recorded twice.
     """
     records = run.records
-    count, ok = records["operations"], records["ok_operations"]
+    carried, ok = records["operations"], records["ok_operations"]
     unknown = np.isin(records["status"], _UNKNOWN)
     return Accounts(
         issued=run.issued_operations,
         ok=int(ok.sum()),
-        failed=int((count - ok)[~unknown].sum()),
-        unknown=int((count - ok)[unknown].sum()) + run.unrecorded,
+        failed=int((carried - ok)[~unknown].sum()),
+        unknown=int((carried - ok)[unknown].sum()) + run.unrecorded,
     )
 
 
@@ -136,12 +137,14 @@ class Audit:
         carried = "" if all_ok else f"; {operations!r}"
         if self.unrecorded:
             carried = f"; {self.unrecorded:,} lost with their worker{carried}"
+        error = self.relative_error
+        apart = f" (apart by {percent(error)})" if error > TOLERANCE else ""
         verdict = "holds" if self.holds else "DOES NOT HOLD: do not trust this run"
         return (
-            f"L = {self.in_flight_mean:.4g} in flight; lambda x R ="
-            f" {self.sent_per_s:,.2f}/s x {1e3 * self.residence_mean_s:,.3f} ms ="
-            f" {self.sent_per_s * self.residence_mean_s:.4g}"
-            f" (apart by {self.relative_error:.0e}); {self.issued:,} calls sent,"
+            f"L = {number(self.in_flight_mean)} in flight; lambda x R ="
+            f" {rate(self.sent_per_s)} x {seconds(self.residence_mean_s)} ="
+            f" {number(self.sent_per_s * self.residence_mean_s)}"
+            f"{apart}; {count(self.issued, 'call')} sent,"
             f" {self.recorded:,} ended, {self.unknown:,} of them unknown{carried}: {verdict}"
         )
 

@@ -1,20 +1,24 @@
 """The facts of one run as columns, the figures computed from them, and the file of a run."""
 
+import io
 import json
 import math
 import os
+import tempfile
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numpy.lib.recfunctions import structured_to_unstructured, unstructured_to_structured
 
 from kvstore.measure.recorder import CALL, NO_CPU, PACKED, Cpu, Sample
+from kvstore.numbers import count, number, seconds, size
 from kvstore.protocol import DEADLINE_EXCEEDED, KINDS, NO_ANSWER, OK, STATUSES
 
 if TYPE_CHECKING:
@@ -58,15 +62,13 @@ def in_words(
         return str(outcome)
     servers = " and ".join(
         f"the server at {address} "
-        + (f"stopped answering after {last_s:.1f} s" if last_s else "answered no call")
+        + (f"stopped answering after {seconds(last_s)}" if last_s else "answered no call")
         for address, last_s in unresponsive.items()
     )
     late = records[records["done_s"] > min(unresponsive.values())]["status"]
     counts = {STATUSES[code]: int(np.count_nonzero(late == code)) for code in UNANSWERED}
     ends = " and ".join(
-        f"{count:,} {'call' if count == 1 else 'calls'} ended with {name}"
-        for name, count in counts.items()
-        if count
+        f"{count(calls, 'call')} ended with {name}" for name, calls in counts.items() if calls
     )
     return f"{outcome}: {servers}: {ends}"
 
@@ -232,11 +234,16 @@ class Run:
         return in_words(self.outcome, self.unresponsive, self.records)
 
     def save(self, path: str | Path) -> Path:
-        """Write the run to one file, completely or not at all. `Run.load` reads it."""
+        """Write the run to one file, completely or not at all. `Run.load` reads it.
+
+        Only the owner may read the file. A link is followed. A device or a pipe is written to
+        and never replaced. The values of the calls' metadata, such as a token, are left out.
+        """
         path = Path(path)
         header = {
             "format": FORMAT,
             **{name: getattr(self, name) for name in _PLAIN},
+            "settings": _without_secrets(self.settings),
             "outcome": self.outcome,
             "connect_s": list(self.connect_s),
             "kinds": list(self.kinds),
@@ -244,18 +251,22 @@ class Run:
             "server_cpu": list(self.server_cpu),
             "sample_columns": list(self.sample_rows.dtype.names or ()),
         }
-        part = path.with_name(f".{path.name}.{os.getpid()}.part")
-        try:
-            with part.open("wb") as file:
-                np.savez_compressed(
-                    file,
-                    header=np.array(json.dumps(header)),
-                    records=self.records,
-                    samples=structured_to_unstructured(self.sample_rows, dtype=float),
-                )
-            os.replace(part, path)
-        finally:
-            part.unlink(missing_ok=True)
+
+        def write(file: IO[bytes]) -> None:
+            np.savez_compressed(
+                file,
+                header=np.array(json.dumps(header)),
+                records=self.records,
+                samples=structured_to_unstructured(self.sample_rows, dtype=float),
+            )
+
+        target = path.resolve()
+        if target.exists() and not target.is_file():
+            content = io.BytesIO()  # numpy writes only where it can go back
+            write(content)
+            target.write_bytes(content.getbuffer())
+        else:
+            _replace(target, write)
         return path
 
     @classmethod
@@ -263,9 +274,12 @@ class Run:
         """Return the run in a file that `save` wrote. Raises `ValueError` for any other file."""
         try:
             # Opened here, because numpy does not close a file that is not an archive.
-            with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
-                header = checked_header(json.loads(str(stored["header"])))
-                records, samples = stored["records"], stored["samples"]
+            with open(path, "rb") as file:
+                _check_size(file)
+                file.seek(0)
+                with np.load(file, allow_pickle=False) as stored:
+                    header = checked_header(json.loads(str(stored["header"])))
+                    records, samples = stored["records"], stored["samples"]
             if records.dtype not in (CALL, PACKED):  # the first edition wrote them packed
                 raise ValueError(f"its records must have the columns of CALL, got {records.dtype}")
             lacking = {*Sample._fields} - {*Sample._field_defaults} - {*header["sample_columns"]}
@@ -275,6 +289,12 @@ class Run:
             for column, names in (("kind", kinds), ("status", STATUSES)):
                 if (most := int(records[column].max(initial=0))) >= len(names):
                     raise ValueError(f"{column} of a record must be below {len(names)}, got {most}")
+            for name, sent, recorded in (
+                ("issued", header["issued"], len(records)),
+                ("operations_sent", header.get("operations_sent"), records["operations"].sum()),
+            ):
+                if sent is not None and sent < recorded:
+                    raise ValueError(f"{name} must be {recorded} or more, as recorded, got {sent}")
             return cls(
                 **{name: header[name] for name in _PLAIN if name in header},
                 outcome=Outcome(header["outcome"]),
@@ -303,10 +323,10 @@ class Run:
         others = ", ".join(f"{n:,} {status}" for status, n in ended.items()) or "no other end"
         note = "" if self.outcome == Outcome.COMPLETE else f" [{self.ended_by}]"
         p50_s, p99_s = self.latency_s(0.50), self.latency_s(0.99)
-        latency = f", p50 {1e3 * p50_s:,.1f} ms, p99 {1e3 * p99_s:,.1f} ms" if ok else ""
+        latency = f", p50 {seconds(p50_s)}, p99 {seconds(p99_s)}" if ok else ""
         return (
-            f"<Run {self.strategy}{limit}: {self.throughput_per_s:,.1f} operations/s over"
-            f" {self.window_s:.1f} s{latency}; {ok:,} calls OK, {others}{note}>"
+            f"<Run {self.strategy}{limit}: {number(self.throughput_per_s)} operations/s over"
+            f" {seconds(self.window_s)}{latency}; {count(ok, 'call')} OK, {others}{note}>"
         )
 
 
@@ -329,6 +349,43 @@ _PLAIN = (
 )
 _NOT_WORKED = ("CANCELLED", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "NO_ANSWER")
 _WORKED = [code for code, name in enumerate(STATUSES) if name not in _NOT_WORKED]
+
+
+# ---- the file of a saved run ------------------------------------------------------------------
+
+MOST_UNPACKED: Final = 50
+"""A file of records unpacks to about five times its size, at most to this many times."""
+ALWAYS_UNPACKED_BYTES: Final = 100_000_000
+"""A file that unpacks to less is not checked: the records of a short run may be all alike."""
+_SECRET: Final = "(not saved)"
+
+
+def _without_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings without the values of the calls' metadata."""
+    if not (metadata := settings.get("metadata")):
+        return dict(settings)
+    return {**settings, "metadata": dict.fromkeys(dict(metadata), _SECRET)}
+
+
+def _replace(target: Path, write: Callable[[IO[bytes]], None]) -> None:
+    """Put a complete file in the place of `target`, readable by its owner only."""
+    descriptor, part = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with open(descriptor, "wb") as file:
+            write(file)
+        os.replace(part, target)
+    except BaseException:
+        os.unlink(part)
+        raise
+
+
+def _check_size(file: IO[bytes]) -> None:
+    """Raise `ValueError` for an archive that unpacks to many times its size."""
+    with zipfile.ZipFile(file) as archive:
+        unpacked = sum(member.file_size for member in archive.infolist())
+    packed = file.seek(0, os.SEEK_END)
+    if unpacked > max(ALWAYS_UNPACKED_BYTES, MOST_UNPACKED * packed):
+        raise ValueError(f"its {size(packed)} unpack to {size(unpacked)}, so it was not unpacked")
 
 
 # ---- the header of a saved run ----------------------------------------------------------------

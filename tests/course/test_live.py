@@ -173,5 +173,5 @@ def test_the_words_of_a_run_say_when_calls_were_open_at_its_end():
     steady = run_of([(n / 100, n / 100 + 0.01, "create") for n in range(1000)])
     cut_short = run_of([(n / 1000, n / 1000 + 1.0, "create") for n in range(1000)], in_flight=100)
 
-    assert "still open" not in live.in_words(steady)
-    assert "of 1,000 calls were still open when the sending ended" in live.in_words(cut_short)
+    assert "The run is short" not in live.in_words(steady)
+    assert "The run is short" in live.in_words(cut_short)

@@ -163,7 +163,7 @@ def test_no_calls_recorded_of_some_sent_does_not_hold():
 
 def test_the_audit_reads_as_a_sentence():
     assert (
-        "L = 1.75 in flight; lambda x R = 0.75/s x 2,333.333 ms = 1.75 (apart by 0e+00);"
+        "L = 1.75 in flight; lambda x R = 0.75/s x 2.33 s = 1.75;"
         " 3 calls sent, 3 ended, 0 of them unknown: holds"
     ) == repr(audit(run_of(BY_HAND)))
 

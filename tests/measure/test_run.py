@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import os
+import stat
 import zipfile
 
 import numpy as np
@@ -109,7 +110,7 @@ def test_every_code_has_its_word_in_the_table():
 
 def test_a_run_reads_as_a_sentence(run):
     assert (
-        "<Run bounded x2: 0.3 operations/s over 10.0 s, p50 2,000.0 ms, p99 3,960.0 ms;"
+        "<Run bounded x2: 0.3 operations/s over 10 s, p50 2 s, p99 3.96 s;"
         " 3 calls OK, 1 NOT_FOUND, 1 NO_ANSWER>"
     ) == repr(run)
 
@@ -220,18 +221,45 @@ def test_a_process_killed_while_saving_leaves_no_half_written_file(run, tmp_path
     """The file does not exist under its name until it is complete."""
     path = tmp_path / "run.npz"
 
-    def killed(file, **_):
-        file.write(b"half")
-        file.flush()
-        os._exit(9)
-
-    monkeypatch.setattr(np, "savez_compressed", killed)
+    monkeypatch.setattr(os, "replace", lambda *_: os._exit(9))
     pid = os.fork()
     if not pid:
         run.save(path)  # never returns
     os.waitpid(pid, 0)
 
     assert not path.exists()
+
+
+def test_a_link_is_followed_and_only_the_owner_may_read_the_file(run, tmp_path):
+    (tmp_path / "latest.npz").symlink_to("run.npz")
+    run.save(tmp_path / "latest.npz")
+
+    assert (tmp_path / "latest.npz").is_symlink()
+    assert 5 == len(Run.load(tmp_path / "run.npz").records)
+    assert 0o600 == stat.S_IMODE((tmp_path / "run.npz").stat().st_mode)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a device needs a system that has some")
+def test_a_device_is_written_to_and_never_replaced(run, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    run.save(pipe)
+    content = os.read(reader, 1_000_000)  # it fits into the pipe
+    os.close(reader)
+    (tmp_path / "run.npz").write_bytes(content)
+
+    assert pipe.is_fifo()
+    assert 5 == len(Run.load(tmp_path / "run.npz").records)
+
+
+def test_values_of_metadata_are_not_saved(run, tmp_path):
+    secret = dataclasses.replace(run, settings={"metadata": {"authorization": "Bearer 4711"}})
+    path = secret.save(tmp_path / "run.npz")
+
+    assert ["authorization"] == list(Run.load(path).settings["metadata"])
+    with zipfile.ZipFile(path) as parts:
+        assert "4711".encode("utf-32-le") not in parts.read("header.npy")
 
 
 # ---- what is not a run ---------------------------------------------------------------------
@@ -361,6 +389,30 @@ def test_a_header_with_a_wrong_value_is_refused_at_once(run, tmp_path, subtests)
                 ValueError, match=rf"run\.npz is not a saved run: {says}.*Load a file that"
             ):
                 Run.load(path)
+
+
+def test_a_header_with_fewer_calls_sent_than_recorded_is_refused(run, tmp_path, subtests):
+    for name in ("issued", "operations_sent"):
+        with subtests.test(name):
+            path = dataclasses.replace(run, **{name: 4}).save(tmp_path / "run.npz")
+
+            with pytest.raises(ValueError, match=f"{name} must be 5 or more"):
+                Run.load(path)
+
+
+def test_a_file_that_unpacks_to_a_thousand_times_its_size_is_not_unpacked(tmp_path, monkeypatch):
+    """1 MB that unpacks to 1 GB."""
+    path = tmp_path / "run.npz"
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("records.npy", "w") as member,
+    ):
+        for _ in range(1000):
+            member.write(bytes(1_000_000))
+    monkeypatch.setattr(np, "load", None)  # it would unpack
+
+    with pytest.raises(ValueError, match="unpack to 1 GB"):
+        Run.load(path)
 
 
 def test_a_header_that_is_no_object_is_refused(run, tmp_path, subtests):

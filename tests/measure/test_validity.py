@@ -11,7 +11,7 @@ from traces import Made, run_of
 
 from kvstore.measure import Cpu, Sample, findings, latencies_s, quantile
 from kvstore.measure.recorder import sample_rows
-from kvstore.protocol import CREATE, DEADLINE_EXCEEDED, OK, RESOURCE_EXHAUSTED
+from kvstore.protocol import CANCELLED, CREATE, DEADLINE_EXCEEDED, OK, RESOURCE_EXHAUSTED
 
 
 def closed_loop(took_s, *, in_flight=1, **facts):
@@ -47,10 +47,10 @@ def test_a_steady_run_of_a_quiet_machine_is_trusted():
 @for_each(
     ("took_s", "says"),
     [
-        (lambda n: 0.030 if n < 200 else noisy(n), "the warm-up took"),
-        (lambda n: 0.002 if n < 200 else noisy(n), "the warm-up took"),
-        (lambda n: 0.010 + 0.0001 * n, "no steady state: over its second half the latency rose"),
-        (lambda n: 0.120 - 0.0001 * n, "no steady state: over its second half the latency fell"),
+        (lambda n: 0.030 if n < 200 else noisy(n), "were a warm-up"),
+        (lambda n: 0.002 if n < 200 else noisy(n), "were a warm-up"),
+        (lambda n: 0.010 + 0.0001 * n, "no steady state: the latency rose"),
+        (lambda n: 0.120 - 0.0001 * n, "no steady state: the latency fell"),
     ],
 )
 def test_a_warm_up_that_moves_the_mean_is_found(took_s, says):
@@ -60,13 +60,22 @@ def test_a_warm_up_that_moves_the_mean_is_found(took_s, says):
 
 
 def test_the_end_of_the_warm_up_is_where_the_slow_calls_end():
-    text = next(
-        each.text
-        for each in findings(closed_loop(lambda n: 0.030 if n < 200 else noisy(n)))
-        if each.name == "warm-up"
+    """Four batches of 30 ms, then 11 and 9 ms in turn: with a batch more cut, the mean is 9.93."""
+    run = closed_loop(lambda n: 0.030 if n < 200 else 0.009 + 0.002 * (n // 50 % 2 == 0))
+    found = findings(run)[0]
+
+    assert "the first 6 s of the run" in found.text
+    assert "20 % of the calls, the mean latency is 14 ms, without it 10 ms" in found.details
+
+
+def test_latency_does_not_fall_because_the_last_calls_were_cut_off():
+    """Calls that were sent later were cancelled earlier, all at the end of the run."""
+    run = run_of(
+        [Made(0.01 * n, 0.01 * n + 0.05) for n in range(500)]
+        + [Made(5 + 0.01 * n, 10.0, status=CANCELLED) for n in range(500)]
     )
 
-    assert "took 6 s of the run, 20% of its calls" in text
+    assert ["censored"] == [name for name in names(run) if name != "noise"]
 
 
 def cut_off(share, status=DEADLINE_EXCEEDED):
@@ -99,7 +108,7 @@ def cut_off(share, status=DEADLINE_EXCEEDED):
     ],
 )
 def test_each_check_fires_for_its_own_cause_alone(run, expected, monkeypatch):
-    monkeypatch.setattr("kvstore.measure.cpu_cost.psutil.cpu_count", lambda: 2)
+    monkeypatch.setattr("kvstore.measure.validity.psutil.cpu_count", lambda: 2)
 
     assert expected == names(run())
 
@@ -108,7 +117,30 @@ def test_a_generator_that_was_stopped_is_seen_in_its_samples():
     at_s = [0.0, 0.1, 0.2, 4.2, 4.3]
     run = closed_loop(noisy, sample_rows=sample_rows([Sample(each, *[0] * 7) for each in at_s]))
 
-    assert "stopped for 4.0 s at 0.2 s" in findings(run)[0].text
+    assert "stopped for 4 s" in findings(run)[0].text
+    assert "at 200 ms" in findings(run)[0].details
+
+
+def test_no_sample_is_taken_while_an_interrupted_run_ends_its_calls():
+    """The last call was sent at 0.4 s, and ended 5 s later; a gap before it was the host's."""
+    calls = [Made(0.1 * n, 0.1 * n + 0.05) for n in range(4)] + [Made(0.4, 5.4)]
+    rows = sample_rows([Sample(each, *[0] * 7) for each in (0.0, 0.1, 0.2, 0.3, 0.4, 5.4)])
+    interrupted = run_of(calls, sample_rows=rows, outcome="interrupted")
+    resumed = run_of([*calls, Made(7.0, 7.1)], sample_rows=rows, outcome="interrupted")
+
+    assert "clock" not in names(interrupted)
+    assert "clock" in names(resumed)
+
+
+def test_a_run_of_few_calls_for_its_concurrency_is_short_and_its_figures_are_details():
+    """180 calls of 100 callers: the last 100 are open when the last one is sent, as they must."""
+    calls = [Made(0.0, 1.0)] * 80 + [Made(1.0, 2.0)] * 100
+    (found,) = (each for each in findings(run_of(calls, in_flight=100)) if each.name == "censored")
+
+    assert "short" in found.text
+    assert "180 calls" in found.details
+    assert "180 calls" not in found.text
+    assert len(found.text) < 100 < len(found.details)
 
 
 def test_a_throughput_that_varies_is_too_noisy_to_tell():

@@ -11,7 +11,7 @@ import pandas as pd
 from kvstore import gc_control
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
 from kvstore.measure import Run, audit, goodput, turns
-from kvstore.measure.summary import Goodput
+from kvstore.measure.figures import Goodput
 from kvstore.model import Prediction, Station, overload
 from kvstore.protocol import OK
 

@@ -1,0 +1,170 @@
+"""Figures of a run: the interval of its throughput, quantiles of its latency, and its goodput.
+
+Latency is measured from the due time of a call, so a call that was sent late counts as late
+("coordinated omission"; G. Tene, "How NOT to Measure Latency", 2013).
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kvstore.measure.run import Run
+from kvstore.protocol import CANCELLED, DEADLINE_EXCEEDED, NO_ANSWER, OK
+
+BATCHES: Final = 20
+"""Batches of equal length into which a run is divided for its confidence interval."""
+
+# The 97.5 % quantile of Student's t with BATCHES - 1 = 19 degrees of freedom.
+_T_95 = 2.093
+
+
+class Interval(NamedTuple):
+    """A 95 % confidence interval of a rate, in operations per second."""
+
+    low_per_s: float
+    high_per_s: float
+
+
+def throughput_interval(run: Run) -> Interval:
+    """Return the 95 % confidence interval of the throughput, by the method of batch means.
+
+    The window is divided into `BATCHES` batches of equal length, whose rates are treated as
+    independent samples (A. M. Law, "Simulation Modeling and Analysis", chapter 9). The interval
+    covers variation within this run. Two runs can differ by more.
+    """
+    ok = run.records[run.records["status"] == OK]
+    if not len(ok) or not run.window_s:
+        return Interval(0.0, 0.0)
+    counts, _ = np.histogram(
+        ok["done_s"], bins=BATCHES, range=(0.0, run.window_s), weights=ok["ok_operations"]
+    )
+    rates = counts / (run.window_s / BATCHES)
+    half = _T_95 * float(np.std(rates, ddof=1)) / np.sqrt(BATCHES)
+    return Interval(max(0.0, run.throughput_per_s - half), run.throughput_per_s + half)
+
+
+# ---- quantiles of latency -----------------------------------------------------------------------
+
+CUT_OFF: Final = (CANCELLED, DEADLINE_EXCEEDED, NO_ANSWER)
+"""Statuses of calls that were cut off before their end."""
+FEWEST_CALLS: Final = 10 * BATCHES
+"""With fewer calls, the batches are too small to tell neighbouring calls from independent ones."""
+
+
+class Quantile(NamedTuple):
+    """A quantile of latency in seconds, and its 95 % confidence interval.
+
+    Infinite where the quantile is among calls that were cut off: it is above their latency.
+    """
+
+    value_s: float
+    low_s: float
+    high_s: float
+
+
+def latencies_s(run: Run) -> npt.NDArray[np.float64]:
+    """Return the latency of every call in seconds, in order of due or sending time.
+
+    It is measured from the due time, in a closed loop from sending. The latency of a call that was
+    cut off (by its deadline, by the end of the run, or without a reply) is only known to be larger
+    than the time that it had, so it is infinite here. Calls that the server refused are left out.
+    """
+    records = run.records
+    records = records[(records["status"] == OK) | np.isin(records["status"], CUT_OFF)]
+    order = np.argsort(started_s(records), kind="stable")
+    taken_s = (records["done_s"] - started_s(records))[order]
+    return np.where(np.isin(records["status"], CUT_OFF)[order], np.inf, taken_s)
+
+
+def quantile(latency_s: npt.NDArray[np.float64], share: float) -> Quantile:
+    """Return the quantile at `share` (0 to 1) of latencies in order of time, with its interval.
+
+    The interval is between two order statistics. For independent calls, their ranks follow from the
+    binomial distribution (W. J. Conover, "Practical Nonparametric Statistics", section 3.2). The
+    latencies of neighbouring calls are not independent, so the variance of the share of calls above
+    the quantile is also estimated from `BATCHES` batches, and the larger estimate is used. NaN
+    without a call.
+    """
+    count = len(latency_s)
+    if not count:
+        return Quantile(math.nan, math.nan, math.nan)
+    ordered = np.sort(latency_s)
+    value_s = _at(ordered, share)
+    error = math.sqrt(share * (1 - share) / count)
+    if count >= FEWEST_CALLS:
+        above = [float((part > value_s).mean()) for part in np.array_split(latency_s, BATCHES)]
+        error = max(error, float(np.std(above, ddof=1)) / math.sqrt(BATCHES))
+    half = _T_95 * error
+    return Quantile(value_s, _at(ordered, share - half), _at(ordered, share + half))
+
+
+def _at(ordered: npt.NDArray[np.float64], share: float) -> float:
+    """Return the smallest latency with at least this share of the calls at or below it."""
+    place = math.ceil(share * len(ordered)) - 1
+    return float(ordered[min(max(place, 0), len(ordered) - 1)])
+
+
+def started_s(records: npt.NDArray[np.void]) -> npt.NDArray[np.float64]:
+    """Return when each call was due; in a closed loop, when it was sent."""
+    due_s: npt.NDArray[np.float64] = records["due_s"]
+    return np.where(np.isnan(due_s), records["sent_s"], due_s)
+
+
+# ---- goodput ------------------------------------------------------------------------------------
+
+
+class Goodput(NamedTuple):
+    """The calls of an open loop by their outcome.
+
+    Rates are calls per second of the time in which calls were due. Every call sent is in time,
+    late or refused.
+    """
+
+    offered_per_s: float
+    """Arrival rate: calls that were due."""
+    in_time_per_s: float
+    """Goodput: calls answered OK within the deadline, measured from their due time."""
+    late: int
+    """Calls that ended with DEADLINE_EXCEEDED or were answered OK after the deadline."""
+    refused: int
+    """Calls that ended with any other status, most often RESOURCE_EXHAUSTED."""
+    wasted: float
+    """Operations that the server completed too late to count as goodput; NaN if it has not
+    reported its operations."""
+
+
+def goodput(run: Run, deadline_s: float | None = None) -> Goodput:
+    """Return the goodput of an open loop.
+
+    `deadline_s` is in seconds; without it the deadline of the run applies. Raises `ValueError`
+    for a closed loop: its calls have no due times, because each caller waits for a reply before
+    the next call.
+    """
+    records = run.records
+    if np.isnan(records["due_s"]).any():
+        raise ValueError(
+            "goodput needs an open loop, got a closed loop without due times: pass due_times to"
+            " load.run"
+        )
+    limit_s = float(run.settings["deadline_s"]) if deadline_s is None else deadline_s
+    offered_s = run.settings.get("duration_s") or run.window_s or math.nan
+    ok = records["status"] == OK
+    in_time = ok & (records["done_s"] - records["due_s"] <= limit_s)
+    out_of_time = records["status"] == DEADLINE_EXCEEDED
+    late = int(np.count_nonzero(ok & ~in_time) + np.count_nonzero(out_of_time))
+    counted = run.server.get("operations")
+    done = math.nan if counted is None else _done(counted)
+    return Goodput(
+        offered_per_s=run.issued / offered_s,
+        in_time_per_s=int(np.count_nonzero(in_time)) / offered_s,
+        late=late,
+        refused=run.issued - int(np.count_nonzero(in_time)) - late,
+        wasted=done - int(np.count_nonzero(in_time)),
+    )
+
+
+def _done(counted: Mapping[str, int]) -> float:
+    return sum(count for name, count in counted.items() if name.endswith("/OK"))
