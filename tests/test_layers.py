@@ -107,7 +107,6 @@ def test_a_door_is_light():
     longer to start than the rest of a server, and its threads busy the cores; and a plot needs
     neither a database nor the code of a server.
     """
-    assert "scipy" not in _imported_with("kvstore.model")
     assert not {"numpy", "pandas"} & _imported_with("kvstore.server.__main__")
     assert not {"numpy", "pandas"} & _imported_with("kvstore.judge.__main__")
     without = ("sqlite3", "grpc_health.v1", "grpc_reflection.v1alpha", "kvstore.server.service")

@@ -10,8 +10,7 @@
     scaling       several processes and servers: the cores, the hottest lock, the busiest server
 
 The models import no client and no measurement, so that they cannot be fitted to the calls they
-predict. Import `kvstore.model.usl` by name to fit the scalability law: it needs scipy, which takes
-long to import, and every notebook imports this package.
+predict.
 """
 
 from kvstore.model import batching, bounds, overload, scaling, simulate, tail_latency

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from kvstore.model.bounds import Prediction, Station, closed_loop, service_time_s
+from kvstore.numbers import number, seconds
 
 
 def throughput(size: int, *, per_message_s: float, per_operation_s: float) -> Prediction:
@@ -28,8 +29,8 @@ def throughput(size: int, *, per_message_s: float, per_operation_s: float) -> Pr
     return Prediction(
         size / message_s,
         "operations/s",
-        f"{size} operations share {1e6 * per_message_s:,.4g} us and take"
-        f" {1e6 * per_operation_s:,.4g} us each: X = k / (a + b k)",
+        f"{size} operations share {seconds(per_message_s)} and take"
+        f" {seconds(per_operation_s)} each: X = k / (a + b k)",
         "message" if per_message_s > per_operation_s * size else "operations",
     )
 
@@ -161,11 +162,10 @@ def in_groups(
     found = Prediction(
         in_flight / (group_s + max(group_s, way_s)),
         "calls/s",
-        f"a write waits for the group before it and for its own, {1e3 * group_s:,.4g} ms each:"
+        f"a write waits for the group before it and for its own, {seconds(group_s)} each:"
         f" N / 2f with {in_flight} in flight"
         if group_s >= way_s
-        else f"a call takes {1e3 * way_s:,.4g} ms outside the log and {1e3 * group_s:,.4g} ms for"
-        " its group",
+        else f"a call takes {seconds(way_s)} outside the log and {seconds(group_s)} for its group",
         LOG if group_s >= way_s else "calls in flight",
     )
     return _at_most(found, processor_s)
@@ -177,8 +177,8 @@ def _at_most(found: Prediction, processor_s: float) -> Prediction:
     return Prediction(
         1 / processor_s,
         "calls/s",
-        f"a write takes {1e6 * processor_s:,.4g} µs of CPU time in the busier process; the disk"
-        f" alone would allow {found.value:,.0f} writes/s",
+        f"a write takes {seconds(processor_s)} of CPU time in the busier process; the disk"
+        f" alone would allow {number(found.value)} writes/s",
         "cpu",
     )
 

@@ -9,6 +9,8 @@ from typing import Final
 
 import numpy as np
 
+from kvstore.numbers import number, percent, seconds
+
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
@@ -158,7 +160,7 @@ def closed_loop(in_flight: int, stations: Sequence[Station], think_s: float = 0.
         return Prediction(
             by_callers,
             "calls/s",
-            f"{in_flight} in flight, each takes {_ms(round_s)}: N / (D + Z)",
+            f"{in_flight} in flight, each takes {seconds(round_s)}: N / (D + Z)",
             "calls in flight",
         )
     named = slowest.name.startswith(("a ", "the ")) or slowest.name[-1:].isdigit()
@@ -167,8 +169,8 @@ def closed_loop(in_flight: int, stations: Sequence[Station], think_s: float = 0.
     return Prediction(
         slowest.most_per_s,
         "calls/s",
-        f"a call needs {name} for {_ms(slowest.demand_s)} on average{at_once}:"
-        f" {slowest.servers:g} / {_ms(slowest.demand_s)}",
+        f"a call needs {name} for {seconds(slowest.demand_s)} on average{at_once}:"
+        f" {slowest.servers:g} / {seconds(slowest.demand_s)}",
         slowest.name,
     )
 
@@ -182,7 +184,7 @@ def residence(in_flight: int, stations: Sequence[Station], think_s: float = 0.0)
     return Prediction(
         in_flight / bound.value - think_s,
         "s",
-        f"{in_flight} in flight at {bound.value:,.4g} calls/s: R = N / X - Z",
+        f"{in_flight} in flight at {number(bound.value)} calls/s: R = N / X - Z",
         bound.binds,
     )
 
@@ -195,10 +197,6 @@ def knee(stations: Sequence[Station], think_s: float = 0.0) -> float:
     """
     most_per_s = min((station.most_per_s for station in stations), default=math.inf)
     return (sum(station.demand_s for station in stations) + think_s) * most_per_s
-
-
-def _ms(seconds: float) -> str:
-    return f"{1e3 * seconds:,.4g} ms"
 
 
 # ---- ramp up ------------------------------------------------------------------------------------
@@ -267,7 +265,7 @@ def calls(
     return Prediction(
         total,
         "calls",
-        f"the area under X(t), with up to {len(joins_s)} users in {until_s:g} s",
+        f"the area under X(t), with up to {len(joins_s)} users in {seconds(until_s)}",
         last.binds,
     )
 
@@ -357,7 +355,7 @@ def exact_closed_loop(
     return Prediction(
         solution.throughput_per_s,
         "calls/s",
-        f"{in_flight} in flight, R = {1e3 * solution.total_residence_s:,.4g} ms with queueing:"
-        f" {solution.throughput_per_s / bound.value:.1%} of the bound",
+        f"{in_flight} in flight, R = {seconds(solution.total_residence_s)} with queueing:"
+        f" {percent(solution.throughput_per_s / bound.value)} of the bound",
         bound.binds,
     )

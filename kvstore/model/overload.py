@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kvstore.model.bounds import Prediction, Station
+from kvstore.numbers import number, rate, seconds, size
 
 
 def goodput(
@@ -48,8 +49,8 @@ def goodput(
         return _of(accepted_per_s, reason, pool.name)
     in_time_s = max(0.0, deadline_s - pool.demand_s) * served_per_s / growth_per_s
     reason = (
-        f"the queue grows by {growth_per_s:,.0f} calls per second: calls are in time for the first"
-        f" {in_time_s:.2g} s of {offered_for_s:g} s, and late afterwards"
+        f"the queue grows by {number(growth_per_s)} calls per second: calls are in time for the"
+        f" first {seconds(in_time_s)} of {seconds(offered_for_s)}, and late afterwards"
     )
     return _of(offered_per_s * min(1.0, in_time_s / offered_for_s), reason, "queue")
 
@@ -67,7 +68,7 @@ def within(deadline_s: float, pool: Station) -> Prediction:
     return Prediction(
         pool.most_per_s * deadline_s,
         "calls",
-        f"{pool.most_per_s:,.4g} calls/s, each {deadline_s:g} s in the server: N = X R",
+        f"{number(pool.most_per_s)} calls/s, each {seconds(deadline_s)} in the server: N = X R",
         pool.name,
     )
 
@@ -86,7 +87,7 @@ def drain_burst(calls: int, stations: Sequence[Station]) -> Prediction:
     return Prediction(
         calls / slowest.most_per_s,
         "s",
-        f"{calls:,} calls, and the {slowest.name} serves {slowest.most_per_s:,.0f} per second:"
+        f"{calls:,} calls, and the {slowest.name} serves {number(slowest.most_per_s)} per second:"
         " N / X",
         slowest.name,
     )
@@ -107,8 +108,8 @@ def last_wait_of_burst(calls: int, stations: Sequence[Station], sent_per_s: floa
     return Prediction(
         max(alone_s, wait_s),
         "s",
-        f"answered after {calls / slowest.most_per_s:,.3g} s,"
-        f" sent after {calls / sent_per_s:,.3g} s: N / X - N / λ",
+        f"answered after {seconds(calls / slowest.most_per_s)},"
+        f" sent after {seconds(calls / sent_per_s)}: N / X - N / λ",
         slowest.name if wait_s > alone_s else "",
     )
 
@@ -132,8 +133,8 @@ def left_by_shedding(
     return Prediction(
         min(float(calls), limit + served_per_s * lasts_s),
         "calls",
-        f"limit of {limit:,}, and {served_per_s:,.0f} replies per second during {lasts_s:.3g} s"
-        " of sending: limit + X·N/λ",
+        f"limit of {limit:,}, and {number(served_per_s)} replies per second during"
+        f" {seconds(lasts_s)} of sending: limit + X·N/λ",
         "concurrency limit",
     )
 
@@ -156,8 +157,8 @@ def failing_in_storm(offered_per_s: float, attempts: int, pool: Station) -> Pred
     return Prediction(
         100.0 if lasts else 0.0,
         "calls",
-        f"{attempts} attempts for each of {offered_per_s:,.4g} calls/s: {amplified_per_s:,.4g}/s,"
-        f" and the {pool.name} serves {pool.most_per_s:,.4g}/s",
+        f"{attempts} attempts for each of {number(offered_per_s)} calls/s: {rate(amplified_per_s)},"
+        f" and the {pool.name} serves {rate(pool.most_per_s)}",
         "retries" if lasts else "",
     )
 
@@ -221,8 +222,8 @@ def held(
     return Prediction(
         total_bytes / 1e6,
         "MB",
-        f"{base_bytes / 1e6:,.0f} MB without calls, {in_flight:,} in flight of"
-        f" {bytes_per_call / 1024:,.1f} KiB{records}",
+        f"{size(base_bytes)} without calls, {in_flight:,} in flight of"
+        f" {size(bytes_per_call)}{records}",
         "memory",
     )
 
@@ -242,8 +243,8 @@ def time_until(
     """
     if not ceiling_bytes > base_bytes:
         raise ValueError(
-            f"ceiling_bytes must be above base_bytes, got {ceiling_bytes / 1e6:,.0f} MB and"
-            f" {base_bytes / 1e6:,.0f} MB"
+            f"ceiling_bytes must be above base_bytes, got {size(ceiling_bytes)} and"
+            f" {size(base_bytes)}"
         )
     growth_per_s = backlog_growth_per_s(sent_per_s, answered_per_s)
     bytes_per_s = bytes_per_call * growth_per_s
@@ -257,7 +258,7 @@ def time_until(
     return Prediction(
         room_bytes / bytes_per_s,
         "s",
-        f"{room_bytes / 1e6:,.0f} MB free, {bytes_per_call / 1e3:,.1f} kB a call,"
-        f" {sent_per_s:,.0f} sent minus {answered_per_s:,.0f} answered per second",
+        f"{size(room_bytes)} free, {size(bytes_per_call)} a call,"
+        f" {number(sent_per_s)} sent minus {number(answered_per_s)} answered per second",
         "memory",
     )

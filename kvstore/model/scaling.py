@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kvstore.model.bounds import Prediction, Station
+from kvstore.numbers import number, percent, seconds
 
 GENERATORS, SERVERS, BUSIEST, CORES = "generators", "servers", "busiest server", "cores"
 
@@ -71,18 +72,19 @@ def throughput(
     bounds = {
         GENERATORS: (
             generators / client_one_s,
-            f"{_many(generators, 'generator')}, {_us(client_one_s)} an operation: p / D'_client",
+            f"{_many(generators, 'generator')}, {seconds(client_one_s)} an operation:"
+            " p / D'_client",
         ),
         BUSIEST if uneven else SERVERS: (
             1 / (share * server_one_s),
-            f"the busiest of {servers} servers gets {share:.3g} of the operations,"
-            f" {_us(server_one_s)} each: 1 / (q D'_server)"
+            f"the busiest of {servers} servers gets {number(share)} of the operations,"
+            f" {seconds(server_one_s)} each: 1 / (q D'_server)"
             if uneven
-            else f"{_many(servers, 'server')}, {_us(server_one_s)} an operation: s / D'_server",
+            else f"{_many(servers, 'server')}, {seconds(server_one_s)} an operation: s / D'_server",
         ),
         CORES: (
             cores / (client_s + server_s),
-            f"{_many(cores, 'core')} for {_us(client_s)} + {_us(server_s)} an operation:"
+            f"{_many(cores, 'core')} for {seconds(client_s)} + {seconds(server_s)} an operation:"
             " cores / (D_client + D_server)",
         ),
     }
@@ -158,10 +160,6 @@ def by_cores(
 
 def _many(count: float, what: str) -> str:
     return f"{count:g} {what}" if count == 1 else f"{count:g} {what}s"
-
-
-def _us(seconds: float) -> str:
-    return f"{1e6 * seconds:,.4g} us"
 
 
 # ---- key skew -----------------------------------------------------------------------------------
@@ -301,7 +299,7 @@ class Played:
         return Prediction(
             self.throughput_per_s,
             "calls/s",
-            f"{count:,} calls simulated, {self.by_server[busiest] / count:.0%} of them by the"
+            f"{count:,} calls simulated, {percent(self.by_server[busiest] / count)} of them by the"
             f" busiest of {len(self.by_server)} servers",
             f"server {busiest}",
         )
@@ -342,9 +340,9 @@ def closed_loop(
     each = play(int(in_flight), shares_of_servers, np.random.default_rng(seed))
     answered = np.zeros(warm_up + rounds, dtype=np.int64)
     by_server = np.zeros(len(shares_of_servers), dtype=np.int64)
-    for number, answering in enumerate(itertools.islice(each, warm_up + rounds)):
-        answered[number] = np.count_nonzero(answering)
-        if number >= warm_up:
+    for turn, answering in enumerate(itertools.islice(each, warm_up + rounds)):
+        answered[turn] = np.count_nonzero(answering)
+        if turn >= warm_up:
             by_server += answering
     return Played(answered, by_server, service_s, warm_up)
 

@@ -25,6 +25,7 @@ import simpy
 
 from kvstore.model import scaling
 from kvstore.model.bounds import Prediction
+from kvstore.numbers import percent
 
 LOCKINGS = ("global", "per_key", "per_key_held")
 """The names of the server's settings. "per_key" holds its lock for no simulated time."""
@@ -138,7 +139,7 @@ class Simulated:
         return Prediction(
             self.throughput_per_s,
             "calls/s",
-            f"{len(self.counted):,} calls simulated, {stay_s / self.residence_s:.0%} of their"
+            f"{len(self.counted):,} calls simulated, {percent(stay_s / self.residence_s)} of their"
             f" time at the {name}",
         )
 

@@ -5,6 +5,7 @@ Barroso, "The Tail at Scale", Communications of the ACM 56 (2013).
 """
 
 from kvstore.model.bounds import Prediction
+from kvstore.numbers import number, percent, seconds
 
 
 def latency(share: float, *, stall_s: float, every_s: float, service_s: float) -> Prediction:
@@ -26,8 +27,9 @@ def latency(share: float, *, stall_s: float, every_s: float, service_s: float) -
     return Prediction(
         waits_s + service_s,
         "s",
-        f"{stall_s / every_s:.0%} of the calls arrive during a stall of {stall_s:g} s; all but"
-        f" {1 - share:.0%} wait {waits_s:.3g} s or less, and are served in {service_s:g} s",
+        f"{percent(stall_s / every_s)} of the calls arrive during a stall of {seconds(stall_s)};"
+        f" all but {percent(1 - share)} wait {seconds(waits_s)} or less, and are served in"
+        f" {seconds(service_s)}",
         "stall" if waits_s else "service",
     )
 
@@ -45,8 +47,8 @@ def slow_share(
     return Prediction(
         late if longer_than_s >= service_s else 1.0,
         "of the requests",
-        f"a stall of {stall_s:.3g} s every {every_s:.3g} s: the share that waits for more than"
-        f" {max(0.0, longer_than_s - service_s):.3g} s",
+        f"a stall of {seconds(stall_s)} every {seconds(every_s)}: the share that waits for more"
+        f" than {seconds(max(0.0, longer_than_s - service_s))}",
         "stall",
     )
 
@@ -63,8 +65,8 @@ def slow_in_spite_of_hedging(
     return Prediction(
         first.value * second.value,
         "of the requests",
-        f"the second call is sent {after_s:g} s later, and both are late:"
-        f" {first.value:.3g} · {second.value:.3g}",
+        f"the second call is sent {seconds(after_s)} later, and both are late:"
+        f" {number(first.value)} · {number(second.value)}",
         "both servers",
     )
 
@@ -84,7 +86,7 @@ def utilisation_with_hedging(utilisation: float, hedged_share: float) -> Predict
     return Prediction(
         utilisation * (1 + hedged_share),
         "of the capacity",
-        f"{utilisation:.3g} · (1 + {hedged_share:.3g})",
+        f"{number(utilisation)} · (1 + {number(hedged_share)})",
         "hedging",
     )
 
@@ -103,7 +105,7 @@ def slow_of_all(servers: int, slow_share: float) -> Prediction:
     return Prediction(
         1 - (1 - slow_share) ** servers,
         "of the requests",
-        f"each of {servers} replies is slow with p = {slow_share:.3g}: 1 - (1 - p)^{servers}",
+        f"each of {servers} replies is slow with p = {number(slow_share)}: 1 - (1 - p)^{servers}",
         "the slowest reply" if servers > 1 else "",
     )
 
@@ -149,8 +151,8 @@ def gap(election_timeout_s: float, *, nodes: int, heartbeat_s: float) -> Predict
     return Prediction(
         mean_s,
         "s",
-        f"the first of {followers} followers becomes a candidate after {mean_s:.3g} s on average,"
-        f" between {first_s:.3g} and {last_s:.3g} s",
+        f"the first of {followers} followers becomes a candidate after {seconds(mean_s)} on"
+        f" average, between {seconds(first_s)} and {seconds(last_s)}",
         "election timeout",
     )
 

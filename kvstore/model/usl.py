@@ -15,13 +15,17 @@ limit: that is min(gamma N, limit), which the law does not describe.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize, special
+
+from kvstore.numbers import number, percent, with_interval
 
 Floats = npt.NDArray[np.float64]
+
+MOST_STEPS: Final = 50
+"""Steps of the fit; it takes about five."""
 
 
 class Interval(NamedTuple):
@@ -32,7 +36,7 @@ class Interval(NamedTuple):
     high: float
 
     def __str__(self) -> str:
-        return f"{self.value:.4g} ({self.low:.4g} to {self.high:.4g})"
+        return with_interval(self.value, self.low, self.high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +66,10 @@ class Fit:
         return _peak(self.sigma.value, self.kappa.value)
 
     def __str__(self) -> str:
-        peak = f"peak at {self.peak:,.3g}" if math.isfinite(self.peak) else "no peak"
+        peak = f"peak at {number(self.peak)}" if math.isfinite(self.peak) else "no peak"
         text = (
             f"USL: gamma {self.gamma_per_s} calls/s, sigma {self.sigma}, kappa {self.kappa};"
-            f" {peak} in flight, relative error {self.rms_error:.1%}"
+            f" {peak} in flight, relative error {percent(self.rms_error)}"
         )
         return "\n".join([text, *(f"warning: {warning}" for warning in self.warnings)])
 
@@ -103,29 +107,92 @@ def fit(
         )
     if not 0 < level < 1:
         raise ValueError(f"level must be between 0 and 1, got {level}")
-    # Fitted in units of the highest throughput: gamma may be 1e6 and kappa 1e-5.
-    scale = float(x.max())
-    first = int(n.argmin())
-    found, covariance = optimize.curve_fit(
-        law,
-        n,
-        x / scale,
-        p0=(float(x[first] / n[first]) / scale, 0.01, 1e-4),
-        sigma=x / scale,  # the weights of scipy, not contention: errors are relative
-        bounds=(0.0, np.inf),
-        x_scale="jac",
-        max_nfev=10_000,
-    )
-    # stdtrit is the quantile of Student's t. scipy.stats has it too, but takes 0.5 s to import.
-    reach = special.stdtrit(len(n) - 3, (1 + level) / 2) * np.sqrt(np.diag(covariance))
+    found = _least_squares(n, x)
+    reach = students_t(len(n) - 3, (1 + level) / 2) * _standard_errors(n, x, found)
     gamma, sigma, kappa = (
-        Interval(
-            float(value) * unit, max(0.0, float(value - half)) * unit, float(value + half) * unit
-        )
-        for value, half, unit in zip(found, reach, (scale, 1.0, 1.0), strict=True)
+        Interval(float(value), max(0.0, float(value - half)), float(value + half))
+        for value, half in zip(found, reach, strict=True)
     )
     rms = _rms(law(n, gamma.value, sigma.value, kappa.value), x)
     return Fit(gamma, sigma, kappa, rms, tuple(_warnings(n, x, sigma, kappa, rms)))
+
+
+def _least_squares(n: Floats, x: Floats) -> Floats:
+    """Return gamma, sigma and kappa with the least sum of squared relative errors.
+
+    n / X(N) is linear in p = (1, sigma, kappa) / gamma, so the Gauss-Newton method begins at the
+    solution of the linear problem. sigma and kappa are 0 or more: of the four fits in which both,
+    one or none of them is held at 0, the best one without a negative value is taken.
+    """
+    basis = np.stack([np.ones_like(n), n - 1.0, n * (n - 1.0)], axis=1) * (x / n)[:, None]
+    found, least = np.array([1.0, 0.0, 0.0]), math.inf
+    for free in ([0], [0, 1], [0, 2], [0, 1, 2]):
+        p = np.zeros(3)
+        p[free] = _gauss_newton(basis[:, free])
+        error = float(np.sum((1 / (basis @ p) - 1) ** 2)) if np.all(p >= 0) else math.inf
+        if error < least:
+            found, least = p, error
+    return np.asarray(np.array([1.0, found[1], found[2]]) / found[0], np.float64)
+
+
+def _gauss_newton(basis: Floats) -> Floats:
+    """Return the p with the least sum of squares of 1 / (basis @ p) - 1."""
+    ones = np.ones(len(basis))
+    p: Floats = np.asarray(np.linalg.lstsq(basis, ones)[0], np.float64)
+    for _ in range(MOST_STEPS):
+        fitted = basis @ p
+        residual = 1 / fitted - 1
+        step = np.linalg.lstsq(basis / fitted[:, None] ** 2, residual)[0]
+        before = float(residual @ residual)
+        while np.any(basis @ (p + step) <= 0) or _squares(basis @ (p + step)) > before:
+            step = step / 2
+            if np.all(np.abs(step) <= 1e-15 * np.abs(p)):
+                return p
+        p = p + step
+        if np.all(np.abs(step) <= 1e-12 * np.abs(p)):
+            break
+    return p
+
+
+def _squares(fitted: Floats) -> float:
+    return float(np.sum((1 / fitted - 1) ** 2))
+
+
+def _standard_errors(n: Floats, x: Floats, found: Floats) -> Floats:
+    """Return the standard errors of gamma, sigma and kappa, from the slopes of the law there."""
+    fitted = law(n, *found)
+    residual = fitted / x - 1
+    drop = fitted / (found[0] * n)
+    slopes = np.stack([1 / found[0] + 0 * n, -(n - 1) * drop, -n * (n - 1) * drop], axis=1)
+    r = np.linalg.qr(slopes * (fitted / x)[:, None], mode="r")
+    inverse = np.linalg.inv(r)
+    variance = float(residual @ residual) / (len(n) - 3)
+    return np.asarray(np.sqrt(variance * np.sum(inverse**2, axis=1)), np.float64)
+
+
+def students_t(freedom: int, share: float) -> float:
+    """Return the quantile at `share` (0.5 to 1) of Student's t with whole degrees of freedom.
+
+    Source: M. Abramowitz, I. A. Stegun, "Handbook of Mathematical Functions", 26.7.3 and 26.7.4,
+    inverted by bisection over the angle atan(t / sqrt(freedom)).
+    """
+    low, high = 0.0, math.pi / 2
+    for _ in range(60):
+        angle = (low + high) / 2
+        low, high = (angle, high) if _within(freedom, angle) < 2 * share - 1 else (low, angle)
+    return math.sqrt(freedom) * math.tan(low)
+
+
+def _within(freedom: int, angle: float) -> float:
+    """Return the probability that |t| is below sqrt(freedom) * tan(angle)."""
+    odd = freedom % 2
+    term = math.cos(angle) if odd else 1.0
+    total = term if freedom > 1 else 0.0
+    for k in range(1 + odd, freedom - 2, 2):
+        term *= math.cos(angle) ** 2 * k / (k + 1)
+        total += term
+    total *= math.sin(angle)
+    return 2 / math.pi * (angle + total) if odd else total
 
 
 def hard_cap(in_flight: Floats, throughput_per_s: Floats) -> tuple[float, float, float]:
@@ -154,14 +221,15 @@ def _warnings(n: Floats, x: Floats, sigma: Interval, kappa: Interval, rms: float
     slope, cap, cap_rms = hard_cap(n, x)
     if cap_rms < rms:
         warnings.append(
-            f"a hard cap fits better: min({slope:,.4g} N, {cap:,.4g}) has a relative error of"
-            f" {cap_rms:.1%}, this law {rms:.1%}. Look for the bottleneck station instead"
+            f"a hard cap fits better: min({number(slope)} N, {number(cap)}) has a relative error"
+            f" of {percent(cap_rms)}, this law {percent(rms)}. Look for the bottleneck station"
+            " instead"
         )
     peak = _peak(sigma.value, kappa.value)
     if not peak < most:
-        where = f"it would be at {peak:,.3g}" if math.isfinite(peak) else "there is none"
+        where = f"it would be at {number(peak)}" if math.isfinite(peak) else "there is none"
         warnings.append(
-            f"no point past the peak ({where}, the data end at {most:,.3g}): kappa is uncertain,"
+            f"no point past the peak ({where}, the data end at {number(most)}): kappa is uncertain,"
             " measure with more calls in flight"
         )
     elif kappa.low == 0.0:

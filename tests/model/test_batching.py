@@ -27,7 +27,7 @@ def test_the_cost_of_a_message_is_shared(subtests):
 
 def test_a_prediction_says_its_arithmetic():
     assert (
-        "400 operations share 100 us and take 1 us each: X = k / (a + b k)"
+        "400 operations share 100 µs and take 1 µs each: X = k / (a + b k)"
     ) == batching.throughput(400, **COST).reason
 
 

@@ -20,7 +20,7 @@ def test_the_ceiling_is_reached_when_the_room_is_used_up():
     )
 
     assert (2.0, "s", "memory") == (pytest.approx(forecast.value), forecast.unit, forecast.binds)
-    assert "400 MB free, 100.0 kB a call, 2,025 sent minus 25 answered per second" == (
+    assert "400 MB free, 100 kB a call, 2,025 sent minus 25 answered per second" == (
         forecast.reason
     )
 

@@ -130,7 +130,7 @@ def test_the_reason_says_what_queueing_costs():
     prediction = bounds.exact_closed_loop(4, [CPU, LOCK])
 
     assert (
-        "80 calls/s: 4 in flight, R = 50 ms with queueing: 80.0% of the bound [cpu binds]"
+        "80 calls/s: 4 in flight, R = 50 ms with queueing: 80 % of the bound [cpu binds]"
     ) == str(prediction)
 
 

@@ -67,8 +67,7 @@ def test_memory_is_what_is_at_rest_in_flight_and_recorded():
 
     assert (pytest.approx(406.0), "MB", "memory") == (held.value, held.unit, held.binds)
     assert (
-        "100 MB without calls, 10,000 in flight of 24.4 KiB, 1,000,000 records of 56 B"
-        == held.reason
+        "100 MB without calls, 10,000 in flight of 25 kB, 1,000,000 records of 56 B" == held.reason
     )
 
 

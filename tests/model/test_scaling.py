@@ -48,15 +48,15 @@ def test_the_busiest_server_binds_where_keys_are_not_spread_evenly(subtests):
 
 def test_a_prediction_says_its_arithmetic(subtests):
     for given, says in [
-        ({"cores": 9}, "1 server, 200 us an operation: s / D'_server"),
-        ({"cores": 9, "servers": 9}, "1 generator, 100 us an operation: p / D'_client"),
+        ({"cores": 9}, "1 server, 200 µs an operation: s / D'_server"),
+        ({"cores": 9, "servers": 9}, "1 generator, 100 µs an operation: p / D'_client"),
         (
             {"cores": 1, "servers": 9},
-            "1 core for 100 us + 200 us an operation: cores / (D_client + D_server)",
+            "1 core for 100 µs + 200 µs an operation: cores / (D_client + D_server)",
         ),
         (
             {"cores": 9, "servers": 2, "generators": 9, "busiest_share": 0.75},
-            "the busiest of 2 servers gets 0.75 of the operations, 200 us each: 1 / (q D'_server)",
+            "the busiest of 2 servers gets 0.75 of the operations, 200 µs each: 1 / (q D'_server)",
         ),
     ]:
         with subtests.test(given=given, says=says):

@@ -287,7 +287,7 @@ def test_the_warm_up_is_kept_and_not_counted():
 def test_it_speaks_as_the_other_models_do():
     prediction = closed_loop(20, Service(**SAME), calls=1_000).prediction
 
-    assert "25 calls/s: 1,000 calls simulated, 95% of their time at the lock" == str(prediction)
+    assert "25 calls/s: 1,000 calls simulated, 95 % of their time at the lock" == str(prediction)
 
 
 # ---- settings ------------------------------------------------------------------------------

@@ -164,10 +164,20 @@ def test_the_sentence_says_what_was_found():
 
 
 def test_nothing_is_left_to_a_warning_of_a_library():
-    """Exact data leave no error to estimate the intervals from; scipy must not complain."""
+    """Exact data leave no error to estimate the intervals from; numpy must not complain."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         usl.fit([1, 2, 3, 4], [10.0, 20.0, 30.0, 40.0])
+
+
+@pytest.mark.parametrize(
+    ("freedom", "share", "quantile"),
+    [(1, 0.975, 12.7062), (2, 0.95, 2.91999), (3, 0.995, 5.84091), (7, 0.975, 2.36462),
+     (10, 0.75, 0.69981), (30, 0.975, 2.04227)],
+)  # fmt: skip
+def test_a_quantile_of_students_t_is_that_of_the_tables(freedom, share, quantile):
+    """Abramowitz and Stegun, table 26.10."""
+    assert quantile == pytest.approx(usl.students_t(freedom, share), abs=1e-5)
 
 
 def test_data_that_cannot_be_fitted_are_refused(subtests):

@@ -23,7 +23,7 @@ from kvstore.course.views.style import (
 from kvstore.measure import Run, throughput_interval
 from kvstore.model import Station, bounds
 
-if TYPE_CHECKING:  # scipy takes long to import, and every notebook imports this package
+if TYPE_CHECKING:
     from kvstore.model.usl import Fit
 
 
