@@ -300,8 +300,18 @@ class Calibration:
 
     @property
     def top(self) -> Level:
-        """The level with the highest throughput, from its longer run if there is one."""
-        return self.held or max(self._seen, key=lambda level: level.throughput_per_s)
+        """The level with the highest throughput, from its longer run if there is one.
+
+        A level without failures counts first if its throughput is about the same: where calls are
+        refused, callers that try again at once take processor time from the others.
+        """
+        if self.held is not None:
+            return self.held
+        best = max(self._seen, key=_throughput)
+        first = self.fails_from
+        good = [each for each in self._seen if first and each.in_flight < first.in_flight]
+        top = max(good, key=_throughput, default=best)
+        return top if GAIN * top.throughput_per_s >= best.throughput_per_s else best
 
     @property
     def _seen(self) -> Sequence[Level]:
@@ -409,7 +419,7 @@ def calibrate(
         levels.append(runs.level(between, seen_so_far.ceiling_per_s))
         levels.sort(key=lambda each: each.in_flight)
         seen_so_far = replace(seen_so_far, levels=levels)
-    top = max(levels, key=_throughput)
+    top = seen_so_far.top
     return replace(
         seen_so_far,
         held=None if _certain(top) else runs.level(top.in_flight, top.throughput.value, HELD),
