@@ -14,8 +14,8 @@ import pytest
 from tables import for_each
 
 from kvstore.client import load, monitor, pacing, strategies, workload
+from kvstore.client.apart import run_in_process
 from kvstore.client.errors import RunFailed, RunInterrupted, ServerGone
-from kvstore.client.load import run_in_process
 from kvstore.client.monitor import DRAIN_S
 from kvstore.client.strategies import STRATEGIES, bounded, futures, pipelined
 from kvstore.measure import Outcome, accounts, audit

@@ -258,7 +258,7 @@ def test_a_local_fleet_carries_the_token(folder):
 
 @pytest.mark.slow
 def test_a_token_does_not_go_to_a_distant_scheduler_in_plain_text(folder):
-    from kvstore.client.fleet_driver import refuse_to_publish
+    from kvstore.client.fleet import refuse_to_publish
 
     for scheduler in ("tls://10.0.0.1:8786", "tcp://127.0.0.1:8786"):
         refuse_to_publish(Tls.of(folder), scheduler)

@@ -16,8 +16,7 @@ import psutil
 import pytest
 
 from kvstore.client import RunInterrupted, load, strategies, workload
-from kvstore.client.fleet import Local
-from kvstore.client.fleet_driver import _Driver
+from kvstore.client.fleet import Local, _Driver
 from kvstore.course import capstone
 from kvstore.course.experiments.failures import killed_at_work
 from kvstore.course.questions import lesson_12

@@ -9,17 +9,18 @@ client       the channels of one run, and its strategy on them; measured_channel
 channel, connections   connecting to the right server; which connection a call takes
 messages     operations as protobuf messages
 reflection   how a method of any service is found, and its requests from JSON
-options      RunOptions: the settings of a run, checked before it begins; its parts
+plan         RunOptions, and Plan: all that a run needs, checked once; the parts of a run
 monitor      memory and servers during a run; the reports of servers
-load         run(): a run made by this process, another one (run_in_process()) or a fleet
-fleet, fleet_driver   several load generators that make one run, placed by Dask
+load         run(): a run made by this process, or by the generators of a fleet
+apart        run_in_process(): the same from a process of its own
+fleet        several load generators that make one run, placed by Dask
 errors       the public exceptions
 """
 
 from kvstore.client import load, pacing, strategies, workload
+from kvstore.client.apart import run_in_process
 from kvstore.client.client import measured_channel
 from kvstore.client.errors import NotEnoughMemory, RunFailed, RunInterrupted, ServerGone
-from kvstore.client.load import run_in_process
 
 __all__ = [
     "NotEnoughMemory",

@@ -14,14 +14,14 @@ from pathlib import Path
 
 from kvstore.client import load, strategies
 from kvstore.client.channel import Target, Tls
-from kvstore.client.errors import NotEnoughMemory, RunFailed, RunInterrupted
-from kvstore.client.fleet import Gate, fleet_of
-from kvstore.client.load import EXIT_STATUS
-from kvstore.client.options import RunOptions
+from kvstore.client.errors import EXIT_STATUS, NotEnoughMemory, RunFailed, RunInterrupted
+from kvstore.client.fleet import fleet_of
+from kvstore.client.monitor import Gate
+from kvstore.client.plan import RunOptions
 from kvstore.client.workload import Workload
 from kvstore.credentials import read_token
 from kvstore.flags import add_flags, given_flags
-from kvstore.measure import Run
+from kvstore.measure import Outcome, Run
 from kvstore.measure.audit import audit
 from kvstore.measure.recorder import Sample
 from kvstore.measure.summary import summary
@@ -77,11 +77,17 @@ def parser() -> argparse.ArgumentParser:
         " scheduler, such as tcp://10.0.0.1:8786")  # fmt: skip
     add("--workload", type=json.loads, default={}, metavar="JSON",
         help='settings of the workload, such as {"seed": 1, "value_bytes_mean": 1024}')  # fmt: skip
-    add("--options", type=RunOptions.from_json, default=RunOptions(), metavar="JSON",
-        help="all options at once, as RunOptions.to_json writes them")  # fmt: skip
+    add("--options", type=_options_of, default=RunOptions(), metavar="JSON",
+        help="all options, as RunOptions.to_json writes them, or @FILE")  # fmt: skip
     add("--save", default=None, metavar="FILE", help="write the run to this file")
     add("--identity", default=None, help="the identity that the server must have")
     return parse
+
+
+def _options_of(text: str) -> RunOptions:
+    if text.startswith("@"):
+        text = Path(text[1:]).read_text("utf-8")
+    return RunOptions.from_json(text)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -103,6 +109,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {wrong}", file=sys.stderr)
         return EXIT_STATUS.get(type(wrong), EXIT_STATUS[ValueError])
     _finish(run, given.save, for_parent)
+    if run.outcome is Outcome.SERVER_UNRESPONSIVE and not for_parent:  # the parent reads the run
+        print(f"error: {run.ended_by}", file=sys.stderr)
+        return 1
     return 0
 
 

@@ -17,9 +17,10 @@ from kvstore.client.connections import Connections, Opened, aopen_all, open_all,
 from kvstore.client.measured_channel import MeasuredChannel
 from kvstore.client.measured_channel_aio import MeasuredAioChannel
 from kvstore.client.messages import PIPELINE, SERVICE, Operation, PipelineReader
+from kvstore.client.plan import without_values
 from kvstore.client.recording import Recording
 from kvstore.client.schedule import AnyOperations, Schedule
-from kvstore.client.strategies import Strategy, supports
+from kvstore.client.strategies import Strategy
 from kvstore.client.workload import MethodOperations
 from kvstore.measure.host import describe_host
 from kvstore.measure.recorder import NO_CPU, Cpu, Recorder, sample_rows
@@ -75,13 +76,13 @@ class Client:
         schedule: Schedule | Iterator[Operation],
         in_flight: int,
         *,
-        streams: int = 1,
+        streams: int = 0,
         batch: int = 1,
         **options: Any,
     ) -> None:
         """Run the strategy until it returns. Raises what the strategy raises.
 
-        One that supports streams runs once for each of `streams`, with a share of `in_flight`.
+        With `streams`, it runs once for each of them, with a share of `in_flight`.
         """
         if _is_async(strategy):
             assert isinstance(schedule, Schedule), "an event loop needs `async for`"
@@ -106,7 +107,7 @@ class Client:
         """
 
         async def work(channel: MeasuredAioChannel) -> None:
-            if not supports(strategy).streams:
+            if not streams:
                 await strategy(self._stub(channel), schedule, in_flight, **options)
                 return
             async with asyncio.TaskGroup() as group:
@@ -232,7 +233,7 @@ class measured_channel:
         self._service_config = service_config
         self._settings = {
             "deadline_s": deadline_s,
-            "metadata": dict(metadata or {}),
+            "metadata": without_values(metadata or {}),
             "connections": connections,
             "service_config": dict(service_config or {}),
             "station_times": station_times,

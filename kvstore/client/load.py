@@ -1,36 +1,23 @@
-"""`run`: make a run of one strategy, from this process, a fleet or another process."""
+"""`run`: make a run of one strategy, from this process or with the generators of a fleet."""
 
 import json
 import math
 import secrets
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from collections.abc import Iterator
+from contextlib import closing, nullcontext
 from datetime import datetime
 from functools import partial
-from pathlib import Path
-from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, Protocol
 
 import grpc
-import psutil
 
 from kvstore import gc_control
-from kvstore import transport as transports
-from kvstore.client.channel import Target, Tls, target_of, uninterrupted
+from kvstore.client.channel import Target, uninterrupted
 from kvstore.client.client import Client
-from kvstore.client.errors import (
-    NotEnoughMemory,
-    RunFailed,
-    RunInterrupted,
-    ServerGone,
-    ServerNotReached,
-    TlsMismatch,
-    WrongServer,
-)
-from kvstore.client.fleet import Fleet, Gate
+from kvstore.client.errors import RunFailed, RunInterrupted, ServerGone, ServerNotReached
 from kvstore.client.monitor import (
+    Gate,
     Monitor,
     OnSample,
     connected_servers,
@@ -39,16 +26,26 @@ from kvstore.client.monitor import (
     server_report,
     status_after,
 )
-from kvstore.client.options import WHOLE, Part, RunOptions, check_due_times, name_of
+from kvstore.client.plan import WHOLE, Plan, RunOptions
 from kvstore.client.schedule import AnyOperations, Schedule, ShardedOperations
-from kvstore.client.strategies import Strategy, futures, supports
+from kvstore.client.strategies import Strategy, futures
 from kvstore.client.workload import MethodCalls, MethodOperations, Operations, Workload
 from kvstore.gc_control import watched_collector
-from kvstore.measure.host import available_memory_bytes, describe_host
-from kvstore.measure.recorder import Sample, Sampler, with_server
+from kvstore.measure.host import describe_host
+from kvstore.measure.recorder import Sampler, with_server
 from kvstore.measure.run import Outcome, Run
-from kvstore.subprocesses import Child, child, private_folder
 from kvstore.v1 import server_status_pb2 as pb
+
+
+class Generators(Protocol):
+    """Several load generators: `Local` and `Cluster` of `kvstore.client.fleet`."""
+
+    @property
+    def workers(self) -> int | None:
+        """Their number; None if it is not known before they are connected."""
+
+    def run(self, plan: Plan, on_sample: OnSample | None = None) -> Run:
+        """Make one run together."""
 
 
 def run(
@@ -57,10 +54,9 @@ def run(
     workload: Workload | MethodCalls,
     options: RunOptions | None = None,
     *,
-    fleet: Fleet | None = None,
+    fleet: Generators | None = None,
     due_times: Iterator[float] | None = None,
     on_sample: OnSample | None = None,
-    part: Part = WHOLE,
     gate: Gate | None = None,
     **settings: Any,
 ) -> Run:
@@ -79,7 +75,7 @@ def run(
     `kvstore.client.fleet`. They divide `in_flight`, `calls`, `rate_per_s` and the keys that the
     workload preloads; each has its own seed and its own keys. All other options hold for each
     generator. Their records make one run. When one of them fails, all end. An open loop then needs
-    `rate_per_s`. Each generator gets its `part`, and waits at the `gate` for the common start.
+    `rate_per_s`. A run waits at the `gate` for its start.
 
     Raises:
         ValueError: an option makes no sense.
@@ -89,19 +85,17 @@ def run(
             All three hold the run until then in `.run`.
         FleetNotReached: the fleet cannot be used.
     """
-    options = RunOptions.of(strategy, options, settings)
-    if fleet is not None:
-        if due_times is not None:
-            raise ValueError("due times cannot be sent to a fleet: use rate_per_s")
-        from kvstore.client import fleet_driver
+    plan = Plan.of(
+        strategy, server, workload, options, settings,
+        due_times=due_times, for_fleet=fleet is not None,
+    )  # fmt: skip
+    return generate(plan, on_sample, gate) if fleet is None else fleet.run(plan, on_sample)
 
-        return fleet_driver.run_on(fleet, strategy, server, workload, options, on_sample)
-    target = target_of(server)
-    shards, salt = len(target.shards), secrets.token_hex(4)
-    options.check(strategy, workload, shards=shards)
-    if due_times is None and (whole := options.due_times()) is not None:
-        due_times = part.due_times(whole)
-    check_due_times(strategy, due_times is not None)
+
+def generate(plan: Plan, on_sample: OnSample | None = None, gate: Gate | None = None) -> Run:
+    """Make the run of a plan, or one generator's part of it, from this process; see `run`."""
+    workload, options, target, part = plan.workload, plan.options, plan.target, plan.part
+    shards, salt, due_times = len(target.shards), secrets.token_hex(4), plan.pace()
     owns = None if part == WHOLE else part.owns
     operations: AnyOperations | MethodOperations
     if isinstance(workload, MethodCalls):
@@ -144,14 +138,14 @@ def run(
             joins=options.joins,
             unsent=client.reader.unsent,
         )
-        if supports(strategy).streams:  # other strategies draw one operation at a time
+        if plan.streams:  # other strategies draw one operation at a time
             schedule.prepare(options.batch)
         started_at = datetime.now().astimezone().isoformat(timespec="milliseconds")
         with closing(client):
             monitor.run(
                 lambda: client.run(
-                    strategy, schedule, options.in_flight,
-                    streams=options.streams, batch=options.batch, **options.own,
+                    plan.strategy, schedule, options.in_flight,
+                    streams=plan.streams, batch=options.batch, **options.own,
                 ),
                 schedule,
                 on_sample,
@@ -162,12 +156,12 @@ def run(
         client_cpu, server_cpu = monitor.sampler.cpu()
         after = status_after(servers, monitor.outcome)
         finished = Run(
-            strategy=name_of(strategy),
-            in_flight=options.in_flight if supports(strategy).limit else 0,
+            strategy=plan.name,
+            in_flight=options.in_flight if plan.can.limit else 0,
             settings={
                 "workload": workload.as_dict(),
-                **options.as_dict(),
-                "paced": due_times is not None,
+                **options.to_save(),
+                "paced": plan.paced,
                 **(operations.report() if isinstance(operations, MethodOperations) else {}),
             },
             server=server_report(before, after),
@@ -241,198 +235,3 @@ def _root(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
-
-
-# ---- in process ---------------------------------------------------------------------------------
-# `run_in_process`: make a run from another process, which is monitored from outside.
-#
-# The notebook's kernel then disturbs no measurement, and a run that fills the memory does not
-# endanger the kernel.
-
-
-WATCHDOG = 1.08
-"""When client or server exceeds the ceiling by this factor, the client is killed from outside."""
-LOOK_S = 0.02
-END_S = 30.0
-"""Seconds after a request to stop in which the process may save its run."""
-EXIT_STATUS: dict[type[Exception], int] = {
-    ServerNotReached: 3,
-    WrongServer: 4,
-    TlsMismatch: 5,
-    ValueError: 2,
-}
-"""Exit status of `python -m kvstore.client` when the run cannot begin."""
-
-
-def run_in_process(
-    strategy: Strategy,
-    server: object,
-    workload: Workload,
-    options: RunOptions | None = None,
-    *,
-    on_sample: OnSample | None = None,
-    transport: str | None = None,
-    **settings: Any,
-) -> Run:
-    """Make a run as `load.run` does, in a new process; arguments, result and errors are the same.
-
-    `transport` is the transport profile of the new process, one of `kvstore.transport.NAMES`;
-    without it, the process has the profile of this one.
-
-    An open loop needs `rate_per_s`: due times cannot be sent to another process. With a memory
-    ceiling, the new process checks its own memory and the server's, and ends by itself. This
-    process checks both as well, and kills the client if it does not end. For several processes
-    that share the load, see `fleet` of `load.run`.
-
-    Raises:
-        ValueError: an option makes no sense.
-        NotEnoughMemory: less than the ceiling is free for the client and for the server.
-        and whatever `load.run` raises.
-    """
-    options = RunOptions.of(strategy, options, settings)
-    options.check(strategy, workload)
-    check_due_times(strategy, options.paced)
-    if transport is not None and transport not in transports.NAMES:
-        raise ValueError(
-            f"transport must be one of {', '.join(transports.NAMES)}, got {transport!r}"
-        )
-    environment = None if transport is None else transports.environment(transport)
-    _refuse_without_room(options.memory_ceiling_bytes)
-    target = target_of(server)
-    with private_folder("kvstore-run-") as folder:
-        path = folder / "run.npz"
-        command = [target.address, f"--strategy={name_of(strategy)}"]
-        command += [f"--options={options.to_json()}"]
-        command += [f"--workload={json.dumps(workload.as_dict())}", f"--save={path}"]
-        if target.identity is not None:
-            command += [f"--identity={target.identity}"]
-        command += _tls_arguments(target.tls, folder)
-        with child("kvstore.client", command, environment=environment) as client:
-            interrupted = monitor(
-                client,
-                getattr(server, "pids", ()),
-                on_sample=on_sample,
-                ceiling_bytes=options.memory_ceiling_bytes,
-            )
-            text = _message(client.error_text())
-        run = Run.load(path) if path.exists() else None
-    return _run_of_child(run, interrupted, text, client.popen.returncode)
-
-
-def _tls_arguments(tls: Tls | None, folder: Path) -> list[str]:
-    """Return the flags for encrypted connections: names of files in this private folder."""
-    if tls is None:
-        return []
-    flags = ["--tls"] if tls.server_name is None else [f"--server-name={tls.server_name}"]
-    texts = {"ca": tls.ca, "cert": tls.certificate, "key": tls.key,
-             "token": tls.token.encode() if tls.token else None}  # fmt: skip
-    for name, text in texts.items():
-        if text is not None:
-            file = folder / name
-            file.write_bytes(text)
-            flags.append(f"--{name}={file}")
-    return flags
-
-
-def monitor(
-    client: Child,
-    server_pids: Sequence[int] = (),
-    *,
-    on_sample: OnSample | None = None,
-    ceiling_bytes: float = math.inf,
-) -> bool:
-    """Show samples of a client process, and check its memory, until it has ended.
-
-    Return whether Ctrl-C came: the process was then requested to stop, and ends in order within
-    `END_S` seconds. At a second one, return at once.
-    """
-    interrupted, end_s, sample = False, math.inf, None
-    with _lines_of(client) as lines:
-        while client.alive() and time.perf_counter() < end_s:
-            try:
-                # Not before the first sample: a client that starts above the ceiling reports it.
-                if sample is not None and _too_large([*server_pids, client.pid], ceiling_bytes):
-                    client.popen.kill()
-                with suppress(Empty):
-                    sample = Sample(*json.loads(lines.get(timeout=LOOK_S)))
-                    if on_sample is not None:
-                        on_sample(sample)
-            except KeyboardInterrupt:
-                if interrupted:
-                    break
-                interrupted, end_s = True, time.perf_counter() + END_S
-                client.request_stop()
-    return interrupted
-
-
-def _too_large(pids: Sequence[int], ceiling_bytes: float) -> bool:
-    return not math.isinf(ceiling_bytes) and largest_rss_bytes(pids) > WATCHDOG * ceiling_bytes
-
-
-def largest_rss_bytes(pids: Sequence[int]) -> int:
-    """Return the resident memory of the largest of these processes; 0 when none runs."""
-    most = 0
-    for pid in pids:
-        with suppress(psutil.NoSuchProcess):
-            most = max(most, psutil.Process(pid).memory_info().rss)
-    return most
-
-
-@contextmanager
-def _lines_of(client: Child) -> Iterator["SimpleQueue[str]"]:
-    """Yield a queue of the lines that the process prints."""
-    lines: SimpleQueue[str] = SimpleQueue()
-
-    def read() -> None:
-        stdout = client.popen.stdout
-        assert stdout is not None
-        for line in stdout:
-            if line.endswith("\n"):  # not the unfinished line of a killed process
-                lines.put(line)
-
-    reader = threading.Thread(target=read, daemon=True)
-    reader.start()
-    yield lines
-    reader.join(1.0)
-
-
-def _message(error_text: str) -> str:
-    """Return the client's own error: gRPC may have written lines before it."""
-    return f"\n{error_text}".partition("\nerror: ")[2] or error_text
-
-
-def start_error(text: str, status: int | None) -> Exception:
-    """Return the error for a client process that ended without a run."""
-    for kind, its_status in EXIT_STATUS.items():
-        if status == its_status:
-            return kind(text)
-    return RuntimeError(
-        f"the client's process ended without saving its run (exit status {status}):"
-        f" {text or 'it wrote no error'}. If it was killed for its memory, lower the ceiling or"
-        " the rate."
-    )
-
-
-def _run_of_child(run: Run | None, interrupted: bool, text: str, status: int) -> Run:
-    if run is None:
-        if interrupted:
-            raise KeyboardInterrupt  # before the run began: there are no calls
-        raise start_error(text, status)
-    if interrupted or run.outcome is Outcome.INTERRUPTED:
-        raise RunInterrupted(run)
-    if status == 1:
-        kind = ServerGone if run.outcome is Outcome.SERVER_GONE else RunFailed
-        raise kind(text, run)
-    return run
-
-
-def _refuse_without_room(ceiling_bytes: float) -> None:
-    if math.isinf(ceiling_bytes):
-        return
-    free_bytes = available_memory_bytes()
-    if free_bytes < 2 * ceiling_bytes:
-        raise NotEnoughMemory(
-            f"this run may fill {ceiling_bytes / 1e6:,.0f} MB in the client and as much in the"
-            f" server, but only {free_bytes / 1e6:,.0f} MB are free: close other programs, or"
-            f" set memory_ceiling_bytes to {free_bytes / 2 / 1e6:,.0f}e6 or less"
-        )

@@ -19,7 +19,6 @@ import numpy.typing as npt
 from kvstore.client.channel import Target, connected, local_pids, server_status
 from kvstore.client.client import Client
 from kvstore.client.errors import ServerNotReached
-from kvstore.client.fleet import Gate
 from kvstore.client.schedule import Schedule
 from kvstore.gc_control import Collections, Moment
 from kvstore.measure.recorder import Sample, Sampler
@@ -37,6 +36,28 @@ SETTLE_S = 10.0
 
 OnSample = Callable[[Sample], object]
 """A function that is called with each sample of a run, in the thread that started the run."""
+
+
+class Gate:
+    """Where a run waits for its start, and where another thread can stop it.
+
+    No signal is used to stop a run: in the middle of a call, gRPC may then wait for ever when its
+    channel is closed, and at the end of a run its records may be lost.
+    """
+
+    def __init__(self) -> None:
+        self.closed = False
+        """Whether the run has to stop."""
+        self.inside = False
+        """Whether a run has begun, whose monitor checks `closed`."""
+
+    def stop(self) -> None:
+        """Close the gate: the run sends no further call, and ends in order."""
+        self.closed = True
+
+    def wait(self) -> float:
+        """Wait until the run may send its first call; return that time of `perf_counter`."""
+        return time.perf_counter()
 
 
 class Monitor:

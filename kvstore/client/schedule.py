@@ -12,7 +12,7 @@ from itertools import accumulate, chain, cycle, islice, pairwise, takewhile
 from typing import Any
 
 from kvstore.client.messages import Batch, Operation, StreamRequest, batch_of
-from kvstore.client.options import SEEDS_APART, Part
+from kvstore.client.plan import SEEDS_APART, Part
 from kvstore.client.workload import MethodCall, MethodOperations, Operations, Workload
 from kvstore.protocol import RETRIEVE, UPDATE, shard_of
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub

@@ -17,7 +17,6 @@ from typing import Any, Final, NamedTuple
 import grpc
 
 from kvstore.client.messages import Operation
-from kvstore.client.strategies import Strategy, blocking, supports, tasks, threads
 from kvstore.protocol import CREATE, DELETE, KINDS, MESSAGE_LIMIT_BYTES, UPDATE
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
@@ -321,20 +320,6 @@ class MethodCalls:
     def sends_stream(self) -> bool:
         """Whether a call sends a stream of requests."""
         return self.shape.startswith("stream_")
-
-    def check(self, strategy: Strategy) -> None:
-        """Raise `ValueError` for a strategy that cannot make these calls."""
-        name = getattr(strategy, "__name__", "strategy")
-        if supports(strategy).streams:
-            raise ValueError(
-                f"{name} sends the course's own messages: for {self.method} use tasks, which has"
-                " one stream for each call in flight"
-            )
-        if self.shape in _READ_REPLIES and strategy not in (blocking, threads, tasks):
-            raise ValueError(
-                f"{name} sends futures, and {self.method} answers with a stream, which has no"
-                " future: use tasks, threads or blocking"
-            )
 
     def operations(self) -> "MethodOperations":
         """Return the calls, one after the other."""

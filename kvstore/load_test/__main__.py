@@ -20,7 +20,7 @@ from kvstore.client.errors import (
     ServerNotReached,
 )
 from kvstore.client.fleet import Fleet, fleet_of
-from kvstore.client.options import RunOptions
+from kvstore.client.plan import Plan, RunOptions
 from kvstore.client.reflection import BadRequest, from_text, method_by_reflection, method_in_file
 from kvstore.client.strategies import Strategy
 from kvstore.client.workload import MethodCalls
@@ -173,7 +173,7 @@ def _load_test(given: SimpleNamespace) -> int:
     open_loop = searching or given.rate is not None
     strategy = _strategy(given.strategy, calls, open_loop)
     options = _options(given, open_loop)
-    options.check(strategy, calls)
+    Plan.of(strategy, target, calls, options)  # refuse what makes no sense before any call
     if searching and given.p99 is None:
         raise ValueError("a search needs an objective: give --p99, such as --p99 50ms")
     make = _search if searching else _run

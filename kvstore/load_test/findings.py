@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kvstore.client.options import RunOptions
+from kvstore.client.plan import RunOptions
 from kvstore.load_test.levels import Calibration
 from kvstore.measure import Finding, Quantile, Run, quantile
 from kvstore.measure import findings as findings_of_run

@@ -10,7 +10,7 @@ import grpc
 
 from kvstore.client.channel import DROPPED, NOT_REACHED, Target
 from kvstore.client.errors import ServerNotReached
-from kvstore.client.options import RunOptions
+from kvstore.client.plan import RunOptions
 from kvstore.client.workload import MethodCalls, MethodOperations
 
 Progress = Callable[[str], object]

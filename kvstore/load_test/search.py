@@ -17,7 +17,7 @@ import numpy as np
 from kvstore.client import load
 from kvstore.client.channel import Target
 from kvstore.client.fleet import Fleet
-from kvstore.client.options import RunOptions
+from kvstore.client.plan import RunOptions
 from kvstore.client.strategies import Strategy
 from kvstore.client.workload import MethodCalls
 from kvstore.load_test.first_call import QUIET_S, Progress

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from tables import for_each
 
-from kvstore.client import RunFailed, RunInterrupted, ServerGone, fleet_driver, load, strategies
+from kvstore.client import RunFailed, RunInterrupted, ServerGone, load, strategies
 from kvstore.client import fleet as cluster
 from kvstore.client.channel import Target
 from kvstore.client.errors import FleetNotReached, WrongServer
@@ -101,10 +101,8 @@ def test_two_make_one_run(server, fleet):
 def test_they_begin_together_by_clocks_whose_error_is_known(server, fleet, monkeypatch, tmp_path):
     """On one machine, processes share a clock: the true difference is 0, so the error is seen."""
     clocks = []
-    compare = fleet_driver.compare
-    monkeypatch.setattr(
-        fleet_driver, "compare", lambda read: clocks.append(compare(read)) or clocks[-1]
-    )
+    compare = cluster.compare
+    monkeypatch.setattr(cluster, "compare", lambda read: clocks.append(compare(read)) or clocks[-1])
     run = live.run(
         strategies.tasks, server, reads(keys=9, value_bytes_mean=16), fleet=fleet,
         in_flight=6, duration_s=0.5,
@@ -174,8 +172,8 @@ def test_a_worker_that_is_killed_ends_the_run_and_is_named(server, fleet):
 @needs_dask
 @pytest.mark.skipif(sys.platform == "win32", reason="sends a POSIX signal")
 def test_a_worker_that_stands_still_is_lost_too(server, fleet, monkeypatch):
-    monkeypatch.setattr(fleet_driver, "SILENT_S", 3.0)
-    monkeypatch.setattr(fleet_driver, "END_S", 10.0)
+    monkeypatch.setattr(cluster, "SILENT_S", 3.0)
+    monkeypatch.setattr(cluster, "END_S", 10.0)
     address, pid = sorted(pids_of(fleet).items())[0]
     try:
         with pytest.raises(RunFailed, match=f"worker 1 of 2 .{address} on .* was lost"):
@@ -294,7 +292,7 @@ def test_what_only_a_worker_can_notice_has_the_same_error_as_with_one(server, fl
 def test_what_cannot_be_shared_is_refused(says, settings, monkeypatch):
     """Before a worker starts; the fleet and the server of this test do not exist."""
     made_up = cluster.Connected(None, [cluster.Place("tcp://a:1", "a")] * 2)
-    monkeypatch.setattr(fleet_driver, "ServerCount", lambda target: threading.Lock())
+    monkeypatch.setattr(cluster, "ServerCount", lambda target: threading.Lock())
     monkeypatch.setattr(Local, "connected", lambda self: _yields(made_up))
     settings = {"strategy": strategies.bounded, "calls": 9, **settings}
 

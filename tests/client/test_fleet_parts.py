@@ -1,4 +1,4 @@
-"""fleet.py, fleet_driver.py, options.py: the parts add up, and begin at an agreed time."""
+"""fleet.py, plan.py: the parts add up, and begin at an agreed time."""
 
 import math
 import threading
@@ -10,12 +10,12 @@ import grpc
 import pytest
 from tables import for_each
 
-from kvstore.client import fleet_driver
+from kvstore.client import fleet
 from kvstore.client.client import Client
 from kvstore.client.fleet import AgreedStart
 from kvstore.client.monitor import Monitor
-from kvstore.client.options import SEEDS_APART, WHOLE, Part, parts
 from kvstore.client.pacing import constant_rate
+from kvstore.client.plan import SEEDS_APART, WHOLE, Part, parts
 from kvstore.client.workload import Operations, crud, reads
 from kvstore.measure.recorder import Sampler
 
@@ -112,14 +112,14 @@ def test_the_difference_of_two_clocks_is_known_to_half_of_the_shortest_trip(
 ):
     """The clock is read at the very end of each trip: the worst case."""
     now_s = [100.0]
-    monkeypatch.setattr(fleet_driver, "time", SimpleNamespace(perf_counter=lambda: now_s[0]))
+    monkeypatch.setattr(fleet, "time", SimpleNamespace(perf_counter=lambda: now_s[0]))
     trips = iter(trips_s)
 
     def read() -> float:
         now_s[0] += next(trips)
         return now_s[0] + ahead_s
 
-    found = fleet_driver.compare(read, rounds=len(trips_s))
+    found = fleet.compare(read, rounds=len(trips_s))
 
     assert min(trips_s) / 2 == pytest.approx(found.error_s)
     assert abs(found.ahead_s - ahead_s) <= found.error_s * (1 + 1e-6)

@@ -12,9 +12,9 @@ from tables import for_each
 
 from kvstore.client import strategies, workload
 from kvstore.client.__main__ import main
+from kvstore.client.apart import largest_rss_bytes, monitor, run_in_process, start_error
 from kvstore.client.channel import Target
 from kvstore.client.errors import ServerNotReached, WrongServer
-from kvstore.client.load import largest_rss_bytes, monitor, run_in_process, start_error
 from kvstore.client.strategies import futures
 from kvstore.measure import Run, audit
 from kvstore.server import Server, serving
@@ -198,7 +198,7 @@ def test_an_unlimited_client_stops_at_its_ceiling_and_leaves_nothing_behind():
 
 
 def test_without_room_for_it_nothing_is_started(quick_server: Server, monkeypatch):
-    monkeypatch.setattr("kvstore.client.load.available_memory_bytes", lambda: 1e9)
+    monkeypatch.setattr("kvstore.client.apart.available_memory_bytes", lambda: 1e9)
 
     with pytest.raises(MemoryError, match="only 1,000 MB are free: close other programs, or set"):
         run_in_process(

@@ -10,7 +10,7 @@ from tables import for_each
 
 from kvstore.client import load, pacing, run_in_process, workload
 from kvstore.client.__main__ import parser
-from kvstore.client.options import RunOptions
+from kvstore.client.plan import RunOptions
 from kvstore.client.strategies import (
     STRATEGIES,
     Supports,

@@ -13,7 +13,7 @@ from kvstore.client.connections import ByKey, EvenShare, route
 from kvstore.client.errors import WrongServer
 from kvstore.client.messages import retrieve
 from kvstore.client.monitor import combined
-from kvstore.client.options import Part
+from kvstore.client.plan import Part
 from kvstore.client.schedule import Schedule, ShardedOperations
 from kvstore.client.workload import Workload, crud, reads
 from kvstore.measure import audit

@@ -11,7 +11,7 @@ from sleeping_service import calls_of, sleeping_service
 
 from kvstore.client import load
 from kvstore.client.channel import Target
-from kvstore.client.options import RunOptions
+from kvstore.client.plan import RunOptions
 from kvstore.client.strategies import bounded, tasks
 from kvstore.load_test import (
     Objective,

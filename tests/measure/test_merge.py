@@ -69,8 +69,8 @@ def test_every_fact_of_a_run_is_thought_of():
     chosen = {"server", "server_cpu", "started_at", "window_s", "outcome", "records", "sample_rows"}
     chosen |= {"machine_cpu_s", "machine_stolen_s"}  # each saw the same machine
     chosen |= {"unresponsive", "clock_step_s"}  # and the same servers, and the same clock
-    chosen |= {"unrecorded"}  # no part knows what a lost worker had: `fleet_driver` counts it
-    chosen |= {"unrecorded"}  # no part knows what a lost worker had: `fleet_driver` counts it
+    chosen |= {"unrecorded"}  # no part knows what a lost worker had: `client.fleet` counts it
+    chosen |= {"unrecorded"}  # no part knows what a lost worker had: `client.fleet` counts it
 
     assert alike | summed | chosen == {field.name for field in dataclasses.fields(Run)}
 

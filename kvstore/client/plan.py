@@ -1,4 +1,4 @@
-"""The options of a run: one object for `load.run`, the command line and other processes.
+"""The plan of a run: its strategy, server, workload and options, checked together once.
 
 A new option is one field of `RunOptions`: the command line makes a flag of it, and it reaches other
 processes as JSON. Where several generators make one run, each has a `Part` of it.
@@ -13,7 +13,8 @@ from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 from kvstore.client import pacing
-from kvstore.client.strategies import Strategy, supports
+from kvstore.client.channel import Target, target_of
+from kvstore.client.strategies import Strategy, Supports, blocking, supports, tasks, threads
 from kvstore.client.workload import MethodCalls, Workload
 from kvstore.flags import setting
 from kvstore.measure.recorder import MOST_OPERATIONS
@@ -151,49 +152,6 @@ class RunOptions:
                 raise ValueError(f"{name} must be 0 or more seconds, got {value!r}")
         return replace(options, **changes, own={**options.own, **mine})
 
-    def check(
-        self, strategy: Strategy, workload: Workload | MethodCalls, *, shards: int = 1
-    ) -> None:
-        """Raise `ValueError` for options that the strategy does not support, or idle connections.
-
-        `shards` is the number of servers that share the keys.
-        """
-        _check_kinds(strategy, workload)
-        if isinstance(workload, MethodCalls):
-            workload.check(strategy)
-            if shards > 1:
-                raise ValueError(
-                    f"several addresses share out the keys of the course's own service, and"
-                    f" {workload.method} has none: give one address"
-                )
-        name, can = name_of(strategy), supports(strategy)
-        if self.duration_s is None and self.calls is None and not self.rates:
-            raise ValueError("say how long: duration_s=10 for seconds, or calls=1000 for a count")
-        if self.joins and not can.joins:
-            raise ValueError(
-                f"callers cannot join {name} one by one: only the strategies threads and tasks"
-                " have several callers"
-            )
-        if not can.streams:
-            for option in ("streams", "batch"):
-                if getattr(self, option) > 1:
-                    raise ValueError(f"{name} sends unary calls, so it has no {option}")
-        if can.streams and self.streams < self.connections * shards > self.connections:
-            raise ValueError(
-                f"{shards} servers with {self.connections} connections to each need at least"
-                f" {shards * self.connections} streams, got {self.streams}: a stream goes to"
-                " one server"
-            )
-        carriers = self.streams if can.streams else self.in_flight
-        if self.connections > carriers and can.limit:
-            what = "streams" if can.streams else "calls in flight"
-            raise ValueError(
-                f"{self.connections} connections need at least as many {what}, got {carriers}:"
-                " the others would be idle"
-            )
-        if can.streams and isinstance(workload, Workload) and workload.busiest_share is not None:
-            raise ValueError(f"a stream goes to one server: with {name} leave busiest_share out")
-
     def to_json(self) -> str:
         """Return all options as JSON text, for `from_json` in another process."""
         return json.dumps(self.as_dict())
@@ -213,19 +171,19 @@ class RunOptions:
         """Return the options by name, ready for JSON."""
         return {**asdict(self), "metadata": dict(self.metadata), "own": dict(self.own)}
 
+    def to_save(self) -> dict[str, Any]:
+        """Return the options as a run keeps them: without the values of its metadata."""
+        return {**self.as_dict(), "metadata": without_values(self.metadata)}
+
+
+def without_values(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Return metadata as it may be saved: a value may be a password, so only its name is kept."""
+    return dict.fromkeys(metadata, "(not saved)")
+
 
 def name_of(strategy: Strategy) -> str:
     """Return the name of the strategy."""
     return str(getattr(strategy, "__name__", "strategy"))
-
-
-def check_due_times(strategy: Strategy, paced: bool) -> None:
-    """Raise `ValueError` for an open loop with a strategy that does not support one."""
-    if paced and not supports(strategy).due_times:
-        raise ValueError(
-            f"{name_of(strategy)} sends a call when another one ends, so it cannot keep due times:"
-            " use bounded"
-        )
 
 
 def _check_kinds(strategy: object, workload: object) -> None:
@@ -331,3 +289,155 @@ def parts(generators: int) -> list[Part]:
             f"a fleet has a whole number of workers from 1 to {MOST_GENERATORS}, got {generators!r}"
         )
     return [Part(number, generators) for number in range(generators)]
+
+
+# ---- plan ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A run that can be made, or one generator's part of it. `Plan.of` has checked it."""
+
+    strategy: Strategy
+    can: Supports
+    """What the strategy supports."""
+    target: Target
+    workload: Workload | MethodCalls
+    options: RunOptions
+    due_times: Iterator[float] | None = None
+    """Due times in place of a constant rate."""
+    part: Part = WHOLE
+
+    @classmethod
+    def of(
+        cls,
+        strategy: Strategy,
+        server: object,
+        workload: Workload | MethodCalls,
+        options: RunOptions | None = None,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        due_times: Iterator[float] | None = None,
+        for_fleet: bool = False,
+    ) -> "Plan":
+        """Return the plan of a run, with the arguments of `load.run`.
+
+        Raises `ValueError` for an option that makes no sense, or that the strategy, the workload or
+        a fleet does not support.
+        """
+        options = RunOptions.of(strategy, options, settings or {})
+        _check_kinds(strategy, workload)
+        target, can = target_of(server), supports(strategy)
+        plan = cls(
+            strategy=strategy, can=can, target=target, workload=workload, options=options,
+            due_times=due_times,
+        )  # fmt: skip
+        plan._check_method()
+        plan._check_options()
+        if for_fleet and due_times is not None:
+            raise ValueError("due times cannot be sent to a fleet: use rate_per_s")
+        if for_fleet and options.joins:
+            raise ValueError("callers join one by one in one process only: leave out the fleet")
+        return plan
+
+    @property
+    def name(self) -> str:
+        """The name of the strategy."""
+        return name_of(self.strategy)
+
+    @property
+    def paced(self) -> bool:
+        """Whether the run is an open loop."""
+        return self.due_times is not None or self.options.paced
+
+    @property
+    def streams(self) -> int:
+        """The number of streams; 0 for a strategy that makes unary calls."""
+        return self.options.streams if self.can.streams else 0
+
+    def pace(self) -> Iterator[float] | None:
+        """Return the due times of this part; None for a closed loop."""
+        if self.due_times is None and (whole := self.options.due_times()) is not None:
+            return self.part.due_times(whole)
+        return self.due_times
+
+    def divided(self, generators: int) -> list["Plan"]:
+        """Return the plan of each of several generators. Raises `ValueError` for too small a count.
+
+        All options but the calls in flight and the number of calls hold for each of them.
+        """
+        return [
+            replace(
+                self, part=part, options=self._share(part), workload=part.workload(self.workload)
+            )
+            for part in parts(generators)
+        ]
+
+    def _share(self, part: Part) -> RunOptions:
+        changes: dict[str, Any] = {}
+        for name in ("in_flight", "calls"):
+            value = getattr(self.options, name)
+            if value is None or (name == "in_flight" and not self.can.limit):
+                continue
+            if value < part.of:
+                raise ValueError(
+                    f"{part.of} workers share {name}, so it must be {part.of} or more,"
+                    f" got {value!r}"
+                )
+            changes[name] = part.count(value)
+        return replace(self.options, **changes)
+
+    def _check_method(self) -> None:
+        calls = self.workload
+        if not isinstance(calls, MethodCalls):
+            return
+        if self.can.streams:
+            raise ValueError(
+                f"{self.name} sends the course's own messages: for {calls.method} use tasks, which"
+                " has one stream for each call in flight"
+            )
+        if calls.answers_stream and self.strategy not in (blocking, threads, tasks):
+            raise ValueError(
+                f"{self.name} sends futures, and {calls.method} answers with a stream, which has no"
+                " future: use tasks, threads or blocking"
+            )
+        if len(self.target.shards) > 1:
+            raise ValueError(
+                f"several addresses share out the keys of the course's own service, and"
+                f" {calls.method} has none: give one address"
+            )
+
+    def _check_options(self) -> None:
+        options, can, name, shards = self.options, self.can, self.name, len(self.target.shards)
+        if options.duration_s is None and options.calls is None and not options.rates:
+            raise ValueError("say how long: duration_s=10 for seconds, or calls=1000 for a count")
+        if options.joins and not can.joins:
+            raise ValueError(
+                f"callers cannot join {name} one by one: only the strategies threads and tasks"
+                " have several callers"
+            )
+        if not can.streams:
+            for option in ("streams", "batch"):
+                if getattr(options, option) > 1:
+                    raise ValueError(f"{name} sends unary calls, so it has no {option}")
+        if can.streams and options.streams < options.connections * shards > options.connections:
+            raise ValueError(
+                f"{shards} servers with {options.connections} connections to each need at least"
+                f" {shards * options.connections} streams, got {options.streams}: a stream goes to"
+                " one server"
+            )
+        carriers = options.streams if can.streams else options.in_flight
+        if options.connections > carriers and can.limit:
+            what = "streams" if can.streams else "calls in flight"
+            raise ValueError(
+                f"{options.connections} connections need at least as many {what}, got {carriers}:"
+                " the others would be idle"
+            )
+        shared = isinstance(self.workload, Workload) and self.workload.busiest_share is not None
+        if can.streams and shared:
+            raise ValueError(f"a stream goes to one server: with {name} leave busiest_share out")
+        if self.paced and not can.due_times:
+            raise ValueError(
+                f"{name} sends a call when another one ends, so it cannot keep due times:"
+                " use bounded"
+            )
