@@ -21,6 +21,7 @@ from kvstore.client.channel import Target, Tls
 from kvstore.client.errors import TlsMismatch
 from kvstore.client.fleet import Local
 from kvstore.credentials import CA, CERTIFICATE, KEY, TOKEN, access_from, read_token
+from kvstore.load_test.__main__ import main as load_test
 from kvstore.measure import Run
 from kvstore.server import ServerDidNotStart, ServerSettings, serving
 from kvstore.server.admission import interceptors
@@ -268,12 +269,12 @@ def test_a_token_does_not_go_to_a_distant_scheduler_in_plain_text(folder):
 
 
 @pytest.mark.slow
-def test_the_command_of_the_client(server, folder, capsys):
+def test_the_commands_of_the_client_and_of_the_load_test(server, folder, capsys):
     ca, token = f"--ca={folder / CA}", f"--token={folder / TOKEN}"
 
     assert 0 == client([server.address, ca, token, "--calls=50", "--in-flight=4"])
     assert "50" in capsys.readouterr().out
-    assert 0 == client(
+    assert 0 == load_test(
         [server.address, "kvstore.v1.ServerStatusService/GetServerStatus", ca, token,
          "--calls=20", "--no-calibration", "--quiet"]
     )  # fmt: skip
