@@ -51,6 +51,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [*first, *others]
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what the tests of faults, histories and files have judged."""
+    for kind in ("passed", "failed"):
+        for report in terminalreporter.stats.get(kind, ()):
+            for name, value in getattr(report, "user_properties", ()):
+                if name == "judged" and report.when == "call":
+                    terminalreporter.line(f"{report.nodeid.rpartition('::')[2]}: {value}")
+
+
 STATUS = pytest.StashKey[int]()
 
 

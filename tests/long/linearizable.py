@@ -12,6 +12,7 @@ from typing import Any
 from long.checker import Event, Undecided, linearizable
 from long.histories import Clients, History
 from long.planted import BUGS
+from long.relay import relaying
 
 from kvstore.server import Server, ServerSettings, serving
 from kvstore.subprocesses import process
@@ -92,26 +93,33 @@ def run(
     planted: str = "",
     streams: int = 2,
 ) -> None:
-    """Call a server, kill it and start it again on the same port.
+    """Call a server, kill it and start it again; clients reach it at one address.
 
-    After the last kill it goes on until `more` further operations are known.
+    A relay has this address if there are kills: while no server listens at a port, another program
+    can take it. After the last kill the run goes on until `more` further operations are known.
     """
-    port = 0
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as calling:
+    relay = None
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         chosen = {**MEMORY, **settings}
         if chosen.get("store") == "sqlite:":
             chosen["store"] = f"sqlite:{folder}/data"
+        clients = ExitStack()
         for turn in range(kills + 1):
-            with _served({**chosen, "port": port}, planted) as server:
-                if not port:
-                    port = int(server.address.rpartition(":")[2])
-                    calling.enter_context(Clients(server.address, history, streams=streams))
+            with _served(chosen, planted) as server:
+                if relay is not None:
+                    relay.server = server.address
+                elif kills:
+                    relay = stack.enter_context(relaying(server.address))
+                if not turn:
+                    address = relay.address if relay is not None else server.address
+                    stack.enter_context(clients)
+                    clients.enter_context(Clients(address, history, streams=streams))
                 history.wait(BETWEEN_KILLS, START_S)
                 if turn < kills:
                     server.kill()
                 else:
                     history.wait(more, START_S + more * SLOWEST_S)
-                    calling.close()
+                    clients.close()
 
 
 @contextmanager

@@ -21,8 +21,8 @@ class Relay:
     """Forwards between its own address and a server's, until one of its methods breaks that."""
 
     def __init__(self, server: str) -> None:
-        host, _, port = server.rpartition(":")
-        self._server = (host, int(port))
+        self.server = server
+        """The address with which clients are connected from now on."""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self.on_accept: Callable[[socket.socket], bool] = lambda client: True
@@ -85,7 +85,8 @@ class Relay:
             try:
                 if not self.on_accept(client):
                     continue
-                server.connect(self._server)
+                host, _, port = self.server.rpartition(":")
+                server.connect((host, int(port)))
             except OSError:
                 self._close((client, server))
                 continue
