@@ -12,7 +12,7 @@ from plain_server import plain_server
 from tables import for_each
 
 from kvstore.client import load, pacing, run_in_process, workload
-from kvstore.client.errors import ServerGone
+from kvstore.client.errors import RunFailed, ServerGone
 from kvstore.client.strategies import STRATEGIES, blocking, bounded, futures, pipelined, tasks
 from kvstore.measure import accounts, audit, summary
 
@@ -61,7 +61,20 @@ def test_a_run_needs_no_more_than_the_methods_of_the_contract(strategy, address)
     assert {"OK", "NOT_FOUND", "ALREADY_EXISTS"} >= set(run.outcomes())
     assert run.server["operations"] is None  # the server has no counts
     # It reports no process id. On this machine its process is found by its port.
-    assert re.fullmatch(r"[\d.]+ s \+ [\d.]+ s", summary(run).loc["server user + sys"].iloc[0])
+    assert re.fullmatch(r"[\d.]+ m?s \+ [\d.]+ m?s", summary(run).loc["server user + sys"].iloc[0])
+
+
+@for_each(
+    "mixed",
+    [
+        workload.Workload(mix={"create": 1, "retrieve": 1}),
+        workload.Workload(mix={"retrieve": 1}, preload=50),
+    ],
+)
+def test_a_server_that_exchanges_two_replies_of_a_stream_is_noticed(mixed):
+    """A retrieve has a value and a create has none; where all values are known they differ."""
+    with plain_server("exchange") as (at, _), pytest.raises(RunFailed, match="made no sense"):
+        load.run(pipelined, at, mixed, in_flight=8, calls=200)
 
 
 @for_each("strategy", [bounded, tasks])

@@ -125,7 +125,7 @@ class Batch:
     kept: "pb.PipelineRequest | None" = field(default=None, repr=False)
     """The encoded message, where it is sent many times; see `keep`."""
     count: int = field(init=False)
-    """Number of operations. This and the next four are computed once: every record needs them."""
+    """Number of operations. This and the next five are computed once: every record needs them."""
     kind: int = field(init=False)
     """The kind in the records: that of a single operation, else BATCH."""
     payload_bytes: int = field(init=False)
@@ -134,6 +134,8 @@ class Batch:
     """The statuses of a reply in which each operation is OK."""
     creates: bool = field(init=False, repr=False)
     """Whether one of the operations is a create."""
+    retrieves: int = field(init=False, repr=False)
+    """How many of the operations are retrieves."""
 
     def __post_init__(self) -> None:
         count = len(self.kinds)
@@ -143,6 +145,7 @@ class Batch:
             "payload_bytes": sum(map(len, self.keys)) + sum(map(len, self.values)),
             "all_ok": bytes([OK]) * count,
             "creates": CREATE in self.kinds,
+            "retrieves": self.kinds.count(RETRIEVE),
         }
         for name, value in computed.items():
             object.__setattr__(self, name, value)
@@ -225,16 +228,19 @@ class PipelineReader(StreamReader):
     def replied(self, remembered: Any, reply: Any) -> tuple[int, int, StationTimes]:
         """Return the reply's first status that is not OK, and how many operations were OK.
 
-        Raises `ValueError` when the reply does not fit its request, or a value is not the one
-        written.
+        Raises `ValueError` when the reply does not fit its request: another number of statuses, not
+        one value for each retrieve that succeeded, or a value that is not the one written.
         """
         batch: Batch = remembered
         statuses: bytes = reply.statuses
         all_ok = statuses == batch.all_ok
         if not all_ok and len(statuses) != batch.count:
             raise ValueError(f"{len(statuses)} statuses for {batch.count} operations")
-        if batch.written is not None and reply.values != batch.written:
-            verify(batch, statuses, list(reply.values))
+        values = reply.values
+        if not all_ok or len(values) != batch.retrieves:
+            _check_count(batch, statuses, len(values))
+        if batch.written is not None and values != batch.written:
+            verify(batch, statuses, list(values))
         if batch.creates:
             for kind, key, status in zip(batch.kinds, batch.keys, statuses, strict=True):
                 if kind == CREATE and status == OK:
@@ -246,6 +252,14 @@ class PipelineReader(StreamReader):
         if all_ok:
             return OK, batch.count, stations
         return next(filter(None, statuses)), statuses.count(OK), stations
+
+
+def _check_count(batch: Batch, statuses: bytes, values: int) -> None:
+    """Raise `ValueError` unless there is one value for each retrieve that succeeded."""
+    pairs = zip(batch.kinds, statuses, strict=True)
+    good = sum(kind == RETRIEVE and status == OK for kind, status in pairs)
+    if values != good:
+        raise ValueError(f"{values} values for {good} retrieves that succeeded")
 
 
 def verify(batch: Batch, statuses: bytes, values: Sequence[bytes]) -> None:
@@ -263,8 +277,6 @@ def verify(batch: Batch, statuses: bytes, values: Sequence[bytes]) -> None:
         for key, value, status in zip(read_keys, batch.written, answered, strict=True)
         if status == OK
     ]
-    if len(good) != len(values):
-        raise ValueError(f"{len(values)} values for {len(good)} retrieves that succeeded")
     for (key, written), read in zip(good, values, strict=True):
         if read != written:
             raise ValueError(

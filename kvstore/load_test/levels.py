@@ -73,18 +73,18 @@ class Level:
     """X: calls that ended OK, per second."""
     residence: Estimate
     """R: mean seconds from sending a call to its end, of the calls that ended OK."""
-    ended_per_s: float = math.nan
+    ended_per_s: float = field(default=math.nan, compare=False)
     """Calls that ended with any status, per second."""
-    ended_residence_s: float = math.nan
+    ended_residence_s: float = field(default=math.nan, compare=False)
     """Mean seconds from sending to the end of all these calls."""
-    in_flight_mean: float = math.nan
+    in_flight_mean: float = field(default=math.nan, compare=False)
     """L: time average of the calls in flight. It is below N where the generator needs time."""
     statuses: Mapping[str, int] = field(default_factory=dict)
     """Calls by status."""
     cores: Cores = UNSEEN
     steady: bool = True
     """Whether X * R is N within `LITTLE`, and enough calls ended."""
-    lasted_s: float = math.nan
+    lasted_s: float = field(default=math.nan, compare=False)
 
     @property
     def throughput_per_s(self) -> float:

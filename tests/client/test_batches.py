@@ -186,8 +186,9 @@ def test_the_right_answers_pass(statuses, values):
     ],
 )
 def test_a_wrong_answer_is_named(says, statuses, values):
+    reply = pb.PipelineResponse(statuses=bytes(statuses), values=values)
     with pytest.raises(ValueError, match=says):
-        verify(READS, bytes(statuses), values)
+        PipelineReader().replied(READS, reply)
 
 
 # ---- batches from a schedule ---------------------------------------------------------------
