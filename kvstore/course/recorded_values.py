@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from google.protobuf.message import Message
+from numpy.lib.recfunctions import unstructured_to_structured
 
 from kvstore.measure import Run
 from kvstore.measure.recorder import CALL
@@ -214,7 +215,9 @@ def _state(value: Any) -> Any:
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, Run):
-        return {**_fields(value), "records": packed(value.records)}
+        facts = _fields(value)
+        del facts["sample_rows"]
+        return {**facts, "records": packed(value.records), "samples": value.samples}
     if dataclasses.is_dataclass(value):
         return _fields(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -241,6 +244,9 @@ def _restored(kind: type, state: Any) -> Any:
         return tuple.__new__(kind, state)
     if issubclass(kind, Run):
         state = {**state, "records": unpacked(state["records"])}
+        samples: pd.DataFrame = state.pop("samples")
+        columns = np.dtype([(name, float) for name in samples])
+        state["sample_rows"] = unstructured_to_structured(samples.to_numpy(float), columns)
     if kind is ServerSettings:  # a setting that servers had when these were recorded
         state = {name: value for name, value in state.items() if name != "serializable_reads"}
     made = object.__new__(kind)
