@@ -1,6 +1,5 @@
 """Connect to a server, in plain text or with TLS, and check that it is the right one."""
 
-import ipaddress
 import json
 import os
 import socket
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 import grpc
 import psutil
 
+from kvstore.client.address import endpoints, several
 from kvstore.client.errors import ServerNotReached, TlsMismatch, WrongServer
 from kvstore.credentials import CA, REFUSED, TOKEN, read_token, with_token
 from kvstore.protocol import OWN_CONNECTION
@@ -99,15 +99,17 @@ class Target(NamedTuple):
     """The identity that the server must report; None when it was started by hand."""
     tls: Tls | None = None
     """How its connections are encrypted; None: they are not."""
+    options: tuple[tuple[str, Any], ...] = ()
+    """Further options of its channels, by gRPC's names."""
 
     @property
     def shards(self) -> list["Target"]:
         """The server, or each of several whose addresses are separated by commas."""
-        addresses = self.address.split(",")
+        addresses = several(self.address)
         known = None if self.identity is None else self.identity.split(",")
         identities: list[str] | list[None] = known or [None] * len(addresses)
         return [
-            Target(address, identity, self.tls)
+            Target(address, identity, self.tls, self.options)
             for address, identity in zip(addresses, identities, strict=True)
         ]
 
@@ -117,7 +119,7 @@ class Target(NamedTuple):
         `service_config` is gRPC's, such as one with a retryPolicy.
         """
         tls = self.tls
-        options: list[tuple[str, Any]] = [*OPTIONS]
+        options: list[tuple[str, Any]] = [*OPTIONS, *self.options]
         if service_config:
             options.append(("grpc.service_config", json.dumps(service_config)))
         if tls is None:
@@ -137,16 +139,14 @@ def target_of(server: object) -> Target:
     if isinstance(server, str):
         server = Target(server)
     if isinstance(server, Target):
-        addresses = server.address.split(",")
+        addresses = several(server.address)
         if len(set(addresses)) < len(addresses):
             raise ValueError(
                 f"each server has one shard, so give each address once, got {server.address!r}"
             )
         for each in addresses:
-            host, _, port = each.rpartition(":")
-            if not host or not port.isdigit():
-                raise ValueError(f"an address is host:port, such as 127.0.0.1:40123, got {each!r}")
-        if server.identity and server.identity.count(",") != server.address.count(","):
+            endpoints(each)
+        if server.identity and server.identity.count(",") != len(addresses) - 1:
             raise ValueError(
                 f"each server has an identity: got {server.address!r} and {server.identity!r}"
             )
@@ -256,8 +256,9 @@ def local_pids(status: pb.GetServerStatusResponse, target: Target) -> list[int]:
     """
     if status.process_id:
         return [status.process_id] if status.host_name == socket.gethostname() else []
-    host, _, port = target.address.rpartition(":")
-    if not is_loopback(host):
+    places = endpoints(target.address)
+    ports = {each.port for each in places if each.port and each.is_loopback}
+    if not ports:
         return []
     try:
         sockets = psutil.net_connections("tcp")
@@ -266,19 +267,9 @@ def local_pids(status: pb.GetServerStatusResponse, target: Target) -> list[int]:
     listening = {
         each.pid
         for each in sockets
-        if each.status == psutil.CONN_LISTEN and each.laddr and each.laddr.port == int(port)
+        if each.status == psutil.CONN_LISTEN and each.laddr and each.laddr.port in ports
     }
     return sorted(pid for pid in listening if pid is not None and pid != os.getpid())
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether every address of this host is one of this machine's loopback interface."""
-    try:
-        found = {str(info[4][0]) for info in socket.getaddrinfo(host.strip("[]"), None)}
-    except OSError:
-        return False
-    return bool(found) and all(ipaddress.ip_address(each.partition("%")[0]).is_loopback
-        for each in found)  # fmt: skip
 
 
 # ---- tls check ----------------------------------------------------------------------------------
@@ -340,16 +331,10 @@ def _connected(
     A connection that is wrapped once it exists stays open if the server has reset it meanwhile, so
     the socket is wrapped first.
     """
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
     reason: OSError | None = None
-    try:
-        places = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
-    except OSError as error:
-        places, reason = [], error
-    for family, kind, protocol, _, place in places:
+    for family, place, host in _places(address):
         connection = context.wrap_socket(
-            socket.socket(family, kind, protocol),
+            socket.socket(family, socket.SOCK_STREAM),
             server_hostname=server_name or host,
             do_handshake_on_connect=False,
         )
@@ -362,6 +347,52 @@ def _connected(
         else:
             return connection
     raise ServerNotReached(f"nothing listens at {address} ({reason}): is the server running?")
+
+
+def _places(address: str) -> Iterator[tuple[int, Any, str]]:
+    """Yield the family and the place of each socket address behind an address, and its host."""
+    for each in endpoints(address):
+        if each.path:
+            yield socket.AF_UNIX, each.path, "localhost"
+            continue
+        try:
+            found = socket.getaddrinfo(each.host, each.port, type=socket.SOCK_STREAM)
+        except OSError as error:
+            raise ServerNotReached(f"{each.host} has no address ({error}): is it right?") from None
+        for family, _, _, _, place in found:
+            yield family, place, each.host
+
+
+def presented_certificate(address: str) -> tuple[bytes, str]:
+    """Return the certificate that the server presents, in PEM, and a name in it.
+
+    Nobody has verified it: this is for a user who decides to trust whoever answers at the address.
+    Raises `ServerNotReached`, and `TlsMismatch` if there is no such certificate.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    try:
+        with _connected(context, address) as connection:
+            connection.do_handshake()
+            pem = ssl.DER_cert_to_PEM_cert(connection.getpeercert(binary_form=True) or b"")
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.verify_flags = ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+        context.load_verify_locations(cadata=pem)
+        with _connected(context, address) as connection:
+            connection.do_handshake()
+            shown: dict[str, Any] = dict(connection.getpeercert() or {})
+    except (ssl.SSLError, OSError) as error:
+        if isinstance(error, ServerNotReached):
+            raise
+        raise TlsMismatch(
+            f"the certificate of the server at {address} cannot be trusted as it is ({error})"
+        ) from None
+    names = [name for _, name in shown.get("subjectAltName", ())]
+    names += [value for part in shown.get("subject", ()) for key, value in part
+              if key == "commonName"]  # fmt: skip
+    return pem.encode("ascii"), names[0] if names else ""
 
 
 def _speaks_tls(address: str) -> bool:

@@ -23,7 +23,8 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from kvstore.client import load
-from kvstore.client.channel import Target, Tls, is_loopback
+from kvstore.client.address import is_loopback
+from kvstore.client.channel import Target, Tls
 from kvstore.client.errors import FleetNotReached, RunFailed, RunInterrupted, ServerGone
 from kvstore.client.monitor import Gate, OnSample, connected_servers, server_report, status_after
 from kvstore.client.plan import MOST_GENERATORS, Plan, parts

@@ -396,11 +396,12 @@ class Plan:
                 f"{self.name} sends the course's own messages: for {calls.method} use tasks, which"
                 " has one stream for each call in flight"
             )
-        if calls.answers_stream and self.strategy not in (blocking, threads, tasks):
-            raise ValueError(
-                f"{self.name} sends futures, and {calls.method} answers with a stream, which has no"
-                " future: use tasks, threads or blocking"
-            )
+        for each in (calls, *calls.others):
+            if each.answers_stream and self.strategy not in (blocking, threads, tasks):
+                raise ValueError(
+                    f"{self.name} sends futures, and {each.method} answers with a stream, which has"
+                    " no future: use tasks, threads or blocking"
+                )
         if len(self.target.shards) > 1:
             raise ValueError(
                 f"several addresses share out the keys of the course's own service, and"

@@ -1,24 +1,30 @@
-"""Find a method of any service, by server reflection or in a descriptor set; requests from JSON.
+"""The methods of any service, by server reflection, in descriptor sets or in .proto files.
 
 Reflection is gRPC's own service grpc.reflection.v1 (or v1alpha), with which a server describes
 itself. A descriptor set is what `protoc --include_imports --descriptor_set_out=FILE` writes.
 """
 
 import difflib
-import json
-from collections.abc import Iterable, Iterator, Mapping
+import importlib
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
 from google.protobuf.descriptor import MethodDescriptor
-from google.protobuf.message import DecodeError
+from google.protobuf.descriptor_pb2 import FileDescriptorProto as FileProto
+from google.protobuf.message import DecodeError, Message
 from grpc_reflection.v1alpha import reflection_pb2
 
 from kvstore.client.channel import NOT_REACHED, Target
 from kvstore.client.errors import ServerNotReached
 from kvstore.client.workload import MethodCalls
+
+Metadata = Sequence[tuple[str, str | bytes]]
 
 ANSWER_S: Final = 5.0
 """Seconds to wait for each answer of the reflection service."""
@@ -28,8 +34,14 @@ _VERSIONS: Final = ("v1", "v1alpha")
 
 _WITHOUT_REFLECTION: Final = (
     "give its descriptors with --descriptors FILE, as `protoc --include_imports"
-    " --descriptor_set_out=FILE x.proto` writes them"
+    " --descriptor_set_out=FILE x.proto` writes them, or its sources with --proto FILE"
 )
+_WELL_KNOWN: Final = (
+    "any", "api", "duration", "empty", "field_mask", "source_context", "struct", "timestamp",
+    "type", "wrappers",
+)  # fmt: skip
+"""Files of google/protobuf that every service may import, and protobuf brings along."""
+_NO_ACCESS: Final = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
 
 
 class MethodNotFound(ValueError):
@@ -40,10 +52,160 @@ class BadRequest(ValueError):
     """A request does not fit the method."""
 
 
+class Request(NamedTuple):
+    """A request as JSON, and where it was written."""
+
+    value: Any
+    where: str
+    """For messages about it, such as "orders.jsonl, line 3"."""
+
+
+class Descriptions:
+    """The files that describe services. Types that are asked for later can still be added.
+
+    `find` returns the files with a symbol, none if it is unknown.
+    """
+
+    def __init__(
+        self,
+        files: Iterable[FileProto],
+        services: Callable[[], list[str]],
+        find: Callable[[str], Iterable[FileProto]] = lambda symbol: (),
+    ) -> None:
+        self.pool = descriptor_pool.DescriptorPool()
+        self.notes: list[str] = []
+        """What is wrong with the descriptions, although they can be used."""
+        self._services = services
+        self._find = find
+        self._files: dict[str, FileProto] = {}
+        self.add(files)
+
+    def add(self, files: Iterable[FileProto]) -> None:
+        """Add files, each after the files that it imports. Raises `MethodNotFound`."""
+        waiting = {each.name: each for each in files if each.name not in self._files}
+        for name in list(waiting):
+            self._add(name, waiting)
+
+    def needs(self, symbol: str) -> bool:
+        """Return whether a type is described now; look for its file if it was not."""
+        try:
+            self.pool.FindFileContainingSymbol(symbol)
+        except KeyError:
+            own = _well_known(symbol)
+            self.add([own] if own is not None else self._find(symbol))
+        else:
+            return True
+        try:
+            self.pool.FindFileContainingSymbol(symbol)
+        except KeyError:
+            return False
+        return True
+
+    def methods(self) -> list[str]:
+        """Return the names of all methods, such as "pkg.Service/Method"."""
+        found = []
+        for service in self._services():
+            if service.startswith("grpc.reflection."):
+                continue
+            if self.needs(service):
+                described = self.pool.FindServiceByName(service)
+                found += [f"{service}/{each.name}" for each in described.methods]
+            else:
+                found.append(f"{service}/? (the server does not describe it)")
+        return found
+
+    def method(self, name: str) -> "Method":
+        """Return the method "pkg.Service/Method". Raises `MethodNotFound`."""
+        service, method = _parts(name)
+        if not self.needs(service):
+            names = self._services()
+            if service in names:  # so does the health service of gRPC's C++ library
+                raise MethodNotFound(
+                    f"the server lists {service} and does not describe it: {_WITHOUT_REFLECTION}"
+                )
+            raise _unknown(f"no service {service} is described", service, names)
+        described = self.pool.FindServiceByName(service)
+        if method not in described.methods_by_name:
+            raise _unknown(f"{service} has no method {method}", method, described.methods_by_name)
+        return Method(described.methods_by_name[method], self)
+
+    def serialized(self) -> bytes:
+        """Return all files as a descriptor set, each after the files that it imports."""
+        files = self._files.values()
+        return bytes(descriptor_pb2.FileDescriptorSet(file=files).SerializeToString())
+
+    @classmethod
+    def of_set(cls, serialized: bytes) -> "Descriptions":
+        """Return what a descriptor set describes. Raises `DecodeError`."""
+        files = list(descriptor_pb2.FileDescriptorSet.FromString(serialized).file)
+        names = [f"{each.package}.{s.name}".lstrip(".") for each in files for s in each.service]
+        return cls(files, lambda: names)
+
+    def _add(self, name: str, waiting: dict[str, FileProto]) -> None:
+        file = waiting.pop(name, None) or self._own(name)
+        if file is None or name in self._files:
+            return
+        if file.syntax not in ("", "proto2", "proto3", "editions"):  # as Go writes a placeholder
+            self.notes.append(
+                f"the server describes the import {name} by a placeholder without types, as it"
+                " does for a file that it knows under another path: if a message needs them,"
+                f" {_WITHOUT_REFLECTION}"
+            )
+            return
+        for needed in file.dependency:
+            self._add(needed, waiting)
+        lacking = [needed for needed in file.dependency if needed not in self._files]
+        for given in (file, _without(file, lacking)):
+            try:
+                self.pool.AddSerializedFile(given.SerializeToString())
+            except TypeError as wrong:
+                why = str(wrong).rpartition("descriptor pool: ")[2]
+            else:
+                self._files[name] = given
+                return
+        raise MethodNotFound(
+            f"the description of {name} is not complete ({why}):"
+            f" {'; '.join(self.notes) or 'a descriptor set needs --include_imports'}"
+        )
+
+    def _own(self, name: str) -> FileProto | None:
+        """Return a file of google/protobuf, which some servers leave out."""
+        short = name.removeprefix("google/protobuf/").removesuffix(".proto")
+        if short not in _WELL_KNOWN or name in self._files:
+            return None
+        file = FileProto()
+        importlib.import_module(f"google.protobuf.{short}_pb2").DESCRIPTOR.CopyToProto(file)
+        return file
+
+
+def _without(file: FileProto, lacking: Iterable[str]) -> FileProto:
+    """Return the file without some of its imports: options often need no type of theirs."""
+    bare = FileProto()
+    bare.CopyFrom(file)
+    del bare.dependency[:], bare.public_dependency[:], bare.weak_dependency[:]
+    bare.dependency.extend(name for name in file.dependency if name not in set(lacking))
+    return bare
+
+
+def _well_known(symbol: str) -> FileProto | None:
+    if not symbol.startswith("google.protobuf."):
+        return None
+    for name in _WELL_KNOWN:
+        importlib.import_module(f"google.protobuf.{name}_pb2")
+    try:
+        found = descriptor_pool.Default().FindFileContainingSymbol(symbol)
+    except KeyError:
+        return None
+    file = FileProto()
+    found.CopyToProto(file)
+    return file
+
+
 class Method(NamedTuple):
     """A method and the types of its messages."""
 
     descriptor: MethodDescriptor
+    described_by: Descriptions
 
     @property
     def name(self) -> str:
@@ -59,33 +221,66 @@ class Method(NamedTuple):
     def calls(self, requests: Iterable[Any]) -> MethodCalls:
         """Return calls with these requests in rotation.
 
-        Each request is a JSON object, and a list of objects where the method takes a stream. Raises
-        `BadRequest` for a request that does not fit, and `ValueError` without one.
+        Each is a JSON object, and a list of objects where the method takes a stream; or a
+        `Request`, which has one. Raises `BadRequest` for a request that does not fit, and
+        `ValueError` without one.
         """
         messages = []
-        for number, request in enumerate(requests, start=1):
-            stream = request if isinstance(request, list) else [request]
-            messages.append(tuple(self._encoded(each, number) for each in stream))
+        for number, each in enumerate(requests, start=1):
+            given = each if isinstance(each, Request) else Request(each, f"request {number}")
+            if isinstance(given.value, list) and not self.descriptor.client_streaming:
+                raise BadRequest(
+                    f"{given.where}: {self.name} takes one request message per call, got a list"
+                )
+            stream = given.value if isinstance(given.value, list) else [given.value]
+            messages.append(tuple(self.encoded(Request(one, given.where)) for one in stream))
         return MethodCalls(method=self.name, shape=self.shape, requests=tuple(messages))
 
-    def _encoded(self, request: Any, number: int) -> bytes:
-        kind = self.descriptor.input_type
-        if not isinstance(request, Mapping):
+    def encoded(self, request: Request) -> bytes:
+        """Return the message of a request. Raises `BadRequest`."""
+        message = self.message(request)
+        if missing := message.FindInitializationErrors():
             raise BadRequest(
-                f"request {number} must be a JSON object for {kind.full_name}, got"
-                f" {json.dumps(request)[:60]}"
+                f"{request.where}: missing {', '.join(missing)}, which"
+                f" {self.descriptor.input_type.full_name} requires"
             )
-        message = message_factory.GetMessageClass(kind)()
+        return bytes(message.SerializeToString())
+
+    def message(self, request: Request) -> Any:
+        """Return the message of a request, which may lack required fields. Raises `BadRequest`."""
+        kind = self.descriptor.input_type
+        if not isinstance(request.value, Mapping):
+            raise BadRequest(
+                f"{request.where}: a request must be a JSON object for {kind.full_name}, got"
+                f" {str(request.value)[:60]}"
+            )
+        for symbol in sorted(_types_of_any(request.value)):
+            self.described_by.needs(symbol)
+        message: Message = message_factory.GetMessageClass(kind)()
         try:
-            json_format.ParseDict(dict(request), message)
+            json_format.ParseDict(
+                dict(request.value), message, descriptor_pool=self.described_by.pool
+            )
         except (json_format.ParseError, TypeError, ValueError) as wrong:
             fields = ", ".join(f"{each.name} ({_type(each)})" for each in kind.fields)
-            why = str(wrong).rstrip(".")  # some of protobuf's sentences end
+            why = str(wrong).partition(" Available Fields")[0].rstrip(".")
             raise BadRequest(
-                f"request {number} does not fit {kind.full_name}: {why}. Its fields are:"
+                f"{request.where} does not fit {kind.full_name}: {why}. Its fields are:"
                 f" {fields or 'none'}"
             ) from None
-        return bytes(message.SerializeToString())
+        return message
+
+
+def _types_of_any(value: Any) -> Iterator[str]:
+    """Yield the names of the types that a request puts into google.protobuf.Any."""
+    if isinstance(value, Mapping):
+        if isinstance(url := value.get("@type"), str):
+            yield url.rpartition("/")[2]
+        value = value.values()
+    elif not isinstance(value, list):
+        return
+    for each in value:
+        yield from _types_of_any(each)
 
 
 _SCALARS: Final[dict[int, str]] = {
@@ -97,61 +292,136 @@ _SCALARS: Final[dict[int, str]] = {
 
 def _type(field: Any) -> str:
     kind = field.message_type or field.enum_type
+    if field.message_type and field.message_type.GetOptions().map_entry:
+        key, value = field.message_type.fields
+        return f"map<{_type(key)}, {_type(value)}>"
     return kind.full_name if kind else _SCALARS[field.type]
 
 
-def from_text(text: str) -> list[Any]:
-    """Return the requests in the text of a file: one JSON value in each line that is not empty.
-
-    Raises `BadRequest` with the number of the line that is not JSON.
-    """
-    requests = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.strip():
-            try:
-                requests.append(json.loads(line))
-            except json.JSONDecodeError as wrong:
-                raise BadRequest(f"line {number} of the requests is not JSON: {wrong}") from None
-    return requests
+# ---- where descriptions come from ---------------------------------------------------------------
 
 
-def method_by_reflection(target: Target, name: str) -> Method:
+def method_by_reflection(target: Target, name: str, metadata: Metadata = ()) -> Method:
     """Return the method "pkg.Service/Method" as the server describes it.
 
     Raises:
         ServerNotReached: the server does not answer.
         MethodNotFound: the server has no reflection, or no such service or method.
     """
-    service, method = _parts(name)
+    return by_reflection(target, metadata).method(name)
+
+
+def by_reflection(target: Target, metadata: Metadata = ()) -> Descriptions:
+    """Return what a server says of itself; `metadata` is sent with each request for it.
+
+    Raises:
+        ServerNotReached: the server does not answer.
+        MethodNotFound: the server has no reflection, or does not permit it.
+    """
+    refused: dict[str, grpc.RpcError] = {}
     for version in _VERSIONS:
+        try:
+            with target.channel() as channel:
+                names = _Reflection(channel, version, metadata).services()
+        except grpc.RpcError as error:
+            refused[version] = error
+            continue
+        except _NoReflection:
+            continue
+
+        return _described(target, version, metadata, names)
+    raise _no_reflection(target, refused)
+
+
+def _described(target: Target, version: str, metadata: Metadata, names: list[str]) -> Descriptions:
+    def find(symbol: str) -> list[FileProto]:
         with target.channel() as channel:
-            server = _Reflection(channel, version)
+            server = _Reflection(channel, version, metadata)
             try:
-                return _method(server.files(service), service, method, server.services)
-            except _NoReflection as none:
-                why = none
-    raise MethodNotFound(
-        f"the server at {target.address} has no reflection ({why}), so its methods are not known."
-        f" Enable reflection in the server, or {_WITHOUT_REFLECTION}"
+                found = server.files(symbol)
+            except grpc.RpcError as error:
+                raise _no_reflection(target, {version: error}) from None
+        described.notes += server.notes
+        return found
+
+    described = Descriptions([], lambda: names, find)
+    return described
+
+
+def _no_reflection(target: Target, refused: Mapping[str, Any]) -> Exception:
+    said = "; ".join(
+        f"{version}: {error.code().name}: {error.details()}" for version, error in refused.items()
+    )
+    codes = [error.code() for error in refused.values()]
+    if any(code in _NO_ACCESS for code in codes):
+        return MethodNotFound(
+            f"the reflection of the server at {target.address} wants credentials ({said}): give"
+            " them with --metadata, which goes to reflection too, or"
+            f" {_WITHOUT_REFLECTION}"
+        )
+    if codes and all(code in NOT_REACHED for code in codes):
+        return ServerNotReached(f"the server does not answer ({said})")
+    return MethodNotFound(
+        f"the server at {target.address} has no reflection ({said or 'an empty answer'}), so its"
+        f" methods are not known. Enable reflection in the server, or {_WITHOUT_REFLECTION}"
     )
 
 
-def method_in_file(path: str | Path, name: str) -> Method:
-    """Return the method "pkg.Service/Method" as a descriptor set describes it.
+def in_files(paths: Iterable[str | Path]) -> Descriptions:
+    """Return what descriptor sets describe.
 
-    Raises `OSError` for a file that cannot be read, `MethodNotFound` for one that is no descriptor
-    set or does not have the method.
+    Raises `OSError` for a file that cannot be read, `MethodNotFound` for one that is none.
     """
-    service, method = _parts(name)
+    whole = b""
+    for path in paths:
+        one = Path(path).read_bytes()
+        try:
+            Descriptions.of_set(one)
+        except DecodeError:
+            raise MethodNotFound(
+                f"{path} is not a descriptor set: write one with"
+                " `protoc --include_imports --descriptor_set_out=FILE x.proto`"
+            ) from None
+        whole += one  # sets that follow one another are one set
+    return Descriptions.of_set(whole)
+
+
+def in_sources(paths: Sequence[str], import_paths: Sequence[str] = ()) -> Descriptions:
+    """Return what .proto files describe; imports are looked for in `import_paths`.
+
+    Raises `MethodNotFound` with the compiler's words, or if there is no compiler.
+    """
     try:
-        files = descriptor_pb2.FileDescriptorSet.FromString(Path(path).read_bytes()).file
-    except DecodeError:
+        from grpc_tools import protoc
+    except ImportError:
         raise MethodNotFound(
-            f"{path} is not a descriptor set: write one with"
-            " `protoc --include_imports --descriptor_set_out=FILE x.proto`"
+            "to read .proto files, a compiler is needed: pip install grpcio-tools. Or"
+            f" {_WITHOUT_REFLECTION.partition(', or')[0]}"
         ) from None
-    names = [f"{each.package}.{s.name}".lstrip(".") for each in files for s in each.service]
-    return _method(list(files), service, method, lambda: names)
+    for path in paths:
+        Path(path).read_bytes()  # its own error says what is wrong
+    own = Path(protoc.__file__).parent / "_proto"
+    folders = [*import_paths, *(str(Path(path).parent) for path in paths), str(own)]
+    with tempfile.TemporaryDirectory(prefix="kvstore-proto-") as folder:
+        made = Path(folder, "set.binpb")
+        status, said = _compiled(
+            [*(f"-I{each or '.'}" for each in dict.fromkeys(folders)), "--include_imports",
+             f"--descriptor_set_out={made}", *paths]
+        )  # fmt: skip
+        if status:
+            raise MethodNotFound(
+                f"the .proto files cannot be compiled: {said.strip()}. Give the folders of their"
+                " imports with --import-path"
+            )
+        return in_files([made])
+
+
+def _compiled(arguments: list[str]) -> tuple[int, str]:
+    """Run protoc in a process of its own, because it writes its errors itself."""
+    done = subprocess.run(
+        [sys.executable, "-m", "grpc_tools.protoc", *arguments], capture_output=True, text=True
+    )
+    return done.returncode, done.stderr
 
 
 def _parts(name: str) -> tuple[str, str]:
@@ -163,47 +433,6 @@ def _parts(name: str) -> tuple[str, str]:
     return service, method
 
 
-def _method(
-    files: list[descriptor_pb2.FileDescriptorProto], service: str, method: str, services: Any
-) -> Method:
-    pool = descriptor_pool.DescriptorPool()
-    waiting = {each.name: each for each in files}
-    for name in list(waiting):
-        _add(name, waiting, pool)
-    try:
-        described = pool.FindServiceByName(service)
-    except KeyError:
-        names = list(services())
-        if service in names:  # so does the health service of gRPC's C++ library
-            raise MethodNotFound(
-                f"the server lists {service} and does not describe it: {_WITHOUT_REFLECTION}"
-            ) from None
-        raise _unknown(f"no service {service} is described", service, names) from None
-    if method not in described.methods_by_name:
-        raise _unknown(f"{service} has no method {method}", method, described.methods_by_name)
-    return Method(described.methods_by_name[method])
-
-
-def _add(
-    name: str,
-    waiting: dict[str, descriptor_pb2.FileDescriptorProto],
-    pool: descriptor_pool.DescriptorPool,
-) -> None:
-    """Add a file to the pool after the files that it imports."""
-    file = waiting.pop(name, None)
-    if file is None:
-        return
-    for needed in file.dependency:
-        _add(needed, waiting, pool)
-    try:
-        pool.AddSerializedFile(file.SerializeToString())
-    except TypeError as wrong:
-        raise MethodNotFound(
-            f"the description of {name} is not complete ({wrong}): a descriptor set needs"
-            " --include_imports"
-        ) from None
-
-
 def _unknown(what: str, name: str, known: Iterable[str]) -> MethodNotFound:
     known = sorted(known)
     near = difflib.get_close_matches(name, known, n=1)
@@ -212,29 +441,42 @@ def _unknown(what: str, name: str, known: Iterable[str]) -> MethodNotFound:
 
 
 class _NoReflection(Exception):
-    """The server does not have this version of the reflection service."""
+    """The server gave an empty answer."""
 
 
 class _Reflection:
     """The reflection service of a server."""
 
-    def __init__(self, channel: grpc.Channel, version: str) -> None:
+    def __init__(self, channel: grpc.Channel, version: str, metadata: Metadata) -> None:
+        self.notes: list[str] = []
+        self._metadata = tuple(metadata) or None
         self._ask = channel.stream_stream(
             f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo",
             request_serializer=reflection_pb2.ServerReflectionRequest.SerializeToString,
             response_deserializer=reflection_pb2.ServerReflectionResponse.FromString,
         )
 
-    def files(self, symbol: str) -> list[descriptor_pb2.FileDescriptorProto]:
+    def files(self, symbol: str) -> list[FileProto]:
         """Return the file with this symbol and all files that it imports; none if unknown."""
-        found: dict[str, descriptor_pb2.FileDescriptorProto] = {}
+        found: dict[str, FileProto] = {}
+        lacking: set[str] = set()
         missing = [{"file_containing_symbol": symbol}]
         while missing:
-            for raw in self._answers(missing.pop()):
-                file = descriptor_pb2.FileDescriptorProto.FromString(raw)
+            asked = missing.pop()
+            name = asked.get("file_by_filename")
+            reply = self._reply(asked)
+            for raw in reply.file_descriptor_response.file_descriptor_proto:
+                file = FileProto.FromString(raw)
                 found[file.name] = file
-            needed = {name for file in found.values() for name in file.dependency} - set(found)
-            missing = [{"file_by_filename": name} for name in sorted(needed)]
+            if name is not None and name not in found:
+                lacking.add(name)
+                if not name.startswith("google/protobuf/"):  # protobuf brings these
+                    self.notes.append(
+                        f"the server does not describe {name}, which its service imports: if a"
+                        f" message needs its types, {_WITHOUT_REFLECTION}"
+                    )
+            needed = {each for file in found.values() for each in file.dependency}
+            missing = [{"file_by_filename": each} for each in sorted(needed - set(found) - lacking)]
         return list(found.values())
 
     def services(self) -> list[str]:
@@ -242,25 +484,11 @@ class _Reflection:
         reply = self._reply({"list_services": ""})
         return [each.name for each in reply.list_services_response.service]
 
-    def _answers(self, request: dict[str, str]) -> Iterator[bytes]:
-        reply = self._reply(request)
-        files = reply.file_descriptor_response.file_descriptor_proto
-        if "file_by_filename" in request and not files:
-            raise MethodNotFound(
-                f"the server does not describe {request['file_by_filename']}, which its service"
-                " imports: give its descriptors with --descriptors FILE"
-            )
-        yield from files
-
     def _reply(self, request: dict[str, str]) -> reflection_pb2.ServerReflectionResponse:
         message = reflection_pb2.ServerReflectionRequest(**request)
-        try:
-            for reply in self._ask(iter([message]), timeout=ANSWER_S, wait_for_ready=False):
-                return reply
-        except grpc.RpcError as error:
-            if error.code() in NOT_REACHED:
-                raise ServerNotReached(
-                    f"the server does not answer ({error.code().name}: {error.details()})"
-                ) from None
-            raise _NoReflection(f"{error.code().name}: {error.details()}") from None
-        raise _NoReflection("an empty answer")
+        replies = self._ask(
+            iter([message]), timeout=ANSWER_S, wait_for_ready=False, metadata=self._metadata
+        )
+        for reply in replies:
+            return reply
+        raise _NoReflection

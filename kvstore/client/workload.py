@@ -12,7 +12,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import grpc
 
@@ -295,12 +295,24 @@ class MethodCalls:
     """Seconds after which a stream of replies is cut, and counts as OK if it had a message."""
     stop_after_messages: int | None = None
     """Messages after which a stream of replies is cut, and counts as OK."""
+    metadata: tuple[tuple[str, str | bytes], ...] = field(default=(), repr=False)
+    """Sent with each call. It may hold secrets, so no file of a run has it."""
+    source: "CallSource | None" = field(default=None, repr=False)
+    """Makes the data of each call, in place of `requests` and `metadata`."""
+    check_reply: "ReplyCheck | None" = field(default=None, repr=False)
+    """Called with each reply."""
+    weight: float = 1.0
+    """How often this method is called, in proportion to the weights of the others."""
+    others: "tuple[MethodCalls, ...]" = ()
+    """Calls of other methods, which are mixed with these by their weights."""
 
     def __post_init__(self) -> None:
         for name in ("stop_after_s", "stop_after_messages"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise ValueError(f"{name} must be above 0, got {value}")
+        if not 0 < self.weight < math.inf:
+            raise ValueError(f"the weight of {self.method} must be above 0, got {self.weight}")
         if self.shape not in SHAPES:
             raise ValueError(f"shape must be one of {', '.join(SHAPES)}, got {self.shape!r}")
         if not self.requests:
@@ -333,7 +345,24 @@ class MethodCalls:
             "shape": self.shape,
             "requests": len(sizes),
             "request_bytes_mean": sum(sizes) / len(sizes),
+            "metadata_names": [name for name, _ in self.metadata],
+            "weight": self.weight,
+            "others": [each.as_dict() for each in self.others],
         }
+
+
+class CallSource(Protocol):
+    """Makes the data of each call; safe for several threads."""
+
+    def draw(self) -> tuple[tuple[bytes, ...], tuple[tuple[str, str | bytes], ...]]:
+        """Return the messages and the metadata of the next call."""
+
+
+class ReplyCheck(Protocol):
+    """Looks at each reply, and counts the wrong ones; safe for several threads."""
+
+    def __call__(self, reply: bytes) -> bytes:
+        """Return the reply."""
 
 
 class MethodCall(NamedTuple):
@@ -342,12 +371,33 @@ class MethodCall(NamedTuple):
     request: bytes | tuple[bytes, ...]
     due_s: float = math.nan
     """Due time in seconds from the start of the run; NaN: as soon as possible."""
+    metadata: tuple[tuple[str, str | bytes], ...] = ()
+    method: int = 0
+    """Number of the method, where a workload has several."""
 
     def rpc(self, stub: "MethodStub") -> Any:
         """Return the method of the stub; on a measured channel it gets the due time."""
+        method = stub.methods[self.method]
         if self.due_s >= 0:  # in a closed loop it is NaN
-            return stub.method.due(self.due_s)
-        return stub.method
+            method = method.due(self.due_s)
+        return _WithMetadata(method, self.metadata) if self.metadata else method
+
+
+class _WithMetadata:
+    """A method whose call carries metadata."""
+
+    __slots__ = ("_metadata", "_method")
+
+    def __init__(self, method: Any, metadata: tuple[tuple[str, str | bytes], ...]) -> None:
+        self._method = method
+        self._metadata = metadata
+
+    def __call__(self, request: Any) -> Any:
+        return self._method(request, metadata=self._metadata)
+
+    def future(self, request: Any) -> Any:
+        """Send the request, and return the future of its reply."""
+        return self._method.future(request, metadata=self._metadata)
 
 
 class MethodOperations:
@@ -358,38 +408,63 @@ class MethodOperations:
 
     def __init__(self, calls: MethodCalls) -> None:
         self.workload = calls
-        each: Iterable[Any] = calls.requests
-        if not calls.sends_stream:
-            each = [messages[0] for messages in calls.requests]
-        self._requests = itertools.cycle(each)  # `next` is one step of the interpreter
+        self.methods = (calls, *calls.others)
+        self._draws = [_draw_of(each, number) for number, each in enumerate(self.methods)]
+        self._up_to = list(itertools.accumulate(each.weight for each in self.methods))
+        self._random = random.Random().random
         self.streams = StreamLog()
 
     def draw(self, due_s: float = math.nan) -> MethodCall:
         """Return the next call."""
-        return MethodCall(next(self._requests), due_s)
+        if len(self._draws) == 1:
+            return self._draws[0](due_s)
+        place = bisect_right(self._up_to, self._random() * self._up_to[-1])
+        return self._draws[min(place, len(self._draws) - 1)](due_s)
 
     def created(self, key: bytes) -> None:
         """Do nothing: no call creates a key."""
 
     def stub(self, channel: Any) -> "MethodStub":
-        """Return the stub with the method, on a channel of `grpc` or `grpc.aio`."""
-        return MethodStub(channel, self.workload, self.streams)
+        """Return the stub with the methods, on a channel of `grpc` or `grpc.aio`."""
+        return MethodStub(channel, self.methods, self.streams)
 
     def report(self) -> dict[str, Any]:
         """Return what the streams of replies brought, under "streams"; empty for single replies."""
         return {"streams": self.streams.as_dict()} if self.workload.answers_stream else {}
 
 
-class MethodStub:
-    """A stub with one method, which sends and returns bytes."""
+def _draw_of(calls: MethodCalls, number: int) -> Callable[[float], MethodCall]:
+    """Return what makes the next call of one of the methods."""
+    if calls.source is not None:
+        made = calls.source.draw
 
-    def __init__(self, channel: Any, calls: MethodCalls, streams: "StreamLog") -> None:
-        method = getattr(channel, calls.shape)(f"/{calls.method}")
-        if calls.shape == "unary_unary":
-            self.method = method
-        else:
-            kind = _AioStreams if isinstance(channel, grpc.aio.Channel) else _Streams
-            self.method = kind(method, calls, streams)
+        def draw(due_s: float) -> MethodCall:
+            messages, metadata = made()
+            request = messages if calls.sends_stream else messages[0]
+            return MethodCall(request, due_s, metadata, number)
+
+        return draw
+    each: Iterable[Any] = calls.requests
+    if not calls.sends_stream:
+        each = [messages[0] for messages in calls.requests]
+    requests = itertools.cycle(each)  # `next` is one step of the interpreter
+    return lambda due_s: MethodCall(next(requests), due_s, calls.metadata, number)
+
+
+class MethodStub:
+    """A stub with some methods, which send and return bytes."""
+
+    def __init__(self, channel: Any, methods: Sequence[MethodCalls], streams: "StreamLog") -> None:
+        self.methods = [_callable(channel, each, streams) for each in methods]
+
+
+def _callable(channel: Any, calls: MethodCalls, streams: "StreamLog") -> Any:
+    check: Any = {} if calls.check_reply is None else {"response_deserializer": calls.check_reply}
+    method = getattr(channel, calls.shape)(f"/{calls.method}", **check)
+    if calls.shape == "unary_unary":
+        return method
+    kind = _AioStreams if isinstance(channel, grpc.aio.Channel) else _Streams
+    return kind(method, calls, streams)
 
 
 class StreamLog:
@@ -468,9 +543,9 @@ class _Streams:
         """Return the method for a call with this due time, in seconds of the run."""
         return type(self)(self._method.due(due_s), self._calls, self._log)
 
-    def __call__(self, request: Any) -> None:
+    def __call__(self, request: Any, **named: Any) -> None:
         stream = OneStream(self._calls)
-        replies = self._method(self._sent(request), **stream.options())
+        replies = self._method(self._sent(request), **stream.options(), **named)
         if not self._calls.answers_stream:
             return
         try:
@@ -481,17 +556,17 @@ class _Streams:
         finally:
             self._log.add(stream)
 
-    def future(self, request: Any) -> Any:
+    def future(self, request: Any, **named: Any) -> Any:
         """Send a stream of requests, and return the future of its reply."""
-        return self._method.future(self._sent(request))
+        return self._method.future(self._sent(request), **named)
 
 
 class _AioStreams(_Streams):
     """The same as a coroutine."""
 
-    async def __call__(self, request: Any) -> None:  # type: ignore[override]
+    async def __call__(self, request: Any, **named: Any) -> None:  # type: ignore[override]
         stream = OneStream(self._calls)
-        call = self._method(self._sent(request), **stream.options())
+        call = self._method(self._sent(request), **stream.options(), **named)
         if not self._calls.answers_stream:
             await call
             return

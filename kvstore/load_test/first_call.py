@@ -66,14 +66,15 @@ def first_call(
     A stream of replies is cut after `STREAM_S` seconds or the limits of the calls. Raises
     `FirstCallFailed` with the reason when no call ends as OK.
     """
-    operations = MethodOperations(calls)
+    operations = MethodOperations(replace(calls, others=()))
     with target.channel() as channel:
         method = getattr(channel, calls.shape)(f"/{calls.method}")
 
         def one() -> FirstCall:
             operation = operations.draw()
             request: Any = iter(operation.request) if calls.sends_stream else operation.request
-            return _one(method, request, calls, options, progress)
+            metadata = operation.metadata or tuple(options.metadata.items()) or None
+            return _one(method, request, metadata, calls, options, progress)
 
         for tries_left in range(TRIES - 1, -1, -1):
             try:
@@ -92,11 +93,15 @@ def first_call(
 
 
 def _one(
-    method: Any, request: Any, calls: MethodCalls, options: RunOptions, progress: Progress
+    method: Any,
+    request: Any,
+    metadata: Any,
+    calls: MethodCalls,
+    options: RunOptions,
+    progress: Progress,
 ) -> FirstCall:
     """Make one call in a thread, so that this one can report that it waits."""
     found: list[FirstCall | BaseException] = []
-    metadata = tuple(options.metadata.items()) or None
     began_s = time.perf_counter()
     named = {"timeout": options.deadline_s, "metadata": metadata, "wait_for_ready": False}
     open_call = (method if calls.answers_stream else method.future)(request, **named)

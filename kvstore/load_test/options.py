@@ -11,6 +11,10 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 UNITS_S: Final = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
+RAMP_STEPS: Final = 20
+"""Steps of which a ramp is made."""
+
+
 class Duration(click.ParamType[float]):
     """A time such as 500ms, 2s or 1m. A number without a unit is in `unit`."""
 
@@ -61,6 +65,7 @@ class GroupedCommand(click.Command):
             record = each.get_help_record(ctx)
             if record is not None:
                 groups.setdefault(getattr(each, "group", "Help"), []).append(record)
+        groups["Help"] = groups.pop("Help", [])  # the last one
         for name, records in groups.items():
             with formatter.section(name):
                 formatter.write_dl(records, col_max=28)
@@ -73,3 +78,28 @@ def group(name: str) -> Callable[..., Callable[[Decorated], Decorated]]:
         return click.option(*names, cls=GroupedOption, group=name, **settings)
 
     return option
+
+
+class Steps(click.ParamType[tuple[tuple[float, float], ...]]):
+    """Rates that follow one another: RATE:TIME,RATE:TIME, or a ramp FROM..TO:TIME."""
+
+    name = "steps"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[tuple[float, float], ...]:
+        """Return each rate with its seconds. Ends with a usage error for any other text."""
+        if isinstance(value, tuple):
+            return value
+        steps: list[tuple[float, float]] = []
+        for each in str(value).split(","):
+            found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)(?:\.\.(\d+(?:\.\d+)?))?:(.+)", each)
+            if not found:
+                self.fail(f"steps are such as 100:10s,200:10s or 100..1000:30s, got {value!r}")
+            lasts_s = Duration().convert(found[3], param, ctx)
+            first, last = float(found[1]), float(found[2] or found[1])
+            if first == last:
+                steps.append((first, lasts_s))
+                continue
+            for number in range(RAMP_STEPS):
+                middle = first + (last - first) * (number + 0.5) / RAMP_STEPS
+                steps.append((middle, lasts_s / RAMP_STEPS))
+        return tuple(steps)

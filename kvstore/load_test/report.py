@@ -1,138 +1,185 @@
-"""A run with its prediction and its verdict: as text for people, as JSON and CSV for programs."""
+"""A load test as text for people, in 80 columns, and as JSON and CSV for programs."""
 
+import csv
+import io
 import math
 import textwrap
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
 
-from kvstore.load_test.findings import findings
+import numpy as np
+import numpy.typing as npt
+
+from kvstore.load_test.bottleneck import UNKNOWN
+from kvstore.load_test.estimates import Estimate
+from kvstore.load_test.findings import findings, findings_of_calibration, outages, populations
 from kvstore.load_test.levels import Calibration
 from kvstore.load_test.search import Found
-from kvstore.measure import (
-    Outcome,
-    Quantile,
-    Run,
-    audit,
-    latencies_s,
-    quantile,
-    throughput_interval,
-)
+from kvstore.measure import Finding, Outcome, Quantile, Run, audit, throughput_interval
 from kvstore.model import Prediction
+from kvstore.numbers import count, number, percent, rate, seconds
+from kvstore.protocol import OK, STATUSES
 
-QUANTILES = (0.5, 0.9, 0.99, 0.999)
-"""The quantiles of latency in a report."""
-COLUMNS = 100
-"""No line of a report is longer: a notebook breaks lines within a word."""
-TRUSTED = "no reason to distrust this run was found"
+COLUMNS: Final = 80
+"""No line of a report is longer."""
+LABEL: Final = 12
+"""Columns of the label before each paragraph."""
+BARS, BAR_COLUMNS = 12, 40
+"""Lines of a histogram at most, and columns of its longest bar."""
+NARROW: Final = 1.02
+"""Latencies within this factor are one bar."""
+SLOWEST: Final = 5
+"""The slowest calls in a report."""
+TRUSTED: Final = "no reason to distrust this run was found"
 
 
-def predicted(calibration: Calibration, run_or_rate: float | None, in_flight: int) -> Prediction:
+class Report(NamedTuple):
+    """What a load test has found so far."""
+
+    run: Run | None = None
+    prediction: Prediction | None = None
+    calibration: Calibration | None = None
+    found: Found | None = None
+    more: tuple[Finding, ...] = ()
+    """Findings of the command itself, such as replies that were wrong."""
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Every finding, those that matter most first."""
+        of_run = findings(self.run, self.calibration) if self.run is not None else []
+        seen = findings_of_calibration(self.calibration) if self.calibration is not None else []
+        return [*self.more, *of_run, *seen]
+
+
+def predicted(calibration: Calibration, rate_per_s: float | None, in_flight: int) -> Prediction:
     """Return the prediction of a calibration for an open loop at this rate, or a closed loop."""
-    if run_or_rate is not None:
-        return calibration.open_loop(run_or_rate)
+    if rate_per_s is not None:
+        return calibration.open_loop(rate_per_s)
     return calibration.closed_loop(in_flight)
 
 
-def prediction_text(prediction: Prediction, calibration: Calibration) -> str:
-    """Return the prediction, the knee and the ceiling as three lines."""
-    return (
-        f"predicted   {prediction}\n"
-        f"knee        N* = {calibration.knee:,.3g} calls in flight: (D + Z) x ceiling ="
-        f" {1e3 * calibration.cycle_s:,.3g} ms x {calibration.ceiling_per_s:,.4g} calls/s\n"
-        f"ceiling     {calibration.ceiling_per_s:,.4g} calls/s, set by {calibration.bottleneck}"
-    )
+# ---- text ---------------------------------------------------------------------------------------
 
 
-def as_text(run: Run, prediction: Prediction | None = None) -> str:
-    """Return the figures of a run, its verdict, and its prediction beside it, as lines of text."""
-    low, high = throughput_interval(run)
-    ratio = f", {prediction.ratio_of(run.throughput_per_s):.2f} of predicted" if prediction else ""
+def calibration_text(seen: Calibration, prediction: Prediction | None = None) -> str:
+    """Return the levels of a calibration as a table, then the ceiling, the knee, a prediction."""
     lines = [
-        f"measured    {run.throughput_per_s:,.5g} calls/s OK (95 % interval {low:,.5g} to"
-        f" {high:,.5g}){ratio}",
-        f"latency     {_from(run)}, with 95 % intervals:",
+        "in flight   throughput, X         latency, R    X·R/N   failed",
     ]
-    taken_s = latencies_s(run)
-    for share in QUANTILES:
-        lines.append(f"  p{100 * share:<9g}{_shown(quantile(taken_s, share))}")
-    lines.append(f"  mean      {_ms(run.mean_residence_s)} from sending")
-    ended = ", ".join(f"{count:,} {status}" for status, count in run.outcomes().items())
+    for each in seen.levels:
+        lines.append(
+            f"{each.in_flight:>9}   {rate(each.throughput_per_s, 'calls'):<21}"
+            f" {seconds(each.residence_s):<13} {each.little:<7.2f} "
+            f"{percent(each.failed) if each.failed > 0 else '-'}"
+        )
+    limit = seen.limit
+    name = "cannot be said" if limit.name == UNKNOWN else limit.name
+    more = "" if seen.saturated else "at least "
     lines += [
-        f"calls       {run.issued:,} sent: {ended or 'none ended'}",
-        f"checks      {audit(run)!r}",
+        "",
+        _folded("ceiling", f"{more}{_with(seen.ceiling, lambda x: rate(x, 'calls'))}"),
+        _folded("set by", f"{name}: {limit.evidence}" if limit.evidence else name),
+        *([_folded("", limit.next_step)] if limit.next_step else []),
+        _folded(
+            "knee",
+            f"N* = {_with(seen.knee_estimate, number)} calls in flight = (D + Z) · ceiling;"
+            f" D + Z is {seconds(seen.cycle_s)}",
+        ),
     ]
-    if run.outcome != Outcome.COMPLETE:
-        lines.append(f"ended by    {run.ended_by}")
-    found = [f"{each.name}: {each.text}" for each in findings(run)]
-    lines += [f"verdict     {text}" for text in found or [TRUSTED]]
-    return "\n".join(map(_folded, lines))
-
-
-def _folded(line: str) -> str:
-    """Return the line in lines of `COLUMNS` at most; all but the first begin under its text."""
-    return textwrap.fill(line, COLUMNS, subsequent_indent=12 * " ", break_on_hyphens=False)
-
-
-def as_json(
-    run: Run | None,
-    prediction: Prediction | None = None,
-    calibration: Calibration | None = None,
-    found: Found | None = None,
-) -> dict[str, Any]:
-    """Return the same as names and values for JSON; a value that is unknown or infinite is null."""
-    report: dict[str, Any] = {}
-    if calibration is not None:
-        report["calibration"] = calibration.as_dict()
     if prediction is not None:
-        report["prediction"] = {
-            "throughput_per_s": prediction.value,
-            "reason": prediction.reason,
-            "bottleneck": prediction.binds,
-        }
-    if found is not None:
-        report["search"] = found.as_dict()
-    if run is not None:
-        report["run"] = _run_as_json(run)
-    cleaned: dict[str, Any] = _cleaned(report)
-    return cleaned
+        lines.append(
+            _folded("predicted", f"{rate(prediction.value, 'calls')}: {prediction.reason}")
+        )
+    return "\n".join(lines)
 
 
-def _run_as_json(run: Run) -> dict[str, Any]:
-    taken_s = latencies_s(run)
-    low, high = throughput_interval(run)
-    return {
-        "throughput_per_s": run.throughput_per_s,
-        "throughput_95": [low, high],
-        "answered_per_s": run.answered_per_s,
-        "window_s": run.window_s,
-        "latency_from": _from(run),
-        "latency_s": {
-            f"p{100 * share:g}": quantile(taken_s, share)._asdict() for share in QUANTILES
-        },
-        "mean_residence_s": run.mean_residence_s,
-        "issued": run.issued,
-        "statuses": run.outcomes(),
-        "outcome": str(run.outcome),
-        "little_holds": audit(run).holds,
-        "strategy": run.strategy,
-        "in_flight": run.in_flight,
-        "settings": dict(run.settings),
-        "host": dict(run.host),
-        "started_at": run.started_at,
-        "client_cpu_s": run.client_cpu.total_s,
-        "server_cpu_s": run.server_cpu.total_s,
-        "verdict": [each._asdict() for each in findings(run)],
-    }
+def as_text(report: Report) -> str:
+    """Return the figures of a run, its histogram, and its verdict."""
+    lines: list[str] = []
+    if report.found is not None:
+        lines.append(_folded("found", str(report.found)))
+    if report.run is not None:
+        lines += _run_lines(report.run, report.prediction)
+    found = [_folded("verdict", f"{each.name}: {each.text}") for each in report.findings]
+    if report.run is not None or found:
+        lines += found or [_folded("verdict", TRUSTED)]
+    return "\n".join(lines)
 
 
-def _cleaned(value: Any) -> Any:
-    """Return the value with null for numbers that JSON does not have."""
-    if isinstance(value, dict):
-        return {name: _cleaned(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_cleaned(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+def _run_lines(run: Run, prediction: Prediction | None) -> list[str]:
+    interval = throughput_interval(run)
+    beside = ""
+    if prediction:
+        beside = f", {number(prediction.ratio_of(run.throughput_per_s))} of predicted"
+    ended = ", ".join(f"{n:,} {status}" for status, n in run.outcomes().items())
+    lines = [
+        _folded(
+            "measured",
+            f"{rate(run.throughput_per_s, 'calls')} OK, 95 % interval"
+            f" {rate(interval.low_per_s)} to {rate(interval.high_per_s)}{beside}",
+        ),
+        _folded("calls", f"{count(run.issued, 'call')} sent: {ended or 'none ended'}"),
+    ]
+    streams = run.settings.get("streams")
+    if isinstance(streams, dict):
+        first_s = streams["first_message_s"]["p50"]
+        per_s = streams["messages"] / run.window_s if run.window_s else 0.0
+        lines.append(
+            _folded(
+                "streams",
+                f"{rate(per_s, 'messages')}; the first message after"
+                f" {seconds(math.nan if first_s is None else first_s)} (p50);"
+                f" {streams['cut']:,} of {streams['ended']:,} were cut by this program",
+            )
+        )
+    for each in populations(run):
+        if not each.calls or not each.latency:
+            continue
+        which = "" if each.name == "OK" else f" of {count(each.calls, 'call')} that {each.name}"
+        lines.append(f"latency{which}, {_from(run)}, and its 95 % interval")
+        lines += [f"  {name:<10}{_shown(found)}" for name, found in each.latency.items()]
+        lines.append(f"  {'mean':<10}{seconds(each.mean_s)}")
+        if each.name == "OK":
+            lines += _histogram_lines(run)
+    if slow := slowest(run):
+        lines.append("slowest calls")
+        lines += [
+            f"  {seconds(each['latency_s']):<12}{each['status']:<20}"
+            f"sent at {seconds(each['sent_s'])}"
+            for each in slow
+        ]
+    if run.outcome != Outcome.COMPLETE:
+        lines.append(_folded("ended by", run.ended_by))
+    if not audit(run).holds:
+        lines.append(_folded("checks", repr(audit(run))))
+    return lines
+
+
+def _histogram_lines(run: Run) -> list[str]:
+    bars = histogram(run)
+    most = max((each["calls"] for each in bars), default=0)
+    if not most:
+        return []
+    lines = [f"histogram of the calls that ended OK, {_from(run)}"]
+    for each in bars:
+        bar = "█" * max(each["calls"] > 0, round(BAR_COLUMNS * each["calls"] / most))
+        lines.append(f"  to {seconds(each['to_s']):<10}{bar:<{BAR_COLUMNS}} {each['calls']:,}")
+    return lines
+
+
+def _folded(label: str, text: str) -> str:
+    """Return a paragraph beside its label, in lines of `COLUMNS` at most."""
+    begin = f"{label:<{LABEL}}"
+    return textwrap.fill(
+        text, COLUMNS, initial_indent=begin, subsequent_indent=" " * LABEL,
+        break_on_hyphens=False, break_long_words=False,
+    )  # fmt: skip
+
+
+def _with(figure: Estimate, write: Any) -> str:
+    if math.isnan(figure.low) or math.isnan(figure.high):
+        return str(write(figure.value))
+    return f"{write(figure.value)} (95 %: {number(figure.low)} to {number(figure.high)})"
 
 
 def _from(run: Run) -> str:
@@ -144,10 +191,156 @@ def _shown(found: Quantile) -> str:
         return "none"
     if math.isinf(found.value_s):
         return "above the time at which calls were cut off"
-    return f"{_ms(found.value_s):<12}{_ms(found.low_s)} to {_ms(found.high_s)}"
+    return f"{seconds(found.value_s):<12}{_or_cut(found.low_s)} to {_or_cut(found.high_s)}"
 
 
-def _ms(seconds: float) -> str:
-    if math.isinf(seconds):
-        return "cut off"
-    return "none" if math.isnan(seconds) else f"{1e3 * seconds:,.4g} ms"
+def _or_cut(value_s: float) -> str:
+    return "cut off" if math.isinf(value_s) else seconds(value_s)
+
+
+# ---- figures ------------------------------------------------------------------------------------
+
+
+def started_s(records: npt.NDArray[np.void]) -> npt.NDArray[np.float64]:
+    """Return the due time of each call, in a closed loop the time of sending, in seconds."""
+    due_s: npt.NDArray[np.float64] = records["due_s"]
+    return np.where(np.isnan(due_s), records["sent_s"], due_s)
+
+
+def histogram(run: Run, most: int = BARS) -> list[dict[str, Any]]:
+    """Return the calls that ended OK by latency, in bars of equal width.
+
+    The width is equal on a log scale if the slowest call takes more than 20 times as long as the
+    fastest.
+    """
+    records = run.records[run.records["status"] == OK]
+    if not len(records):
+        return []
+    taken_s = np.maximum(records["done_s"] - started_s(records), 1e-9)
+    low, high = float(taken_s.min()), float(taken_s.max())
+    wide = high > 20 * low
+    edges = np.geomspace(low, high, most + 1) if wide else np.linspace(low, high, most + 1)
+    if high < NARROW * low:
+        return [{"from_s": low, "to_s": high, "calls": len(taken_s)}]
+    edges[-1] = high
+    calls, _ = np.histogram(taken_s, edges)
+    return [
+        {"from_s": float(edges[n]), "to_s": float(edges[n + 1]), "calls": int(calls[n])}
+        for n in range(len(calls))
+    ]
+
+
+def slowest(run: Run, most: int = SLOWEST) -> list[dict[str, Any]]:
+    """Return the slowest calls with their latency, when they were sent, and their status."""
+    records = run.records
+    taken_s = records["done_s"] - started_s(records)
+    places = np.argsort(taken_s)[::-1][:most]
+    return [
+        {
+            "latency_s": float(taken_s[place]),
+            "sent_s": float(records["sent_s"][place]),
+            "status": STATUSES[int(records["status"][place])],
+        }
+        for place in places
+    ]
+
+
+# ---- JSON and CSV -------------------------------------------------------------------------------
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """Return the report as names and values; a value that is unknown or infinite is null."""
+    made: dict[str, Any] = {}
+    if report.calibration is not None:
+        made["calibration"] = report.calibration.as_dict()
+    if report.prediction is not None:
+        made["prediction"] = {
+            "throughput_per_s": report.prediction.value,
+            "reason": report.prediction.reason,
+            "bottleneck": report.prediction.binds,
+        }
+    if report.found is not None:
+        made["search"] = report.found.as_dict()
+    if report.run is not None:
+        made["run"] = _run_as_json(report.run)
+    made["verdict"] = [each._asdict() for each in report.findings]
+    cleaned: dict[str, Any] = _cleaned(made)
+    return cleaned
+
+
+def _run_as_json(run: Run) -> dict[str, Any]:
+    low, high = throughput_interval(run)
+    (ok, *others) = populations(run)
+    return {
+        "throughput_per_s": run.throughput_per_s,
+        "throughput_95": [low, high],
+        "answered_per_s": run.answered_per_s,
+        "window_s": run.window_s,
+        "latency_from": _from(run),
+        "latency_s": {name: found._asdict() for name, found in ok.latency.items()},
+        "mean_s": ok.mean_s,
+        "others": [
+            {**each._asdict(), "latency": {n: q._asdict() for n, q in each.latency.items()}}
+            for each in others
+        ],
+        "histogram": histogram(run),
+        "slowest": slowest(run),
+        "outages": [each._asdict() for each in outages(run)],
+        "issued": run.issued,
+        "statuses": run.outcomes(),
+        "outcome": str(run.outcome),
+        "little_holds": audit(run).holds,
+        "strategy": run.strategy,
+        "in_flight": run.in_flight,
+        "settings": dict(run.settings),
+        "host": dict(run.host),
+        "started_at": run.started_at,
+        "client_cpu_s": run.client_cpu.total_s,
+        "server_cpu_s": run.server_cpu.total_s,
+    }
+
+
+def as_csv(report: Report) -> str:
+    """Return one row for each call of the run; without a run, for each step of the search."""
+    if report.run is not None:
+        return _table(_calls(report.run))
+    steps = report.found.steps if report.found is not None else ()
+    return _table(each.as_dict() for each in steps)
+
+
+def _calls(run: Run) -> Iterable[dict[str, Any]]:
+    records = run.records[np.argsort(run.records["sent_s"], kind="stable")]
+    for each, began_s in zip(records, started_s(records), strict=True):
+        yield {
+            "method": run.kinds[int(each["kind"])],
+            "sent_s": f"{each['sent_s']:.9f}",
+            "due_s": "" if np.isnan(each["due_s"]) else f"{each['due_s']:.9f}",
+            "latency_s": f"{each['done_s'] - began_s:.9f}",
+            "status": STATUSES[int(each["status"])],
+            "request_bytes": int(each["request_bytes"]),
+            "reply_bytes": int(each["reply_bytes"]),
+        }
+
+
+def _table(rows: Iterable[dict[str, Any]]) -> str:
+    text = io.StringIO()
+    writer = None
+    for row in rows:
+        if writer is None:
+            writer = csv.DictWriter(text, list(row), lineterminator="\n")
+            writer.writeheader()
+        writer.writerow(row)
+    return text.getvalue()
+
+
+def _cleaned(value: Any) -> Any:
+    """Return the value with null for numbers that JSON does not have."""
+    if isinstance(value, dict):
+        return {name: _cleaned(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_cleaned(each) for each in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

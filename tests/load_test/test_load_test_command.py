@@ -7,7 +7,9 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import grpc
 import pytest
@@ -78,7 +80,7 @@ def test_prediction_and_knee_are_printed_before_the_run(a_greeter, capsys):
 
     shown = capsys.readouterr().out
     order = [
-        shown.index(word) for word in ("predicted ", "knee ", "ceiling ", "measured ", "verdict ")
+        shown.index(word) for word in ("ceiling ", "knee ", "predicted ", "measured ", "verdict ")
     ]
     assert 0 == status
     assert sorted(order) == order
@@ -111,7 +113,7 @@ def refused(capsys, address, *arguments):
         ("must be a JSON object", [HELLO, "--json=5"]),
         ("--json is not JSON", [HELLO, "--json={name: a}"]),
         ("takes one request message per call", [HELLO, TWO]),
-        ("line 2 of the requests is not JSON", [HELLO, "--requests=FILE"]),
+        ("requests.jsonl, line 2 is not JSON", [HELLO, "--requests=FILE"]),
         ("answers with a stream", ["greeter.v1.Greeter/Chat", TWO, "--strategy=bounded"]),
         ("sends the course's own messages", [HELLO, ONE, "--strategy=pipelined"]),
         ("a search needs an objective", [HELLO, ONE, "--find-rate"]),
@@ -213,43 +215,49 @@ def test_where_nothing_listens_the_error_comes_at_once(capsys):
         assert "nothing listens at" in refused(capsys, address, HELLO)
 
 
+@contextmanager
+def started(*arguments) -> Iterator[subprocess.Popen[str]]:
+    """The command in a process of its own, once its run has begun."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "kvstore.load_test", *map(str, arguments)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        while not process.stderr.readline().startswith("run:"):
+            assert process.poll() is None
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 @pytest.mark.slow
-def test_a_server_that_goes_in_mid_run_ends_the_run_with_what_was_measured(capsys, monkeypatch):
-    with greeter(work_s=0.01) as server:
+def test_a_server_that_goes_in_mid_run_ends_the_run_with_what_was_measured():
+    with (
+        greeter(work_s=0.01) as server,
+        started(server.address, HELLO, "-d", '{"name": "a"}', *QUICK[:1], "-s", 60) as command,
+    ):
+        os.kill(server.pid, signal.SIGKILL)
+        out, err = command.communicate(timeout=60)
 
-        def kill(sample):
-            if sample.answered >= 5:
-                os.kill(server.pid, signal.SIGKILL)
-
-        monkeypatch.setattr("kvstore.load_test.__main__._show_on_screen", kill)
-        status = load_test(
-            server.address, HELLO, ONE, "--no-calibration", "--seconds=60", "--in-flight=2"
-        )
-    shown = capsys.readouterr()
-
-    assert 1 == status
-    assert "measured " in shown.out
-    assert "server gone" in shown.out
-    assert f"no server answers at {server.address} any more" in shown.err
+    assert 1 == command.returncode
+    assert "measured " in out
+    assert "server gone" in out
+    assert f"no server answers at {server.address} any more" in err
 
 
 @pytest.mark.slow
 def test_ctrl_c_keeps_what_was_measured(a_greeter, tmp_path):
     file = tmp_path / "run.npz"
-    with subprocess.Popen(
-        [sys.executable, "-m", "kvstore.load_test", a_greeter.address, HELLO, ONE, "--in-flight=2",
-         "--seconds=60", f"--save={file}"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    ) as process:  # fmt: skip
-        assert process.stdout is not None
-        while not process.stdout.readline().startswith("ceiling"):  # then the run begins
-            assert process.poll() is None
-        time.sleep(1.5)
-        process.send_signal(signal.SIGINT)
-        shown, _ = process.communicate(timeout=60)
+    with started(
+        a_greeter.address, HELLO, ONE, "--in-flight=2", "--seconds=60", QUICK[0], f"--save={file}"
+    ) as command:
+        command.send_signal(signal.SIGINT)
+        out, err = command.communicate(timeout=60)
 
-    assert 130 == process.returncode
-    assert "ended by    interrupted" in shown
+    assert 130 == command.returncode
+    assert "ended by    interrupted" in out
+    assert 1 == err.count("interrupted")
     assert Run.load(file).issued > 0
 
 

@@ -1,0 +1,303 @@
+"""One load test as the flags ask for it: first call, calibration, run or search, report."""
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any, Final
+
+from kvstore.client import load, pacing, strategies
+from kvstore.client.channel import Target
+from kvstore.client.errors import RunFailed, RunInterrupted
+from kvstore.client.fleet import Fleet, fleet_of
+from kvstore.client.plan import Plan, RunOptions
+from kvstore.client.strategies import Strategy
+from kvstore.client.workload import MethodCalls
+from kvstore.load_test.conditions import Condition, condition_of
+from kvstore.load_test.first_call import QUIET_S, FirstCall, Progress, first_call, with_an_end
+from kvstore.load_test.levels import calibrate
+from kvstore.load_test.page import as_html
+from kvstore.load_test.report import (
+    Report,
+    as_csv,
+    as_json,
+    as_text,
+    calibration_text,
+    predicted,
+)
+from kvstore.load_test.search import Objective, search
+from kvstore.load_test.service import calls_of, descriptions_of, service_config_of, target_of
+from kvstore.measure import Finding, Run
+from kvstore.measure.recorder import Sample
+from kvstore.numbers import count
+from kvstore.subprocesses import INTERRUPTED
+
+COMPLETE, MISSED, BAD_INPUT, COULD_NOT_RUN = 0, 1, 2, 3
+"""Exit statuses besides 130 (Ctrl-C)."""
+
+OPEN_LOOP_IN_FLIGHT: Final = 1000
+"""Limit in flight of an open loop, unless another one is given: high, because arrivals do not wait
+for replies."""
+DRAIN_S, DRAIN_CALLS = 1.0, 3.0
+"""Calls that are open when the time is over may still take a second, and 3 times as long as a first
+call, before they are cut off."""
+
+BY_NAME: Final = {each.__name__: each for each in strategies.STRATEGIES}
+
+
+@dataclass(frozen=True)
+class LoadTest:
+    """A load test, checked, before its first call."""
+
+    given: SimpleNamespace
+    target: Target
+    calls: MethodCalls
+    options: RunOptions
+    strategy: Strategy
+    objective: Objective | None
+    """What a search has to meet; None for a run."""
+    fail_if: tuple[Condition, ...]
+
+    @property
+    def title(self) -> str:
+        """What is loaded."""
+        names = ", ".join(each.method for each in (self.calls, *self.calls.others))
+        return f"{names} at {self.given.address}"
+
+
+def load_test(given: SimpleNamespace) -> int:
+    """Make the load test that the flags describe, print its report, return the exit status.
+
+    Raises `ValueError`, `OSError` or `RuntimeError` with a clear message when it cannot begin.
+    """
+    fail_if = tuple(condition_of(each) for each in given.fail_if)
+    target = target_of(given)
+    described = descriptions_of(given, target)
+    if not given.method:
+        print("\n".join(described.methods()))
+        print("error: give one of these methods after the address", file=sys.stderr)
+        return BAD_INPUT
+    calls = calls_of(given, described)
+    for note in described.notes:
+        print(f"note: {note}", file=sys.stderr)
+    searching = given.find_rate or given.p99 is not None
+    if searching and given.p99 is None:
+        raise ValueError("a search needs an objective: give --p99, such as --p99 50ms")
+    if given.steps and searching:
+        raise ValueError("a search chooses its rates itself: leave --steps out")
+    open_loop = searching or given.rate is not None or given.steps is not None
+    strategy = _strategy(given, calls, open_loop)
+    options = _options(given, open_loop, target)
+    Plan.of(strategy, target, calls, options)  # refuse what makes no sense before any call
+    objective = Objective(latency_s=given.p99, errors=given.errors) if searching else None
+    test = LoadTest(given, target, calls, options, strategy, objective, fail_if)
+    try:
+        return _made(test)
+    except RunInterrupted:  # in a warm-up or a calibration: its run is not the one asked for
+        raise KeyboardInterrupt from None
+
+
+def _made(test: LoadTest) -> int:
+    given = test.given
+    with _progress(given) as say:
+        firsts = [
+            first_call(test.target, each, test.options, say)
+            for each in (test.calls, *test.calls.others)
+        ]
+        slowest = max(firsts, key=lambda each: each.took_s)
+        test = replace(
+            test, calls=_ending(test.calls, firsts), options=_bounded(test.options, slowest)
+        )
+        fleet = fleet_of(given.workers)
+        with fleet or nullcontext():  # one start of the workers for all runs
+            if given.warm_up is not None:
+                _warm_up(test, fleet, say)
+            report = Report()
+            if test.objective is not None or not given.no_calibration:
+                report = _calibrated(test, firsts[0], fleet, say)
+            if test.objective is not None:
+                return _search(test, report, fleet, say)
+            return _run(test, report, fleet, say)
+
+
+def _ending(calls: MethodCalls, firsts: list[FirstCall]) -> MethodCalls:
+    """Return the calls with an end for the streams that have none of their own."""
+    others = zip(calls.others, firsts[1:], strict=True)
+    return replace(
+        with_an_end(calls, firsts[0]), others=tuple(with_an_end(*each) for each in others)
+    )
+
+
+def _bounded(options: RunOptions, first: FirstCall) -> RunOptions:
+    if options.duration_s is None and not options.rates:
+        return options
+    drain_s = min(options.deadline_s, max(DRAIN_S, DRAIN_CALLS * first.took_s))
+    return replace(options, drain_s=drain_s)
+
+
+def _options(given: SimpleNamespace, open_loop: bool, target: Target) -> RunOptions:
+    timed = given.seconds is not None or given.calls is not None or given.steps is not None
+    in_flight = given.in_flight
+    if in_flight is None:
+        in_flight = OPEN_LOOP_IN_FLIGHT if open_loop else 1
+    joins: tuple[float, ...] = ()
+    if given.join_over is not None:
+        joins = tuple(
+            pacing.joins(pacing.climb(0, in_flight, steps=in_flight, over_s=given.join_over))
+        )
+    named = {
+        "in_flight": in_flight,
+        "connections": given.connections,
+        "duration_s": given.seconds if timed else 10.0,
+        "calls": given.calls,
+        "rate_per_s": given.rate,
+        "rates": given.steps,
+        "arrivals": "even" if given.arrivals == "even" else "random",
+        "joins": joins,
+        "deadline_s": given.deadline,
+        "keep_going": given.keep_going,
+        "service_config": service_config_of(given.service_config, target.address),
+    }
+    return RunOptions(**{name: value for name, value in named.items() if value is not None})
+
+
+def _strategy(given: SimpleNamespace, calls: MethodCalls, open_loop: bool) -> Strategy:
+    """Return the strategy of this name, or the default.
+
+    `tasks` costs the generator least. In an open loop `bounded` keeps the due times better.
+    """
+    if given.strategy is not None:
+        return BY_NAME[given.strategy]
+    unary = all(each.shape == "unary_unary" for each in (calls, *calls.others))
+    return strategies.bounded if open_loop and unary else strategies.tasks
+
+
+# ---- the parts of a load test -------------------------------------------------------------------
+
+
+def _warm_up(test: LoadTest, fleet: Fleet | None, say: Progress) -> None:
+    say("warm-up")
+    options = replace(test.options, duration_s=test.given.warm_up, calls=None, rates=(), joins=())
+    load.run(test.strategy, test.target, test.calls, options, fleet=fleet)
+
+
+def _calibrated(test: LoadTest, first: FirstCall, fleet: Fleet | None, say: Progress) -> Report:
+    seen = calibrate(
+        test.strategy, test.target, test.calls, test.options,
+        fleet=fleet, errors=test.given.errors, first=first, progress=say,
+    )  # fmt: skip
+    prediction = None
+    if test.objective is None:
+        rate = test.options.rate_per_s
+        if test.options.rates:
+            rate = max(each for each, _ in test.options.rates)
+        prediction = predicted(seen, rate, test.options.in_flight)
+    if test.given.output == "table":
+        print(calibration_text(seen, prediction), end="\n\n", flush=True)
+    return Report(calibration=seen, prediction=prediction)
+
+
+def _run(test: LoadTest, report: Report, fleet: Fleet | None, say: Progress) -> int:
+    given, status = test.given, COMPLETE
+    said = ""
+    try:
+        run = load.run(
+            test.strategy, test.target, test.calls, test.options, fleet=fleet,
+            on_sample=_samples(say),
+        )  # fmt: skip
+    except RunInterrupted as ended:
+        run, status, said = ended.run, INTERRUPTED, "interrupted: this is the run until then"
+    except RunFailed as ended:
+        run, status, said = ended.run, MISSED, str(ended)
+    if given.save:
+        run.save(given.save)
+    missed = _missed(test, run)
+    report = report._replace(run=run, more=tuple(missed))
+    _print(test, report)
+    if said:
+        say("")
+        print(f"error: {said}", file=sys.stderr)
+    return status or (MISSED if missed else COMPLETE)
+
+
+def _missed(test: LoadTest, run: Run) -> list[Finding]:
+    """Return the conditions that fail a run, and the replies that were wrong."""
+    found = [Finding("fail-if", text) for each in test.fail_if if (text := each.holds(run))]
+    for calls in (test.calls, *test.calls.others):
+        check: Any = calls.check_reply
+        if check is not None and check.wrong:
+            replies = count(check.wrong, "reply", "replies")
+            found.append(Finding("check", f"{replies} failed it; the first: {check.first_wrong}"))
+    return found
+
+
+def _search(test: LoadTest, report: Report, fleet: Fleet | None, say: Progress) -> int:
+    assert test.objective is not None
+    assert report.calibration is not None
+    settings = {} if test.given.step is None else {"step_s": test.given.step}
+    found = search(
+        test.strategy, test.target, test.calls, test.objective, report.calibration, test.options,
+        fleet=fleet, progress=say, **settings,
+    )  # fmt: skip
+    _print(test, report._replace(found=found))
+    if found.limit == "interrupted":
+        return INTERRUPTED
+    return COMPLETE if found.rate_per_s else MISSED
+
+
+def _print(test: LoadTest, report: Report) -> None:
+    made = {
+        "table": lambda: as_text(report),
+        "json": lambda: json.dumps(as_json(report), indent=1),
+        "csv": lambda: as_csv(report).rstrip("\n"),
+        "html": lambda: as_html(report, test.title),
+    }
+    print(made[test.given.output](), flush=True)
+
+
+# ---- progress -----------------------------------------------------------------------------------
+
+
+@contextmanager
+def _progress(given: SimpleNamespace) -> Iterator[Progress]:
+    """Yield what shows a line of progress on standard error.
+
+    On a terminal each line takes the place of the one before.
+    """
+    if given.quiet:
+        yield lambda text: None
+        return
+    if not sys.stderr.isatty():
+        yield lambda text: print(text, file=sys.stderr, flush=True) if text else None
+        return
+    clear = f"\r{'':79}\r"
+
+    def say(text: str) -> None:
+        print(f"{clear}{text[:78]}", end="", file=sys.stderr, flush=True)
+
+    try:
+        yield say
+    finally:
+        print(clear, end="", file=sys.stderr, flush=True)
+
+
+def _samples(say: Progress) -> Any:
+    """Return a function of samples that says every `QUIET_S` seconds how far the run is."""
+    last_s = 0.0 if sys.stderr.isatty() else time.perf_counter()
+
+    def show(sample: Sample) -> None:
+        nonlocal last_s
+        now_s = time.perf_counter()
+        if now_s - last_s < (0.1 if sys.stderr.isatty() else QUIET_S):
+            return
+        last_s = now_s
+        rate = sample.answered / sample.elapsed_s if sample.elapsed_s else 0.0
+        say(
+            f"run: {sample.elapsed_s:.1f} s, {sample.answered:,.0f} answered, {rate:,.0f} calls/s,"
+            f" {sample.in_flight:,.0f} in flight"
+        )
+
+    return show

@@ -1,0 +1,454 @@
+"""What engineers have: requests, metadata, addresses, descriptions; good ones and wrong ones."""
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from orders import PING, PLACE, SOURCES, UPLOAD, WATCH, descriptor_set, orders, written
+from tables import for_each
+
+from kvstore.client.address import balanced, endpoints
+from kvstore.client.reflection import Descriptions
+from kvstore.load_test.__main__ import main
+from kvstore.measure import Run
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> bytes:
+    return descriptor_set(tmp_path_factory.mktemp("proto"))
+
+
+@pytest.fixture(scope="module")
+def service(files):
+    with orders(files) as running:
+        yield running
+
+
+@pytest.fixture
+def load(service, capsys):
+    """The command with three calls: its status, its report or None, its errors, what came."""
+
+    def made(method, *arguments, address=None, calls=3):
+        service.seen.clear()
+        status = main(
+            [address or service.address, *([method] if method else []), "--no-calibration", "-q",
+             "-o", "json", "-n", str(calls), *map(str, arguments)]
+        )  # fmt: skip
+        out, err = capsys.readouterr()
+        report = json.loads(out)["run"] if out.startswith("{") else None
+        assert "Traceback" not in err
+        # two calls before the run, which is not always in the order of sending
+        return status, report, err, list(service.seen)
+
+    return made
+
+
+def ids(files, seen) -> set[str]:
+    kind = Descriptions.of_set(files).method(PLACE).descriptor.input_type
+    from google.protobuf.message_factory import GetMessageClass
+
+    return {GetMessageClass(kind).FromString(raw).id for raw, _ in seen}
+
+
+@for_each(
+    ("name", "content", "wanted"),
+    [
+        ("bom.jsonl", b'\xef\xbb\xbf{"id":"a"}\r\n\r\n{"id":"b"}\r\n', {"a", "b"}),
+        ("utf16.jsonl", '{"id":"ä"}\n'.encode("utf-16"), {"ä"}),
+        ("lines.jsonl", '{"id":"a\u2028b"}\n{"id":"a\x85b"}\n'.encode(), {"a\u2028b", "a\x85b"}),
+        ("array.json", b'[{"id":"a"}, {"id":"b"}]', {"a", "b"}),
+        ("pretty.json", b'[\n  {\n    "id": "a"\n  }\n]', {"a"}),
+        ("one.json", b'{\n  "id": "a",\n  "customerId": 3\n}', {"a"}),
+        ("values.json", b'{\n"id": "a"}\n{\n"id": "b"}', {"a", "b"}),
+    ],
+)
+def test_a_file_of_requests_is_read_as_editors_and_tools_write_it(
+    load, files, tmp_path, name, content, wanted
+):
+    file = tmp_path / name
+    file.write_bytes(content)
+    status, report, err, seen = load(PLACE, "--requests", file)
+
+    assert (0, {"OK": 3}) == (status, report["statuses"]), err
+    assert wanted == ids(files, seen)
+
+
+@for_each(
+    ("content", "says"),
+    [
+        (b'{"id":"caf\xe9"}', "line 1: the byte 0xe9 is not utf-8"),
+        (b'{"id":"a"}\n\n# one\n{"id":"b"}', "line 3: JSON has no comments"),
+        (b'// header\n{"id":"a"}', "line 1: JSON has no comments"),
+        (b'{"ratio":1}\n{"ratio":NaN}', "line 2: NaN is not JSON"),
+        (b'{"id":"a","id":"b"}', "line 1: the key 'id' is there twice"),
+        (b"\n\n", "has no request"),
+        (b"[]", "empty list"),
+        (b'{"id":"a"}\n{"id"', "line 2 is not JSON"),
+        (b'{"id":"a"}\n[{"id":"a"}]', "line 2: shop.v1.Orders/Place takes one request message"),
+        (b'{"id":"a"}\n{"idd":"a"}', "line 2 does not fit shop.v1.Order"),
+        (b'{"items": 5}', "items (map<string, int32>)"),
+    ],
+)
+def test_a_wrong_file_of_requests_is_refused_with_its_name_and_line(load, tmp_path, content, says):
+    file = tmp_path / "requests.jsonl"
+    file.write_bytes(content)
+    status, _, err, seen = load(PLACE, "--requests", file)
+
+    assert (2, []) == (status, seen)
+    assert "requests.jsonl" in err
+    assert says in err
+
+
+def test_json_comes_from_a_file_behind_at_and_from_standard_input(
+    load, files, tmp_path, monkeypatch
+):
+    file = tmp_path / "one.json"
+    file.write_text('{"id": "from a file"}')
+    assert {"from a file"} == ids(files, load(PLACE, "--json", f"@{file}")[3])
+
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"id": "from a pipe"}')))
+    assert {"from a pipe"} == ids(files, load(PLACE, "--json", "-")[3])
+
+
+def test_any_holds_types_of_the_service_and_those_of_protobuf(load):
+    details = [
+        {"@type": "type.googleapis.com/shop.v1.Detail", "note": "n"},
+        {"@type": "type.googleapis.com/shop.common.Money", "units": "3"},
+        {"@type": "type.googleapis.com/google.protobuf.Duration", "value": "3s"},
+    ]
+    status, _, err, seen = load(PLACE, "--json", json.dumps({"details": details}))
+    assert 0 == status, err
+    assert b"google.protobuf.Duration" in seen[0][0]
+
+    unknown = [{"@type": "type.googleapis.com/shop.v1.Nothing"}]
+    status, _, err, _ = load(PLACE, "--json", json.dumps({"details": unknown}))
+    assert 2 == status
+    assert "shop.v1.Nothing" in err
+
+
+def test_a_required_field_that_is_missing_is_named(load):
+    status, _, err, _ = load("shop.legacy.Legacy/Get", "--json", '{"n": 3}')
+
+    assert 2 == status
+    assert "request 1: missing id" in err
+
+
+@for_each(
+    ("given", "wanted"),
+    [
+        ('{"X-Request-ID": "r1"}', [("x-request-id", "r1")]),
+        ('{"x": ["a", "b"]}', [("x", "a"), ("x", "b")]),
+        ('{"n": 5}', [("n", "5")]),
+        ('[["a", "1"], ["a", "2"]]', [("a", "1"), ("a", "2")]),
+        ('{"trace-bin": "AAEC/w=="}', [("trace-bin", b"\x00\x01\x02\xff")]),
+    ],
+)
+def test_metadata_reaches_the_service(load, given, wanted):
+    status, _, err, seen = load(PLACE, "--metadata", given)
+
+    assert 0 == status, err
+    names = {name for name, _ in wanted}
+    for _, metadata in seen:
+        assert wanted == [tuple(each) for each in metadata if each[0] in names]
+
+
+@for_each(
+    ("given", "says"),
+    [
+        ('{"x": null}', "'x' must be a text or a number, got null"),
+        ('{"x": true}', "got true"),
+        ('{"x y": "a"}', "the name 'x y'"),
+        ('{"grpc-timeout": "1"}', "for gRPC itself"),
+        ('{"x": "é"}', "printable ASCII"),
+        ('{"x-bin": "!!"}', "must be base64"),
+        ("[1]", "a list of pairs"),
+        ("{x}", "--metadata is not JSON"),
+    ],
+)
+def test_metadata_that_grpc_would_not_send_is_refused(load, given, says):
+    status, _, err, seen = load(PLACE, "--metadata", given)
+
+    assert (2, []) == (status, seen)
+    assert says in err
+
+
+def test_secrets_in_metadata_are_in_no_report_and_in_no_file(load, tmp_path):
+    file = tmp_path / "run.npz"
+    status, report, _, _ = load(
+        PLACE, "--metadata", '{"authorization": "Bearer s3cret"}', "--save", file
+    )
+
+    assert 0 == status
+    assert "s3cret" not in json.dumps(report)
+    assert "s3cret" not in json.dumps(Run.load(file).settings)
+
+
+# ---- addresses ----------------------------------------------------------------------------------
+
+
+@for_each("form", ["dns:///{}", "ipv4:{}", "dns:{}", "{},{}"])
+def test_grpcs_own_names_of_an_address_are_accepted(load, service, files, form):
+    with orders(files) as other:
+        status, report, err, seen = load(
+            PING, address=form.format(service.address, other.address), calls=20
+        )
+
+        assert (0, {"OK": 20}) == (status, report["statuses"]), err
+        assert bool(other.seen) == (form == "{},{}")  # round robin
+        assert seen
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no Unix sockets")
+@for_each("form", ["unix:{}", "unix://{}"])
+def test_a_unix_socket_is_loaded(load, files, tmp_path, form):
+    path = Path(tmp_path, "x.sock")
+    with orders(files, at=f"unix:{path}") as other:
+        status, report, err, _ = load(PING, address=form.format(path))
+        assert (0, {"OK": 3}) == (status, report["statuses"]), err
+        assert other.seen
+
+
+@for_each(
+    ("address", "says"),
+    [
+        ("127.0.0.1:115637", "a port is a number from 1 to 65535"),
+        ("127.0.0.1:0", "a port is a number from 1 to 65535"),
+        ("http://127.0.0.1:50101", "write 127.0.0.1:50101"),
+        ("https://127.0.0.1:50101/x", "write 127.0.0.1:50101 --tls"),
+        ("xds:///a", "the scheme of an address"),
+        ("ipv4:localhost:1", "takes addresses and no names"),
+        ("dns:///localhost", "needs a host and a port"),
+        ("dns:///192.0.2.1:50", "192.0.2.1 is not this machine"),
+        ("unix:", "unix:PATH"),
+    ],
+)
+def test_an_address_that_would_load_something_else_is_refused(load, address, says):
+    status, _, err, _ = load(PING, address=address)
+
+    assert 2 == status
+    assert says in err
+
+
+def test_several_addresses_become_one_of_grpcs_names():
+    assert "ipv4:127.0.0.1:1,127.0.0.2:2" == balanced("127.0.0.1:1,127.0.0.2:2")
+    assert "127.0.0.1:1" == balanced("127.0.0.1:1")
+    assert [("::1", 5)] == [(each.host, each.port) for each in endpoints("[::1]:5")]
+
+
+@for_each(
+    ("given", "says"),
+    [
+        ('{"methodConfig": "x"}', "methodConfig must be a list"),
+        ("[1]", "must be a JSON object"),
+        ('{"metodConfig": []}', "has no 'metodConfig'"),
+        ('{"methodConfig": [{"name": [{}], "retryPolicy": {}}]}', "retryPolicy lacks"),
+    ],
+)
+def test_a_service_config_that_grpc_would_ignore_is_refused(load, given, says):
+    status, _, err, _ = load(PING, "--service-config", given)
+
+    assert 2 == status
+    assert says in err
+
+
+def test_a_reply_above_the_limit_names_the_option_that_permits_it(load):
+    big = ["--json", '{"id": "big"}']
+    status, _, err, _ = load(PLACE, *big)
+    assert 3 == status
+    assert "--max-message-bytes" in err
+
+    assert 0 == load(PLACE, *big, "--max-message-bytes", 6_000_000)[0]
+
+
+# ---- descriptions -------------------------------------------------------------------------------
+
+
+def test_reflection_gets_the_metadata_and_says_so_where_it_wants_some(load, files):
+    with orders(files, token="Bearer abc") as odd:
+        status, _, err, _ = load(PING, address=odd.address)
+        assert 2 == status
+        assert "UNAUTHENTICATED" in err
+        assert "--metadata" in err
+
+        metadata = '{"authorization": "Bearer abc"}'
+        assert 0 == load(PING, "--metadata", metadata, address=odd.address)[0]
+
+
+@for_each("odd", [{"refused": "v1"}, {"only": ("v1alpha",)}, {"only": ("v1",)}])
+def test_one_version_of_reflection_is_enough(load, files, odd):
+    with orders(files, **odd) as other:
+        assert 0 == load(PING, address=other.address)[0]
+
+
+@for_each(
+    ("odd", "says"),
+    [
+        ({"placeholder": "google/protobuf/any.proto"}, "placeholder"),
+        ({"placeholder": "shop/common/money.proto"}, "placeholder"),
+        ({"missing": "shop/common/money.proto"}, "does not describe shop/common/money.proto"),
+        ({"only": ()}, "has no reflection"),
+    ],
+)
+def test_a_description_that_is_not_complete_names_the_fault_and_the_way_out(
+    load, files, tmp_path, odd, says
+):
+    file = tmp_path / "set.binpb"
+    file.write_bytes(files)
+    with orders(files, **odd) as other:
+        status, _, err, _ = load(PING, address=other.address)
+        assert 2 == status
+        assert says in err
+        assert "--descriptors" in err
+
+        assert 0 == load(PING, "--descriptors", file, address=other.address)[0]
+
+
+@for_each(
+    ("odd", "note"),
+    [
+        ({"placeholder": "shop/common/money.proto"}, "placeholder"),
+        ({"missing": "shop/common/money.proto"}, "does not describe"),
+        ({"missing": "google/protobuf/any.proto"}, ""),  # protobuf has it
+    ],
+)
+def test_what_can_be_used_of_a_description_is_used(load, files, odd, note):
+    """The import is not needed where no message has a type of it."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
+    unused = FileDescriptorSet.FromString(files)
+    for each in unused.file:
+        for kind in each.message_type:
+            kept = [field for field in kind.field if "Money" not in field.type_name]
+            del kind.field[:]
+            kind.field.extend(kept)
+    with orders(unused.SerializeToString(), **odd) as other:
+        status, _, err, _ = load(PING, address=other.address)
+
+    assert 0 == status, err
+    assert note in err
+    assert bool(note) == ("note: " in err)
+
+
+def test_sources_are_compiled_with_their_import_paths(load, files, tmp_path):
+    folder = written(tmp_path)
+    source = folder / "shop/v1/orders.proto"
+    with orders(files, only=()) as other:
+        status, _, err, _ = load(PING, "--proto", source, address=other.address)
+        assert 2 == status
+        assert "--import-path" in err
+
+        given = ["--proto", source, "--import-path", folder]
+        assert 0 == load(PING, *given, address=other.address)[0]
+    assert len(SOURCES) == 3
+
+
+def test_without_a_method_those_of_the_service_are_listed(service, capsys):
+    status = main([service.address])
+    out, err = capsys.readouterr()
+
+    assert 2 == status
+    assert {PLACE, PING, UPLOAD, WATCH, "shop.legacy.Legacy/Get"} == set(out.split())
+    assert "give one of these methods" in err
+
+
+# ---- data per call ------------------------------------------------------------------------------
+
+
+def test_each_call_has_data_of_its_own_in_request_and_metadata(load, files, tmp_path):
+    rows = tmp_path / "rows.csv"
+    rows.write_text("id,customer\na,1\nb,2\n")
+    request = {"id": "{{row.id}}-{{count}}", "customer_id": "{{row.customer}}"}
+    status, report, err, seen = load(
+        PLACE, "--json", json.dumps(request), "--data", rows,
+        "--metadata", '{"n": "{{count(7)}}", "u": "{{uuid}}", "fixed": "f"}', calls=40,
+    )  # fmt: skip
+
+    assert (0, {"OK": 40}) == (status, report["statuses"]), err
+    found = ids(files, seen)
+    assert len(seen) == len(found) == 42  # two calls came before the run
+    assert {"a-0", "b-1", "a-2"} <= found
+    assert {str(7 + n) for n in range(42)} == {dict(each)["n"] for _, each in seen}
+    assert 42 == len({dict(each)["u"] for _, each in seen})
+    assert {"f"} == {dict(each)["fixed"] for _, each in seen}
+
+
+def test_a_counter_goes_on_from_run_to_run(load, files):
+    status, _, err, seen = load(
+        PLACE, "--json", '{"id": "{{count}}"}', "--warm-up", "0.1s", calls=40
+    )
+
+    assert 0 == status, err
+    assert len(seen) == len(ids(files, seen)) > 42
+
+
+@for_each(
+    ("request_json", "says"),
+    [
+        ('{"id": "{{nope}}"}', "{{nope}} is no template"),
+        ('{"id": "{{count"}', "is no template"),
+        ('{"id": "{{random(5, 1)}}"}', "is no template"),
+        ('{"id": "{{row.id}}"}', "needs --data"),
+        ('{"customer_id": "x{{count}}"}', "does not fit shop.v1.Order"),
+        ('{"nope": "{{count}}"}', "does not fit shop.v1.Order"),
+    ],
+)
+def test_a_wrong_template_is_refused_before_any_call(load, request_json, says):
+    status, _, err, seen = load(PLACE, "--json", request_json)
+
+    assert (2, []) == (status, seen)
+    assert says in err
+
+
+@for_each(
+    ("content", "says"),
+    [
+        ("id,name\na\n", "line 2"),
+        ("id\n", "has no row"),
+        ("name\na\n", "row 1 of --data has no id: it has name"),
+    ],
+)
+def test_wrong_rows_are_refused(load, tmp_path, content, says):
+    rows = tmp_path / "rows.csv"
+    rows.write_text(content)
+    status, _, err, _ = load(PLACE, "--json", '{"id": "{{row.id}}"}', "--data", rows)
+
+    assert 2 == status
+    assert says in err
+
+
+def test_several_methods_are_called_by_their_weights(load):
+    status, report, err, _ = load(f"{PLACE}=3", PING, calls=400)
+    names = report["settings"]["workload"]
+
+    assert (0, {"OK": 400}) == (status, report["statuses"]), err
+    assert [PING] == [each["method"] for each in names["others"]]
+
+
+def test_a_file_has_the_flags_and_the_command_line_counts_more(load, tmp_path):
+    file = tmp_path / "load.toml"
+    file.write_text(
+        '[[method]]\nname = "shop.v1.Orders/Place"\nweight = 3\njson = {id = "a"}\n'
+        '[[method]]\nname = "shop.v1.Orders/Ping"\njson = {id = "b"}\n'
+    )
+    file.write_text('in-flight = 2\nmetadata = {x = "1"}\n' + file.read_text())
+    status, report, err, seen = load("", "--config", file)
+    assert 0 == status, err
+    assert 2 == report["in_flight"]
+    assert {"1"} == {dict(each)["x"] for _, each in seen}
+    assert 3 == load("", "--config", file, "-c", 3)[1]["in_flight"]
+
+    file.write_text("in-fligth = 2\n")
+    status, _, err, _ = load(PING, "--config", file)
+    assert 2 == status
+    assert "did you mean in-flight?" in err
+
+
+def test_replies_that_fail_a_check_are_counted_and_end_with_1(load, capsys):
+    assert 0 == load(PLACE, "--check", 'text == "ok"', "--check", "number > 6")[0]
+    assert 1 == load(PLACE, "--check", "number < 7")[0]
+    for wrong in ("number", "nope == 1", "number = 7"):
+        assert 2 == load(PLACE, "--check", wrong)[0]

@@ -1,0 +1,162 @@
+"""What a load test writes: a table, JSON, CSV, one page of HTML; conditions and exit statuses."""
+
+import csv
+import io
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+from orders import PING, WATCH, descriptor_set, orders
+from tables import for_each
+
+from kvstore.load_test.__main__ import main
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    with orders(descriptor_set(tmp_path_factory.mktemp("proto"))) as running:
+        yield running.address
+
+
+@pytest.fixture
+def load(address, capsys):
+    def made(*arguments, method=PING):
+        status = main([address, method, "-q", *map(str, arguments)])
+        return status, *capsys.readouterr()
+
+    return made
+
+
+QUICK = ("--no-calibration", "-n", 60, "-c", 3)
+
+
+def test_the_table_fits_80_columns_and_has_what_is_asked_of_a_load_test(load):
+    status, out, _ = load("-s", "0.3s", "-c", 3)
+
+    assert 0 == status
+    assert 80 >= max(map(len, out.splitlines()))
+    for word in ("ceiling", "knee", "predicted", "measured", "p99", "histogram", "slowest"):
+        assert word in out
+
+
+def test_json_has_the_figures_of_the_run(load):
+    status, out, _ = load(*QUICK, "-o", "json")
+    run = json.loads(out)["run"]
+
+    assert 0 == status
+    assert 60 == sum(each["calls"] for each in run["histogram"])
+    assert run["latency_s"]["p50"]["value_s"] <= run["slowest"][0]["latency_s"]
+    assert "OK" == run["slowest"][0]["status"]
+
+
+def test_csv_has_a_row_for_each_call(load):
+    status, out, _ = load(*QUICK, "-o", "csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+
+    assert 0 == status
+    assert 60 == len(rows)
+    assert {"OK"} == {each["status"] for each in rows}
+    assert all(float(each["latency_s"]) > 0 for each in rows)
+
+
+def test_html_is_one_page_with_four_pictures_and_the_figures(load):
+    status, out, _ = load("-s", "0.3s", "-c", 3, "-o", "html")
+    data = re.search(r'<script type="application/json" id="report">(.*?)</script>', out, re.S)
+
+    assert 0 == status
+    assert 4 == out.count("<svg ")
+    assert out.count("<circle") > len(json.loads(data[1])["calibration"]["levels"])
+    assert not re.search(r'(?:src|href)="?http', out)
+    assert "nan" not in " ".join(re.findall(r"<svg.*?</svg>", out, re.S))
+
+
+def test_a_name_that_looks_like_markup_is_shown_as_text(load):
+    _, out, _ = load(*QUICK, "-o", "html", "--check", 'text == "<script>"')
+
+    assert "&lt;script&gt;" in out
+    assert out.count("<script") == 1
+
+
+@for_each(
+    ("condition", "status"),
+    [
+        ("p99 > 1us", 1),
+        ("p99 > 1m", 0),
+        ("errors > 0.1%", 0),
+        ("throughput < 1", 0),
+        ("throughput > 1", 1),
+        ("p98 > 1s", 2),
+        ("p99 > 1", 2),
+        ("errors > 5s", 2),
+    ],
+)
+def test_a_condition_decides_the_exit_status(load, condition, status):
+    assert status == load(*QUICK, "--fail-if", condition)[0]
+
+
+def test_a_stream_that_never_ends_is_cut_and_its_messages_are_counted(load):
+    limit = ("--stream-messages", 3)
+    status, out, _ = load("--no-calibration", "-n", 10, "-o", "json", *limit, method=WATCH)
+    run = json.loads(out)["run"]
+
+    assert 0 == status
+    assert {"OK": 10} == run["statuses"]
+    assert 30 == run["settings"]["streams"]["messages"]
+
+
+@for_each(
+    ("arguments", "says"),
+    [
+        (["--p99=5 parsecs"], "a time is a number"),
+        (["-s", "0"], "a time is a number above 0"),
+        (["--steps=5"], "steps are such as"),
+        (["--find-rate"], "give --p99"),
+        (["--nope"], "No such option"),
+    ],
+)
+def test_wrong_flags_end_with_2_and_say_what_to_do(load, arguments, says):
+    status, out, err = load(*arguments)
+
+    assert (2, "") == (status, out)
+    assert says in err
+
+
+def test_steps_and_a_ramp_are_open_loops(load):
+    status, out, _ = load("--no-calibration", "--steps", "100:0.2s,200..400:0.2s", "-o", "json")
+    run = json.loads(out)["run"]
+
+    assert 0 == status
+    assert "from the due time" == run["latency_from"]
+    assert 40 < run["issued"] < 140  # 80 on average, in random gaps
+
+
+def test_callers_join_one_by_one(load):
+    status, out, _ = load(
+        "--no-calibration", "-c", 4, "-s", "0.4s", "--join-over", "0.3s", "-o", "json"
+    )
+
+    assert 0 == status
+    assert 4 == len(json.loads(out)["run"]["settings"]["joins"])
+
+
+def test_help_begins_with_examples_and_names_the_exit_codes(capsys):
+    assert 0 == (main(["--help"]) or 0)
+    shown = capsys.readouterr().out
+
+    assert shown.splitlines()[1].strip().startswith("rpcload 127.0.0.1")
+    assert "130" in shown
+
+
+def test_the_command_needs_nothing_of_the_lessons():
+    """`pip install .` brings neither matplotlib nor IPython."""
+    forbid = "import sys\nfor name in ('matplotlib', 'IPython', 'ipywidgets', 'scipy', 'pandas'):"
+    code = f"{forbid}\n    sys.modules[name] = None\nfrom kvstore.load_test.__main__ import main\n"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}main(['--help'])"], capture_output=True, text=True
+    )
+
+    assert "Usage: rpcload" in done.stdout, done.stderr
