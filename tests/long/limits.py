@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import sys
 import tempfile
 import threading
 import time
@@ -148,12 +149,30 @@ def full_disk(shared: Server) -> Iterator[Scene]:
 # ---- the clock -------------------------------------------------------------------------------
 
 
+class _Stepped:
+    """The module `time` after the wall clock was set; other clocks are not."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def time(self) -> float:
+        return time.time() + self._seconds
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(time, name)
+
+
 def _steps(shared: Server, seconds: float) -> Iterator[Scene]:
-    """Step the wall clock of this process; gRPC's is the machine's, which others use."""
-    usual = time.time
+    """Step the wall clock as our own code sees it: gRPC's is the machine's, which others use."""
     with contextlib.ExitStack() as patches:
-        stepped = mock.patch.object(time, "time", side_effect=lambda: usual() + seconds)
-        yield Scene(shared, lambda: patches.enter_context(stepped), shared)
+
+        def happens() -> None:
+            for name, module in list(sys.modules.items()):
+                if name.startswith("kvstore.") and getattr(module, "time", None) is time:
+                    stepped = mock.patch.object(module, "time", _Stepped(seconds))
+                    patches.enter_context(stepped)
+
+        yield Scene(shared, happens, shared)
 
 
 @fault(Expected())
