@@ -14,6 +14,7 @@ import os
 import re
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -379,6 +380,8 @@ class Service(rendering.Shown):
                 "the process of the service has ended, and its case with it: open another one with"
                 " `open_service()`"
             ) from error
+        if "unsaved" in reply:
+            warnings.warn(f"{reply['unsaved']}. The service goes on; make room.", stacklevel=3)
         if "refused" in reply:
             raise Refused(reply["refused"])
         return reply

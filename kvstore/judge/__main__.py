@@ -194,7 +194,10 @@ class _Judge:
                 reply = {"refused": f"the judge did not understand the request: {error}"}
             except RecursionError:
                 reply = {"refused": "the request is nested too deeply"}
-            self._keep()
+            try:
+                self._keep()
+            except OSError as error:  # such as a full disk; the next request writes it all
+                reply = {**reply, "unsaved": f"the record could not be written: {error}"}
         return json.dumps(reply).encode()
 
     async def _reply(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -243,8 +246,12 @@ class _Judge:
     def _keep(self) -> None:
         """Write the record so that its file is always whole."""
         unfinished = self._file.with_suffix(".new")
-        unfinished.write_text(json.dumps(self._sitting.record, indent=1), encoding="utf-8")
-        os.replace(unfinished, self._file)
+        try:
+            unfinished.write_text(json.dumps(self._sitting.record, indent=1), encoding="utf-8")
+            os.replace(unfinished, self._file)
+        except OSError:
+            unfinished.unlink(missing_ok=True)
+            raise
 
 
 async def _serve(judge_of: Callable[[], _Judge]) -> None:

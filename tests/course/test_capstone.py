@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import shutil
 import time
 from functools import partial
 
@@ -67,6 +68,22 @@ def test_a_whole_sitting_in_which_a_server_goes_away(fast):
     assert 10.0 == next(each.points for each in score.lines if each.name == "stations named")
     assert 0 == record["final"]["result"]["lost"]
     assert "practice" == scoreboard(folder).loc["ada", "remark"]
+
+
+@pytest.mark.slow
+def test_a_record_that_cannot_be_written_is_said_and_the_service_goes_on(fast):
+    """A folder that is gone fails as a full disk does, for root as well."""
+    folder = fast / "example"
+    with capstone.open_service("ada", practice=facts.EXAMPLE, folder=folder) as service:
+        service.name("pool", "disk")
+        shutil.rmtree(folder)
+        with pytest.warns(UserWarning, match="could not be written"):
+            service.name("pool", "retries")
+        folder.mkdir()
+        service.name("pool", "processor")
+    (file,) = folder.iterdir()
+
+    assert 3 == sum(e["event"] == "name" for e in json.loads(file.read_text("utf-8"))["history"])
 
 
 @pytest.mark.slow

@@ -137,6 +137,16 @@ def test_a_result_has_to_meet_its_target_and_to_lose_nothing():
         assert not of.record["final"]["met"]
 
 
+@for_each("most_open, loses", [(26, False), (32, False), (33, True), (52, True)])
+def test_more_calls_in_flight_than_are_allowed_lose_the_points_of_a_closed_loop(most_open, loses):
+    """26 are allowed; a quarter more may be seen, because an end is noticed a moment later."""
+    closed, opened = closed_and_open()
+    result = replace(SHOWN, most_open=most_open, lost=0)
+
+    assert loses == (0 == points(finish(closed, result))["nothing lost"])
+    assert 0 < points(finish(opened, result))["nothing lost"]
+
+
 def ask(of, what, *given):
     getattr(of, what)(*given)
 
