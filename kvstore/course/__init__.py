@@ -11,7 +11,8 @@
     views                      tables and figures of runs
     progress                   predictions, answers and help between sittings
     lessons                    the lessons, the learner's progress, and predicted against measured
-    kernel                     the cell to run first where a name is missing; recorded runs
+    messages                   one line in place of a traceback: ■, a missing name, a wrong call
+    kernel                     the symbols of a lesson; recorded runs
     machine, noise             what this machine can show
     memory_experiment          a sender without a limit, until memory is full
     experiments                code of one lesson that is too long for a cell
@@ -20,10 +21,10 @@
     mode                       durations of runs
     rendering                  text, tables, progress, source code on the page; figures in words
 
-The import starts nothing, writes nothing and changes no setting.
+The import starts nothing and writes nothing. In a notebook, mistakes show one line from then on.
 """
 
-from kvstore.course import live, mode, progress, views
+from kvstore.course import lessons, live, messages, mode, progress, views
 from kvstore.course.checks import check, hint, solution
 from kvstore.course.comparisons import claim, compare
 from kvstore.course.exercises import NOT_ATTEMPTED
@@ -45,6 +46,7 @@ __all__ = [
     "explore",
     "hint",
     "lesson",
+    "lessons",
     "live",
     "mode",
     "predict",
@@ -55,3 +57,5 @@ __all__ = [
     "solution",
     "views",
 ]
+
+messages.install()

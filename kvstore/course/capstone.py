@@ -26,6 +26,7 @@ import pandas as pd
 from IPython.core.getipython import get_ipython
 from tqdm.auto import tqdm
 
+from kvstore import numbers
 from kvstore.client.messages import Operation
 from kvstore.course import mode, progress, rendering
 from kvstore.course.exercises import NotAttempted
@@ -168,15 +169,15 @@ class Measurement(rendering.Shown):
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
         head = ["", "X (calls/s)", "R (ms)", "p99 (ms)", "processor busy", "answered", "lost"]
-        numbers = [
-            rendering.number(self.throughput_per_s),
-            rendering.number(1e3 * self.mean_s),
-            rendering.number(1e3 * self.p99_s),
-            f"{self.processor_busy:.0%}",
+        row = [
+            numbers.number(self.throughput_per_s),
+            numbers.number(1e3 * self.mean_s),
+            numbers.number(1e3 * self.p99_s),
+            f"{numbers.percent(self.processor_busy)}",
             f"{self.answered:,}",
             f"{self.lost:,}",
         ]
-        return head, [[_described(self.what, self.load), *numbers]]
+        return head, [[_described(self.what, self.load), *row]]
 
     def _forms(self) -> dict[str, Any]:
         return {"text/plain": repr(self), "text/html": rendering.table(*self._table())}
@@ -271,7 +272,7 @@ class Service(rendering.Shown):
         for of, value in (("start", start), ("result", result)):
             if value is not None:
                 self._ask("predict", of=of, value=value)
-                _say(f"Predicted for the {of} of this service: {rendering.number(value)}.")
+                _say(f"Predicted for the {of} of this service: {numbers.number(value)}.")
 
     def run_start(self) -> Measurement | None:
         """Run the unchanged service under the load of the target, once, for half a point.

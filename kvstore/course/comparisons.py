@@ -4,16 +4,17 @@ A comparison is scored by the ratio of its numbers; the main ones of a lesson ar
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from numbers import Real
-from typing import Any, Final, Literal, Protocol, runtime_checkable
+from typing import Any, Final, Literal
 
 import numpy as np
 
+from kvstore import numbers
 from kvstore.course import mode, progress, questions, rendering
-from kvstore.course.predictions import HasValue
+from kvstore.course.rendering import HasThroughput, HasValue
+from kvstore.measure import Run, throughput_interval
 
 # ---- claims -------------------------------------------------------------------------------------
 # Claims: sentences that a run confirms or contradicts.
@@ -124,10 +125,9 @@ class Agreement:
         return "outside: the lesson shows why" if self.why else "outside"
 
     def _row(self) -> list[str]:
-        numbers = (self.predicted, self.measured)
-        shown = [rendering.NONE if n is None else rendering.number(n) for n in numbers]
+        shown = [_shown(n) for n in (self.predicted, self.measured)]
         ratio = rendering.NONE if math.isnan(self.ratio) else f"{self.ratio:.3f}"
-        band = f"±{self.band:.0%}"
+        band = f"±{numbers.percent(self.band)}"
         return [self.lesson, self.question_id, self.unit, *shown, ratio, band, self.verdict]
 
 
@@ -140,7 +140,7 @@ def table(made: Sequence[Agreement], lessons: Iterable[str], *, full: bool) -> s
     lines = [rendering.plain_table(head, (each._row() for each in made))] if made else []
     outside = [each for each in made if not each.within]
     for each in outside:
-        lines.append(f"{each.question_id}: outside {each.band:.0%}" + _reason(each))
+        lines.append(f"{each.question_id}: outside {numbers.percent(each.band)}" + _reason(each))
     have = {each.lesson for each in made}
     lines += [f"{name}: no main comparison" for name in lessons if name not in have]
     unexplained = sum(not each.why for each in outside)
@@ -177,16 +177,6 @@ factor of 2, 1 a factor of 10.
 """
 
 
-@runtime_checkable
-class HasThroughput(Protocol):
-    """What a run must tell to be compared as it is."""
-
-    @property
-    def throughput_per_s(self) -> float:
-        """Operations answered OK in each second."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class Comparison(rendering.Shown):
     """One question after its run; `yours` is None when nothing was predicted."""
@@ -202,6 +192,7 @@ class Comparison(rendering.Shown):
     main: bool = False
     binds: Binds | None = None
     why: str = ""
+    interval: tuple[float, float] | None = None
 
     @property
     def band(self) -> float:
@@ -232,10 +223,15 @@ class Comparison(rendering.Shown):
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
         rows = [("your prediction", self.yours), ("the model's", self.model)]
-        return ["", self.unit, "÷ measured"], [
-            *([name, _shown(value), _ratio(value, self.measured)] for name, value in rows),
-            ["measured", _shown(self.measured), ""],
+        return ["", self.unit, "against the run"], [
+            *([name, _shown(value), _off(value, self.measured)] for name, value in rows),
+            ["measured", self._measured(), ""],
         ]
+
+    def _measured(self) -> str:
+        if self.interval is None:
+            return _shown(self.measured)
+        return numbers.with_interval(self.measured, *self.interval)
 
     def _forms(self) -> dict[str, Any]:
         attempt = f" (attempt {self.attempt})" if self.attempt > 1 else ""
@@ -264,94 +260,85 @@ class Comparison(rendering.Shown):
         }
 
 
-def compare(
-    question_id: str,
-    measured: Any,
-    *more: Any,
-    model: HasValue | float | None = None,
-    run: object | None = None,
-    main: bool = False,
-    binds: Binds | None = None,
-    why: Claim | None = None,
-) -> Comparison:
+def compare(question_id: str, *runs: Any, why: Claim | None = None) -> Comparison:
     """Show the prediction beside the model's and the measured number, and close the question.
 
-    `compare("03.global_lock", run)`: for a question that its lesson registers, pass the runs that
-    answer it. The question says how they give the measured number; the model is evaluated only
-    when the question is closed. The last run is the one that was predicted: a prediction made
-    after it began does not count.
+    `compare("03.global_lock", run)`: pass the runs that answer the question. The question says how
+    they give the measured number; the model is evaluated only when the question is closed. The last
+    run is the one that was predicted: a prediction made after it began does not count. Without a
+    prediction the comparison is shown all the same, marked as not predicted. Compared again, the
+    first result is the one that progress remembers.
 
-    `compare("03.mine", 24.0, 25.0)`: numbers, for any question. `measured` is a number in the unit
-    of the question, or a run, which then stands for its throughput; `model` comes next, or by
-    its name. `run` is the run the number was taken from: with it, a prediction
-    made after the run began does not count. Without a prediction the comparison is
-    shown all the same, marked as not predicted. Compared again, the first result is
-    the one that progress remembers.
+    All must be in the unit of the question: times are converted, and calls are taken for
+    operations where each call of the run carried one. `questions.UnitError`
+    otherwise. LookupError for an unknown question, TypeError for what does not answer it.
 
-    All must be in one unit: of model and question times are converted, and calls are taken for
-    operations where each call of the run carried one. `questions.UnitError` otherwise, and nothing
-    is closed.
-
-    `main=True` marks a comparison that the lesson stands for: `course.py run` lists it with
-    measured/model and its band, 10 %, or 20 % where `binds="cpu"`. `why` is a claim of this
-    lesson that tells the cause when it lies outside; one that does not hold explains nothing.
-    ValueError when a main comparison has no model to be compared with.
+    `why` is a claim of this lesson that tells the cause when a main comparison lies outside its
+    band; one that does not hold explains nothing.
     """
     known = questions.registered(question_id)
-    from_runs = model is None and not any(map(_is_number, (measured, *more)))
-    if known is not None and from_runs:
-        runs = (measured, *more)
-        run = _with_beginning(runs[-1]) if run is None else run
-        measured = known.measured(*runs)
-        _number(measured)  # an error here leaves the question open
-        progress.ask(question_id, known.unit)
-        if known.model is not None and progress.close(question_id).closed:
-            model = known.model(*runs)
-        main, binds = main or known.main, binds or known.binds
-    elif more:
-        (model,) = more
-    if main and model is None:
-        raise ValueError(f"{question_id}: a main comparison needs the model's prediction")
+    if not runs:
+        raise TypeError(f"the runs that answer {question_id} are missing: pass them after its name")
+    measured = _answer(known, known.measured, runs)
+    number = _number(measured)  # an error here leaves the question open
+    run = next((each for each in map(_with_beginning, reversed(runs)) if each is not None), None)
     source = measured if isinstance(measured, HasThroughput) else run
-    number = _number(measured)
-    held = progress.ask(question_id)
-    reason = str(getattr(model, "reason", ""))
-    unit = held.unit or getattr(model, "unit", None) or questions.CALLS
     per_call = questions.operations_in_a_call(source)
+    factor = 1.0
     if isinstance(measured, HasThroughput):
-        given = questions.OPERATIONS
-        number *= questions.factor(given, unit, "a run given as it is, its throughput,", per_call)
+        given, what = questions.OPERATIONS, "a run given as it is, its throughput,"
+        factor = questions.factor(given, known.unit, what, per_call)
     elif isinstance(measured, HasValue):
-        number *= questions.factor(measured.unit, unit, "the measured number", per_call)
-    elif known is not None and from_runs:
-        number *= questions.factor(known.unit, unit, "the measured number", per_call)
+        factor = questions.factor(measured.unit, known.unit, "the measured number", per_call)
+    held = progress.ask(question_id, known.unit)
+    model = None
+    if known.model is not None and progress.close(question_id).closed:
+        model = _answer(known, known.model, runs)
+    reason = str(getattr(model, "reason", ""))
     if isinstance(model, HasValue):
-        model = model.value * questions.factor(model.unit, unit, "the model's prediction", per_call)
+        model = model.value * questions.factor(
+            model.unit, known.unit, "the model's prediction", per_call
+        )
+    number *= factor
     question = progress.reveal(
-        question_id,
-        number,
-        log_error(held.value, number),
-        began_at=_began_at(source),
+        question_id, number, log_error(held.value, number), began_at=_began_at(run)
     )
     made = Comparison(
         question_id,
-        unit=unit,
+        unit=known.unit,
         measured=number,
         yours=question.value,
         model=model,
         attempt=question.attempt,
         late=held.value is not None and question.value is None,
         reason=reason,
-        main=main,
-        binds=binds,
+        main=known.main,
+        binds=known.binds,
         why=why.sentence if why else "",
+        interval=_interval(measured, factor),
     )
     made._show()
     return made
 
 
-def _is_number(given: object) -> bool:
-    return isinstance(given, Real | HasValue)
+def _answer(known: questions.PredictionQuestion, ask: Callable[..., Any], runs: Any) -> Any:
+    """Return what the runs answer; TypeError where they are not what the question needs."""
+    try:
+        return ask(*runs)
+    except (AttributeError, LookupError, TypeError) as error:
+        given = ", ".join(type(each).__name__ for each in runs)
+        raise TypeError(
+            f"`{known.id}` is answered by the runs of its lesson, got {given} ({error}): "
+            "run the cell of the lesson as it stands"
+        ) from error
+
+
+def _interval(measured: object, factor: float) -> tuple[float, float] | None:
+    """Return the confidence interval of a run's throughput, where the run is long enough."""
+    if not isinstance(measured, Run):
+        return None
+    low, high = (factor * each for each in throughput_interval(measured))
+    return (low, high) if math.isfinite(low) and math.isfinite(high) else None
 
 
 def _with_beginning(given: object) -> object:
@@ -360,7 +347,7 @@ def _with_beginning(given: object) -> object:
     if isinstance(several, Iterable) and not isinstance(given, str):
         runs = [each for each in map(_with_beginning, several) if _began_at(each) is not None]
         return min(runs, key=lambda each: _began_at(each) or 0.0, default=None)
-    return given
+    return given if getattr(given, "started_at", None) is not None else None
 
 
 def log_error(guess: float | None, measured: float) -> float | None:
@@ -382,8 +369,8 @@ def _number(measured: Any) -> float:
         return float(value)
     except (TypeError, ValueError):
         raise TypeError(
-            f"measured must be a number or a run, got {type(measured).__name__}: "
-            "pass for example `run.throughput_per_s`"
+            f"a question is answered by a number or a run, got {type(measured).__name__}: "
+            "pass the runs of the lesson"
         ) from None
 
 
@@ -397,10 +384,14 @@ def _began_at(run: object) -> float | None:
 
 
 def _shown(value: float | None) -> str:
-    return rendering.NONE if value is None else rendering.number(value)
+    return rendering.NONE if value is None else numbers.number(value)
 
 
-def _ratio(value: float | None, measured: float) -> str:
-    if value is None or not measured > 0 or not math.isfinite(measured):
+def _off(value: float | None, measured: float) -> str:
+    """Say how far a prediction is from the measured number, as a factor."""
+    if value is None or not measured > 0 or not math.isfinite(measured) or not value > 0:
         return rendering.NONE
-    return f"{rendering.TIMES} {value / measured:.3g}"
+    if abs(value / measured - 1) < 0.005:
+        return "equal"
+    times = numbers.number(float(max(value / measured, measured / value)))
+    return f"{times} {rendering.TIMES} too {'high' if value > measured else 'low'}"

@@ -14,9 +14,9 @@ from IPython.display import display
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from kvstore import numbers
 from kvstore.course import mode, rendering
-from kvstore.course.comparisons import HasThroughput
-from kvstore.course.predictions import HasValue
+from kvstore.course.rendering import HasThroughput, HasValue
 from kvstore.course.views import style
 
 Law = Callable[..., HasValue | float]
@@ -131,7 +131,7 @@ class Explorer:
     def _number(self, value: float) -> str:
         """A number with the unit that the label of the y axis names in parentheses."""
         unit = re.search(r"\(([^()]+)\)$", self._label)
-        return f"{rendering.number(value)} {unit[1]}" if unit else rendering.number(value)
+        return f"{numbers.number(value)} {unit[1]}" if unit else numbers.number(value)
 
     def picture(self) -> tuple[str, str]:
         """The figure as a PNG in base64, and what it shows in words."""
@@ -250,7 +250,7 @@ def _value(made: HasValue | float) -> float:
 
 
 def _shown(value: Any) -> str:
-    return value if isinstance(value, str) else f"{value:,.4g}"
+    return value if isinstance(value, str) else numbers.number(value)
 
 
 def _far(values: list[float]) -> bool:

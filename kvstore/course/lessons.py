@@ -71,6 +71,14 @@ def _all(share: str) -> bool:
     return done == of != "0"
 
 
+def overview() -> pd.DataFrame:
+    """Draw every scored prediction beside its result, and return `progress.by_lesson()`."""
+    made = progress.questions()
+    if any(each.log_error is not None and each.value is not None for each in made):
+        plot_calibration(made)
+    return progress.by_lesson()
+
+
 # ---- calibration --------------------------------------------------------------------------------
 # How well a learner predicts over the whole course, and how well a class does.
 

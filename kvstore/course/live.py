@@ -11,14 +11,14 @@ from IPython.display import DisplayHandle, display
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from kvstore import numbers
 from kvstore.client import load, run_in_process
 from kvstore.client.errors import RunFailed, RunInterrupted
 from kvstore.client.monitor import OnSample
 from kvstore.client.strategies import Strategy
 from kvstore.client.workload import Workload
 from kvstore.course import mode, progress, rendering, views
-from kvstore.course.predictions import HasValue
-from kvstore.course.rendering import escaped
+from kvstore.course.rendering import HasValue, escaped
 from kvstore.course.views import style
 from kvstore.course.views.style import title
 from kvstore.measure import Outcome, Run, Sample, findings, verdict
@@ -223,7 +223,7 @@ def in_words(run: Run) -> str:
     in_flight = "" if math.isnan(most) else f", at most {most:,.0f} seen in flight"
     end = "" if run.outcome == Outcome.COMPLETE else f"; ended by: {run.ended_by}"
     return (
-        f"{title(run)}: {rendering.number(run.throughput_per_s)} operations/s over "
+        f"{title(run)}: {numbers.number(run.throughput_per_s)} operations/s over "
         f"{run.window_s:.1f} s{in_flight}{end}. Verdict: {verdict(run)}.{_doubts(run)}"
     )
 

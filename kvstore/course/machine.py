@@ -13,6 +13,7 @@ import psutil
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch
 
+from kvstore import numbers
 from kvstore.course import rendering
 from kvstore.course.lessons import LESSONS
 from kvstore.course.noise import Noise, draw_repeats, noise, repeats
@@ -189,13 +190,13 @@ def draw_path(run: Run, *, ax: Axes | None = None) -> Axes:
                     arrowprops={"arrowstyle": "<->", "linewidth": 2},
                 )  # fmt: skip
         ax.text(
-            0.475 + 0.625, -0.3, f"{means_ms['client and wire (ms)']:.3g} ms",
+            0.475 + 0.625, -0.3, f"{numbers.number(means_ms['client and wire (ms)'])} ms",
             ha="center", va="center", weight="bold",
         )  # fmt: skip
         ax.set(xlim=(-0.1, 1.25 * len(PATH) - 0.2), ylim=(-0.9, 0.8))
         ax.text(
             (1.25 * len(PATH) - 0.3) / 2, -0.75, ha="center", va="center",
-            s=f"whole residence time: {means_ms['whole residence (ms)']:.4g} ms",
+            s=f"whole residence time: {numbers.number(means_ms['whole residence (ms)'])} ms",
         )  # fmt: skip
     ax.set_axis_off()
     return ax
@@ -331,14 +332,15 @@ def _repeatable(noise: Noise) -> tuple[str, str, str]:
     return (
         f"identical runs differ by {100 * noise.spread:.0f} %",
         verdict,
-        f"single runs show factors above {noise.holds_from:.2g}",
+        f"single runs show factors above {numbers.number(noise.holds_from)}",
     )
 
 
 def _short(trip_s: float, disk_s: float = DISK_S) -> tuple[str, str, str]:
     share = trip_s / disk_s
     return (
-        f"{1e3 * trip_s:.2g} ms beside {1e3 * disk_s:.0f} ms of disk: {100 * share:.1f} %",
+        f"{numbers.number(1e3 * trip_s)} ms beside {1e3 * disk_s:.0f} ms of disk: "
+        f"{numbers.percent(share)}",
         YES if share < 0.05 else TIGHT if share < 0.25 else NO,
         f"{1 / trip_s:,.0f} calls/s one at a time",
     )
@@ -359,7 +361,7 @@ def _processor(crud: Run, trip_s: float) -> tuple[str, str, str]:
     share = CALLERS / residence_s * busiest.demand_s
     most = most_in_flight(crud, residence_s)
     return (
-        f"{busiest.name} {100 * share:.0f} % busy at {CALLERS / DISK_S:,.0f} calls/s",
+        f"{busiest.name} {numbers.percent(share)} busy at {CALLERS / DISK_S:,.0f} calls/s",
         YES if share <= MOST_BUSY else TIGHT if share <= 1 else NO,
         f"{most} in flight, {most / residence_s:,.0f} calls/s",
     )
@@ -390,7 +392,7 @@ def _users(small: Run) -> tuple[str, str, str]:
     front_s = sum(station.demand_s for station in cpu_stations(small))
     share = USERS / BACK_END_S * front_s
     return (
-        f"front-end server {100 * share:.0f} % busy at {USERS / BACK_END_S:,.0f} calls/s",
+        f"front-end server {numbers.percent(share)} busy at {USERS / BACK_END_S:,.0f} calls/s",
         YES if share <= MOST_BUSY else TIGHT,  # if it is tight, the lesson uses a slower back end
         f"{BACK_END_S * MOST_BUSY / front_s:,.0f} users",
     )
@@ -418,7 +420,7 @@ def _designed(small: Run) -> tuple[str, str, str]:
     slowest = max(cpu_stations(small), key=lambda station: station.demand_s)
     share = DESIGNED_PER_S * slowest.demand_s
     return (
-        f"{slowest.name} {100 * share:.0f} % busy at {DESIGNED_PER_S:,.0f} calls/s",
+        f"{slowest.name} {numbers.percent(share)} busy at {DESIGNED_PER_S:,.0f} calls/s",
         YES if share <= MOST_BUSY else TIGHT if share <= 1 else NO,
         f"{MOST_BUSY * slowest.most_per_s:,.0f} calls/s",
     )

@@ -5,31 +5,18 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 from IPython.core.getipython import get_ipython
 
+from kvstore import numbers
 from kvstore.course import progress, questions, rendering
-from kvstore.course.questions import QuizQuestion
+from kvstore.course.questions import PredictionQuestion, QuizQuestion
+from kvstore.course.rendering import HasValue
 
 
 class PredictionError(ValueError):
     """What was given as a prediction is not a number that can be scored."""
-
-
-@runtime_checkable
-class HasValue(Protocol):
-    """What `kvstore.model` returns: a number with its unit."""
-
-    @property
-    def value(self) -> float:
-        """The number."""
-        ...
-
-    @property
-    def unit(self) -> str:
-        """What it is measured in."""
-        ...
 
 
 Status = Literal["not predicted", "kept", "unchanged", "refused"]
@@ -61,44 +48,48 @@ class Guess(rendering.Shown):
         }
 
 
-def predict(
-    question_id: str, value: float | HasValue | None = None, unit: str | None = None
-) -> Guess:
+def predict(question_id: str, value: float | HasValue | None = None, *more: object) -> Guess:
     """Commit a number before the run; None leaves the question open, and the run still goes.
 
-    A question that its lesson registers has its text and its unit from there; one that is not
-    registered is in `unit`, or in calls/s. The model is never evaluated here.
-
-    Once the run has begun or was compared, only the number that is already committed
+    Text and unit of the question are those that its lesson registers. The model is never evaluated
+    here. Once the run has begun or was compared, only the number that is already committed
     is accepted: another one is refused on the page and the earlier one stands. A
     prediction of the model may be given as it is: its times are converted, and its calls
     taken for operations, one in each. PredictionError when `value` is not
-    a number above zero, or `unit` is not that of the registered question.
+    a number above zero; LookupError for an unknown question.
     """
     known = questions.registered(question_id)
-    if known is not None and unit not in (None, known.unit):
-        raise PredictionError(
-            f"{question_id} is a question in {known.unit}, got unit={unit!r}: leave `unit` out"
-        )
-    unit = known.unit if known else unit or questions.CALLS
+    if more:
+        raise PredictionError(_with_a_comma(known, (value, *more)))
     if value is None:
-        guess = _left_open(progress.ask(question_id, unit), unit, known)
+        guess = _left_open(progress.ask(question_id, known.unit), known)
     else:
-        number = _checked(value, unit)
-        outcome, question = progress.keep_prediction(question_id, number, unit)
-        guess = _answered(question, number, unit, outcome)
+        number = _checked(value, known.unit)
+        outcome, question = progress.keep_prediction(question_id, number, known.unit)
+        guess = _answered(question, number, known.unit, outcome)
     guess._show()
     return guess
 
 
 def again(question_id: str) -> None:
     """Open a fresh attempt at a question whose result has been seen; the first one is kept."""
-    question = progress.start_again(question_id)
-    text = (
+    question = progress.start_again(questions.registered(question_id).id)
+    rendering.say(
         f"Attempt {question.attempt} at `{question_id}` is open: put your number in place of "
         "None in its `predict` cell, then run that cell and the ones after it."
     )
-    rendering.show({"text/plain": text, "text/html": rendering.inline(text)})
+
+
+def _with_a_comma(known: PredictionQuestion, given: Sequence[object]) -> str:
+    """Say what 2,450 and 1,5 are to Python; the number that was meant, where it is certain."""
+    written = ", ".join(map(repr, given))
+    text = f"a comma makes {len(given)} numbers of one ({written}), so nothing was committed"
+    if all(type(each) is int for each in given):
+        first, *others = (str(each) for each in given)
+        meant = f"`{first}{''.join(others)}` for thousands"
+        decimal = f"`{first}.{''.join(others)}` for a decimal"
+        return f"{text}: write {meant if all(len(o) == 3 for o in others) else decimal}"
+    return f'{text}: write one number, such as `predict("{known.id}", 12.5)`'
 
 
 def _checked(value: object, unit: str) -> float:
@@ -112,24 +103,33 @@ def _checked(value: object, unit: str) -> float:
             f"a prediction is a number of {unit}, got the text {value!r}: "
             "write the number alone, without quotes and without a unit, such as 12.5"
         )
+    if isinstance(value, tuple):
+        raise PredictionError(
+            f"a prediction is one number of {unit}, got {value!r}: a comma makes several of one"
+        )
     if isinstance(value, bool) or not isinstance(value, Real):
         raise PredictionError(
             f"a prediction is a number of {unit}, got {value!r}: write a number such as 12.5"
         )
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     if not math.isfinite(number):
         raise PredictionError(
-            f"a prediction must be a finite number of {unit}, got {number}: "
+            f"a prediction must be a finite number of {unit}, got "
+            f"{'one of hundreds of digits' if isinstance(value, int) else number}: "
             "check the arithmetic that led to it"
         )
     if number <= 0:
         raise PredictionError(
-            f"a prediction must be more than 0 {unit}, got {number:g}: "
+            f"a prediction must be more than 0 {unit}, got {numbers.number(number)}: "
             "the score is a ratio, so choose a small number rather than 0"
         )
     if _is_share(unit) and number > 1:
         raise PredictionError(
-            f"a share {unit} is a number from 0 to 1, got {number:g}: write 0.2 for 20 %"
+            f"a share {unit} is a number from 0 to 1, got {numbers.number(number)}: "
+            "write 0.2 for 20 %"
         )
     return number
 
@@ -138,9 +138,8 @@ def _is_share(unit: str) -> bool:
     return unit.startswith("of the ")
 
 
-def _left_open(
-    question: progress.Question, unit: str, known: questions.PredictionQuestion | None
-) -> Guess:
+def _left_open(question: progress.Question, known: PredictionQuestion) -> Guess:
+    unit = known.unit
     if question.value is not None:
         held = _with_unit(question.value, question.unit or unit)
         message = f"You predicted {held} before, and it is kept."
@@ -150,8 +149,6 @@ def _left_open(
             "The result has been shown without a prediction. To predict after all, run "
             f'`again("{question.question_id}")` in a cell of your own first.'
         )
-    elif known is None:
-        message = f"Put your number ({unit}) in place of None and run this cell before the next."
     else:
         text = f"{known.text}\n" if known.text else ""
         such = (
@@ -182,46 +179,30 @@ def _answered(
 
 
 def _with_unit(value: float, unit: str) -> str:
-    return f"{value:,.10g} {unit}"
+    """Write the number that was typed, with all its digits."""
+    return f"{value:,.10g} {unit}" if value < 1e10 else f"{value:,.0f} {unit}"
 
 
 # ---- quizzes ------------------------------------------------------------------------------------
 # Questions with options: the first choice counts, and each option is explained.
 
 
-def quiz(
-    question: str,
-    options: str | Sequence[str] | Mapping[str, str] | None = None,
-    answer: str | int | None = None,
-    why: str = "",
-) -> None:
+def quiz(question_id: str, choice: str | None = None) -> None:
     """Ask the quiz questions of a lesson, or answer one of them.
 
     `quiz("03")` shows the questions of lesson 03, `quiz("03.double")` one of them: as radio buttons
     where the notebook shows widgets, as text elsewhere. `quiz("03.double", "b")` chooses option b.
     The first choice is kept and scored; a later one only shows its explanation.
     LookupError for an unknown question, ValueError for a letter that is none of its options.
-
-    With `answer` it shows a question that is not registered, and says of each option that is
-    unfolded whether it is right, and `why`; see `_folded`.
     """
-    if answer is not None:
-        if options is None or isinstance(options, str):
-            raise ValueError(f"a quiz needs two or more different options, got {options!r}")
-        _folded(question, options, answer, why)
-    elif options is None:
-        _ask(_meant(question))
-    elif isinstance(options, str):
-        rendering.show(_verdict(questions.registered_quiz(question), options))
+    if choice is None:
+        _ask(_meant(question_id))
     else:
-        raise ValueError(f'the option chosen is one letter, as in `quiz("{question}", "a")`')
-
-
-# ---- questions by their ids ----------------------------------------------------------------------
+        rendering.show(_verdict(questions.registered_quiz(question_id), choice))
 
 
 def _meant(name: str) -> tuple[QuizQuestion, ...]:
-    if not re.fullmatch(r"\d\d", name):
+    if not isinstance(name, str) or not re.fullmatch(r"\d\d", name):
         return (questions.registered_quiz(name),)
     found = questions.quiz_of(name)
     if not found:
@@ -275,12 +256,13 @@ def _widget(asked: Sequence[QuizQuestion], chosen: Mapping[str, str]) -> dict[st
     return dict(widgets.VBox([group(each) for each in asked])._repr_mimebundle_())
 
 
-def _verdict(question: QuizQuestion, letter: str) -> dict[str, str]:
+def _verdict(question: QuizQuestion, choice: object) -> dict[str, str]:
     """Keep the choice if it is the first, and say what is to be said of it."""
+    letter = str(choice).strip().lower()
     option = question.lettered.get(letter)
     if option is None:
         raise ValueError(
-            f"{question.id} has the options {', '.join(question.lettered)}, got {letter!r}: "
+            f"{question.id} has the options {', '.join(question.lettered)}, got {choice!r}: "
             "write one of these letters in quotes"
         )
     first = progress.keep_choice(question.id, letter, option.right)
@@ -307,47 +289,3 @@ def _html(question: QuizQuestion, letter: str, first: str | None = None) -> str:
     mark, text = _parts(question, letter, first or letter)
     colour = rendering.GOOD if mark.startswith("✔") else rendering.BAD
     return f'<p style="line-height: 1.45">{rendering.headline(mark, text, colour)}</p>'
-
-
-# ---- questions that the cell holds ---------------------------------------------------------------
-
-
-def _folded(
-    question: str, options: Sequence[str] | Mapping[str, str], answer: str | int, why: str
-) -> None:
-    """Show the question; unfolding an option says whether it is right, and why.
-
-    `answer` is the right option, or its place counted from 0. `options` may map each
-    option to what is said of it when it is wrong. Folding is plain HTML: it needs no
-    JavaScript and no trusted notebook. ValueError when `answer` is not an option.
-    """
-    texts = list(options)
-    if len(texts) < 2 or len(set(texts)) != len(texts):
-        raise ValueError(f"a quiz needs two or more different options, got {texts}")
-    right = _place(texts, answer)
-    said = dict(options) if isinstance(options, Mapping) else {}
-    rows = [
-        _option(text, place == right, why if place == right else said.get(text, ""))
-        for place, text in enumerate(texts)
-    ]
-    letters = [f"  {chr(97 + place)}) {text}" for place, text in enumerate(texts)]
-    rendering.show(
-        {
-            "text/plain": "\n".join([question, *letters, f"Answer: {chr(97 + right)}) {why}"]),
-            "text/html": f"<p><b>{rendering.inline(question)}</b></p>{''.join(rows)}",
-        }
-    )
-
-
-def _place(texts: Sequence[str], answer: str | int) -> int:
-    if isinstance(answer, str) and answer in texts:
-        return texts.index(answer)
-    if isinstance(answer, int) and not isinstance(answer, bool) and 0 <= answer < len(texts):
-        return answer
-    raise ValueError(f"answer must be one of the options or its place from 0, got {answer!r}")
-
-
-def _option(text: str, right: bool, reason: str) -> str:
-    mark, colour = ("✔ Yes.", rendering.GOOD) if right else ("✘ No.", rendering.BAD)
-    verdict = rendering.headline(mark, reason or "Try another one.", colour)
-    return f"<details><summary>{rendering.inline(text)}</summary><p>{verdict}</p></details>"

@@ -5,79 +5,72 @@ So a fresh clone starts without revealed answers, and two copies do not disturb 
 environment variable COURSE_PROGRESS names another file. Delete the file to forget everything.
 """
 
-import difflib
 import hashlib
 import os
 import re
-import shutil
+import statistics
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import pandas as pd
 import platformdirs
 
+from kvstore import numbers
 from kvstore.course import rendering
 
 if TYPE_CHECKING:
     import sqlite3  # at run time where a file is opened: a figure does not need it
 
-__all__ = ["ProgressError", "Question", "by_lesson", "overview", "path", "questions"]
+__all__ = ["ProgressError", "Question", "by_lesson", "path", "questions"]
 
 VARIABLE: Final = "COURSE_PROGRESS"
 PATIENCE_S: Final = 10.0
 """The longest wait of one kernel while another one writes."""
+SILENT_S: Final = 1.0
+"""After so long a wait, a line says what is waited for."""
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 _FILE: Final = "progress.sqlite3"
 
-_TABLES: Final = """
-CREATE TABLE IF NOT EXISTS questions (
-    question_id TEXT NOT NULL,
-    attempt INTEGER NOT NULL,
-    value REAL,            -- the learner's prediction; NULL without one
-    unit TEXT,
-    predicted_at REAL,     -- seconds since 1970, as all times here
-    closed_at REAL,        -- the start of the run, or the time its result was shown
-    measured REAL,         -- the first result that was compared
-    log_error REAL,        -- |log10(value / measured)|
-    PRIMARY KEY (question_id, attempt)
-);
-CREATE TABLE IF NOT EXISTS answers (
-    exercise_id TEXT NOT NULL,
-    outcome TEXT NOT NULL,
-    message TEXT NOT NULL,
-    at REAL NOT NULL
-);
-CREATE TABLE IF NOT EXISTS help (
-    exercise_id TEXT NOT NULL,
-    step TEXT NOT NULL,    -- '1', '2', ... for hints, or 'solution'
-    at REAL NOT NULL,
-    PRIMARY KEY (exercise_id, step)
-);
-CREATE TABLE IF NOT EXISTS choices (
-    question_id TEXT PRIMARY KEY,
-    choice TEXT NOT NULL,  -- the letter of the option that was chosen first
-    is_right INTEGER NOT NULL,
-    at REAL NOT NULL
-);
-CREATE TABLE IF NOT EXISTS seal (
-    one INTEGER PRIMARY KEY CHECK (one = 1),
-    checksum TEXT NOT NULL -- of all rows of the other tables
-);
-"""
-
-_SEALED: Final = ("questions", "answers", "help", "choices")
-VERSION: Final = 1
-"""The version of the file, its `user_version`; 0 for files of before, which have no checksum."""
+_TABLES: Final = {
+    "questions": """
+        question_id TEXT NOT NULL,
+        attempt INTEGER NOT NULL,
+        value REAL,            -- the learner's prediction; NULL without one
+        unit TEXT,
+        predicted_at REAL,     -- seconds since 1970, as all times here
+        closed_at REAL,        -- the start of the run, or the time its result was shown
+        measured REAL,         -- the first result that was compared
+        log_error REAL,        -- |log10(value / measured)|
+        PRIMARY KEY (question_id, attempt)""",
+    "answers": """
+        exercise_id TEXT NOT NULL,
+        outcome TEXT NOT NULL,
+        message TEXT NOT NULL,
+        at REAL NOT NULL""",
+    "help": """
+        exercise_id TEXT NOT NULL,
+        step TEXT NOT NULL,    -- '1', '2', ... for hints, or 'solution'
+        at REAL NOT NULL,
+        PRIMARY KEY (exercise_id, step)""",
+    "choices": """
+        question_id TEXT PRIMARY KEY,
+        choice TEXT NOT NULL,  -- the letter of the option that was chosen first
+        is_right INTEGER NOT NULL,
+        at REAL NOT NULL""",
+}
 
 
 class ProgressError(RuntimeError):
     """Progress can be neither read nor written; the message names the file and a remedy."""
+
+
+class _Damaged(Exception):
+    """The file is no database, or holds what cannot be read."""
 
 
 def path() -> Path:
@@ -90,36 +83,27 @@ def path() -> Path:
     return platformdirs.user_data_path("rpc-throughput-course", appauthor=False) / copy / _FILE
 
 
-def _move_from_checkout(file: Path) -> None:
-    """Move the progress of earlier versions, which was in the checkout, to `file`."""
-    old = _ROOT / ".progress" / _FILE
-    if not os.environ.get(VARIABLE, "").strip() and old.is_file() and not file.exists():
-        shutil.move(old, file)
-
-
 @contextmanager
 def writing() -> "Iterator[sqlite3.Connection]":
     """Open one transaction: all of it is kept or nothing, and no other kernel writes meanwhile.
 
-    Raise ProgressError if the file cannot be used, or is of a newer version. A file that is not a
-    database, or was changed from outside, is moved aside with a warning, so that a damaged file
-    neither stops a learner nor shows another figure.
+    A damaged file is moved aside with one line on the page, so that it does not stop a learner.
+    Raise ProgressError if the file cannot be used.
     """
     import sqlite3
 
     file = path()
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        _move_from_checkout(file)
-        connection = _opened(file)
-    except (OSError, sqlite3.Error) as error:
+        try:
+            connection = _begun(file)
+        except _Damaged:
+            connection = _begun_anew(file)
+    except (OSError, sqlite3.Error, _Damaged) as error:
         raise _unusable(file, error) from error
     with closing(connection):
         try:
-            before = connection.total_changes
             yield connection
-            if connection.total_changes != before:
-                _seal(connection)
             connection.execute("COMMIT")
         except sqlite3.Error as error:
             raise _unusable(file, error) from error
@@ -128,82 +112,69 @@ def writing() -> "Iterator[sqlite3.Connection]":
                 connection.execute("ROLLBACK")
 
 
-def _opened(file: Path) -> "sqlite3.Connection":
-    import sqlite3
-
-    try:
-        return _begun(file)
-    except sqlite3.OperationalError:
-        raise  # locked, read-only or no such folder: the file is not damaged
-    except sqlite3.DatabaseError as error:
-        aside = file.with_name(f"{file.name}.unreadable-{time.time_ns()}")
-        file.rename(aside)
-        warnings.warn(
-            f"progress could not be read ({error}): the file was moved to {aside}, "
-            "and a new one was begun",
-            stacklevel=2,
-        )
-        return _begun(file)
-
-
 def _begun(file: Path) -> "sqlite3.Connection":
-    """Return a connection in a transaction. Raise sqlite3.DatabaseError for a damaged file."""
+    """Return a connection in a transaction. Raise _Damaged for a damaged file."""
     import sqlite3
 
     # Autocommit: `writing` begins and ends its transactions itself.
     # The default rollback journal is kept: WAL needs shared memory, which network homes lack.
-    connection = sqlite3.connect(file, timeout=PATIENCE_S, isolation_level=None)
+    connection = sqlite3.connect(file, timeout=SILENT_S, isolation_level=None)
     try:
         connection.row_factory = sqlite3.Row
-        if _version(connection) == 0:  # before the checksum: a damaged file stays as it is
-            connection.executescript(_TABLES)
-        connection.execute("BEGIN IMMEDIATE")
-        version = _version(connection)
-        if version > VERSION:
-            raise ProgressError(
-                f"progress in {file} was written by a newer version of the course (file version"
-                f" {version}, this one reads {VERSION}): update the course, or set {VARIABLE} to"
-                " another file"
-            )
-        faults = connection.execute("PRAGMA integrity_check").fetchone()[0]
+        connection.text_factory = bytes.decode  # UnicodeDecodeError for a damaged text
+        _begin(connection, file)
+        for name, columns in _TABLES.items():
+            connection.execute(f"CREATE TABLE IF NOT EXISTS {name} ({columns})")
+        faults = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         if faults != "ok":
-            raise sqlite3.DatabaseError(faults)
-        stated = connection.execute("SELECT checksum FROM seal").fetchone()
-        if (version > 0 or stated) and (stated or [""])[0] != _checksum(connection):
-            raise sqlite3.DatabaseError("it was changed or damaged after it was written")
-    except sqlite3.OperationalError as error:
+            raise _Damaged(faults)
+        for name in _TABLES:  # they are few
+            connection.execute(f"SELECT * FROM {name}").fetchall()
+    except BaseException as error:
         connection.close()
-        if "no such" in str(error):  # a table or a column of our own
-            raise sqlite3.DatabaseError(str(error)) from error
-        raise
-    except BaseException:
-        connection.close()
-        raise
+        damaged = isinstance(error, sqlite3.DatabaseError | UnicodeDecodeError)
+        if damaged and not isinstance(error, sqlite3.OperationalError):
+            raise _Damaged(str(error)) from error
+        raise  # locked, read-only or no such folder: the file is not damaged
     return connection
 
 
-def _version(connection: "sqlite3.Connection") -> int:
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    return version
+def _begin(connection: "sqlite3.Connection", file: Path) -> None:
+    """Begin a transaction; while another kernel writes, wait, and say so."""
+    import sqlite3
+
+    ends_s = time.monotonic() + PATIENCE_S
+    waiting = False
+    while True:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() >= ends_s:
+                raise
+        if not waiting:
+            rendering.say(f"Another program writes to {file}: waiting for up to {PATIENCE_S:g} s.")
+        waiting = True
 
 
-def _checksum(connection: "sqlite3.Connection") -> str:
-    """Return the checksum of all rows; they are few."""
-    found = hashlib.sha256()
-    connection.text_factory = bytes  # a damaged text may not be UTF-8
-    try:
-        for table in _SEALED:
-            rows = connection.execute(f"SELECT * FROM {table} ORDER BY rowid")
-            names = [each[0] for each in rows.description]
-            found.update(repr([names, *(tuple(row) for row in rows)]).encode())
-    finally:
-        connection.text_factory = str
-    return found.hexdigest()
+def _begun_anew(file: Path) -> "sqlite3.Connection":
+    """Move a damaged file aside, once for all kernels that find it, and begin a new one."""
+    import sqlite3
 
-
-def _seal(connection: "sqlite3.Connection") -> None:
-    connection.execute("INSERT OR REPLACE INTO seal VALUES (1, ?)", (_checksum(connection),))
-    connection.execute(f"PRAGMA user_version = {VERSION}")
+    guard = sqlite3.connect(f"{file}.lock", timeout=PATIENCE_S, isolation_level=None)
+    with closing(guard):
+        guard.execute("BEGIN EXCLUSIVE")
+        try:
+            return _begun(file)  # another kernel has moved it meanwhile
+        except _Damaged as error:
+            fault = " ".join(str(error).split())
+            aside = file.with_name(f"{file.name}.unreadable-{time.time_ns()}")
+            file.rename(aside)
+            rendering.say(
+                f"Progress could not be read ({fault}). The file was moved to {aside}, "
+                "and a new one was begun."
+            )
+            return _begun(file)
 
 
 def _unusable(file: Path, error: Exception) -> ProgressError:
@@ -311,19 +282,8 @@ def reveal(
 
 
 def start_again(question_id: str) -> Question:
-    """Begin a new attempt and keep the earlier ones.
-
-    Raise LookupError for an unknown question.
-    """
+    """Begin a new attempt and keep the earlier ones; an attempt that is open goes on."""
     with writing() as connection:
-        rows = connection.execute("SELECT DISTINCT question_id FROM questions ORDER BY 1")
-        known = [row[0] for row in rows]
-        if question_id not in known:
-            near = " or ".join(difflib.get_close_matches(str(question_id), known, n=2, cutoff=0.3))
-            raise LookupError(
-                f"there is no question {question_id!r} so far: "
-                + (f"did you mean {near}?" if near else "run its `predict` cell first")
-            )
         question = _latest(connection, question_id)
         if not question.closed:
             return question
@@ -391,37 +351,22 @@ def questions() -> tuple[Question, ...]:
         return tuple(Question(**dict(row)) for row in rows)
 
 
-def overview() -> pd.DataFrame:
-    """Draw every scored prediction beside its result, and return `by_lesson()`."""
-    from kvstore.course import lessons  # late: figures take memory and import this module
-
-    made = questions()
-    if any(each.log_error is not None and each.value is not None for each in made):
-        lessons.plot_calibration(made)
-    return by_lesson()
-
-
 def by_lesson() -> pd.DataFrame:
     """Return one row for each lesson that was begun: predictions, their error, exercises, quiz.
 
     `typical error` is the median error of the scored predictions, as a factor.
     """
     with writing() as connection:
-        questions = pd.read_sql_query("SELECT * FROM questions", connection)
-        answers = pd.read_sql_query("SELECT * FROM answers", connection)
-        help_taken = pd.read_sql_query("SELECT * FROM help", connection)
-        chosen = pd.read_sql_query("SELECT * FROM choices", connection)
-    identifiers = [
-        *questions["question_id"],
-        *answers["exercise_id"],
-        *help_taken["exercise_id"],
-        *chosen["question_id"],
+        tables = {name: connection.execute(f"SELECT * FROM {name}").fetchall() for name in _TABLES}
+    lessons = sorted({lesson_of(row[0]) for rows in tables.values() for row in rows})
+    made = [
+        _lesson_row(
+            lesson,
+            *([row for row in rows if lesson_of(row[0]) == lesson] for rows in tables.values()),
+        )
+        for lesson in lessons
     ]
-    rows = [
-        _lesson_row(lesson, questions, answers, help_taken, chosen)
-        for lesson in sorted({lesson_of(identifier) for identifier in identifiers})
-    ]
-    return pd.DataFrame(rows, columns=list(_COLUMNS)).set_index("lesson")
+    return pd.DataFrame(made, columns=list(_COLUMNS)).set_index("lesson")
 
 
 def lesson_of(identifier: str) -> str:
@@ -440,41 +385,30 @@ _COLUMNS = (
     "solutions seen",
 )
 
+Rows: TypeAlias = "list[sqlite3.Row]"
+
 
 def _lesson_row(
-    lesson: str,
-    questions: pd.DataFrame,
-    answers: pd.DataFrame,
-    help_taken: pd.DataFrame,
-    chosen: pd.DataFrame,
+    lesson: str, questions: Rows, answers: Rows, help_taken: Rows, chosen: Rows
 ) -> tuple[str, str, str, str, str, int, int]:
-    def of_lesson(frame: pd.DataFrame, column: str) -> pd.DataFrame:
-        return frame[frame[column].map(lesson_of).eq(lesson).astype(bool)]
-
-    questions, answers = of_lesson(questions, "question_id"), of_lesson(answers, "exercise_id")
-    help_taken = of_lesson(help_taken, "exercise_id")
-    chosen = of_lesson(chosen, "question_id")
-    predicted = questions[questions["value"].notna()]["question_id"].nunique()
-    errors = questions["log_error"].dropna().astype(float)
-    passed = answers[answers["outcome"] == "passed"]["exercise_id"].nunique()
-    solutions = int((help_taken["step"] == "solution").sum())
+    predicted = {row["question_id"] for row in questions if row["value"] is not None}
+    errors = [row["log_error"] for row in questions if row["log_error"] is not None]
+    passed = {row["exercise_id"] for row in answers if row["outcome"] == "passed"}
+    solutions = sum(row["step"] == "solution" for row in help_taken)
     return (
         lesson,
-        f"{predicted} of {questions['question_id'].nunique()}",
-        f"{rendering.TIMES} {10 ** errors.median():.2f}" if len(errors) else rendering.NONE,
-        f"{passed} of {answers['exercise_id'].nunique()}",
-        f"{int(chosen['is_right'].sum())} of {len(chosen)}" if len(chosen) else rendering.NONE,
+        f"{len(predicted)} of {len({row['question_id'] for row in questions})}",
+        f"{rendering.TIMES} {numbers.number(10 ** statistics.median(errors))}"
+        if errors
+        else rendering.NONE,
+        f"{len(passed)} of {len({row['exercise_id'] for row in answers})}",
+        f"{sum(row['is_right'] for row in chosen)} of {len(chosen)}" if chosen else rendering.NONE,
         len(help_taken) - solutions,
         solutions,
     )
 
 
 def _latest(connection: "sqlite3.Connection", question_id: str) -> Question:
-    if not isinstance(question_id, str):
-        raise TypeError(
-            f"the first argument must be the name of the question in quotes, as in"
-            f' `predict("03.global_lock", 25)`, got {question_id!r}'
-        )
     connection.execute(
         "INSERT OR IGNORE INTO questions (question_id, attempt) SELECT ?, 1 "
         "WHERE NOT EXISTS (SELECT 1 FROM questions WHERE question_id = ?)",

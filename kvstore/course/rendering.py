@@ -13,7 +13,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -29,6 +29,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator
 from tqdm.auto import tqdm
+
+from kvstore import numbers
 
 T = TypeVar("T")
 
@@ -46,6 +48,31 @@ LINES = "display: inline-block; line-height: 1.45"
 
 NONE, TIMES = "\N{EN DASH}", "\N{MULTIPLICATION SIGN}"
 """The signs for no value and for a factor in a table."""
+
+
+@runtime_checkable
+class HasValue(Protocol):
+    """What `kvstore.model` returns: a number with its unit."""
+
+    @property
+    def value(self) -> float:
+        """The number."""
+        ...
+
+    @property
+    def unit(self) -> str:
+        """What it is measured in."""
+        ...
+
+
+@runtime_checkable
+class HasThroughput(Protocol):
+    """What a run must tell to be compared as it is."""
+
+    @property
+    def throughput_per_s(self) -> float:
+        """Operations answered OK in each second."""
+        ...
 
 
 def escaped(text: object) -> str:
@@ -153,15 +180,9 @@ def show(bundle: Mapping[str, Any]) -> None:
         display(dict(bundle), raw=True)  # type: ignore[no-untyped-call]
 
 
-def number(value: float) -> str:
-    """Return a number with three or four significant digits and commas between thousands."""
-    if value != value or value in (float("inf"), float("-inf")):
-        return str(value)
-    if abs(value) >= 10_000:
-        value = float(f"{value:.4g}")
-    if abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.3g}"
+def say(text: str) -> None:
+    """Show one line of text."""
+    show({"text/plain": text, "text/html": inline(text)})
 
 
 class Shown:
@@ -339,7 +360,7 @@ def _axis(axis: Axis) -> str:
         return f"{name} ({', '.join(filter(None, rows))})"
     low, high = sorted(axis.get_view_interval())
     scale = ", logarithmic" if axis.get_scale() == "log" else ""
-    return f"{name}, {_number(low)} to {_number(high)}{scale}"
+    return f"{name}, {numbers.number(low)} to {numbers.number(high)}{scale}"
 
 
 def _drawn(ax: Axes) -> Iterator[str]:
@@ -400,8 +421,8 @@ def _bars(bars: BarContainer) -> str:
     if not sizes:
         return ""
     if len(sizes) <= MOST_POINTS:
-        return f"{_count('bar', len(sizes))}, long {', '.join(map(_number, sizes))}"
-    return f"{len(sizes)} bars, long {_number(min(sizes))} to {_number(max(sizes))}"
+        return f"{numbers.count(len(sizes), 'bar')}, long {', '.join(map(numbers.number, sizes))}"
+    return f"{len(sizes)} bars, long {numbers.number(min(sizes))} to {numbers.number(max(sizes))}"
 
 
 def _marks(segments: Sequence[Any]) -> str:
@@ -411,15 +432,15 @@ def _marks(segments: Sequence[Any]) -> str:
     places = upright or level
     if len(places) < len(segments) or not 0 < len(places) <= 2 * MOST_POINTS:
         return ""
-    return f"{_count('mark', len(places))} at {', '.join(map(_number, places))}"
+    return f"{numbers.count(len(places), 'mark')} at {', '.join(map(numbers.number, places))}"
 
 
 def _line(points: Any) -> str:
     xs, ys = points[:, 0], points[:, 1]
     if len(points) >= 2 and np.ptp(ys) == 0:
-        return f"a level line at {_number(ys[0])}"
+        return f"a level line at {numbers.number(ys[0])}"
     if len(points) >= 2 and np.ptp(xs) == 0:
-        return f"an upright line at {_number(xs[0])}"
+        return f"an upright line at {numbers.number(xs[0])}"
     return _points("line", points)
 
 
@@ -427,25 +448,17 @@ def _points(kind: str, points: Sequence[Any] | Any) -> str:
     kept = [(float(x), float(y)) for x, y in points if math.isfinite(x) and math.isfinite(y)]
     if not kept:
         return ""
-    what = "a line through" if kind == "line" else f"{_count(kind, len(kept))} at"
+    what = "a line through" if kind == "line" else f"{numbers.count(len(kept), kind)} at"
     if len(kept) <= MOST_POINTS:
         return f"{what} {', '.join(map(_pair, kept))}"
     ys = [y for _, y in kept]
     between = "a line" if kind == "line" else f"{len(kept):,} {kind}s"
-    low, high = _number(min(ys)), _number(max(ys))
+    low, high = numbers.number(min(ys)), numbers.number(max(ys))
     return f"{between} from {_pair(kept[0])} to {_pair(kept[-1])}, lowest {low}, highest {high}"
 
 
-def _count(kind: str, number: int) -> str:
-    return f"{number:,} {kind}" + "s" * (number != 1)
-
-
 def _pair(point: tuple[float, float]) -> str:
-    return f"({_number(point[0])}, {_number(point[1])})"
-
-
-def _number(value: float) -> str:
-    return "0" if value == 0 else number(float(value))
+    return f"({numbers.number(point[0])}, {numbers.number(point[1])})"
 
 
 def captioned(ax: Axes, text: str) -> None:

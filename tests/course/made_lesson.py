@@ -1,6 +1,6 @@
 """A made-up lesson 97: what a lesson's module of questions looks like."""
 
-from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
+from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion, computed
 from kvstore.model import Prediction
 
 EVALUATED = []
@@ -22,6 +22,15 @@ PREDICTIONS = (
         binds="cpu",
     ),
     PredictionQuestion("97.wait", unit="ms", measured=lambda *runs: 50.0, model=_lock),
+    computed("97.plain", "", "calls/s"),
+    computed("97.main", "", "calls/s", main=True),
+    computed("97.busy", "", "calls/s", main=True, binds="cpu"),
+    computed("97.operations", "", "operations/s"),
+    computed("97.ms", "", "ms"),
+    computed("97.s", "", "s"),
+    computed("97.times", "", "times"),
+    computed("97.nasty", "<script>", '<script>alert("1")</script>'),
+    computed("97.share", "", "of the calls"),
     PredictionQuestion("97.gain", unit="times", measured=lambda few, many: len(many) / len(few)),
 )
 

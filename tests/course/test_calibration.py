@@ -1,6 +1,6 @@
 import pytest
 
-from kvstore.course import progress, rendering
+from kvstore.course import lessons, progress, rendering
 from kvstore.course.lessons import plot_calibration
 
 pytestmark = pytest.mark.usefixtures("no_windows")
@@ -27,11 +27,11 @@ def test_the_overview_draws_only_what_was_scored():
     import matplotlib.pyplot as plt
 
     progress.keep_prediction("01.mix", 25.0, "calls/s")
-    assert len(progress.overview()) == 1
+    assert len(lessons.overview()) == 1
     assert plt.get_fignums() == []
 
     progress.reveal("01.mix", 20.0, 0.1)
-    assert list(progress.overview().index) == ["01"]
+    assert list(lessons.overview().index) == ["01"]
     assert len(plt.get_fignums()) == 1
 
 

@@ -6,12 +6,16 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
-from made_runs import staircase
+from made_runs import run_of, staircase
 
 from kvstore.course import compare, comparisons, predict, progress
 from kvstore.course.comparisons import Agreement
 from kvstore.course.questions import UnitError
+from kvstore.measure import throughput_interval
 from kvstore.model import Prediction
+from kvstore.numbers import number
+
+pytestmark = pytest.mark.usefixtures("lesson_97")
 
 
 @pytest.mark.parametrize(
@@ -29,27 +33,25 @@ from kvstore.model import Prediction
     ],
 )
 def test_the_scale_is_of_ratios_and_the_same_both_ways(page, guess, measured, words):
-    predict("01.made_up", guess)
+    predict("97.plain", guess)
 
-    assert words in compare("01.made_up", measured).verdict
+    assert words in compare("97.plain", measured).verdict
 
 
 def test_the_error_is_the_logarithm_of_the_ratio(page):
-    predict("01.made_up", 1000)
+    predict("97.plain", 1000)
 
-    assert math.isclose(1.0, compare("01.made_up", 100).log_error)
-    assert math.isclose(1.0, progress.ask("01.made_up").log_error)
+    assert math.isclose(1.0, compare("97.plain", 100).log_error)
+    assert math.isclose(1.0, progress.ask("97.plain").log_error)
 
 
 def test_yours_the_models_and_measured_stand_side_by_side(page):
-    predict("01.made_up", 20)
-    compare("01.made_up", 25.0, Prediction(24.0, "calls/s", "1 / <W>", "disk"))
+    predict("97.plain", 20)
+    compare("97.plain", 25.0, Prediction(24.0, "calls/s", "1 / <W>", "disk"))
 
     plain, html = page[-1]["text/plain"], page[-1]["text/html"]
-    assert [[line.split()[-3], line.split()[-1]] for line in plain.splitlines()[2:4]] == [
-        ["20", "0.8"],
-        ["24", "0.96"],
-    ]
+    yours, model = plain.splitlines()[2:4]
+    assert ("1.25 × too low" in yours, "1.04 × too low" in model) == (True, True)  # noqa: RUF001
     assert "1 / &lt;W&gt;" in html
     assert tuple(
         page[-1][comparisons.MIME_TYPE][name] for name in ("yours", "model", "measured")
@@ -57,7 +59,7 @@ def test_yours_the_models_and_measured_stand_side_by_side(page):
 
 
 def test_without_a_prediction_the_comparison_is_shown_and_marked(page):
-    comparison = compare("01.made_up", 25.0, 24.0)
+    comparison = compare("97.plain", 25.0, 24.0)
 
     assert comparison.verdict == "not predicted"
     assert "not predicted" in page[-1]["text/html"]
@@ -67,57 +69,51 @@ def test_without_a_prediction_the_comparison_is_shown_and_marked(page):
 def test_a_run_stands_for_its_throughput(page):
     run = staircase()
 
-    assert run.throughput_per_s == compare("01.made_up", run).measured
+    assert run.throughput_per_s == compare("97.plain", run).measured
 
 
 @pytest.mark.parametrize("measured", [0.0, math.nan])
 def test_a_run_that_measured_nothing_is_not_scored(page, measured):
-    predict("01.made_up", 20)
+    predict("97.plain", 20)
 
-    assert "not scored" in compare("01.made_up", measured).verdict
+    assert "not scored" in compare("97.plain", measured).verdict
 
 
 @pytest.mark.parametrize("fraction", ["", ".000000"])
 def test_a_number_committed_after_the_run_began_does_not_count(page, fraction):
-    predict("01.made_up", 20)
+    predict("97.plain", 20)
     began = datetime.now(UTC) - timedelta(seconds=10)
     run = dataclasses.replace(staircase(), started_at=f"{began:%Y-%m-%dT%H:%M:%S}{fraction}+00:00")
-    comparison = compare("01.made_up", run.mean_residence_s, run=run)
+    comparison = compare("97.plain", run.mean_residence_s, 24.0, run)
 
     assert not comparison.predicted
     assert "after the run began" in comparison.verdict
 
 
 def test_a_number_committed_in_the_second_the_run_began_counts(page):
-    predict("01.made_up", 20)
+    predict("97.plain", 20)
     began = datetime.now(UTC)
     run = dataclasses.replace(staircase(), started_at=f"{began:%Y-%m-%dT%H:%M:%S}+00:00")
 
-    assert compare("01.made_up", run).predicted
+    assert compare("97.plain", run).predicted
 
 
 def test_what_is_no_number_is_named(page):
-    with pytest.raises(TypeError, match="measured must be a number or a run, got list"):
-        compare("01.made_up", [1])
+    with pytest.raises(TypeError, match="answered by a number or a run, got list"):
+        compare("97.plain", [1])
 
 
 def test_numbers_of_numpy_can_be_read_by_programs(page):
-    compare("01.made_up", np.float64(25.0), np.float64(24.0))
+    compare("97.plain", np.float64(25.0), np.float64(24.0))
 
     assert float is type(page[-1][comparisons.MIME_TYPE]["measured"])
 
 
-def test_without_a_prediction_the_result_is_in_the_unit_of_the_question(page):
-    predict("00.made_up", None, unit="µs/call")
-
-    assert compare("00.made_up", 501.0).unit == "µs/call"
-
-
 def test_a_main_comparison_tells_programs_its_band_and_why(page):
     shown = comparisons.claim("the timer is late by a tenth", True)
-    compare("01.made_up", 25.0, 24.0, main=True, why=shown)
-    compare("06.knee", 25.0, 24.0, main=True, binds="cpu")
-    compare("01.other", 25.0, 24.0)
+    compare("97.main", 25.0, 24.0, why=shown)
+    compare("97.busy", 25.0, 24.0)
+    compare("97.plain", 25.0, 24.0)
 
     assert [each[comparisons.MIME_TYPE]["main"] for each in page[1:]] == [
         {"band": 0.10, "why": "the timer is late by a tenth"},
@@ -127,16 +123,9 @@ def test_a_main_comparison_tells_programs_its_band_and_why(page):
 
 
 def test_a_claim_that_does_not_hold_explains_nothing(page):
-    comparison = compare(
-        "01.made_up", 25.0, 24.0, main=True, why=comparisons.claim("pigs fly", False)
-    )
+    comparison = compare("97.main", 25.0, 24.0, why=comparisons.claim("pigs fly", False))
 
     assert comparison.why == ""
-
-
-def test_a_main_comparison_needs_a_model(page):
-    with pytest.raises(ValueError, match=r"01\.made_up: a main comparison needs the model"):
-        compare("01.made_up", 25.0, main=True)
 
 
 @pytest.mark.parametrize(
@@ -149,38 +138,50 @@ def test_a_main_comparison_needs_a_model(page):
     ],
 )
 def test_the_model_is_brought_to_the_unit_of_the_question(page, unit, model, shown):
-    predict("01.made_up", None, unit=unit)
-
-    comparison = compare("01.made_up", 25.0, model)
+    comparison = compare(f"97.{unit.removesuffix('/s').replace('calls', 'plain')}", 25.0, model)
 
     assert (unit, pytest.approx(shown)) == (comparison.unit, comparison.model)
 
 
-def test_a_model_of_another_quantity_is_refused_and_nothing_is_closed(page):
-    predict("01.made_up", 20)
+@pytest.mark.parametrize(
+    ("guess", "said"),
+    [(400, "16 × too high"), (2, "12.5 × too low"), (25, "equal")],  # noqa: RUF001
+)
+def test_how_far_off_is_said_as_a_factor(page, guess, said):
+    predict("97.plain", guess)
+    compare("97.plain", 25.0)
 
-    with pytest.raises(UnitError, match="asks for calls/s, but the model's prediction is in s"):
-        compare("01.made_up", 25.0, Prediction(0.024, "s", ""))
-    assert predict("01.made_up", 21).status == "kept"
+    assert said in page[-1]["text/plain"]
+
+
+def test_a_run_is_compared_with_its_interval(page):
+    run = run_of([(n / 100, n / 100 + 0.01 + n % 7 / 1000, "create") for n in range(1000)])
+    low, high = throughput_interval(run)
+    made = compare("97.operations", run)
+
+    assert made.interval == (low, high)
+    assert f"({number(low)} to {number(high)})" in page[-1]["text/plain"]
 
 
 def test_a_run_is_no_time(page):
-    predict("01.one_call", None, unit="ms")
-
     with pytest.raises(UnitError, match="asks for ms, but a run given as it is, its throughput,"):
-        compare("01.one_call", staircase())
+        compare("97.ms", staircase())
+    assert progress.questions() == ()
 
 
 def test_calls_of_many_operations_are_no_operations(page):
     batches = dataclasses.replace(staircase(), operations_sent=8 * staircase().issued)
-    predict("05.window", None)
-    predict("05.peak", None, unit="operations/s")
 
     with pytest.raises(UnitError, match="a call of this run has 8 operations"):
-        compare("05.window", batches)
+        compare("97.plain", batches)
     with pytest.raises(UnitError, match="the model's prediction is in calls/s"):
-        compare("05.peak", batches, Prediction(10.0, "calls/s", ""))
-    assert compare("05.peak", batches).measured == batches.throughput_per_s
+        compare("97.operations", batches, Prediction(10.0, "calls/s", ""))
+    assert compare("97.operations", batches).measured == batches.throughput_per_s
+
+
+def test_a_model_of_another_quantity_is_refused(page):
+    with pytest.raises(UnitError, match="asks for calls/s, but the model's prediction is in s"):
+        compare("97.plain", 25.0, Prediction(0.024, "s", ""))
 
 
 def made(measured, *, band=0.10, why="", predicted=100.0, lesson="03_bounded"):
@@ -212,10 +213,10 @@ def test_nothing_measured_is_no_ratio():
 
 
 def test_it_is_read_from_what_a_comparison_published(page):
-    compare("03.rate", 90.0, 100.0, main=True, binds="cpu")
+    compare("97.busy", 90.0, 100.0)
     read = Agreement.of("03_bounded", page[-1][comparisons.MIME_TYPE])
 
-    assert read == made(90.0, band=0.20)
+    assert read == dataclasses.replace(made(90.0, band=0.20), question_id="97.busy")
 
 
 def test_the_table_has_a_line_for_each_with_its_verdict():
@@ -223,9 +224,9 @@ def test_the_table_has_a_line_for_each_with_its_verdict():
     lines = comparisons.table(several, ["03_bounded"], full=True).splitlines()
 
     assert [" ".join(line.split()[3:]) for line in lines[1:4]] == [
-        "100 95 0.950 ±10% within",
-        "100 80 0.800 ±10% outside",
-        "100 80 0.800 ±10% outside: the lesson shows why",
+        "100 95 0.950 ±10 % within",
+        "100 80 0.800 ±10 % outside",
+        "100 80 0.800 ±10 % outside: the lesson shows why",
     ]
 
 
@@ -233,7 +234,7 @@ def test_a_full_run_says_how_many_are_neither_within_nor_explained():
     several = [made(95.0), made(80.0), made(80.0, why="timers are late")]
     said = comparisons.table(several, ["03_bounded"], full=True)
 
-    assert "03.rate: outside 10%, because timers are late" in said
+    assert "03.rate: outside 10 %, because timers are late" in said
     assert said.endswith("OUTSIDE ITS BAND AND NOT EXPLAINED: 1 of 3")
     assert "all 1 main comparisons" in comparisons.table(several[:1], ["03_bounded"], full=True)
 

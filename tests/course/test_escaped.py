@@ -68,13 +68,14 @@ def test_tables_of_a_run_show_its_texts_as_text(nasty):
     assert {} == failures(check, tables)
 
 
+@pytest.mark.usefixtures("lesson_97")
 def test_what_the_page_shows_of_a_run_has_no_markup_of_its_file(nasty, page, monkeypatch):
     monkeypatch.setattr(live, "_has_page", lambda: True)
     view = live.View(NASTY, 1.0, None)
     monkeypatch.setattr(view, "_put", lambda bundle, metadata=None: page.append(bundle))
     view.finish(nasty)
-    predict("03." + NASTY, 10, NASTY)
-    compare("03." + NASTY, 10.0, Prediction(9.0, NASTY, NASTY, NASTY))
+    predict("97.nasty", 10)
+    compare("97.nasty", 10.0, Prediction(9.0, NASTY, NASTY, NASTY))
     claim(NASTY, holds=True)
     claim(IN_CODE, holds=False)
     rendering.show({"text/plain": "", "text/html": rendering.inline(IN_CODE)})

@@ -13,16 +13,16 @@ pytestmark = pytest.mark.slow
 
 CELLS = [
     "from kvstore.course import *",
-    "predict('01.mix', 20)",
-    "compare('01.mix', 25.0)",
+    "predict('05.window_8', 20)",
+    "compare('05.window_8', 25.0)",
     "claim('25 is near 20', True)",
     "def mine(x, d):\n    return 1 / 0\n\ncheck('00.utilisation', mine)",
     "check('00.utilisation', lambda x, d: NOT_ATTEMPTED)",
-    "quiz('?', ['a', 'b'], 'a', 'since')",
+    "quiz('00.little')",
     "hint('00.utilisation')",
     "solution('00.utilisation')",
-    "predict('01.mix', 30)",
-    "progress.overview()",
+    "predict('05.window_8', 30)",
+    "lessons.overview()",
     "import matplotlib.pyplot as plt\nplt.get_backend()",
 ]
 

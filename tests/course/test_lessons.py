@@ -1,6 +1,6 @@
 import pytest
 
-from kvstore.course import lessons, predict, progress
+from kvstore.course import lessons, progress
 from tools.run_notebooks import NOTEBOOKS
 
 
@@ -15,8 +15,8 @@ def test_a_newcomer_is_sent_to_the_first_lesson(page):
 
 
 def test_a_lesson_that_was_begun_is_gone_on_with(page):
-    predict("01.mix", 20)
-    predict("01.reads")
+    progress.keep_prediction("01.mix", 20.0, "calls/s")
+    progress.ask("01.reads")
 
     assert "1 of 2" in shown(page)
     assert "Go on with `01_blocking`." in shown(page)
@@ -29,7 +29,7 @@ def test_the_next_lesson_is_a_link(page):
 
 
 def test_after_a_lesson_comes_the_next_that_exists(page):
-    predict("03.mix", 20)
+    progress.keep_prediction("03.mix", 20.0, "calls/s")
     progress.record_answer("03.limit", "passed", "")
 
     assert "Go on with `04_server`." in shown(page)
@@ -37,14 +37,14 @@ def test_after_a_lesson_comes_the_next_that_exists(page):
 
 def test_after_the_last_lesson_nothing_else_is_promised(page):
     number, last = list(lessons.LESSONS.items())[-1]
-    predict(f"{number}.window", 20)
+    progress.keep_prediction(f"{number}.window", 20.0, "calls/s")
     progress.record_answer(f"{number}.log", "passed", "")
 
     assert f"Go on with `{last}`." in shown(page)
 
 
 def test_an_exercise_that_was_only_looked_at_keeps_the_lesson_open(page):
-    predict("01.mix", 20)
+    progress.keep_prediction("01.mix", 20.0, "calls/s")
     progress.record_answer("01.loop", "not attempted", "")
 
     assert "Go on with `01_blocking`." in shown(page)

@@ -219,7 +219,10 @@ def test_in_flight_for_is_the_first_number_that_reaches_the_target(target):
 def test_a_wrong_function_is_shown_the_smallest_input_and_its_mistake():
     verdict = judged(find("02.seconds_until_full"), lesson_02_03._no_inf_when_equal)
 
-    assert "With `2, 1, 1, 0, 0`" in verdict.message  # λ = X = 0
+    assert (
+        "With `ceiling_mb=2, base_mb=1, kb_per_call=1, sent_per_s=0, answered_per_s=0`"
+        in verdict.message
+    )  # λ = X = 0
     assert "ZeroDivisionError" in verdict.message
     assert "When λ = X" in verdict.message
 

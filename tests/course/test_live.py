@@ -95,17 +95,17 @@ def test_the_run_is_that_of_load_and_closes_its_questions(screen, monkeypatch):
     seen = []
 
     def run(strategy, server, workload, *, on_sample, **options):
-        assert progress.ask("01.mix").closed
+        assert progress.ask("01.reads_only").closed
         on_sample(sample(0.0, 0.0))
         return made
 
     monkeypatch.setattr(load, "run", run)
 
     assert made is live.run(
-        bounded, "host:1", crud(), closes="01.mix", on_sample=seen.append, duration_s=1
+        bounded, "host:1", crud(), closes="01.reads_only", on_sample=seen.append, duration_s=1
     )
     assert len(seen) == 1
-    assert predict("01.mix", 25).status == "refused"
+    assert predict("01.reads_only", 25).status == "refused"
 
 
 def test_a_run_apart_is_watched_in_the_same_way(screen, monkeypatch):

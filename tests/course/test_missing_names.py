@@ -1,7 +1,10 @@
+import time
+
 import nbformat
 import pytest
+from kernels import Kernel
 
-from kvstore.course import kernel
+from kvstore.course import messages
 from tools.run_notebooks import execute
 
 CELLS = [
@@ -30,22 +33,22 @@ def path(tmp_path):
 
 
 def test_a_cell_binds_what_exists_after_it_and_nothing_else(path):
-    made = [set(cell.binds) for cell in kernel.cells_of(path)]
+    made = [set(cell.binds) for cell in messages.cells_of(path)]
 
     assert made == [{"m", "lesson"}, {"f", "crud", "a", "b"}, {"crud", "i", "k"} | made[2], set()]
     assert "j" not in made[2]
 
 
 def test_the_answer_names_the_latest_cell_above(path):
-    cells = kernel.cells_of(path)
+    cells = messages.cells_of(path)
 
-    assert "`crud` is made in the cell under 'Round 1: one lock' (cell 3)" in kernel.answer(
+    assert "`crud` is made in code cell 2 of 3 under 'Round 1: one lock'" in messages.answer(
         "crud", cells, cells[3]
     )
-    assert "(cell 2)" in kernel.answer("crud", cells, cells[2])
-    assert "(cell 2)" in kernel.answer("crud", cells, None)
-    assert kernel.answer("crud", cells, cells[1]) is None
-    assert kernel.answer("later", cells, None) is None
+    assert "code cell 1 of 3 under" in messages.answer("crud", cells, cells[2])
+    assert "code cell 1 of 3 under" in messages.answer("crud", cells, None)
+    assert messages.answer("crud", cells, cells[1]) is None
+    assert messages.answer("later", cells, None) is None
 
 
 @pytest.mark.parametrize(
@@ -58,24 +61,24 @@ def test_the_answer_names_the_latest_cell_above(path):
     ],
 )
 def test_a_lesson_is_found_by_the_beginning_of_its_name(path, name, found):
-    assert kernel.notebook_of(name, path.parent).stem == found
+    assert messages.notebook_of(name, path.parent).stem == found
 
 
 @pytest.mark.parametrize("name", ["98", "55"])
 def test_a_name_that_fits_none_or_several_is_refused(path, name):
     with pytest.raises(LookupError, match=f"'{name}' fits [02] notebooks"):
-        kernel.notebook_of(name, path.parent)
+        messages.notebook_of(name, path.parent)
 
 
 def test_a_checkout_without_notebooks_has_no_hook(tmp_path):
-    assert kernel.notebook_of("97", tmp_path / "none") is None
+    assert messages.notebook_of("97", tmp_path / "none") is None
 
 
 @pytest.mark.slow
 def test_in_a_kernel_the_cell_to_run_stands_in_place_of_the_traceback(path, monkeypatch, repo_root):
     hook = (
-        "from pathlib import Path\nfrom kvstore.course import kernel\n"
-        "kernel.notebook_of.__defaults__ = (Path().absolute(),)\n"
+        "from pathlib import Path\nfrom kvstore.course import kernel, messages\n"
+        "messages.notebook_of.__defaults__ = (Path().absolute(),)\n"
         "kernel.lesson('97')"
     )
 
@@ -88,10 +91,78 @@ def test_in_a_kernel_the_cell_to_run_stands_in_place_of_the_traceback(path, monk
     monkeypatch.setenv("PYTHONPATH", str(repo_root))
     kind, said = output_of("print(crud)")
     assert kind == "NameError"
-    assert "(cell 3): run it first" in said
+    assert "code cell 2 of 3 under" in said
     assert "Traceback" not in said
 
     for source, seen in [("print(crd)", "'crd' is not"), ("1 / 0", "division by zero")]:
         said = output_of(source)[1]
         assert "Traceback" in said
         assert seen in said
+
+
+CALLS = [
+    ("predict('05.window_8', 2,450)", "PredictionError", "`2450` for thousands"),
+    ("predict('05.windw_8', 2)", "LookupError", "did you mean 05.window_8"),
+    ("compare('05.unary_8', 3, 4)", "TypeError", "answered by the runs"),
+    ("check(len, 3)", "TypeError", "in quotes"),
+    ("quiz('05.nothing')", "LookupError", "no quiz question"),
+    ("claim('x', 1)", "TypeError", "True or False"),
+    ("again(3)", "TypeError", "in quotes"),
+    ("hint('00.utilisaton')", "LookupError", "did you mean 00.utilisation"),
+]
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    running = Kernel()
+    assert [] == running.run("from kvstore.course import *")[1]
+    yield running
+    running.close()
+
+
+def shown_for(kernel, source, *, stop=False):
+    """The kind of the error of a cell, and the lines that the page shows of it."""
+    kernel.start(source)
+    if stop:
+        time.sleep(1.5)
+        kernel.manager.interrupt_kernel()
+    while True:
+        message = kernel.client.get_iopub_msg(timeout=60)
+        if message["msg_type"] == "error":
+            content = message["content"]
+            kernel.printed()
+            return content["ename"], "\n".join(content["traceback"]).splitlines()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("source", "kind", "said"), CALLS)
+def test_a_wrong_call_shows_one_line(kernel, source, kind, said):
+    ename, lines = shown_for(kernel, source)
+
+    assert (kind, 1) == (ename, len(lines)), lines
+    assert said in lines[0]
+
+
+RUN = """
+from kvstore.client import strategies, workload
+from kvstore.server import serving
+with serving() as server:
+    live.run(strategies.blocking, server, workload.crud(), duration_s=60)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "source", [RUN, "import time; time.sleep(60)", "import asyncio; await asyncio.sleep(60)"]
+)
+def test_stopping_a_cell_shows_one_line(kernel, source):
+    _, lines = shown_for(kernel, source, stop=True)
+
+    assert 1 == len(lines), lines
+    assert "Stopped." in lines[0]
+
+
+@pytest.mark.slow
+def test_an_error_of_the_learners_own_keeps_its_traceback(kernel):
+    for source in ("1 / 0", "explore(lambda x: 1 / 0, {'x': Slider('x', (1, 2), 1)}, over='x')"):
+        assert len(shown_for(kernel, source)[1]) > 1

@@ -3,6 +3,8 @@
 import multiprocessing
 import os
 import sqlite3
+import threading
+import time
 from contextlib import closing
 
 import platformdirs
@@ -31,7 +33,7 @@ def test_the_overview_counts_by_lesson():
     overview = progress.by_lesson()
 
     assert list(overview.index) == ["01", "02"]
-    assert list(overview.loc["01"]) == ["1 of 2", "× 2.00", "1 of 1", "–", 0, 0]  # noqa: RUF001
+    assert list(overview.loc["01"]) == ["1 of 2", "× 2", "1 of 1", "–", 0, 0]  # noqa: RUF001
     assert list(overview.loc["02"]) == ["0 of 0", "–", "0 of 1", "–", 1, 1]  # noqa: RUF001
 
 
@@ -65,16 +67,6 @@ def test_hints_come_one_by_one_and_the_last_stays():
     assert [progress.take_hint("01.loop", 2) for _ in range(3)] == [1, 2, 2]
 
 
-def test_a_file_that_is_not_a_database_is_moved_aside(own_progress):
-    own_progress.write_bytes(b"not a database, but longer than its header would be" * 20)
-
-    with pytest.warns(UserWarning, match="was moved to"):
-        progress.ask("01.mix")
-
-    assert list(progress.overview()["predictions made"]) == ["0 of 1"]
-    assert len(list(own_progress.parent.glob("*.unreadable-*"))) == 1
-
-
 def test_a_file_that_cannot_be_written_is_named_with_a_remedy(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "file" / "progress.sqlite3"))
@@ -92,7 +84,7 @@ def test_a_write_that_fails_halfway_leaves_nothing(own_progress):
     with pytest.raises(KeyboardInterrupt):
         write.gen.throw(KeyboardInterrupt())
 
-    assert list(progress.overview()["predictions made"]) == ["0 of 1"]
+    assert list(progress.by_lesson()["predictions made"]) == ["0 of 1"]
 
 
 def test_the_variable_may_name_a_folder(monkeypatch, tmp_path):
@@ -122,21 +114,6 @@ def test_each_copy_of_the_course_has_its_own_file_in_the_users_data_folder(monke
     assert progress.ask("01.mix").value is None
 
 
-def test_progress_in_the_checkout_is_moved_once(copy_of_the_course, monkeypatch):
-    old = copy_of_the_course / ".progress" / "progress.sqlite3"
-    with monkeypatch.context() as patch:
-        patch.setenv("COURSE_PROGRESS", str(old))
-        progress.keep_prediction("01.mix", 25.0, "calls/s")
-
-    assert progress.ask("01.mix").value == 25.0
-    assert not old.exists()
-
-    with monkeypatch.context() as patch:
-        patch.setenv("COURSE_PROGRESS", str(old))
-        progress.keep_prediction("01.mix", 7.0, "calls/s")
-    assert progress.ask("01.mix").value == 25.0  # the newer file is not replaced
-
-
 def _take_hints(file: str) -> None:
     os.environ["COURSE_PROGRESS"] = file
     for _ in range(20):
@@ -158,35 +135,63 @@ def test_kernels_that_write_at_once_lose_nothing(own_progress):
     assert count == 80
 
 
-def test_a_file_of_before_the_checksum_is_read_and_gets_one(own_progress):
+def _not_a_database(file):
+    file.write_bytes(b"not a database, but longer than its header would be" * 20)
+
+
+def _undecodable(file):
     progress.keep_prediction("01.mix", 25.0, "calls/s")
-    with closing(sqlite3.connect(own_progress)) as file:
-        file.executescript("DROP TABLE seal; PRAGMA user_version = 0;")
-
-    assert progress.ask("01.mix").value == 25.0
-    progress.keep_prediction("01.mix", 30.0, "calls/s")
-    with closing(sqlite3.connect(own_progress)) as file:
-        assert (progress.VERSION,) == file.execute("PRAGMA user_version").fetchone()
-        assert (1,) == file.execute("SELECT count(*) FROM seal").fetchone()
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("UPDATE questions SET unit = CAST(x'ff00fe' AS TEXT)")
+        connection.commit()
 
 
-def test_a_figure_that_was_changed_from_outside_is_not_shown(own_progress):
+def _torn(file):
     progress.keep_prediction("01.mix", 25.0, "calls/s")
-    with closing(sqlite3.connect(own_progress)) as file:
-        file.execute("UPDATE questions SET value = 26")
-        file.commit()
+    whole = file.read_bytes()
+    file.write_bytes(whole[:5000] + bytes(len(whole) - 5000))
 
-    with pytest.warns(UserWarning, match="changed or damaged .* was moved to"):
-        assert progress.ask("01.mix").value is None
+
+@pytest.mark.parametrize("damage", [_not_a_database, _undecodable, _torn])
+def test_a_damaged_file_is_moved_aside_with_one_line(own_progress, capsys, damage):
+    damage(own_progress)
+    damaged = own_progress.read_bytes()
+
+    assert progress.ask("01.mix").value is None
+
+    (aside,) = own_progress.parent.glob("*.unreadable-*")
+    assert aside.read_bytes() == damaged
+    (line,) = capsys.readouterr().out.splitlines()
+    assert str(aside) in line
+
+
+@pytest.mark.slow
+def test_four_kernels_at_once_on_a_damaged_file_all_go_on(own_progress):
+    _not_a_database(own_progress)
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=_take_hints, args=(str(own_progress),)) for _ in range(4)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+
+    assert [writer.exitcode for writer in writers] == [0] * 4
+    assert list(progress.by_lesson()["hints taken"]) == [80]
     assert len(list(own_progress.parent.glob("*.unreadable-*"))) == 1
 
 
-def test_a_file_of_a_newer_version_is_kept_and_the_next_step_said(own_progress, monkeypatch):
-    with monkeypatch.context() as newer:
-        newer.setattr(progress, "VERSION", progress.VERSION + 1)
-        progress.keep_prediction("01.mix", 25.0, "calls/s")
-    before = own_progress.read_bytes()
+def test_a_locked_file_is_waited_for_with_a_line(own_progress, page):
+    progress.ask("01.mix")
+    with closing(sqlite3.connect(own_progress, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        waiting = threading.Thread(target=progress.ask, args=("01.reads",))
+        waiting.start()
+        ends_s = time.monotonic() + 5
+        while not page and time.monotonic() < ends_s:
+            time.sleep(0.02)
+        still = waiting.is_alive()
+    waiting.join(10)
 
-    with pytest.raises(progress.ProgressError, match=r"newer version of the course.*update"):
-        progress.ask("01.mix")
-    assert own_progress.read_bytes() == before
+    assert still
+    assert str(own_progress) in page[0]["text/plain"]
+    assert {"01.mix", "01.reads"} == {each.question_id for each in progress.questions()}

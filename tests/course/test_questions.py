@@ -6,7 +6,6 @@ import nbformat
 import pytest
 
 from kvstore.course import compare, predict, progress, questions, quiz
-from kvstore.course.predictions import PredictionError
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
 from kvstore.model import Prediction
 from tools.run_notebooks import execute
@@ -28,8 +27,6 @@ def test_predict_shows_what_is_asked_and_how_to_commit(page):
 def test_the_unit_comes_from_the_question(page):
     assert predict("97.wait", 40).unit == "ms"
     assert predict("97.wait", Prediction(0.04, "s", "")).value == 40.0
-    with pytest.raises(PredictionError, match=r"97.wait is a question in ms, got unit='s'"):
-        predict("97.wait", 1, unit="s")
 
 
 def test_the_question_says_how_a_run_answers_it(page):
@@ -72,18 +69,10 @@ def test_a_prediction_after_the_last_run_began_does_not_count(page):
 
 
 def test_a_run_that_does_not_fit_leaves_the_question_open(page):
-    with pytest.raises(AttributeError):
+    with pytest.raises(TypeError, match=r"`97\.rate` is answered by the runs.*got object"):
         compare("97.rate", object())
 
     assert not progress.ask("97.rate").closed
-
-
-def test_numbers_are_compared_as_ever(page):
-    made = compare("97.rate", 24.0, 25.0)
-
-    assert (made.measured, made.model, made.main) == (24.0, 25.0, False)
-    assert compare("97.wait", 24.0, model=25.0).model == 25.0
-    assert compare("96.mine", RUN, 25.0).model == 25.0
 
 
 def shown(page):
@@ -104,7 +93,7 @@ def test_each_choice_is_explained_and_the_first_one_counts(page):
     assert "✘ No. a) The lock was the bottleneck." in shown(page)
     quiz("97.double", "b")
     assert "✔ Yes. b) X is at most 1/S. (Your first choice, a, is the one" in shown(page)
-    quiz("97.cores", "a")
+    quiz("97.cores", " A")
 
     assert progress.choices() == {"97.double": "a", "97.cores": "a"}
     assert progress.by_lesson().loc["97", "quiz right at first"] == "1 of 2"
@@ -124,11 +113,12 @@ def test_explanations_are_escaped(page):
         (("97.dubble", "a"), "no quiz question '97.dubble': did you mean 97.double"),
         (("96",), "lesson 96 has no quiz"),
         (("97.double", "c"), "options a, b, got 'c'"),
-        (("97.double", ["a"]), "is one letter"),
+        (("97.double", ["a"]), r"options a, b, got \['a'\]"),
+        ((97,), "in quotes"),
     ],
 )
 def test_a_wrong_call_says_what_to_write(page, call, said):
-    with pytest.raises((LookupError, ValueError), match=said):
+    with pytest.raises((LookupError, ValueError, TypeError), match=said):
         quiz(*call)
 
 

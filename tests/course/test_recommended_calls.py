@@ -13,6 +13,7 @@ from lessons import NOTEBOOKS, cells_of
 import kvstore
 from kvstore.course import progress
 from kvstore.course.exercises import every
+from kvstore.course.questions import predictions_of
 
 PACKAGE = Path(kvstore.__file__).parent
 SHOWN_IN = {
@@ -110,14 +111,15 @@ def test_the_calls_in_the_messages_after_a_late_prediction_and_the_last_hint_wor
 ):
     def check(path):
         monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / f"{path.stem}.sqlite3"))
-        names, question = namespaces[path], f"{path.name[:2]}.late"
-        names["predict"](question, 10)
+        names, lesson = namespaces[path], path.name[:2]
+        question = predictions_of(lesson)[0].id
+        names["predict"](question, 0.5)
         progress.reveal(question, 20.0, 0.3)
-        guess = names["predict"](question, 20)
+        guess = names["predict"](question, 0.25)
         (typed,) = re.findall(r"`([^`]+)`", guess.message)
         exec(typed, names)
         assert "Attempt 2" in capsys.readouterr().out
-        assert names["predict"](question, 20).status == "kept"
+        assert names["predict"](question, 0.25).status == "kept"
 
         exercise = next(each for each in every() if each.startswith(path.name[:2]))
         capsys.readouterr()

@@ -61,14 +61,6 @@ def test_numbers_stand_on_the_right_of_a_column_and_sentences_on_the_left():
     assert '<td style="text-align: left">the target was met</td>' in html
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [(4_448_547, "4,449,000"), (9_999, "9,999"), (27_322, "27,320"), (88.06, "88.1")],
-)
-def test_no_number_has_more_digits_than_a_run_can_tell(value, shown):
-    assert rendering.number(value) == shown
-
-
 def test_outside_of_a_notebook_the_plain_form_is_printed(capsys):
     rendering.show({"text/plain": "hello", "text/html": "<b>hello</b>"})
 

@@ -181,6 +181,11 @@ def every() -> Mapping[str, Exercise]:
 
 def find(exercise_id: str) -> Exercise:
     """Return the exercise of an id; raise LookupError with the nearest ids if there is none."""
+    if not isinstance(exercise_id, str):
+        raise TypeError(
+            'first comes the name of the exercise in quotes, such as "00.utilisation", '
+            f"got {exercise_id!r}"
+        )
     try:
         return every()[exercise_id]
     except KeyError:

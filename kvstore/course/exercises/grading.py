@@ -108,6 +108,7 @@ def _guarded(
         if isinstance(result, str) and not exercise.may_return_text:
             text = f"`{_name(answer)}` returned the text {_short(result)}: return a value that is"
             raise AnswerFailed(not_yet(f"{text} not text, without quotes or `str`."))
+        result = _plain(exercise, result)
         results[:] = [result]
         return result
 
@@ -124,6 +125,16 @@ def _guarded(
         return checked(result)
 
     return call_async if inspect.iscoroutinefunction(answer) else call
+
+
+def _plain(exercise: Exercise, result: Any) -> Any:
+    """Return the result without the types of numpy; an iterator of values becomes their list."""
+    if isinstance(result, np.generic) or (isinstance(result, np.ndarray) and not result.ndim):
+        return result.item()
+    if isinstance(result, np.ndarray):
+        return result.tolist()
+    lazy = isinstance(result, Iterator) and type(result).__module__ in ("builtins", "itertools")
+    return list(result) if lazy and not inspect.isgeneratorfunction(exercise.reference) else result
 
 
 def _failure(answer: Any, error: BaseException, otherwise: str) -> str:
@@ -196,7 +207,7 @@ def judge_drawn(
     smallest = _smallest(inputs, lambda given: not same(_result(answer, given), reference(*given)))
     if smallest is None:
         return passed(right)
-    call = (shown or _arguments)(*smallest)
+    call = shown(*smallest) if shown else _arguments(reference, smallest)
     result, expected = _result(answer, smallest), reference(*copy.deepcopy(smallest))
     if isinstance(result, AnswerFailed):
         seen = f"With {call}: {result.verdict.message}"
@@ -312,8 +323,10 @@ def _both_nan(found: Any, wrong: Any) -> bool:
     return all(isinstance(each, Real) and math.isnan(each) for each in (found, wrong))
 
 
-def _arguments(*given: Any) -> str:
-    return f"`{', '.join(map(_text, given))}`"
+def _arguments(function: Function, given: tuple[Any, ...]) -> str:
+    """Return the arguments with the names that the function gives them."""
+    named = zip(inspect.signature(function).parameters, given, strict=True)
+    return f"`{', '.join(f'{name}={_text(value)}' for name, value in named)}`"
 
 
 def _text(value: Any) -> str:

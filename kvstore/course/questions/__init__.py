@@ -12,14 +12,16 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
+from kvstore import numbers
 from kvstore.course.progress import lesson_of
 
 __all__ = [
     "Option",
     "PredictionQuestion",
     "QuizQuestion",
+    "computed",
     "predictions_of",
     "quiz_of",
     "registered",
@@ -41,6 +43,9 @@ RATES: Final = (CALLS, OPERATIONS)
 _SECONDS: Final = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
 
 
+T = TypeVar("T", "PredictionQuestion", "QuizQuestion")
+
+
 class UnitError(ValueError):
     """Two numbers cannot be compared, because their units differ."""
 
@@ -58,12 +63,12 @@ def factor(given: str, wanted: str, what: str, per_call: float = 1.0) -> float:
     if {given, wanted} != set(RATES):
         raise UnitError(
             f"the question asks for {wanted}, but {what} is in {given}: "
-            "give the quantity that the question names, or its unit to `predict(..., unit=...)`"
+            "give the quantity that the question names"
         )
     if abs(per_call - 1) > 1e-9:
         raise UnitError(
             f"the question asks for {wanted}, but {what} is in {given}, and a call of this run "
-            f"has {per_call:,.4g} operations: multiply calls by it to get operations"
+            f"has {numbers.number(per_call)} operations: multiply calls by it to get operations"
         )
     return 1.0
 
@@ -105,6 +110,18 @@ class PredictionQuestion:
         _check_id(self.id)
         if self.main and self.model is None:
             raise ValueError(f"{self.id}: a main comparison needs `model`, got none")
+
+
+def computed(id: str, text: str, unit: str, **more: Any) -> PredictionQuestion:
+    """Return a question whose notebook computes both numbers and passes them to `compare`."""
+    return PredictionQuestion(
+        id,
+        text,
+        unit=unit,
+        measured=lambda measured, *_: measured,
+        model=lambda _measured, predicted=None, *_: predicted,
+        **more,
+    )
 
 
 @dataclass(frozen=True)
@@ -156,22 +173,28 @@ def _check_id(id: str) -> None:
 # ---- questions ----------------------------------------------------------------------------------
 
 
-def registered(question_id: str) -> PredictionQuestion | None:
-    """The prediction question with this id; None where its lesson registers none of that id."""
-    if not isinstance(question_id, str):
-        return None  # `progress` says what is wrong with such an id
-    found = predictions_of(lesson_of(question_id))
-    return next((each for each in found if each.id == question_id), None)
+def registered(question_id: str) -> PredictionQuestion:
+    """Return the prediction question with this id; LookupError, with the nearest ids, if none."""
+    return _found(question_id, predictions_of, "question")
 
 
 def registered_quiz(question_id: str) -> QuizQuestion:
-    """The quiz question with this id; LookupError, with the nearest ids, where there is none."""
-    known = {each.id: each for each in quiz_of(lesson_of(question_id))}
+    """Return the quiz question with this id; LookupError, with the nearest ids, if none."""
+    return _found(question_id, quiz_of, "quiz question")
+
+
+def _found(question_id: str, of: Callable[[str], tuple[T, ...]], what: str) -> T:
+    if not isinstance(question_id, str):
+        raise TypeError(
+            'first comes the name of the question in quotes, such as "03.global_lock", '
+            f"got {question_id!r}"
+        )
+    known = {each.id: each for each in of(lesson_of(question_id))}
     if question_id not in known:
         near = " or ".join(difflib.get_close_matches(question_id, known, n=2, cutoff=0.3))
         raise LookupError(
-            f"there is no quiz question {question_id!r}: "
-            + (f"did you mean {near}?" if near else "look up its id in the quiz of the lesson")
+            f"there is no {what} {question_id!r}: "
+            + (f"did you mean {near}?" if near else "its name stands in its cell of the lesson")
         )
     return known[question_id]
 

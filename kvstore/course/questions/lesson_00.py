@@ -99,6 +99,8 @@ PREDICTIONS: Final = (
         "100 calls in flight and no disk: how many calls per second?",
         measured=lambda costs, run: run.answered_per_s,
         model=lambda costs, run: most_of(costs),
+        main=True,
+        binds="cpu",
     ),
 )
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from kvstore.course.experiments import batch_ladder, rpc_pipeline
-from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
+from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion, computed
 from kvstore.measure import Run
 from kvstore.measure.cpu_cost import pace_s, price_s
 from kvstore.model import Prediction
@@ -23,28 +23,25 @@ def less_work(runs: Race) -> bool:
     return work_s[rpc_pipeline.PIPELINED] < work_s[rpc_pipeline.SYNCHRONOUS]
 
 
-def _number(measured: float) -> float:
-    return measured
-
-
-def _question(name: str, text: str, unit: str) -> PredictionQuestion:
-    """Return a question whose notebook computes both numbers and passes them to `compare`."""
-    return PredictionQuestion(name, text, unit=unit, measured=_number)
-
-
 FURTHER = (
-    _question(
+    computed(
         "05.times_faster",
         "How many times faster than the synchronous client is the pipelined one?",
         "times",
     ),
-    _question("05.window_8", "A window of 8, 10 ms away: how many calls/s?", "calls/s"),
-    _question("05.window_256", "And with a window of 256?", "calls/s"),
-    _question("05.slow_write", "How many replies come before the reply of the write?", "replies"),
-    _question("05.peak", "4,096 operations in a message: how many per second?", "operations/s"),
-    _question("05.group", "16 writes in a message, as a group: how many writes/s?", "operations/s"),
-    _question("05.each", "And if each write pays its own delay?", "operations/s"),
-    _question("05.log", "How many seconds does the log take with a window of 16?", "s"),
+    computed("05.window_8", "A window of 8, 10 ms away: how many calls/s?", "calls/s"),
+    computed("05.window_256", "And with a window of 256?", "calls/s"),
+    computed("05.slow_write", "How many replies come before the reply of the write?", "replies"),
+    computed(
+        "05.peak",
+        "4,096 operations in a message: how many per second?",
+        "operations/s",
+        main=True,
+        binds="cpu",
+    ),
+    computed("05.group", "16 writes in a message, as a group: how many writes/s?", "operations/s"),
+    computed("05.each", "And if each write pays its own delay?", "operations/s"),
+    computed("05.log", "How many seconds does the log take with a window of 16?", "s"),
 )
 
 

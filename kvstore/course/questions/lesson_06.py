@@ -8,7 +8,7 @@ import pandas as pd
 
 from kvstore.course import machine, views
 from kvstore.course.external_clients import PeerRun
-from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
+from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion, computed
 from kvstore.measure import Run, verdict
 from kvstore.measure.cpu_cost import pace_s, price_s, serial_s
 from kvstore.model import Prediction, Station, bounds
@@ -166,23 +166,14 @@ def server_saves(python: Run, go: Run) -> bool:
     return price_s(go).server_s < price_s(python).server_s
 
 
-def _number(measured: float) -> float:
-    return measured
-
-
-def _question(name: str, text: str, unit: str) -> PredictionQuestion:
-    """Return a question whose notebook computes both numbers and passes them to `compare`."""
-    return PredictionQuestion(name, text, unit=unit, measured=_number)
-
-
 FURTHER = (
-    _question(
+    computed(
         "06.failed",
         "100 connections, 10 requests at once on each, a cap of 1 stream: how many of 3,000 "
         "requests fail?",
         "requests",
     ),
-    _question(
+    computed(
         "06.two_connections",
         "The same 20 calls over two connections, 4 streams each, 20 ms: how many calls/s?",
         "calls/s",
@@ -202,7 +193,7 @@ FURTHER = (
         measured=gain,
         model=lambda python, go: expected_gain(python),
     ),
-    _question("06.threads", "64 threads in place of 1: how many times the throughput?", "times"),
+    computed("06.threads", "64 threads in place of 1: how many times the throughput?", "times"),
 )
 
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 
+from kvstore import numbers
 from kvstore.course.rendering import TIMES
 from kvstore.course.views import style
 from kvstore.course.views.style import Runs, by_row, rounded, runs_by_name
@@ -263,7 +264,7 @@ def plot_side_by_side(
             for row, mine, yours in pairs:
                 ax.plot([mine, yours], [row, row], color="#BBBBBB", linewidth=1.5, zorder=1)
                 ax.annotate(
-                    f"{TIMES} {yours / mine:.2g}", (max(mine, yours), row), (14, -5),
+                    f"{TIMES} {numbers.number(yours / mine)}", (max(mine, yours), row), (14, -5),
                     textcoords="offset points", color=style.GREY,
                 )  # fmt: skip
         shown = [*data["ours (operations/s)"], *data.get(other, ())]

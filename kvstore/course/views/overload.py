@@ -10,9 +10,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from kvstore import measure
+from kvstore import measure, numbers
 from kvstore.client.overload import Attempts
-from kvstore.course.predictions import HasValue
+from kvstore.course.rendering import HasValue
 from kvstore.course.views import style
 from kvstore.course.views.stations import stack
 from kvstore.course.views.style import MB, SLICES, Runs, by_row, number, rounded, runs_by_name
@@ -26,7 +26,7 @@ Curve = Callable[[float], HasValue | float]
 
 SHARES: Final = (0.25, 0.50, 0.75, 0.90, 0.95, 0.99, 1.0)
 """The shares of the calls in a table of latencies."""
-HEADINGS: Final = tuple(f"{share:.0%} (ms)" for share in SHARES)
+HEADINGS: Final = tuple(f"{numbers.percent(share)} (ms)" for share in SHARES)
 
 
 def goodput_by_offered_table(
@@ -243,7 +243,10 @@ def plot_limit_over_time(
         )  # fmt: skip
         if predicted is not None:
             ax.axhline(
-                predicted, color=style.PREDICTED, label=f"predicted N* = {predicted:.3g}", zorder=1
+                predicted,
+                color=style.PREDICTED,
+                label=f"predicted N* = {numbers.number(predicted)}",
+                zorder=1,
             )
         ax.set(xlabel="elapsed (s)", ylabel="limit (calls in flight)")
         ax.set_ylim(0.0, 1.15 * max([*data["limit (calls)"], predicted or 1.0]))

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from kvstore import numbers
 from kvstore.course.experiments.several_servers import FanOut, Reads
-from kvstore.course.predictions import HasValue
+from kvstore.course.rendering import HasValue
 from kvstore.course.views import style
 from kvstore.course.views.style import by_row, number, rounded
 from kvstore.measure import Run
@@ -97,7 +98,7 @@ def plot_throughput_by_batch(
             most_per_s = 1 / per_operation_s
             ax.axhline(most_per_s, color=style.PREDICTED, linestyle=":", linewidth=2)
             ax.annotate(
-                f"1/w = {style.rate(float(f'{most_per_s:.3g}'))}", (1.0, most_per_s), (0, -20),
+                f"1/b = {numbers.rate(most_per_s)}", (1.0, most_per_s), (0, -20),
                 textcoords="offset points", color=style.PREDICTED,
             )  # fmt: skip
         _finish(ax, batching.enough(**cost, share=ENOUGH))
@@ -156,8 +157,9 @@ def _finish(ax: Axes, enough: float) -> None:
     if enough <= ax.get_xlim()[1]:
         ax.axvline(enough, color=style.GREY, linestyle="--", linewidth=1.5)
         ax.annotate(
-            f"{ENOUGH:.0%} of 1/b", (enough, 0.0), (-6, 8), xycoords=("data", "axes fraction"),
-            textcoords="offset points", color=style.GREY, ha="right",
+            f"{numbers.percent(ENOUGH)} of 1/b", (enough, 0.0), (-6, 8),
+            xycoords=("data", "axes fraction"), textcoords="offset points",
+            color=style.GREY, ha="right",
         )  # fmt: skip
 
 
@@ -374,7 +376,7 @@ def plot_simulated_over_time(
         ax.axhline(limit, color=style.PREDICTED, label="bound: the busiest server")
         low = limit < 0.25 * float(data.to_numpy().max())  # there is no room below the line
         ax.annotate(
-            style.rate(limit), (1.0, limit), (-4, 8 if low else -12),
+            numbers.rate(limit), (1.0, limit), (-4, 8 if low else -12),
             xycoords=("axes fraction", "data"), textcoords="offset points", ha="right",
             va="bottom" if low else "top", color=style.PREDICTED, bbox=style.PAPER,
         )  # fmt: skip

@@ -14,8 +14,9 @@ from typing import Any, Final
 import pandas as pd
 from matplotlib.axes import Axes
 
+from kvstore import numbers
 from kvstore.course import rendering
-from kvstore.course.rendering import escaped, number
+from kvstore.course.rendering import escaped
 from kvstore.course.views import style
 from kvstore.course.views.style import Runs, by_row, rounded, runs_by_name
 from kvstore.measure import Run, audit
@@ -97,15 +98,15 @@ class _Box:
 
 def _client(in_flight: float | None, think_s: float, arrivals_per_s: float | None) -> _Box:
     if arrivals_per_s is not None:
-        labels = [f"λ = {arrivals_per_s:,.4g} calls/s"]
-        words = f"calls arrive at {arrivals_per_s:,.4g} calls/s"
+        labels = [f"λ = {numbers.number(arrivals_per_s)} calls/s"]
+        words = f"calls arrive at {numbers.number(arrivals_per_s)} calls/s"
     elif in_flight is None:
         labels, words = [], "the client sends a call"
     elif math.isinf(in_flight):
         labels, words = ["N has no limit"], "the client sends without a limit"
     else:
-        labels = [f"N = {in_flight:,.4g}"]
-        words = f"the client keeps {in_flight:,.4g} in flight"
+        labels = [f"N = {numbers.number(in_flight)}"]
+        words = f"the client keeps {numbers.number(in_flight)} in flight"
     if think_s:
         labels.append(f"Z = {_time(think_s)}")
         words += f" and thinks {_time(think_s)} between a reply and the next call"
@@ -255,7 +256,7 @@ def _text(x: float, y: float, text: str, *, bold: bool = False, italic: bool = F
 def _time(seconds: float) -> str:
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= size or unit == "µs":
-            return f"{seconds / size:,.4g} {unit}"
+            return f"{numbers.number(seconds / size)} {unit}"
     raise AssertionError
 
 
@@ -326,12 +327,12 @@ def plot_ceilings(
         ax.plot(data, rows, "o", color=style.MEASURED, linestyle="none", label="lets through")
         for row, per_s in zip(rows, data, strict=True):
             ax.annotate(
-                style.rate(per_s), (per_s, row), (10, 0), textcoords="offset points",
+                numbers.rate(per_s), (per_s, row), (10, 0), textcoords="offset points",
                 va="center", bbox=style.PAPER,
             )  # fmt: skip
         ax.axvline(
             throughput_per_s, color=style.GREY, linestyle="--", zorder=1,
-            label=f"throughput: {style.rate(throughput_per_s)}",
+            label=f"throughput: {numbers.rate(throughput_per_s)}",
         )  # fmt: skip
         ax.set_xlim(0.0, 1.25 * max([*data, throughput_per_s]))
         style.plain_numbers(ax.xaxis)
@@ -418,7 +419,7 @@ def plot_time_by_station(runs: Runs, *, ax: Axes | None = None) -> Axes:
         stack(ax, frame[list(parts)], parts)
         for row, whole_ms in enumerate(data["whole residence (ms)"]):
             ax.annotate(
-                f"{whole_ms:.4g} ms", (whole_ms, row), (6, 0),
+                f"{numbers.number(whole_ms)} ms", (whole_ms, row), (6, 0),
                 textcoords="offset points", va="center",
             )  # fmt: skip
         ax.set(xlabel="mean residence of a call (ms)", ylabel="run")
@@ -451,7 +452,7 @@ def stack(ax: Axes, data: pd.DataFrame, parts: dict[str, tuple[str, str]]) -> No
         for row, (start, width) in enumerate(zip(left, widths, strict=True)):
             if width >= ROOM * widest:
                 ax.text(
-                    start + width / 2, row, number(width), ha="center", va="center",
+                    start + width / 2, row, numbers.number(width), ha="center", va="center",
                     bbox=style.PAPER,
                 )  # fmt: skip
         left = left + widths

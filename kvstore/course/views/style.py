@@ -16,7 +16,7 @@ from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, ScalarFormatter
 
 from kvstore.course import rendering
-from kvstore.course.predictions import HasValue
+from kvstore.course.rendering import HasValue
 from kvstore.measure import Run
 
 # Okabe and Ito's palette, told apart by every common kind of colour blindness.
@@ -119,13 +119,6 @@ def subplots(rows: int = 1, columns: int = 1, **options: Any) -> list[Axes]:
 def look(place: int) -> tuple[str, str, str]:
     """One of `LOOKS` for the run at this place, from 0; after the last the first comes again."""
     return LOOKS[place % len(LOOKS)]
-
-
-def rate(value_per_s: float) -> str:
-    """A throughput as it is written beside a dot."""
-    if value_per_s >= 100:
-        return f"{value_per_s:,.0f}/s"
-    return f"{value_per_s:.4g}/s"
 
 
 def rates(ax: Axes, shown: Iterable[float]) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from kvstore.course.predictions import HasValue
-from kvstore.course.rendering import TIMES
+from kvstore import numbers
+from kvstore.course.rendering import TIMES, HasValue
 from kvstore.course.views import style
 from kvstore.course.views.style import (
     Predictions,
@@ -116,7 +116,7 @@ def plot_throughput(runs: Runs, predictions: Predictions = None, *, ax: Axes | N
         )  # fmt: skip
         for row, rate in zip(rows, measured, strict=True):
             ax.annotate(
-                f"measured {style.rate(rate)}" if across else style.rate(rate), (rate, row),
+                f"measured {numbers.rate(rate)}" if across else numbers.rate(rate), (rate, row),
                 (0, 14), textcoords="offset points", ha="center", bbox=style.PAPER, zorder=4,
             )  # fmt: skip
         if "predicted (operations/s)" in data and data["predicted (operations/s)"].notna().any():
@@ -153,14 +153,16 @@ def plot_ladder(steps: Mapping[str, Run | HasValue | float], *, ax: Axes | None 
                 fill = style.MEASURED if isinstance(step, Run) else "white"
                 ax.plot(place, rate, "o", color=style.MEASURED, markerfacecolor=fill)
             # Labels of seven digits would overlap.
-            label = f"{rate / MILLION:.3g} M/s" if rate >= MILLION else style.rate(rate)
+            label = (
+                f"{numbers.number(rate / MILLION)} M/s" if rate >= MILLION else numbers.rate(rate)
+            )
             ax.annotate(label, (place, rate), (0, 14), textcoords="offset points", ha="center")
         for place, factor in enumerate(data["times the step before"]):
             if place:
                 pair = rates.iloc[place - 1], rates.iloc[place]
                 flat = max(pair) < FLAT * min(pair)  # below both dots: beside, it would hide one
                 ax.annotate(
-                    f"{TIMES} {factor:.3g}",
+                    f"{TIMES} {numbers.number(factor)}",
                     (place - 0.5, min(pair) if flat else math.sqrt(pair[0] * pair[1])),
                     (-20, -32) if flat else (8, -16),
                     textcoords="offset points", color=style.GREY,
@@ -177,7 +179,7 @@ def _line_across(ax: Axes, name: str, value: float, place: int) -> None:
     dashes = ("-", "--", ":", "-.")[place % 4]
     ax.axvline(value, color=style.PREDICTED, linestyle=dashes, zorder=2)
     ax.annotate(
-        f"{name}: {style.rate(value)}", (value, 1.0), (0, 6 + 20 * place),
+        f"{name}: {numbers.rate(value)}", (value, 1.0), (0, 6 + 20 * place),
         xycoords=("data", "axes fraction"), textcoords="offset points",
         ha="center", color=style.PREDICTED,
     )  # fmt: skip
@@ -268,14 +270,14 @@ def draw_bounds(
     )  # fmt: skip
     early = math.log(max(knee, 1.0)) < EARLY * math.log(right)  # no room left of N*
     ax.annotate(
-        f"1/D_max = {style.rate(ceiling.value)} ({ceiling.binds})",
+        f"1/D_max = {numbers.rate(ceiling.value)} ({ceiling.binds})",
         (right if early else 1.0, ceiling.value), (0, 8), ha="right" if early else "left",
         textcoords="offset points", color=style.PREDICTED, bbox=style.PAPER,
     )  # fmt: skip
     ax.plot([1.0, knee], [ceiling.value] * 2, color=style.PREDICTED, linestyle=":", linewidth=2)
     ax.axvline(knee, color=style.GREY, linestyle="--", linewidth=1.5)
     ax.annotate(
-        f"N* = {knee:.3g}", (knee, 1.0), (0, 6), xycoords=("data", "axes fraction"),
+        f"N* = {numbers.number(knee)}", (knee, 1.0), (0, 6), xycoords=("data", "axes fraction"),
         textcoords="offset points", color=style.GREY, ha="center",
     )  # fmt: skip
 

@@ -9,7 +9,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from kvstore.course.predictions import HasValue
+from kvstore import numbers
+from kvstore.course.rendering import HasValue
 from kvstore.course.views import style
 from kvstore.course.views.style import (
     MB,
@@ -237,7 +238,7 @@ def plot_memory(
         ends_s = samples["elapsed_s"].max() if len(samples) else 1.0
         if ceiling_bytes is not None and soonest_s is not None:
             ax.annotate(
-                f"forecast {soonest_s:.2g} s", (soonest_s, ceiling_bytes / MB), (0, 8),
+                f"forecast {numbers.number(soonest_s)} s", (soonest_s, ceiling_bytes / MB), (0, 8),
                 textcoords="offset points", color=style.PREDICTED, ha="center",
             )  # fmt: skip
             ends_s = max(ends_s, soonest_s)
