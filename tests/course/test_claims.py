@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from kvstore.course import claim, comparisons
+from kvstore.course.exercises import Verdict
 
 
 def test_a_claim_says_whether_it_holds_and_counts_as_that(page):
@@ -28,3 +29,15 @@ def test_the_sentence_is_text_and_not_markup(page):
 def test_a_claim_needs_a_decision(page):
     with pytest.raises(TypeError, match="True or False, got float"):
         claim("it is fast", 0.97)
+
+
+def test_green_stands_for_what_holds_and_orange_for_what_does_not(page):
+    claim("x < 3", True)
+    claim("x > 3", False)
+    for outcome in ("passed", "not yet"):
+        Verdict(outcome, "so")._show()
+    greens = ["#009e73" in bundle["text/html"] for bundle in page]
+    oranges = ["#d55e00" in bundle["text/html"] for bundle in page]
+
+    assert greens == [True, False, True, False]
+    assert oranges == [False, True, False, True]

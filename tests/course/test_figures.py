@@ -440,3 +440,15 @@ def test_many_predictions_are_drawn_by_name_and_their_number_must_fit():
 
 def test_figures_take_a_saved_run(tmp_path):
     assert views.plot_memory(Run.load(MANY.save(tmp_path / "x.run"))).get_ylabel()
+
+
+def test_a_batch_figure_has_sizes_across_and_what_was_measured_upward():
+    runs = {1: closed_loop(1, 100.0, operations=1), 32: closed_loop(1, 1600.0, operations=32)}
+    ax = views.plot_throughput_by_batch(runs, per_message_s=0.01, per_operation_s=0.0003)
+    dots = [line.get_xydata() for line in ax.lines if line.get_marker() == "o"]
+    (places,) = [each for each in dots if len(each)]
+
+    assert list(places[:, 0]) == [1, 32]
+    assert list(places[:, 1]) == pytest.approx([100, 1600], rel=0.05)
+    assert "operations/s" in ax.get_ylabel()
+    assert [text.get_text() for text in ax.texts if text.get_text().startswith("1/b = 3,330")]

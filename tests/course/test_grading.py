@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import sys
 
+import numpy as np
 import pytest
 
 from kvstore.course import NOT_ATTEMPTED, check, exercises, hint, progress, solution
@@ -172,3 +173,25 @@ def test_the_solution_is_the_source_that_passes_and_is_noted(page):
 
     assert "calls_per_s * cpu_us_per_call / 1e6" in page[-1]["text/markdown"]
     assert progress.by_lesson().loc["00", "solutions seen"] == 1
+
+
+@pytest.mark.parametrize(
+    "made", [np.int64(4), np.float64(4.0), np.array(4), np.array([4]), iter([4]), map(int, "4")]
+)
+def test_a_result_of_numpy_and_an_iterator_are_their_values(made):
+    seen = []
+
+    def judge(answer):
+        seen.append(answer())
+        return passed("")
+
+    assert judged(exercise(judge), lambda: made).passed
+    assert seen in ([4], [[4]])
+    assert type(seen[0]) in (int, float, list)
+
+
+def test_a_counterexample_names_the_arguments():
+    verdict = judged(find("00.utilisation"), lambda calls, cpu: calls)
+
+    assert "calls_per_s=" in verdict.message or "µs each" in verdict.message
+    assert "kb_per_call=" in judged(find("02.seconds_until_full"), lambda *given: 1.0).message
