@@ -124,7 +124,7 @@ def _begun(file: Path) -> "sqlite3.Connection":
         connection.text_factory = bytes.decode  # UnicodeDecodeError for a damaged text
         _begin(connection, file)
         for name, columns in _TABLES.items():
-            connection.execute(f"CREATE TABLE IF NOT EXISTS {name} ({columns})")
+            connection.execute(f"CREATE TABLE IF NOT EXISTS {name} ({columns}) STRICT")
         faults = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         if faults != "ok":
             raise _Damaged(faults)

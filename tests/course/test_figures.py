@@ -451,4 +451,4 @@ def test_a_batch_figure_has_sizes_across_and_what_was_measured_upward():
     assert list(places[:, 0]) == [1, 32]
     assert list(places[:, 1]) == pytest.approx([100, 1600], rel=0.05)
     assert "operations/s" in ax.get_ylabel()
-    assert [text.get_text() for text in ax.texts if text.get_text().startswith("1/b = 3,330")]
+    assert [text.get_text() for text in ax.texts if text.get_text().startswith("1/b = 3,333")]
