@@ -1,7 +1,7 @@
 """A certificate and a token: what a server on another address needs, and its clients.
 
-`course.py certificate FOLDER` writes the files. The server reads all of them but `ca.pem`. A client
-needs `ca.pem` and `token.txt`.
+`course.py class certificate FOLDER` writes the files. The server reads all of them but `ca.pem`. A
+client needs `ca.pem` and `token.txt`.
 """
 
 import hmac
@@ -36,7 +36,7 @@ def read_token(path: str | Path) -> str:
     if not _TOKEN.fullmatch(token):
         raise ValueError(
             f"{path} holds no token: one line of 16 or more letters, digits and ._~+/=- is"
-            f" expected. `course.py certificate FOLDER` writes such a file, {TOKEN}"
+            f" expected. `course.py class certificate FOLDER` writes such a file, {TOKEN}"
         )
     return token
 
@@ -67,7 +67,7 @@ def access_from(folder: str) -> Access:
     of this machine can read the key or the token.
     """
     files = Path(folder) / CERTIFICATE, Path(folder) / KEY
-    make = f"`python3 course.py certificate {folder} --host NAME` makes what --tls needs"
+    make = f"`python3 course.py class certificate {folder} --host NAME` makes what --tls needs"
     try:
         certificate, key = (file.read_bytes() for file in files)
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*files, password=b"")

@@ -256,14 +256,16 @@ def test_the_simulation_finds_colours_that_a_colour_blind_reader_confuses():
 
 def test_binder_and_the_devcontainer_install_what_was_tested():
     constraints, course = (ROOT / ".binder" / "requirements.txt").read_text().split("\n")[:2]
-    assert course == "-e .[dev]", "pip takes it from the folder in which Binder installs: the root"
+    assert course == "-e .[course]", (
+        "pip takes it from the folder in which Binder installs: the root"
+    )
     where = ROOT / ".binder" / constraints.removeprefix("-c ")  # from the folder of this file
     assert where.samefile(ROOT / "constraints.txt")
     version = (ROOT / ".binder" / "runtime.txt").read_text().strip()
     assert re.fullmatch(r"python-3\.1[1-4]", version)
     assert os.access(ROOT / ".binder" / "start", os.X_OK)
     container = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
-    assert "-c constraints.txt -e '.[dev]'" in container["postCreateCommand"]
+    assert "-c constraints.txt -e '.[course]'" in container["postCreateCommand"]
     assert version.removeprefix("python-") in container["image"]
 
 
@@ -285,7 +287,7 @@ def test_the_workflow_publishes_what_the_command_builds():
     flow = yaml.safe_load((ROOT / ".github" / "workflows" / "site.yml").read_text())
     steps = flow["jobs"]["build"]["steps"]
 
-    assert [s["run"] for s in steps if "run" in s] == ["python3 course.py site"]
+    assert [s["run"] for s in steps if "run" in s] == ["python3 course.py build site"]
     assert steps[-1]["with"]["path"] == "build/site"
 
 

@@ -112,7 +112,7 @@ def test_a_file_without_a_token_is_named_and_not_shown(text, tmp_path):
 
 @for_each("address", ["0.0.0.0", "::", "10.0.0.1", "2001:db8::1"])
 def test_another_address_needs_tls(address):
-    with pytest.raises(ValueError, match=r"needs TLS and a token.*course.py certificate"):
+    with pytest.raises(ValueError, match=r"needs TLS and a token.*course.py class certificate"):
         ServerSettings(listen=address)
 
     assert address == ServerSettings(listen=address, tls="somewhere").listen
@@ -132,8 +132,8 @@ def test_an_address_to_listen_at_is_an_ip_address(address):
 @for_each(
     ("damage", "says"),
     [
-        (lambda folder: (folder / KEY).unlink(), "course.py certificate"),
-        (lambda folder: (folder / TOKEN).unlink(), "course.py certificate"),
+        (lambda folder: (folder / KEY).unlink(), "course.py class certificate"),
+        (lambda folder: (folder / TOKEN).unlink(), "course.py class certificate"),
         (lambda folder: (folder / TOKEN).write_text("\n"), "holds no token"),
         (lambda folder: (folder / KEY).write_text("nothing"), "no certificate and its key"),
         (lambda folder: (folder / KEY).write_bytes(_other_key()), "no certificate and its key"),
@@ -173,7 +173,7 @@ def test_a_key_that_others_can_read_is_not_used(of_folder, of_key, refused, fold
 @pytest.mark.slow
 def test_a_server_that_cannot_start_says_why(tmp_path):
     with pytest.raises(
-        ServerDidNotStart, match=r"server\.pem: No such file.*course.py certificate"
+        ServerDidNotStart, match=r"server\.pem: No such file.*course.py class certificate"
     ):
         serving(tls=str(tmp_path)).__enter__()
 

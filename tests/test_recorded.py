@@ -280,7 +280,7 @@ def test_what_ships_is_small():
 
 @for_each("path", SHIPPED)
 def test_a_recording_fits_its_lesson(path):
-    """Otherwise: `python3 course.py record`, on a machine with nothing else to do."""
+    """Otherwise: `python3 course.py build recordings`, on a machine with nothing else to do."""
     assert record.stale(path) == []
     with zipfile.ZipFile(kernel.FOLDER / f"{path.stem}.zip") as archive:
         made = json.loads(archive.read(kernel.MANIFEST))["made"]

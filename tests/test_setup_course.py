@@ -13,6 +13,8 @@ from types import ModuleType
 
 import pytest
 
+from tools import check, files
+
 ROOT = Path(__file__).resolve().parent.parent
 Call = Callable[..., int]
 
@@ -42,6 +44,27 @@ def course(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
+class Pip:
+    """A pip that has ended with this status."""
+
+    stdout = (
+        "Collecting a\n",
+        "  Downloading a-1.0-py3-none-any.whl.metadata (4.4 kB)\n",
+        "Downloading a-1.0-py3-none-any.whl (1.5 MB)\n",
+        "  Using cached b-1.0-py3-none-any.whl (500 kB)\n",
+        "Installing collected packages: a, b\n",
+    )
+
+    def __init__(self, returncode: int) -> None:
+        self.returncode = returncode
+
+    def __enter__(self) -> "Pip":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
 class Started:
     """Stands in for starting programs: makes what `venv` makes, and keeps the arguments of pip."""
 
@@ -51,9 +74,7 @@ class Started:
         self.installs: list[Sequence[str]] = []
         self.pip: Call = lambda: 0
 
-    def __call__(
-        self, command: Sequence[str], *, env: dict[str, str] | None = None, **_: object
-    ) -> int:
+    def __call__(self, command: Sequence[str], **_: object) -> int:
         if command[1:3] == ["-m", "venv"]:
             self.venvs += 1
             python = self.course.python_of(Path(command[3]))
@@ -61,17 +82,21 @@ class Started:
             python.touch()
             (Path(command[3]) / "pyvenv.cfg").touch()
             return 0
+        raise AssertionError(command)
+
+    def popen(self, command: Sequence[str], *, env: dict[str, str], **_: object) -> "Pip":
+        """Stand in for pip, which writes some lines."""
         assert command[1:4] == ["-m", "pip", "install"]
-        assert env is not None
         assert env["PIP_USER"] == "0", "a user's pip.conf may say otherwise"
         self.installs.append(command)
-        return self.pip()
+        return Pip(self.pip())
 
 
 @pytest.fixture
 def started(course: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Started:
     double = Started(course)
     monkeypatch.setattr(course.subprocess, "call", double)
+    monkeypatch.setattr(course.subprocess, "Popen", double.popen)
     return double
 
 
@@ -142,7 +167,7 @@ def test_the_install_is_editable_done_once_and_held_to_the_tested_versions(cours
     assert started.venvs == 1
     (command,) = started.installs
     assert command[0] == str(course.python_of(course.VENV))
-    assert command[-4:] == ["-c", "constraints.txt", "-e", ".[dev]"]
+    assert command[-4:] == ["-c", "constraints.txt", "-e", ".[course]"]
 
 
 def test_a_changed_requirement_is_installed_over_the_old_ones(course, started):
@@ -195,7 +220,8 @@ def test_an_environment_that_no_longer_fits_is_made_again(course, started, monke
     course.ROOT.rename(moved)
     for name, value in {"ROOT": moved, "VENV": moved / ".venv", "LOCK": moved / ".lock"}.items():
         monkeypatch.setattr(course, name, value)
-    monkeypatch.setattr(course, "STAMP", moved / ".venv" / course.STAMP.name)
+    for name in ("STAMP", "PIP_SAID"):
+        monkeypatch.setattr(course, name, moved / ".venv" / getattr(course, name).name)
     course.course_python()
     assert started.venvs == 4
 
@@ -220,7 +246,7 @@ def test_two_at_once_install_once(course, started, monkeypatch):
         return 0
 
     started.pip = slow_pip
-    monkeypatch.setattr(course, "say", lambda text: waiting.set() if "waiting" in text else None)
+    monkeypatch.setattr(files, "say", lambda text: waiting.set() if "waiting" in text else None)
     threads = [threading.Thread(target=course.course_python) for _ in range(2)]
     threads[0].start()
     assert inside.wait(10)
@@ -233,6 +259,60 @@ def test_two_at_once_install_once(course, started, monkeypatch):
     assert (started.venvs, len(started.installs)) == (1, 1)
 
 
+def test_what_more_a_command_needs_is_added_and_a_new_environment_has_it_again(course, started):
+    course.course_python()
+    course.course_python("site")
+    course.course_python()
+    (course.ROOT / "constraints.txt").write_text("")
+    course.course_python()
+
+    assert started.venvs == 1
+    assert [command[-1] for command in started.installs] == [
+        ".[course]", ".[course,site]", ".[course,site]",
+    ]  # fmt: skip
+
+
+def test_pip_is_one_line_unless_it_fails(course, started, capsys):
+    course.course_python()
+    said = capsys.readouterr().err
+    assert len(said.splitlines()) <= 5
+    assert "2 packages, 2 MB" in said
+
+    (course.ROOT / "constraints.txt").write_text("")
+    started.pip = lambda: 1
+    assert course.main(["test"]) == 1
+    assert "Installing collected packages: a, b" in capsys.readouterr().err
+
+
+def test_what_root_made_is_used_or_refused_in_words(course, started, monkeypatch, capsys):
+    """Root first, then a user: no file of the first can be written by the second."""
+    course.course_python()
+    monkeypatch.setattr(course.os, "access", lambda _path, _mode: False)
+
+    assert course.course_python() == course.python_of(course.VENV)
+
+    (course.ROOT / "constraints.txt").write_text("")
+    assert course.main(["lab"]) == 1
+    assert "belongs to another user" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other permissions")
+def test_a_lock_file_that_only_its_owner_may_write_is_locked_all_the_same(course, tmp_path):
+    lock = tmp_path / ".lock"
+    lock.touch()
+    opened = type(lock).open
+
+    def refused(path: Path, mode: str = "r") -> object:
+        if mode != "r":
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, mode)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(lock), "open", refused)
+        with course.one_at_a_time(lock, "testing"), opened(lock, "r") as another:
+            assert not files.locked(another)
+
+
 # ---- which environment ---------------------------------------------------------------------
 
 
@@ -243,7 +323,7 @@ def probes(course: ModuleType, monkeypatch: pytest.MonkeyPatch) -> dict[Path, li
     monkeypatch.setattr(
         course,
         "what_is_missing",
-        lambda python: next(v for k, v in lacking.items() if k in python.parents),
+        lambda python, _extra: next(v for k, v in lacking.items() if k in python.parents),
     )
     return lacking
 
@@ -298,12 +378,12 @@ def test_an_activated_dot_venv_is_still_kept_up_to_date(course, started, probes,
 
 
 def test_a_probe_that_breaks_is_not_taken_for_an_answer(course, tmp_path):
-    (problem,) = course.what_is_missing(tmp_path / "bin" / "python")
+    (problem,) = course.what_is_missing(tmp_path / "bin" / "python", "course")
     assert "does not start" in problem
 
     (course.ROOT / "tools" / "satisfied.py").write_text("raise SystemExit('boom')")
 
-    assert course.what_is_missing(Path(sys.executable)) == ["boom"]
+    assert course.what_is_missing(Path(sys.executable), "course") == ["boom"]
 
 
 # ---- the commands --------------------------------------------------------------------------
@@ -313,7 +393,7 @@ def test_a_probe_that_breaks_is_not_taken_for_an_answer(course, tmp_path):
 def handed(course: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], dict]]:
     """The commands that course.py became, with the environment variables they got."""
     seen: list[tuple[list[str], dict]] = []
-    monkeypatch.setattr(course, "course_python", lambda: Path("python"))
+    monkeypatch.setattr(course, "course_python", lambda _extra="course": Path("python"))
     monkeypatch.setattr(
         course,
         "hand_over",
@@ -349,23 +429,49 @@ def test_the_lab_is_started_with_these_options(course, handed, monkeypatch):
     } <= set(handed[0][0])
 
 
-def test_check_does_every_step_and_fails_if_one_did(course, capsys, monkeypatch):
-    tools = ["tools/generated.py", "tools/notebooks.py", "mypy", "format"]
+def test_a_part_of_a_command_is_its_module_and_a_path_is_one_from_here(
+    course, handed, monkeypatch, tmp_path, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ada.sqlite3").touch()
+
+    course.main(["build", "slides", "03"])
+    course.main(["class", "collect", "ada.sqlite3"])
+
+    assert [command for command, _ in handed] == [
+        ["-m", "tools.export", "slides", "03"],
+        ["-m", "tools.collect", str(tmp_path / "ada.sqlite3")],
+    ]
+    assert course.main(["build", "slide"]) == 2
+    assert "slides" in capsys.readouterr().out
+
+
+def test_an_earlier_command_says_what_became_of_it(course, handed, capsys):
+    for name in ("site", "export", "edition", "collect", "scoreboard", "record", "prove", "etcd"):
+        assert course.main([name, "x"]) == 2
+
+        (line,) = capsys.readouterr().err.splitlines()
+        assert f"`{name}` is now" in line
+        assert line.rpartition("course.py ")[2].split()[0] in course.COMMANDS
+    assert handed == []
+
+
+def test_check_does_every_step_and_fails_if_one_did(capsys, monkeypatch):
+    modules = ["tools.generated", "tools.notebooks", "mypy", "format"]
     results = {}
-    for failing in [*tools, "no step"]:
+    for failing in [*modules, "no step"]:
         steps: list[Sequence[str]] = []
 
         def call(command: Sequence[str], failing=failing, steps=steps, **_: object) -> int:
             steps.append(command)
             return int(failing in command)
 
-        monkeypatch.setattr(course, "course_python", lambda: Path("python"))
-        monkeypatch.setattr(course.subprocess, "call", call)
-        status = course.main(["check"])
+        monkeypatch.setattr(check.subprocess, "call", call)
+        status = check.main([])
         last = capsys.readouterr().err.splitlines()[-1]
-        results[failing] = (status, len(steps), last.startswith("course.py: failed: "))
+        results[failing] = (status, len(steps), "failed: " in last)
 
-    assert results == {**dict.fromkeys(tools, (1, 5, True)), "no step": (0, 5, False)}
+    assert results == {**dict.fromkeys(modules, (1, 5, True)), "no step": (0, 5, False)}
 
 
 def test_the_active_environment_really_runs_the_tests(checkout, tmp_path):

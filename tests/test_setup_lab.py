@@ -77,7 +77,7 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
     place = tmp_path / "my courses"
     (place / "notebooks").mkdir(parents=True)
     shutil.copy(ROOT / "course.py", place)
-    shutil.copytree(ROOT / "tools" / "jupyter", place / "tools" / "jupyter")
+    shutil.copytree(ROOT / "tools", place / "tools")
     empty = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     (place / "notebooks" / "00_start_here.ipynb").write_text(json.dumps(empty))
     homes = {name: str(tmp_path / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR")}

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import course
+from tools import files, my_lessons
 
 
 def notebook(*sources: str, outputs: tuple[str, ...] = (), **metadata: object) -> str:
@@ -33,9 +34,9 @@ def place(tmp_path, monkeypatch):
     (root / "notebooks" / "further").mkdir(parents=True)
     for name in ("00_start_here", "03_bounded", "further/03_extra"):
         (root / "notebooks" / f"{name}.ipynb").write_text(OLD)
-    monkeypatch.setattr(course, "ROOT", root)
-    monkeypatch.setattr(course, "ORIGINALS", root / "notebooks")
-    monkeypatch.setattr(course, "MINE", root / "my_lessons")
+    monkeypatch.setattr(my_lessons, "ROOT", root)
+    monkeypatch.setattr(my_lessons, "ORIGINALS", root / "notebooks")
+    monkeypatch.setattr(my_lessons, "MINE", root / "my_lessons")
     monkeypatch.setattr(course, "course_python", lambda: Path(sys.executable))
     monkeypatch.setattr(course, "hand_over", lambda *_: None)
     return root
@@ -199,7 +200,7 @@ def test_without_a_readable_record_no_edited_copy_is_replaced(place, lab):
     lab()
     edit(place, "03_bounded.ipynb", ANSWERED)
     for record in ("", "{", "[1]", "7"):
-        edit(place, course.COPIED_FROM, record)
+        edit(place, my_lessons.COPIED_FROM, record)
 
         lab()
 
@@ -226,7 +227,7 @@ def test_an_interrupted_copy_is_completed_the_next_time(place, lab, monkeypatch)
             Path(source).rename(target)
 
         with monkeypatch.context() as patch:
-            patch.setattr(course.os, "replace", stop)
+            patch.setattr(files.os, "replace", stop)
             assert course.main(["lab"]) == 130
         assert set(copies(place).values()) <= {old, new}
 
@@ -238,7 +239,7 @@ def test_an_interrupted_copy_is_completed_the_next_time(place, lab, monkeypatch)
 
 def test_the_second_of_two_labs_waits_for_the_first(place, lab, monkeypatch, capsys):
     copying, go_on, waiting = threading.Event(), threading.Event(), threading.Event()
-    whole, heard = course.write_whole, []
+    whole, heard = my_lessons.write_whole, []
 
     def slow(path, data):
         copying.set()
@@ -250,8 +251,9 @@ def test_the_second_of_two_labs_waits_for_the_first(place, lab, monkeypatch, cap
         if "waiting" in text:
             waiting.set()
 
-    monkeypatch.setattr(course, "write_whole", slow)
-    monkeypatch.setattr(course, "say", hear)
+    monkeypatch.setattr(my_lessons, "write_whole", slow)
+    monkeypatch.setattr(my_lessons, "say", hear)
+    monkeypatch.setattr(files, "say", hear)
     labs = [threading.Thread(target=course.main, args=(["lab"],)) for _ in range(2)]
     labs[0].start()
     assert copying.wait(10)
@@ -273,7 +275,9 @@ def test_the_copies_of_a_read_only_checkout_are_in_the_home_folder(
 ):
     (tmp_path / "home").mkdir()
     monkeypatch.setattr(Path, "home", lambda: tmp_path / "home")
-    monkeypatch.setattr(course.os, "access", lambda path, _mode: place not in (path, *path.parents))
+    monkeypatch.setattr(
+        my_lessons.os, "access", lambda path, _mode: place not in (path, *path.parents)
+    )
 
     (line,) = lab()
 
@@ -312,7 +316,29 @@ def test_the_lab_opens_the_copies_or_for_authors_the_originals(place, monkeypatc
         course.main(["lab", *arguments])
 
         assert f"--ServerApp.root_dir={place / folder}" in handed
-        assert (place / folder / course.FIRST_PAGE).is_file()
+        assert (place / folder / my_lessons.FIRST_PAGE).is_file()
+
+
+def test_the_lab_opens_where_the_learner_was(place, lab):
+    lab()
+    mine = place / "my_lessons"
+    assert my_lessons.last_worked_on(mine) == my_lessons.FIRST_PAGE
+
+    edit(place, "further/03_extra.ipynb", ANSWERED)
+    edit(place, "03_bounded.ipynb", ANSWERED)
+    os.utime(mine / "03_bounded.ipynb", (1e9, 1e9))
+    assert my_lessons.last_worked_on(mine) == "further/03_extra.ipynb"
+
+    os.utime(mine / "03_bounded.ipynb", (2e9, 2e9))
+    (mine / "00_start_here.ipynb").touch()  # only opened
+    os.utime(mine / "00_start_here.ipynb", (3e9, 3e9))
+    assert my_lessons.last_worked_on(mine) == "03_bounded.ipynb"
+    (command,) = [
+        each
+        for each in my_lessons.lab_settings(mine, "03_bounded.ipynb")
+        if "url" in each and "tree" in each
+    ]
+    assert command.endswith("/lab/tree/03_bounded.ipynb")
 
 
 # ---- a fresh copy --------------------------------------------------------------------------

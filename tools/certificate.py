@@ -1,4 +1,4 @@
-"""Make what a server on another address needs: `python3 course.py certificate FOLDER --host NAME`.
+"""Make what a server on another address needs: `course.py class certificate FOLDER --host NAME`.
 
 Written are the server's certificate and its key, the certificate of the authority that signed it,
 and a token. The authority's key is not written: nothing can be signed with it any more, and a new
@@ -37,7 +37,7 @@ class Refused(ValueError):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
     parse = argparse.ArgumentParser(
-        prog="course.py certificate",
+        prog="course.py class certificate",
         description="Make a certificate and a token for a server that other machines can reach.",
     )
     parse.add_argument("folder", metavar="FOLDER", help="a new folder for the files")

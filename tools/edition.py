@@ -1,4 +1,4 @@
-"""Write the edition for students or for teachers: `python3 course.py edition student|teacher`.
+"""Write the edition for students or for teachers: `python3 course.py build student|teacher`.
 
 Both come from this checkout. Students get the course without the notes for teachers, without
 solutions and without outputs: `solution` says that the teacher has them. The judges need the right
@@ -131,7 +131,7 @@ def _files() -> Iterator[Path]:
 
 def main(arguments: Sequence[str]) -> int:
     """The command; see `--help`."""
-    parser = argparse.ArgumentParser(prog="course.py edition", description="Write an edition.")
+    parser = argparse.ArgumentParser(prog="course.py build", description="Write an edition.")
     parser.add_argument("kind", choices=["student", "teacher"])
     parser.add_argument("--out", type=Path, help="where to (default: build/edition/KIND)")
     parser.add_argument("--zip", action="store_true", help="also write one archive")
@@ -142,7 +142,7 @@ def main(arguments: Sequence[str]) -> int:
         lessons = run_notebooks.chosen(options.names)
         made = student(out) if options.kind == "student" else teacher(out, lessons)
     except (ValueError, pages.NotExecuted) as problem:
-        print(f"course.py edition: {problem}", file=sys.stderr)
+        print(f"course.py build: {problem}", file=sys.stderr)
         return 1
     print(f"written to {made}")
     if options.zip:

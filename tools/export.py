@@ -1,4 +1,4 @@
-"""Export lessons: `python3 course.py export html|slides|nbgrader|otter [names]`.
+"""Export lessons: `python3 course.py build html|slides|nbgrader|otter [names]`.
 
 `html` writes one file for each lesson, which works offline. `slides` writes the same for a
 projector: one step at a time, the question before the run. `nbgrader` and `otter` write
@@ -57,7 +57,7 @@ def as_html(lesson: Path, out: Path, *, slides: bool = False, solutions: bool = 
 
 def main(arguments: Sequence[str]) -> int:
     """The command; see `--help`."""
-    parser = argparse.ArgumentParser(prog="course.py export", description="Export lessons.")
+    parser = argparse.ArgumentParser(prog="course.py build", description="Export lessons.")
     parser.add_argument("format", choices=["html", "slides", "nbgrader", "otter"])
     parser.add_argument("--out", type=Path, help="where to (default: build/FORMAT)")
     parser.add_argument("names", nargs="*", help="such as 03 or further (default: all)")
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str]) -> int:
             if points := write(lesson, out):
                 print(f"{lesson.stem}: {points} points", flush=True)
     except (ValueError, FileNotFoundError, pages.NotExecuted) as problem:
-        print(f"course.py export: {problem}", file=sys.stderr)
+        print(f"course.py build: {problem}", file=sys.stderr)
         return 1
     print(f"written to {out}")
     return 0

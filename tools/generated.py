@@ -1,4 +1,4 @@
-"""Generate `kvstore/v1` from `proto/`, or with `--check` compare the two.
+"""Compare `kvstore/v1` with `proto/`; `course.py check --generate` writes it.
 
 An old generator is used on purpose: generated code refuses a protobuf or grpcio older than its
 generator, so the version of the generator is the floor in pyproject.toml. The environment has a
@@ -6,13 +6,12 @@ newer one. Generating therefore installs the old generator into a temporary fold
 the newer one and compares descriptors, not bytes.
 """
 
-import argparse
 import importlib
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
@@ -23,15 +22,11 @@ Call = tuple[str, str]
 """The kind of a method, such as `unary_unary`, and its path."""
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Generate or check; the exit status of a check is 1 if a file is stale."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--check", action="store_true", help="compare only, write nothing")
-    if not parser.parse_args(arguments).check:
-        return write(ROOT)
+def main() -> int:
+    """Compare; the exit status is 1 if a file is stale."""
     stale = list(differences(ROOT / "proto"))
     for difference in stale:
-        print(f"{difference}: run `python3 course.py generate`")
+        print(f"{difference}: run `python3 course.py check --generate`")
     return 1 if stale else 0
 
 
@@ -128,5 +123,4 @@ def calls_wanted(file: FileDescriptorProto) -> set[Call]:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(ROOT))
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -1,4 +1,4 @@
-"""Write the exercises as assignments for nbgrader or Otter: `course.py export nbgrader|otter`.
+"""Write the exercises as assignments for nbgrader or Otter: `course.py build nbgrader|otter`.
 
 Each lesson with exercises becomes one assignment: its imports, its tasks, and a cell for each
 answer, which the course's own judge marks. Runs and predictions are not in it, so a class is marked

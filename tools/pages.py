@@ -1,7 +1,7 @@
 """Executed lessons as pages: with outputs that need no server, alt text, solutions, the machine.
 
-`course.py site`, `course.py export html` and the teachers' edition show lessons with outputs. They
-take the copies that `course.py run` left in `executed/`, and execute a lesson whose copy is missing
+`course.py build site`, `html` and `teacher` show lessons with outputs. They take the copies
+that `course.py run` left in `executed/`, and execute a lesson whose copy is missing
 or old.
 """
 

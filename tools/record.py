@@ -1,4 +1,4 @@
-"""Record the runs of lessons for COURSE_MODE=recorded: `python3 course.py record [names]`.
+"""Record the runs of lessons for COURSE_MODE=recorded: `course.py build recordings [names]`.
 
 Each lesson is executed once in class mode. `recordings/NAME.zip` then holds, for each cell that
 measured, the outputs and the variables that the cell set. Without a name, the command records the
@@ -129,7 +129,9 @@ def palette(png: str) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """The command; see `--help`."""
-    parser = argparse.ArgumentParser(prog="course.py record", description="Record the lessons.")
+    parser = argparse.ArgumentParser(
+        prog="course.py build recordings", description="Record the lessons."
+    )
     parser.add_argument("--again", action="store_true", help="also what is up to date")
     parser.add_argument("names", nargs="*", help="such as 03 or further (default: see above)")
     options = parser.parse_args(arguments)

@@ -1,6 +1,6 @@
 """Build the site: every lesson executed, the docs, a glossary, a symbol sheet and a cheat-sheet.
 
-`python3 course.py site` writes `build/site/`, which works from a folder, a USB stick or any web
+`course.py build site` writes `build/site/`, which works from a folder, a USB stick or any web
 server, without the internet: MathJax, fonts and styles are shipped with it. Lessons come from
 `executed/`; what is missing or old there is executed first, which takes some minutes.
 """
@@ -261,7 +261,7 @@ def build(
 
 def main(arguments: Sequence[str]) -> int:
     """The command; see `--help`."""
-    parser = argparse.ArgumentParser(prog="course.py site", description="Build the site.")
+    parser = argparse.ArgumentParser(prog="course.py build site", description="Build the site.")
     parser.add_argument("--out", type=Path, default=OUT, help="where to (default: build/site)")
     parser.add_argument("--teacher", action="store_true", help="with the notes for teachers")
     parser.add_argument(
@@ -273,7 +273,7 @@ def main(arguments: Sequence[str]) -> int:
         lessons = pages.lessons(options.names)
         return build(options.out, lessons, teacher=options.teacher, external=options.external)
     except (ValueError, FileNotFoundError, pages.NotExecuted) as problem:
-        print(f"course.py site: {problem}", file=sys.stderr)
+        print(f"course.py build site: {problem}", file=sys.stderr)
         return 1
 
 

@@ -63,7 +63,7 @@ class Tls:
     """The settings of encrypted connections: certificates in the PEM format.
 
     The client's own `certificate` and `key` are for servers that require one. Raises `ValueError`
-    for only one of the two. `Tls.of(folder)` reads what `course.py certificate` made.
+    for only one of the two. `Tls.of(folder)` reads what `course.py class certificate` made.
     """
 
     ca: bytes | None = None
@@ -287,7 +287,7 @@ _EXPIRED, _WRONG_NAME, _WRONG_ADDRESS = 10, 62, 64
 _UNKNOWN_AUTHORITY = "Give the authority that signed it with --ca FILE"
 _OTHER_NAME = "Connect to one of the names in the certificate, or give this name with --server-name"
 _NEXT = {
-    _EXPIRED: "Make a new one for the server, such as with `course.py certificate`",
+    _EXPIRED: "Make a new one for the server, such as with `course.py class certificate`",
     _WRONG_NAME: _OTHER_NAME,
     _WRONG_ADDRESS: _OTHER_NAME,
 }

@@ -5,10 +5,10 @@ programs, a tablet on a shared hub, or a projector. A cell that measured when th
 is not executed: its outputs appear under a label that names their machine, and its variables get
 the recorded values. All other cells run as ever, so predictions, tables and figures work.
 
-`python3 course.py record` makes the recordings, one archive for each lesson in `recordings/`: see
-`tools/record.py`. A cell is found by its code without comments and layout, so a cell that was
-changed runs on this machine, and says so. A line that needs what no file can hold, such as an open
-service, is left out, and says so.
+`python3 course.py build recordings` makes the recordings, one archive for each lesson in
+`recordings/`: see `tools/record.py`. A cell is found by its code without comments and layout, so a
+cell that was changed runs on this machine, and says so. A line that needs what no file can hold,
+such as an open service, is left out, and says so.
 """
 
 import ast
@@ -152,7 +152,7 @@ class _Replay:
         else:
             text = (
                 f"Recorded mode: no recording of this lesson is in {FOLDER.name}/, so its cells "
-                "run on this machine. `python3 course.py record` makes one."
+                "run on this machine. `python3 course.py build recordings` makes one."
             )
         _label(text)
 

@@ -319,8 +319,8 @@ def target(addresses: str) -> str:
     if not leaders:
         raise OSError(
             f"no etcd cluster with a leader answers at {addresses}: start one with `python3"
-            " course.py etcd --nodes 3`, or check the addresses (the ports for clients, without"
-            " TLS)"
+            " course.py class etcd --nodes 3`, or check the addresses (the ports for clients,"
+            " without TLS)"
         )
     return "ipv4:" + ",".join(ordered)
 

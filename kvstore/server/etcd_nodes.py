@@ -328,7 +328,7 @@ def _last_line(text: str) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a cluster until Ctrl-C; print what to do with it. Return the exit status."""
     parser = argparse.ArgumentParser(
-        prog="course.py etcd", description="An etcd cluster on this machine, until Ctrl-C."
+        prog="course.py class etcd", description="An etcd cluster on this machine, until Ctrl-C."
     )
     parser.add_argument("--nodes", type=int, default=3, help="how many (default 3)")
     parser.add_argument(

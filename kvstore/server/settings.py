@@ -55,7 +55,8 @@ class ServerSettings:
         " address needs tls",
     )
     tls: str | None = setting(
-        None, "folder with a certificate and a token, as `course.py certificate FOLDER` makes it"
+        None,
+        "folder with a certificate and a token, made by `course.py class certificate FOLDER`",
     )
     """With it, connections are encrypted, and each call must carry the token. Clients need the
     files `ca.pem` and `token.txt` of the folder. Of more than 1,000 calls that wait until the
@@ -219,8 +220,8 @@ def _check_listen(settings: ServerSettings) -> None:
     if not address.is_loopback and settings.tls is None:
         raise ValueError(
             f"listen {settings.listen}: other machines can reach this address, so the server needs"
-            " TLS and a token. `python3 course.py certificate FOLDER --host NAME` makes both in a"
-            " new folder; then give --tls FOLDER"
+            " TLS and a token. `python3 course.py class certificate FOLDER --host NAME` makes both"
+            " in a new folder; then give --tls FOLDER"
         )
 
 

@@ -188,7 +188,7 @@ def test_a_node_ends_with_its_parent_and_with_its_keeper(whom, installed, tmp_pa
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
 def test_the_command_says_what_runs_and_leaves_nothing_behind(installed):
-    """As `course.py etcd` does: until Ctrl-C."""
+    """As `course.py class etcd` does: until Ctrl-C."""
     command = "import sys; from kvstore.server.etcd_nodes import main; sys.exit(main())"
     with subprocess.Popen(
         [sys.executable, "-c", command, "--nodes=1"], stdout=subprocess.PIPE, text=True
