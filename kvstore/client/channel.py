@@ -428,6 +428,9 @@ def _check_certificates(target: Any) -> None:
             cadata=tls.ca.decode("ascii", "replace") if tls.ca else None
         )
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # gRPC is not so strict
+        context.verify_flags |= (
+            ssl.VERIFY_X509_PARTIAL_CHAIN
+        )  # it trusts a certificate without its CA
         context.set_alpn_protocols(["h2"])
         if tls.certificate and tls.key:
             _load_certificate(context, tls.certificate, tls.key)

@@ -138,7 +138,10 @@ def command(**given: Any) -> int:
     knee N*. They give a prediction. Then comes the run, with intervals and the reasons to distrust
     it. With --find-rate, a search follows in place of the run.
     """
-    return load_test(SimpleNamespace(**given))
+    try:
+        return load_test(SimpleNamespace(**given))
+    except KeyboardInterrupt:  # click would write an empty line
+        return _error("interrupted before the run began", INTERRUPTED)
 
 
 def _read_config(ctx: click.Context, path: str | None) -> None:
@@ -161,8 +164,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return status
     except click.UsageError as wrong:
         return _error(f"{wrong.format_message()}\nTry: rpcload --help", BAD_INPUT)
-    except (KeyboardInterrupt, click.Abort):
-        return _error("interrupted before the run began", INTERRUPTED)
     except (ServerNotReached, FirstCallFailed, NotEnoughMemory) as wrong:
         hint = ": permit it with --max-message-bytes" if "larger than max" in str(wrong) else ""
         return _error(f"{wrong}{hint}", COULD_NOT_RUN)

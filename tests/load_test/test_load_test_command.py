@@ -195,6 +195,22 @@ def test_tls_with_an_authority_and_client_certificates(certificates, capsys):
     assert 0 == status == named
 
 
+@pytest.mark.slow
+def test_the_certificate_of_the_start_is_trusted_on_request_and_no_other(certificates, capsys):
+    server, key = certificates / "server.pem", certificates / "server.key"
+    with greeter(cert=server, key=key) as running:
+        alone = refused(capsys, running.address, HELLO, ONE, "--tls")
+        trusted = load_test(running.address, HELLO, ONE, *QUICK, "--insecure-skip-verify")
+        capsys.readouterr()
+        both = refused(
+            capsys, running.address, HELLO, ONE, "--insecure-skip-verify", f"--ca={server}"
+        )
+
+    assert "is not accepted" in alone
+    assert 0 == trusted
+    assert "--ca verifies the server and --insecure-skip-verify does not" in both
+
+
 @for_each(
     ("says", "address"),
     [
@@ -259,6 +275,23 @@ def test_ctrl_c_keeps_what_was_measured(a_greeter, tmp_path):
     assert "ended by    interrupted" in out
     assert 1 == err.count("interrupted")
     assert Run.load(file).issued > 0
+
+
+@pytest.mark.slow
+def test_ctrl_c_before_the_run_ends_with_one_line(a_greeter):
+    with subprocess.Popen(
+        [sys.executable, "-m", "kvstore.load_test", a_greeter.address, HELLO],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        while "in flight" not in process.stderr.readline():  # a level of the calibration
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+
+    assert (130, "") == (process.returncode, out)
+    assert "error: interrupted before the run began" == err.splitlines()[-1]
+    assert "" not in err.splitlines()
 
 
 @pytest.mark.slow
