@@ -19,3 +19,4 @@ from kvstore import transport
 __version__ = "0.1.0"
 
 transport.choose()
+transport.call_this_machine_directly()

@@ -33,6 +33,8 @@ from typing import IO, Any
 
 START_S = 20.0
 """Seconds in which a process must be able to start a program."""
+OWNER = "COURSE_OWNER"
+"""Environment variable of programs that end with the folder that it names: see `programs_of`."""
 STOP = "stop"
 """The message with which a parent stops its child."""
 
@@ -219,6 +221,24 @@ def deleted_at_our_end(folder: Path) -> Iterator[None]:
     """Let a child delete this folder if this process ends before the block does."""
     with process(_command("folder", str(folder))):
         yield
+
+
+@contextmanager
+def programs_of(prefix: str) -> Iterator[Path]:
+    """Make a private folder for programs that a library starts from here, such as Dask's workers.
+
+    Each process that is started in the block has the folder's name in its environment. If this
+    process ends before the block, even in their start, a child kills them and deletes the folder.
+    """
+    with private_folder(prefix) as folder:
+        before = os.environ.get(OWNER)
+        os.environ[OWNER] = str(folder)
+        try:
+            yield folder
+        finally:
+            del os.environ[OWNER]
+            if before is not None:
+                os.environ[OWNER] = before
 
 
 def _command(kind: str, *arguments: str) -> list[str]:
@@ -465,9 +485,21 @@ def _wait(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _kill_programs_of(folder: str) -> None:
+    import psutil
+
+    for each in psutil.process_iter():
+        try:
+            if each.environ().get(OWNER) == folder:
+                each.kill()
+        except (psutil.Error, OSError):
+            pass  # it has ended, or belongs to another user
+
+
 def _delete(folder: str) -> None:
     import shutil
 
+    _kill_programs_of(folder)
     end_s = time.monotonic() + TRY_S
     while os.path.exists(folder) and time.monotonic() < end_s:
         shutil.rmtree(folder, ignore_errors=True)

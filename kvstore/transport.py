@@ -18,6 +18,13 @@ EXPERIMENTS: Final = "GRPC_EXPERIMENTS"
 """gRPC's own variable: names of its experiments, each after a minus sign to turn it off."""
 
 
+PROXIES: Final = ("grpc_proxy", "https_proxy", "http_proxy")
+"""The environment variables in which gRPC looks for a proxy."""
+NO_PROXY: Final = "no_grpc_proxy"
+"""gRPC's own variable in place of `no_proxy`: hosts that are called without a proxy."""
+LOOPBACK: Final = ("localhost", "127.0.0.0/8", "::1")
+
+
 class Transport(NamedTuple):
     """A named set of gRPC's settings."""
 
@@ -71,6 +78,17 @@ def choose() -> None:
     name = os.environ.get(CHOICE) or DEFAULT
     if name in TRANSPORTS and "grpc" not in sys.modules:
         os.environ.update(environment(name))
+
+
+def call_this_machine_directly() -> None:
+    """Let gRPC call this machine without a proxy, whatever channel a program opens.
+
+    gRPC would send calls to 127.0.0.1 to the proxy of `http_proxy`, unless `no_proxy` names it.
+    """
+    if any(os.environ.get(name) for name in PROXIES):
+        known = os.environ.get(NO_PROXY) or os.environ.get("no_proxy") or ""
+        names = [each for each in known.split(",") if each]
+        os.environ[NO_PROXY] = ",".join([*names, *(n for n in LOOPBACK if n not in names)])
 
 
 def in_force() -> str:

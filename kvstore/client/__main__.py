@@ -153,6 +153,8 @@ def _finish(run: Run, path: str | None, for_parent: bool) -> None:
 
 
 def _show(sample: Sample) -> None:
+    if not sys.stderr.isatty():
+        return  # a line that is written over and over belongs on a screen
     rate = sample.answered / sample.elapsed_s if sample.elapsed_s else 0.0
     print(
         f"\r{sample.elapsed_s:6.1f} s  {sample.answered:12,.0f} answered  {rate:10,.1f} calls/s"

@@ -5,8 +5,22 @@ import grpc
 from kvstore.measure.run import Run
 
 
+def printable(text: str) -> str:
+    r"""Return text that may come from a peer with its control characters as escapes: \x1b.
+
+    A terminal would obey them. Line ends stay.
+    """
+    return "".join(
+        each if each.isprintable() or each == "\n" else each.encode("unicode_escape").decode()
+        for each in text
+    )
+
+
 class ServerNotReached(ConnectionError):
     """No server answers at the address."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
 
 
 class TlsMismatch(ServerNotReached):
@@ -40,7 +54,7 @@ class StreamBroken(grpc.RpcError, ConnectionError):  # type: ignore[misc]
     """
 
     def __init__(self, message: str, code: grpc.StatusCode = grpc.StatusCode.UNKNOWN) -> None:
-        super().__init__(message)
+        super().__init__(printable(message))
         self._code = code
 
     def code(self) -> grpc.StatusCode:
@@ -64,7 +78,7 @@ class RunFailed(RuntimeError):
     """A run ended before its time; `run` holds every call until then."""
 
     def __init__(self, message: str, run: Run) -> None:
-        super().__init__(message)
+        super().__init__(printable(message))
         self.run = run
 
 

@@ -31,7 +31,7 @@ from kvstore.client.plan import MOST_GENERATORS, Plan, parts
 from kvstore.measure.parts import merge, merge_samples
 from kvstore.measure.recorder import Sample
 from kvstore.measure.run import Outcome, Run
-from kvstore.subprocesses import shielded
+from kvstore.subprocesses import programs_of, shielded
 
 __all__ = ["Cluster", "Fleet", "Local", "fleet_of"]
 
@@ -72,8 +72,8 @@ class Connected(NamedTuple):
 
 
 def available() -> bool:
-    """Return whether Dask is installed here."""
-    return importlib.util.find_spec("distributed") is not None
+    """Return whether Dask is installed here, and what its encryption needs."""
+    return all(map(importlib.util.find_spec, ("distributed", "cryptography")))
 
 
 class Fleet:
@@ -133,9 +133,9 @@ class Fleet:
             raise RuntimeError("this fleet is open already: use it in one `with` block at a time")
         if not available():
             raise FleetNotReached(
-                "a fleet needs Dask, which is not installed here: `pip install distributed bokeh`"
-                " in the environment of the course. Without `fleet`, `load.run` makes the run from"
-                " one process"
+                "a fleet needs Dask, which is not installed here: `pip install distributed bokeh"
+                " cryptography` in the environment of the course. Without `fleet`, `load.run` makes"
+                " the run from one process"
             )
         with ExitStack() as stack:
             self._client = self._open(stack)
@@ -207,15 +207,19 @@ class Local(Fleet):
 
     def _open(self, stack: ExitStack) -> Any:
         import dask
-        from distributed import LocalCluster
+        from distributed import LocalCluster, Security
 
-        stack.enter_context(dask.config.set(LOCAL_SETTINGS))
+        folder = stack.enter_context(programs_of("kvstore-fleet-"))
+        settings = {**LOCAL_SETTINGS, "temporary-directory": str(folder)}  # the scheduler's as well
+        stack.enter_context(dask.config.set(settings))
         with shielded():  # an interrupt in its start would leave the workers that run already
             cluster = stack.enter_context(
                 LocalCluster(
                     n_workers=self.workers,
                     threads_per_worker=1,
                     host="127.0.0.1",
+                    protocol="tls://",
+                    security=Security.temporary(),  # else other users could run code as this one
                     dashboard_address="127.0.0.1:0",
                     scheduler_kwargs={"dashboard": self._has_dashboard},
                     memory_limit=0,  # a run has a limit of its own
@@ -264,7 +268,7 @@ def _client(cluster: Any, within_s: float, stack: ExitStack) -> Any:
     stack.enter_context(_quiet())
     try:
         client = Client(cluster, timeout=within_s, set_as_default=False)
-    except (OSError, TimeoutError, ValueError) as error:
+    except (OSError, TimeoutError, ValueError, TypeError) as error:  # TypeError: no certificate
         raise FleetNotReached(
             f"no Dask scheduler answers at {cluster} within {within_s:g} s ({error}). Is it"
             " running? `dask scheduler` starts one, and `dask worker ADDRESS` a worker"

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import grpc
 
 from kvstore.client.channel import DROPPED, NOT_REACHED, Target
-from kvstore.client.errors import ServerNotReached
+from kvstore.client.errors import ServerNotReached, printable
 from kvstore.client.plan import RunOptions
 from kvstore.client.workload import MethodCalls, MethodOperations
 
@@ -163,7 +163,7 @@ def _explained(
     error: grpc.RpcError, target: Target, calls: MethodCalls, options: RunOptions
 ) -> Exception:
     code = error.code()
-    said = f"{code.name}: {error.details() or 'no details'}"
+    said = f"{code.name}: {printable(error.details() or 'no details')}"
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return FirstCallFailed(
             f"the first call of {calls.method} did not end within its deadline of"

@@ -30,6 +30,7 @@ from kvstore.load_test.report import (
 )
 from kvstore.load_test.search import Objective, search
 from kvstore.load_test.service import calls_of, descriptions_of, service_config_of, target_of
+from kvstore.measure.run import Outcome
 from kvstore.measure import Finding, Run
 from kvstore.measure.recorder import Sample
 from kvstore.numbers import count
@@ -212,6 +213,8 @@ def _run(test: LoadTest, report: Report, fleet: Fleet | None, say: Progress) -> 
         run, status, said = ended.run, INTERRUPTED, "interrupted: this is the run until then"
     except RunFailed as ended:
         run, status, said = ended.run, MISSED, str(ended)
+    if run.outcome is Outcome.SERVER_UNRESPONSIVE:
+        status, said = MISSED, run.ended_by
     if given.save:
         run.save(given.save)
     missed = _missed(test, run)

@@ -140,6 +140,8 @@ class Audit:
         error = self.relative_error
         apart = f" (apart by {percent(error)})" if error > TOLERANCE else ""
         verdict = "holds" if self.holds else "DOES NOT HOLD: do not trust this run"
+        if self.holds and self.unrecorded:
+            verdict = "at least so many, because a lost worker may have sent more"
         return (
             f"L = {number(self.in_flight_mean)} in flight; lambda x R ="
             f" {rate(self.sent_per_s)} x {seconds(self.residence_mean_s)} ="

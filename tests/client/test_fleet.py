@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from itertools import islice
 
 import psutil
@@ -98,6 +99,67 @@ def test_two_make_one_run(server, fleet):
 
 @slow
 @needs_dask
+def test_strangers_cannot_reach_the_workers_and_their_files_are_in_a_folder_that_goes(fleet):
+    def folder_of(dask_worker):
+        return dask_worker.local_directory
+
+    assert fleet._client.scheduler.address.startswith("tls://127.0.0.1:")
+    assert all(each.startswith("tls://127.0.0.1:") for each in fleet._client.nthreads())
+    with (
+        pytest.raises(FleetNotReached, match="no Dask scheduler answers"),
+        Cluster(fleet._client.scheduler.address.replace("tls", "tcp")).connected(),
+    ):
+        pytest.fail("a stranger is connected")
+    folders = fleet._client.run(folder_of).values()
+    assert all("kvstore-fleet-" in each for each in folders)
+
+
+STARTS = """
+from kvstore.client.fleet import Local
+
+if __name__ == "__main__":
+    with Local(2):
+        print("never", flush=True)
+        input()
+"""
+
+
+@slow
+@needs_dask
+@pytest.mark.skipif(sys.platform == "win32", reason="reads the environment of processes")
+def test_a_fleet_that_is_killed_while_it_starts_leaves_no_process(tmp_path):
+    def those_of(mark):
+        for each in psutil.process_iter():
+            with suppress(psutil.Error, OSError):
+                if each.environ().get("TEST_OF_FLEET") == mark and each.status() != "zombie":
+                    yield each
+
+    script, mark = tmp_path / "starts.py", str(tmp_path)
+    script.write_text(STARTS)
+    environment = {**os.environ, "TEST_OF_FLEET": mark, "TMPDIR": mark}
+    starting = subprocess.Popen([sys.executable, script], env=environment, cwd=tmp_path)
+    try:
+        end_s, workers = time.monotonic() + LONG_S, []
+        while len(workers) < 2:
+            assert time.monotonic() < end_s, "no worker was started"
+            workers = [each for each in those_of(mark) if "spawn_main" in " ".join(each.cmdline())]
+        for each in workers:
+            each.suspend()  # as on a busy machine, it does not see the end of its parent in 3 s
+    finally:
+        starting.kill()
+        starting.wait()
+    end_s = time.monotonic() + 3
+    while (left := [*those_of(mark)]) and time.monotonic() < end_s:
+        time.sleep(0.1)
+    for each in left:
+        each.kill()
+
+    assert [] == left
+    assert [script] == [*tmp_path.iterdir()]
+
+
+@slow
+@needs_dask
 def test_they_begin_together_by_clocks_whose_error_is_known(server, fleet, monkeypatch, tmp_path):
     """On one machine, processes share a clock: the true difference is 0, so the error is seen."""
     clocks = []
@@ -160,6 +222,8 @@ def test_a_worker_that_is_killed_ends_the_run_and_is_named(server, fleet):
     assert 0 < lost["issued"] == lost["unknown"] == run.unrecorded
     assert run.issued == there["recorded"] + run.unrecorded
     assert audit(run).holds
+    assert "at least" in repr(audit(run))
+    assert "holds" not in repr(audit(run))
     assert run.unrecorded <= audit(run).operations.unknown
     assert f"{run.records['operations'].sum():,} are recorded" in str(failed.value)
     assert f"it had sent {lost['issued']:,} calls or more" in str(failed.value)
@@ -342,18 +406,23 @@ def test_without_dask_the_error_has_the_next_step(monkeypatch):
 
 @slow
 @needs_dask
-def test_without_a_scheduler_or_enough_workers_the_error_has_the_next_step(fleet, monkeypatch):
+def test_without_a_scheduler_or_enough_workers_the_error_has_the_next_step(monkeypatch):
+    from distributed import LocalCluster
+
     with monkeypatch.context() as patched:
         patched.setattr(cluster, "CONNECT_S", 0.5)
         with pytest.raises(FleetNotReached, match="no Dask scheduler answers at tcp:"):
             Cluster("tcp://127.0.0.1:1").__enter__()
-    address = fleet._client.scheduler.address
-    with monkeypatch.context() as patched:
-        patched.setattr(Cluster, "_within_s", 0.5)
-        with (
-            pytest.raises(FleetNotReached, match=r"5 workers are needed, and .* knows 2"),
-            Cluster(address, 5).connected(),
-        ):
-            pass
-    with Cluster(address, 1).connected() as connected:
-        assert 1 == len(connected.places)
+    with LocalCluster(
+        n_workers=2, processes=False, protocol="tcp://", host="127.0.0.1", dashboard_address=":0"
+    ) as others:
+        address = others.scheduler_address
+        with monkeypatch.context() as patched:
+            patched.setattr(Cluster, "_within_s", 0.5)
+            with (
+                pytest.raises(FleetNotReached, match=r"5 workers are needed, and .* knows 2"),
+                Cluster(address, 5).connected(),
+            ):
+                pass
+        with Cluster(address, 1).connected() as connected:
+            assert 1 == len(connected.places)

@@ -1,11 +1,14 @@
 """Runs in other processes, with a memory ceiling."""
 
 import math
+import os
+import signal
 import socket
 import subprocess
 import sys
 import time
 
+import grpc
 import psutil
 import pytest
 from tables import for_each
@@ -19,6 +22,8 @@ from kvstore.client.strategies import futures
 from kvstore.measure import Run, audit
 from kvstore.server import Server, serving
 from kvstore.subprocesses import child
+from kvstore.v1 import server_status_pb2 as pb
+from kvstore.v1 import server_status_pb2_grpc
 
 
 @pytest.fixture
@@ -70,6 +75,58 @@ def test_processes_that_are_gone_use_no_memory(server):
 
 
 SMALL = workload.crud(seed=5, value_bytes_mean=100)
+
+
+@pytest.mark.slow
+def test_secrets_of_metadata_stand_in_no_process_list_and_in_no_saved_run(server, tmp_path):
+    lists = []
+
+    def look(sample):
+        children = psutil.Process().children(recursive=True)
+        lists.append(" ".join(word for each in children for word in each.cmdline()))
+
+    run = run_in_process(
+        strategies.tasks, server, SMALL, calls=200, rate_per_s=400, on_sample=look,
+        metadata={"api-key": "hunter2"}, sample_interval_s=0.05,
+    )  # fmt: skip
+    saved = Run.load(run.save(tmp_path / "run.npz"))
+
+    assert any("kvstore.client" in each for each in lists)
+    assert not [each for each in lists if "hunter2" in each]
+    assert ["api-key"] == [*saved.settings["metadata"]]
+    assert "hunter2" not in repr(saved.settings)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="sends a POSIX signal")
+def test_a_server_that_falls_silent_gives_the_command_a_status_as_a_killed_one(capfd):
+    """Both commands: that of the course, and the load test of any service."""
+    ours = "-m", "kvstore.client", "--seconds=4", "--deadline-s=0.5"
+    any_service = (
+        "-m", "kvstore.load_test", "--no-calibration", "--seconds=4s", "--deadline=0.5s",
+        "--json", '{"key": "YQ==", "value": "YQ=="}',
+        "--quiet",
+    )  # fmt: skip
+    for command in (ours, any_service):
+        with serving(read_delay_s=0.01, write_delay_s=0.01) as silent:
+            method = [] if command is ours else ["kvstore.v1.KeyValueService/Create"]
+            running = subprocess.Popen([sys.executable, *command, silent.address, *method])
+            stub = server_status_pb2_grpc.ServerStatusServiceStub(
+                grpc.insecure_channel(silent.address)
+            )
+            end_s = time.monotonic() + 60
+            while sum(stub.GetServerStatus(pb.GetServerStatusRequest()).operations.values()) < 20:
+                assert running.poll() is None, capfd.readouterr().err
+                assert time.monotonic() < end_s
+            os.kill(silent.pid, signal.SIGSTOP)
+            try:
+                status = running.wait(60)
+            finally:
+                running.kill()
+                os.kill(silent.pid, signal.SIGCONT)
+
+        assert 1 == status, command
+        assert "stopped answering" in capfd.readouterr().err
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """overload.py: pauses computed by hand, and many callers of a real server, without a lost call."""
 
+import asyncio
 import math
 import os
 import random
@@ -7,6 +8,7 @@ import signal
 import threading
 
 import pytest
+from fakes import FakeError
 from tables import for_each
 
 from kvstore.client import load, workload
@@ -75,6 +77,57 @@ def test_answers_earn_tokens_up_to_the_most():
 
     assert [True, False] == [budget.allows(True) for _ in range(2)]
     assert budget.allows(False)
+
+
+class Drawn(Backoff):
+    """Remembers each pause that it draws."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        object.__setattr__(self, "pauses_s", [])
+
+    def wait_s(self, failures, rng):
+        self.pauses_s.append(super().wait_s(failures, rng))
+        return self.pauses_s[-1]
+
+
+class Refuses:
+    """An operation whose calls are all refused."""
+
+    request = None
+
+    def rpc(self, stub):
+        async def refused(request):
+            raise FakeError
+
+        return refused
+
+
+def pauses_s(strategy, backoff):
+    async def one():
+        yield Refuses()
+
+    backoff.pauses_s.clear()
+    asyncio.run(strategy(None, one(), 1))
+    return [*backoff.pauses_s]
+
+
+def test_pauses_follow_from_the_seed_and_a_second_run_draws_them_again():
+    first, again, other = (
+        pauses_s(Retrying(backoff := Drawn(first_s=1e-4, attempts=9), seed=seed), backoff)
+        for seed in (7, 7, 8)
+    )
+    strategy = Retrying(backoff := Drawn(first_s=1e-4, attempts=9), seed=7)
+
+    assert 8 == len({*first})
+    assert first == again != other
+    assert [first, first] == [pauses_s(strategy, backoff) for _ in range(2)]
+
+
+def test_a_second_run_has_the_whole_budget_again():
+    strategy = Retrying(backoff := Drawn(first_s=0), Budget(10))
+
+    assert [4, 4] == [len(pauses_s(strategy, backoff)) for _ in range(2)]
 
 
 @for_each("wrong", [(0, 0.1), (math.inf, 0.1), (5, -1)])
