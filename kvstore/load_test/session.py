@@ -30,9 +30,9 @@ from kvstore.load_test.report import (
 )
 from kvstore.load_test.search import Objective, search
 from kvstore.load_test.service import calls_of, descriptions_of, service_config_of, target_of
-from kvstore.measure.run import Outcome
 from kvstore.measure import Finding, Run
 from kvstore.measure.recorder import Sample
+from kvstore.measure.run import Outcome
 from kvstore.numbers import count
 from kvstore.subprocesses import INTERRUPTED
 
