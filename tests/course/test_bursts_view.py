@@ -19,7 +19,7 @@ TWO = run_of(CALLS, strategy="turns", in_flight=2, samples=SAMPLES)
 
 
 def test_each_turn_has_its_row():
-    table = views.turns_table(TWO, 0.4, memory={"client": 150.0})
+    table = views.overload.turns_table(TWO, 0.4, memory={"client": 150.0})
 
     assert [0.5, 0.6] == table["answered after (s)"].tolist()
     assert [0.4, 0.4] == table["predicted (s)"].tolist()

@@ -65,11 +65,3 @@ def test_two_clients_stand_side_by_side():
     alone = views.side_by_side_table({"1b": mine})
     assert 30.0 == alone.loc["1b", "throughput (operations/s)"]
     assert 3 == len(alone.columns)
-
-
-def test_the_layout_has_a_row_for_each_number_of_connections():
-    run = two_connections()
-    table = views.layout_table([run, dataclasses.replace(run, in_flight=20, window_s=0.05)])
-
-    assert 30.0 == table.loc[2, 1]
-    assert 60.0 == table.loc[2, 10]

@@ -57,9 +57,8 @@ def test_tables_of_a_run_show_its_texts_as_text(nasty):
     tables = [
         summary,
         views.throughput_table,
-        views.mix_table,
-        views.throughput_over_time_table,
-        views.memory_table,
+        views.stations.mix_table,
+        views.timelines.throughput_over_time_table,
         views.cost_table,
         views.endings_table,
         views.time_by_station_table,

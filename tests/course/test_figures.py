@@ -104,9 +104,7 @@ SEEN = Calibration(
     machine_cores=2,
 )
 ARGUMENTS |= {
-    "latency_by_quantile": (([ONE, MANY],), {}),
     "levels": ((SEEN, MANY), {}),
-    "residence_by_level": ((SEEN,), {}),
 }
 NAMES = sorted(name.removeprefix("plot_") for name in views.__all__ if name.startswith("plot_"))
 
@@ -418,11 +416,10 @@ def test_each_process_has_its_own_forecast_and_a_forecast_of_never_has_no_line()
     ends_s = {line.get_label(): line.get_xdata()[-1] for line in ax.lines}
 
     assert (ends_s["client, forecast"], ends_s["server, forecast"]) == (20.0, 30.0)
-    assert [20.0, 30.0] == list(views.memory_table(MANY, both)["forecast (s)"])
 
 
 def test_the_wait_for_the_kth_answer_is_predicted_by_a_line():
-    table = views.latency_by_answer_table(MANY, PREDICTED)
+    table = views.timelines.latency_by_answer_table(MANY, PREDICTED)
 
     assert [0.04, 0.4] == list(table["predicted (s)"].loc[[1, 10]])
 

@@ -37,7 +37,7 @@ def test_another_deadline_changes_who_was_in_time():
 def test_attempts_add_up_to_the_calls():
     storm = run_of([(0.001 * n, 1.0, "retrieve") for n in range(100)])
     calm = run_of([(0.5, 2.0, "retrieve")])
-    table = views.attempts_over_time_table({"storm": storm, "calm": calm})
+    table = views.overload.attempts_over_time_table({"storm": storm, "calm": calm})
 
     assert 40 == len(table)
     assert [100, 1] == [pytest.approx(total * 2.0 / 40) for total in table.sum()]
@@ -66,14 +66,14 @@ def test_a_call_that_is_sent_late_hides_it_from_those_who_count_from_sending():
     table = views.latency_from_table({"paced": paced(90)})
 
     assert ["sending", "due"] == list(table["from"])
-    assert [20.0, 20.0] == list(table["50% (ms)"])
-    assert [20.0, 110.0] == list(table["90% (ms)"])
+    assert [20.0, 20.0] == list(table["50 % (ms)"])
+    assert [20.0, 110.0] == list(table["90 % (ms)"])
 
 
 def test_a_latency_is_predicted_by_the_share_it_covers():
     table = views.latency_from_table(paced(90), lambda share: Prediction(share, "s", ""))
 
-    assert 900.0 == table.loc["predicted", "90% (ms)"]
+    assert 900.0 == table.loc["predicted", "90 % (ms)"]
 
 
 def test_a_closed_loop_is_told_from_sending_only():
@@ -82,8 +82,10 @@ def test_a_closed_loop_is_told_from_sending_only():
 
 
 def test_a_limit_stands_beside_its_prediction():
-    table = views.limit_over_time_table([(0.0, 1), (0.5, 2)], 8)
+    table = views.overload.limit_over_time_table([(0.0, 1), (0.5, 2)], 8)
 
     assert {0.0: 1, 0.5: 2} == dict(table["limit (calls)"])
     assert [8, 8] == list(table["predicted N* (calls)"])
-    assert not any(math.isnan(limit) for limit in views.limit_over_time_table([(0.0, 1)]).iloc[0])
+    assert not any(
+        math.isnan(limit) for limit in views.overload.limit_over_time_table([(0.0, 1)]).iloc[0]
+    )

@@ -19,7 +19,7 @@ def in_front(run):
 
 def test_a_climb_is_followed_by_its_prediction():
     """Eight users of 20 calls a second each."""
-    table = views.throughput_in_climb_table({"run": climbed()}, LOOP)
+    table = views.ramp_up.throughput_in_climb_table({"run": climbed()}, LOOP)
     last = table.iloc[-2]
 
     assert 8 == last["users"]
@@ -29,7 +29,7 @@ def test_a_climb_is_followed_by_its_prediction():
 
 
 def test_residence_times_are_followed_too():
-    table = views.residence_in_climb_table({"run": climbed()}, LOOP)
+    table = views.ramp_up.residence_in_climb_table({"run": climbed()}, LOOP)
 
     assert math.isclose(50, table["run: measured (ms)"].iloc[-2], rel_tol=1e-3)
     assert math.isclose(50, table["run: predicted (ms)"].iloc[-2], rel_tol=1e-3)
@@ -38,20 +38,21 @@ def test_residence_times_are_followed_too():
 def test_before_the_first_answer_there_is_no_residence_time_and_no_row():
     """Answers of 0.3 s begin in the fourth of 16 parts; a mean with zeros would be below 0.3 s."""
     stations = {"run": [Station("back end", 0.3, math.inf)]}
-    table = views.residence_in_climb_table({"run": climbed(wait_s=0.3)}, stations)
+    table = views.ramp_up.residence_in_climb_table({"run": climbed(wait_s=0.3)}, stations)
 
     assert not table.isna().all(axis=1).any()
     assert (
-        views.throughput_in_climb_table({"run": climbed()}).index[0] < 0.3 <= table.index[0] + 0.05
+        views.ramp_up.throughput_in_climb_table({"run": climbed()}).index[0]
+        < 0.3
+        <= table.index[0] + 0.05
     )
     assert {300.0} == set(table["run: predicted (ms)"].dropna())
 
 
 def test_moments_are_written_as_they_are_read():
     for table in (
-        views.threads_in_climb_table,
-        views.throughput_in_climb_table,
-        views.residence_in_climb_table,
+        views.ramp_up.throughput_in_climb_table,
+        views.ramp_up.residence_in_climb_table,
     ):
         assert all(len(f"{at_s:g}") <= len("1.234") for at_s in table({"run": climbed()}).index)
 
@@ -59,22 +60,16 @@ def test_moments_are_written_as_they_are_read():
 def test_what_was_simulated_stands_beside_it():
     """One call of 50 ms that ends in the first part, which is 1.5 / 16 s long."""
     played = {"run": [simulate.Call(0.0, 0.0, 0.0, 0.0, 0.05)]}
-    rates = views.throughput_in_climb_table({"run": climbed()}, None, played)
-    times = views.residence_in_climb_table({"run": climbed()}, None, played)
+    rates = views.ramp_up.throughput_in_climb_table({"run": climbed()}, None, played)
+    times = views.ramp_up.residence_in_climb_table({"run": climbed()}, None, played)
 
     assert math.isclose(16 / 1.5, rates["run: simulated (calls/s)"].iloc[0], rel_tol=1e-3)
     assert math.isclose(50, times["run: simulated (ms)"].iloc[0], rel_tol=1e-3)
     assert 0 == rates["run: simulated (calls/s)"].iloc[1]
 
 
-def test_threads_are_the_most_seen_so_far():
-    table = views.threads_in_climb_table({"run": climbed()}, {"run": 4})
-
-    assert [18, 15] == list(table.iloc[-1][["run: measured (threads)", "run: predicted (threads)"]])
-
-
 def test_a_run_whose_users_are_all_there_at_once_is_a_climb_too():
-    table = views.throughput_in_climb_table({"run": staircase(40, in_flight=4)})
+    table = views.ramp_up.throughput_in_climb_table({"run": staircase(40, in_flight=4)})
 
     assert {4} == set(table["users"])
 

@@ -13,7 +13,7 @@ STATIONS = [Station("disk", 0.040, math.inf), Station("processor", 0.010)]
 
 def test_queues_cost_most_at_the_knee_and_never_pass_the_bound():
     runs = [staircase(10 * n, in_flight=n, strategy="tasks") for n in (1, 5, 50)]
-    table = views.saturation_table(runs, STATIONS)
+    table = views.throughput.saturation_table(runs, STATIONS)
     lost = 1 - table["with queues (operations/s)"] / table["bound (operations/s)"]
 
     assert [20.0, 100.0, 100.0] == list(table["bound (operations/s)"])
@@ -26,6 +26,6 @@ def test_queues_cost_most_at_the_knee_and_never_pass_the_bound():
 
 def test_a_fit_stands_beside_the_dots_it_was_made_from():
     fit = usl.fit([1, 2, 4, 8], [10, 18, 30, 40])
-    table = views.saturation_table([staircase(10, in_flight=2)], STATIONS, fit=fit)
+    table = views.throughput.saturation_table([staircase(10, in_flight=2)], STATIONS, fit=fit)
 
     assert pytest.approx(fit.throughput_per_s(2), rel=1e-3) == table.loc[2, "fitted (operations/s)"]

@@ -26,7 +26,9 @@ def test_a_request_takes_as_long_as_the_slowest_of_its_servers():
 
 
 def test_the_table_of_slow_requests_has_percent_and_milliseconds():
-    table = views.slow_by_servers_table(ANSWERS, 0.015, lambda n: tail_latency.slow_of_all(n, 0.5))
+    table = views.scaling.slow_by_servers_table(
+        ANSWERS, 0.015, lambda n: tail_latency.slow_of_all(n, 0.5)
+    )
 
     assert [1, 2, 3] == list(table.index)
     assert pytest.approx([50.0, 75.0, 87.5]) == list(table["predicted, slow (%)"])
@@ -37,7 +39,7 @@ def test_the_table_of_slow_requests_has_percent_and_milliseconds():
 def test_throughput_by_servers_has_a_row_for_each_run_and_each_simulation():
     played = scaling.closed_loop(3, [0.5, 0.5], 0.040, rounds=100)
     runs = {"even": {1: staircase(10), 2: staircase(10, in_flight=2)}}
-    table = views.throughput_by_servers_table(
+    table = views.scaling.throughput_by_servers_table(
         runs, {"even": lambda n: 25.0 * n, "hot": lambda _: 30.0}, {"hot": {2: played}}
     )
 
@@ -47,7 +49,7 @@ def test_throughput_by_servers_has_a_row_for_each_run_and_each_simulation():
         played.throughput_per_s, rel=1e-3
     )
     assert math.isnan(table.loc[("hot", 2), "measured (operations/s)"])
-    without = views.throughput_by_servers_table(runs, {"even": lambda n: 25.0 * n})
+    without = views.scaling.throughput_by_servers_table(runs, {"even": lambda n: 25.0 * n})
     assert "simulated (operations/s)" not in without
 
 

@@ -9,7 +9,7 @@ from made_runs import run_of, staircase
 from kvstore.course import views
 from kvstore.course.rendering import TIMES
 from kvstore.course.views.style import rounded
-from kvstore.measure import Cpu, Sample
+from kvstore.measure import Cpu
 from kvstore.model import Prediction, Station, batching
 from kvstore.protocol import StationTimes
 
@@ -103,11 +103,11 @@ def test_calls_take_the_lowest_lane_that_is_free():
         ]
     )
 
-    assert list(views.calls_over_time_table(run, lanes=True)["lane"]) == [1, 2, 3, 2, 1]
+    assert list(views.timelines.calls_over_time_table(run, lanes=True)["lane"]) == [1, 2, 3, 2, 1]
 
 
 def test_only_so_many_calls_of_a_stretch_are_shown():
-    table = views.calls_over_time_table(staircase(100), most=5, from_s=1.0)
+    table = views.timelines.calls_over_time_table(staircase(100), most=5, from_s=1.0)
 
     assert len(table) == 5
     assert table["sent (s)"].min() >= 1.0
@@ -116,7 +116,7 @@ def test_only_so_many_calls_of_a_stretch_are_shown():
 def test_the_order_of_replies_is_counted_from_the_ends():
     run = run_of([(0.0, 3.0, "create"), (0.1, 1.0, "retrieve"), (0.2, 2.0, "retrieve")])
 
-    assert list(views.reply_order_table(run)["answered as number"]) == [3, 1, 2]
+    assert list(views.timelines.reply_order_table(run)["answered as number"]) == [3, 1, 2]
 
 
 def test_in_flight_over_time_is_the_mean_of_each_slice():
@@ -128,7 +128,7 @@ def test_in_flight_over_time_is_the_mean_of_each_slice():
 
 def test_throughput_over_time_adds_up_to_all_answers():
     run = staircase(100)
-    table = views.throughput_over_time_table(run)
+    table = views.timelines.throughput_over_time_table(run)
     slice_s = run.window_s / len(table)
 
     assert math.isclose(100, table["measured (operations/s)"].sum() * slice_s, rel_tol=1e-3)
@@ -138,33 +138,19 @@ def test_throughput_over_time_adds_up_batches_of_more_operations_than_two_bytes_
     records = staircase(100).records.copy()
     records["ok_operations"] = 60_000
     run = dataclasses.replace(staircase(100), records=records)
-    table = views.throughput_over_time_table(run)
+    table = views.timelines.throughput_over_time_table(run)
     slice_s = run.window_s / len(table)
 
     assert math.isclose(6e6, table["measured (operations/s)"].sum() * slice_s, rel_tol=1e-3)
 
 
-def test_memory_says_when_the_ceiling_was_met():
-    samples = [Sample(at, 0, 0, 0, 1e8 * at, 5e7, 1, 1) for at in (0.0, 1.0, 2.0, 3.0)]
-    table = views.memory_table(
-        run_of([(0.0, 3.0, "create")], samples=samples), 2.5, ceiling_bytes=1.5e8
-    )
-
-    assert (
-        table.loc["client", "ceiling met (s)"],
-        table.loc["client", "forecast (s)"],
-        table.loc["client", "most (MB)"],
-    ) == (2.0, 2.5, 300.0)
-    assert math.isnan(table.loc["server", "ceiling met (s)"])
-
-
 def test_the_mix_is_in_percent():
-    assert views.mix_table(staircase(100)).loc[f"blocking {TIMES}1", "create (%)"] == 25.0
+    assert views.stations.mix_table(staircase(100)).loc[f"blocking {TIMES}1", "create (%)"] == 25.0
 
 
 def test_a_kind_of_commit_has_its_prediction_and_its_bottleneck():
     runs = {"one by one": {2: staircase(20, in_flight=2)}}
-    data = views.throughput_by_commit_table(
+    data = views.scaling.throughput_by_commit_table(
         runs, {"one by one": lambda n: batching.one_by_one(n, fsync_s=0.02)}
     )
 
@@ -173,7 +159,7 @@ def test_a_kind_of_commit_has_its_prediction_and_its_bottleneck():
 
 def test_the_residence_time_of_a_message_is_in_milliseconds():
     runs = {4: run_of([(0.0, 0.020, "batch"), (0.1, 0.120, "batch")], in_flight=1)}
-    table = views.residence_by_batch_table(runs, per_message_s=0.001, per_operation_s=0.002)
+    table = views.scaling.residence_by_batch_table(runs, per_message_s=0.001, per_operation_s=0.002)
 
     assert table["predicted (ms)"].tolist() == [9.0]
     assert table["residence of a message (ms)"].tolist() == [20.0]

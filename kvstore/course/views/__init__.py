@@ -1,6 +1,5 @@
-"""What a run shows: a table and a figure for each topic.
+"""What a run shows: tables and figures, by topic.
 
-`throughput_table` returns the numbers that `plot_throughput` draws; both take the same arguments.
 A table has units in its headings and four significant digits. A figure draws predictions as lines
 and measurements as dots. It draws on the axes it is given and makes no run.
 
@@ -19,24 +18,17 @@ load_tests        a load test of any service, and two clients in the layout of h
 from kvstore.course.rendering import captioned
 from kvstore.course.views.load_tests import (
     h2load_table,
-    latency_by_quantile_table,
-    layout_table,
     levels_table,
-    plot_latency_by_quantile,
     plot_levels,
-    plot_residence_by_level,
     plot_side_by_side,
-    residence_by_level_table,
     side_by_side_table,
 )
 from kvstore.course.views.overload import (
-    attempts_over_time_table,
     collections_table,
     crowd_table,
     endings_table,
     goodput_by_offered_table,
     latency_from_table,
-    limit_over_time_table,
     memory_in_burst_table,
     plot_attempts_over_time,
     plot_collections,
@@ -46,19 +38,14 @@ from kvstore.course.views.overload import (
     plot_limit_over_time,
     plot_memory_in_burst,
     plot_turns,
-    turns_table,
 )
 from kvstore.course.views.ramp_up import (
     plot_residence_in_climb,
     plot_threads_in_climb,
     plot_throughput_in_climb,
     ramp_up_table,
-    residence_in_climb_table,
-    threads_in_climb_table,
-    throughput_in_climb_table,
 )
 from kvstore.course.views.scaling import (
-    moved_keys_table,
     plot_moved_keys,
     plot_residence_by_batch,
     plot_simulated_over_time,
@@ -67,20 +54,12 @@ from kvstore.course.views.scaling import (
     plot_throughput_by_batch,
     plot_throughput_by_commit,
     plot_throughput_by_servers,
-    residence_by_batch_table,
-    simulated_over_time_table,
-    slow_by_hedging_table,
-    slow_by_servers_table,
     throughput_by_batch_table,
-    throughput_by_commit_table,
-    throughput_by_servers_table,
 )
 from kvstore.course.views.stations import (
-    ceilings_table,
     cost_table,
     counting_table,
     little_by_station_table,
-    mix_table,
     plot_ceilings,
     plot_mix,
     plot_time_by_station,
@@ -93,16 +72,11 @@ from kvstore.course.views.throughput import (
     plot_saturation,
     plot_throughput,
     plot_throughput_by_in_flight,
-    saturation_table,
     throughput_by_in_flight_table,
     throughput_table,
 )
 from kvstore.course.views.timelines import (
-    answered_over_time_table,
-    calls_over_time_table,
     in_flight_over_time_table,
-    latency_by_answer_table,
-    memory_table,
     plot_answered_over_time,
     plot_calls_over_time,
     plot_in_flight_over_time,
@@ -110,17 +84,11 @@ from kvstore.course.views.timelines import (
     plot_memory,
     plot_reply_order,
     plot_throughput_over_time,
-    reply_order_table,
-    throughput_over_time_table,
 )
 
 __all__ = [
     "MB",
-    "answered_over_time_table",
-    "attempts_over_time_table",
-    "calls_over_time_table",
     "captioned",
-    "ceilings_table",
     "collections_table",
     "cost_table",
     "counting_table",
@@ -130,17 +98,10 @@ __all__ = [
     "h2load_table",
     "in_flight_over_time_table",
     "ladder_table",
-    "latency_by_answer_table",
-    "latency_by_quantile_table",
     "latency_from_table",
-    "layout_table",
     "levels_table",
-    "limit_over_time_table",
     "little_by_station_table",
     "memory_in_burst_table",
-    "memory_table",
-    "mix_table",
-    "moved_keys_table",
     "plot_answered_over_time",
     "plot_attempts_over_time",
     "plot_calls_over_time",
@@ -151,7 +112,6 @@ __all__ = [
     "plot_in_flight_over_time",
     "plot_ladder",
     "plot_latency_by_answer",
-    "plot_latency_by_quantile",
     "plot_latency_from",
     "plot_levels",
     "plot_limit_over_time",
@@ -161,7 +121,6 @@ __all__ = [
     "plot_moved_keys",
     "plot_reply_order",
     "plot_residence_by_batch",
-    "plot_residence_by_level",
     "plot_residence_in_climb",
     "plot_saturation",
     "plot_side_by_side",
@@ -179,23 +138,9 @@ __all__ = [
     "plot_time_by_station",
     "plot_turns",
     "ramp_up_table",
-    "reply_order_table",
-    "residence_by_batch_table",
-    "residence_by_level_table",
-    "residence_in_climb_table",
-    "saturation_table",
     "side_by_side_table",
-    "simulated_over_time_table",
-    "slow_by_hedging_table",
-    "slow_by_servers_table",
-    "threads_in_climb_table",
     "throughput_by_batch_table",
-    "throughput_by_commit_table",
     "throughput_by_in_flight_table",
-    "throughput_by_servers_table",
-    "throughput_in_climb_table",
-    "throughput_over_time_table",
     "throughput_table",
     "time_by_station_table",
-    "turns_table",
 ]

@@ -1,7 +1,6 @@
 """Load tests of any service, and of two clients in the layout of h2load's table."""
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -12,10 +11,10 @@ from matplotlib.axes import Axes
 from kvstore import numbers
 from kvstore.course.rendering import TIMES
 from kvstore.course.views import style
-from kvstore.course.views.style import Runs, by_row, rounded, runs_by_name
+from kvstore.course.views.style import by_row, rounded
 from kvstore.course.views.throughput import draw_bounds
 from kvstore.load_test import Calibration
-from kvstore.measure import Run, latencies_s, quantile
+from kvstore.measure import Run
 from kvstore.protocol import OK
 
 SHARES = (0.0, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999)
@@ -71,80 +70,12 @@ def plot_levels(calibration: Calibration, run: Run | None = None, ax: Axes | Non
     return ax
 
 
-def residence_by_level_table(calibration: Calibration) -> pd.DataFrame:
-    """Return R of each level of a calibration, and its bound, in milliseconds."""
-    return levels_table(calibration)[["bound on R (ms)", "R (ms)"]]
-
-
-def plot_residence_by_level(calibration: Calibration, ax: Axes | None = None) -> Axes:
-    """Draw R against N: a dot for each level, its lower bound as a line."""
-    data = residence_by_level_table(calibration)
-    with style.canvas(ax, height_in=6.0) as ax:
-        in_flight = np.geomspace(1, max(2, data.index.max()), 200)
-        bound_s = np.array([calibration.residence_bound_s(each) for each in in_flight])
-        ax.plot(in_flight, 1e3 * bound_s, color=style.PREDICTED, label="bound", zorder=2)
-        ax.plot(
-            data.index, data["R (ms)"], "o", color=style.MEASURED, label="calibration", zorder=3
-        )
-        ax.set(xscale="log", yscale="log", ylabel="residence time, R (ms)")
-        _by_in_flight(ax)
-    return ax
-
-
 def _by_in_flight(ax: Axes) -> None:
     ax.set_xlabel("in flight, N (calls)")
     style.plain_numbers(ax.xaxis)
     style.plain_numbers(ax.yaxis)
     style.close_ticks(ax.yaxis)
     ax.margins(0.08)
-
-
-def latency_by_quantile_table(runs: Runs) -> pd.DataFrame:
-    """Return each run's latency by quantile with its 95 % interval, in milliseconds.
-
-    Latency counts from the due time. A quantile is left out if fewer than ten calls are beyond it.
-    """
-    rows = []
-    for name, run in runs_by_name(runs):
-        taken_s = latencies_s(run)
-        for share in SHARES:
-            if share and len(taken_s) * (1 - share) >= FEWEST_BEYOND:
-                found = quantile(taken_s, share)
-                rows.append(
-                    {
-                        "run": f"{name}, p{100 * share:g}",
-                        "quantile": share,
-                        "latency (ms)": 1e3 * found.value_s,
-                        "95 % from (ms)": 1e3 * found.low_s,
-                        "95 % to (ms)": 1e3 * found.high_s,
-                    }
-                )
-    return by_row(rows, "run")
-
-
-def plot_latency_by_quantile(runs: Runs, ax: Axes | None = None) -> Axes:
-    """Draw latency by quantile with 95 % intervals; each step right has a tenth of the calls."""
-    data = latency_by_quantile_table(runs)
-    with style.canvas(ax, height_in=6.0) as ax:
-        for place, (name, _) in enumerate(runs_by_name(runs)):
-            marker, colour, _ = style.look(place)
-            mine = data[data.index.str.startswith(f"{name}, p")]
-            finite = mine[np.isfinite(mine["95 % to (ms)"])]
-            middle = finite["latency (ms)"]
-            ax.errorbar(
-                -np.log10(1 - finite["quantile"]), middle,
-                yerr=(middle - finite["95 % from (ms)"], finite["95 % to (ms)"] - middle),
-                fmt=marker, color=colour, capsize=6, elinewidth=2, label=name, zorder=3,
-            )  # fmt: skip
-        shown = [share for share in SHARES if share in set(data["quantile"])] or [0.5]
-        ax.set_yscale("log")
-        ax.set(xlabel="quantile (share of the calls)", ylabel="latency (ms)")
-        ax.set_xticks([-math.log10(1 - share) for share in shown])
-        ax.set_xticklabels([f"p{100 * share:g}" for share in shown])
-        style.plain_numbers(ax.yaxis)
-        style.close_ticks(ax.yaxis)
-        ax.margins(0.1)
-    return ax
 
 
 # ---- client comparison --------------------------------------------------------------------------
@@ -219,22 +150,6 @@ def side_by_side_table(
             )
         rows.append(row)
     return rounded(by_row(rows, "scenario"))
-
-
-def layout_table(runs: Iterable[Run]) -> pd.DataFrame:
-    """Return throughput in operations/s by connections and by calls in flight on each."""
-    rows = [
-        {
-            "connections": run.connections,
-            "in flight on each": run.in_flight // max(1, run.connections),
-            "operations/s": run.throughput_per_s,
-        }
-        for run in runs
-    ]
-    table = pd.DataFrame(rows).pivot_table(
-        index="connections", columns="in flight on each", values="operations/s", aggfunc="mean"
-    )
-    return rounded(table)
 
 
 def plot_side_by_side(

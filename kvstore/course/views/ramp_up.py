@@ -64,26 +64,6 @@ def residence_in_climb_table(
     return table.dropna(how="all", subset=list(table.columns[1:]))
 
 
-def threads_in_climb_table(runs: Runs, limits: Mapping[str, float] | None = None) -> pd.DataFrame:
-    """Return the threads of the server process in each part, beside own + min(N, limit).
-
-    `limits` maps the name of a run to the size of its pool; 0 for a server without a pool. The
-    threads at the first sample count as the process's own.
-    """
-    named = runs_by_name(runs)
-    ends_s = part_edges(named[0][1])[1:]
-    columns: dict[str, object] = {"elapsed (s)": ends_s, "users": _users(named[0][1], ends_s)}
-    for name, run in named:
-        if limits and name in limits:
-            joins_s, own = joins_of(run), own_threads(run)
-            columns[f"{name}: predicted (threads)"] = [
-                bounds.threads(joins_s, limits[name], at_s, own) for at_s in ends_s
-            ]
-        seen = run.samples.set_index("elapsed_s")["server_threads"]
-        columns[f"{name}: measured (threads)"] = [seen[:at_s].max() for at_s in ends_s]
-    return _by_time(columns)
-
-
 def ramp_up_table(runs: Runs) -> pd.DataFrame:
     """Return each run in the columns of JMeter's summary report, over all calls.
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +13,6 @@ from kvstore.course.rendering import HasValue
 from kvstore.course.views import style
 from kvstore.course.views.style import (
     MB,
-    by_row,
     forecast_by_side,
     number,
     rounded,
@@ -70,37 +68,6 @@ def latency_by_answer_table(run: Run, prediction: HasValue | float | None = None
     if prediction is not None:
         table["predicted (s)"] = number_of / (number(prediction) or math.nan)
     return rounded(table)
-
-
-def memory_table(
-    run: Run,
-    forecast: Mapping[str, HasValue | float] | HasValue | float | None = None,
-    *,
-    ceiling_bytes: float | None = None,
-) -> pd.DataFrame:
-    """Return the memory of client and server, and the time at which each reached the ceiling.
-
-    `forecast` is the predicted time at which the client reaches the ceiling, in seconds. A dict
-    gives one for each process by its name.
-    """
-    samples = run.samples
-    rows = []
-    for side in ("client", "server"):
-        held = samples[f"{side}_rss_bytes"]
-        row: dict[str, Any] = {
-            "process": side,
-            "at the start (MB)": held.iloc[0] / MB if len(held) else math.nan,
-            "at the end (MB)": held.iloc[-1] / MB if len(held) else math.nan,
-            "most (MB)": held.max() / MB,
-        }
-        if ceiling_bytes is not None:
-            above = samples.loc[held >= ceiling_bytes, "elapsed_s"]
-            row["ceiling (MB)"] = ceiling_bytes / MB
-            row["ceiling met (s)"] = above.iloc[0] if len(above) else math.nan
-        if forecast is not None:
-            row["forecast (s)"] = number(forecast_by_side(forecast).get(side))
-        rows.append(row)
-    return rounded(by_row(rows, "process"))
 
 
 def answered_over_time_table(
