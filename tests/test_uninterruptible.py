@@ -60,30 +60,19 @@ def test_before_a_run_no_call_is_made_where_ctrl_c_would_tear_it(quick_server, m
     assert threading.main_thread() not in made_in
 
 
-FIRST_RUN = """
-import abc, _thread
+RUN = """
+import sys
 from kvstore.client import load, strategies, workload
 
-register = abc.ABCMeta.register
-
-def interrupted(base, subclass):
-    if subclass.__name__ == "_memoryviewslice":  # a module in Cython: it ignores any error here
-        abc.ABCMeta.register = register
-        _thread.interrupt_main()
-    return register(base, subclass)
-
-abc.ABCMeta.register = interrupted
-try:
-    load.run(strategies.blocking, "{address}", workload.reads(), duration_s=30)
-except KeyboardInterrupt:
-    print("interrupted", abc.ABCMeta.register is register)
+load.run(strategies.blocking, "{address}", workload.reads(value_bytes_mean=9), calls=5)
+print("pandas" in sys.modules)
 """
 
 
 @pytest.mark.slow
-def test_ctrl_c_is_not_lost_while_the_first_run_imports_pandas(quick_server):
-    """In 4 of 157 kernels under load that were interrupted within 0.24 s it was."""
-    command = [sys.executable, "-c", FIRST_RUN.format(address=quick_server.address)]
+def test_a_load_generator_imports_no_pandas(quick_server):
+    """Its modules in Cython lose a Ctrl-C that comes at certain lines of their import."""
+    command = [sys.executable, "-c", RUN.format(address=quick_server.address)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
 
-    assert ("interrupted True\n", 0) == (done.stdout, done.returncode), done.stderr
+    assert "False\n" == done.stdout, done.stderr

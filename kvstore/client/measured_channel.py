@@ -11,21 +11,23 @@ its reply, matched by the field `id` where both have one, else in order.
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import grpc
 
 from kvstore.client.recording import (
-    CUT_SHORT,
     LEAVE_S,
     NOT_DUE,
+    Codec,
     Recording,
+    RecordingChannel,
     StreamRecords,
+    WholeCall,
     not_cut,
     settled,
 )
-from kvstore.protocol import CANCELLED, INTERNAL, OK, UNKNOWN_STATIONS, StationTimes, from_metadata
+from kvstore.protocol import CANCELLED, INTERNAL, OK, UNKNOWN_STATIONS, from_metadata
 
 _NOT_PARSED_HERE = -1
 """Instead of a reply's size: this thread has parsed no reply since the last call."""
@@ -72,77 +74,12 @@ def _measuring_deserializer(parse: Callable[[bytes], Any] | None) -> Callable[[b
     return measured
 
 
-class MeasuredChannel(grpc.Channel):  # type: ignore[misc]
+class MeasuredChannel(RecordingChannel, grpc.Channel):  # type: ignore[misc]
     """Records every call made through one or several channels of grpc.
 
     The caller owns the channels and closes them. `grpc.Channel` cannot wait for its calls; `settle`
     can.
     """
-
-    def __init__(
-        self, channels: Sequence[grpc.Channel], recording: Recording | None = None
-    ) -> None:
-        self.recording = recording or Recording()
-        self._channels = channels
-        self._streams = 0
-
-    def unary_unary(
-        self,
-        method: str,
-        request_serializer: Callable[[Any], bytes] | None = None,
-        response_deserializer: Callable[[bytes], Any] | None = None,
-        _registered_method: bool | None = False,
-    ) -> grpc.UnaryUnaryMultiCallable:
-        """A method with one request and one reply."""
-        how = (_measuring_serializer(request_serializer),)
-        back = _measuring_deserializer(response_deserializer)
-        return _UnaryUnary(
-            [
-                channel.unary_unary(method, *how, back, _registered_method)
-                for channel in self._channels
-            ],
-            self.recording,
-            method,
-        )
-
-    def unary_stream(
-        self,
-        method: str,
-        request_serializer: Callable[[Any], bytes] | None = None,
-        response_deserializer: Callable[[bytes], Any] | None = None,
-        _registered_method: bool | None = False,
-    ) -> grpc.UnaryStreamMultiCallable:
-        """A method with one request and many replies: one record, from sending to the last."""
-        return _WholeCall("unary_stream", self, method, request_serializer, response_deserializer)
-
-    def stream_unary(
-        self,
-        method: str,
-        request_serializer: Callable[[Any], bytes] | None = None,
-        response_deserializer: Callable[[bytes], Any] | None = None,
-        _registered_method: bool | None = False,
-    ) -> grpc.StreamUnaryMultiCallable:
-        """A method with many requests and one reply: one record, from opening to the reply."""
-        return _WholeCall("stream_unary", self, method, request_serializer, response_deserializer)
-
-    def stream_stream(
-        self,
-        method: str,
-        request_serializer: Callable[[Any], bytes] | None = None,
-        response_deserializer: Callable[[bytes], Any] | None = None,
-        _registered_method: bool | None = False,
-    ) -> grpc.StreamStreamMultiCallable:
-        """A method with many requests and many replies: one record for each request, or for all."""
-        codecs = request_serializer, response_deserializer
-        if self.recording.whole_streams:
-            return _WholeCall("stream_stream", self, method, *codecs)
-        return _StreamStream(self, method, *codecs)
-
-    def next_stream(self) -> tuple[int, grpc.Channel]:
-        """Return the number and the channel of the connection for the next stream, in rotation."""
-        number = self._streams % len(self._channels)
-        self._streams += 1
-        return number, self._channels[number]
 
     def settle(self, timeout_s: float = LEAVE_S) -> bool:
         """Wait until every call has ended and is recorded; return whether that was in time."""
@@ -150,15 +87,15 @@ class MeasuredChannel(grpc.Channel):  # type: ignore[misc]
 
     def subscribe(self, callback: Callable[[Any], object], try_to_connect: bool = False) -> None:
         """As `grpc.Channel.subscribe`, for the first connection."""
-        self._channels[0].subscribe(callback, try_to_connect)
+        self.channels[0].subscribe(callback, try_to_connect)
 
     def unsubscribe(self, callback: Callable[[Any], object]) -> None:
         """As `grpc.Channel.unsubscribe`."""
-        self._channels[0].unsubscribe(callback)
+        self.channels[0].unsubscribe(callback)
 
     def close(self) -> None:
         """Close the connections; calls in flight end as CANCELLED."""
-        for channel in self._channels:
+        for channel in self.channels:
             channel.close()
 
     def __enter__(self) -> "MeasuredChannel":
@@ -180,22 +117,25 @@ class _UnaryUnary(grpc.UnaryUnaryMultiCallable):  # type: ignore[misc]
 
     def __init__(
         self,
-        methods: Sequence[grpc.UnaryUnaryMultiCallable],
-        recording: Recording,
+        channel: MeasuredChannel,
         name: str,
-        due_s: float = NOT_DUE,
+        serialize: Codec,
+        parse: Codec,
+        registered: bool | None = False,
     ) -> None:
-        self._methods = methods
-        self._recording = recording
+        codecs = _measuring_serializer(serialize), _measuring_deserializer(parse)
+        self._methods = [each.unary_unary(name, *codecs, registered) for each in channel.channels]
+        self._recording = recording = channel.recording
         self._recorder = recording.recorder
-        self._name = name
-        self._due_s = due_s
+        self._due_s = NOT_DUE
         self._kind = recording.kind(name)
         self._on_ok = recording.on_ok.get(name)
 
     def due(self, due_s: float) -> "_UnaryUnary":
         """Return this method for a call with this due time, in seconds of the run."""
-        return _UnaryUnary(self._methods, self._recording, self._name, due_s)
+        due = object.__new__(type(self))
+        due.__dict__.update(self.__dict__, _due_s=due_s)
+        return due
 
     def __call__(
         self,
@@ -422,27 +362,8 @@ def _watch_replies(stream: _MeasuredStream, records: StreamRecords, recording: R
     threading.Thread(target=watch, name="stream deadline", daemon=True).start()
 
 
-class _WholeCall:
-    """A method with a stream of requests, of replies, or both: one record for the whole call."""
-
-    def __init__(
-        self,
-        shape: str,
-        channel: MeasuredChannel,
-        method: str,
-        serialize: Callable[[Any], bytes] | None,
-        parse: Callable[[bytes], Any] | None,
-        due_s: float = NOT_DUE,
-    ) -> None:
-        self._shape = shape
-        self._channel = channel
-        self._name = method
-        self._codecs = serialize, parse
-        self._due_s = due_s
-
-    def due(self, due_s: float) -> "_WholeCall":
-        """As `_UnaryUnary.due`."""
-        return _WholeCall(self._shape, self._channel, self._name, *self._codecs, due_s)
+class _WholeCall(WholeCall):
+    """`WholeCall` for calls from threads."""
 
     def __call__(self, request: Any, *how: Any, **named: Any) -> Any:
         if self._shape != "stream_unary":
@@ -463,36 +384,15 @@ class _WholeCall:
         *how: Any, cut: Callable[[], bool] = not_cut, **named: Any,
     ) -> Any:  # fmt: skip
         """`cut` says at the end whether the caller cut the stream: it is then recorded as OK."""
-        recording, recorder = self._channel.recording, self._channel.recording.recorder
-        connection, channel = self._channel.next_stream()
-        sizes = {"request": 0, "reply": 0}
-        serialize, parse = self._codecs
-
-        def measured_serialize(message: Any) -> bytes:
-            raw = serialize(message) if serialize else message
-            sizes["request"] += len(raw)
-            return raw
-
-        def measured_parse(raw: bytes) -> Any:
-            sizes["reply"] += len(raw)
-            return parse(raw) if parse else raw
-
-        method = getattr(channel, self._shape)(self._name, measured_serialize, measured_parse)
-        kind = recording.kind(self._name)
-        sent_s = recorder.sending()
-
-        def record(status: int, stations: StationTimes = UNKNOWN_STATIONS) -> None:
-            recorder.record(
-                self._due_s, sent_s, recorder.now_s(), kind, status,
-                sizes["request"], sizes["reply"], stations, 1, None, connection,
-            )  # fmt: skip
+        recording = self._channel.recording
+        method, record = self._next_call()
+        record.sent_s = recording.recorder.sending()
 
         def ended() -> None:
             stations = UNKNOWN_STATIONS
             if recording.station_times:
                 stations = from_metadata(call.trailing_metadata())
-            status = code_of(call)
-            record(OK if status in CUT_SHORT and cut() else status, stations)
+            record.end(code_of(call), stations, cut)
 
         try:
             call = getattr(method, verb)(
@@ -503,8 +403,13 @@ class _WholeCall:
                 **named,
             )
         except BaseException:
-            record(CANCELLED)
+            record.end(CANCELLED)
             raise
         if not call.add_callback(ended):
             ended()
         return call
+
+
+MeasuredChannel.unary = _UnaryUnary
+MeasuredChannel.stream = _StreamStream
+MeasuredChannel.whole = _WholeCall

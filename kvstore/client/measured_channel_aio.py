@@ -5,109 +5,46 @@ All calls are made and recorded in the thread of the loop to which the channels 
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import grpc
 
 from kvstore.client.errors import StreamBroken
 from kvstore.client.recording import (
-    CUT_SHORT,
     LEAVE_S,
     NOT_DUE,
+    Codec,
     Recording,
+    RecordingChannel,
     StreamRecords,
+    WholeCall,
     not_cut,
 )
 from kvstore.protocol import INTERNAL, OK, UNKNOWN_STATIONS, from_metadata
 
 
-class MeasuredAioChannel(grpc.aio.Channel):  # type: ignore[misc]
+class MeasuredAioChannel(RecordingChannel, grpc.aio.Channel):  # type: ignore[misc]
     """Records every call made through one or several channels of `grpc.aio`.
 
     The caller owns the channels and closes them.
     """
 
-    def __init__(
-        self,
-        channels: Sequence[grpc.aio.Channel],
-        recording: Recording | None = None,
-        streams_on: int | None = None,
-    ) -> None:
-        """`streams_on` is the connection of all streams; without it, they rotate over all."""
-        self.recording = recording or Recording()
-        self._channels = channels
-        self._streams_on = streams_on
-        self._streams = 0
-
     def on_connection(self, number: int) -> "MeasuredAioChannel":
         """Return a channel with the same recording and all streams on one connection."""
-        return MeasuredAioChannel(self._channels, self.recording, number)
-
-    def unary_unary(
-        self,
-        method: str,
-        request_serializer: Callable[[Any], bytes] | None = None,
-        response_deserializer: Callable[[bytes], Any] | None = None,
-        _registered_method: bool | None = False,
-    ) -> grpc.aio.UnaryUnaryMultiCallable:
-        """A method with one request and one reply."""
-        return _UnaryUnary(
-            self._channels, self.recording, method, request_serializer, response_deserializer
-        )
-
-    def unary_stream(
-        self,
-        method: str,
-        request_serializer: Callable[[Any], bytes] | None = None,
-        response_deserializer: Callable[[bytes], Any] | None = None,
-        _registered_method: bool | None = False,
-    ) -> grpc.aio.UnaryStreamMultiCallable:
-        """A method with one request and many replies: one record, from sending to the last."""
-        return _WholeCall("unary_stream", self, method, request_serializer, response_deserializer)
-
-    def stream_unary(
-        self,
-        method: str,
-        request_serializer: Callable[[Any], bytes] | None = None,
-        response_deserializer: Callable[[bytes], Any] | None = None,
-        _registered_method: bool | None = False,
-    ) -> grpc.aio.StreamUnaryMultiCallable:
-        """A method with many requests and one reply: one record, from opening to the reply."""
-        return _WholeCall("stream_unary", self, method, request_serializer, response_deserializer)
-
-    def stream_stream(
-        self,
-        method: str,
-        request_serializer: Callable[[Any], bytes] | None = None,
-        response_deserializer: Callable[[bytes], Any] | None = None,
-        _registered_method: bool | None = False,
-    ) -> grpc.aio.StreamStreamMultiCallable:
-        """A method with many requests and many replies: one record for each request, or for all."""
-        codecs = request_serializer, response_deserializer
-        if self.recording.whole_streams:
-            return _WholeCall("stream_stream", self, method, *codecs)
-        return _StreamStream(self, method, *codecs)
-
-    def next_stream(self) -> tuple[int, grpc.aio.Channel]:
-        """Return the number and the channel of the connection for the next stream, in rotation."""
-        number = self._streams_on
-        if number is None:
-            number = self._streams % len(self._channels)
-            self._streams += 1
-        return number, self._channels[number]
+        return MeasuredAioChannel(self.channels, self.recording, number)
 
     def get_state(self, try_to_connect: bool = False) -> grpc.ChannelConnectivity:
         """As `grpc.aio.Channel.get_state`, of the first connection."""
-        return self._channels[0].get_state(try_to_connect)
+        return self.channels[0].get_state(try_to_connect)
 
     async def wait_for_state_change(self, last_observed_state: grpc.ChannelConnectivity) -> None:
         """As `grpc.aio.Channel.wait_for_state_change`, of the first connection."""
-        await self._channels[0].wait_for_state_change(last_observed_state)
+        await self.channels[0].wait_for_state_change(last_observed_state)
 
     async def channel_ready(self) -> None:
         """Return when every connection is ready."""
-        await asyncio.gather(*(channel.channel_ready() for channel in self._channels))
+        await asyncio.gather(*(channel.channel_ready() for channel in self.channels))
 
     async def settle(self, timeout_s: float = LEAVE_S) -> bool:
         """Wait until every call has ended and is recorded; return whether that was in time."""
@@ -118,7 +55,7 @@ class MeasuredAioChannel(grpc.aio.Channel):  # type: ignore[misc]
 
     async def close(self, grace: float | None = None) -> None:
         """Close the connections; calls in flight after `grace` seconds end as CANCELLED."""
-        await asyncio.gather(*(channel.close(grace) for channel in self._channels))
+        await asyncio.gather(*(channel.close(grace) for channel in self.channels))
 
     async def __aenter__(self) -> "MeasuredAioChannel":
         return self
@@ -147,13 +84,13 @@ class _UnaryUnary(grpc.aio.UnaryUnaryMultiCallable):  # type: ignore[misc]
 
     def __init__(
         self,
-        channels: Sequence[grpc.aio.Channel],
-        recording: Recording,
+        channel: MeasuredAioChannel,
         method: str,
-        serialize: Callable[[Any], bytes] | None,
-        parse: Callable[[bytes], Any] | None,
+        serialize: Codec,
+        parse: Codec,
+        registered: bool | None = False,
     ) -> None:
-        self._recording = recording
+        self._recording = recording = channel.recording
         self._recorder = recording.recorder
         self._kind = recording.kind(method)
         self._on_ok = recording.on_ok.get(method)
@@ -163,7 +100,7 @@ class _UnaryUnary(grpc.aio.UnaryUnaryMultiCallable):  # type: ignore[misc]
         self._last_ok = [-1]
         """Index of the record of the last call that ended as OK; shared by the methods of `due`."""
         self._methods = [
-            channel.unary_unary(method, None, self._measured_parse) for channel in channels
+            each.unary_unary(method, None, self._measured_parse) for each in channel.channels
         ]
 
     def due(self, due_s: float) -> "_UnaryUnary":
@@ -439,27 +376,8 @@ def _task_is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-class _WholeCall:
-    """A method with a stream of requests, of replies, or both: one record for the whole call."""
-
-    def __init__(
-        self,
-        shape: str,
-        channel: MeasuredAioChannel,
-        method: str,
-        serialize: Callable[[Any], bytes] | None,
-        parse: Callable[[bytes], Any] | None,
-        due_s: float = NOT_DUE,
-    ) -> None:
-        self._shape = shape
-        self._channel = channel
-        self._name = method
-        self._codecs = serialize, parse
-        self._due_s = due_s
-
-    def due(self, due_s: float) -> "_WholeCall":
-        """As `_UnaryUnary.due`."""
-        return _WholeCall(self._shape, self._channel, self._name, *self._codecs, due_s)
+class _WholeCall(WholeCall):
+    """`WholeCall` for calls on an event loop."""
 
     def __call__(
         self,
@@ -472,45 +390,26 @@ class _WholeCall:
     ) -> Any:
         """`cut` says at the end whether the caller cut the stream: it is then recorded as OK."""
         recording, recorder = self._channel.recording, self._channel.recording.recorder
-        connection, channel = self._channel.next_stream()
-        serialize, parse = self._codecs
-        sizes = {"request": 0, "reply": 0}
-        place = -1  # index of the record, once there is one
-
-        def measured_serialize(message: Any) -> bytes:
-            raw = serialize(message) if serialize else message
-            sizes["request"] += len(raw)
-            return raw
-
-        def measured_parse(raw: bytes) -> Any:
-            sizes["reply"] += len(raw)
-            if place >= 0:  # a single reply is parsed right after the end of its call
-                recorder.set_reply_bytes(place, sizes["reply"])
-            return parse(raw) if parse else raw
-
-        method = getattr(channel, self._shape)(self._name, measured_serialize, measured_parse)
+        method, record = self._next_call()
         call = method(
             request,
             timeout=recording.deadline_s if timeout is None else timeout,
             metadata=metadata or recording.metadata,
             **how,
         )
-        kind = recording.kind(self._name)
-        sent_s = recorder.sending_from_loop()
+        record.sent_s = recorder.sending_from_loop()
 
         def ended(call: Any) -> None:
-            nonlocal place
             stations = UNKNOWN_STATIONS
             if recording.station_times:
                 stations = from_metadata(value_of(call.trailing_metadata()))
-            place = len(recorder)
-            status = _status(call)
-            if status in CUT_SHORT and cut():
-                status = OK
-            recorder.record(
-                self._due_s, sent_s, recorder.now_s(), kind, status,
-                sizes["request"], sizes["reply"], stations, 1, None, connection,
-            )  # fmt: skip
+            record.place = len(recorder)  # a single reply is parsed right after this
+            record.end(_status(call), stations, cut)
 
         call.add_done_callback(ended)
         return call
+
+
+MeasuredAioChannel.unary = _UnaryUnary
+MeasuredAioChannel.stream = _StreamStream
+MeasuredAioChannel.whole = _WholeCall

@@ -1,15 +1,16 @@
 """How the calls of a measured channel are recorded, for `grpc` and for `grpc.aio`.
 
 `Recording` has the settings. `StreamRecords` matches the replies of a stream with its requests. A
-`StreamReader` reads operations, statuses and station times from its messages.
+`StreamReader` reads operations, statuses and station times from its messages. `RecordingChannel`,
+`WholeCall` and `CallRecord` are what the channels for `grpc` and `grpc.aio` share.
 """
 
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import grpc
 
@@ -206,3 +207,169 @@ class StreamRecords:
 def _has_id(message: Any) -> bool:
     fields = getattr(getattr(message, "DESCRIPTOR", None), "fields_by_name", {})
     return "id" in fields
+
+
+# ---- channels -----------------------------------------------------------------------------------
+# What the measured channels for `grpc` and for `grpc.aio` share.
+
+
+Codec = Callable[[Any], Any] | None
+"""Serialises or deserialises a message; None for messages that are bytes."""
+
+
+class RecordingChannel:
+    """The methods of a channel, recorded: those of `grpc.Channel` and of `grpc.aio.Channel`."""
+
+    unary: ClassVar[Callable[..., Any]]
+    """Makes a method with one request and one reply, from channel, name and codecs."""
+    stream: ClassVar[Callable[..., Any]]
+    """Makes a bidirectional method with a record for each request."""
+    whole: ClassVar[Callable[..., Any]]
+    """Makes a method of any other shape, of which each call has one record: see `WholeCall`."""
+
+    def __init__(
+        self,
+        channels: Sequence[Any],
+        recording: Recording | None = None,
+        streams_on: int | None = None,
+    ) -> None:
+        """`streams_on` is the connection of all streams; without it, they rotate over all."""
+        self.recording = recording or Recording()
+        self.channels = channels
+        self._streams_on = streams_on
+        self._streams = 0
+
+    def unary_unary(
+        self,
+        method: str,
+        request_serializer: Codec = None,
+        response_deserializer: Codec = None,
+        _registered_method: bool | None = False,
+    ) -> Any:
+        """A method with one request and one reply."""
+        codecs = request_serializer, response_deserializer
+        return self.unary(self, method, *codecs, _registered_method)
+
+    def unary_stream(
+        self,
+        method: str,
+        request_serializer: Codec = None,
+        response_deserializer: Codec = None,
+        _registered_method: bool | None = False,
+    ) -> Any:
+        """A method with one request and many replies: one record, from sending to the last."""
+        return self.whole("unary_stream", self, method, request_serializer, response_deserializer)
+
+    def stream_unary(
+        self,
+        method: str,
+        request_serializer: Codec = None,
+        response_deserializer: Codec = None,
+        _registered_method: bool | None = False,
+    ) -> Any:
+        """A method with many requests and one reply: one record, from opening to the reply."""
+        return self.whole("stream_unary", self, method, request_serializer, response_deserializer)
+
+    def stream_stream(
+        self,
+        method: str,
+        request_serializer: Codec = None,
+        response_deserializer: Codec = None,
+        _registered_method: bool | None = False,
+    ) -> Any:
+        """A method with many requests and many replies: one record for each request, or for all."""
+        codecs = request_serializer, response_deserializer
+        if self.recording.whole_streams:
+            return self.whole("stream_stream", self, method, *codecs)
+        return self.stream(self, method, *codecs)
+
+    def next_stream(self) -> tuple[int, Any]:
+        """Return the number and the channel of the connection for the next stream."""
+        number = self._streams_on
+        if number is None:
+            number = self._streams % len(self.channels)
+            self._streams += 1
+        return number, self.channels[number]
+
+
+class WholeCall:
+    """A method with a stream of requests, of replies, or both: one record for the whole call."""
+
+    def __init__(
+        self,
+        shape: str,
+        channel: RecordingChannel,
+        method: str,
+        serialize: Codec,
+        parse: Codec,
+        due_s: float = NOT_DUE,
+    ) -> None:
+        self._shape = shape
+        self._channel = channel
+        self._name = method
+        self._codecs = serialize, parse
+        self._due_s = due_s
+
+    def due(self, due_s: float) -> Self:
+        """Return this method for a call with this due time, in seconds of the run."""
+        return type(self)(self._shape, self._channel, self._name, *self._codecs, due_s)
+
+    def _next_call(self) -> "tuple[Any, CallRecord]":
+        """Return gRPC's own method for one call, and the record of this call."""
+        connection, channel = self._channel.next_stream()
+        record = CallRecord(
+            self._channel.recording, self._name, connection, *self._codecs, self._due_s
+        )
+        method = getattr(channel, self._shape)(self._name, record.serialize, record.parse)
+        return method, record
+
+
+class CallRecord:
+    """The record of one call with streams, and the bytes of all its messages."""
+
+    def __init__(
+        self,
+        recording: Recording,
+        method: str,
+        connection: int,
+        serialize: Codec,
+        parse: Codec,
+        due_s: float,
+    ) -> None:
+        self._recorder = recording.recorder
+        self._kind = recording.kind(method)
+        self._connection = connection
+        self._serialize = serialize
+        self._parse = parse
+        self._due_s = due_s
+        self._request_bytes = self._reply_bytes = 0
+        self.sent_s = math.nan
+        self.place = -1
+        """Index of the record where a reply may be parsed after the end of its call."""
+
+    def serialize(self, message: Any) -> Any:
+        """Serialise a request and count its bytes."""
+        raw = self._serialize(message) if self._serialize else message
+        self._request_bytes += len(raw)
+        return raw
+
+    def parse(self, raw: bytes) -> Any:
+        """Deserialise a reply and count its bytes."""
+        self._reply_bytes += len(raw)
+        if self.place >= 0:
+            self._recorder.set_reply_bytes(self.place, self._reply_bytes)
+        return self._parse(raw) if self._parse else raw
+
+    def end(
+        self,
+        status: int,
+        stations: StationTimes = UNKNOWN_STATIONS,
+        cut: Callable[[], bool] = not_cut,
+    ) -> None:
+        """Record the end of the call. A stream that its caller has cut is recorded as OK."""
+        if status in CUT_SHORT and cut():
+            status = OK
+        self._recorder.record(
+            self._due_s, self.sent_s, self._recorder.now_s(), self._kind, status,
+            self._request_bytes, self._reply_bytes, stations, 1, None, self._connection,
+        )  # fmt: skip
