@@ -1,6 +1,7 @@
 """The shape of the package: imports point one way."""
 
 import ast
+import graphlib
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -80,6 +81,18 @@ def test_imports_point_one_way_and_only_the_course_knows_the_course():
 
     assert {*MAY_USE, "course"} == {room_of(path) for path in MODULES} | {"v1"}
     assert {} == offenders(breaks)
+
+
+def test_no_modules_import_one_another_in_a_circle():
+    """Not by late imports either. A package stands for no module: it only collects names."""
+    names = {
+        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path
+        for path in MODULES
+        if path.name != "__init__.py"
+    }
+    graph = {name: imports_of(path) & names.keys() - {name} for name, path in names.items()}
+
+    graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, with the circle
 
 
 def test_a_room_imports_no_package_that_is_not_its_business():
