@@ -27,8 +27,8 @@ MOST_CALLS: Final = 10_000
 """The most calls of one run that a page gets: about 0.4 MB."""
 BINS: Final = 200
 """Points of the curves X(t) and L(t)."""
-SERIAL: Final = "global"
-"""The locking that holds its lock while the disk works."""
+HELD: Final = ("global", "per_key_held")
+"""The lockings that hold their lock while the disk works: a call waits for the lock first."""
 
 _numbers = itertools.count()
 
@@ -243,8 +243,8 @@ def _by_station(
         "disk_s": Room("disk", "served", serves=True),
         "rest_s": Room("server code", "here"),
     }
-    serial = settings.get("locking") == SERIAL  # it waits for the lock before the disk
-    order = stations if serial else ("pool_s", "disk_s", "lock_s", "rest_s")
+    held = settings.get("locking") in HELD
+    order = stations if held else ("pool_s", "disk_s", "lock_s", "rest_s")
     times = [np.where(known, records[name], 0.0) for name in order]
     way_s = np.maximum(0.0, (done_s - sent_s - sum(times)) / 2)
     edges = sent_s[:, None] + np.cumsum(np.stack([0 * way_s, way_s, *times], axis=1), axis=1)

@@ -27,6 +27,7 @@ def of(calls, **facts):
         ("global", 0.15, "thread pool"),
         ("global", 0.35, "lock"),  # 0.1 of network, 0.1 of pool, then 0.2 of lock
         ("global", 0.45, "disk"),
+        ("per_key_held", 0.35, "lock"),
         ("per_key", 0.35, "disk"),  # the disk comes before the lock of a key
         ("per_key", 0.65, "lock"),
         ("global", 0.75, "server code"),

@@ -61,13 +61,15 @@ FURTHER = (
         "04.server_lost",
         "Of four races, how many can no order explain?",
         unit="races",
-        measured=lambda count: count,
+        measured=lambda count, expected: count,
+        model=lambda count, expected: expected,
     ),
     PredictionQuestion(
         "04.lost",
         "In how many of six orders is an increment lost?",
         unit="orders",
-        measured=lambda count: count,
+        measured=lambda count, expected: count,
+        model=lambda count, expected: expected,
     ),
 )
 

@@ -182,7 +182,8 @@ PREDICTIONS = (
     PredictionQuestion(
         "07.blocked_loop",
         "Each call blocks the event loop for 20 ms: how many calls per second?",
-        measured=lambda rate_per_s: rate_per_s,
+        measured=lambda rate_per_s, bound_per_s: rate_per_s,
+        model=lambda rate_per_s, bound_per_s: bound_per_s,
     ),
     *FURTHER,
 )

@@ -195,7 +195,8 @@ PREDICTIONS = (
         "08.limit",
         "The client finds its own limit: where does it settle?",
         unit="calls",
-        measured=lambda settled: settled,
+        measured=lambda settled, knee: settled,
+        model=lambda settled, knee: knee,
     ),
 )
 
