@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -60,7 +61,7 @@ def test_the_commands_of_the_readme_start_a_fleet_with_tls(tmp_path):
             make,
             settings,
             *(f"{line} 2>>log.txt &" for line in start.strip().splitlines()),
-            f"{sys.executable} run.py tls://{place}",
+            f"{shlex.quote(sys.executable)} run.py tls://{place}",
         ]
     )
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
