@@ -24,7 +24,7 @@ rpcload 127.0.0.1:50051
 
 EXIT_CODES: Final = """\b
 Exit codes: 0 the run is complete; 1 an objective was missed, a --fail-if met
-or a --check failed, or the service went away in mid-run; 2 the input is
+or a --check failed, no call ended OK, or the service went away in mid-run; 2 the input is
 wrong; 3 the test could not run; 130 Ctrl-C.
 """
 
@@ -165,8 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.UsageError as wrong:
         return _error(f"{wrong.format_message()}\nTry: rpcload --help", BAD_INPUT)
     except (ServerNotReached, FirstCallFailed, NotEnoughMemory) as wrong:
-        hint = ": permit it with --max-message-bytes" if "larger than max" in str(wrong) else ""
-        return _error(f"{wrong}{hint}", COULD_NOT_RUN)
+        return _error(wrong, COULD_NOT_RUN)
     except (ValueError, TypeError, OSError) as wrong:
         return _error(wrong, BAD_INPUT)
     except RuntimeError as wrong:

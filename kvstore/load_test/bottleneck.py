@@ -16,6 +16,7 @@ import psutil
 
 from kvstore.client.channel import Target, local_pids
 from kvstore.measure.validity import BUSY
+from kvstore.numbers import number
 from kvstore.v1 import server_status_pb2 as pb
 
 SHARED: Final = 0.75
@@ -104,7 +105,7 @@ def limit_of(
         return Limit(
             "the streams of a connection",
             f"the server permits {most_streams:.0f} calls at once on these connections"
-            f" (max_concurrent_streams), and N* is {knee:.3g}",
+            f" (max_concurrent_streams), and N* is {number(knee)}",
             "use more connections",
         )
     low, high = ONE_CORE
@@ -136,7 +137,7 @@ def _not_known(knee: float, used: str, observed: bool, crowded: bool) -> Limit:
             f"a pool of about {knee:.0f} workers, a limit of calls at once, a lock or a disk in the"
             " server, or its back end"
         )
-        then = f"change the pool and repeat this: N* is {knee:.3g} now"
+        then = f"change the pool and repeat this: N* is {number(knee)} now"
     if crowded:
         could = f"a processor that other programs use too, or {could}"
         then = "close other programs and repeat this"

@@ -44,9 +44,10 @@ class Condition(NamedTuple):
     def _value(self, run: Run) -> float:
         if self.name == "throughput":
             return run.throughput_per_s
-        ok = populations(run)[0]
-        if self.name == "errors":
-            return 1 - ok.calls / len(run.records) if len(run.records) else float("nan")
+        ok, *others = populations(run)
+        if self.name == "errors":  # calls that were cut off are no failures of the service
+            failed = sum(each.calls for each in others if each.name == "failed")
+            return failed / (ok.calls + failed) if ok.calls + failed else float("nan")
         return ok.mean_s if self.name == "mean" else ok.latency[self.name].value_s
 
 

@@ -17,6 +17,7 @@ from kvstore.load_test.levels import Calibration
 from kvstore.measure import Finding, Quantile, Run, quantile
 from kvstore.measure import findings as findings_of_run
 from kvstore.measure.audit import in_flight_steps
+from kvstore.numbers import percent, rate, seconds
 from kvstore.protocol import CANCELLED, NO_ANSWER, OK, STATUSES, UNAVAILABLE
 
 SHARES: Final = (0.5, 0.9, 0.99, 0.999)
@@ -176,7 +177,7 @@ def findings_of_calibration(seen: Calibration) -> list[Finding]:
             Finding(
                 "failures",
                 f"{_ended_with(statuses, ended)}, with few calls in flight and with many:"
-                f" {share:.1%} may be usual for this service. Throughput counts the others",
+                f" {percent(share)} may be usual for this service. Throughput counts the others",
             )
         )
     if not seen.saturated:
@@ -203,7 +204,7 @@ def _first(seen: Calibration) -> str:
     first = seen.fails_from
     assert first is not None
     good = [each for each in seen.levels if each.in_flight < first.in_flight]
-    at = f", the first at {good[-1].throughput_per_s:,.4g}/s" if good else ""
+    at = f", the first at {rate(good[-1].throughput_per_s)}" if good else ""
     return f"failures begin with {first.in_flight} in flight{at}"
 
 
@@ -211,14 +212,10 @@ def _ended_with(statuses: dict[str, int] | Any, ended: int) -> str:
     """Return such as "96 % of the calls ended with RESOURCE_EXHAUSTED"."""
     failed = {name: count for name, count in statuses.items() if name != "OK" and count}
     parts = [
-        f"{_percent(count / ended)} of the calls ended with {name}"
+        f"{percent(count / ended)} of the calls ended with {name}"
         for name, count in sorted(failed.items(), key=lambda each: -each[1])
     ]
     return " and ".join(parts)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %" if share >= 0.095 else f"{100 * share:.2g} %"
 
 
 def _failures(run: Run, calibration: Calibration | None) -> str:
@@ -265,8 +262,8 @@ def _open_at_end(run: Run) -> str:
         return ""
     drain_s = float(run.settings.get("drain_s") or 0.0)
     return (
-        f"{cut:,} calls were still open {drain_s:.2g} s after the end of the sending and were cut"
-        " off: they are neither OK nor failed"
+        f"{cut:,} calls were still open {seconds(drain_s)} after the end of the sending and were"
+        " cut off: they are neither OK nor failed"
     )
 
 
@@ -274,7 +271,7 @@ def _above(run: Run, calibration: Calibration | None) -> str:
     if calibration is None or not run.throughput_per_s > ABOVE * calibration.ceiling_per_s:
         return ""
     return (
-        f"the run answered {run.throughput_per_s:,.4g} calls/s, more than the ceiling of"
-        f" {calibration.ceiling_per_s:,.4g}: the ceiling is higher than the calibration saw. Repeat"
-        " it with longer levels, when other programs are idle"
+        f"the run answered {rate(run.throughput_per_s, 'calls')}, more than the ceiling of"
+        f" {rate(calibration.ceiling_per_s)}: the ceiling is higher than the calibration saw."
+        " Repeat it with longer levels, when other programs are idle"
     )

@@ -171,6 +171,11 @@ def _explained(
         )
     if code in NOT_REACHED:
         return ServerNotReached(f"the server at {target.address} does not answer ({said})")
+    if "larger than max" in said:
+        return FirstCallFailed(
+            f"the first call of {calls.method} ended with {said}: permit it with"
+            " --max-message-bytes"
+        )
     token = "give the token that it requires with --token FILE, or with --metadata"
     hint = {
         grpc.StatusCode.UNIMPLEMENTED: "the server does not have this method",

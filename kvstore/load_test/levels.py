@@ -27,6 +27,7 @@ from kvstore.load_test.first_call import QUIET_S, FirstCall, Progress, first_cal
 from kvstore.measure import Run, verdict
 from kvstore.measure.recorder import Sample
 from kvstore.model import Prediction, Station, bounds
+from kvstore.numbers import number, percent, rate, seconds
 from kvstore.protocol import STATUSES
 
 STEP_S: Final = 0.8
@@ -286,15 +287,16 @@ class Calibration:
             return Prediction(
                 rate_per_s * (1 - self.fails_always),
                 "calls/s",
-                f"the arrival rate is {used:.0%} of the ceiling of {self.ceiling_per_s:,.4g}"
-                f" calls/s; about {rate_per_s * self.no_queue_s:,.3g} calls in flight, L = X * R",
+                f"the arrival rate is {percent(used)} of the ceiling of"
+                f" {rate(self.ceiling_per_s, 'calls')}; about"
+                f" {number(rate_per_s * self.no_queue_s)} calls in flight, L = X * R",
                 "arrivals",
             )
         return Prediction(
             self.ceiling_per_s,
             "calls/s",
-            f"the arrival rate is {used:.0%} of the ceiling: the queue grows by"
-            f" {rate_per_s - self.ceiling_per_s:,.4g} calls in each second",
+            f"the arrival rate is {percent(used)} of the ceiling: the queue grows by"
+            f" {number(rate_per_s - self.ceiling_per_s)} calls in each second",
             self.bottleneck,
         )
 
@@ -324,7 +326,7 @@ class Calibration:
         if first is None:
             return ""
         before = [each for each in self._seen if each.in_flight < first.in_flight]
-        at = f", at {before[-1].throughput_per_s:,.4g} calls/s" if before else ""
+        at = f", at {rate(before[-1].throughput_per_s, 'calls')}" if before else ""
         return f"{_statuses(first)} with {first.in_flight} in flight{at}"
 
     def as_dict(self) -> dict[str, Any]:
@@ -349,7 +351,7 @@ class Calibration:
 def _statuses(level: Level) -> str:
     """Return the failures of a level, such as "96 % of the calls ended with UNAVAILABLE"."""
     return " and ".join(
-        f"{count / level.ended:.0%} {name}"
+        f"{percent(count / level.ended)} {name}"
         for name, count in level.statuses.items()
         if name != "OK" and count
     )
@@ -478,17 +480,17 @@ class _Levels:
         """Return a line with the time that the calibration will take."""
         one_s = max(self._step_s, (2 + ROUNDS) * self.shortest_s)
         return (
-            f"calibration: a call takes about {1e3 * self.shortest_s:,.3g} ms. Each level lasts"
-            f" {one_s:,.2g} s or more, so expect {5 * one_s:,.0f} to {12 * one_s:,.0f} s"
+            f"calibration: a call takes about {seconds(self.shortest_s)}. Each level lasts"
+            f" {seconds(one_s)} or more, so expect {5 * one_s:,.0f} to {12 * one_s:,.0f} s"
         )
 
     def level(self, in_flight: int, best_per_s: float, longer: float = 1.0) -> Level:
         """Make a level. It is made again and longer if it did not reach a steady state."""
-        seconds = self._seconds(in_flight, best_per_s, longer)
-        seen, rounds = self._run(in_flight, seconds)
-        if not seen.steady and seconds < LONGEST_S:
+        lasting_s = self._seconds(in_flight, best_per_s, longer)
+        seen, rounds = self._run(in_flight, lasting_s)
+        if not seen.steady and lasting_s < LONGEST_S:
             slower = max(2.0, (1 + FEWEST) / rounds) if rounds else 2.0 * FEWEST
-            seen, _ = self._run(in_flight, min(LONGEST_S, slower * seconds))
+            seen, _ = self._run(in_flight, min(LONGEST_S, slower * lasting_s))
         if seen.residence.value > 0:
             self.shortest_s = min(self.shortest_s or math.inf, seen.residence.value)
         return seen
@@ -500,7 +502,7 @@ class _Levels:
         needed_s = min(LONGEST_S, 1.03 * (1 + rounds) * round_s + SETTLE_S)
         return max(longer * self._step_s, needed_s if needed_s > self._step_s else 0.0)
 
-    def _run(self, in_flight: int, seconds: float) -> tuple[Level, int]:
+    def _run(self, in_flight: int, lasting_s: float) -> tuple[Level, int]:
         options = self._options
         reported_s = time.perf_counter()
 
@@ -510,7 +512,7 @@ class _Levels:
                 reported_s = time.perf_counter()
                 self._progress(
                     f"calibration: {in_flight} in flight, {sample.elapsed_s:.1f} of"
-                    f" {seconds:.1f} s, {sample.answered:,.0f} ended"
+                    f" {lasting_s:.1f} s, {sample.answered:,.0f} ended"
                 )
 
         fleet, least = self._fleet, getattr(self._fleet, "workers", None) or 2
@@ -518,7 +520,7 @@ class _Levels:
         run = load.run(
             *self._make,
             replace(
-                options, in_flight=in_flight, duration_s=seconds, rate_per_s=None, rates=(),
+                options, in_flight=in_flight, duration_s=lasting_s, rate_per_s=None, rates=(),
                 calls=None, joins=(), connections=min(options.connections, in_flight),
                 drain_s=options.deadline_s,
             ),
@@ -566,13 +568,15 @@ def _cores(run: Run, sending_s: float, server_thread_s: float) -> Cores:
     if not sending_s:
         return Cores()
     judged = verdict(run)
-    return Cores(
+    most = float(run.host["cores"])  # the clock of CPU time has ticks
+    used = (
         judged.client_cores * run.window_s / sending_s,
         run.client_cpu.total_s / sending_s,
         run.server_cpu.total_s / sending_s,
         server_thread_s / sending_s,
         judged.other_cores,
     )
+    return Cores(*(float(np.minimum(each, most)) for each in used))
 
 
 def said(level: Level) -> str:
@@ -585,6 +589,6 @@ def said(level: Level) -> str:
         return f"{begin}, too few calls ended OK{failed}"
     end = "" if level.steady else ", not steady"
     return (
-        f"{begin}, {level.throughput_per_s:,.4g} calls/s, {1e3 * level.residence_s:,.3g} ms, X·R/N"
+        f"{begin}, {rate(level.throughput_per_s, 'calls')}, {seconds(level.residence_s)}, X·R/N"
         f" {level.little:.2f}{failed}{end}"
     )

@@ -26,6 +26,7 @@ from kvstore.measure import Run, latencies_s, quantile, verdict
 from kvstore.measure.audit import in_flight_steps
 from kvstore.measure.recorder import Sample
 from kvstore.measure.validity import BUSY
+from kvstore.numbers import number, percent, rate, seconds
 from kvstore.protocol import OK, STATUSES
 
 RATE_STEP_S: Final = 3.0
@@ -66,7 +67,9 @@ class Objective:
             raise ValueError(f"errors must be a share from 0 to 1, got {self.errors}")
 
     def __str__(self) -> str:
-        return f"p{100 * self.share:g} <= {1e3 * self.latency_s:g} ms, errors <= {self.errors:.3%}"
+        return (
+            f"p{100 * self.share:g} <= {seconds(self.latency_s)}, errors <= {percent(self.errors)}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +91,8 @@ class Step:
     def __str__(self) -> str:
         end = "meets the objective" if self.meets else self.why or "does not meet it"
         return (
-            f"{self.rate_per_s:,.4g} calls/s: {1e3 * self.latency_s:,.3g} ms,"
-            f" errors {self.errors:.2%}: {self.generator or end}"
+            f"{rate(self.rate_per_s, 'calls')}: {seconds(self.latency_s)},"
+            f" errors {percent(self.errors)}: {self.generator or end}"
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -112,12 +115,13 @@ class Found:
 
     def __str__(self) -> str:
         if self.limit and self.rate_per_s:
-            return f"at least {self.rate_per_s:,.4g} calls/s: {self.limit}"
+            return f"at least {rate(self.rate_per_s, 'calls')}: {self.limit}"
         if self.limit:
             return f"no rate was found: {self.limit}"
         if not self.rate_per_s:
-            return f"no rate down to {self.fails_per_s:,.3g} calls/s meets the objective"
-        return f"{self.rate_per_s:,.4g} calls/s meet the objective, {self.fails_per_s:,.4g} do not"
+            return f"no rate down to {rate(self.fails_per_s, 'calls')} meets the objective"
+        met, missed = rate(self.rate_per_s, "calls"), number(self.fails_per_s)
+        return f"{met} meet the objective, {missed} do not"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the figures by name, for JSON."""
@@ -155,23 +159,23 @@ def highest_rate(
         return True
 
     low, high = 0.0, math.inf
-    rate = ceiling_per_s / 2
+    next_per_s = ceiling_per_s / 2
     try:
         while len(steps) < MOST_STEPS and not (high <= precision * low):
-            if meets(rate):
-                low = rate
+            if meets(next_per_s):
+                low = next_per_s
                 if low >= ceiling_per_s:
                     return Found(low, math.inf, tuple(steps), "this is the ceiling")
             else:
-                high = rate
+                high = next_per_s
             if math.isinf(high):
-                rate = min(low * GROW, ceiling_per_s)
+                next_per_s = min(low * GROW, ceiling_per_s)
             elif not low:
-                rate = high / (GROW * GROW)
-                if rate < ceiling_per_s / 1000:
+                next_per_s = high / (GROW * GROW)
+                if next_per_s < ceiling_per_s / 1000:
                     break
             else:
-                rate = math.sqrt(low * high)
+                next_per_s = math.sqrt(low * high)
     except _GeneratorLimit as limit:
         return Found(low, math.inf, tuple(steps), str(limit))
     except KeyboardInterrupt:
@@ -211,14 +215,14 @@ def search(
     if seen.no_queue_s > objective.latency_s:
         return Found(
             0.0, math.inf, (),
-            f"one call alone takes {1e3 * seen.no_queue_s:,.3g} ms, which is more than the"
-            f" objective of {1e3 * objective.latency_s:,.3g} ms: no rate can meet it",
+            f"one call alone takes {seconds(seen.no_queue_s)}, which is more than the"
+            f" objective of {seconds(objective.latency_s)}: no rate can meet it",
         )  # fmt: skip
     if seen.fails_always > objective.errors:
         return Found(
             0.0, math.inf, (),
-            f"{seen.fails_always:.2%} of the calls fail with few in flight already, and"
-            f" {objective.errors:.2%} may fail: no rate can meet it",
+            f"{percent(seen.fails_always)} of the calls fail with few in flight already, and"
+            f" {percent(objective.errors)} may fail: no rate can meet it",
         )  # fmt: skip
 
     def try_at(rate_per_s: float) -> Step:
@@ -231,7 +235,7 @@ def search(
                 drain_s=max(2 * objective.latency_s, 2 * seen.no_queue_s),
             ),
             fleet=fleet,
-            on_sample=_reports(progress, f"search: {rate_per_s:,.4g} calls/s"),
+            on_sample=_reports(progress, f"search: {rate(rate_per_s, 'calls')}"),
         )  # fmt: skip
         step = step_of(run, objective)
         progress(f"search: {step}")
@@ -260,8 +264,8 @@ def step_of(run: Run, objective: Objective) -> Step:
     latency_s = quantile(latencies_s(settled), objective.share).value_s
     status = settled.records["status"]
     errors = float((status != OK).mean()) if len(status) else 1.0
-    rate = float(run.settings["rate_per_s"])
-    step = Step(rate, latency_s, errors, False)
+    rate_per_s = float(run.settings["rate_per_s"])
+    step = Step(rate_per_s, latency_s, errors, False)
     if errors > objective.errors and not _cut_only(settled):
         named = np.bincount(status[status != OK])
         return replace(step, why=f"fails: most with {STATUSES[int(named.argmax())]}")
@@ -305,7 +309,7 @@ def growing(run: Run) -> str:
     if rises and grown > max(GROWS * arrived, 2 * math.sqrt(max(1.0, inside.mean()))):
         return (
             f"not steady: the calls that wait grew from {inside[0]:,.0f} to {inside[-1]:,.0f},"
-            f" {slope_per_s:,.3g} more in each second"
+            f" {number(slope_per_s)} more in each second"
         )
     return ""
 
@@ -325,5 +329,5 @@ def _generator_limit(run: Run, objective: Objective) -> str:
     if judged.client_cores >= BUSY:
         return f"the load generator used {judged.client_cores:.2f} of a core"
     if late_s > LATE * objective.latency_s and not full:
-        return f"the load generator was late: {1e3 * late_s:,.3g} ms at p{100 * objective.share:g}"
+        return f"the load generator was late: {seconds(late_s)} at p{100 * objective.share:g}"
     return ""

@@ -89,6 +89,8 @@ def load_test(given: SimpleNamespace) -> int:
         raise ValueError("a search needs an objective: give --p99, such as --p99 50ms")
     if given.steps and searching:
         raise ValueError("a search chooses its rates itself: leave --steps out")
+    if given.check and given.workers is not None:
+        raise ValueError("--check counts the replies of one process: leave --workers out")
     open_loop = searching or given.rate is not None or given.steps is not None
     strategy = _strategy(given, calls, open_loop)
     options = _options(given, open_loop, target)
@@ -117,7 +119,15 @@ def _made(test: LoadTest) -> int:
             if given.warm_up is not None:
                 _warm_up(test, fleet, say)
             report = Report()
-            if test.objective is not None or not given.no_calibration:
+            whole = all(each.ends for each in firsts)
+            if test.objective is not None and not whole:
+                raise ValueError(
+                    "a stream that is cut after a time has no ceiling, so no rate can be searched:"
+                    " cut it with --stream-messages"
+                )
+            if not whole and not given.no_calibration:
+                say("no calibration: the time of a stream that is cut says nothing of the service")
+            if whole and (test.objective is not None or not given.no_calibration):
                 report = _calibrated(test, firsts[0], fleet, say)
             if test.objective is not None:
                 return _search(test, report, fleet, say)
@@ -218,6 +228,8 @@ def _run(test: LoadTest, report: Report, fleet: Fleet | None, say: Progress) -> 
     if given.save:
         run.save(given.save)
     missed = _missed(test, run)
+    if run.issued and run.outcome is Outcome.COMPLETE and not run.outcomes().get("OK"):
+        status = status or MISSED
     report = report._replace(run=run, more=tuple(missed))
     _print(test, report)
     if said:
@@ -228,7 +240,12 @@ def _run(test: LoadTest, report: Report, fleet: Fleet | None, say: Progress) -> 
 
 def _missed(test: LoadTest, run: Run) -> list[Finding]:
     """Return the conditions that fail a run, and the replies that were wrong."""
-    found = [Finding("fail-if", text) for each in test.fail_if if (text := each.holds(run))]
+    failed = [Finding("fail-if", text) for each in test.fail_if if (text := each.holds(run))]
+    return failed + _wrong_replies(test)
+
+
+def _wrong_replies(test: LoadTest) -> list[Finding]:
+    found = []
     for calls in (test.calls, *test.calls.others):
         check: Any = calls.check_reply
         if check is not None and check.wrong:
@@ -245,10 +262,11 @@ def _search(test: LoadTest, report: Report, fleet: Fleet | None, say: Progress) 
         test.strategy, test.target, test.calls, test.objective, report.calibration, test.options,
         fleet=fleet, progress=say, **settings,
     )  # fmt: skip
-    _print(test, report._replace(found=found))
+    wrong = _wrong_replies(test)
+    _print(test, report._replace(found=found, more=tuple(wrong)))
     if found.limit == "interrupted":
         return INTERRUPTED
-    return COMPLETE if found.rate_per_s else MISSED
+    return COMPLETE if found.rate_per_s and not wrong else MISSED
 
 
 def _print(test: LoadTest, report: Report) -> None:

@@ -106,7 +106,8 @@ def verdict(run: Run) -> Verdict:
     stolen, others = 0.0, math.nan
     if run.window_s >= SHORT_S:
         stolen = run.stolen_cores
-        others = float(np.maximum(0.0, run.machine_cpu_s / window_s - stolen - client - server))
+        rest = run.machine_cpu_s / window_s - stolen - client - server
+        others = float(np.clip(rest, 0.0, has_cores))
     late_s = _late_s(run)
     binds, reason = _by_lateness(run, late_s)
     if not binds and run.window_s >= SHORT_S and not math.isnan(client):

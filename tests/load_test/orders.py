@@ -1,5 +1,6 @@
 """A service as others write them: several .proto files, and reflection that can misbehave."""
 
+import math
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -85,6 +86,8 @@ class Oddities(NamedTuple):
     """A file that is not described."""
     only: tuple[str, ...] = ("v1", "v1alpha")
     """Versions of reflection."""
+    answers: float = math.inf
+    """Calls that are answered; later ones fail."""
 
 
 class Orders:
@@ -101,6 +104,8 @@ class Orders:
         """Remember the request; reply with a text "ok" and a number."""
         with self._lock:
             self.seen.append((request, list(context.invocation_metadata())))
+            if len(self.seen) > self.odd.answers:
+                context.abort(grpc.StatusCode.INTERNAL, "as asked")
         size = 5_000_000 if request.startswith(b"\x0a\x03big") else 0
         data = b"\x1a" + _varint(size) + bytes(size) if size else b""
         return b"\x0a\x02ok\x10\x07" + data

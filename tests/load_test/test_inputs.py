@@ -260,6 +260,7 @@ def test_a_reply_above_the_limit_names_the_option_that_permits_it(load):
     status, _, err, _ = load(PLACE, *big)
     assert 3 == status
     assert "--max-message-bytes" in err
+    assert "correct the request" not in err
 
     assert 0 == load(PLACE, *big, "--max-message-bytes", 6_000_000)[0]
 
@@ -448,6 +449,7 @@ def test_a_file_has_the_flags_and_the_command_line_counts_more(load, tmp_path):
 
 
 def test_replies_that_fail_a_check_are_counted_and_end_with_1(load, capsys):
+    assert 2 == load(PLACE, "--check", "number > 6", "--workers", 2)[0]
     assert 0 == load(PLACE, "--check", 'text == "ok"', "--check", "number > 6")[0]
     assert 1 == load(PLACE, "--check", "number < 7")[0]
     for wrong in ("number", "nope == 1", "number = 7"):

@@ -108,6 +108,28 @@ def test_a_stream_that_never_ends_is_cut_and_its_messages_are_counted(load):
     assert 30 == run["settings"]["streams"]["messages"]
 
 
+def test_a_stream_cut_by_time_has_no_ceiling_and_no_rate(load):
+    cut = ("--stream-time", "0.1s")
+    status, out, _ = load("-n", 4, "-o", "json", *cut, method=WATCH)
+    report = json.loads(out)
+
+    assert 0 == status
+    assert "calibration" not in report
+    assert {"OK": 4} == report["run"]["statuses"]
+
+    status, _, err = load("--find-rate", "--p99", "1s", *cut, method=WATCH)
+    assert 2 == status
+    assert "--stream-messages" in err
+
+
+def test_a_run_in_which_every_call_fails_ends_with_1(tmp_path, capsys):
+    with orders(descriptor_set(tmp_path), answers=2) as failing:  # the calls before the run
+        status = main([failing.address, PING, "-q", "--no-calibration", "-n", "20"])
+
+    assert 1 == status
+    assert "100 %" in capsys.readouterr().out
+
+
 @for_each(
     ("arguments", "says"),
     [

@@ -9,6 +9,7 @@ from made_load_tests import run_of_recorder
 from tables import for_each
 
 from kvstore.load_test import Objective, Step, highest_rate
+from kvstore.load_test.levels import level_of
 from kvstore.load_test.search import growing, step_of
 from kvstore.measure import Cpu
 from kvstore.measure.recorder import Recorder
@@ -146,3 +147,18 @@ def test_a_step_full_of_failures_is_blamed_on_the_service():
     step = step_of(replace(run, client_cpu=Cpu(9.9, 0.0)), OBJECTIVE)
     assert "" == step.generator
     assert "RESOURCE_EXHAUSTED" in step.why
+
+
+def test_cores_are_never_more_than_the_machine_has():
+    """The clock of CPU time has ticks, and a very short run may hold a whole one."""
+    recorder = Recorder()
+    for number in range(300):
+        recorder.record(math.nan, number / 1000, number / 1000 + 0.001, 1, 0, 1, 1)
+    run = run_of_recorder(
+        recorder, in_flight=1, client_cpu=Cpu(3.0, 0.0), server_cpu=Cpu(9.0, 0.0),
+        machine_cpu_s=60.0, host={"cores": 2},
+    )  # fmt: skip
+
+    cores = level_of(run, 5.0)[0].cores
+
+    assert max(cores) <= 2, cores
