@@ -449,7 +449,9 @@ def test_a_file_has_the_flags_and_the_command_line_counts_more(load, tmp_path):
 
 
 def test_replies_that_fail_a_check_are_counted_and_end_with_1(load, capsys):
-    assert 2 == load(PLACE, "--check", "number > 6", "--workers", 2)[0]
+    status, _, err, _ = load(PLACE, "--check", "number > 6", "--workers", 2, "-c", 2)
+    assert 2 == status
+    assert "--workers" in err
     assert 0 == load(PLACE, "--check", 'text == "ok"', "--check", "number > 6")[0]
     assert 1 == load(PLACE, "--check", "number < 7")[0]
     for wrong in ("number", "nope == 1", "number = 7"):
