@@ -225,7 +225,8 @@ class Calibration:
         """The bottleneck, with one server, and the rest of the time of a call as a delay."""
         demand_s = 1 / self.ceiling_per_s
         rest_s = max(0.0, self.cycle_s - demand_s)
-        return [Station(self.bottleneck, demand_s), Station("the rest", rest_s, math.inf)]
+        name = self.bottleneck if self.limit.known else "the bottleneck"
+        return [Station(name, demand_s), Station("the rest", rest_s, math.inf)]
 
     @property
     def limit(self) -> Limit:

@@ -9,7 +9,8 @@ from made_load_tests import run_of_recorder
 from tables import for_each
 
 from kvstore.load_test import Objective, Step, highest_rate
-from kvstore.load_test.levels import level_of
+from kvstore.load_test.estimates import Estimate
+from kvstore.load_test.levels import Calibration, Level, level_of
 from kvstore.load_test.search import growing, step_of
 from kvstore.measure import Cpu
 from kvstore.measure.recorder import Recorder
@@ -162,3 +163,13 @@ def test_cores_are_never_more_than_the_machine_has():
     cores = level_of(run, 5.0)[0].cores
 
     assert max(cores) <= 2, cores
+
+
+def test_a_prediction_names_no_limit_that_is_not_known():
+    level = Level(
+        in_flight=2, throughput=Estimate(100.0, 99.0, 101.0), residence=Estimate(0.02, 0.02, 0.02)
+    )
+    seen = Calibration(levels=[level], machine_cores=2)
+
+    assert not seen.limit.known
+    assert "not known" not in seen.closed_loop(50).reason
