@@ -52,7 +52,7 @@ TOO_WIDE = """outputs => [...outputs.querySelectorAll('.jp-OutputArea-output')]
   .map(each => each.innerText)"""
 PROSE = """outputs => {
   const copy = outputs.cloneNode(true), texts = [];
-  for (const code of copy.querySelectorAll('pre, code, style')) code.remove();
+  for (const code of copy.querySelectorAll('pre, code, style, script')) code.remove();
   const walker = document.createTreeWalker(copy, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) texts.push(walker.currentNode.data);
   return texts.join('\\n');

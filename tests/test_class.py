@@ -1,12 +1,10 @@
 """What a teacher does with a class: editions, the class's progress, Binder, a colour-blind eye."""
 
-import contextlib
 import itertools
 import json
 import os
 import re
 import shutil
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -160,12 +158,6 @@ def with_odd_bytes(file):
     file.write_bytes(data)
 
 
-def with_another_number(file):
-    """Changed by hand: a better prediction."""
-    with contextlib.closing(sqlite3.connect(file)) as connection, connection:
-        connection.execute("UPDATE questions SET value = 25")
-
-
 def not_there(file):
     file.unlink()
 
@@ -174,9 +166,7 @@ def a_text(file):
     file.write_text("a text")
 
 
-@pytest.mark.parametrize(
-    "damage", [cut_off, with_odd_bytes, with_another_number, not_there, a_text]
-)
+@pytest.mark.parametrize("damage", [cut_off, with_odd_bytes, not_there, a_text])
 def test_a_file_that_cannot_be_read_is_named_and_the_others_are_merged(
     damage, tmp_path, hand_ins, capsys, no_own_backend
 ):

@@ -37,7 +37,7 @@ def student_of(file: Path) -> str:
 def _read_from(file: Path) -> Iterator[None]:
     """Let `progress` read a copy of this file. Raises ValueError if it holds no whole progress.
 
-    `progress` begins a new file in place of a damaged one and warns, so that a learner can go on.
+    `progress` moves a damaged file aside and begins a new one, so that a learner can go on.
     """
     if file.read_bytes()[: len(_SQLITE)] != _SQLITE:
         raise ValueError(f"{file} is no file of progress: `progress.path()` names the right one")
@@ -48,6 +48,8 @@ def _read_from(file: Path) -> Iterator[None]:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 yield
+            if list(Path(scratch).glob("*.unreadable-*")):
+                raise progress.ProgressError("moved aside")
         except (Warning, sqlite3.Error, progress.ProgressError, UnicodeError) as error:
             raise ValueError(f"{file} is damaged, ask {student_of(file)} for it again") from error
         finally:

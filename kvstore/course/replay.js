@@ -289,7 +289,7 @@ function showReplay(root, panels) {
       `${steps.join(", ")}; ${time(panel.edges[at + panel.width - 1] - panel.edges[at])} in all, ended with ${panel.statuses[panel.status[call]]}`;
   }
 
-  root.replay = { goTo, counts: (t) => panels.map((panel) => placed(panel, t).rooms.map((room) => room.length)) };
+  root.replay = { goTo, time: () => now, counts: (t) => panels.map((panel) => placed(panel, t).rooms.map((room) => room.length)) };
   new ResizeObserver(show).observe(root);
   show();
 }

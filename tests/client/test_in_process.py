@@ -1,5 +1,6 @@
 """Runs in other processes, with a memory ceiling."""
 
+import contextlib
 import math
 import os
 import signal
@@ -82,8 +83,9 @@ def test_secrets_of_metadata_stand_in_no_process_list_and_in_no_saved_run(server
     lists = []
 
     def look(sample):
-        children = psutil.Process().children(recursive=True)
-        lists.append(" ".join(word for each in children for word in each.cmdline()))
+        for each in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.Error):  # it has ended meanwhile
+                lists.append(" ".join(each.cmdline()))
 
     run = run_in_process(
         strategies.tasks, server, SMALL, calls=200, rate_per_s=400, on_sample=look,
