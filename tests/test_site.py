@@ -73,6 +73,9 @@ def look(browser, address, width=1300, height=900, **settings):
 
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
+HIDDEN = f"""Math.max({OVERFLOW},
+  document.documentElement.scrollHeight - document.documentElement.clientHeight)"""
+
 
 def test_pages_are_complete_offline_and_fit_every_screen(site, browser):
     """A wide screen, a phone, and 200 % zoom, which is a screen of half the width."""
@@ -169,6 +172,15 @@ def test_one_lesson_as_a_file_and_as_slides_works_offline(executed, browser, tmp
     for _ in range(count + 3):
         page.keyboard.press("ArrowRight")
     assert page.locator("#place").inner_text() == f"{count} / {count}"
+    page.context.close()
+
+    page, _ = look(browser, slides, 1280, 800)
+    page.wait_for_load_state("networkidle")
+    page.wait_for_selector("mjx-container svg", state="attached")
+    for number in range(1, count + 1):
+        assert page.evaluate(HIDDEN) <= 0, f"slide {number} is cut off at 1280 × 800"
+        assert "Not attempted" not in page.locator(".slide.shown").inner_text()
+        page.keyboard.press("ArrowRight")
     page.context.close()
 
 
