@@ -178,7 +178,7 @@ def test_one_lesson_as_a_file_and_as_slides_works_offline(executed, browser, tmp
     page.wait_for_load_state("networkidle")
     page.wait_for_selector("mjx-container svg", state="attached")
     for number in range(1, count + 1):
-        assert page.evaluate(HIDDEN) <= 0, f"slide {number} is cut off at 1280 × 800"
+        assert page.evaluate(HIDDEN) <= 0, f"slide {number} is cut off at 1280 x 800"
         assert "Not attempted" not in page.locator(".slide.shown").inner_text()
         page.keyboard.press("ArrowRight")
     page.context.close()
