@@ -99,6 +99,7 @@ def test_secrets_of_metadata_stand_in_no_process_list_and_in_no_saved_run(server
     assert "hunter2" not in repr(saved.settings)
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="sends a POSIX signal")
 def test_a_server_that_falls_silent_gives_the_command_a_status_as_a_killed_one(capfd):

@@ -26,7 +26,8 @@ from kvstore.load_test import (
 from kvstore.load_test.first_call import with_an_end
 from kvstore.measure import Outcome
 
-pytestmark = pytest.mark.slow
+# Each compares a measurement with what the service can do.
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 
 @pytest.mark.parametrize(("workers", "sleep_s"), [(8, 0.2), (3, 0.3), (1, 1.5)])
