@@ -50,15 +50,20 @@ class Client:
         self.recorder = Recorder(KINDS, on_start)
         self.reader = PipelineReader(operations.created)
         self.connections = Connections(channel, server, connections, service_config)
+        of_any_service = isinstance(operations, MethodOperations)  # then requests are bytes
+
+        def created(request: Any) -> None:
+            operations.created(request.key)
+
         self.recording = Recording(
             recorder=self.recorder,
             deadline_s=deadline_s,
             metadata=tuple((metadata or {}).items()) or None,
             station_times=station_times,
             route=self.connections.route,
-            on_ok={f"/{SERVICE}/Create": lambda request: operations.created(request.key)},
+            on_ok={} if of_any_service else {f"/{SERVICE}/Create": created},
             readers={PIPELINE: self.reader},
-            whole_streams=isinstance(operations, MethodOperations),
+            whole_streams=of_any_service,
         )
         self._stub = operations.stub
         self.loop_cpu_s = math.nan

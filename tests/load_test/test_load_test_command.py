@@ -307,3 +307,16 @@ def test_several_workers_make_one_run(a_greeter, capsys):
     assert {"OK": 40} == report["statuses"]
     assert 2 == report["settings"]["processes"]
     assert report["little_holds"]
+
+
+@pytest.mark.slow
+def test_the_courses_own_service_is_any_service_too(quick_server, capsys):
+    status = main(
+        [
+            quick_server.address, "kvstore.v1.KeyValueService/Create", "--no-calibration",
+            '--json={"key": "{{uuid}}", "value": "YQ=="}', "--calls=20", "--output=json",
+        ]
+    )  # fmt: skip
+
+    shown = capsys.readouterr()
+    assert (0, {"OK": 20}) == (status, json.loads(shown.out)["run"]["statuses"]), shown.err
