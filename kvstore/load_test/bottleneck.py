@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 import psutil
 
+from kvstore.client.address import Endpoint, endpoints
 from kvstore.client.channel import Target, local_pids
 from kvstore.measure.validity import BUSY
 from kvstore.numbers import number
@@ -189,18 +190,33 @@ WAIT_S: Final = 2.0
 
 
 def streams_permitted(target: Target) -> float:
-    """Return how many streams the server permits on a connection; infinite if it says nothing.
+    """Return how many streams the servers permit in all; infinite if one of them says nothing.
 
-    HTTP/2 servers say it in their first frame. A connection of its own asks for it.
+    HTTP/2 servers say it in their first frame, for one connection. A connection of its own to each
+    place that the address names asks for it.
     """
-    address = target.shards[0].address
-    host, _, port = address.rpartition(":")
-    plain_text = target.tls is None
+    return sum(_permitted_at(place, target) for place in endpoints(target.shards[0].address))
+
+
+def _permitted_at(place: Endpoint, target: Target) -> float:
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), WAIT_S) as plain:
-            return _permitted(plain if plain_text else _encrypted(plain))
-    except (OSError, ValueError):
+        with _connected(place) as plain:
+            return _permitted(plain if target.tls is None else _encrypted(plain))
+    except OSError:
         return math.inf
+
+
+def _connected(place: Endpoint) -> socket.socket:
+    if not place.path:
+        return socket.create_connection((place.host, place.port), WAIT_S)
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(WAIT_S)
+    try:
+        connection.connect(place.path)
+    except OSError:
+        connection.close()
+        raise
+    return connection
 
 
 def _encrypted(plain: socket.socket) -> ssl.SSLSocket:
