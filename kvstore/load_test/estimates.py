@@ -10,7 +10,7 @@ X * R = N holds there also if calls end in groups, as those of a pool of threads
 import itertools
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ _T_95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18
     2.12, 2.11, 2.10, 2.09)  # fmt: skip
 """The 97.5 % quantiles of Student's t with 1, 2, ... degrees of freedom."""
 BATCHES = len(_T_95) + 1
+RARE: Final = 0.25
+"""If the interval of the calls that ended OK is wider than this share of the figure, there are too
+few for rounds of their own: a few that end together look like thousands per second."""
 
 
 class Estimate(NamedTuple):
@@ -100,12 +103,20 @@ def steady_part(
     span_s = float(rounds[-1] - rounds[0])
     (mean,) = in_flight_between(records["sent_s"], records["done_s"], rounds[[0, -1]])
     ok = ended[ended["status"] == OK]
+    if len(ok) == len(ended):
+        throughput, residence = _of_ok(ok, in_flight)
+    else:
+        throughput, residence = _of_ok(ok, _open_at_once(ok))
+        spread_s = float(np.ptp(ok["done_s"])) if len(ok) else 0.0
+        if spread_s < span_s / 2 or not throughput.relative <= RARE:  # also where it is unknown
+            throughput, residence = _of_few_ok(inner, span_s)
     return Steady(
         count,
         count * in_flight / span_s,
         float(took_s.mean()),
         float(mean),
-        *_of_ok(ok, in_flight if len(ok) == len(ended) else _open_at_once(ok)),
+        throughput,
+        residence,
         tuple(np.bincount(inner["status"]).tolist()),
     )
 
@@ -140,3 +151,18 @@ def _of_ok(ok: npt.NDArray[np.void], size: int) -> tuple[Estimate, Estimate]:
     means_s = [float(took_s[a:b].mean()) for a, b in itertools.pairwise(edges)]
     half = mean_of(means_s).relative
     return Estimate.within(per_s, spread.relative), Estimate.within(float(took_s.mean()), half)
+
+
+def _of_few_ok(inner: npt.NDArray[np.void], span_s: float) -> tuple[Estimate, Estimate]:
+    """Return X and R of the few calls that ended OK among all that ended in `span_s` seconds.
+
+    They are counted. The interval of a count n is that of Poisson's distribution, about
+    n ± 2 sqrt(n + 1).
+    """
+    ok = inner[inner["status"] == OK]
+    most = len(ok) + 2 * math.sqrt(len(ok) + 1)
+    least = max(0.0, len(ok) - 2 * math.sqrt(len(ok) + 1))
+    throughput = Estimate(len(ok) / span_s, least / span_s, most / span_s)
+    if not len(ok):
+        return throughput, Estimate.unknown()
+    return throughput, Estimate(float((ok["done_s"] - ok["sent_s"]).mean()), math.nan, math.nan)

@@ -245,11 +245,12 @@ class Calibration:
     def fails_from(self) -> Level | None:
         """The first level at which more calls fail than may, and more than with fewer in flight."""
         before, ended = 0, 0
-        for each in self.levels:
+        held = [self.held] if self.held else []
+        for each in sorted([*self.levels, *held], key=lambda each: each.in_flight):
             failed = round(each.failed * each.ended) if each.ended else 0
-            usual = max(self.errors, before / ended if ended else 0.0)
+            usual = max(self.errors, _at_most(before, ended))
             more = failed - each.ended * usual
-            if ended and more > 3 * math.sqrt(each.ended * usual * (1 - usual)) + 1:
+            if ended and more > math.sqrt(each.ended * usual * (1 - usual)) + 1:
                 return each
             before, ended = before + failed, ended + each.ended
         return None
@@ -305,16 +306,16 @@ class Calibration:
     def top(self) -> Level:
         """The level with the highest throughput, from its longer run if there is one.
 
-        A level without failures counts first if its throughput is about the same: where calls are
-        refused, callers that try again at once take processor time from the others.
+        Levels at which more calls fail than may do not count: they are beyond what the service can
+        do. If every level is one of them, the best one is what is known.
         """
-        if self.held is not None:
-            return self.held
-        best = max(self._seen, key=_throughput)
         first = self.fails_from
-        good = [each for each in self._seen if first and each.in_flight < first.in_flight]
-        top = max(good, key=_throughput, default=best)
-        return top if GAIN * top.throughput_per_s >= best.throughput_per_s else best
+        if self.held is not None and not (first and self.held.in_flight >= first.in_flight):
+            return self.held
+        good = [each for each in self.levels if not first or each.in_flight < first.in_flight]
+        return max(
+            [each for each in good if each.throughput_per_s > 0] or self._seen, key=_throughput
+        )
 
     @property
     def _seen(self) -> Sequence[Level]:
@@ -403,7 +404,9 @@ def calibrate(
         best = max(map(_throughput, levels), default=0.0)
         seen = runs.level(in_flight, best)
         flat_once = not seen.throughput.value >= GAIN * best
-        if flat_once and not _certain(seen):  # or was it a pause of the machine?
+        if _fails(levels, seen, errors):
+            flat_once = True
+        elif flat_once and not _certain(seen):  # or was it a pause of the machine?
             seen = max(seen, runs.level(in_flight, best), key=_throughput)
             flat_once = not seen.throughput.value >= GAIN * best
         flat = (2 if _certain(seen) else flat + 1) if flat_once else 0
@@ -429,6 +432,21 @@ def calibrate(
         saturated=flat >= 2,
         most_streams=bottleneck.streams_permitted(target) * options.connections,
     )
+
+
+def _at_most(failed: int, ended: int) -> float:
+    """Return the upper end of the 95 % interval of a share that was seen.
+
+    No failure of 7 calls may be a share of 0.4. The interval is that of Agresti and Coull (1998).
+    """
+    share = (failed + 2) / (ended + 4)
+    return share + 2 * math.sqrt(share * (1 - share) / (ended + 4))
+
+
+def _fails(before: Sequence[Level], level: Level, errors: float) -> bool:
+    """Return whether more calls fail from this level on, or from an earlier one."""
+    known = Calibration(levels=[*before, level], machine_cores=1, errors=errors)
+    return known.fails_from is not None
 
 
 def _throughput(level: Level) -> float:
