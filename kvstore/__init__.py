@@ -19,4 +19,5 @@ from kvstore import transport
 __version__ = "0.1.0"
 
 transport.choose()
+transport.quiet_log()
 transport.call_this_machine_directly()

@@ -16,7 +16,8 @@ CHOICE: Final = "COURSE_TRANSPORT"
 """The environment variable with the name of the profile of this process."""
 EXPERIMENTS: Final = "GRPC_EXPERIMENTS"
 """gRPC's own variable: names of its experiments, each after a minus sign to turn it off."""
-
+VERBOSITY: Final = "GRPC_VERBOSITY"
+"""gRPC's own variable: what its log says. Below ERROR, the log has raw text of a peer's GOAWAY."""
 
 PROXIES: Final = ("grpc_proxy", "https_proxy", "http_proxy")
 """The environment variables in which gRPC looks for a proxy."""
@@ -78,6 +79,14 @@ def choose() -> None:
     name = os.environ.get(CHOICE) or DEFAULT
     if name in TRANSPORTS and "grpc" not in sys.modules:
         os.environ.update(environment(name))
+
+
+def quiet_log() -> None:
+    """Let gRPC log errors only, unless the environment says what it logs.
+
+    It reads the variable when it is imported.
+    """
+    os.environ.setdefault(VERBOSITY, "ERROR")
 
 
 def call_this_machine_directly() -> None:

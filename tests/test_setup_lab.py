@@ -16,7 +16,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from jupyter_client.manager import start_new_kernel
 from labs import LAB
+
+from tools import my_lessons
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -127,3 +130,25 @@ def test_it_opens_at_the_first_page_with_our_kernel_and_ends_with_one_ctrl_c(lab
     lab.process.send_signal(signal.SIGINT)
     assert lab.process.wait(30) == 0
     assert psutil.wait_procs([process], timeout=10)[1] == []
+
+
+def test_after_a_restart_a_cell_in_the_middle_names_the_cell_to_run_first(monkeypatch, tmp_path):
+    """Nothing of the course is imported then; a kernel of the lab helps all the same."""
+    for name, value in my_lessons.lab_environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("JPY_SESSION_NAME", str(tmp_path / "my_lessons" / "01_blocking.ipynb"))
+    manager, client = start_new_kernel(kernel_name="python3")
+    said = []
+    try:
+        client.execute_interactive("workload.reads()", timeout=60, output_hook=said.append)
+        client.execute_interactive("dir()", timeout=60, output_hook=said.append)
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+    (error,) = [each["content"] for each in said if each["msg_type"] == "error"]
+    assert "`workload` is made in code cell 1" in error["traceback"][0]
+    assert "Traceback" not in "".join(error["traceback"])
+    (names,) = [each["content"]["data"] for each in said if each["msg_type"] == "execute_result"]
+    assert "kvstore" not in names["text/plain"]

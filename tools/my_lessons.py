@@ -153,11 +153,12 @@ def lab_command(options: argparse.Namespace) -> list[str]:
 
 def lab_environment() -> dict[str, str]:
     """Take our kernel before one of the user's, and do not ask whether news are wanted."""
-    settings = [str(ROOT / "tools" / "jupyter"), os.environ.get("JUPYTER_CONFIG_PATH")]
-    return {
-        "JUPYTER_PREFER_ENV_PATH": "1",
-        "JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, settings)),
+    ours = str(ROOT / "tools" / "jupyter")
+    first = {
+        name: os.pathsep.join(filter(None, [ours, os.environ.get(name)]))
+        for name in ("JUPYTER_CONFIG_PATH", "JUPYTER_PATH")
     }
+    return {"JUPYTER_PREFER_ENV_PATH": "1", **first}
 
 
 def lab_settings(folder: Path, page: str) -> list[str]:

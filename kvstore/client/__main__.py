@@ -99,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         run = _run(given, for_parent, gate)
     except (RunInterrupted, RunFailed) as error:
-        _finish(error.run, given.save, for_parent)
+        _finish(error.run, given.save, for_parent)  # with a status of its own, saved or not
         if not isinstance(error, RunInterrupted):
             print(f"error: {error}", file=sys.stderr)
         return INTERRUPTED if isinstance(error, RunInterrupted) else 1
@@ -108,11 +108,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, TypeError, OSError, RuntimeError, NotEnoughMemory) as wrong:
         print(f"error: {wrong}", file=sys.stderr)
         return EXIT_STATUS.get(type(wrong), EXIT_STATUS[ValueError])
-    _finish(run, given.save, for_parent)
+    is_saved = _finish(run, given.save, for_parent)
     if run.outcome is Outcome.SERVER_UNRESPONSIVE and not for_parent:  # the parent reads the run
         print(f"error: {run.ended_by}", file=sys.stderr)
         return 1
-    return 0
+    return 0 if is_saved else EXIT_STATUS[ValueError]
 
 
 def _run(given: argparse.Namespace, for_parent: bool, gate: Gate) -> Run:
@@ -145,11 +145,17 @@ def _options(given: argparse.Namespace) -> RunOptions:
     return options
 
 
-def _finish(run: Run, path: str | None, for_parent: bool) -> None:
-    if path:
-        run.save(path)
+def _finish(run: Run, path: str | None, for_parent: bool) -> bool:
+    """Report the run, and save it; return whether it is saved, if it should be."""
     if not for_parent:
         print(f"\r{'':70}\r{summary(run).to_string()}\n{audit(run)}")
+    try:
+        if path:
+            run.save(path)
+    except OSError as error:
+        print(f"error: the run could not be saved: {error}", file=sys.stderr)
+        return False
+    return True
 
 
 def _show(sample: Sample) -> None:

@@ -213,8 +213,8 @@ class Local(Fleet):
         settings = {**LOCAL_SETTINGS, "temporary-directory": str(folder)}  # the scheduler's as well
         stack.enter_context(dask.config.set(settings))
         with shielded():  # an interrupt in its start would leave the workers that run already
-            cluster = stack.enter_context(
-                LocalCluster(
+            try:
+                cluster = LocalCluster(
                     n_workers=self.workers,
                     threads_per_worker=1,
                     host="127.0.0.1",
@@ -225,7 +225,12 @@ class Local(Fleet):
                     memory_limit=0,  # a run has a limit of its own
                     silence_logs=logging.CRITICAL,
                 )
-            )
+            except RuntimeError as error:
+                raise FleetNotReached(
+                    f"a worker of this machine ended in its start ({error}): was it killed for its"
+                    " memory? Make the run again, with fewer workers"
+                ) from error
+            stack.enter_context(cluster)
         return _client(cluster, START_S, stack)
 
 
@@ -807,8 +812,11 @@ class _Driver:
     def _open_the_gates(self) -> None:
         if self._began or not all(each.ready for each in self.generators):
             return
-        for each in self.generators:
-            each.clock = self._clock_of(each.place)
+        try:
+            for each in self.generators:
+                each.clock = self._clock_of(each.place)
+        except OSError:  # a worker was lost a moment ago: `_collect` will note it
+            return
         self._count.begin()
         self._began = True
         message_s = 4 * sum(each.clock.error_s for each in self.generators)

@@ -4,6 +4,7 @@ A comparison is scored by the ratio of its numbers; the main ones of a lesson ar
 """
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -38,7 +39,8 @@ class Claim(rendering.Shown):
         return f"{'✔ holds here' if self.holds else '✘ does not hold here'}: {self._words()}"
 
     def _words(self) -> str:
-        return rendering.as_sentence(self.sentence)
+        spaced = re.sub(r"(?<=\d)%", " %", self.sentence)  # Python's own format has no space
+        return rendering.as_sentence(spaced)
 
     def _forms(self) -> Mapping[str, Any]:
         mark = "✔ holds here:" if self.holds else "✘ does not hold here:"
@@ -366,12 +368,14 @@ def _number(measured: Any) -> float:
     value = measured.throughput_per_s if isinstance(measured, HasThroughput) else measured
     value = value.value if isinstance(value, HasValue) else value
     try:
-        return float(value)
+        if not isinstance(value, str):  # such as "3": a text is never what was measured
+            return float(value)
     except (TypeError, ValueError):
-        raise TypeError(
-            f"a question is answered by a number or a run, got {type(measured).__name__}: "
-            "pass the runs of the lesson"
-        ) from None
+        pass
+    raise TypeError(
+        f"a question is answered by a number or a run, got {type(measured).__name__}: "
+        "pass the runs of the lesson"
+    )
 
 
 def _began_at(run: object) -> float | None:

@@ -51,6 +51,8 @@ class Cell:
 
 def notebook_of(name: str, folder: Path = NOTEBOOKS) -> Path | None:
     """The original notebook with this name, or with the only one that begins so."""
+    if not isinstance(name, str):
+        raise TypeError(f'write the name of the lesson in quotes, such as "03", got {name!r}')
     if not folder.is_dir():
         return None
     start = Path(name).name.removesuffix(".ipynb")

@@ -178,6 +178,11 @@ def _begun_anew(file: Path) -> "sqlite3.Connection":
 
 
 def _unusable(file: Path, error: Exception) -> ProgressError:
+    if "locked" in str(error):
+        return ProgressError(
+            f"another program has written to {file} for {PATIENCE_S:g} s: if it is a kernel of "
+            "the course, restart that one, and run this cell again"
+        )
     return ProgressError(
         f"progress cannot be stored in {file} ({error}): "
         f"set {VARIABLE} to a file that you can write, and restart the kernel"

@@ -178,6 +178,8 @@ def replay(
 
     Raises ValueError if a run has no calls from `from_s` on, or `predicted` has another length.
     """
+    if not isinstance(runs, Run | Mapping):
+        raise TypeError(f"replay shows a run, or several by their names, got {runs!r}")
     named = {runs.strategy: runs} if isinstance(runs, Run) else dict(runs)
     values = list(predicted) if isinstance(predicted, Sequence) else [predicted] * len(named)
     if len(values) != len(named):

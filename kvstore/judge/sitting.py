@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
+from kvstore import numbers
 from kvstore.judge import cases
 from kvstore.judge.cases import CHANGES, MOST_IN_FLIGHT, P99_S, STATIONS, Case, Network
 from kvstore.judge.traffic import NEVER_S, Load, Plan, Result, plan, simulate
@@ -326,7 +327,10 @@ def _predicted(
     error = abs(math.log10(predicted / measured))
     share = min(1.0, max(0.0, (TOO_FAR - error) / (TOO_FAR - SPOT_ON)))
     ratio = f"{predicted / measured:.2f} times"
-    why = f"predicted {predicted:.3g} {unit}, reached {measured:.3g} {unit}{when}: {ratio}"
+    why = (
+        f"predicted {numbers.number(predicted)} {unit}, reached {numbers.number(measured)}"
+        f" {unit}{when}: {ratio}"
+    )
     return Line(name, of * share, of, why)
 
 

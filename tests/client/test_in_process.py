@@ -236,6 +236,17 @@ def test_settings_that_make_no_sense_are_named_without_a_traceback(says, argumen
     assert says in shown
 
 
+def test_a_place_where_no_run_can_be_saved_is_named_after_the_report(
+    quick_server, tmp_path, capsys
+):
+    status = main([quick_server.address, "--calls=5", f"--save={tmp_path / 'none' / 'run.npz'}"])
+    shown = capsys.readouterr()
+
+    assert 2 == status
+    assert "operations/s" in shown.out
+    assert str(tmp_path / "none") in shown.err
+
+
 @pytest.mark.slow
 def test_an_unlimited_client_stops_at_its_ceiling_and_leaves_nothing_behind():
     """Values of 256 KiB that get no reply: 200 MB are full in a second or two."""

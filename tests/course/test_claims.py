@@ -41,3 +41,9 @@ def test_green_stands_for_what_holds_and_orange_for_what_does_not(page):
 
     assert greens == [True, False, True, False]
     assert oranges == [False, True, False, True]
+
+
+def test_a_percent_sign_stands_apart_as_in_all_other_numbers(page):
+    claim(f"{0.98:.0%} wait, and 8 % do not", True)
+
+    assert "98 % wait, and 8 % do not" in page[-1]["text/plain"]

@@ -108,6 +108,10 @@ CALLS = [
     ("quiz('05.nothing')", "LookupError", "no quiz question"),
     ("claim('x', 1)", "TypeError", "True or False"),
     ("again(3)", "TypeError", "in quotes"),
+    ("compare('05.window_8', '3')", "TypeError", "a number or a run, got str"),
+    ("solution('xx')", "LookupError", "its name stands in its cell"),
+    ("lesson(99)", "TypeError", "in quotes"),
+    ("replay(3)", "TypeError", "shows a run"),
     ("hint('00.utilisaton')", "LookupError", "did you mean 00.utilisation"),
 ]
 

@@ -195,3 +195,14 @@ def test_a_locked_file_is_waited_for_with_a_line(own_progress, page):
     assert still
     assert str(own_progress) in page[0]["text/plain"]
     assert {"01.mix", "01.reads"} == {each.question_id for each in progress.questions()}
+
+
+def test_a_file_that_stays_locked_is_no_reason_for_another_file(own_progress, page, monkeypatch):
+    progress.ask("01.mix")
+    monkeypatch.setattr(progress, "PATIENCE_S", 0.1)
+    with closing(sqlite3.connect(own_progress, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(progress.ProgressError, match="restart that one") as refused:
+            progress.ask("01.reads")
+
+    assert progress.VARIABLE not in str(refused.value)

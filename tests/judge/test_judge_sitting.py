@@ -118,6 +118,14 @@ def test_the_points_for_a_prediction(factor, expected):
     assert points(finish(of))["result predicted"] == pytest.approx(expected, abs=0.6)
 
 
+def test_a_large_number_is_written_as_people_read_it():
+    of = sitting()
+    of.predict("result", 38_400.0)
+
+    (why,) = [line.why for line in lines_of(finish(of)) if line.name == "result predicted"]
+    assert "38,400" in why
+
+
 def closed_and_open():
     """A sitting with each kind of target."""
     made = {}

@@ -189,7 +189,8 @@ def find(exercise_id: str) -> Exercise:
     try:
         return every()[exercise_id]
     except KeyError:
-        near = difflib.get_close_matches(exercise_id, every(), n=3, cutoff=0.3) or list(every())
+        near = difflib.get_close_matches(exercise_id, every(), n=2, cutoff=0.3)
         raise LookupError(
-            f"there is no exercise {exercise_id!r}: did you mean {' or '.join(near)}?"
+            f"there is no exercise {exercise_id!r}: "
+            + (f"did you mean {' or '.join(near)}?" if near else "its name stands in its cell")
         ) from None

@@ -331,7 +331,7 @@ def _arguments(function: Function, given: tuple[Any, ...]) -> str:
 
 def _text(value: Any) -> str:
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return f"{float(f'{value:.6g}'):.15g}"  # as Python reads it, without an exponent
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key!r}: {_text(each)}" for key, each in value.items()) + "}"
     return repr(value)

@@ -11,6 +11,7 @@ import grpc
 import numpy as np
 import pandas as pd
 
+from kvstore import numbers
 from kvstore.client import load, workload
 from kvstore.client.messages import Operation, create, retrieve
 from kvstore.course.exercises import (
@@ -397,7 +398,8 @@ def _judge_once(answer: Any, server: Server, reads: int) -> tuple[Verdict, bool]
     if _within(found_ms, float(times_ms.min())):
         return not_yet("That is a quick call, not the one in the middle."), True
     return not_yet(
-        f"You return {found_ms:.3g} ms; the records of the client give {median:.3g}. "
+        f"You return {numbers.number(found_ms)} ms; the records of the client give "
+        f"{numbers.number(median)}. "
         "Read `time.perf_counter()` just before and just after each call."
     ), False
 

@@ -336,7 +336,7 @@ class _Draw:
         return self.number
 
     def __repr__(self) -> str:
-        return f"draw() = {self.number:g}"
+        return f"lambda: {self.number:g}"
 
 
 def _pauses_drawn() -> Any:

@@ -20,6 +20,7 @@ from kvstore.course.views import style
 from kvstore.measure import Audit, Run
 from kvstore.model import Prediction, Station, bounds, service_time_s
 from kvstore.model.bounds import expected_mix
+from kvstore.numbers import percent
 from kvstore.server import serving
 
 READ_S: Final = 0.010
@@ -62,7 +63,7 @@ def expected_share_counted(calls: float) -> float:
 def _of_counter(reads: Run, mixed: Run, java: JavaClient, run: Run) -> Prediction:
     rate = of_mix(reads, mixed).value
     counted = expected_share_counted(rate * run.window_s)
-    reason = f"{rate:.1f} calls/s, and {1 - counted:.0%} of them are Creates, never counted"
+    reason = f"{rate:.1f} calls/s, and {percent(1 - counted)} of them are Creates, never counted"
     return Prediction(rate * counted, "calls/s", reason)
 
 

@@ -1,4 +1,4 @@
-"""What sets the ceiling: what a server says about itself."""
+"""The cap of streams that a server states, at every form of address."""
 
 import math
 from concurrent.futures import ThreadPoolExecutor
