@@ -68,7 +68,10 @@ def scoreboard(folder: str | Path) -> pd.DataFrame:
 
 
 def _records(folder: Path) -> Iterator[tuple[Path, Any]]:
-    """Yield each file and its content, None if it is no JSON; other JSON is passed over."""
+    """Yield each file and its content, None if it is no JSON.
+
+    Passed over are other files of Jupyter's folders: JSON objects with names of their own.
+    """
     if not folder.is_dir():
         raise FileNotFoundError(f"there is no folder {folder}")
     for path in sorted(folder.rglob("*.json")):
@@ -77,7 +80,8 @@ def _records(folder: Path) -> Iterator[tuple[Path, Any]]:
         except (OSError, ValueError, RecursionError):
             yield path, None
             continue
-        if isinstance(record, dict) and {"learner", "history", "final"} & record.keys():
+        is_other = isinstance(record, dict) and record
+        if not is_other or {"learner", "history", "final"} & record.keys():
             yield path, record
 
 

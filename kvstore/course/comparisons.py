@@ -4,7 +4,6 @@ A comparison is scored by the ratio of its numbers; the main ones of a lesson ar
 """
 
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -39,8 +38,7 @@ class Claim(rendering.Shown):
         return f"{'✔ holds here' if self.holds else '✘ does not hold here'}: {self._words()}"
 
     def _words(self) -> str:
-        spaced = re.sub(r"(?<=\d)%", " %", self.sentence)  # Python's own format has no space
-        return rendering.as_sentence(spaced)
+        return rendering.as_sentence(self.sentence)
 
     def _forms(self) -> Mapping[str, Any]:
         mark = "✔ holds here:" if self.holds else "✘ does not hold here:"

@@ -181,7 +181,7 @@ def draw_path(run: Run, *, ax: Axes | None = None) -> Axes:
             ax.text(1.25 * place + 0.475, 0.3, name, ha="center", va="center", bbox=style.PAPER)
             if part:
                 ax.text(
-                    1.25 * place + 0.475, -0.3, f"{means_ms[f'{part} (ms)']:.3g} ms",
+                    1.25 * place + 0.475, -0.3, numbers.seconds(means_ms[f"{part} (ms)"] / 1e3),
                     ha="center", va="center", weight="bold",
                 )  # fmt: skip
             if place:

@@ -7,15 +7,17 @@ course that is no message, keep their traceback.
 import ast
 import asyncio
 import dis
+import inspect
 import json
+import linecache
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final
+from types import TracebackType, UnionType
+from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 from IPython.core.getipython import get_ipython
 from IPython.core.inputtransformer2 import TransformerManager
@@ -126,6 +128,8 @@ class _OneLine:
             mark, text = "Not yet:", self._missing(shell, getattr(error, "name", "") or "")
         elif _is_message(error, trace):
             mark, text = f"{kind.__name__}:", str(error)
+        elif isinstance(error, TypeError | AttributeError | ValueError):
+            mark, text = f"{kind.__name__}:", _wrong_arguments(shell, error, trace)
         if text is None:
             shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
             return None
@@ -206,3 +210,99 @@ def _in_course(trace: TracebackType, *, raised: bool = False) -> bool:
         return False
     instructions = {i.offset: i.opname for i in dis.get_instructions(last.tb_frame.f_code)}
     return not raised or instructions.get(last.tb_lasti) == "RAISE_VARARGS"
+
+
+# ---- arguments that do not fit ------------------------------------------------------------------
+
+
+def _wrong_arguments(shell: Any, error: Exception, trace: TracebackType | None) -> str | None:
+    """What a function of the course takes; None if the learner's call of one has what it takes."""
+    own = [step for step in _steps(trace) if step.tb_frame.f_globals is shell.user_ns]
+    call = _call(own[-1]) if own else None
+    function = _of_course(call, own[-1]) if call else None
+    if call is None or function is None:
+        return None
+    name = ast.unparse(call.func)
+    made_by = inspect.getattr_static(function, "__init__")
+    plain = inspect.unwrap(made_by if inspect.isclass(function) else function)
+    code = getattr(plain, "__code__", None)
+    inside = [step.tb_frame for step in _steps(own[-1]) if step.tb_frame.f_code is code]
+    if said := _misfit(plain, inside[0].f_locals) if inside else "":
+        return f"{name}() {said}. To read what it takes, run: {name}?"
+    refused = re.match(r"([\w.<>]+)\(\) (?:missing|takes|got) ", str(error))
+    if refused is None:
+        return None
+    unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+    called = {function.__qualname__, f"{function.__qualname__}.__init__"}
+    if refused[1] not in called and not (unknown and unknown[1] in {k.arg for k in call.keywords}):
+        return None
+    return f"{error}. Write {name}{_parameters(function)}. To read what it takes, run: {name}?"
+
+
+def _steps(trace: TracebackType | None) -> list[TracebackType]:
+    steps = []
+    while trace is not None:
+        steps.append(trace)
+        trace = trace.tb_next
+    return steps
+
+
+def _call(step: TracebackType) -> ast.Call | None:
+    """The call in the source of a cell that this step of a traceback is in."""
+    code = step.tb_frame.f_code
+    source = "".join(linecache.getlines(code.co_filename))
+    tree = compile(source, "cell", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    first, last, column, end = list(code.co_positions())[step.tb_lasti // 2]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and (
+            (node.lineno, node.end_lineno) == (first, last)
+            and (node.col_offset, node.end_col_offset) == (column, end)
+        ):
+            return node
+    return None
+
+
+def _of_course(call: ast.Call, step: TracebackType) -> Any:
+    """The function or class of the package that is called by its name; None if it is another."""
+    frame = step.tb_frame
+    names = ast.unparse(call.func).split(".")
+    found = {**frame.f_globals, **frame.f_locals}.get(names[0])
+    for each in names[1:]:
+        found = getattr(found, each, None)
+    module = getattr(found, "__module__", None) or ""
+    return found if callable(found) and module.partition(".")[0] == "kvstore" else None
+
+
+def _misfit(function: Any, values: Mapping[str, Any]) -> str:
+    """The argument that is not of its annotated type, in words; "" if all are."""
+    hints = get_type_hints(function)
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name not in hints or name not in values:
+            continue
+        given = [values[name]]
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            given = list(values[name])
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            given = list(values[name].values())
+        for value in given:
+            if not _fits(value, hints[name]):
+                kind = re.sub(r"\b[\w.]+\.(?=\w)", "", inspect.formatannotation(hints[name]))
+                return f"takes {kind} as {name}, got {value!r:.80}"
+    return ""
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value can be of an annotated type; True where that cannot be decided."""
+    if get_origin(hint) in (Union, UnionType):
+        return any(_fits(value, each) for each in get_args(hint))
+    kind = get_origin(hint) or hint
+    try:
+        return isinstance(value, (int, float) if kind is float else kind)
+    except TypeError:  # such as Any, or a protocol
+        return True
+
+
+def _parameters(function: Any) -> str:
+    signature = inspect.signature(function)
+    bare = [each.replace(annotation=each.empty) for each in signature.parameters.values()]
+    return str(signature.replace(parameters=bare, return_annotation=signature.empty))

@@ -97,8 +97,13 @@ def as_sentence(text: str) -> str:
     A symbol or a name of the code at its beginning keeps its form: k, R, round_robin, `threads`.
     """
     first = re.match(r"(?:a|[a-z][A-Za-z]+)(?![\w.(])", text)
-    begun = text[0].upper() + text[1:] if first else text
+    begun = percent_spaced(text[0].upper() + text[1:] if first else text)
     return begun if not begun or begun[-1] in ".:!?" else f"{begun}."
+
+
+def percent_spaced(text: str) -> str:
+    """Return the text with a space before each sign of percent; Python's own format has none."""
+    return re.sub(r"(?<=\d)%", " %", text)
 
 
 def markdown_escaped(text: str) -> str:
@@ -466,6 +471,7 @@ def captioned(ax: Axes, text: str) -> None:
 
     Compute the text from the run, so that it says what the figure shows here.
     """
+    text = percent_spaced(text)
     figure = ax.figure.get_figure(root=True)
     assert figure is not None
     picture = io.BytesIO()

@@ -165,12 +165,12 @@ def closed_loop(in_flight: int, stations: Sequence[Station], think_s: float = 0.
         )
     named = slowest.name.startswith(("a ", "the ")) or slowest.name[-1:].isdigit()
     name = slowest.name if named else f"the {slowest.name}"
-    at_once = "" if slowest.servers == 1 else f", and it serves {slowest.servers:g} at once"
+    at_once = "" if slowest.servers == 1 else f", and it serves {number(slowest.servers)} at once"
     return Prediction(
         slowest.most_per_s,
         "calls/s",
         f"a call needs {name} for {seconds(slowest.demand_s)} on average{at_once}:"
-        f" {slowest.servers:g} / {seconds(slowest.demand_s)}",
+        f" {number(slowest.servers)} / {seconds(slowest.demand_s)}",
         slowest.name,
     )
 

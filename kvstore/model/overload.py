@@ -43,8 +43,8 @@ def goodput(
     if limit <= most.value:
         accepted_per_s = min(offered_per_s, served_per_s + limit / offered_for_s)
         reason = (
-            f"at most {limit:g} calls are in the server, so each ends in time: X, and the last"
-            f" {limit:g} end after the sending"
+            f"at most {number(limit)} calls are in the server, so each ends in time: X, and the "
+            f"last {number(limit)} end after the sending"
         )
         return _of(accepted_per_s, reason, pool.name)
     in_time_s = max(0.0, deadline_s - pool.demand_s) * served_per_s / growth_per_s

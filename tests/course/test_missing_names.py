@@ -113,13 +113,25 @@ CALLS = [
     ("lesson(99)", "TypeError", "in quotes"),
     ("replay(3)", "TypeError", "shows a run"),
     ("hint('00.utilisaton')", "LookupError", "did you mean 00.utilisation"),
+    ("with serving(5): pass", "TypeError", "serving(**settings)"),
+    ("compare()", "TypeError", "compare(question_id, *runs, why=None)"),
+    ("def mine():\n    claim('x')\nmine()", "TypeError", "claim(sentence, holds)"),
+    ("workload.crud(sed=3)", "TypeError", "'sed'"),
+    ("explore(lambda x: x, 3, over='x')", "TypeError", "Slider] as sliders, got 3"),
+    ("draw_stations(3)", "TypeError", "as stations, got 3"),
+    ("measure.audit(3)", "AttributeError", "takes Run as run, got 3"),
+    ("views.plot_throughput(3)", "TypeError", "got 3"),
 ]
 
 
 @pytest.fixture(scope="module")
 def kernel():
     running = Kernel()
-    assert [] == running.run("from kvstore.course import *")[1]
+    imports = (
+        "from kvstore import measure\nfrom kvstore.client import workload\n"
+        "from kvstore.course import *\nfrom kvstore.server import serving"
+    )
+    assert [] == running.run(imports)[1]
     yield running
     running.close()
 
@@ -167,6 +179,15 @@ def test_stopping_a_cell_shows_one_line(kernel, source):
 
 
 @pytest.mark.slow
-def test_an_error_of_the_learners_own_keeps_its_traceback(kernel):
-    for source in ("1 / 0", "explore(lambda x: 1 / 0, {'x': Slider('x', (1, 2), 1)}, over='x')"):
-        assert len(shown_for(kernel, source)[1]) > 1
+@pytest.mark.parametrize(
+    "source",
+    [
+        "1 / 0",
+        "explore(lambda x: 1 / 0, {'x': Slider('x', (1, 2), 1)}, over='x')",
+        "def own(a): pass\nown()",
+        "len()",
+        "measure.audit(object.__new__(measure.Run))",
+    ],
+)
+def test_an_error_of_the_learners_own_or_a_bug_keeps_its_traceback(kernel, source):
+    assert len(shown_for(kernel, source)[1]) > 1

@@ -1,3 +1,4 @@
+import matplotlib.pyplot as plt
 import nbformat
 import numpy as np
 import pytest
@@ -32,6 +33,7 @@ def test_a_text_becomes_a_sentence_and_a_symbol_keeps_its_form():
         "min(N, c) holds": "min(N, c) holds.",
         "`threads` has 8": "`threads` has 8.",
         "is it so?": "Is it so?",
+        "98% of the calls, 0.3% late": "98 % of the calls, 0.3 % late.",
         "": "",
     }.items():
         assert rendering.as_sentence(text) == sentence
@@ -154,3 +156,9 @@ def test_each_figure_that_a_notebook_shows_carries_its_description(
     assert alts[2].startswith(alts[0][:20])
     retina = done.notebook.cells[-1].outputs[-1]["metadata"]["image/png"]
     assert {"width", "height", "alt"} <= set(retina)
+
+
+def test_a_caption_writes_percent_as_all_texts_do(capsys):
+    rendering.captioned(plt.subplots()[1], f"busy {0.983:.0%} of the time")
+
+    assert "98 % of the time" in capsys.readouterr().out

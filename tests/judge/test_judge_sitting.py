@@ -332,6 +332,8 @@ def test_a_score_that_the_history_does_not_give_is_marked(change, tmp_path):
         '{"learner": "eve", "history": [], "final": null}',
         '{"learner": "eve", "history": [{"at": null}], "final": {}, "id": 1}',
         '{"final": 5}',
+        "[1]",
+        "{}",
         '{"learner": "eve", "id": 1, "format": 2, "history": [{"at": 1}], "final": {"case": []}}',
     ],
 )

@@ -25,6 +25,7 @@ from kvstore.course.exercises import (
 from kvstore.course.exercises.grading import judge_drawn
 from kvstore.course.exercises.server_trials import ClientTrial, Script, try_client
 from kvstore.measure import Run
+from kvstore.numbers import count
 from kvstore.server import Server, serving
 from kvstore.v1.kvstore_pb2 import CreateRequest, RetrieveRequest
 
@@ -97,9 +98,9 @@ def _wrong_with_first_client(trial: ClientTrial, items: Items) -> str:
             )
         names = [method for method, _ in made]
         return (
-            f"For {len(keys)} items the server counted {names.count('Create')} Creates and "
-            f"{names.count('Retrieve')} Retrieves. It should be {len(keys)} of each, one for each "
-            "key."
+            f"For {len(keys)} items the server counted {count(names.count('Create'), 'Create')} "
+            f"and {count(names.count('Retrieve'), 'Retrieve')}. It should be {len(keys)} of each, "
+            "one for each key."
         )
     expected = [_served_hot(value) for _, value in items]
     if trial.returned == expected:

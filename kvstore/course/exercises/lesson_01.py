@@ -10,6 +10,7 @@ import grpc
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
 from kvstore.course.exercises.grading import judge_drawn
 from kvstore.course.exercises.server_trials import ClientTrial, Script, try_client
+from kvstore.numbers import seconds
 from kvstore.v1.kvstore_pb2 import RetrieveRequest
 
 if TYPE_CHECKING:
@@ -128,13 +129,13 @@ def _wrong_with_deadlines(trial: ClientTrial, deadline_s: float) -> str:
         )
     if any(each > 1.05 * deadline_s for each in left_s):
         return (
-            f"A call had {max(left_s):.3g} s left when it reached the server, and the deadline was "
-            f"{deadline_s:g} s. `timeout` is in seconds, and holds for one call."
+            f"A call had {seconds(max(left_s))} left when it reached the server, and the "
+            f"deadline was {deadline_s:g} s. `timeout` is in seconds, and holds for one call."
         )
     if any(each < 0.25 * deadline_s for each in left_s):
         return (
-            f"A call had only {min(left_s):.3g} s left when it reached the server, and the deadline"
-            f" was {deadline_s:g} s. `timeout` is in seconds, and holds for one call."
+            f"A call had only {seconds(min(left_s))} left when it reached the server, and the "
+            f"deadline was {deadline_s:g} s. `timeout` is in seconds, and holds for one call."
         )
     return ""
 

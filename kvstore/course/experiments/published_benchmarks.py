@@ -17,6 +17,7 @@ from matplotlib.axes import Axes
 from kvstore.client.messages import Operation
 from kvstore.course.experiments.failures import answer_to
 from kvstore.course.views import style
+from kvstore.numbers import number
 from kvstore.protocol import CREATE
 
 
@@ -69,10 +70,10 @@ def audit_table(published: Sequence[Published] = PUBLISHED) -> pd.DataFrame:
     rows = {
         each.name: {
             "X (1/s)": f"{each.per_s:,}",
-            "R (ms)": f"{1e3 * each.residence_s:.4g}",
-            "X·R": f"{each.in_flight_mean:.3g}",
+            "R (ms)": number(1e3 * each.residence_s),
+            "X·R": number(each.in_flight_mean),
             "N stated": f"{each.in_flight:,}",
-            "X·R / N": f"{each.share:.3g}",
+            "X·R / N": number(each.share),
         }
         for each in published
     }
@@ -87,7 +88,7 @@ def plot_audit(published: Sequence[Published] = PUBLISHED, *, ax: Axes | None = 
         ax.plot([each.share for each in published], rows, "o", color=style.MEASURED)
         for row, each in enumerate(published):
             ax.annotate(
-                f"{each.share:.3g}", (each.share, row), (0, 12), textcoords="offset points",
+                number(each.share), (each.share, row), (0, 12), textcoords="offset points",
                 ha="center", bbox=style.PAPER,
             )  # fmt: skip
         ax.set(yticks=list(rows), xlabel="X·R / N", xlim=(0.0, 1.15))

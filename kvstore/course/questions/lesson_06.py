@@ -13,6 +13,7 @@ from kvstore.measure import Run, verdict
 from kvstore.measure.cpu_cost import pace_s, price_s, serial_s
 from kvstore.model import Prediction, Station, bounds
 from kvstore.model.usl import Fit
+from kvstore.numbers import seconds
 
 
 def refused_at_start(connections: int, streams: int, cap: int) -> int:
@@ -235,7 +236,7 @@ def behind_cap(run: Run, beyond_disk_s: float = 0.0) -> Prediction:
     at_once, demand_s = min(run.in_flight, streams), disk_s(run) + beyond_disk_s
     reason = (
         f"{at_once} of {run.in_flight} calls are in the server at once, each for "
-        f"{1e3 * demand_s:.3g} ms"
+        f"{seconds(demand_s)}"
     )
     return Prediction(at_once / demand_s, "calls/s", reason, "streams")
 

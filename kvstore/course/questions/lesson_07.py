@@ -13,6 +13,7 @@ from kvstore.course.views.style import rounded
 from kvstore.measure import Run, audit, during
 from kvstore.measure.parts import During
 from kvstore.model import Prediction, Station, bounds
+from kvstore.numbers import seconds
 
 FREE = 1.5
 """Cores that a process must have been given, to show what a second one brings."""
@@ -23,7 +24,7 @@ def on_the_loop(parts: Parts) -> Prediction:
     return Prediction(
         1 / parts.search_s,
         "calls/s",
-        f"a search keeps the thread for {1e3 * parts.search_s:.3g} ms: 1 / D",
+        f"a search keeps the thread for {seconds(parts.search_s)}: 1 / D",
         "event loop",
     )
 
@@ -33,18 +34,18 @@ def with_connections(parts: Parts, connections: int) -> Prediction:
     of_connections = connections / parts.search_s
     of_cores = parts.cores / (parts.search_s + parts.call_s)
     if of_connections < of_cores:
-        reason = f"{connections} at once, {1e3 * parts.search_s:.3g} ms of CPU time each: c / D"
+        reason = f"{connections} at once, {seconds(parts.search_s)} of CPU time each: c / D"
         return Prediction(of_connections, "calls/s", reason, "connections")
     reason = (
-        f"{parts.cores} cores for {1e3 * parts.search_s:.3g} ms of search and"
-        f" {1e3 * parts.call_s:.2g} ms of the call: cores / (D + D_call)"
+        f"{parts.cores} cores for {seconds(parts.search_s)} of search and"
+        f" {seconds(parts.call_s)} of the call: cores / (D + D_call)"
     )
     return Prediction(of_cores, "calls/s", reason, "cores")
 
 
 def in_python(parts: Parts) -> Prediction:
     """Return X in calls/s if a search keeps the interpreter lock to its end."""
-    reason = f"one thread at a time runs Python, {1e3 * parts.python_s:.3g} ms each: 1 / D"
+    reason = f"one thread at a time runs Python, {seconds(parts.python_s)} each: 1 / D"
     return Prediction(1 / parts.python_s, "calls/s", reason, "interpreter")
 
 

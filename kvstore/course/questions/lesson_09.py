@@ -9,6 +9,7 @@ from kvstore.course.experiments.several_servers import PERIOD_STEP, STALL_PERIOD
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
 from kvstore.measure import Run
 from kvstore.model import Prediction, Station, overload, tail_latency
+from kvstore.numbers import number
 from kvstore.protocol import OK
 
 STALL = {"stall_s": 0.2, "every_s": 0.5, "service_s": 0.005}
@@ -84,7 +85,7 @@ def slow_when_busy(hedged_share: float, utilisation: float = UTILISATION) -> Pre
     return Prediction(
         1.0 if load.value > 1 else 0.0,
         "of the requests",
-        f"utilisation {load.reason} = {load.value:.3g}: "
+        f"utilisation {load.reason} = {number(load.value)}: "
         + (
             "above 1, so the queues grow" if load.value > 1 else "below 1, so the queues stay short"
         ),

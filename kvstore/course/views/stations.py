@@ -143,8 +143,8 @@ def _station(station: Station) -> _Box:
         words = f"{station.name}, a queue and one server{spent}"
         symbol_w = QUEUE_W + 2.0 * RADIUS
     else:
-        labels = [f"{station.servers:,g} at a time"]
-        words = f"{station.name}, a queue and {station.servers:,g} servers{spent}"
+        labels = [f"{numbers.number(station.servers)} at a time"]
+        words = f"{station.name}, a queue and {numbers.number(station.servers)} servers{spent}"
         symbol_w = QUEUE_W + 2.0 * RADIUS + 18
 
     def draw(x: float) -> str:
