@@ -25,8 +25,8 @@ from benchmarks.performance_page import Case, Round, Turns
 from kvstore import gc_control
 from kvstore.client import run_in_process, strategies, workload
 from kvstore.client.strategies import Strategy
-from kvstore.course.experiments import redis_runs
-from kvstore.course.external_clients import PROGRAMS, path_of
+from kvstore.course.lessons.lesson_06.external_clients import PROGRAMS, path_of
+from kvstore.course.lessons.lesson_11 import redis_runs
 from kvstore.measure import Run, describe_host
 from kvstore.model import Station, bounds, service_time_s
 from kvstore.server import Server, serving

@@ -17,9 +17,9 @@ import pytest
 
 from kvstore.client import RunInterrupted, load, strategies, workload
 from kvstore.client.fleet import Local, _Driver
-from kvstore.course import capstone
 from kvstore.course.experiments.failures import killed_at_work
-from kvstore.course.questions import lesson_12
+from kvstore.course.lessons.lesson_12 import capstone
+from kvstore.course.lessons.lesson_12 import questions as lesson_12
 from kvstore.judge import Refused
 from kvstore.measure import audit
 from kvstore.server import serving

@@ -158,7 +158,7 @@ CHILDREN = {
     "kvstore.server": "grpc",
     "kvstore.cpu_idle": "psutil",
     "kvstore.judge": "grpc",
-    "kvstore.course.experiments.greeter": "grpc",
+    "kvstore.course.lessons.lesson_13.greeter": "grpc",
 }
 STARTED = {f"module {name}": package for name, package in CHILDREN.items()}
 STARTED["program true"] = "ctypes"

@@ -35,7 +35,9 @@ FOR_TEACHERS: Final = (
     *("tools/capstone_trial.py", "tools/mutants.py"),
 )
 """What the edition for students lacks. Tests and these tools hold right answers."""
-SEALED: Final = ("kvstore/course/exercises/lesson_*.py", "kvstore/course/questions/lesson_*.py")
+SEALED: Final = tuple(
+    f"kvstore/course/lessons/lesson_*/{name}*.py" for name in ("exercises", "questions")
+)
 LINK: Final = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:|#|mailto:)([^)#\s]+)[^)]*\)")
 TRIED_BY: Final = "python3 course.py run --fast 00 03"
 """How a student sees whether the course works on a machine: the edition has no tests."""

@@ -9,7 +9,7 @@ from typing import Any
 import matplotlib as mpl
 import pytest
 
-from kvstore.course import questions, rendering
+from kvstore.course import lessons, questions, rendering
 
 
 @pytest.fixture(autouse=True)
@@ -43,12 +43,16 @@ def no_windows() -> Iterator[None]:
 def lesson_97(tmp_path, monkeypatch):
     """The questions of tests/course/made_lesson.py, as those of a lesson 97; yields that module."""
     source = Path(__file__).with_name("made_lesson.py").read_text("utf-8")
-    (tmp_path / "lesson_97.py").write_text(source, "utf-8")
-    monkeypatch.setattr(questions, "__path__", [*questions.__path__, str(tmp_path)])
+    room = tmp_path / "lesson_97"
+    room.mkdir()
+    (room / "__init__.py").touch()
+    (room / "questions.py").write_text(source, "utf-8")
+    monkeypatch.setattr(lessons, "__path__", [*lessons.__path__, str(tmp_path)])
     questions._checked.cache_clear()
-    yield importlib.import_module("kvstore.course.questions.lesson_97")
+    yield importlib.import_module("kvstore.course.lessons.lesson_97.questions")
     questions._checked.cache_clear()
-    del sys.modules["kvstore.course.questions.lesson_97"]
+    for name in ("kvstore.course.lessons.lesson_97", "kvstore.course.lessons.lesson_97.questions"):
+        del sys.modules[name]
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 from made_runs import run_of
 
-from kvstore.course.experiments import batch_ladder, plots
+from kvstore.course.experiments import plots
+from kvstore.course.lessons.lesson_05 import batch_ladder
 from kvstore.measure import Cpu, Run, audit
 from kvstore.model import Prediction
 from kvstore.server import serving

@@ -11,8 +11,9 @@ import numpy as np
 import psutil
 import pytest
 
-from kvstore.course import NOT_ATTEMPTED, capstone
-from kvstore.course.questions import lesson_12 as facts
+from kvstore.course import NOT_ATTEMPTED
+from kvstore.course.lessons.lesson_12 import capstone
+from kvstore.course.lessons.lesson_12 import questions as facts
 from kvstore.judge import Line, Refused
 from kvstore.judge.__main__ import LATE_S
 from kvstore.judge.sitting import FAST, MEASURE_S, MOST

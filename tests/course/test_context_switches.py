@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from kvstore.client import workload
-from kvstore.course.experiments import context_switches
+from kvstore.course.lessons.lesson_04 import context_switches
 
 
 @pytest.mark.slow
@@ -35,7 +35,7 @@ def test_the_switches_of_every_thread_count():
 
 SWITCHING = """
 import os, threading, time
-from kvstore.course.experiments import context_switches
+from kvstore.course.lessons.lesson_04 import context_switches
 
 asleep = threading.Event()
 

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from tables import for_each
 
-from kvstore.course.exercises import lesson_00, lesson_01
 from kvstore.course.exercises.grading import judged
+from kvstore.course.lessons.lesson_00 import exercises as lesson_00
+from kvstore.course.lessons.lesson_01 import exercises as lesson_01
 from kvstore.v1.kvstore_pb2 import CreateRequest, RetrieveRequest
 
 # real calls, and hundreds of drawn inputs

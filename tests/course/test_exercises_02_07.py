@@ -16,7 +16,7 @@ from tables import for_each
 from kvstore.client.messages import create, retrieve
 from kvstore.course.exercises import every, find
 from kvstore.course.exercises.grading import judged
-from kvstore.course.experiments.lost_update import version
+from kvstore.course.lessons.lesson_04.lost_update import version
 from tools import mutants
 
 MUTANTS = json.loads((Path(__file__).parent / "mutants.json").read_text("utf-8"))

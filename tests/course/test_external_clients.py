@@ -8,8 +8,8 @@ from made_runs import staircase
 from kvstore.client import load
 from kvstore.client.strategies import tasks
 from kvstore.client.workload import reads
-from kvstore.course import external_clients
-from kvstore.course.external_clients import parse
+from kvstore.course.lessons.lesson_06 import external_clients
+from kvstore.course.lessons.lesson_06.external_clients import parse
 
 OUTPUT = """
 finished in 1.03s, 675.00 req/s, 41.15KB/s

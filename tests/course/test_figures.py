@@ -16,8 +16,9 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from kvstore.course import views
-from kvstore.course.experiments import batch_ladder, plots, rpc_pipeline
+from kvstore.course.experiments import plots
 from kvstore.course.experiments.several_servers import FanOut, Reads
+from kvstore.course.lessons.lesson_05 import batch_ladder, rpc_pipeline
 from kvstore.course.views import style
 from kvstore.load_test import Calibration, Estimate, Level
 from kvstore.measure import Run

@@ -10,10 +10,10 @@ import pytest
 from tables import for_each
 
 from kvstore.course.exercises.grading import judged
-from kvstore.course.exercises.lesson_07_search import SEARCH, Search
-from kvstore.course.experiments import search
-from kvstore.course.experiments.search import Parts, Searches
-from kvstore.course.questions import lesson_07 as facts
+from kvstore.course.lessons.lesson_07 import questions as facts
+from kvstore.course.lessons.lesson_07 import search
+from kvstore.course.lessons.lesson_07.exercises_search import SEARCH, Search
+from kvstore.course.lessons.lesson_07.search import Parts, Searches
 from kvstore.course.questions import registered
 from kvstore.v1.kvstore_pb2 import RetrieveResponse
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceServicer

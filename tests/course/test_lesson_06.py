@@ -7,12 +7,13 @@ import grpc
 import pytest
 from made_runs import closed_loop
 
-from kvstore.course import external_clients
-from kvstore.course.exercises import find, lesson_06
+from kvstore.course.exercises import find
 from kvstore.course.exercises.grading import judged
 from kvstore.course.experiments import published_benchmarks
-from kvstore.course.questions import lesson_06 as core
-from kvstore.course.questions import lesson_06 as further
+from kvstore.course.lessons.lesson_06 import exercises as lesson_06
+from kvstore.course.lessons.lesson_06 import external_clients
+from kvstore.course.lessons.lesson_06 import questions as core
+from kvstore.course.lessons.lesson_06 import questions as further
 from kvstore.measure.run import Cpu
 from kvstore.server import serving
 

@@ -11,9 +11,10 @@ import pytest
 from grpc.aio import AioRpcError
 
 from kvstore.client import pacing
-from kvstore.course.exercises import lesson_07, lesson_07_server
 from kvstore.course.exercises.grading import judged
-from kvstore.course.questions import lesson_07 as questions
+from kvstore.course.lessons.lesson_07 import exercises as lesson_07
+from kvstore.course.lessons.lesson_07 import exercises_server as lesson_07_server
+from kvstore.course.lessons.lesson_07 import questions
 from kvstore.course.questions import registered
 from kvstore.measure import Sample
 from kvstore.measure.run import Cpu

@@ -10,9 +10,10 @@ import pandas as pd
 import pytest
 from tables import for_each
 
-from kvstore.course.exercises import lesson_08, lesson_08_server
 from kvstore.course.exercises.grading import judged
-from kvstore.course.questions import lesson_08 as questions
+from kvstore.course.lessons.lesson_08 import exercises as lesson_08
+from kvstore.course.lessons.lesson_08 import exercises_server as lesson_08_server
+from kvstore.course.lessons.lesson_08 import questions
 from kvstore.course.questions import registered
 from kvstore.measure import Sample
 from kvstore.measure.recorder import Recorder

@@ -13,9 +13,10 @@ import pytest
 from tables import for_each
 
 from kvstore.client import load, measured_channel, strategies, workload
-from kvstore.course.exercises import lesson_09, lesson_09_client
 from kvstore.course.exercises.grading import judged
 from kvstore.course.experiments import several_servers
+from kvstore.course.lessons.lesson_09 import exercises as lesson_09
+from kvstore.course.lessons.lesson_09 import exercises_client as lesson_09_client
 from kvstore.course.questions import registered
 from kvstore.measure.recorder import Recorder
 from kvstore.server import serving

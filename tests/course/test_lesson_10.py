@@ -10,10 +10,11 @@ import pytest
 from made_runs import closed_loop
 from tables import for_each
 
-from kvstore.course.exercises import find, lesson_10
+from kvstore.course.exercises import find
 from kvstore.course.exercises.grading import judged
 from kvstore.course.experiments import several_servers
-from kvstore.course.questions import lesson_10 as core
+from kvstore.course.lessons.lesson_10 import exercises as lesson_10
+from kvstore.course.lessons.lesson_10 import questions as core
 from kvstore.server import serving_sharded
 
 # ---- the exercises -------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from made_runs import run_of
 
-from kvstore.course.questions import lesson_10 as facts
+from kvstore.course.lessons.lesson_10 import questions as facts
 from kvstore.course.questions import registered
 from kvstore.measure import Cpu
 

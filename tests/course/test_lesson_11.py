@@ -6,11 +6,11 @@ from made_runs import run_of
 from tables import for_each
 
 from kvstore.course import exercises
-from kvstore.course.exercises import lesson_11
 from kvstore.course.exercises.grading import judged
-from kvstore.course.experiments import etcd_runs
-from kvstore.course.experiments.etcd_runs import Failover
-from kvstore.course.questions import lesson_11 as facts
+from kvstore.course.lessons.lesson_11 import etcd_runs
+from kvstore.course.lessons.lesson_11 import exercises as lesson_11
+from kvstore.course.lessons.lesson_11 import questions as facts
+from kvstore.course.lessons.lesson_11.etcd_runs import Failover
 from kvstore.course.questions import predictions_of
 from kvstore.model import tail_latency
 from kvstore.server import EtcdNotInstalled

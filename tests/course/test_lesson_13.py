@@ -8,8 +8,8 @@ from tables import for_each
 
 from kvstore.course.exercises import find
 from kvstore.course.exercises.grading import drawn_inputs, judged
-from kvstore.course.exercises.lesson_13 import LEVELS, SERVICES, Service, highest_rate, knee
-from kvstore.course.questions import lesson_13 as facts
+from kvstore.course.lessons.lesson_13 import questions as facts
+from kvstore.course.lessons.lesson_13.exercises import LEVELS, SERVICES, Service, highest_rate, knee
 from kvstore.load_test import Calibration, Estimate, Found, Level
 
 

@@ -14,7 +14,8 @@ from kvstore.course.experiments.published_benchmarks import (
     GRPC_BENCH,
     WRK,
 )
-from kvstore.course.questions import lesson_00, lesson_01
+from kvstore.course.lessons.lesson_00 import questions as lesson_00
+from kvstore.course.lessons.lesson_01 import questions as lesson_01
 from kvstore.course.views import counting_table
 from kvstore.measure import Cpu, audit
 from kvstore.model.bounds import expected_mix

@@ -13,9 +13,13 @@ import pandas as pd
 import pytest
 from made_runs import run_of
 
-from kvstore.course.exercises import find, lesson_02_03, lesson_02_client, lesson_03_client
+from kvstore.course.exercises import find
 from kvstore.course.exercises.grading import judged
-from kvstore.course.questions import lesson_03 as facts_03
+from kvstore.course.lessons.lesson_02 import exercises as exercises_02
+from kvstore.course.lessons.lesson_02 import exercises_client as lesson_02_client
+from kvstore.course.lessons.lesson_03 import exercises as exercises_03
+from kvstore.course.lessons.lesson_03 import exercises_client as lesson_03_client
+from kvstore.course.lessons.lesson_03 import questions as facts_03
 
 # ---- right answers in another style --------------------------------------------------------------
 
@@ -194,7 +198,7 @@ def test_the_latency_of_the_kth_call_is_that_of_a_queue_walked_through(k, sent):
         sent_s = call / sent
         free_s = max(free_s, sent_s) + 1 / 10.0
 
-    assert lesson_02_03.latency_of_kth(k, sent, 10.0) == pytest.approx(free_s - sent_s)
+    assert exercises_02.latency_of_kth(k, sent, 10.0) == pytest.approx(free_s - sent_s)
 
 
 def test_memory_is_full_when_the_backlog_filled_it_second_by_second():
@@ -202,8 +206,8 @@ def test_memory_is_full_when_the_backlog_filled_it_second_by_second():
     while memory_mb < 500.0:
         memory_mb, seconds = memory_mb + 0.05 * (1000 - 800), seconds + 1
 
-    assert lesson_02_03.seconds_until_full(500, 100, 50, 1000, 800) == pytest.approx(seconds)
-    assert lesson_02_03.seconds_until_full(500, 100, 50, 800, 800) == math.inf
+    assert exercises_02.seconds_until_full(500, 100, 50, 1000, 800) == pytest.approx(seconds)
+    assert exercises_02.seconds_until_full(500, 100, 50, 800, 800) == math.inf
 
 
 @pytest.mark.parametrize("target", [1.0, 25.0, 510.0, 1000.0])
@@ -212,12 +216,12 @@ def test_in_flight_for_is_the_first_number_that_reaches_the_target(target):
     while n / 0.050 < target - 1e-9:
         n += 1
 
-    assert lesson_02_03.in_flight_for(target, 0.040, 0.010, 1000.0) == n
-    assert lesson_02_03.in_flight_for(1000.1, 0.040, 0.010, 1000.0) == math.inf
+    assert exercises_03.in_flight_for(target, 0.040, 0.010, 1000.0) == n
+    assert exercises_03.in_flight_for(1000.1, 0.040, 0.010, 1000.0) == math.inf
 
 
 def test_a_wrong_function_is_shown_the_smallest_input_and_its_mistake():
-    verdict = judged(find("02.seconds_until_full"), lesson_02_03._no_inf_when_equal)
+    verdict = judged(find("02.seconds_until_full"), exercises_02._no_inf_when_equal)
 
     assert (
         "With `ceiling_mb=2, base_mb=1, kb_per_call=1, sent_per_s=0, answered_per_s=0`"

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from kvstore.course.checks import solution
-from kvstore.course.exercises import lesson_04, lesson_04_server, lesson_05
 from kvstore.course.exercises.grading import judged
+from kvstore.course.lessons.lesson_04 import exercises as lesson_04
+from kvstore.course.lessons.lesson_04 import exercises_server as lesson_04_server
+from kvstore.course.lessons.lesson_05 import exercises as lesson_05
 from kvstore.v1.kvstore_pb2 import PipelineRequest, RetrieveResponse, UpdateResponse
 
 # 04.server ------------------------------------------------------------------------------------

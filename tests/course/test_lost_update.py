@@ -6,7 +6,7 @@ import pytest
 from failures import failures
 
 from kvstore.client.messages import create, delete, retrieve, update
-from kvstore.course.experiments.lost_update import (
+from kvstore.course.lessons.lesson_04.lost_update import (
     BEFORE,
     NeverDone,
     Race,

@@ -9,8 +9,8 @@ import psutil
 import pytest
 from made_runs import run_of
 
-from kvstore.course import memory_experiment
-from kvstore.course.memory_experiment import Line, Probe, memory_by_in_flight
+from kvstore.course.lessons.lesson_02 import memory_experiment
+from kvstore.course.lessons.lesson_02.memory_experiment import Line, Probe, memory_by_in_flight
 from kvstore.measure import audit
 
 MB = 1e6

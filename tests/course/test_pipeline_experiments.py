@@ -9,8 +9,9 @@ from made_runs import run_of
 from kvstore.client import load
 from kvstore.client.strategies import blocking
 from kvstore.course import rendering
-from kvstore.course.experiments import pipelining, plots, rpc_pipeline
-from kvstore.course.experiments.pipelining import Replication, a_log, replicate
+from kvstore.course.experiments import plots
+from kvstore.course.lessons.lesson_05 import pipelining, rpc_pipeline
+from kvstore.course.lessons.lesson_05.pipelining import Replication, a_log, replicate
 from kvstore.measure import audit
 from kvstore.model import bounds
 from kvstore.server import serving

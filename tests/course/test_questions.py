@@ -151,12 +151,15 @@ def test_in_a_notebook_radio_buttons_ask_and_their_state_holds_no_answer(
     tmp_path, monkeypatch, repo_root
 ):
     """The state of the widgets is saved with the notebook: a look into the file shows nothing."""
-    (tmp_path / "lesson_97.py").write_text(
+    room = tmp_path / "lesson_97"
+    room.mkdir(exist_ok=True)
+    (room / "__init__.py").touch()
+    (room / "questions.py").write_text(
         Path(__file__).with_name("made_lesson.py").read_text("utf-8"), "utf-8"
     )
     ask = (
-        "from kvstore.course import questions, quiz\n"
-        f"questions.__path__.append({str(tmp_path)!r})\nquiz('97')"
+        "from kvstore.course import lessons, quiz\n"
+        f"lessons.__path__.append({str(tmp_path)!r})\nquiz('97')"
     )
     choose = (
         "import ipywidgets as w\n"

@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from kvstore.course import progress
-from kvstore.course.experiments import redis_runs
-from kvstore.course.experiments.redis_runs import Sets
+from kvstore.course.lessons.lesson_11 import redis_runs
+from kvstore.course.lessons.lesson_11.redis_runs import Sets
 from kvstore.course.questions import registered
 
 INSTALLED = shutil.which("redis-server") or shutil.which("valkey-server")
@@ -57,7 +57,7 @@ def test_a_redis_and_its_folder_end_with_their_parent_even_if_that_one_is_killed
     repo_root, tmp_path
 ):
     code = (
-        "from kvstore.course.experiments.redis_runs import redis_server\n"
+        "from kvstore.course.lessons.lesson_11.redis_runs import redis_server\n"
         "import time\n"
         "with redis_server() as redis:\n"
         "    print(redis.pid, flush=True)\n"

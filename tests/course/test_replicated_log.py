@@ -9,7 +9,7 @@ import pytest
 
 from kvstore.client.errors import ServerNotReached
 from kvstore.course.experiments import plots
-from kvstore.course.experiments.pipelining import (
+from kvstore.course.lessons.lesson_05.pipelining import (
     CommitIndex,
     EntryRefused,
     FollowerLost,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kvstore.course.experiments.greeter import Greeter, greeter
+from kvstore.course.lessons.lesson_13.greeter import Greeter, greeter
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ from grpc_reflection.v1alpha import reflection
 from tables import for_each
 
 from kvstore.client.fleet import available
-from kvstore.course.experiments.greeter import description, greeter
+from kvstore.course.lessons.lesson_13.greeter import description, greeter
 from kvstore.load_test.__main__ import main
 from kvstore.measure import Run
 

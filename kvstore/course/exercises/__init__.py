@@ -7,10 +7,10 @@ other file changes.
 import difflib
 import functools
 import importlib
-import pkgutil
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, final
 
@@ -166,10 +166,8 @@ class Exercise:
 def every() -> Mapping[str, Exercise]:
     """Return all exercises by id, in the order of lessons; raise ValueError if two share an id."""
     found: dict[str, Exercise] = {}
-    for module_info in sorted(pkgutil.iter_modules(__path__), key=lambda info: info.name):
-        if not module_info.name.startswith("lesson_"):
-            continue
-        module = importlib.import_module(f"{__name__}.{module_info.name}")
+    for name in _modules():
+        module = importlib.import_module(name)
         for exercise in vars(module).values():
             if not isinstance(exercise, Exercise) or found.get(exercise.id) is exercise:
                 continue
@@ -177,6 +175,15 @@ def every() -> Mapping[str, Exercise]:
                 raise ValueError(f"two exercises have the id {exercise.id}: rename one of them")
             found[exercise.id] = exercise
     return MappingProxyType(dict(sorted(found.items(), key=lambda item: item[0][:2])))
+
+
+def _modules() -> list[str]:
+    """The modules of exercises in the rooms of all lessons."""
+    rooms = Path(__file__).parents[1] / "lessons"
+    return [
+        f"kvstore.course.lessons.{file.parent.name}.{file.stem}"
+        for file in sorted(rooms.glob("lesson_*/exercises*.py"))
+    ]
 
 
 def find(exercise_id: str) -> Exercise:

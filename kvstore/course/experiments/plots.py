@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from kvstore.course import views
-from kvstore.course.experiments import batch_ladder, pipelining, rpc_pipeline
-from kvstore.course.experiments.etcd_runs import Failover, Puts
-from kvstore.course.experiments.pipelining import Replication
+from kvstore.course.lessons.lesson_05 import batch_ladder, pipelining, rpc_pipeline
+from kvstore.course.lessons.lesson_05.pipelining import Replication
+from kvstore.course.lessons.lesson_11.etcd_runs import Failover, Puts
 from kvstore.course.views import style
 from kvstore.measure import Run
 

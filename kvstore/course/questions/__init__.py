@@ -1,8 +1,8 @@
-"""The questions of the course: one module for each lesson, questions found by their ids.
+"""The two kinds of questions, and how one is found by its id.
 
-To add one to lesson NN, write it into `PREDICTIONS` or `QUIZ` of `lesson_NN.py`: tuples of
-`PredictionQuestion` and of `QuizQuestion`. Such a module is imported when one of its questions is
-needed, and not before. A lesson without a module has no registered questions.
+To add one to lesson NN, write it into `PREDICTIONS` or `QUIZ` of `lessons/lesson_NN/questions.py`:
+tuples of `PredictionQuestion` and of `QuizQuestion`. Such a module is imported when one of its
+questions is needed, and not before. A lesson without a module has no registered questions.
 """
 
 import difflib
@@ -217,12 +217,13 @@ def _checked(lesson: str, name: str, kind: type[Any]) -> tuple[Any, ...]:
     wrong = [each for each in ids if each is None or lesson_of(each) != lesson]
     if wrong or len(set(ids)) < len(ids) or not all(isinstance(each, kind) for each in found):
         raise ValueError(
-            f"{name} of lesson_{lesson}.py must hold objects of {kind.__name__}, each with an id "
-            f"of its own that begins with {lesson}, got the ids {ids}"
+            f"{name} of lesson_{lesson}/questions.py must hold objects of {kind.__name__}, each "
+            f"with an id of its own that begins with {lesson}, got the ids {ids}"
         )
     return tuple(found)
 
 
 def _module(lesson: str) -> ModuleType | None:
-    name = f"{__name__}.lesson_{lesson}"
-    return importlib.import_module(name) if importlib.util.find_spec(name) else None
+    room = f"kvstore.course.lessons.lesson_{lesson}"
+    exists = importlib.util.find_spec(room) and importlib.util.find_spec(f"{room}.questions")
+    return importlib.import_module(f"{room}.questions") if exists else None

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from kvstore.course.experiments.etcd_runs import Failover, Puts, Reads
-from kvstore.course.experiments.redis_runs import Sets
+from kvstore.course.lessons.lesson_11.etcd_runs import Failover, Puts, Reads
+from kvstore.course.lessons.lesson_11.redis_runs import Sets
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
 from kvstore.measure import Run
 from kvstore.model import Prediction, batching, tail_latency

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from kvstore.client import pacing
-from kvstore.course.experiments.search import Parts, Searches
+from kvstore.course.lessons.lesson_07.search import Parts, Searches
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
 from kvstore.course.views.style import rounded
 from kvstore.measure import Run, audit, during

@@ -1,6 +1,6 @@
 """A small service that is not the course's: four methods, one for each kind, and reflection.
 
-It uses nothing of ours but the start of a process. `python -m kvstore.course.experiments.greeter`
+It uses nothing of ours but the start of a process. As a program, `python -m` with its name, it
 prints its address and serves until its input ends. It is made with gRPC's generic handlers, so no
 code is generated for it. A pool of workers does the work of each greeting.
 """
@@ -121,7 +121,7 @@ def greeter(**settings: Any) -> Iterator[Greeter]:
     flags = [
         f"--{name.replace('_', '-')}={value}" for name, value in settings.items() if value != ""
     ]
-    with child("kvstore.course.experiments.greeter", flags) as process:
+    with child("kvstore.course.lessons.lesson_13.greeter", flags) as process:
         address = process.first_line(START_S)
         if not address:
             raise RuntimeError(f"the greeter did not start: {process.error_text()}")

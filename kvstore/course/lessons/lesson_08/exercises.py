@@ -20,7 +20,7 @@ from kvstore.course.exercises import (
     passed,
 )
 from kvstore.course.exercises.grading import judge_drawn
-from kvstore.course.exercises.lesson_08_server import Failed, Trial, running
+from kvstore.course.lessons.lesson_08.exercises_server import Failed, Trial, running
 from kvstore.v1.kvstore_pb2 import RetrieveRequest, RetrieveResponse
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceServicer
 

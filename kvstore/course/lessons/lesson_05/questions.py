@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from kvstore.course.experiments import batch_ladder, rpc_pipeline
+from kvstore.course.lessons.lesson_05 import batch_ladder, rpc_pipeline
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion, computed
 from kvstore.measure import Run
 from kvstore.measure.cpu_cost import pace_s, price_s

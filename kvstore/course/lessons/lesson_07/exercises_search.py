@@ -20,13 +20,13 @@ from kvstore.course.exercises import (
     not_yet,
     passed,
 )
-from kvstore.course.exercises.lesson_07_server import (
+from kvstore.course.exercises.server_trials import HELD_S, PATIENCE_S, wait_until
+from kvstore.course.lessons.lesson_07.exercises_server import (
     _connected,
     _FrontFailed,
     _own_loop,
     _serve,
 )
-from kvstore.course.exercises.server_trials import HELD_S, PATIENCE_S, wait_until
 from kvstore.v1.kvstore_pb2 import RetrieveRequest, RetrieveResponse
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceServicer
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from kvstore.course import memory_experiment
+from kvstore.course.lessons.lesson_02 import memory_experiment
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
 from kvstore.course.views.style import rounded
 from kvstore.measure import Run, accounts

@@ -1,7 +1,7 @@
 """What lesson 04 and its further lessons ask, and what their claims depend on."""
 
+from kvstore.course.lessons.lesson_03.questions import settled_residence_s
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
-from kvstore.course.questions.lesson_03 import settled_residence_s
 from kvstore.measure import Run, boxes, only
 from kvstore.model import Prediction, Station, bounds, scaling
 

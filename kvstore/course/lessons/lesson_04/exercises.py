@@ -8,7 +8,7 @@ from typing import Any
 from kvstore.client.messages import create, retrieve
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
 from kvstore.course.exercises.grading import judge_drawn
-from kvstore.course.experiments.lost_update import (
+from kvstore.course.lessons.lesson_04.lost_update import (
     History,
     NeverDone,
     Steps,

@@ -13,9 +13,9 @@ import grpc
 from hypothesis import strategies as st
 
 from kvstore.client.messages import Operation, update
-from kvstore.course.capstone import patient, plain
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
 from kvstore.course.exercises.grading import in_order_of, judge_drawn
+from kvstore.course.lessons.lesson_12.capstone import patient, plain
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 

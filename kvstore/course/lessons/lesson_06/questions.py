@@ -7,7 +7,7 @@ from itertools import accumulate
 import pandas as pd
 
 from kvstore.course import machine, views
-from kvstore.course.external_clients import PeerRun
+from kvstore.course.lessons.lesson_06.external_clients import PeerRun
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion, computed
 from kvstore.measure import Run, verdict
 from kvstore.measure.cpu_cost import pace_s, price_s, serial_s
