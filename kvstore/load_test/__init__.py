@@ -11,7 +11,7 @@ __main__     the command `rpcload`, or `python -m kvstore.load_test`
 """
 
 from kvstore.load_test.bottleneck import Cores, Limit
-from kvstore.load_test.estimates import Estimate
+from kvstore.load_test.estimates import Estimate, Level
 from kvstore.load_test.findings import (
     Population,
     findings,
@@ -20,7 +20,7 @@ from kvstore.load_test.findings import (
     populations,
 )
 from kvstore.load_test.first_call import FirstCall, FirstCallFailed, Progress, first_call
-from kvstore.load_test.levels import Calibration, Level, NothingSucceeded, calibrate
+from kvstore.load_test.levels import Calibration, NothingSucceeded, calibrate
 from kvstore.load_test.search import Found, Objective, Step, highest_rate, search
 
 __all__ = [

@@ -54,9 +54,9 @@ output = group("Output")
 @request("--data", metavar="FILE",
     help="Rows (CSV or JSON) for templates in requests and metadata: {{row.NAME}}. Others:"
     " {{count}}, {{uuid}}, {{random(1, 9)}}, {{text(16)}}, {{now}}.")  # fmt: skip
-@request("--metadata", "-H", metavar="JSON",
-    help="Sent with each call, and to reflection: an object, or a list of pairs; base64 for"
-    " names that end with -bin.")  # fmt: skip
+@request("--metadata", "-H", metavar="NAME=VALUE|JSON", multiple=True,
+    help="Sent with each call, and to reflection: NAME=VALUE, NAME=@FILE for a secret, or a JSON"
+    " object; base64 for names that end with -bin.")  # fmt: skip
 @request("--check", metavar="CONDITION", multiple=True,
     help="A condition on each reply, such as 'text == \"ok\"' or 'items.0.price > 0'.")  # fmt: skip
 @request("--descriptors", metavar="FILE", multiple=True,
@@ -147,7 +147,7 @@ def command(**given: Any) -> int:
 def _read_config(ctx: click.Context, path: str | None) -> None:
     if path is not None:
         known = {
-            name.lstrip("-"): str(each.name)
+            name.lstrip("-"): each
             for each in ctx.command.params
             for name in each.opts
             if name.startswith("--") or isinstance(each, click.Argument)

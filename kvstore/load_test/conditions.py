@@ -1,23 +1,32 @@
-"""Conditions on a run: --fail-if 'p99 > 50ms' ends the command with exit status 1."""
+"""Conditions: --fail-if 'p99 > 50ms' on a run, and --check 'text == "ok"' on each reply."""
 
+import json
+import operator
 import re
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
 
+from google.protobuf import json_format, message_factory
+from google.protobuf.message import DecodeError
+
+from kvstore.client.reflection import BadRequest, Method
 from kvstore.load_test.findings import populations
 from kvstore.load_test.options import UNITS_S
 from kvstore.measure import Run
 from kvstore.numbers import percent, rate, seconds
 
+_OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+}
 _CONDITION: Final = re.compile(
     r"\s*(throughput|errors|mean|p50|p90|p99|p99\.9)\s*(<=|>=|<|>)\s*([0-9.]+)\s*(%|[a-zµ]*)\s*"
 )
-_OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
-    "<": lambda found, limit: found < limit,
-    ">": lambda found, limit: found > limit,
-    "<=": lambda found, limit: found <= limit,
-    ">=": lambda found, limit: found >= limit,
-}
+_CHECK: Final = re.compile(r"\s*([\w.]+)\s*(==|!=|>=|<=|>|<)\s*(.+?)\s*")
 
 
 class Condition(NamedTuple):
@@ -60,17 +69,95 @@ def condition_of(text: str) -> Condition:
             f" 'throughput < 100'; names are throughput, errors, mean, p50, p90, p99, p99.9; got"
             f" {text!r}"
         )
-    name, operator, value, unit = found.groups()
-    if name == "throughput":
-        factor = 1.0 if not unit else None
-    elif name == "errors":
-        factor = {"%": 0.01, "": 1.0}.get(unit)
-    else:
-        factor = UNITS_S.get(unit)
+    name, compared, value, unit = found.groups()
+    units = {"throughput": {"": 1.0}, "errors": {"%": 0.01, "": 1.0}}.get(name, UNITS_S)
     try:
-        return Condition(name, operator, float(value) * factor)  # type: ignore[operator]
-    except (TypeError, ValueError):
+        return Condition(name, compared, float(value) * units[unit])
+    except (KeyError, ValueError):
         raise ValueError(
             f"{text!r} needs another unit: latencies such as 50ms, errors such as 1%, throughput"
             f" in calls/s, got {value}{unit}"
         ) from None
+
+
+class Check:
+    """Conditions on a reply, such as `text == "ok"` or `items.0.price > 0`.
+
+    A condition names a field by its path and compares it with a JSON value. Raises `BadRequest` for
+    another text, or for a field that the reply does not have.
+    """
+
+    def __init__(self, method: Method, conditions: Sequence[str]) -> None:
+        self._conditions = [_parsed(each, method) for each in conditions]
+        self._pool = method.described_by.pool
+        self._reply_class = message_factory.GetMessageClass(method.descriptor.output_type)
+        self.wrong = 0
+        """Replies that did not fulfil a condition."""
+        self.first_wrong = ""
+        """What was wrong with the first of them."""
+
+    def __call__(self, reply: bytes) -> bytes:
+        """Look at a reply and return it unchanged."""
+        if what := self._found_wrong(reply):
+            self.wrong += 1
+            self.first_wrong = self.first_wrong or what
+        return reply
+
+    def _found_wrong(self, reply: bytes) -> str:
+        try:
+            message = self._reply_class.FromString(reply)
+        except DecodeError:
+            return "a reply cannot be decoded"
+        found = json_format.MessageToDict(
+            message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True,
+            descriptor_pool=self._pool,
+        )  # fmt: skip
+        for path, compared, wanted in self._conditions:
+            value = _at(found, path)
+            try:
+                holds = _OPERATORS[compared](_comparable(value, wanted), wanted)
+            except TypeError:
+                holds = False
+            if not holds:
+                return f"{path} is {json.dumps(value)[:60]}, and not {compared} {wanted!r}"
+        return ""
+
+
+def _parsed(text: str, method: Method) -> tuple[str, str, Any]:
+    found = _CHECK.fullmatch(text)
+    try:
+        assert found
+        path, compared, wanted = found[1], found[2], json.loads(found[3])
+    except (AssertionError, ValueError):
+        raise BadRequest(
+            f"--check is FIELD OPERATOR JSON, such as 'text == \"ok\"' or 'count > 0', got {text!r}"
+        ) from None
+    fields = method.descriptor.output_type.fields_by_name
+    if path.split(".")[0] not in fields:
+        raise BadRequest(
+            f"--check: {method.descriptor.output_type.full_name} has no field {path!r}: there are"
+            f" {', '.join(fields) or 'none'}"
+        )
+    return path, compared, wanted
+
+
+def _at(found: Any, path: str) -> Any:
+    for name in path.split("."):
+        if isinstance(found, list) and name.isdecimal() and int(name) < len(found):
+            found = found[int(name)]
+        elif isinstance(found, dict):
+            found = found.get(name)
+        else:
+            return None
+    return found
+
+
+def _comparable(value: Any, wanted: Any) -> Any:
+    """Return a number for a text of digits, as which JSON of protobuf writes 64-bit numbers."""
+    number = isinstance(wanted, int | float) and not isinstance(wanted, bool)
+    if number and isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return value

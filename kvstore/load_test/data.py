@@ -75,8 +75,7 @@ class DataPerCall:
         metadata: Metadata,
         rows: Sequence[Row] = (),
     ) -> None:
-        self._name = method.name
-        self._described = method.described_by.serialized()
+        self._method = method
         self._requests = list(requests)
         self._metadata = tuple(metadata)
         self._rows = list(rows)
@@ -98,30 +97,28 @@ class DataPerCall:
             tuple((name, str(make(row)) if callable(make) else make) for name, make in metadata),
         )
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __reduce__(self) -> tuple[Any, ...]:
         """Return what another process needs; descriptors cannot be sent."""
-        names = ("_name", "_described", "_requests", "_metadata", "_rows", "first")
-        return {name: getattr(self, name) for name in names}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._begin()
+        described = self._method.described_by.serialized()
+        return _made_again, (
+            described, self._method.name, self._requests, self._metadata, self._rows,
+        )  # fmt: skip
 
     def _begin(self) -> None:
-        method = Descriptions.of_set(self._described).method(self._name)
         self._next_row: Iterator[Row] = itertools.cycle(self._rows or [{}])
-        self._next_request = itertools.cycle([self._message(method, r) for r in self._requests])
+        self._next_request = itertools.cycle([self._message(each) for each in self._requests])
         self._make_metadata: list[tuple[str, Any]] = [
             (name, self._made(value, "--metadata") if has_templates(value) else value)
             for name, value in self._metadata
         ]
 
-    def _message(self, method: Method, request: Request) -> list[Callable[[Row], bytes]]:
+    def _message(self, request: Request) -> list[Callable[[Row], bytes]]:
         stream = request.value if isinstance(request.value, list) else [request.value]
-        return [self._encoder(method, Request(each, request.where)) for each in stream]
+        return [self._encoder(Request(each, request.where)) for each in stream]
 
-    def _encoder(self, method: Method, request: Request) -> Callable[[Row], bytes]:
+    def _encoder(self, request: Request) -> Callable[[Row], bytes]:
         """Return what encodes a request. In protobuf, parts of a message add up to the message."""
+        method = self._method
         if not isinstance(request.value, Mapping):
             return lambda row: method.encoded(request)  # its error says what is wrong
         fixed = {name: each for name, each in request.value.items() if not has_templates(each)}
@@ -164,10 +161,8 @@ class DataPerCall:
             raise BadRequest(f"{where}: {value!r} is no template: there are {SYNTAX}")
         if rest:
             parts.append(_constant(rest))
-        if (
-            len(parts) == 1
-        ):  # a value of a row keeps its type; a number may be a text in protobuf's JSON
-            return parts[0]
+        if len(parts) == 1:
+            return parts[0]  # a value of a row keeps its type
         return lambda row: "".join(str(make(row)) for make in parts)
 
     def _template(self, found: re.Match[str], where: str) -> Make:
@@ -204,3 +199,7 @@ class DataPerCall:
 
 def _constant(text: str) -> Make:
     return lambda row: text
+
+
+def _made_again(described: bytes, name: str, *given: Any) -> DataPerCall:
+    return DataPerCall(Descriptions.of_set(described).method(name), *given)

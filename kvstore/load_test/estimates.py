@@ -1,4 +1,4 @@
-"""Estimates with 95 % intervals, and the steady part of a closed loop, from end to end.
+"""Estimates with 95 % intervals, and a level: the steady part of a closed loop, from end to end.
 
 A window that begins or ends between two ends counts a part of a call as none or as a whole one.
 With calls of 0.3 s and a window of 0.6 s, that is an error of a third. So the windows here go from
@@ -9,14 +9,17 @@ X * R = N holds there also if calls end in groups, as those of a pool of threads
 
 import itertools
 import math
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from kvstore.load_test.bottleneck import Cores
 from kvstore.measure.audit import in_flight_between
-from kvstore.protocol import OK
+from kvstore.numbers import percent
+from kvstore.protocol import OK, STATUSES
 
 _T_95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13,
     2.12, 2.11, 2.10, 2.09)  # fmt: skip
@@ -25,6 +28,11 @@ BATCHES = len(_T_95) + 1
 RARE: Final = 0.25
 """If the interval of the calls that ended OK is wider than this share of the figure, there are too
 few for rounds of their own: a few that end together look like thousands per second."""
+FEWEST: Final = 2
+"""Rounds in which a level is measured, at least: their difference gives the interval."""
+LITTLE: Final = 0.02
+"""X * R and N may differ by this share. If they differ by more, the level is run for longer."""
+UNSEEN: Final = Cores()
 
 
 class Estimate(NamedTuple):
@@ -66,28 +74,102 @@ def mean_of(batches: Sequence[float] | npt.NDArray[np.float64]) -> Estimate:
     return Estimate(mean, mean - half, mean + half)
 
 
-class Steady(NamedTuple):
-    """The steady part of a closed loop, from end to end."""
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """The steady part of a closed loop with `in_flight` calls in flight, from end to end."""
 
-    rounds: int
-    """Rounds between the first and the last one; 0 if too few calls ended."""
-    ended_per_s: float
-    """Calls that ended with any status, per second."""
-    ended_residence_s: float
-    """Mean seconds from sending to the end of these calls."""
-    in_flight_mean: float
-    """L: time average of the calls in flight."""
+    in_flight: int
     throughput: Estimate
     """X: calls that ended OK, per second."""
     residence: Estimate
-    """R: mean seconds from sending to the end of the calls that ended OK."""
-    statuses: tuple[int, ...]
-    """Calls by the number of their status."""
+    """R: mean seconds from sending a call to its end, of the calls that ended OK."""
+    rounds: int = field(default=0, compare=False)
+    """Rounds between the first and the last one; 0 if too few calls ended."""
+    ended_per_s: float = field(default=math.nan, compare=False)
+    """Calls that ended with any status, per second."""
+    ended_residence_s: float = field(default=math.nan, compare=False)
+    """Mean seconds from sending to the end of all these calls."""
+    in_flight_mean: float = field(default=math.nan, compare=False)
+    """L: time average of the calls in flight. It is below N where the generator needs time."""
+    statuses: Mapping[str, int] = field(default_factory=dict)
+    """Calls by status."""
+    cores: Cores = UNSEEN
+    lasted_s: float = field(default=math.nan, compare=False)
+
+    @property
+    def throughput_per_s(self) -> float:
+        """X, in calls per second."""
+        return self.throughput.value
+
+    @property
+    def residence_s(self) -> float:
+        """R, in seconds."""
+        return self.residence.value
+
+    @property
+    def little(self) -> float:
+        """X * R / N over calls with any status: 1 where N calls are in flight all the time."""
+        return self.ended_per_s * self.ended_residence_s / self.in_flight
+
+    @property
+    def steady(self) -> bool:
+        """Whether X * R is the mean in flight within `LITTLE`, and enough calls ended."""
+        product = self.ended_per_s * self.ended_residence_s
+        return self.rounds >= FEWEST and abs(product / self.in_flight_mean - 1) <= LITTLE
+
+    @property
+    def ended(self) -> int:
+        """Calls that ended in the window."""
+        return sum(self.statuses.values())
+
+    @property
+    def failed(self) -> float:
+        """Share of the calls that did not end OK; NaN if none ended."""
+        return 1 - self.statuses.get("OK", 0) / self.ended if self.ended else math.nan
+
+    @property
+    def gap_s(self) -> float:
+        """Z: the time that the generator needs between two calls of a caller, in seconds."""
+        if not self.ended_per_s > 0:
+            return 0.0
+        return max(0.0, self.in_flight / self.ended_per_s - self.ended_residence_s)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures by name, for JSON."""
+        return {
+            "in_flight": self.in_flight,
+            "throughput_per_s": self.throughput_per_s,
+            "throughput_95": self.throughput[1:],
+            "residence_s": self.residence_s,
+            "residence_95": self.residence[1:],
+            "ended_per_s": self.ended_per_s,
+            "ended_residence_s": self.ended_residence_s,
+            "in_flight_mean": self.in_flight_mean,
+            "little": self.little,
+            "steady": self.steady,
+            "statuses": dict(self.statuses),
+            "failed": self.failed,
+            "cores": self.cores._asdict(),
+            "lasted_s": self.lasted_s,
+        }
+
+
+def failures(statuses: Mapping[str, int], words: str = " ") -> str:
+    """Return the failures among calls by status, most first, such as "96 % UNAVAILABLE".
+
+    `words` stand between a share and its status.
+    """
+    ended = sum(statuses.values())
+    failed = {name: count for name, count in statuses.items() if name != "OK" and count}
+    return " and ".join(
+        f"{percent(count / ended)}{words}{name}"
+        for name, count in sorted(failed.items(), key=lambda each: -each[1])
+    )
 
 
 def steady_part(
     records: npt.NDArray[np.void], in_flight: int, from_s: float, until_s: float
-) -> Steady:
+) -> Level:
     """Return the figures of the calls that ended between two times, in seconds of the run."""
     order = np.argsort(records["done_s"], kind="stable")
     ended = records[order]
@@ -96,10 +178,10 @@ def steady_part(
     count = max(0, len(rounds) - 1)
     if not count or rounds[-1] <= rounds[0]:
         nothing = Estimate.unknown()
-        statuses = tuple(np.bincount(ended["status"]).tolist())
-        return Steady(0, math.nan, math.nan, math.nan, nothing, nothing, statuses)
+        return Level(
+            in_flight=in_flight, throughput=nothing, residence=nothing, statuses=_by_status(ended)
+        )
     inner = ended[in_flight : (count + 1) * in_flight]
-    took_s = inner["done_s"] - inner["sent_s"]
     span_s = float(rounds[-1] - rounds[0])
     (mean,) = in_flight_between(records["sent_s"], records["done_s"], rounds[[0, -1]])
     ok = ended[ended["status"] == OK]
@@ -110,15 +192,20 @@ def steady_part(
         spread_s = float(np.ptp(ok["done_s"])) if len(ok) else 0.0
         if spread_s < span_s / 2 or not throughput.relative <= RARE:  # also where it is unknown
             throughput, residence = _of_few_ok(inner, span_s)
-    return Steady(
-        count,
-        count * in_flight / span_s,
-        float(took_s.mean()),
-        float(mean),
-        throughput,
-        residence,
-        tuple(np.bincount(inner["status"]).tolist()),
+    return Level(
+        in_flight=in_flight,
+        throughput=throughput,
+        residence=residence,
+        rounds=count,
+        ended_per_s=count * in_flight / span_s,
+        ended_residence_s=float((inner["done_s"] - inner["sent_s"]).mean()),
+        in_flight_mean=float(mean),
+        statuses=_by_status(inner),
     )
+
+
+def _by_status(records: npt.NDArray[np.void]) -> dict[str, int]:
+    return {STATUSES[code]: int(n) for code, n in enumerate(np.bincount(records["status"])) if n}
 
 
 def _mean_ends_s(done_s: npt.NDArray[np.float64], size: int) -> npt.NDArray[np.float64]:

@@ -7,22 +7,26 @@ run ended were cut off by the generator, and are no failures of the service.
 
 import itertools
 import math
-from typing import Any, Final, NamedTuple
+from collections import Counter
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from kvstore.client.plan import RunOptions
+from kvstore.load_test.estimates import failures
 from kvstore.load_test.levels import Calibration
 from kvstore.measure import Finding, Quantile, Run, quantile
 from kvstore.measure import findings as findings_of_run
 from kvstore.measure.audit import in_flight_steps
+from kvstore.measure.figures import started_s
 from kvstore.numbers import percent, rate, seconds
 from kvstore.protocol import CANCELLED, NO_ANSWER, OK, STATUSES, UNAVAILABLE
 
 SHARES: Final = (0.5, 0.9, 0.99, 0.999)
 FAILED: Final = 0.001
 """Failures matter from this share of the calls on."""
+ENDED_WITH: Final = " of the calls ended with "
 ABOVE: Final = 1.05
 """A run whose throughput is this factor above the ceiling shows that the ceiling is higher."""
 AWAY_S: Final = 0.1
@@ -55,7 +59,7 @@ def populations(run: Run) -> list[Population]:
 
 def _population(run: Run, name: str, records: npt.NDArray[np.void]) -> Population:
     counts = np.bincount(records["status"], minlength=len(STATUSES))
-    start_s = np.where(np.isnan(records["due_s"]), records["sent_s"], records["due_s"])
+    start_s = started_s(records)
     order = np.argsort(start_s, kind="stable")
     taken_s = (records["done_s"] - start_s)[order]
     return Population(
@@ -163,20 +167,16 @@ def findings_of_calibration(seen: Calibration) -> list[Finding]:
         found.append(
             Finding(
                 "failures",
-                f"{_ended_with(worst.statuses, worst.ended)} with {worst.in_flight} in flight;"
-                f" {_first(seen)}",
+                f"{failures(worst.statuses, ENDED_WITH)} with {worst.in_flight} in flight;"
+                f" {seen.failures_begin}",
             )
         )
     elif share := seen.fails_always:
-        statuses: dict[str, int] = {}
-        for each in seen.levels:
-            for name, count in each.statuses.items():
-                statuses[name] = statuses.get(name, 0) + count
-        ended = sum(statuses.values())
+        statuses = sum((Counter(each.statuses) for each in seen.levels), Counter())
         found.append(
             Finding(
                 "failures",
-                f"{_ended_with(statuses, ended)}, with few calls in flight and with many:"
+                f"{failures(statuses, ENDED_WITH)}, with few calls in flight and with many:"
                 f" {percent(share)} may be usual for this service. Throughput counts the others",
             )
         )
@@ -199,33 +199,14 @@ def findings_of_calibration(seen: Calibration) -> list[Finding]:
     return found
 
 
-def _first(seen: Calibration) -> str:
-    """Return at which level and throughput the first calls failed."""
-    first = seen.fails_from
-    assert first is not None
-    good = [each for each in seen.levels if each.in_flight < first.in_flight]
-    at = f", the first at {rate(good[-1].throughput_per_s)}" if good else ""
-    return f"failures begin with {first.in_flight} in flight{at}"
-
-
-def _ended_with(statuses: dict[str, int] | Any, ended: int) -> str:
-    """Return such as "96 % of the calls ended with RESOURCE_EXHAUSTED"."""
-    failed = {name: count for name, count in statuses.items() if name != "OK" and count}
-    parts = [
-        f"{percent(count / ended)} of the calls ended with {name}"
-        for name, count in sorted(failed.items(), key=lambda each: -each[1])
-    ]
-    return " and ".join(parts)
-
-
 def _failures(run: Run, calibration: Calibration | None) -> str:
     failed = [each for each in populations(run) if each.name == "failed"]
     ended = len(run.records) - int(_cut_at_end(run).sum())
     if not failed or failed[0].calls < FAILED * ended:
         return ""
-    text = _ended_with(failed[0].statuses, ended)
+    text = failures({**failed[0].statuses, "OK": ended - failed[0].calls}, ENDED_WITH)
     if calibration is not None and calibration.fails_from is not None:
-        text += f"; {_first(calibration)}"
+        text += f"; {calibration.failures_begin}"
     return f"{text}. Throughput and latency are of the calls that ended OK"
 
 

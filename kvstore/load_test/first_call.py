@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -12,6 +13,7 @@ from kvstore.client.channel import DROPPED, NOT_REACHED, Target
 from kvstore.client.errors import ServerNotReached, printable
 from kvstore.client.plan import RunOptions
 from kvstore.client.workload import MethodCalls, MethodOperations
+from kvstore.measure.recorder import Sample
 
 Progress = Callable[[str], object]
 """A function that is called with a line of text as the work goes on."""
@@ -31,6 +33,21 @@ STREAM_S: Final = 1.0
 """A stream of replies that goes on for longer is cut."""
 QUIET_S: Final = 1.5
 """Seconds between two lines of progress."""
+
+
+def at_times(
+    progress: Progress, shown: Callable[[Sample], str], every_s: float = QUIET_S
+) -> Callable[[Sample], None]:
+    """Return a function of samples that reports one of them every `every_s` seconds."""
+    last_s = time.perf_counter()
+
+    def report(sample: Sample) -> None:
+        nonlocal last_s
+        if time.perf_counter() - last_s >= every_s:
+            last_s = time.perf_counter()
+            progress(shown(sample))
+
+    return report
 
 
 class FirstCallFailed(RuntimeError):
@@ -100,32 +117,19 @@ def _one(
     options: RunOptions,
     progress: Progress,
 ) -> FirstCall:
-    """Make one call in a thread, so that this one can report that it waits."""
-    found: list[FirstCall | BaseException] = []
+    """Make one call. Another thread waits for its end, so that this one can report it."""
     began_s = time.perf_counter()
     named = {"timeout": options.deadline_s, "metadata": metadata, "wait_for_ready": False}
     open_call = (method if calls.answers_stream else method.future)(request, **named)
-
-    def wait() -> None:
+    with ThreadPoolExecutor(1, "first call") as pool:
+        ended = pool.submit(_ended, open_call, calls, began_s)
         try:
-            found.append(_ended(open_call, calls, began_s))
-        except BaseException as error:  # raised again by the caller
-            found.append(error)
-
-    waiting = threading.Thread(target=wait, name="first call", daemon=True)
-    waiting.start()
-    try:
-        while waiting.is_alive():
-            waiting.join(QUIET_S)
-            if waiting.is_alive():
+            while not wait([ended], QUIET_S).done:
                 progress(f"waiting for the first call, {time.perf_counter() - began_s:.1f} s")
-    except KeyboardInterrupt:
-        open_call.cancel()
-        raise
-    (result,) = found
-    if isinstance(result, BaseException):
-        raise result
-    return result
+        except KeyboardInterrupt:
+            open_call.cancel()
+            raise
+        return ended.result()
 
 
 def _ended(open_call: Any, calls: MethodCalls, began_s: float) -> FirstCall:

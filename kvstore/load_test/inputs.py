@@ -6,7 +6,7 @@ import codecs
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -60,35 +60,40 @@ def requests_of(path: str) -> list[Request]:
     return found
 
 
-def request_of(text: str) -> Request:
-    """Return the request in the text of --json. Raises `BadRequest`."""
-    found = _values(text, "--json", " In a shell, put it in quotes")
-    if len(found) != 1:
-        raise BadRequest(f"--json takes one JSON value, got {len(found)}: use --requests FILE")
-    return Request(found[0].value, "request 1")
+def json_requests(text: str) -> list[Request]:
+    """Return the requests in the value of --json: JSON, @FILE, or - for standard input."""
+    if text.startswith("@") or text == "-":
+        return requests_of(text.removeprefix("@"))
+    return [Request(value_of(text, "--json"), "request 1")]
 
 
-def metadata_of(text: str | None, option: str = "--metadata") -> Metadata:
-    """Return metadata from JSON: {"name": "value"}, several values in a list, or a list of pairs.
+def metadata_of(texts: Sequence[str]) -> Metadata:
+    """Return metadata from NAME=VALUE, NAME=@FILE (the text of a file), or JSON.
 
-    Names are written in lower case, as HTTP/2 wants them. The values of a name that ends with -bin
-    are base64. Raises `BadRequest` naming what gRPC would not send.
+    In JSON it is {"name": "value"}, several values in a list, or a list of pairs. Names are written
+    in lower case, as HTTP/2 wants them. The values of a name that ends with -bin are base64. Raises
+    `OSError`, and `BadRequest` naming what gRPC would not send.
     """
-    if text is None:
-        return ()
-    given = value_of(text, option)
+    return tuple(_entry(name, value) for each in texts for name, value in _pairs(each))
+
+
+def _pairs(text: str) -> list[tuple[Any, Any]]:
+    name, equals, value = text.partition("=")
+    if equals and re.fullmatch(r"[\w.-]+", name):
+        return [(name, text_of(value[1:]).strip() if value.startswith("@") else value)]
+    given = value_of(text, "--metadata")
     if isinstance(given, Mapping):
-        pairs = [(name, each) for name, value in given.items()
-                 for each in (value if isinstance(value, list) else [value])]  # fmt: skip
-    elif isinstance(given, list) and all(
-        isinstance(each, list) and len(each) == 2 for each in given
-    ):
-        pairs = [(name, value) for name, value in given]
-    else:
-        raise BadRequest(
-            f'{option} is an object such as {{"name": "value"}} or a list of pairs, got {text[:60]}'
-        )
-    return tuple(_entry(name, value, option) for name, value in pairs)
+        return [
+            (name, each)
+            for name, value in given.items()
+            for each in (value if isinstance(value, list) else [value])
+        ]
+    if isinstance(given, list) and all(isinstance(each, list) and len(each) == 2 for each in given):
+        return [(name, value) for name, value in given]
+    raise BadRequest(
+        '--metadata is NAME=VALUE, an object such as {"name": "value"}, or a list of pairs, got'
+        f" {text[:60]}"
+    )
 
 
 def value_of(text: str, option: str) -> Any:
@@ -100,23 +105,15 @@ def value_of(text: str, option: str) -> Any:
     return found[0].value
 
 
-def object_of(text: str, option: str) -> dict[str, Any]:
-    """Return the JSON object of an option. Raises `BadRequest`."""
-    value = value_of(text, option)
-    if not isinstance(value, dict):
-        raise BadRequest(f"{option} must be a JSON object, got {text[:60]}")
-    return value
-
-
-def _entry(name: Any, value: Any, option: str) -> tuple[str, str | bytes]:
+def _entry(name: Any, value: Any) -> tuple[str, str | bytes]:
     name = str(name).lower()
     if not re.fullmatch(r"[0-9a-z_.-]+", name):
-        raise BadRequest(f"{option}: the name {name!r} must have letters, digits and -_. only")
+        raise BadRequest(f"--metadata: the name {name!r} must have letters, digits and -_. only")
     if name.startswith("grpc-"):
-        raise BadRequest(f"{option}: names that begin with grpc- are for gRPC itself, got {name!r}")
+        raise BadRequest(f"--metadata: names with grpc- are for gRPC itself, got {name!r}")
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise BadRequest(
-            f"{option}: the value of {name!r} must be a text or a number, got {json.dumps(value)}"
+            f"--metadata: the value of {name!r} must be a text or a number, got {json.dumps(value)}"
         )
     text = str(value)
     if name.endswith("-bin"):
@@ -124,12 +121,12 @@ def _entry(name: Any, value: Any, option: str) -> tuple[str, str | bytes]:
             return name, base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
         except binascii.Error:
             raise BadRequest(
-                f"{option}: the value of {name!r} must be base64, because its name ends with -bin,"
-                f" got {text!r}"
+                f"--metadata: the value of {name!r} must be base64, because its name ends with"
+                f" -bin, got {text!r}"
             ) from None
     if not re.fullmatch(r"[\x20-\x7e]*", text):
         raise BadRequest(
-            f"{option}: the value of {name!r} must be printable ASCII, got {text!r}: give a name"
+            f"--metadata: the value of {name!r} must be printable ASCII, got {text!r}: give a name"
             " that ends with -bin and the value as base64"
         )
     return name, text

@@ -7,9 +7,8 @@ that end OK: a call that the service refuses is no work that was done.
 """
 
 import math
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -22,20 +21,17 @@ from kvstore.client.strategies import Strategy, bounded, supports
 from kvstore.client.workload import MethodCalls
 from kvstore.load_test import bottleneck
 from kvstore.load_test.bottleneck import Cores, Limit
-from kvstore.load_test.estimates import Estimate, Steady, steady_part
-from kvstore.load_test.first_call import QUIET_S, FirstCall, Progress, first_call, with_an_end
+from kvstore.load_test.estimates import FEWEST, Estimate, Level, failures, steady_part
+from kvstore.load_test.first_call import FirstCall, Progress, at_times, first_call, with_an_end
 from kvstore.measure import Run, verdict
 from kvstore.measure.recorder import Sample
 from kvstore.model import Prediction, Station, bounds
 from kvstore.numbers import number, percent, rate, seconds
-from kvstore.protocol import STATUSES
 
 STEP_S: Final = 0.8
 """Seconds of each run, at least. A run lasts several calls of the service."""
 ROUNDS: Final = 3
 """A run lasts at least so many calls without a queue, after the first round."""
-FEWEST: Final = 2
-"""Rounds in which a run is measured, at least: their difference gives the interval."""
 HELD: Final = 3
 """The level with the highest throughput is run again for so many times as long."""
 HELD_S: Final = 5.0
@@ -50,103 +46,14 @@ GAIN: Final = 1.05
 """The ceiling is reached when twice the calls in flight bring less than this factor, twice."""
 MOST_IN_FLIGHT, BEYOND = 1024, 32
 """A level has at most so many calls in flight, and at most so many times those of the knee."""
-LITTLE: Final = 0.02
-"""X * R and N may differ by this share. If they differ by more, the level is run for longer."""
 LONGEST_S: Final = 60.0
 """Seconds of one level at most."""
 ERRORS: Final = 0.001
 """Share of the calls that may fail at a level."""
 
 
-UNSEEN: Final = Cores()
-
-
 class NothingSucceeded(RuntimeError):
     """No call ended OK at any level, so there is no ceiling."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Level:
-    """A run with `in_flight` calls in flight."""
-
-    in_flight: int
-    throughput: Estimate
-    """X: calls that ended OK, per second."""
-    residence: Estimate
-    """R: mean seconds from sending a call to its end, of the calls that ended OK."""
-    ended_per_s: float = field(default=math.nan, compare=False)
-    """Calls that ended with any status, per second."""
-    ended_residence_s: float = field(default=math.nan, compare=False)
-    """Mean seconds from sending to the end of all these calls."""
-    in_flight_mean: float = field(default=math.nan, compare=False)
-    """L: time average of the calls in flight. It is below N where the generator needs time."""
-    statuses: Mapping[str, int] = field(default_factory=dict)
-    """Calls by status."""
-    cores: Cores = UNSEEN
-    steady: bool = True
-    """Whether X * R is N within `LITTLE`, and enough calls ended."""
-    lasted_s: float = field(default=math.nan, compare=False)
-
-    @property
-    def throughput_per_s(self) -> float:
-        """X, in calls per second."""
-        return self.throughput.value
-
-    @property
-    def residence_s(self) -> float:
-        """R, in seconds."""
-        return self.residence.value
-
-    @property
-    def generator_cores(self) -> float:
-        """Cores that the generator's serial part used; NaN if unknown."""
-        return self.cores.generator
-
-    @property
-    def server_cores(self) -> float:
-        """Cores that the server used; NaN if its process cannot be observed."""
-        return self.cores.server
-
-    @property
-    def little(self) -> float:
-        """X * R / N over calls with any status: 1 where N calls are in flight all the time."""
-        return self.ended_per_s * self.ended_residence_s / self.in_flight
-
-    @property
-    def ended(self) -> int:
-        """Calls that ended in the window."""
-        return sum(self.statuses.values())
-
-    @property
-    def failed(self) -> float:
-        """Share of the calls that did not end OK; NaN if none ended."""
-        return 1 - self.statuses.get("OK", 0) / self.ended if self.ended else math.nan
-
-    @property
-    def gap_s(self) -> float:
-        """Z: the time that the generator needs between two calls of a caller, in seconds."""
-        if not self.ended_per_s > 0:
-            return 0.0
-        return max(0.0, self.in_flight / self.ended_per_s - self.ended_residence_s)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the figures by name, for JSON."""
-        return {
-            "in_flight": self.in_flight,
-            "throughput_per_s": self.throughput_per_s,
-            "throughput_95": [self.throughput.low, self.throughput.high],
-            "residence_s": self.residence_s,
-            "residence_95": [self.residence.low, self.residence.high],
-            "ended_per_s": self.ended_per_s,
-            "ended_residence_s": self.ended_residence_s,
-            "in_flight_mean": self.in_flight_mean,
-            "little": self.little,
-            "steady": self.steady,
-            "statuses": dict(self.statuses),
-            "failed": self.failed,
-            "cores": self.cores._asdict(),
-            "lasted_s": self.lasted_s,
-        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,9 +138,11 @@ class Calibration:
     @property
     def limit(self) -> Limit:
         """What sets the ceiling, with the evidence for it."""
+        first = self.fails_from
+        refuses = f"{failures(first.statuses)}; {self.failures_begin}" if first else ""
         return bottleneck.limit_of(
             self.top.cores, self.machine_cores, self.knee_estimate.value,
-            refuses=self._refuses(), most_streams=self.most_streams,
+            refuses=refuses, most_streams=self.most_streams,
         )  # fmt: skip
 
     @property
@@ -278,7 +187,7 @@ class Calibration:
             min(per_s, self.ceiling_per_s),
             "calls/s",
             f"from {first.in_flight} calls in flight on, the service fails calls"
-            f" ({_statuses(first)}): this is what ended OK at the levels around",
+            f" ({failures(first.statuses)}): this is what ended OK at the levels around",
             self.bottleneck,
         )
 
@@ -323,13 +232,15 @@ class Calibration:
         every = [*self.levels, *([self.held] if self.held else [])]
         return [each for each in every if each.throughput_per_s > 0]
 
-    def _refuses(self) -> str:
+    @property
+    def failures_begin(self) -> str:
+        """With how many calls in flight, and at which throughput, the first calls fail; or ""."""
         first = self.fails_from
         if first is None:
             return ""
         before = [each for each in self._seen if each.in_flight < first.in_flight]
-        at = f", at {rate(before[-1].throughput_per_s, 'calls')}" if before else ""
-        return f"{_statuses(first)} with {first.in_flight} in flight{at}"
+        at = f", the first at {rate(before[-1].throughput_per_s)}" if before else ""
+        return f"failures begin with {first.in_flight} in flight{at}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the figures by name, for JSON."""
@@ -348,15 +259,6 @@ class Calibration:
             "levels": [each.as_dict() for each in self.levels],
             "held": self.held.as_dict() if self.held else None,
         }
-
-
-def _statuses(level: Level) -> str:
-    """Return the failures of a level, such as "96 % of the calls ended with UNAVAILABLE"."""
-    return " and ".join(
-        f"{percent(count / level.ended)} {name}"
-        for name, count in level.statuses.items()
-        if name != "OK" and count
-    )
 
 
 def calibrate(
@@ -416,10 +318,8 @@ def calibrate(
             seen_so_far = Calibration(levels=levels, machine_cores=runs.cores)
             most = min(MOST_IN_FLIGHT, BEYOND * seen_so_far.knee)
     if not any(each.throughput.value > 0 for each in levels):
-        raise NothingSucceeded(
-            "no call ended OK at any level:"
-            f" {', '.join(_statuses(each) for each in levels if each.ended) or 'none ended'}"
-        )
+        ended = ", ".join(failures(each.statuses) for each in levels if each.ended)
+        raise NothingSucceeded(f"no call ended OK at any level: {ended or 'none ended'}")
     seen_so_far = Calibration(levels=levels, machine_cores=runs.cores, errors=errors)
     while (between := _between(seen_so_far)) is not None:
         levels.append(runs.level(between, seen_so_far.ceiling_per_s))
@@ -506,10 +406,10 @@ class _Levels:
     def level(self, in_flight: int, best_per_s: float, longer: float = 1.0) -> Level:
         """Make a level. It is made again and longer if it did not reach a steady state."""
         lasting_s = self._seconds(in_flight, best_per_s, longer)
-        seen, rounds = self._run(in_flight, lasting_s)
+        seen = self._run(in_flight, lasting_s)
         if not seen.steady and lasting_s < LONGEST_S:
-            slower = max(2.0, (1 + FEWEST) / rounds) if rounds else 2.0 * FEWEST
-            seen, _ = self._run(in_flight, min(LONGEST_S, slower * lasting_s))
+            slower = max(2.0, (1 + FEWEST) / seen.rounds) if seen.rounds else 2.0 * FEWEST
+            seen = self._run(in_flight, min(LONGEST_S, slower * lasting_s))
         if seen.residence.value > 0:
             self.shortest_s = min(self.shortest_s or math.inf, seen.residence.value)
         return seen
@@ -521,18 +421,14 @@ class _Levels:
         needed_s = min(LONGEST_S, 1.03 * (1 + rounds) * round_s + SETTLE_S)
         return max(longer * self._step_s, needed_s if needed_s > self._step_s else 0.0)
 
-    def _run(self, in_flight: int, lasting_s: float) -> tuple[Level, int]:
+    def _run(self, in_flight: int, lasting_s: float) -> Level:
         options = self._options
-        reported_s = time.perf_counter()
 
-        def report(sample: Sample) -> None:
-            nonlocal reported_s
-            if time.perf_counter() - reported_s >= QUIET_S:
-                reported_s = time.perf_counter()
-                self._progress(
-                    f"calibration: {in_flight} in flight, {sample.elapsed_s:.1f} of"
-                    f" {lasting_s:.1f} s, {sample.answered:,.0f} ended"
-                )
+        def shown(sample: Sample) -> str:
+            return (
+                f"calibration: {in_flight} in flight, {sample.elapsed_s:.1f} of {lasting_s:.1f} s,"
+                f" {sample.answered:,.0f} ended"
+            )
 
         fleet, least = self._fleet, getattr(self._fleet, "workers", None) or 2
         before = bottleneck.thread_times_s(self._pids)
@@ -544,42 +440,23 @@ class _Levels:
                 drain_s=options.deadline_s,
             ),
             fleet=fleet if fleet is not None and in_flight >= least else None,
-            on_sample=report,
+            on_sample=at_times(self._progress, shown),
         )  # fmt: skip
         thread_s = bottleneck.busiest_thread_s(before, bottleneck.thread_times_s(self._pids))
         self.cores = int(run.host["cores"])
-        seen, rounds = level_of(run, thread_s)
+        seen = level_of(run, thread_s)
         self._progress(said(seen))
-        return seen, rounds
+        return seen
 
 
-def level_of(run: Run, server_thread_s: float = math.nan) -> tuple[Level, int]:
-    """Return the level of a closed loop, without its first part, and its rounds."""
-    sent_s = run.records["sent_s"]
-    until_s = float(sent_s.max(initial=0.0))
+def level_of(run: Run, server_thread_s: float = math.nan) -> Level:
+    """Return the level of a closed loop, without its first part."""
+    until_s = float(run.records["sent_s"].max(initial=0.0))
     steady = steady_part(
         run.records, run.in_flight, min(SETTLE * until_s, SETTLE_S),
         float(run.settings.get("duration_s") or until_s),
     )  # fmt: skip
-    return Level(
-        in_flight=run.in_flight,
-        throughput=steady.throughput,
-        residence=steady.residence,
-        ended_per_s=steady.ended_per_s,
-        ended_residence_s=steady.ended_residence_s,
-        in_flight_mean=steady.in_flight_mean,
-        statuses={STATUSES[code]: n for code, n in enumerate(steady.statuses) if n},
-        cores=_cores(run, until_s, server_thread_s),
-        steady=_is_steady(steady),
-        lasted_s=run.window_s,
-    ), steady.rounds
-
-
-def _is_steady(steady: Steady) -> bool:
-    if steady.rounds < FEWEST:
-        return False
-    product = steady.ended_per_s * steady.ended_residence_s
-    return abs(product / steady.in_flight_mean - 1) <= LITTLE
+    return replace(steady, cores=_cores(run, until_s, server_thread_s), lasted_s=run.window_s)
 
 
 def _cores(run: Run, sending_s: float, server_thread_s: float) -> Cores:
@@ -603,7 +480,7 @@ def said(level: Level) -> str:
     begin = f"calibration: {level.in_flight} in flight"
     if not level.ended:
         return f"{begin}, no call ended in the run"
-    failed = f", failed: {_statuses(level)}" if level.failed else ""
+    failed = f", failed: {failures(level.statuses)}" if level.failed else ""
     if not level.throughput.value > 0:
         return f"{begin}, too few calls ended OK{failed}"
     end = "" if level.steady else ", not steady"

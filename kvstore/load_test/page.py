@@ -8,9 +8,11 @@ from typing import Final
 
 import numpy as np
 
-from kvstore.load_test.levels import Calibration, Level
-from kvstore.load_test.report import Report, as_json, as_text, calibration_text, started_s
+from kvstore.load_test.estimates import Level
+from kvstore.load_test.levels import Calibration
+from kvstore.load_test.report import Report, as_json, as_text, calibration_text
 from kvstore.measure import Run, quantile
+from kvstore.measure.figures import started_s
 from kvstore.numbers import number, percent, seconds
 from kvstore.protocol import OK
 

@@ -5,10 +5,10 @@ import io
 import math
 import textwrap
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kvstore.load_test.bottleneck import UNKNOWN
 from kvstore.load_test.estimates import Estimate
@@ -16,6 +16,7 @@ from kvstore.load_test.findings import findings, findings_of_calibration, outage
 from kvstore.load_test.levels import Calibration
 from kvstore.load_test.search import Found
 from kvstore.measure import Finding, Outcome, Quantile, Run, audit, throughput_interval
+from kvstore.measure.figures import started_s
 from kvstore.model import Prediction
 from kvstore.numbers import count, number, percent, rate, seconds
 from kvstore.protocol import OK, STATUSES
@@ -201,12 +202,6 @@ def _or_cut(value_s: float) -> str:
 # ---- figures ------------------------------------------------------------------------------------
 
 
-def started_s(records: npt.NDArray[np.void]) -> npt.NDArray[np.float64]:
-    """Return the due time of each call, in a closed loop the time of sending, in seconds."""
-    due_s: npt.NDArray[np.float64] = records["due_s"]
-    return np.where(np.isnan(due_s), records["sent_s"], due_s)
-
-
 def histogram(run: Run, most: int = BARS) -> list[dict[str, Any]]:
     """Return the calls that ended OK by latency, in bars of equal width.
 
@@ -260,7 +255,7 @@ def as_json(report: Report) -> dict[str, Any]:
             "bottleneck": report.prediction.binds,
         }
     if report.found is not None:
-        made["search"] = report.found.as_dict()
+        made["search"] = asdict(report.found)
     if report.run is not None:
         made["run"] = _run_as_json(report.run)
     made["verdict"] = [each._asdict() for each in report.findings]
@@ -305,7 +300,7 @@ def as_csv(report: Report) -> str:
     if report.run is not None:
         return _table(_calls(report.run))
     steps = report.found.steps if report.found is not None else ()
-    return _table(each.as_dict() for each in steps)
+    return _table(asdict(each) for each in steps)
 
 
 def _calls(run: Run) -> Iterable[dict[str, Any]]:

@@ -7,7 +7,6 @@ about the service. No rate above the ceiling is tried, because no rate above it 
 """
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -20,10 +19,11 @@ from kvstore.client.fleet import Fleet
 from kvstore.client.plan import RunOptions
 from kvstore.client.strategies import Strategy
 from kvstore.client.workload import MethodCalls
-from kvstore.load_test.first_call import QUIET_S, Progress
+from kvstore.load_test.first_call import Progress, at_times
 from kvstore.load_test.levels import Calibration
 from kvstore.measure import Run, latencies_s, quantile, verdict
 from kvstore.measure.audit import in_flight_steps
+from kvstore.measure.figures import started_s
 from kvstore.measure.recorder import Sample
 from kvstore.measure.validity import BUSY
 from kvstore.numbers import number, percent, rate, seconds
@@ -95,10 +95,6 @@ class Step:
             f" errors {percent(self.errors)}: {self.generator or end}"
         )
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the figures by name, for JSON."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
 
 @dataclass(frozen=True)
 class Found:
@@ -122,15 +118,6 @@ class Found:
             return f"no rate down to {rate(self.fails_per_s, 'calls')} meets the objective"
         met, missed = rate(self.rate_per_s, "calls"), number(self.fails_per_s)
         return f"{met} meet the objective, {missed} do not"
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the figures by name, for JSON."""
-        return {
-            "rate_per_s": self.rate_per_s,
-            "fails_per_s": self.fails_per_s,
-            "limit": self.limit,
-            "steps": [each.as_dict() for each in self.steps],
-        }
 
 
 def highest_rate(
@@ -225,6 +212,12 @@ def search(
             f" {percent(objective.errors)} may fail: no rate can meet it",
         )  # fmt: skip
 
+    def shown(rate_per_s: float, sample: Sample) -> str:
+        return (
+            f"search: {rate(rate_per_s, 'calls')}, {sample.elapsed_s:.1f} s,"
+            f" {sample.in_flight:,.0f} in flight"
+        )
+
     def try_at(rate_per_s: float) -> Step:
         enough_s = max(STEP_TIMES * seen.no_queue_s, STEP_CALLS / rate_per_s)
         run = load.run(
@@ -235,26 +228,13 @@ def search(
                 drain_s=max(2 * objective.latency_s, 2 * seen.no_queue_s),
             ),
             fleet=fleet,
-            on_sample=_reports(progress, f"search: {rate(rate_per_s, 'calls')}"),
+            on_sample=at_times(progress, lambda sample: shown(rate_per_s, sample)),
         )  # fmt: skip
         step = step_of(run, objective)
         progress(f"search: {step}")
         return step
 
     return highest_rate(try_at, seen.ceiling_per_s, precision=precision)
-
-
-def _reports(progress: Progress, begin: str) -> Callable[[Sample], None]:
-    """Return a function of samples that reports the progress of a long step."""
-    last_s = time.perf_counter()
-
-    def report(sample: Sample) -> None:
-        nonlocal last_s
-        if time.perf_counter() - last_s >= QUIET_S:
-            last_s = time.perf_counter()
-            progress(f"{begin}, {sample.elapsed_s:.1f} s, {sample.in_flight:,.0f} in flight")
-
-    return report
 
 
 def step_of(run: Run, objective: Objective) -> Step:
@@ -296,7 +276,7 @@ def growing(run: Run) -> str:
     records = run.records
     if not len(records):
         return "no call ended"
-    due_s = np.where(np.isnan(records["due_s"]), records["sent_s"], records["due_s"])
+    due_s = started_s(records)
     end_s = float(due_s.max())
     edges_s = np.linspace(RATE_SETTLE * end_s, end_s, 9)
     at_s, level = in_flight_steps(due_s, records["done_s"])

@@ -9,6 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
+import click
+
 from kvstore.client.address import balanced, endpoints
 from kvstore.client.channel import Target, Tls, check_encryption, presented_certificate
 from kvstore.client.reflection import (
@@ -23,15 +25,9 @@ from kvstore.client.reflection import (
 )
 from kvstore.client.workload import MethodCalls
 from kvstore.credentials import read_token
-from kvstore.load_test.checks import Check
+from kvstore.load_test.conditions import Check
 from kvstore.load_test.data import DataPerCall, has_templates, rows_of
-from kvstore.load_test.inputs import (
-    metadata_of,
-    object_of,
-    request_of,
-    requests_of,
-    text_of,
-)
+from kvstore.load_test.inputs import json_requests, requests_of, text_of, value_of
 
 GZIP: Final = 2
 """Number of gzip in `grpc.default_compression_algorithm`."""
@@ -131,7 +127,7 @@ def service_config_of(text: str | None, address: str) -> dict[str, Any]:
 
     Raises `BadRequest` for a text that gRPC would ignore.
     """
-    config = {} if text is None else object_of(text, "--service-config")
+    config = {} if text is None else value_of(text, "--service-config")
     _check_members(config, SERVICE_CONFIG, "--service-config")
     for number, each in enumerate(config.get("methodConfig", ())):
         where = f"--service-config: methodConfig[{number}]"
@@ -148,7 +144,7 @@ def service_config_of(text: str | None, address: str) -> dict[str, Any]:
 
 def _check_members(given: Any, known: Mapping[str, Any], where: str) -> None:
     if not isinstance(given, dict):
-        raise BadRequest(f"{where} must be an object, got {given!r:.60}")
+        raise BadRequest(f"{where} must be a JSON object, got {given!r:.60}")
     for name, value in given.items():
         if name not in known:
             raise BadRequest(f"{where} has no {name!r}: there are {', '.join(known)}")
@@ -166,7 +162,7 @@ def _in_words(kind: Any) -> str:
 # ---- methods and requests -----------------------------------------------------------------------
 
 
-def descriptions_of(given: SimpleNamespace, target: Target) -> Descriptions:
+def descriptions_of(given: SimpleNamespace, target: Target, metadata: Metadata) -> Descriptions:
     """Return what describes the service: files if some were given, else the server's reflection."""
     if given.descriptors and given.proto:
         raise ValueError("give --descriptors or --proto, not both")
@@ -174,14 +170,13 @@ def descriptions_of(given: SimpleNamespace, target: Target) -> Descriptions:
         return in_files(given.descriptors)
     if given.proto:
         return in_sources(given.proto, given.import_path)
-    return by_reflection(target, metadata_of(given.metadata))
+    return by_reflection(target, metadata)
 
 
-def calls_of(given: SimpleNamespace, described: Descriptions) -> MethodCalls:
+def calls_of(given: SimpleNamespace, described: Descriptions, metadata: Metadata) -> MethodCalls:
     """Return the calls of the flags: one method, or several with weights."""
     methods = [_weighted(each) for each in given.method]
     every = _requests(given, len(methods))
-    metadata = metadata_of(given.metadata)
     rows = rows_of(given.data) if given.data else []
     made = [
         replace(
@@ -229,11 +224,7 @@ def _requests(given: SimpleNamespace, methods: int) -> list[list[Request]]:
     if given.requests and given.request:
         raise BadRequest("give --json or --requests, not both")
     found = [requests_of(each) for each in given.requests]
-    for each in given.request:
-        found.append(
-            requests_of(each.removeprefix("@")) if each.startswith("@") or each == "-"
-            else [request_of(each)]
-        )  # fmt: skip
+    found += [json_requests(each) for each in given.request]
     if len(found) > 1 and len(found) != methods:
         raise BadRequest(
             f"{methods} methods need one --json or --requests each, or one for all: got"
@@ -247,7 +238,7 @@ def _requests(given: SimpleNamespace, methods: int) -> list[list[Request]]:
 # ---- a file of flags ----------------------------------------------------------------------------
 
 
-def flags_of(path: str, known: Mapping[str, str]) -> dict[str, Any]:
+def flags_of(path: str, known: Mapping[str, click.Parameter]) -> dict[str, Any]:
     """Return the flags in a TOML file by the name of their parameter.
 
     `known` has the parameter of each flag. A table [[method]] has a name, a weight and a `json` or
@@ -267,7 +258,9 @@ def flags_of(path: str, known: Mapping[str, str]) -> dict[str, Any]:
             near = difflib.get_close_matches(short, known, n=1)
             hint = f": did you mean {near[0]}?" if near else ""
             raise ValueError(f"{path}: {name} is no flag{hint}")
-        flags[known[short]] = _as_text(value)
+        flag = known[short]
+        several = isinstance(value, list) or not getattr(flag, "multiple", False)
+        flags[str(flag.name)] = _as_text(value) if several else [_as_text(value)]
     return flags
 
 

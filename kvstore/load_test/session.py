@@ -2,7 +2,6 @@
 
 import json
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -17,7 +16,15 @@ from kvstore.client.plan import Plan, RunOptions
 from kvstore.client.strategies import Strategy
 from kvstore.client.workload import MethodCalls
 from kvstore.load_test.conditions import Condition, condition_of
-from kvstore.load_test.first_call import QUIET_S, FirstCall, Progress, first_call, with_an_end
+from kvstore.load_test.first_call import (
+    QUIET_S,
+    FirstCall,
+    Progress,
+    at_times,
+    first_call,
+    with_an_end,
+)
+from kvstore.load_test.inputs import metadata_of
 from kvstore.load_test.levels import calibrate
 from kvstore.load_test.page import as_html
 from kvstore.load_test.report import (
@@ -76,12 +83,13 @@ def load_test(given: SimpleNamespace) -> int:
     """
     fail_if = tuple(condition_of(each) for each in given.fail_if)
     target = target_of(given)
-    described = descriptions_of(given, target)
+    metadata = metadata_of(given.metadata)
+    described = descriptions_of(given, target, metadata)
     if not given.method:
         print("\n".join(described.methods()))
         print("error: give one of these methods after the address", file=sys.stderr)
         return BAD_INPUT
-    calls = calls_of(given, described)
+    calls = calls_of(given, described, metadata)
     for note in described.notes:
         print(f"note: {note}", file=sys.stderr)
     searching = given.find_rate or given.p99 is not None
@@ -214,10 +222,11 @@ def _calibrated(test: LoadTest, first: FirstCall, fleet: Fleet | None, say: Prog
 def _run(test: LoadTest, report: Report, fleet: Fleet | None, say: Progress) -> int:
     given, status = test.given, COMPLETE
     said = ""
+    every_s = 0.1 if sys.stderr.isatty() else QUIET_S
     try:
         run = load.run(
             test.strategy, test.target, test.calls, test.options, fleet=fleet,
-            on_sample=_samples(say),
+            on_sample=at_times(say, _shown, every_s),
         )  # fmt: skip
     except RunInterrupted as ended:
         run, status, said = ended.run, INTERRUPTED, "interrupted: this is the run until then"
@@ -305,20 +314,9 @@ def _progress(given: SimpleNamespace) -> Iterator[Progress]:
         print(clear, end="", file=sys.stderr, flush=True)
 
 
-def _samples(say: Progress) -> Any:
-    """Return a function of samples that says every `QUIET_S` seconds how far the run is."""
-    last_s = 0.0 if sys.stderr.isatty() else time.perf_counter()
-
-    def show(sample: Sample) -> None:
-        nonlocal last_s
-        now_s = time.perf_counter()
-        if now_s - last_s < (0.1 if sys.stderr.isatty() else QUIET_S):
-            return
-        last_s = now_s
-        rate = sample.answered / sample.elapsed_s if sample.elapsed_s else 0.0
-        say(
-            f"run: {sample.elapsed_s:.1f} s, {sample.answered:,.0f} answered, {rate:,.0f} calls/s,"
-            f" {sample.in_flight:,.0f} in flight"
-        )
-
-    return show
+def _shown(sample: Sample) -> str:
+    rate = sample.answered / sample.elapsed_s if sample.elapsed_s else 0.0
+    return (
+        f"run: {sample.elapsed_s:.1f} s, {sample.answered:,.0f} answered, {rate:,.0f} calls/s,"
+        f" {sample.in_flight:,.0f} in flight"
+    )

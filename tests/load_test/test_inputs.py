@@ -145,6 +145,7 @@ def test_a_required_field_that_is_missing_is_named(load):
         ('{"n": 5}', [("n", "5")]),
         ('[["a", "1"], ["a", "2"]]', [("a", "1"), ("a", "2")]),
         ('{"trace-bin": "AAEC/w=="}', [("trace-bin", b"\x00\x01\x02\xff")]),
+        ("Trace-Bin=AAEC/w==", [("trace-bin", b"\x00\x01\x02\xff")]),
     ],
 )
 def test_metadata_reaches_the_service(load, given, wanted):
@@ -174,6 +175,22 @@ def test_metadata_that_grpc_would_not_send_is_refused(load, given, says):
 
     assert (2, []) == (status, seen)
     assert says in err
+
+
+def test_a_secret_in_metadata_comes_from_a_file(load, tmp_path):
+    """A command line can be read by every user of the machine."""
+    token = tmp_path / "token.txt"
+    token.write_text("Bearer s3cret\n")
+    names = ("-H", f"authorization=@{token}", "-H", "x=1")
+    status, _, err, seen = load(PLACE, *names)
+
+    assert 0 == status, err
+    assert {("authorization", "Bearer s3cret"), ("x", "1")} <= {*seen[0][1]}
+
+    token.unlink()
+    status, _, err, _ = load(PLACE, *names)
+    assert 2 == status
+    assert "token.txt" in err
 
 
 def test_secrets_in_metadata_are_in_no_report_and_in_no_file(load, tmp_path):

@@ -1,10 +1,11 @@
-"""Levels of a calibration: what counts where calls fail."""
+"""Levels of a calibration: what counts where calls fail, and in the first part of a run."""
 
 import pytest
 from made_load_tests import run_of_recorder
 
+from kvstore.load_test import Calibration, Level
 from kvstore.load_test.estimates import Estimate, steady_part
-from kvstore.load_test.levels import Calibration, Level
+from kvstore.load_test.levels import level_of
 from kvstore.measure.recorder import Recorder
 from kvstore.protocol import STATUSES
 
@@ -55,6 +56,19 @@ def test_no_failure_of_a_few_calls_does_not_make_later_ones_new():
     assert seen.fails_from is None
     assert 31.0 == seen.ceiling_per_s
     assert seen.fails_always == pytest.approx(24 / 127)
+
+
+def test_the_first_part_of_a_level_is_left_out():
+    recorder, sent_s = Recorder(), 0.0
+    while sent_s < 2.0:
+        done_s = sent_s + (0.05 if sent_s < 0.25 else 0.01)
+        recorder.record(float("nan"), sent_s, done_s, 2, OK, 8, 8)
+        sent_s = done_s
+    level = level_of(run_of_recorder(recorder, in_flight=1))
+
+    assert level.residence_s == pytest.approx(0.01)
+    assert level.throughput_per_s == pytest.approx(100)
+    assert level.little == pytest.approx(1)
 
 
 def test_a_few_calls_that_end_ok_together_are_counted_over_the_whole_window():

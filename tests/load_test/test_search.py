@@ -8,9 +8,9 @@ import pytest
 from made_load_tests import run_of_recorder
 from tables import for_each
 
-from kvstore.load_test import Objective, Step, highest_rate
+from kvstore.load_test import Calibration, Level, Objective, Step, highest_rate
 from kvstore.load_test.estimates import Estimate
-from kvstore.load_test.levels import Calibration, Level, level_of
+from kvstore.load_test.levels import level_of
 from kvstore.load_test.search import growing, step_of
 from kvstore.measure import Cpu
 from kvstore.measure.recorder import Recorder
@@ -118,6 +118,21 @@ def test_a_step_counts_only_if_the_generator_kept_its_due_times(late_s, busy_s, 
     assert 100 == step.rate_per_s
 
 
+def test_the_first_part_of_a_step_is_left_out():
+    """Connections are opened in it: here its calls are slow, and some fail."""
+    recorder = Recorder()
+    for number in range(1000):
+        due_s, begins = number / 100, number < 190
+        status = RESOURCE_EXHAUSTED if begins and number % 10 == 0 else 0
+        recorder.record(due_s, due_s, due_s + (0.5 if begins else 0.009), 1, status, 1, 1)
+
+    step = step_of(run_of_recorder(recorder, in_flight=100, rate_per_s=100), OBJECTIVE)
+
+    assert step.meets, step
+    assert 0 == step.errors
+    assert step.latency_s == pytest.approx(0.009)
+
+
 def arrivals_at(rate_per_s, capacity_per_s, *, refused=0.0, seconds=10.0):
     """Even arrivals at a queue with one server; a part of the calls is refused at once."""
     recorder, free_s, rng = Recorder(), 0.0, random.Random(3)
@@ -160,7 +175,7 @@ def test_cores_are_never_more_than_the_machine_has():
         machine_cpu_s=60.0, host={"cores": 2},
     )  # fmt: skip
 
-    cores = level_of(run, 5.0)[0].cores
+    cores = level_of(run, 5.0).cores
 
     assert max(cores) <= 2, cores
 

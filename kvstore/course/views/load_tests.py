@@ -37,8 +37,8 @@ def levels_table(calibration: Calibration, run: Run | None = None) -> pd.DataFra
             "X (calls/s)": level.throughput_per_s,
             "bound on R (ms)": 1e3 * calibration.residence_bound_s(level.in_flight),
             "R (ms)": 1e3 * level.residence_s,
-            "generator (cores)": level.generator_cores,
-            "server (cores)": level.server_cores,
+            "generator (cores)": level.cores.generator,
+            "server (cores)": level.cores.server,
         }
         for level in calibration.levels
     ]
