@@ -252,13 +252,13 @@ def check(arguments: Sequence[str]) -> int:
 
 
 BUILT = {
-    "site": ("site", ["tools.website"], "the site, every lesson executed: [names]"),
-    "html": ("site", ["tools.export", "html"], "a lesson as a page: [names]"),
-    "slides": ("site", ["tools.export", "slides"], "a lesson for a projector: [names]"),
-    "student": ("course", ["tools.edition", "student"], "the course without solutions: [--zip]"),
-    "teacher": ("course", ["tools.edition", "teacher"], "the course with outputs: [--zip]"),
-    "nbgrader": ("course", ["tools.export", "nbgrader"], "assignments to mark: [names]"),
-    "otter": ("course", ["tools.export", "otter"], "assignments to mark: [names]"),
+    "site": ("site", ["tools.build", "site"], "the site, every lesson executed: [names]"),
+    "html": ("site", ["tools.build", "html"], "a lesson as a page: [names]"),
+    "slides": ("site", ["tools.build", "slides"], "a lesson for a projector: [names]"),
+    "student": ("course", ["tools.build", "student"], "the course without solutions: [--zip]"),
+    "teacher": ("course", ["tools.build", "teacher"], "the course with outputs: [--zip]"),
+    "nbgrader": ("course", ["tools.build", "nbgrader"], "assignments to mark: [names]"),
+    "otter": ("course", ["tools.build", "otter"], "assignments to mark: [names]"),
     "recordings": ("course", ["tools.record"], "the runs of COURSE_MODE=recorded: [names]"),
 }
 FOR_A_CLASS = {

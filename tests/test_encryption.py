@@ -45,7 +45,7 @@ def folder(tmp_path_factory) -> Path:
 
 
 def _other_key() -> bytes:
-    return certificate.made(["localhost"], datetime(2030, 1, 1), datetime(2030, 1, 2))[KEY]
+    return certificate.made(["localhost"], datetime(2030, 1, 2))[KEY]
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["threads", "asyncio"])
@@ -79,7 +79,8 @@ def test_the_command_writes_private_files_says_when_they_expire_and_keeps_old_on
 @for_each(
     ("says", "arguments"),
     [
-        ("without a port", ["--host", "grüße.test"]),
+        ("without a port", ["--host", "example.test:80"]),
+        ("without a port", ["--host", "10.0.0.0/8"]),
         ("from 1 to 825", ["--days", "0"]),
         ("from 1 to 825", ["--days", "826"]),
     ],

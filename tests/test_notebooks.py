@@ -14,7 +14,7 @@ import pytest
 from lessons import NOTEBOOKS
 from tables import for_each
 
-from tools.run_notebooks import OneKernel, execute
+from tools.run_notebooks import execute, one_kernel
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
 TRIES = {"core": 2, "further": 4}
@@ -41,8 +41,8 @@ def test_there_are_lessons():
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory):
     """One kernel for many lessons: to start one and to import takes longer than most lessons."""
-    with OneKernel() as kernel:
-        yield kernel
+    with one_kernel() as execute_in_it:
+        yield execute_in_it
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def run(request, tmp_path, monkeypatch):
         monkeypatch.setenv("COURSE_MODE", "fast")
         monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.sqlite"))
         further = path.parent.name == "further"
-        execute_it = request.getfixturevalue("kernel").execute if further else execute
+        execute_it = request.getfixturevalue("kernel") if further else execute
 
         done = execute_it(path, timeout_s=300)
 

@@ -60,43 +60,28 @@ def test_only_an_editable_install_of_this_checkout_counts(tmp_path, monkeypatch)
 # ---- is the generated code fresh -----------------------------------------------------------
 
 
-@pytest.fixture
-def contract(tmp_path: Path) -> Path:
-    """A copy of the contract, to be changed."""
-    return Path(shutil.copytree(ROOT / "proto", tmp_path / "proto"))
-
-
-CHANGES = {
-    ("bytes key = 1;", "bytes key = 3;"): "kvstore_pb2 differs from the contract",
-    ("rpc Delete(", "rpc Erase("): "kvstore_pb2_grpc has other methods",
-    ("returns (stream PipelineResponse)", "returns (PipelineResponse)"): (
-        "kvstore_pb2_grpc has other methods"
-    ),
-}
-"""Of the number of a field, the name of a method, and the kind of a method."""
-
-
-def test_a_change_of_the_contract_is_noticed(contract):
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("bytes key = 1;", "bytes key = 3;", "kvstore_pb2 differs"),
+        ("rpc Delete(", "rpc Erase(", "kvstore_pb2 differs"),
+        ("returns (stream PipelineResponse)", "returns (PipelineResponse)", "kvstore_pb2 differs"),
+        ("", "", "kvstore/v1/extra.proto: no code was written from it"),
+    ],
+)
+def test_a_change_of_the_contract_is_noticed(old, new, says, tmp_path):
     assert list(generated.differences(ROOT / "proto")) == []
-    file = contract / "kvstore" / "v1" / "kvstore.proto"
-    text = file.read_text()
-    missed = []
-    for (old, new), expected in CHANGES.items():
-        assert old in text
-        file.write_text(text.replace(old, new))
-        differences = list(generated.differences(contract))
-        missed += [] if any(expected in each for each in differences) else [(old, differences)]
+    contract = shutil.copytree(ROOT / "proto", tmp_path / "proto") / "kvstore" / "v1"
+    text = (contract / "kvstore.proto").read_text()
+    assert old in text
+    (contract / "kvstore.proto").write_text(text.replace(old, new) if old else text)
+    if not old:
+        (contract / "extra.proto").write_text(
+            'syntax = "proto3"; package kvstore.v1; message Extra { bytes text_of_it = 1; }'
+        )
 
-    assert missed == []
-
-
-def test_a_new_file_of_the_contract_is_noticed(contract):
-    (contract / "kvstore" / "v1" / "extra.proto").write_text(
-        'syntax = "proto3"; package kvstore.v1; message Extra { bytes text_of_it = 1; }'
-    )
-
-    (difference,) = generated.differences(contract)
-    assert difference.startswith("kvstore/v1/extra.proto: no code was written from it")
+    (difference,) = generated.differences(tmp_path / "proto")
+    assert says in difference
 
 
 def test_the_generator_is_the_floor_that_pyproject_promises():
@@ -152,22 +137,6 @@ def with_nonsense(notebook: dict) -> None:
     notebook["cells"][0]["cell_type"] = "poem"
 
 
-DEFECTS = {
-    with_output: "has outputs",
-    with_count: "has outputs",
-    with_no_id: "has a cell with no id",
-    with_traces: "has metadata of a run or an editor",
-    with_version: "has metadata of a run or an editor",
-}
-BEYOND_REPAIR = {with_same_ids: "has two cells with the same id", with_nonsense: "is not a valid"}
-
-
-def with_defect(defect) -> dict:
-    notebook = bare()
-    defect(notebook)
-    return notebook
-
-
 def test_an_import_is_used_or_for_the_learner():
     notebook = bare()
     lines = ["import grpc", "import queue  # for your function", "import os.path as p", "print(p)"]
@@ -176,52 +145,47 @@ def test_an_import_is_used_or_for_the_learner():
     assert ["grpc"] == list(notebooks.unused_imports(notebook))
 
 
-def test_what_is_amiss_is_reported():
-    assert list(notebooks.problems_of(notebooks.formatted(bare()))) == []
+@pytest.mark.parametrize(
+    ("defect", "says", "can_be_fixed"),
+    [
+        (with_output, "has outputs", True),
+        (with_count, "has outputs", True),
+        (with_no_id, "has a cell with no id", True),
+        (with_traces, "has metadata of a run or an editor", True),
+        (with_version, "has metadata of a run or an editor", True),
+        (with_same_ids, "has two cells with the same id", False),
+        (with_nonsense, "is not a valid notebook", False),
+    ],
+)
+def test_what_is_amiss_is_reported_and_fixed_where_a_tool_can(
+    defect, says, can_be_fixed, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(notebooks.lesson_size, "problems", lambda _path: [])
+    file, notebook = tmp_path / "lesson.ipynb", bare()
+    defect(notebook)
+    file.write_text(json.dumps(notebook))
+
+    statuses = [notebooks.main(how, tmp_path) for how in ([], ["--fix"], [])]
+
+    assert f"lesson.ipynb: {says}" in capsys.readouterr().out
+    assert statuses == ([1, 0, 0] if can_be_fixed else [1, 1, 1])
+    after = json.loads(file.read_text())
+    assert [c["source"] for c in after["cells"]] == [c["source"] for c in bare()["cells"]]
+    assert (after == notebook) != can_be_fixed
     assert list(notebooks.problems_of(json.dumps(bare()))) == ["is not in the format of Jupyter"]
-    expected = {**DEFECTS, **BEYOND_REPAIR}
-    found = {
-        defect: list(notebooks.problems_of(notebooks.formatted(with_defect(defect))))
-        for defect in expected
-    }
-
-    assert [
-        (defect.__name__, reports)
-        for defect, reports in found.items()
-        if len(reports) != 1 or not reports[0].startswith(expected[defect])
-    ] == []
 
 
-def test_what_is_no_notebook_is_reported_and_left_alone(tmp_path):
-    for text in ("", "{}", "[]", "no json", '{"cells": 3}'):
-        (tmp_path / "a.ipynb").write_text(text)
+@pytest.mark.parametrize("text", ["", "{}", "[]", "no json", '{"cells": 3}'])
+def test_what_is_no_notebook_is_reported_and_left_alone(text, tmp_path, capsys):
+    for folder in ("further", ".ipynb_checkpoints"):  # what Jupyter kept is not looked at
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "03_extra.ipynb").write_text(text)
 
-        (report,) = notebooks.problems_of(text)
+    assert notebooks.main(["--fix"], tmp_path) == 1
 
-        assert report.startswith("is not a valid notebook")
-        assert notebooks.fixed(tmp_path / "a.ipynb") == [report]
-        assert (tmp_path / "a.ipynb").read_text() == text
-
-
-def test_fix_repairs_what_it_can(tmp_path):
-    file = tmp_path / "lesson.ipynb"
-    sources = [cell["source"] for cell in bare()["cells"]]
-    for defect in DEFECTS:
-        file.write_text(json.dumps(with_defect(defect)))
-
-        statuses = [notebooks.main(how, tmp_path) for how in ([], ["--fix"], [])]
-
-        assert statuses == [1, 0, 0], defect.__name__
-        assert [cell["source"] for cell in json.loads(file.read_text())["cells"]] == sources
-
-
-def test_an_id_that_was_given_once_stays():
-    notebook = bare()
-    with_no_id(notebook)
-    once = notebooks.stripped(notebook)
-
-    assert notebooks.stripped(once) == once
-    assert once["cells"][0]["id"] == "cell-001"
+    (report,) = capsys.readouterr().out.splitlines()
+    assert report.startswith("further/03_extra.ipynb: is not a valid notebook")
+    assert (tmp_path / "further" / "03_extra.ipynb").read_text() == text
 
 
 def test_jupyter_lays_a_notebook_out_the_same_way(tmp_path):
@@ -245,14 +209,3 @@ def test_ruff_leaves_the_layout_alone(tmp_path):
 
     assert '"x = 1 + 1\\n"' in file.read_text(encoding="utf-8")
     assert list(notebooks.problems_of(file.read_text(encoding="utf-8"))) == []
-
-
-def test_further_notebooks_are_checked_and_what_jupyter_kept_is_not(tmp_path, capsys):
-    for folder in ("further", ".ipynb_checkpoints"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "03_extra.ipynb").write_text("{}", encoding="utf-8")
-
-    assert notebooks.main([], tmp_path) == 1
-    assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == [
-        "further/03_extra.ipynb"
-    ]

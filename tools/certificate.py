@@ -6,7 +6,6 @@ certificate has a new authority.
 """
 
 import argparse
-import ipaddress
 import os
 import secrets
 import sys
@@ -15,10 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+import trustme
 
 from kvstore.credentials import CA, CERTIFICATE, KEY, TOKEN
 
@@ -26,8 +22,6 @@ DAYS: Final = 90
 """Days for which a certificate is valid, unless another number is given."""
 HERE: Final = ("localhost", "127.0.0.1", "::1")
 """Names that every certificate has: those of the machine for itself."""
-EARLIER: Final = timedelta(hours=1)
-"""How long before now a certificate becomes valid: the clocks of two machines differ."""
 
 
 class Refused(ValueError):
@@ -82,9 +76,8 @@ def write(folder: Path, hosts: Sequence[str], days: int = DAYS) -> datetime:
         raise Refused(
             f"{folder} has {', '.join(found)} already, and clients may use them: name a new folder"
         )
-    now = datetime.now(UTC)
-    expires = now + timedelta(days=days)
-    files = made(names(hosts), now - EARLIER, expires)
+    expires = datetime.now(UTC) + timedelta(days=days)
+    files = made(names(hosts), expires)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name, content in files.items():
         # Made as a new file that only its owner may read: never wider for a moment.
@@ -93,77 +86,26 @@ def write(folder: Path, hosts: Sequence[str], days: int = DAYS) -> datetime:
     return expires
 
 
-def made(hosts: Sequence[str], begins: datetime, expires: datetime) -> Mapping[str, bytes]:
+def made(hosts: Sequence[str], expires: datetime) -> Mapping[str, bytes]:
     """Return the content of the files by name, for a certificate with these names."""
-    authority, key = (
-        ec.generate_private_key(ec.SECP256R1()),
-        ec.generate_private_key(ec.SECP256R1()),
-    )
-    issuer = _name("RPC throughput course, authority")
-    base = x509.CertificateBuilder().issuer_name(issuer).not_valid_before(begins)
-    base = base.not_valid_after(expires)
-    signed_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key())
-
-    def signed(
-        subject: x509.Name,
-        of: ec.EllipticCurvePrivateKey,
-        extensions: Mapping[x509.ExtensionType, bool],
-    ) -> bytes:
-        """Return the certificate of a public key, signed by the authority."""
-        built = base.subject_name(subject).public_key(of.public_key())
-        built = built.serial_number(x509.random_serial_number())
-        always = {
-            x509.SubjectKeyIdentifier.from_public_key(of.public_key()): False,
-            signed_by: False,
-        }
-        for extension, critical in {**always, **extensions}.items():
-            built = built.add_extension(extension, critical)
-        certificate = built.sign(authority, hashes.SHA256())
-        return certificate.public_bytes(serialization.Encoding.PEM)
-
+    authority = trustme.CA(path_length=0, organization_name="RPC throughput course")
+    for host in hosts:
+        try:
+            if {"/", "@"} & set(host):  # networks and addresses of mail, for trustme
+                raise ValueError
+            authority.issue_cert(host)
+        except ValueError:
+            raise Refused(
+                f"--host must be a name or an IP address, without a port, got {host!r}"
+            ) from None
+    server = authority.issue_cert(*hosts, not_after=expires)
+    (certificate,) = server.cert_chain_pems
     return {
-        CA: signed(issuer, authority, {
-            x509.BasicConstraints(ca=True, path_length=0): True,
-            _usage(key_cert_sign=True, crl_sign=True): True,
-        }),
-        CERTIFICATE: signed(_name("RPC throughput course, server"), key, {
-            x509.BasicConstraints(ca=False, path_length=None): True,
-            _usage(digital_signature=True): True,
-            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]): False,
-            x509.SubjectAlternativeName([_host(each) for each in hosts]): False,
-        }),
-        KEY: key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        ),
+        CA: authority.cert_pem.bytes(),
+        CERTIFICATE: certificate.bytes(),
+        KEY: server.private_key_pem.bytes(),
         TOKEN: f"{secrets.token_urlsafe(32)}\n".encode(),
-    }  # fmt: skip
-
-
-def _name(text: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
-
-
-def _usage(**used: bool) -> x509.KeyUsage:
-    kinds = (
-        "digital_signature", "content_commitment", "key_encipherment", "data_encipherment",
-        "key_agreement", "key_cert_sign", "crl_sign", "encipher_only", "decipher_only",
-    )  # fmt: skip
-    return x509.KeyUsage(**{kind: used.get(kind, False) for kind in kinds})
-
-
-def _host(name: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(name))
-    except ValueError:
-        pass
-    try:
-        return x509.DNSName(name)
-    except ValueError:
-        raise Refused(
-            f"--host must be a name or an IP address, without a port, got {name!r}"
-        ) from None
+    }
 
 
 if __name__ == "__main__":

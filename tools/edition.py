@@ -7,12 +7,10 @@ but they are no secret for a student who unpacks them. Teachers get everything, 
 each lesson with its outputs, its solutions and its notes.
 """
 
-import argparse
 import base64
 import os
 import re
 import shutil
-import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,7 +22,6 @@ from nbformat.v4 import new_markdown_cell
 from tools import pages, run_notebooks
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-OUT: Final = ROOT / "build" / "edition"
 LEFT_OUT: Final = frozenset({
     "build", "dist", "executed", "my_lessons", "__pycache__", "node_modules"
 })  # fmt: skip
@@ -59,10 +56,6 @@ def student(out: Path) -> Path:
     for file in sorted(each for pattern in SEALED for each in out.glob(pattern)):
         packed = base64.b85encode(zlib.compress(file.read_bytes(), 9)).decode("ascii")
         file.write_text(_SEAL.format(packed=packed), "utf-8")
-    for lesson in run_notebooks.lessons_in(out / "notebooks"):
-        notebook = nbformat.read(lesson, as_version=4)
-        pages.without_teachers_notes(notebook)
-        nbformat.write(notebook, lesson)
     readme = out / "README.md"
     text = readme.read_text("utf-8")
     readme.write_text(text.replace("\npython3 course.py test\n", f"\n{TRIED_BY}\n"), "utf-8")
@@ -129,28 +122,3 @@ def _files() -> Iterator[Path]:
         for name in sorted(files):
             if not name.startswith(".") or name in KEPT:
                 yield here / name
-
-
-def main(arguments: Sequence[str]) -> int:
-    """The command; see `--help`."""
-    parser = argparse.ArgumentParser(prog="course.py build", description="Write an edition.")
-    parser.add_argument("kind", choices=["student", "teacher"])
-    parser.add_argument("--out", type=Path, help="where to (default: build/edition/KIND)")
-    parser.add_argument("--zip", action="store_true", help="also write one archive")
-    parser.add_argument("names", nargs="*", help="lessons with reference outputs (default: all)")
-    options = parser.parse_args(arguments)
-    out = options.out or OUT / options.kind
-    try:
-        lessons = run_notebooks.chosen(options.names)
-        made = student(out) if options.kind == "student" else teacher(out, lessons)
-    except (ValueError, pages.NotExecuted) as problem:
-        print(f"course.py build: {problem}", file=sys.stderr)
-        return 1
-    print(f"written to {made}")
-    if options.zip:
-        print(shutil.make_archive(str(made), "zip", made.parent, made.name))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

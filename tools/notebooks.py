@@ -1,4 +1,4 @@
-"""Check that notebooks are ready to be committed; `--fix` corrects them.
+"""Check that notebooks are ready to be committed and not too long; `--fix` corrects them.
 
 A committed notebook is valid and has no outputs, no execution counts and no metadata of an editor.
 It imports what it uses, and what the learner's own code needs: `import queue  # for your function`.
@@ -17,6 +17,8 @@ from typing import Any
 
 import nbformat
 
+from tools import lesson_size
+
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 KEPT_OF_CELLS = ("tags", "jupyter", "slideshow", "editable", "deletable")
@@ -31,19 +33,15 @@ def main(arguments: Sequence[str], folder: Path = FOLDER) -> int:
     parser.add_argument(
         "--fix", action="store_true", help="remove outputs and metadata, add ids, format"
     )
-    look = fixed if parser.parse_args(arguments).fix else checked
-    paths = [path for path in sorted(folder.rglob("*.ipynb")) if path.parent.name[:1] != "."]
-    problems = [
-        f"{path.relative_to(folder).as_posix()}: {each}" for path in paths for each in look(path)
-    ]
-    for problem in problems:
-        print(problem)
-    return 1 if problems else 0
-
-
-def checked(path: Path) -> list[str]:
-    """Return the problems of one notebook."""
-    return list(problems_of(path.read_text(encoding="utf-8")))
+    fix, found = parser.parse_args(arguments).fix, False
+    for path in sorted(folder.rglob("*.ipynb")):
+        if path.parent.name[:1] == ".":
+            continue
+        problems = fixed(path) if fix else list(problems_of(path.read_text(encoding="utf-8")))
+        for problem in problems or lesson_size.problems(path):
+            print(f"{path.relative_to(folder).as_posix()}: {problem}")
+            found = True
+    return int(found)
 
 
 def fixed(path: Path) -> list[str]:

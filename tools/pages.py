@@ -6,29 +6,21 @@ or old.
 """
 
 import html
-import importlib.util
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import nbformat
+from nbconvert.preprocessors import Preprocessor
 from nbformat import NotebookNode
 
 from kvstore.course import exercises
 from kvstore.course.rendering import fenced, source_of
 from tools import run_notebooks
 
-ROOT: Final = Path(__file__).resolve().parent.parent
 WIDGET: Final = "application/vnd.jupyter.widget-view+json"
-FOR_TEACHERS: Final = re.compile(
-    r"\n*<details>(?:(?!</details>).)*?For the teacher.*?</details>\n*", re.DOTALL
-)
-"""A folded note of the first edition; those of the second are in docs/teaching/."""
-
-Picture = Callable[[str, bytes], str]
-"""Takes the PNG in base64 as text, and returns the address of the picture on the page."""
 
 
 class NotExecuted(Exception):
@@ -132,14 +124,6 @@ def solution_text(exercise_id: str) -> str:
     return "\n\n".join(source_of(part) if callable(part) else repr(part) for part in parts)
 
 
-def without_teachers_notes(notebook: NotebookNode) -> None:
-    """Remove the folded notes for teachers from the text of a lesson."""
-    for cell in notebook.cells:
-        if cell.cell_type == "markdown":
-            cell.source = FOR_TEACHERS.sub("\n\n", cell.source).strip()
-    notebook.cells = [cell for cell in notebook.cells if cell.source]
-
-
 def mathjax() -> Path:
     """Return MathJax as one file with its fonts, which `.[site]` installs.
 
@@ -158,11 +142,21 @@ def title(notebook: NotebookNode) -> str:
     return re.sub(r"^#\s*", "", text.splitlines()[0])
 
 
-def lessons(names: Sequence[str]) -> list[Path]:
-    """Return the chosen lessons, all of them without a name. Raises ValueError."""
-    return run_notebooks.chosen(names)
+class Offline(Preprocessor):
+    """Gives outputs their static form, and the page MathJax itself, where `.[site]` installed it.
 
+    Without it, formulas are shown by MathJax from the internet, as ever.
+    """
 
-def has(package: str) -> bool:
-    """Return whether a package of an extra is installed."""
-    return importlib.util.find_spec(package) is not None
+    def preprocess(
+        self, nb: NotebookNode, resources: dict[str, Any]
+    ) -> tuple[NotebookNode, dict[str, Any]]:
+        """Change the notebook in place, and return it with the resources of the template."""
+        static(nb)
+        resources.setdefault("course_head", "")
+        try:
+            source = mathjax().read_text("utf-8")
+        except FileNotFoundError:
+            source = ""
+        resources["mathjax_source"] = source.replace("</script", "<\\/script")
+        return nb, resources

@@ -137,7 +137,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     os.environ[mode.VARIABLE] = "class"
     try:
-        chosen = pages.lessons(options.names)
+        chosen = run_notebooks.chosen(options.names)
     except ValueError as error:
         parser.error(str(error))
     failed = 0

@@ -14,11 +14,12 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import ExitStack, asynccontextmanager, nullcontext
+from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 import nbformat
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
@@ -82,70 +83,56 @@ def execute(path: Path, *, timeout_s: float = TIMEOUT_S, on_cell: OnCell | None 
     folder, starts with no progress and leaves the learner's own untouched. Whatever ends
     the execution, Ctrl-C included, the kernel is gone afterwards.
     """
-    notebook = nbformat.read(path, as_version=4)
-    client, began_s = _client_of(notebook, timeout_s), time.perf_counter()
-    error = asyncio.run(_error_in(client, path.parent, on_cell or _silent))
-    return _executed(path, notebook, time.perf_counter() - began_s, error)
+    with one_kernel() as execute_in_it:
+        return execute_in_it(path, timeout_s=timeout_s, on_cell=on_cell)
 
 
-def _executed(
-    path: Path, notebook: nbformat.NotebookNode, seconds: float, error: str | None
+@contextmanager
+def one_kernel() -> Iterator[Callable[..., Executed]]:
+    """One kernel for several notebooks, which saves the start of a kernel and the imports.
+
+    Yields a function like `execute`. Each notebook begins with an empty namespace and in its own
+    folder. A module keeps its state, so use it for tests and the fast mode, and `execute` where a
+    learner looks at the outputs.
+    """
+    nothing = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell()])
+    carrier = _OwnClient(nothing, startup_timeout=120)
+    with asyncio.Runner() as runner:
+        kernel = _kernel(carrier)
+        runner.run(kernel.__aenter__())
+        try:
+            yield partial(_execute, runner, carrier)
+        finally:
+            runner.run(kernel.__aexit__(None, None, None))
+
+
+def _execute(
+    runner: asyncio.Runner,
+    carrier: "_OwnClient",
+    path: Path,
+    *,
+    timeout_s: float = TIMEOUT_S,
+    on_cell: OnCell | None = None,
 ) -> Executed:
+    """Execute one notebook in the kernel of the carrier."""
+    notebook = nbformat.read(path, as_version=4)
+    began_s = time.perf_counter()
+
+    def seconds_left(_cell: object = None) -> int:  # a cell ends when the time for all is up
+        return max(1, round(began_s + timeout_s - time.perf_counter()))
+
+    # A tag must not hide an error from the tests.
+    client = _OwnClient(notebook, timeout_func=seconds_left, force_raise_errors=True)
+    client.km, client.kc = carrier.km, carrier.kc
+    begin = nbformat.v4.new_code_cell(_BEGIN.format(folder=str(path.parent)))
+    runner.run(carrier.async_execute_cell(begin, 0, store_history=False))
+    error = runner.run(_error_in(client, on_cell or _silent))
     notebook.metadata["course"] = {
         "mode": mode.name(),
         "machine": host_in_words(),
         "made_at": datetime.now().astimezone().isoformat(timespec="seconds"),
     }
-    return Executed(path.stem, notebook, seconds, error)
-
-
-def _client_of(notebook: nbformat.NotebookNode, timeout_s: float) -> "_OwnClient":
-    """A client that ends a cell when the time for the whole notebook is up."""
-    ends_s = time.perf_counter() + timeout_s
-
-    def seconds_left(_cell: object = None) -> int:
-        return max(1, round(ends_s - time.perf_counter()))
-
-    return _OwnClient(
-        notebook,
-        timeout_func=seconds_left,
-        startup_timeout=120,
-        force_raise_errors=True,  # a tag must not hide an error from the tests
-    )
-
-
-class OneKernel:
-    """One kernel for several notebooks, which saves the start of a kernel and the imports.
-
-    Each notebook begins with an empty namespace and in its own folder. A module keeps its state,
-    so use it for tests and the fast mode, and `execute` where a learner looks at the outputs.
-    """
-
-    def __enter__(self) -> Self:
-        self._runner = asyncio.Runner()
-        self._carrier = _OwnClient(nbformat.v4.new_notebook(), startup_timeout=120)
-        self._kernel = _kernel(self._carrier, NOTEBOOKS)
-        self._runner.run(self._kernel.__aenter__())
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        with self._runner:
-            self._runner.run(self._kernel.__aexit__(None, None, None))
-
-    def execute(
-        self, path: Path, *, timeout_s: float = TIMEOUT_S, on_cell: OnCell | None = None
-    ) -> Executed:
-        """Execute one notebook as the function `execute` does, but for the kernel."""
-        notebook = nbformat.read(path, as_version=4)
-        client, began_s = _client_of(notebook, timeout_s), time.perf_counter()
-        client.km, client.kc = self._carrier.km, self._carrier.kc
-        error = self._runner.run(self._error_in(client, path.parent, on_cell or _silent))
-        return _executed(path, notebook, time.perf_counter() - began_s, error)
-
-    async def _error_in(self, client: NotebookClient, folder: Path, on_cell: OnCell) -> str | None:
-        begin = nbformat.v4.new_code_cell(_BEGIN.format(folder=str(folder)))
-        await client.async_execute_cell(begin, 0)
-        return await _error_of_cells(client, on_cell)
+    return Executed(path.stem, notebook, time.perf_counter() - began_s, error)
 
 
 _BEGIN: Final = """
@@ -157,16 +144,11 @@ if "matplotlib.pyplot" in sys.modules:
     sys.modules["matplotlib.pyplot"].close("all")
 del os, sys
 """
-"""Run in a kernel between two notebooks."""
+"""Run in a kernel before each notebook."""
 
 
-async def _error_in(client: "_OwnClient", folder: Path, on_cell: OnCell) -> str | None:
-    """Run the cells in a fresh kernel up to the first error, and say that one in words."""
-    async with _kernel(client, folder):
-        return await _error_of_cells(client, on_cell)
-
-
-async def _error_of_cells(client: NotebookClient, on_cell: OnCell) -> str | None:
+async def _error_in(client: NotebookClient, on_cell: OnCell) -> str | None:
+    """Run the cells up to the first error, and say that one in words."""
     cells = [(i, cell) for i, cell in enumerate(client.nb.cells) if cell.cell_type == "code"]
     for number, (index, cell) in enumerate(cells, start=1):
         on_cell(number, len(cells))
@@ -225,7 +207,7 @@ class _OwnClient(NotebookClient):
 
 
 @asynccontextmanager
-async def _kernel(client: "_OwnClient", folder: Path) -> AsyncIterator[None]:
+async def _kernel(client: "_OwnClient") -> AsyncIterator[None]:
     """A kernel for the client, with progress of its own; gone at the end, however that comes.
 
     Not the client's own `execute()`: that one takes Ctrl-C for itself and reports a dead kernel.
@@ -235,7 +217,7 @@ async def _kernel(client: "_OwnClient", folder: Path) -> AsyncIterator[None]:
         manager = client.create_kernel_manager()
         settings = {**os.environ, progress.VARIABLE: str(Path(scratch, "progress.sqlite3"))}
         try:
-            await client.async_start_new_kernel(cwd=str(folder), env=settings)
+            await client.async_start_new_kernel(cwd=str(NOTEBOOKS), env=settings)
             await client.async_start_new_kernel_client()
             yield
         finally:
@@ -330,18 +312,18 @@ def run_all(paths: Sequence[Path], copies: Path = COPIES, timeout_s: float = TIM
     new one.
     """
     done: list[Executed] = []
-    status, shared = 0, None
+    status, in_shared = 0, None
     try:
         with ExitStack() as kernels:
             for path in paths:
                 shares = is_further(path) and mode.name() == "fast"
-                if shares and shared is None:
-                    shared = kernels.enter_context(OneKernel())
-                run = shared.execute if shares and shared is not None else execute
+                if shares and in_shared is None:
+                    in_shared = kernels.enter_context(one_kernel())
+                run = in_shared if shares and in_shared is not None else execute
                 done.append(run(path, timeout_s=timeout_s, on_cell=_progress(path.stem)))
                 if shares and done[-1].error:
                     kernels.close()
-                    shared = None
+                    in_shared = None
                 keep(done[-1], copies / FURTHER if is_further(path) else copies)
                 word = "FAILED" if done[-1].error else "done"
                 print(f"\r{path.stem}: {word}".ljust(60), flush=True)

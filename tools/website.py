@@ -5,7 +5,6 @@ server, without the internet: MathJax, fonts and styles are shipped with it. Les
 `executed/`; what is missing or old there is executed first, which takes some minutes.
 """
 
-import argparse
 import base64
 import hashlib
 import json
@@ -28,7 +27,6 @@ from tools import pages, run_notebooks
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 DOCS: Final = ROOT / "docs"
-OUT: Final = ROOT / "build" / "site"
 NOTEBOOKS: Final = run_notebooks.NOTEBOOKS
 LEFT_OUT: Final = "left-out"
 FIRST_HEADING: Final = re.compile(r"\A(#[^\n]*\n)")
@@ -52,7 +50,7 @@ def sources(folder: Path, lessons: Sequence[Path], *, teacher: bool = False) -> 
         for cell in notebook.cells:
             if cell.cell_type == "markdown":
                 cell.source = _led(cell.source, lesson.parent, included)
-        _prepare(notebook, figures, up="../../" if further else "../", teacher=teacher)
+        _prepare(notebook, figures, up="../../" if further else "../")
         nbformat.write(notebook, place)
     for page in sorted(DOCS.glob("*.md")):
         if page.stem != "teaching" or teacher:
@@ -71,7 +69,7 @@ def sources(folder: Path, lessons: Sequence[Path], *, teacher: bool = False) -> 
     (folder / "made.json").write_text(json.dumps({"machine": machine}), "utf-8")
 
 
-def _prepare(notebook: NotebookNode, figures: Path, up: str, *, teacher: bool) -> None:
+def _prepare(notebook: NotebookNode, figures: Path, up: str) -> None:
     """Make the executed lesson a page: static outputs, folded solutions, its machine on top."""
 
     def stored(png: str) -> str:
@@ -85,8 +83,6 @@ def _prepare(notebook: NotebookNode, figures: Path, up: str, *, teacher: bool) -
             text = output["data"]["text/html"]
             output["data"]["text/html"] = re.sub(r'href="([\w/]+)\.ipynb"', r'href="\1.html"', text)
     pages.add_solutions(notebook)
-    if not teacher:
-        pages.without_teachers_notes(notebook)
     first = notebook.cells[0]
     sheets = {"Symbols": "symbols", "Glossary": "glossary", "Cheat-sheet": "cheat_sheet"}
     links = " · ".join(f"[{name}]({up}{page}.md)" for name, page in sheets.items())
@@ -231,9 +227,6 @@ def broken_links(folder: Path) -> Iterator[str]:
                 yield f"{name} links to {link}, which has no such place"
 
 
-# ---- the command -----------------------------------------------------------------------------
-
-
 def build(
     out: Path, lessons: Sequence[Path], *, teacher: bool = False, external: bool = False
 ) -> int:
@@ -257,25 +250,3 @@ def build(
         "\n".join(wrong) or f"every link within the site leads somewhere; open {out / 'index.html'}"
     )
     return int(bool(wrong))
-
-
-def main(arguments: Sequence[str]) -> int:
-    """The command; see `--help`."""
-    parser = argparse.ArgumentParser(prog="course.py build site", description="Build the site.")
-    parser.add_argument("--out", type=Path, default=OUT, help="where to (default: build/site)")
-    parser.add_argument("--teacher", action="store_true", help="with the notes for teachers")
-    parser.add_argument(
-        "--external", action="store_true", help="follow the links to other sites instead"
-    )
-    parser.add_argument("names", nargs="*", help="such as 03 or further (default: all)")
-    options = parser.parse_args(arguments)
-    try:
-        lessons = pages.lessons(options.names)
-        return build(options.out, lessons, teacher=options.teacher, external=options.external)
-    except (ValueError, FileNotFoundError, pages.NotExecuted) as problem:
-        print(f"course.py build site: {problem}", file=sys.stderr)
-        return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -44,148 +44,72 @@ def notebook_of(folder: Path, *sources: str, name: str = "99_lesson") -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
-def seen() -> list[tuple[int, int]]:
-    return []
-
-
-@pytest.fixture(scope="module")
-def executed(tmp_path_factory, seen) -> run_notebooks.Executed:
-    """One notebook that does a bit of everything and ends with an error that a tag allows."""
-    folder = tmp_path_factory.mktemp("the lessons")
+@pytest.mark.slow
+def test_a_notebook_is_executed_as_a_learner_has_it_and_its_first_error_ends_it(
+    tmp_path, monkeypatch
+):
+    """One story: this Python, its folder, progress of its own, claims, and an error."""
+    folder, seen = tmp_path / "the lessons", []
+    folder.mkdir()
     (folder / "lesson_98.py").write_text(
         "from kvstore.course.questions import computed\n"
         "PREDICTIONS = (computed('98.first', '', 's'), computed('98.second', '', 's', main=True))"
     )
     path = notebook_of(folder, TELLING, CLAIMS, "", "1 / 0", "print('never')")
     notebook = nbformat.read(path, as_version=4)
-    notebook.cells[4].metadata["tags"] = ["raises-exception"]
+    notebook.cells[4].metadata["tags"] = ["raises-exception"]  # it would hide every other error
     nbformat.write(notebook, path)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(ROOT))
-        patch.setenv("COURSE_PROGRESS", str(folder / "the learner's own.sqlite3"))
-        return run_notebooks.execute(path, timeout_s=60, on_cell=lambda n, of: seen.append((n, of)))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("COURSE_PROGRESS", str(folder / "the learner's own.sqlite3"))
 
+    done = run_notebooks.execute(path, timeout_s=60, on_cell=lambda n, of: seen.append((n, of)))
 
-@pytest.mark.slow
-def test_the_kernel_is_this_python_in_the_folder_of_the_notebook(executed):
-    python, folder, _ = json.loads(executed.notebook.cells[1].outputs[0].text)
-
-    assert python == sys.executable
-    assert Path(folder).name.startswith("the lessons")
+    assert done.error == "cell 4 of 5: ZeroDivisionError: division by zero"
+    assert done.notebook.cells[5].outputs == []
+    assert seen == [(1, 5), (2, 5), (3, 5), (4, 5)]
+    python, place, progress = json.loads(done.notebook.cells[1].outputs[0].text)
+    assert (python, Path(place)) == (sys.executable, folder)
+    assert "the learner's own" not in progress
+    assert not Path(progress).exists()
+    assert [(c.sentence, c.holds) for c in done.claims] == [
+        ("water is wet", True),
+        ("pigs fly", False),
+    ]
+    assert [(a.lesson, a.question_id, a.ratio) for a in done.agreements] == [
+        ("99_lesson", "98.second", 0.75)
+    ]
+    *_, row, unkept, error = run_notebooks.table([done]).splitlines()
+    assert row.split()[2:] == ["1", "1", "2", "1", "of", "2", "yes,", "see", "below"]
+    assert "pigs fly" in unkept
+    assert error == f"99_lesson: {done.error}"
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no Unix sockets for the kernel")
-def test_a_kernel_starts_although_another_program_takes_the_port(tmp_path, monkeypatch):
-    """Between the choice of a port and its use any connection may get it. It happened once."""
-    with socket.create_server(("127.0.0.1", 0)) as another_program:
-        taken = another_program.getsockname()[1]
-        monkeypatch.setattr(LocalPortCache, "find_available_port", lambda *_: taken)
-        executed = run_notebooks.execute(notebook_of(tmp_path, "1"), timeout_s=60)
-
-    assert executed.error is None
-
-
-@pytest.mark.slow
-def test_the_learners_progress_is_neither_read_nor_written(executed):
-    """Executing a lesson closes its questions; the learner has not seen them yet."""
-    *_, progress = json.loads(executed.notebook.cells[1].outputs[0].text)
-
-    assert "the learner's own" not in progress
-    assert not Path(progress).exists()
-
-
-@pytest.mark.slow
-def test_claims_are_found_in_order(executed):
-    assert [(c.sentence, c.holds) for c in executed.claims] == [
-        ("water is wet", True),
-        ("pigs fly", False),
-    ]
-
-
-@pytest.mark.slow
-def test_an_error_ends_the_notebook_even_where_a_tag_allows_it(executed):
-    """A tolerated error hides every other error of that cell."""
-    assert executed.error == "cell 4 of 5: ZeroDivisionError: division by zero"
-    assert executed.notebook.cells[5].outputs == []
-
-
-@pytest.mark.slow
-def test_every_code_cell_is_announced(executed, seen):
-    assert seen == [(1, 5), (2, 5), (3, 5), (4, 5)]
-
-
-@pytest.mark.slow
-def test_the_table_tells_claims_predictions_and_errors(executed):
-    *_, row, unkept, error = run_notebooks.table([executed]).splitlines()
-
-    assert row.split()[:1] + row.split()[2:] == (
-        ["99_lesson", "1", "1", "2", "1", "of", "2", "yes,", "see", "below"]
-    )
-    assert unkept == "99_lesson: does not hold: pigs fly"
-    assert error == f"99_lesson: {executed.error}"
-
-
-@pytest.mark.slow
-def test_the_main_comparisons_are_found(executed):
-    assert [(a.lesson, a.question_id, a.ratio) for a in executed.agreements] == [
-        ("99_lesson", "98.second", 0.75)
-    ]
-
-
-@pytest.mark.slow
-def test_a_kernelspec_of_the_user_cannot_take_over(tmp_path, monkeypatch):
-    """`python3` in the user's folder may be another Python, without the course."""
+def test_neither_another_program_nor_the_users_settings_take_the_kernel(tmp_path, monkeypatch):
+    """Any connection may get a port between its choice and its use; it happened once. And the
+    user's `python3` may be another Python, without the course."""
     spec = tmp_path / "kernels" / "python3"
     spec.mkdir(parents=True)
     (spec / "kernel.json").write_text('{"argv": ["false"], "display_name": "?", "language": "?"}')
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as another_program:
+        taken = another_program.getsockname()[1]
+        monkeypatch.setattr(LocalPortCache, "find_available_port", lambda *_: taken)
+        done = run_notebooks.execute(notebook_of(tmp_path, "1"), timeout_s=60)
 
-    assert run_notebooks.execute(notebook_of(tmp_path, "1 + 1"), timeout_s=60).error is None
+    assert done.error is None
 
 
 @pytest.mark.slow
 def test_a_notebook_that_takes_too_long_is_ended(tmp_path):
     path = notebook_of(tmp_path, "import time; time.sleep(600)")
     others = psutil.Process().children()  # servers that other tests share
-    began_s = time.perf_counter()
 
     done = run_notebooks.execute(path, timeout_s=2)
 
     assert done.error == "cell 1 of 1: not finished when the time for the whole notebook was up"
-    assert time.perf_counter() - began_s < 60
     assert psutil.Process().children() == others
-
-
-@pytest.mark.slow
-def test_a_kernel_that_dies_is_an_error_of_its_cell(tmp_path):
-    done = run_notebooks.execute(
-        notebook_of(tmp_path, "pass", "import os; os._exit(3)"), timeout_s=60
-    )
-
-    assert done.error == "cell 2 of 2: the kernel died"
-
-
-@pytest.mark.slow
-def test_one_failure_does_not_keep_the_others_from_running(tmp_path, capsys):
-    paths = [
-        notebook_of(tmp_path, "1 / 0", name="98_bad"),
-        notebook_of(tmp_path, "1 + 1", name="99_good"),
-    ]
-
-    assert run_notebooks.run_all(paths, tmp_path / "copies", timeout_s=60) == 1
-
-    said = capsys.readouterr().out
-    assert "98_bad: FAILED" in said
-    assert "99_good: done" in said
-    assert "99_good: no main comparison" in said
-    good = nbformat.read(tmp_path / "copies" / "99_good.ipynb", as_version=4)
-    assert good.cells[1].outputs[0].data["text/plain"] == "2"
-    assert sorted(path.name for path in (tmp_path / "copies").iterdir()) == [
-        "98_bad.ipynb",
-        "99_good.ipynb",
-    ]
 
 
 @pytest.mark.slow
@@ -193,6 +117,7 @@ def test_one_failure_does_not_keep_the_others_from_running(tmp_path, capsys):
 def test_in_the_fast_mode_further_lessons_share_a_kernel_until_an_error(
     kind, tmp_path, monkeypatch, capsys
 ):
+    """And one failure does not keep the others from running."""
     monkeypatch.setenv(run_notebooks.mode.VARIABLE, kind)
     further, copies = tmp_path / "further", tmp_path / "copies"
     further.mkdir()
@@ -207,7 +132,10 @@ def test_in_the_fast_mode_further_lessons_share_a_kernel_until_an_error(
 
     assert run_notebooks.run_all(paths, copies, timeout_s=60) == 1
 
-    assert "97_dies: FAILED" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "97_dies: FAILED" in said
+    assert "97_dies: cell 1 of 1: the kernel died" in said
+    assert "95_core: no main comparison" in said
     first, second, third = (
         nbformat.read(copies / "further" / f"{name}.ipynb", as_version=4)
         .cells[-1]
@@ -219,6 +147,7 @@ def test_in_the_fast_mode_further_lessons_share_a_kernel_until_an_error(
     assert third not in (first, second)
     assert not psutil.pid_exists(int(first))
     assert not psutil.pid_exists(int(third))
+    assert [path.name for path in copies.iterdir() if path.is_file()] == ["95_core.ipynb"]
 
 
 @pytest.mark.parametrize("kind", ["core", "further"])
@@ -261,59 +190,39 @@ def test_ctrl_c_ends_the_kernel_and_shows_the_table_so_far(kind, tmp_path):
 
 
 def test_names_choose_notebooks_by_their_beginning(tmp_path):
-    for name in ("00_start", "01_blocking", "02_futures"):
+    (tmp_path / "further").mkdir()
+    for name in ("01_blocking", "03_bounded", "further/03_hot_keys", "further/04_pools"):
         notebook_of(tmp_path, name=name)
 
     def names(*wanted: str) -> list[str]:
         return [path.stem for path in run_notebooks.chosen(wanted, tmp_path)]
 
-    assert names() == ["00_start", "01_blocking", "02_futures"]
-    assert names("02", "00_start.ipynb") == ["00_start", "02_futures"]
+    assert names() == ["01_blocking", "03_bounded", "03_hot_keys", "04_pools"]
+    assert names("03", "01_blocking.ipynb") == ["01_blocking", "03_bounded"]
     assert names("notebooks/01_blocking.ipynb") == ["01_blocking"]
-    with pytest.raises(ValueError, match=r"named '03'; there are: 00_start, 01_blocking"):
-        names("00", "03")
-
-
-def test_further_lessons_are_chosen_with_all_or_by_their_own_names(tmp_path):
-    (tmp_path / "further").mkdir()
-    for folder, name in (("", "03_bounded"), ("further", "03_hot_keys"), ("further", "04_pools")):
-        notebook_of(tmp_path / folder, name=name)
-
-    def names(*wanted: str) -> list[str]:
-        return [path.stem for path in run_notebooks.chosen(wanted, tmp_path)]
-
-    assert names() == ["03_bounded", "03_hot_keys", "04_pools"]
-    assert names("03") == ["03_bounded"]
     assert names("further") == names("notebooks/further") == ["03_hot_keys", "04_pools"]
     assert names("further/03") == names("03_hot_keys.ipynb") == ["03_hot_keys"]
-
-
-@pytest.mark.parametrize("mode", ["fast", "full"])
-def test_the_mode_reaches_the_kernels_through_the_environment(mode, monkeypatch):
-    monkeypatch.setenv("COURSE_MODE", "class")
-    told = []
-    monkeypatch.setattr(run_notebooks, "chosen", lambda names: names)
-    monkeypatch.setattr(
-        run_notebooks, "run_all", lambda *_, **__: told.append(os.environ["COURSE_MODE"]) or 0
-    )
-
-    assert run_notebooks.main([f"--{mode}"]) == 0
-    assert run_notebooks.main([]) == 0
-
-    assert told[0] == mode
+    with pytest.raises(ValueError, match=r"named '02'; there are: 01_blocking, 03_bounded"):
+        names("01", "02")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("awake", [True, False])
-def test_cores_are_kept_awake_while_lessons_run_if_that_was_asked_for(awake, monkeypatch):
+@pytest.mark.parametrize("arguments", [[], ["--fast"], ["--full", "--awake"]])
+def test_the_mode_and_whether_cores_are_kept_awake_reach_the_kernels(arguments, monkeypatch):
+    monkeypatch.setenv("COURSE_MODE", "class")
     monkeypatch.delenv(KEPT, raising=False)
-    told = []
+    found = []
     monkeypatch.setattr(run_notebooks, "chosen", lambda names: names)
-    monkeypatch.setattr(run_notebooks, "run_all", lambda *_, **__: told.append(kept_awake()) or 0)
+    monkeypatch.setattr(
+        run_notebooks,
+        "run_all",
+        lambda *_, **__: found.append((os.environ["COURSE_MODE"], kept_awake())) or 0,
+    )
 
-    assert run_notebooks.main(["--awake"] if awake else []) == 0
+    assert run_notebooks.main(arguments) == 0
 
-    assert told == [cores() if awake else 0]
+    mode = arguments[0].removeprefix("--") if arguments else "class"
+    assert found == [(mode, cores() if "--awake" in arguments else 0)]
 
 
 def test_an_unknown_name_is_refused_with_what_there_is(capsys):

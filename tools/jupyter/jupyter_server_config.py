@@ -5,4 +5,4 @@ from pathlib import Path
 c = get_config()  # type: ignore[name-defined]  # noqa: F821
 c.HTMLExporter.template_name = "course"
 c.HTMLExporter.extra_template_basedirs = [str(Path(__file__).resolve().parent / "templates")]
-c.HTMLExporter.preprocessors = ["tools.offline.Offline"]
+c.HTMLExporter.preprocessors = ["tools.pages.Offline"]
