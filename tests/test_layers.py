@@ -1,6 +1,7 @@
 """The shape of the package: imports point one way."""
 
 import ast
+import functools
 import graphlib
 import subprocess
 import sys
@@ -42,6 +43,7 @@ FORBIDDEN = {
 }
 
 
+@functools.cache
 def imports_of(path: Path) -> set[str]:
     """Every module that a file imports, wherever in it, under its full name."""
     found = set()

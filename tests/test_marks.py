@@ -87,12 +87,6 @@ def run(*command, cwd, timeout=900):
     )  # fmt: skip
 
 
-def test_the_class_has_twenty_students_and_every_kind_of_answer():
-    assert len(CLASS) == 20
-    kinds = {student.partition("_")[0] for student in CLASS}
-    assert kinds >= {"right", "wrong", "empty", "loop", "crash"}
-
-
 def test_each_lesson_with_exercises_becomes_an_assignment_for_both(tmp_path):
     """Each exercise that a lesson checks is in it, and no answer is in what students get."""
     for lesson in run_notebooks.lessons_in():

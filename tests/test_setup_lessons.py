@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -76,46 +75,33 @@ def update(place, name, text=NEW):
     (place / "notebooks" / name).write_text(text)
 
 
-def test_the_first_time_every_lesson_is_copied(place, lab):
+def test_copies_are_made_once_updated_unless_edited_and_then_kept(place, lab):
+    (place / "notebooks" / ".ipynb_checkpoints").mkdir()  # once an author opened an original
+    update(place, ".ipynb_checkpoints/03_bounded-checkpoint.ipynb")
     (line,) = lab()
-
     assert line == f"your own copies of the lessons are in {place / 'my_lessons'}"
     names = ("00_start_here.ipynb", "03_bounded.ipynb", "further/03_extra.ipynb")
     assert copies(place) == dict.fromkeys(names, OLD)
 
-
-def test_the_next_time_nothing_is_said_and_an_edited_lesson_stays(place, lab):
-    lab()
     edit(place, "03_bounded.ipynb", ANSWERED)
-
     assert lab() == []
-    assert copies(place)["03_bounded.ipynb"] == ANSWERED
-
-
-def test_an_unedited_lesson_is_replaced_by_its_new_version(place, lab):
-    lab()
-    update(place, "further/03_extra.ipynb")
-
-    (line,) = lab()
-
-    assert line == "further/03_extra has a new version; it replaced your unedited copy"
-    assert copies(place)["further/03_extra.ipynb"] == NEW
-    assert lab() == []
-
-
-def test_an_edited_lesson_is_kept_and_the_learner_reads_how_to_get_the_new_one(place, lab):
-    lab()
-    edit(place, "03_bounded.ipynb", ANSWERED)
     update(place, "03_bounded.ipynb")
+    update(place, "further/03_extra.ipynb")
+    update(place, "11_new.ipynb")
 
-    (line,) = lab()
+    kept, replaced, added = sorted(lab(), key=lambda line: "kept" not in line)
 
-    assert line == (
+    assert kept == (
         "03_bounded has a new version; your copy is kept; "
         "`python3 course.py fresh 03_bounded` gives you the new one"
     )
-    assert copies(place)["03_bounded.ipynb"] == ANSWERED
-    assert lab() == [line]  # the copy is still kept, not taken for an unedited one
+    assert {replaced, added} == {
+        "further/03_extra has a new version; it replaced your unedited copy",
+        f"11_new was added to {place / 'my_lessons'}",
+    }
+    found = copies(place)
+    assert [found[name] for name in names[1:]] == [ANSWERED, NEW]
+    assert lab() == [kept]  # the copy is still kept, not taken for an unedited one
 
 
 def test_outputs_are_work_of_the_learner_and_metadata_is_not(place, lab):
@@ -130,24 +116,6 @@ def test_outputs_are_work_of_the_learner_and_metadata_is_not(place, lab):
 
     assert copies(place)["00_start_here.ipynb"] == NEW
     assert copies(place)["03_bounded.ipynb"] == ran
-
-
-def test_a_lesson_that_an_update_brings_appears(place, lab):
-    lab()
-    update(place, "11_new.ipynb")
-
-    assert lab() == [f"11_new was added to {place / 'my_lessons'}"]
-    assert copies(place)["11_new.ipynb"] == NEW
-
-
-def test_what_jupyterlab_keeps_of_an_original_is_no_lesson(place, lab):
-    """Its checkpoints are there once an author opened a lesson with `--originals`."""
-    (place / "notebooks" / ".ipynb_checkpoints").mkdir()
-    update(place, ".ipynb_checkpoints/03_bounded-checkpoint.ipynb")
-
-    lab()
-
-    assert len(copies(place)) == 3
 
 
 def test_a_lesson_that_left_the_course_goes_unless_it_was_edited(place, lab):
@@ -183,16 +151,11 @@ def test_an_original_that_was_used_in_place_is_work_of_the_learner(place, lab):
     assert copies(place)["03_bounded.ipynb"] == ran
 
 
-def test_a_deleted_folder_or_lesson_is_made_again(place, lab):
+def test_a_deleted_lesson_is_made_again(place, lab):
     lab()
     (place / "my_lessons" / "03_bounded.ipynb").unlink()
+
     assert lab() == [f"03_bounded was added to {place / 'my_lessons'}"]
-
-    for path in sorted((place / "my_lessons").rglob("*"), reverse=True):
-        path.rmdir() if path.is_dir() else path.unlink()
-    (place / "my_lessons").rmdir()
-    lab()
-
     assert len(copies(place)) == 3
 
 
@@ -286,15 +249,6 @@ def test_the_copies_of_a_read_only_checkout_are_in_the_home_folder(
     assert (tmp_path / "home" / "rpc_throughput_lessons" / "03_bounded.ipynb").read_text() == OLD
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other permissions")
-def test_the_copy_of_a_read_only_lesson_can_be_saved(place, lab):
-    (place / "notebooks" / "03_bounded.ipynb").chmod(0o444)
-
-    lab()
-
-    assert (place / "my_lessons" / "03_bounded.ipynb").stat().st_mode & 0o200
-
-
 def test_a_folder_that_cannot_be_made_is_named(place, capsys):
     (place / "my_lessons").write_text("a file of the learner's")
 
@@ -305,40 +259,26 @@ def test_a_folder_that_cannot_be_made_is_named(place, capsys):
     assert "my_lessons" in line
 
 
-def test_the_lab_opens_the_copies_or_for_authors_the_originals(place, monkeypatch):
-    handed = []
-    monkeypatch.setattr(
-        course, "hand_over", lambda _python, command, _extra: handed.extend(command)
-    )
-    for arguments, folder in (([], "my_lessons"), (["--originals"], "notebooks")):
-        handed.clear()
-
+def test_the_lab_opens_the_copies_where_the_learner_was_or_for_authors_the_originals(
+    place, lab, monkeypatch
+):
+    def opened(*arguments):
+        handed = []
+        monkeypatch.setattr(course, "hand_over", lambda _python, what, _extra: handed.extend(what))
         course.main(["lab", *arguments])
+        (folder,) = [each.partition("root_dir=")[2] for each in handed if "root_dir" in each]
+        (page,) = [each.partition("/lab/tree/")[2] for each in handed if "/lab/tree/" in each]
+        return Path(folder).name, page
 
-        assert f"--ServerApp.root_dir={place / folder}" in handed
-        assert (place / folder / my_lessons.FIRST_PAGE).is_file()
-
-
-def test_the_lab_opens_where_the_learner_was(place, lab):
-    lab()
+    assert opened() == ("my_lessons", my_lessons.FIRST_PAGE)
     mine = place / "my_lessons"
-    assert my_lessons.last_worked_on(mine) == my_lessons.FIRST_PAGE
-
-    edit(place, "further/03_extra.ipynb", ANSWERED)
-    edit(place, "03_bounded.ipynb", ANSWERED)
-    os.utime(mine / "03_bounded.ipynb", (1e9, 1e9))
-    assert my_lessons.last_worked_on(mine) == "further/03_extra.ipynb"
-
-    os.utime(mine / "03_bounded.ipynb", (2e9, 2e9))
-    (mine / "00_start_here.ipynb").touch()  # only opened
-    os.utime(mine / "00_start_here.ipynb", (3e9, 3e9))
-    assert my_lessons.last_worked_on(mine) == "03_bounded.ipynb"
-    (command,) = [
-        each
-        for each in my_lessons.lab_settings(mine, "03_bounded.ipynb")
-        if "url" in each and "tree" in each
-    ]
-    assert command.endswith("/lab/tree/03_bounded.ipynb")
+    for number, (name, text) in enumerate(
+        [("03_bounded", ANSWERED), ("further/03_extra", ANSWERED), ("00_start_here", OLD)]
+    ):
+        edit(place, f"{name}.ipynb", text)  # the last one is only opened and saved
+        os.utime(mine / f"{name}.ipynb", (number, number))
+    assert opened() == ("my_lessons", "further/03_extra.ipynb")
+    assert opened("--originals") == ("notebooks", my_lessons.FIRST_PAGE)
 
 
 # ---- a fresh copy --------------------------------------------------------------------------
@@ -362,36 +302,20 @@ def test_a_fresh_copy_keeps_the_old_one_under_another_name(place, lab, capsys):
     assert lab() == []
 
 
-def test_a_fresh_copy_of_an_updated_lesson_is_the_new_version_and_follows_the_next(place, lab):
+def test_a_fresh_copy_is_the_new_version_and_follows_the_next(place, lab):
+    update(place, "03_bounded_more.ipynb", OLD)  # a full name means that lesson alone
     lab()
     edit(place, "03_bounded.ipynb", ANSWERED)
     update(place, "03_bounded.ipynb")
+    (place / "my_lessons" / "00_start_here.ipynb").unlink()
 
-    course.main(["fresh", "03"])
+    assert course.main(["fresh", "03_bounded", "00", "further/03"]) == 0
+    assert len(copies(place)) == 5  # one old copy beside the four lessons
     assert copies(place)["03_bounded.ipynb"] == NEW
 
     update(place, "03_bounded.ipynb", notebook("# third"))
     lab()
     assert copies(place)["03_bounded.ipynb"] == notebook("# third")
-
-
-def test_a_fresh_copy_of_an_unedited_or_missing_lesson_leaves_no_second_file(place, lab):
-    lab()
-    (place / "my_lessons" / "00_start_here.ipynb").unlink()
-
-    course.main(["fresh", "00", "03", "further/03"])
-
-    assert len(copies(place)) == 3
-
-
-def test_a_full_name_means_that_lesson_alone(place, lab):
-    update(place, "03_bounded_more.ipynb", OLD)
-    lab()
-    edit(place, "03_bounded.ipynb", ANSWERED)
-
-    assert course.main(["fresh", "03_bounded"]) == 0
-
-    assert copies(place)["03_bounded.ipynb"] == OLD
 
 
 def test_a_name_that_does_not_fit_one_lesson_changes_nothing(place, lab, capsys):
@@ -406,26 +330,3 @@ def test_a_name_that_does_not_fit_one_lesson_changes_nothing(place, lab, capsys)
         assert said(capsys) == [problem]
 
     assert copies(place)["03_bounded.ipynb"] == ANSWERED
-
-
-# ---- what must not see the copies ----------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_lint_does_not_look_at_the_copies_even_outside_of_git(place, lab):
-    """A learner who downloads the course as an archive has no git: ruff reads no .gitignore."""
-    project = Path(course.__file__).with_name("pyproject.toml")
-    (place / "pyproject.toml").write_text(project.read_text(encoding="utf-8"))
-    lab()
-
-    looked_at = subprocess.run(
-        [sys.executable, "-m", "ruff", "check", "--show-files"],
-        cwd=place,
-        env={**os.environ, "RUFF_NO_CACHE": "true"},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-
-    assert "03_bounded.ipynb" in looked_at
-    assert "my_lessons" not in looked_at

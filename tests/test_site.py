@@ -2,20 +2,17 @@
 
 import importlib.util
 import re
-import shutil
 from pathlib import Path
 
 import nbformat
 import pytest
+from labs import CHROMIUM
 
 from kvstore.course import kernel
-from tools import export, pages, run_notebooks, website
+from tools import build, pages, run_notebooks, website
 
 playwright = pytest.importorskip("playwright.sync_api")
 
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(500),
@@ -145,7 +142,7 @@ def test_text_in_outputs_can_be_read_in_the_dark_theme(site, browser):
 
 
 def test_one_lesson_as_a_file_and_as_slides_works_offline(executed, browser, tmp_path):
-    file = export.as_html(LESSONS[0], tmp_path / "html")
+    file = build.as_html(LESSONS[0], tmp_path / "html")
     page, requests = look(browser, file)
     page.wait_for_selector("mjx-container svg")
     assert requests == []
@@ -154,7 +151,7 @@ def test_one_lesson_as_a_file_and_as_slides_works_offline(executed, browser, tmp
     assert page.locator("summary", has_text="One way to solve").count() == 2
     page.context.close()
 
-    slides = export.as_html(LESSONS[0], tmp_path / "slides", slides=True)
+    slides = build.as_html(LESSONS[0], tmp_path / "slides", slides=True)
     page, requests = look(browser, slides, 1600)
     page.wait_for_selector(".slide.shown")
     assert requests == []

@@ -34,7 +34,8 @@ class Tally:
         if reporter is None or session.config.getoption("collectonly") is not False:
             return
         self.ran = True
-        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and (self._earlier or not self.is_last):
+        some_ran = any(kind not in ("", "deselected") for kind in self._earlier)
+        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and (some_ran or not self.is_last):
             session.exitstatus = pytest.ExitCode.OK
         self._failed = self._failed or int(session.exitstatus)
         session.exitstatus = self._failed
