@@ -289,21 +289,19 @@ class Sampler:
         self._servers = [process for pid in pids if (process := _process(pid)) is not None]
         self._collector = collector
         self._collected_before = collector.now() if collector else None
+        self._begin()
+
+    def start_over(self) -> None:
+        """Discard all samples: the run starts now, with no call in flight."""
+        self._begin()
+        self.look(0.0, 0, 0)
+
+    def _begin(self) -> None:
         self._samples: list[Sample] = []
         self._cpu_before = self._cpu_now()
         self._machine_before_s = machine_busy_s()
         self._stolen_before_s = machine_stolen_s()
-        self._clock_before_s = _clock_s()
-        self._clock_steps_s = [0.0]
-
-    def start_over(self) -> None:
-        """Discard all samples: the run starts now, with no call in flight."""
-        self._samples = []
-        self._cpu_before = self._cpu_now()
-        self._machine_before_s = machine_busy_s()
-        self._stolen_before_s = machine_stolen_s()
         self._clock_before_s, self._clock_steps_s = _clock_s(), [0.0]
-        self.look(0.0, 0, 0)
 
     def look(self, elapsed_s: float, issued: int, answered: int) -> Sample:
         """Take one sample, keep it and return it."""

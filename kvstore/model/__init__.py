@@ -7,7 +7,7 @@
     tail_latency  servers that stall or die, and the slowest of several replies
     usl           the universal scalability law, fitted with intervals and warnings
     batching      throughput with several operations in a message, or several writes in an fsync
-    scaling       several processes and servers: the cores, the hottest lock, the busiest server
+    scaling       several processes and servers: the cores, the busiest server, the hottest key
 
 The models import no client and no measurement, so that they cannot be fitted to the calls they
 predict.

@@ -1,4 +1,4 @@
-"""Several processes and several servers: their cores, the busiest of them, the hottest lock.
+"""Several processes and several servers: their cores, the busiest of them, keys used unevenly.
 
     X <= min(p / D'_client, 1 / (q D'_server), cores / (D_client + D_server))
 
@@ -13,10 +13,8 @@ thread. Without it D is used, which makes the bound too low. Client and server p
 machine share its cores, which have to supply all of D.
 """
 
-import functools
 import itertools
 import math
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -25,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kvstore.model.bounds import Prediction, Station
-from kvstore.numbers import number, percent, seconds
+from kvstore.numbers import number, seconds
 
 GENERATORS, SERVERS, BUSIEST, CORES = "generators", "servers", "busiest server", "cores"
 
@@ -163,8 +161,7 @@ def _many(count: float, what: str) -> str:
 
 
 # ---- key skew -----------------------------------------------------------------------------------
-# Unevenly used keys: the lock of the hottest key, and the share of the busiest of several
-# servers.
+# Unevenly used keys, and the share of the busiest of several servers.
 #
 # With s servers of one lock each, throughput is at most 1 / (q_max S): q_max is the share of the
 # calls at the busiest server, and S the service time. Evenly spread calls give q_max = 1 / s, and
@@ -195,26 +192,8 @@ def hottest_share(keys: int, exponent: float = 0.0) -> float:
     return float(shares(keys, exponent)[0])
 
 
-def hottest_lock(
-    keys: int, exponent: float = 0.0, *, hold_s: float, locking_share: float = 1.0
-) -> Station:
-    """Return the lock of the hottest key as a station with D = p_max * locking_share * hold_s.
-
-    `hold_s` is the time in seconds for which a call holds its lock. `locking_share` is the share
-    of the calls that take a lock: the share of writes if reads take none. Throughput is at most
-    1 / D calls per second.
-    """
-    demand_s = hottest_share(keys, exponent) * locking_share * hold_s
-    return Station("lock of the hottest key", demand_s)
-
-
 Shares = Sequence[float]
 """The share of the calls for each server; the shares sum to 1."""
-
-
-def even(servers: int) -> list[float]:
-    """Return equal shares, 1 / s for each of s servers. Raises `ValueError` for s below 1."""
-    return uneven(servers, 1 / servers if servers else 0.0)
 
 
 def uneven(servers: int, busiest_share: float) -> list[float]:
@@ -247,25 +226,6 @@ def busiest_share(servers: int, hottest_share: float) -> float:
     return hottest_share + (1 - hottest_share) / servers
 
 
-def by_hash(keys: int, exponent: float, servers: int) -> list[float]:
-    """Return the share of each server if a hash (CRC-32) assigns `keys` keys to the servers.
-
-    The keys are used by Zipf's law, see `shares`. With exponent 0 the shares are almost equal.
-    With an exponent near 1 the server of the hottest key has about the share `busiest_share`.
-    Raises the errors of `shares`, and `ValueError` for fewer than one server.
-    """
-    if not servers >= 1:
-        raise ValueError(f"servers must be 1 or more, got {servers}")
-    server_of = _hashes(keys) % servers
-    weights = np.bincount(server_of, weights=shares(keys, exponent), minlength=servers)
-    return [float(each) for each in weights]
-
-
-@functools.lru_cache(maxsize=4)
-def _hashes(keys: int) -> npt.NDArray[np.int64]:
-    return np.array([zlib.crc32(b"key %d" % number) for number in range(keys)], dtype=np.int64)
-
-
 def stations(shares_of_servers: Shares, service_s: float) -> list[Station]:
     """Return the servers as stations for the laws of `bounds`: D_i = q_i S, in seconds."""
     return [
@@ -280,8 +240,6 @@ class Played:
 
     answered: npt.NDArray[np.int64]
     """Calls answered in each round, including the warm-up."""
-    by_server: npt.NDArray[np.int64]
-    """Calls answered by each server after the warm-up."""
     service_s: float
     """Seconds of a round."""
     warm_up: int
@@ -291,18 +249,6 @@ class Played:
     def throughput_per_s(self) -> float:
         """X: calls answered per second after the warm-up."""
         return float(self.answered[self.warm_up :].mean() / self.service_s)
-
-    @property
-    def prediction(self) -> Prediction:
-        """The throughput in calls per second as a prediction."""
-        count, busiest = int(self.by_server.sum()), int(self.by_server.argmax())
-        return Prediction(
-            self.throughput_per_s,
-            "calls/s",
-            f"{count:,} calls simulated, {percent(self.by_server[busiest] / count)} of them by the"
-            f" busiest of {len(self.by_server)} servers",
-            f"server {busiest}",
-        )
 
     def rates(self, slices: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Return the middle of each time slice in seconds, and the calls per second in it."""
@@ -337,14 +283,11 @@ def closed_loop(
         raise ValueError(f"service_s must be above 0 seconds, got {service_s}")
     if not math.isclose(sum(shares_of_servers), 1) or not all(q >= 0 for q in shares_of_servers):
         raise ValueError(f"shares must be 0 or more and sum to 1, got {sum(shares_of_servers)}")
-    each = play(int(in_flight), shares_of_servers, np.random.default_rng(seed))
-    answered = np.zeros(warm_up + rounds, dtype=np.int64)
-    by_server = np.zeros(len(shares_of_servers), dtype=np.int64)
-    for turn, answering in enumerate(itertools.islice(each, warm_up + rounds)):
-        answered[turn] = np.count_nonzero(answering)
-        if turn >= warm_up:
-            by_server += answering
-    return Played(answered, by_server, service_s, warm_up)
+    each = itertools.islice(
+        play(int(in_flight), shares_of_servers, np.random.default_rng(seed)), warm_up + rounds
+    )
+    answered = np.array([np.count_nonzero(answering) for answering in each], dtype=np.int64)
+    return Played(answered, service_s, warm_up)
 
 
 def play(

@@ -1,7 +1,7 @@
 """Simulate a closed loop or an open loop call by call, in simulated time.
 
 For cases without a formula: calls that hold a thread of the pool while they wait for a lock, a
-lock for each key with unevenly used keys, constant service times. The input is the settings of
+lock for each key with unevenly used keys. Service times are constant. The input is the settings of
 the server, nothing that was measured.
 
 A call waits for a thread of the pool and keeps it until its end. It waits for a core and uses CPU
@@ -24,8 +24,6 @@ from typing import NamedTuple
 import simpy
 
 from kvstore.model import scaling
-from kvstore.model.bounds import Prediction
-from kvstore.numbers import percent
 
 LOCKINGS = ("global", "per_key", "per_key_held")
 """The names of the server's settings. "per_key" holds its lock for no simulated time."""
@@ -49,11 +47,7 @@ class Service:
     zipf_exponent: float = 0.0
     """Exponent of Zipf's law for the choice of keys; 0 makes all keys equally likely."""
     cpu_s: float = 0.0
-    """CPU time of a call, in seconds."""
-    cores: int = 1
-    """Calls that can use CPU time at once."""
-    exponential: bool = False
-    """Whether times are exponential with the given means; otherwise they are constant."""
+    """CPU time of a call on the one core of the server, in seconds."""
 
     def __post_init__(self) -> None:
         if self.locking not in LOCKINGS:
@@ -61,9 +55,8 @@ class Service:
         for name in ("read_delay_s", "write_delay_s", "cpu_s"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name} must be 0 or more seconds, got {getattr(self, name)}")
-        for name in ("threads", "cores"):
-            if not getattr(self, name) >= 1:
-                raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}")
+        if not self.threads >= 1:
+            raise ValueError(f"threads must be 1 or more, got {self.threads}")
         if not 0 <= self.read_share <= 1:
             raise ValueError(f"read_share must be from 0 to 1, got {self.read_share}")
         scaling.hottest_share(self.keys, self.zipf_exponent)
@@ -84,15 +77,11 @@ class Service:
 
 
 class Call(NamedTuple):
-    """The times of one call at each station, in simulated seconds."""
+    """The times of one call, in simulated seconds."""
 
     sent_s: float
     began_s: float
     """When it got a thread of the pool."""
-    computed_s: float
-    """When its CPU time ended."""
-    locked_s: float
-    """When it got its lock, or reached the disk without one."""
     done_s: float
 
 
@@ -120,49 +109,23 @@ class Simulated:
         """R: mean seconds from sending a call to its reply."""
         return sum(call.done_s - call.sent_s for call in self.counted) / len(self.counted)
 
-    @property
-    def station_s(self) -> dict[str, float]:
-        """Mean seconds of a call at each station; they add up to its residence time.
-
-        At "pool" and "lock" a call only queues, at "cpu" it queues and uses CPU time, and at
-        "disk" it never queues.
-        """
-        return {
-            name: sum(call[at + 1] - call[at] for call in self.counted) / len(self.counted)
-            for at, name in enumerate(("pool", "cpu", "lock", "disk"))
-        }
-
-    @property
-    def prediction(self) -> Prediction:
-        """The throughput in calls per second as a prediction."""
-        name, stay_s = max(self.station_s.items(), key=lambda item: item[1])
-        return Prediction(
-            self.throughput_per_s,
-            "calls/s",
-            f"{len(self.counted):,} calls simulated, {percent(stay_s / self.residence_s)} of their"
-            f" time at the {name}",
-        )
-
 
 def closed_loop(
-    in_flight: int, service: Service, *, calls: int = 10_000, think_s: float = 0.0, seed: int = 1
+    in_flight: int, service: Service, *, calls: int = 10_000, seed: int = 1
 ) -> Simulated:
     """Simulate `in_flight` callers, each of which waits for a reply before the next call.
 
-    A caller thinks for `think_s` seconds between a reply and the next call. After a warm-up of a
-    tenth of them, `calls` calls count. The same seed gives the same result. Raises `ValueError`
-    for fewer than one caller, fewer calls than callers, or a negative think time.
+    After a warm-up of a tenth of them, `calls` calls count. The same seed gives the same result.
+    Raises `ValueError` for fewer than one caller, or fewer calls than callers.
     """
     if in_flight != int(in_flight) or not in_flight >= 1:
         raise ValueError(f"in_flight must be a whole number of 1 or more, got {in_flight}")
     if not calls >= in_flight:
         raise ValueError(f"calls must be in_flight ({in_flight}) or more, got {calls}")
-    if not 0 <= think_s < math.inf:
-        raise ValueError(f"think_s must be 0 or more seconds, got {think_s}")
     play = _Play(int(in_flight), service, random.Random(seed))
     warm_up = max(calls // 10, int(in_flight))
     for _ in range(int(in_flight)):
-        play.env.process(play.caller(warm_up + calls, think_s))
+        play.env.process(play.caller(warm_up + calls))
     play.env.run()
     answered = play.answered
     # The window includes all replies at its first moment and none at its last. With constant
@@ -177,7 +140,6 @@ def joined(
     service: Service,
     until_s: float,
     *,
-    think_s: float = 0.0,
     seed: int = 1,
 ) -> tuple[Call, ...]:
     """Simulate callers that join at the times `joins_s` and start no call after `until_s`.
@@ -189,11 +151,11 @@ def joined(
         raise ValueError(
             f"joins_s must have one time or more, each 0 or more and finite, got {joins_s}"
         )
-    if not 0 < until_s < math.inf or not 0 <= think_s < math.inf:
-        raise ValueError(f"until_s must be above 0 and think_s 0 or more, got {until_s}, {think_s}")
+    if not 0 < until_s < math.inf:
+        raise ValueError(f"until_s must be above 0 and finite, got {until_s}")
     play = _Play(len(joins_s), service, random.Random(seed))
     for at_s in joins_s:
-        play.env.process(play.guest(at_s, until_s, think_s))
+        play.env.process(play.guest(at_s, until_s))
     play.env.run()
     return tuple(play.answered)
 
@@ -208,27 +170,23 @@ class _Play:
         self._rng = rng
         self._in_flight = in_flight
         self._pool = self._station(service.threads)
-        self._cpu = self._station(service.cores)
+        self._cpu = self._station(1)
         self._free = self._station(math.inf)
         self._lock = self._station(1)
         self._key_locks: defaultdict[int, simpy.Resource] = defaultdict(lambda: self._station(1))
         shares = scaling.shares(service.keys, service.zipf_exponent)
         self._up_to = list(itertools.accumulate(shares.tolist()))
 
-    def caller(self, until: int, think_s: float) -> Generator[simpy.Event, object, None]:
+    def caller(self, until: int) -> Generator[simpy.Event, object, None]:
         """Make calls until all callers together have made `until` calls."""
         while len(self.answered) < until:
-            yield self.env.timeout(self._drawn(think_s))
             yield from self._call()
 
-    def guest(
-        self, joins_s: float, until_s: float, think_s: float
-    ) -> Generator[simpy.Event, object, None]:
+    def guest(self, joins_s: float, until_s: float) -> Generator[simpy.Event, object, None]:
         """Join at `joins_s` and make calls until `until_s`."""
         yield self.env.timeout(joins_s)
         while self.env.now < until_s:
             yield from self._call()
-            yield self.env.timeout(self._drawn(think_s))
 
     def _call(self) -> Iterator[simpy.Event]:
         sent_s = self.env.now
@@ -240,13 +198,11 @@ class _Play:
             began_s = self.env.now
             with self._cpu.request() as core:
                 yield core
-                yield self.env.timeout(self._drawn(self._service.cpu_s))
-            computed_s = self.env.now
+                yield self.env.timeout(self._service.cpu_s)
             with lock.request() as turn:
                 yield turn
-                locked_s = self.env.now
-                yield self.env.timeout(self._drawn(disk_s))
-        self.answered.append(Call(sent_s, began_s, computed_s, locked_s, self.env.now))
+                yield self.env.timeout(disk_s)
+        self.answered.append(Call(sent_s, began_s, self.env.now))
 
     def _lock_for(self, reads: bool) -> simpy.Resource:
         if self._service.locking == "global":
@@ -259,11 +215,6 @@ class _Play:
     def _station(self, servers: float) -> simpy.Resource:
         """Return a station that serves `servers` calls at once, at most all of them."""
         return simpy.Resource(self.env, int(min(servers, self._in_flight)))
-
-    def _drawn(self, mean_s: float) -> float:
-        if self._service.exponential and mean_s:
-            return self._rng.expovariate(1 / mean_s)
-        return mean_s
 
 
 # ---- open loop ----------------------------------------------------------------------------------

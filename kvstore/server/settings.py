@@ -115,8 +115,8 @@ class ServerSettings:
     acknowledged only after its fsync. A server started again on the folder has all its data. With
     `group_commit`, all writes that wait share one fsync; `write_delay_s` is added before each
     transaction. `etcd:HOST:PORT,...`: the nodes of an etcd cluster; a write is acknowledged when a
-    majority of them has it on disk. Locks and the simulated disk have no effect there. With
-    `group_commit`, a batch is one transaction."""
+    majority of them has it on disk. Locks and the simulated disk have no effect there, and there is
+    no `group_commit`."""
     back_end: str | None = setting(
         None, "host:port of another server to which every call is forwarded"
     )
@@ -243,6 +243,10 @@ def _check_store(settings: ServerSettings) -> None:
         return
     if not settings.use_asyncio:
         raise ValueError(f"store {kind} is served on asyncio only: add use_asyncio=True")
+    if kind == "etcd" and settings.group_commit:
+        raise ValueError(
+            "store etcd: each operation is a call of etcd, so group_commit must be False"
+        )
     if settings.writing != "in_one_step":
         raise ValueError(
             f"store {kind}: the store executes a write in one step, so writing must be in_one_step,"

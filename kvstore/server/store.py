@@ -43,7 +43,8 @@ from kvstore.server.settings import ServerSettings
 # lock is held during the disk time as well, or only while the dictionary changes.
 
 
-_FREE: nullcontext[None] = nullcontext()
+FREE: nullcontext[None] = nullcontext()
+"""The lock of an operation that holds none."""
 
 
 class GlobalLock:
@@ -79,7 +80,7 @@ class KeyLocks:
 
     def holding(self, kind: int, key: bytes) -> Any:
         """Return the lock of the key; no lock for a retrieve."""
-        return _FREE if kind == RETRIEVE else self._writing(key)
+        return FREE if kind == RETRIEVE else self._writing(key)
 
     @contextmanager
     def holding_all(self, kinds: bytes, keys: Sequence[bytes]) -> Iterator[None]:
@@ -125,7 +126,7 @@ class AsyncKeyLocks(KeyLocks):
 
     def holding(self, kind: int, key: bytes) -> Any:
         """Return the lock of the key; no lock for a retrieve."""
-        return super().holding(kind, key) if self.through_disk else _FREE
+        return super().holding(kind, key) if self.through_disk else FREE
 
     @asynccontextmanager
     async def holding_all(  # type: ignore[override]

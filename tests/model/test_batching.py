@@ -1,4 +1,4 @@
-"""batching.py: numbers worked out by hand."""
+"""batching.py: several operations in a message, several writes in an fsync, by hand."""
 
 import math
 
@@ -8,35 +8,30 @@ from kvstore.model import batching
 
 COST = {"per_message_s": 100e-6, "per_operation_s": 1e-6}
 DISK = {"read_delay_s": 0.010, "write_delay_s": 0.050}
-QUARTERS = {"create": 1, "retrieve": 1, "update": 1, "delete": 1}
 
 
-def test_the_cost_of_a_message_is_shared(subtests):
-    for size, per_s, binds in [
+@pytest.mark.parametrize(
+    ("size", "per_s", "binds"),
+    [
         (1, 1 / 101e-6, "message"),
         (101, 101 / 201e-6, "operations"),
         (99, 99 / 199e-6, "message"),
         (900, 900_000, "operations"),
-    ]:
-        with subtests.test(size=size, per_s=per_s, binds=binds):
-            predicted = batching.throughput(size, **COST)
+    ],
+)
+def test_the_cost_of_a_message_is_shared(size, per_s, binds):
+    predicted = batching.throughput(size, **COST)
 
-            assert per_s == pytest.approx(predicted.value)
-            assert ("operations/s", binds) == (predicted.unit, predicted.binds)
-
-
-def test_a_prediction_says_its_arithmetic():
-    assert (
-        "400 operations share 100 µs and take 1 µs each: X = k / (a + b k)"
-    ) == batching.throughput(400, **COST).reason
+    assert per_s == pytest.approx(predicted.value)
+    assert ("operations/s", binds) == (predicted.unit, predicted.binds)
+    assert f"{size} operations share 100 µs and take 1 µs each" in predicted.reason
 
 
-def test_both_costs_are_found_again_from_messages_of_two_sizes(subtests):
-    for sizes in [(1, 512), (8, 32), (1, 8, 32, 128, 512)]:
-        with subtests.test(sizes=sizes):
-            taken_s = {size: 100e-6 + 1e-6 * size for size in sizes}
+@pytest.mark.parametrize("sizes", [(1, 512), (1, 8, 32, 128, 512)])
+def test_both_costs_are_found_again_from_messages_of_several_sizes(sizes):
+    taken_s = {size: 100e-6 + 1e-6 * size for size in sizes}
 
-            assert (100e-6, 1e-6) == pytest.approx(batching.fit(taken_s))
+    assert (100e-6, 1e-6) == pytest.approx(batching.fit(taken_s))
 
 
 def test_a_small_message_counts_as_much_as_a_large_one():
@@ -47,51 +42,77 @@ def test_a_small_message_counts_as_much_as_a_large_one():
     assert b == pytest.approx(1.1e-6, rel=0.01)
 
 
-def test_beyond_some_size_more_is_waste(subtests):
-    for share, size in [(0.5, 100), (0.9, 900), (0.99, 9_900), (0.001, 1)]:
-        with subtests.test(share=share, size=size):
-            assert size == pytest.approx(batching.enough(**COST, share=share))
-            if size > 1:
-                reached = batching.throughput(size, **COST).value
-                assert reached == pytest.approx(share / COST["per_operation_s"])
+@pytest.mark.parametrize(("share", "size"), [(0.5, 100), (0.9, 900), (0.99, 9_900), (0.001, 1)])
+def test_beyond_some_size_more_is_waste(share, size):
+    assert size == pytest.approx(batching.enough(**COST, share=share))
+    assert math.inf == batching.enough(per_message_s=1e-4, per_operation_s=0, share=share)
 
 
-def test_where_an_operation_costs_nothing_more_is_never_waste():
-    assert math.inf == batching.enough(per_message_s=1e-4, per_operation_s=0)
-
-
-def test_what_a_batch_spends_on_the_disk(subtests):
-    for size, mix, each_s, group_s in [
-        (1, QUARTERS, 0.040, 0.040),
+@pytest.mark.parametrize(
+    ("size", "mix", "each_s", "group_s"),
+    [
         (8, {"retrieve": 1}, 0.080, 0.010),
         (8, {"update": 3}, 0.400, 0.050),
         # 2 of a half each: all reads with a chance of a quarter, 0.25 * 10 + 0.75 * 50 ms
         (2, {"retrieve": 1, "update": 1}, 0.060, 0.040),
-    ]:
-        with subtests.test(size=size, mix=mix, each_s=each_s, group_s=group_s):
-            assert each_s == pytest.approx(batching.disk_s(size, mix, **DISK, group_commit=False))
-            assert group_s == pytest.approx(batching.disk_s(size, mix, **DISK, group_commit=True))
+    ],
+)
+def test_what_a_batch_spends_on_the_disk(size, mix, each_s, group_s):
+    assert each_s == pytest.approx(batching.disk_s(size, mix, **DISK, group_commit=False))
+    assert group_s == pytest.approx(batching.disk_s(size, mix, **DISK, group_commit=True))
 
 
-def test_what_makes_no_sense_is_refused(subtests):
-    for says, wrong in [
-        ("size must be 1 or more", lambda: batching.throughput(0, **COST)),
-        (
-            "per_message_s must be 0 or more seconds, got -1",
-            lambda: batching.throughput(1, per_message_s=-1, per_operation_s=1),
-        ),
-        (
-            "per_operation_s must be 0 or more seconds, got nan",
-            lambda: batching.enough(per_message_s=1, per_operation_s=math.nan),
-        ),
-        (
-            "must be above 0 seconds, got 0 for both",
-            lambda: batching.throughput(1, per_message_s=0, per_operation_s=0),
-        ),
-        ("must have two sizes or more", lambda: batching.fit({8: 1.0})),
-        ("must be above 0 s", lambda: batching.fit({8: 1.0, 16: 0.0})),
-        ("share must be between 0 and 1, got 1", lambda: batching.enough(**COST, share=1)),
-        ("size must be 1", lambda: batching.disk_s(0, QUARTERS, **DISK, group_commit=True)),
-    ]:
-        with subtests.test(says=says, wrong=wrong), pytest.raises(ValueError, match=says):
-            wrong()
+# ---- writes in an fsync ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "in_flight", "per_s", "binds"),
+    [
+        (batching.one_by_one, 1, 80.0, "calls in flight"),  # 10 ms of log, 2.5 ms of way
+        (batching.one_by_one, 2, 100.0, "log"),
+        (batching.one_by_one, 64, 100.0, "log"),
+        (batching.in_groups, 1, 80.0, "calls in flight"),  # no other group to wait for
+        (batching.in_groups, 2, 100.0, "log"),  # two groups of one: no more than one by one
+        (batching.in_groups, 32, 32 / (2 * 0.025), "log"),  # T = 9 + 16 = 25 ms
+    ],
+)
+def test_a_log_that_writes_one_by_one_or_in_groups(model, in_flight, per_s, binds):
+    found = model(in_flight, fsync_s=0.009, per_write_s=0.001, way_s=0.0025)
+
+    assert (pytest.approx(per_s), binds) == (found.value, found.binds)
+
+
+def test_over_a_long_way_the_callers_bind_again():
+    found = batching.in_groups(10, fsync_s=0.010, way_s=0.090)
+
+    assert (pytest.approx(100.0), "calls in flight") == (found.value, found.binds)
+
+
+@pytest.mark.parametrize("model", [batching.one_by_one, batching.in_groups])
+def test_a_fast_disk_leaves_the_processor(model):
+    """A folder in memory: 10 us of fsync, 500 µs of processor."""
+    found = model(64, fsync_s=0.00001, way_s=0.001, processor_s=0.0005)
+
+    assert (pytest.approx(2_000.0), "cpu") == (found.value, found.binds)
+
+
+def played(in_flight: int, fsync_s: float, way_s: float, groups: int = 400) -> float:
+    """The log played through, group by group: writes per second."""
+    arrives_s = [1e-6 * caller for caller in range(in_flight)]
+    free_s, done, ends_s = 0.0, 0, [0.0]
+    for _ in range(groups):
+        starts_s = max(free_s, min(arrives_s))
+        group = [caller for caller, at_s in enumerate(arrives_s) if at_s <= starts_s]
+        free_s = starts_s + fsync_s
+        for caller in group:
+            arrives_s[caller] = free_s + way_s + 1e-6 * caller  # one after the other, as calls do
+        done += len(group)
+        ends_s.append(free_s)
+    return done / ends_s[-1]
+
+
+@pytest.mark.parametrize("in_flight", [1, 2, 7, 64])
+def test_a_log_played_through_has_the_same_throughput(in_flight):
+    found = batching.in_groups(in_flight, fsync_s=0.010, way_s=0.002)
+
+    assert pytest.approx(found.value, rel=0.02) == played(in_flight, 0.010, 0.002)

@@ -1,84 +1,133 @@
-"""bounds.py: the closed loop against numbers worked out by hand."""
+"""bounds.py: laws, bounds, MVA and the ramp-up, against numbers worked out by hand."""
 
+import itertools
 import math
+from collections import Counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvstore.model import Station, bounds
+from kvstore.client.workload import Operations, crud
+from kvstore.model import Prediction, Station, bounds, simulate
+from kvstore.model.bounds import expected_mix
 
-DISK = Station("disk", 0.040, math.inf)
+CPU = Station("cpu", 0.010)
 LOCK = Station("global lock", 0.040)
+FAST_LOCK = Station("lock", 0.010)
+SLOW_LOCK = Station("slow lock", 0.020)
+DISK = Station("disk", 0.040, math.inf)
 POOL = Station("pool", 0.040, 8)
 
 
-def test_callers_or_the_slowest_station_set_the_rate(subtests):
-    for per_s, binds, in_flight, stations, think_s in [
+@pytest.mark.parametrize(
+    ("value", "unit", "binds", "text"),
+    [
+        (2500.0, "calls/s", "", "2,500 calls/s: so"),
+        (2_537_634.4, "operations/s", "cpu", "2,537,634 operations/s: so [cpu binds]"),
+        (math.inf, "s", "", "inf s: so"),
+    ],
+)
+def test_a_prediction_reads_as_a_sentence(value, unit, binds, text):
+    assert text == str(Prediction(value, unit, "so", binds))
+
+
+def test_measured_over_predicted():
+    assert 0.95 == Prediction(100.0, "calls/s", "so").ratio_of(95.0)
+    assert math.isnan(Prediction(0.0, "calls/s", "so").ratio_of(95.0))
+
+
+# ---- laws -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("service_s", "mix"),
+    [
+        (0.040, dict.fromkeys(("create", "retrieve", "update", "delete"), 137)),  # of source 1
+        (0.010, {"retrieve": 1}),
+        (0.042, {"retrieve": 0.2, "create": 0.3, "update": 0.3, "delete": 0.2}),
+    ],
+)
+def test_the_service_time_of_a_mix_is_the_mean_of_its_delays(service_s, mix):
+    found = bounds.service_time_s(mix, read_delay_s=0.010, write_delay_s=0.050)
+
+    assert service_s == pytest.approx(found, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("calls", "creates"),
+    [
+        (1, 1.0),
+        (2, (1 + 1 / 4) / 2),
+        # One key is known before the second call; with 1/4 it is deleted, and the third creates.
+        (3, (1 + 1 / 4 + (1 / 4 + 3 / 4 * 1 / 4)) / 3),
+    ],
+)
+def test_the_first_calls_create_more_than_a_quarter(calls, creates):
+    assert creates == pytest.approx(expected_mix(calls)["create"])
+
+
+def test_the_expected_mix_is_what_the_workload_draws_on_average():
+    calls, seeds = 50, 400
+    drawn: Counter[str] = Counter()
+    for seed in range(seeds):
+        operations = Operations(crud(seed, value_bytes_mean=1))
+        for _ in range(calls):
+            operation = operations.draw()
+            drawn[operation.name] += 1
+            if operation.name == "create":
+                operations.created(operation.key)
+
+    for kind, share in expected_mix(calls).items():
+        assert pytest.approx(share, abs=0.01) == drawn[kind] / (calls * seeds)
+
+
+# ---- bounds ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("per_s", "binds", "in_flight", "stations", "think_s"),
+    [
         (25.0, "calls in flight", 1, [DISK], 0.0),
         (2500.0, "calls in flight", 100, [DISK], 0.0),  # source 1, step 03
         (25.0, "global lock", 100, [LOCK], 0.0),  # source 1, step 02b
         (25.0, "calls in flight", 1, [LOCK], 0.0),  # one caller never queues
         (200.0, "pool", 100, [POOL], 0.0),
         (125.0, "calls in flight", 5, [POOL], 0.0),
-        (
-            25.0,
-            "global lock",
-            10,
-            [LOCK],
-            0.160,
-        ),  # ten callers with think time: at most 50/s without the lock
+        (25.0, "global lock", 10, [LOCK], 0.160),  # 50/s without the lock
         (10.0, "calls in flight", 1, [LOCK], 0.060),
         (1000.0, "cpu", 100, [Station("cpu", 0.001), DISK], 0.0),
-    ]:
-        with subtests.test(
-            per_s=per_s, binds=binds, in_flight=in_flight, stations=stations, think_s=think_s
-        ):
-            bound = bounds.closed_loop(in_flight, stations, think_s)
+    ],
+)
+def test_callers_or_the_slowest_station_set_the_rate(per_s, binds, in_flight, stations, think_s):
+    bound = bounds.closed_loop(in_flight, stations, think_s)
 
-            assert (per_s, binds) == (pytest.approx(bound.value, rel=1e-9), bound.binds)
-            assert "calls/s" == bound.unit
-
-
-def test_the_reason_holds_the_arithmetic():
-    callers = bounds.closed_loop(4, [DISK]).reason
-    lock = bounds.closed_loop(100, [LOCK]).reason
-    pool = bounds.closed_loop(100, [POOL]).reason
-    hot = bounds.closed_loop(100, [Station("server 0", 0.008)]).reason
-    unknown = bounds.closed_loop(100, [Station("a lock or a disk", 0.008)]).reason
-
-    assert "4 in flight, each takes 40 ms: N / (D + Z)" == callers
-    assert "a call needs the global lock for 40 ms on average: 1 / 40 ms" == lock
-    assert "a call needs the pool for 40 ms on average, and it serves 8 at once: 8 / 40 ms" == pool
-    assert "a call needs server 0 for 8 ms on average: 1 / 8 ms" == hot
-    assert "a call needs a lock or a disk for 8 ms on average: 1 / 8 ms" == unknown
+    assert (per_s, binds) == (pytest.approx(bound.value, rel=1e-9), bound.binds)
+    assert in_flight / per_s - think_s == pytest.approx(
+        bounds.residence(in_flight, stations, think_s).value
+    )
 
 
-def test_behind_one_lock_a_hundred_callers_wait_a_hundred_times():
-    assert 4.0 == pytest.approx(bounds.residence(100, [LOCK]).value)
+@pytest.mark.parametrize(
+    ("in_flight", "station", "reason"),
+    [
+        (4, DISK, "4 in flight, each takes 40 ms: N / (D + Z)"),
+        (100, LOCK, "a call needs the global lock for 40 ms on average: 1 / 40 ms"),
+        (100, POOL, "needs the pool for 40 ms on average, and it serves 8 at once: 8 / 40 ms"),
+        (100, Station("server 0", 0.008), "a call needs server 0 for 8 ms on average"),
+    ],
+)
+def test_the_reason_holds_the_arithmetic(in_flight, station, reason):
+    assert reason in bounds.closed_loop(in_flight, [station]).reason
 
 
-def test_residence_leaves_out_the_thinking():
-    assert 0.040 == pytest.approx(bounds.residence(1, [LOCK], think_s=1.0).value)
-
-
-def test_the_knee_is_where_both_bounds_meet(subtests):
-    for knee, stations, think_s in [
-        (1.0, [LOCK], 0.0),
-        (8.0, [POOL], 0.0),
-        (41.0, [Station("cpu", 0.001), DISK], 0.0),
-        (5.0, [LOCK], 0.160),
-        (math.inf, [DISK], 0.0),
-    ]:
-        with subtests.test(knee=knee, stations=stations, think_s=think_s):
-            assert knee == pytest.approx(bounds.knee(stations, think_s))
-
-
-def test_around_the_knee_the_binding_station_changes():
-    stations = [Station("cpu", 0.001), DISK]
-
-    assert "calls in flight" == bounds.closed_loop(40, stations).binds
-    assert "cpu" == bounds.closed_loop(42, stations).binds
+@pytest.mark.parametrize(
+    ("knee", "stations", "think_s"),
+    [(1.0, [LOCK], 0.0), (8.0, [POOL], 0.0), (41.0, [Station("cpu", 0.001), DISK], 0.0),
+     (5.0, [LOCK], 0.160), (math.inf, [DISK], 0.0)],
+)  # fmt: skip
+def test_the_knee_is_where_both_bounds_meet(knee, stations, think_s):
+    assert knee == pytest.approx(bounds.knee(stations, think_s))
 
 
 @given(
@@ -94,20 +143,131 @@ def test_more_callers_never_lower_the_bound(drawn, think_s):
     assert all(value <= min(s.most_per_s for s in stations) for value in values)
 
 
-@given(st.floats(0.0001, 0.1), st.sampled_from([1, 4]), st.floats(0.0001, 0.1), st.floats(0.0, 0.5))
-def test_the_two_bounds_meet_at_the_knee(demand_s, servers, delay_s, think_s):
-    stations = [Station("lock", demand_s, servers), Station("disk", delay_s, math.inf)]
-    knee = bounds.knee(stations, think_s)
-
-    assert knee / (demand_s + delay_s + think_s) == pytest.approx(servers / demand_s)
+# ---- mean value analysis ---------------------------------------------------------------------
 
 
-def test_fewer_than_one_caller_is_refused():
-    with pytest.raises(ValueError, match="in_flight must be 1 or more, got 0"):
-        bounds.closed_loop(0, [LOCK])
+@pytest.mark.parametrize(
+    ("per_s", "in_flight", "stations", "think_s"),
+    [
+        (100.0, 7, [FAST_LOCK], 0.0),  # one queue, nothing else: always busy
+        (2500.0, 100, [DISK], 0.0),  # no queueing: N / D
+        (80.0, 4, [CPU, FAST_LOCK], 0.0),  # two equal queues: N / (N + 1) of what one could serve
+        # 10 and 20 ms, 2 callers. With one: R = 30 ms, a third at the cpu, two at the lock;
+        # so with two: 10 * 4/3 + 20 * 5/3 = 140/3 ms, and 2 / that.
+        (2 / 0.140 * 3, 2, [CPU, SLOW_LOCK], 0.0),
+        # 10 ms behind a think of 10 ms. Two: 2 / (10 + 15 ms); 1.2 at the lock.
+        (3 / 0.032, 3, [FAST_LOCK], 0.010),
+    ],
+)
+def test_mean_values_by_hand(per_s, in_flight, stations, think_s):
+    assert per_s == pytest.approx(bounds.mean_values(in_flight, stations, think_s).throughput_per_s)
 
 
-def test_where_nothing_takes_time_nothing_limits(subtests):
-    for stations in [[], [Station("free", 0.0)]]:
-        with subtests.test(stations=stations), pytest.raises(ValueError, match="add up to 0 s"):
-            bounds.closed_loop(1, stations)
+def test_residence_and_queues_by_hand():
+    """Two callers at 10 and 20 ms: the arriving one finds 1/3 and 2/3 of a call."""
+    solution = bounds.mean_values(2, [CPU, SLOW_LOCK])
+
+    assert {"cpu": 0.040 / 3, "slow lock": 0.100 / 3} == pytest.approx(solution.residence_s)
+    assert {"cpu": 4 / 7, "slow lock": 10 / 7} == pytest.approx(solution.in_flight)
+
+
+def by_every_state(in_flight: int, stations: list[Station], think_s: float):
+    """Throughput and calls at each station from the product form, state by state.
+
+    The probability of a state is in proportion to the product of demand**n, divided by n! at a
+    delay station (J. P. Buzen, Communications of the ACM 16, 1973).
+    """
+
+    def weighed(callers: int):
+        places = len(stations) + 1
+        for state in itertools.product(range(callers + 1), repeat=places):
+            if sum(state) == callers:
+                weight = think_s ** state[-1] / math.factorial(state[-1])
+                for station, here in zip(stations, state, strict=False):
+                    weight *= station.demand_s**here
+                    if math.isinf(station.servers):
+                        weight /= math.factorial(here)
+                yield state, weight
+
+    total = sum(weight for _, weight in weighed(in_flight))
+    one_less = sum(weight for _, weight in weighed(in_flight - 1))
+    queues = [
+        sum(state[place] * weight for state, weight in weighed(in_flight)) / total
+        for place in range(len(stations))
+    ]
+    return one_less / total, queues
+
+
+DEMANDS_S = st.floats(0.001, 0.1)
+STATIONS = st.lists(
+    st.tuples(DEMANDS_S, st.sampled_from([1, math.inf])), min_size=1, max_size=3
+).map(lambda drawn: [Station(f"station {n}", *each) for n, each in enumerate(drawn)])
+
+
+@given(st.integers(1, 6), STATIONS, st.sampled_from([0.0, 0.05]))
+def test_mean_values_are_those_of_an_enumeration_of_all_states(in_flight, stations, think_s):
+    per_s, queues = by_every_state(in_flight, stations, think_s)
+    solution = bounds.mean_values(in_flight, stations, think_s)
+
+    assert per_s == pytest.approx(solution.throughput_per_s, rel=1e-9)
+    assert queues == pytest.approx(list(solution.in_flight.values()), rel=1e-9)
+    assert per_s <= bounds.closed_loop(in_flight, stations, think_s).value * (1 + 1e-12)
+
+
+def test_the_exact_prediction_says_what_queueing_costs():
+    assert (
+        "80 calls/s: 4 in flight, R = 50 ms with queueing: 80 % of the bound [cpu binds]"
+    ) == str(bounds.exact_closed_loop(4, [CPU, FAST_LOCK]))
+
+
+# ---- ramp up --------------------------------------------------------------------------------
+
+WAIT_S = 0.1
+LOOP = [Station("back end", WAIT_S, math.inf)]
+TWO_THREADS = [Station("pool", WAIT_S, 2)]
+JOINS = [0.0, 1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("stations", "at_s", "per_s", "took_s"),
+    [
+        (LOOP, 0.04, 0.0, 0.0),  # the first call is still on its way
+        (LOOP, 0.15, 10.0, 0.1),
+        (LOOP, 9.0, 40.0, 0.1),
+        (TWO_THREADS, 2.2, 20.0, 0.15),  # three users, two threads: 3 / 20
+        (TWO_THREADS, 9.0, 20.0, 0.2),
+    ],
+)
+def test_each_moment_has_the_bound_of_a_little_before(stations, at_s, per_s, took_s):
+    assert math.isclose(per_s, bounds.throughput_per_s(JOINS, stations, at_s))
+    assert math.isclose(took_s, bounds.residence_s(JOINS, stations, at_s))
+
+
+def test_a_pool_has_a_thread_for_each_user_up_to_its_limit():
+    assert [10, 11, 11, 11] == [bounds.threads(JOINS, 2, at, own=9) for at in (0, 1, 2, 9)]
+
+
+def test_the_calls_of_a_climb_are_the_area_under_its_throughput():
+    """10/s, 20/s and 30/s for a second each, from 0.05 s on, then 40/s for 0.95 s."""
+    loop = bounds.calls(JOINS, LOOP, 4.0)
+    pool = bounds.calls(JOINS, TWO_THREADS, 4.0)
+
+    assert math.isclose(10 + 20 + 30 + 38, loop.value)
+    assert math.isclose(10 + 20 + 20 + 19, pool.value)
+    assert ("calls in flight", "pool") == (loop.binds, pool.binds)
+
+
+@pytest.mark.parametrize("threads", [8, math.inf])
+def test_a_climb_that_is_simulated_call_by_call_has_the_same_figures(threads):
+    joins = [number * 0.02 for number in range(20)]
+    service = simulate.Service(
+        read_delay_s=WAIT_S, read_share=1.0, locking="per_key", threads=threads
+    )
+    played = simulate.joined(joins, service, 4.0)
+    stations = [Station("wait", WAIT_S, threads)]
+    late_s = [call.done_s - call.sent_s for call in played if 2.0 < call.done_s < 4.0]
+    answered = sum(call.done_s <= 4.0 for call in played)
+
+    assert math.isclose(answered, bounds.calls(joins, stations, 4.0).value, rel_tol=0.02)
+    took_s = bounds.residence_s(joins, stations, 4.0)
+    assert math.isclose(sum(late_s) / len(late_s), took_s, rel_tol=0.02)

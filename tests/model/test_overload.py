@@ -1,4 +1,4 @@
-"""overload.py: bursts and retries worked out by hand."""
+"""overload.py: goodput, bursts, retries and memory, worked out by hand."""
 
 import heapq
 import math
@@ -10,6 +10,33 @@ import pytest
 from kvstore.model import Station, overload
 
 PARTS = [Station("client", 0.0002), Station("server", 0.00025)]
+POOL = Station("pool", 0.020, 4)  # 200 calls/s
+
+
+@pytest.mark.parametrize(
+    ("in_time_per_s", "offered_per_s", "for_s", "limit"),
+    [
+        (200.0, 200.0, 1.0, math.inf),
+        # grows by 200 a second; waits of 80 ms are 16 calls, so 0.08 s: 32 of 400 calls
+        (32.0, 400.0, 1.0, math.inf),
+        (3.2, 400.0, 10.0, math.inf),  # the longer it lasts the worse it gets
+        (400.0, 400.0, 0.05, math.inf),  # the load ends before the first call is late
+        (210.0, 400.0, 1.0, 10),  # 200 served in the second, and 10 are on their way
+        (220.0, 400.0, 1.0, 20),  # each of them waits as long as it may
+        (32.0, 400.0, 1.0, 21),  # one more, and all are late
+        (51.0, 400.0, 1.0, 1),  # a limit below the number of servers leaves some of them idle
+    ],
+)
+def test_goodput_by_hand(in_time_per_s, offered_per_s, for_s, limit):
+    found = overload.goodput(offered_per_s, POOL, deadline_s=0.1, offered_for_s=for_s, limit=limit)
+
+    assert in_time_per_s == pytest.approx(found.value)
+    assert found.reason
+
+
+def test_littles_law_says_how_many_may_wait():
+    assert 20.0 == pytest.approx(overload.within(0.1, POOL).value)
+    assert 4.0 == pytest.approx(overload.within(0.020, POOL).value)  # no queueing
 
 
 def test_a_burst_drains_at_the_rate_of_the_slowest_station():
@@ -20,74 +47,23 @@ def test_a_burst_drains_at_the_rate_of_the_slowest_station():
     assert "10,000 calls, and the server serves 4,000 per second: N / X" == drained.reason
 
 
-def test_the_last_call_waits_for_what_is_not_answered_when_it_is_sent():
-    """Sent within 2 s, answered within 2.5 s."""
-    assert pytest.approx(0.5) == overload.last_wait_of_burst(10_000, PARTS, sent_per_s=5_000).value
+@pytest.mark.parametrize(("sent_per_s", "waits_s"), [(5_000, 0.5), (3_000, 0.00045)])
+def test_the_last_call_waits_for_what_is_not_answered_when_it_is_sent(sent_per_s, waits_s):
+    """Sent within 2 s, answered within 2.5 s; without a queue, the sum of all demands."""
+    found = overload.last_wait_of_burst(10_000, PARTS, sent_per_s=sent_per_s)
+
+    assert pytest.approx(waits_s) == found.value
 
 
-def test_without_a_queue_the_last_call_takes_the_sum_of_all_demands():
-    assert (
-        pytest.approx(0.00045) == overload.last_wait_of_burst(10_000, PARTS, sent_per_s=3_000).value
-    )
+@pytest.mark.parametrize(
+    ("left", "calls", "served"),
+    [(2_500, 10_000, 1_000), (10_000, 10_000, 6_000), (100, 100, 1_000)],
+)
+def test_shedding_leaves_the_places_and_what_is_answered_meanwhile(left, calls, served):
+    """A limit of 500, and 5,000 sent per second."""
+    found = overload.left_by_shedding(calls, 500, served_per_s=served, sent_per_s=5_000)
 
-
-def test_shedding_leaves_the_places_and_what_is_answered_meanwhile(subtests):
-    for left, calls, limit, served, sent in [
-        (2_500, 10_000, 500, 1_000, 5_000),  # 2 s of sending
-        (10_000, 10_000, 500, 6_000, 5_000),
-        (100, 100, 500, 1_000, 5_000),
-    ]:
-        with subtests.test(left=left, calls=calls, limit=limit, served=served, sent=sent):
-            found = overload.left_by_shedding(calls, limit, served_per_s=served, sent_per_s=sent)
-
-            assert (pytest.approx(left), "calls") == (found.value, found.unit)
-
-
-def test_what_makes_no_sense_is_refused(subtests):
-    for named, wrong in [
-        ("calls must be 1 or more, got 0", lambda: overload.drain_burst(0, PARTS)),
-        (
-            "every station has a demand of 0 s",
-            lambda: overload.drain_burst(1, [Station("disk", 0.0, math.inf)]),
-        ),
-        ("every station has a demand of 0 s", lambda: overload.drain_burst(1, [])),
-        ("sent_per_s must be above 0", lambda: overload.last_wait_of_burst(1, PARTS, sent_per_s=0)),
-        (
-            "limit must be above 0, got 0",
-            lambda: overload.left_by_shedding(1, 0, served_per_s=1, sent_per_s=1),
-        ),
-    ]:
-        with subtests.test(named=named, wrong=wrong), pytest.raises(ValueError, match=named):
-            wrong()
-
-
-def test_memory_is_what_is_at_rest_in_flight_and_recorded():
-    """100 MB, 10,000 calls of 25,000 B, 1,000,000 records of 56 B."""
-    held = overload.held(10_000, base_bytes=100e6, bytes_per_call=25_000, recorded=1_000_000)
-
-    assert (pytest.approx(406.0), "MB", "memory") == (held.value, held.unit, held.binds)
-    assert (
-        "100 MB without calls, 10,000 in flight of 25 kB, 1,000,000 records of 56 B" == held.reason
-    )
-
-
-def test_in_lockstep_by_hand(subtests):
-    for attempts, operations, limit in [
-        (1, 1, 1),
-        (4, 4, 4),
-        (6, 3, 1),
-        (5 + 3 + 1, 5, 2),
-        (220, 40, 4),
-        (820, 40, 1),
-    ]:
-        with subtests.test(attempts=attempts, operations=operations, limit=limit):
-            assert attempts == overload.retries_in_lockstep(operations, limit).value
-
-
-def test_no_crowd_is_refused(subtests):
-    for wrong in [(0, 1), (1, 0)]:
-        with subtests.test(wrong=wrong), pytest.raises(ValueError, match="must be 1 or more"):
-            overload.retries_in_lockstep(*wrong)
+    assert (pytest.approx(left), "calls") == (found.value, found.unit)
 
 
 def attempts_of(operations: int, limit: int, wait_s: Callable[[int], float]) -> int:
@@ -108,12 +84,12 @@ def attempts_of(operations: int, limit: int, wait_s: Callable[[int], float]) -> 
     return attempts
 
 
-def test_equal_pauses_longer_than_the_work_stay_in_lockstep(subtests):
-    for operations, limit in [(1, 1), (7, 2), (40, 4)]:
-        with subtests.test(operations=operations, limit=limit):
-            attempts = attempts_of(operations, limit, lambda failures: 0.03)
-
-            assert overload.retries_in_lockstep(operations, limit).value == attempts
+@pytest.mark.parametrize(
+    ("attempts", "operations", "limit"), [(1, 1, 1), (6, 3, 1), (5 + 3 + 1, 5, 2), (220, 40, 4)]
+)
+def test_equal_pauses_longer_than_the_work_stay_in_lockstep(attempts, operations, limit):
+    assert attempts == overload.retries_in_lockstep(operations, limit).value
+    assert attempts == attempts_of(operations, limit, lambda failures: 0.03)
 
 
 def test_pauses_with_jitter_need_fewer_attempts():
@@ -128,5 +104,20 @@ def test_a_storm_lasts_if_its_attempts_exceed_the_capacity(rate, attempts, faili
     pool = Station("pool", 0.04, 4)
 
     assert failing == overload.failing_in_storm(rate, attempts, pool).value
-    with pytest.raises(ValueError, match="attempts 1 or more"):
-        overload.failing_in_storm(rate, 0, pool)
+
+
+def test_memory_is_what_is_at_rest_in_flight_and_recorded():
+    """100 MB, 10,000 calls of 25,000 B, 1,000,000 records of 56 B."""
+    held = overload.held(10_000, base_bytes=100e6, bytes_per_call=25_000, recorded=1_000_000)
+
+    assert (pytest.approx(406.0), "MB", "memory") == (held.value, held.unit, held.binds)
+
+
+@pytest.mark.parametrize(("sent_per_s", "after_s"), [(2025.0, 2.0), (20.0, math.inf)])
+def test_the_ceiling_is_reached_when_the_room_is_used_up(sent_per_s, after_s):
+    """400 MB of room at 100 kB a call and 2,000 calls a second more: 2 s."""
+    forecast = overload.time_until(
+        512e6, base_bytes=112e6, bytes_per_call=100e3, sent_per_s=sent_per_s, answered_per_s=25.0
+    )
+
+    assert (pytest.approx(after_s), "s") == (forecast.value, forecast.unit)

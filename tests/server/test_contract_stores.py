@@ -56,10 +56,9 @@ def etcd() -> Iterator[str]:
     params=[
         # store, group_commit
         ("sqlite", True),
-        ("etcd", True),
         ("etcd", False),
     ],
-    ids=lambda way: f"{way[0]}-{'groups' if way[1] else 'one by one'}",
+    ids=lambda way: way[0],
 )
 def quick_server(request, tmp_path_factory) -> Iterator[Server]:
     store, group_commit = request.param
@@ -81,10 +80,7 @@ def stub(quick_server) -> Iterator[Any]:
 
 
 def test_whatever_a_batch_has_it_does_what_the_store_in_memory_does(stub, keys):
-    """Several operations on one key, unknown kinds, empty keys, more keys than etcd takes at once.
-
-    So also for single operations, which are another call of etcd than batches.
-    """
+    """Several operations on one key, unknown kinds, empty keys, and single operations as well."""
     rng, memory = random.Random(13), Store()
     many = [next(keys) for _ in range(270)]
     known = [b"", *many[:5], many[0] + bytes(range(256))]
@@ -108,28 +104,8 @@ def test_whatever_a_batch_has_it_does_what_the_store_in_memory_does(stub, keys):
         assert (status, value) == found
 
 
-def test_a_batch_of_creates_in_which_one_key_is_known_creates_the_others(stub, keys):
-    """Creates and updates of different keys are sent to etcd in a shorter form at first."""
-    several = [next(keys) for _ in range(20)]
-
-    def batch(kind, wanted, value):
-        request = pb.PipelineRequest(
-            kinds=bytes([kind]) * len(wanted), keys=wanted, values=[value] * len(wanted)
-        )
-        (reply,) = stub.Pipeline(iter([request]), timeout=HANG_S)
-        return list(reply.statuses)
-
-    assert [0] * 5 == batch(CREATE, several[:5], b"1")
-    assert [6] * 5 + [0] * 10 == batch(CREATE, several[:15], b"2")
-    assert [0] * 15 + [5] * 5 == batch(UPDATE, several, b"3")
-    assert [0] * 15 == batch(UPDATE, several[:15], b"4")
-    request = pb.PipelineRequest(kinds=bytes([RETRIEVE]) * 15, keys=several[:15])
-    (reply,) = stub.Pipeline(iter([request]), timeout=HANG_S)
-    assert [b"4"] * 15 == list(reply.values)
-
-
 def test_a_value_as_large_as_a_message_may_be_is_kept(stub, keys):
-    """Two of them in one batch are more than etcd takes in one request, and than one reply has."""
+    """Two of them in one batch are more than one reply has."""
     several = [next(keys), next(keys)]
     for key in several:
         stub.Create(pb.CreateRequest(key=key, value=bytes(2_500_000)), timeout=HANG_S)

@@ -216,6 +216,7 @@ def test_a_folder_that_cannot_be_is_named(tmp_path, opened):
             "writing must be in_one_step",
             {**ON_LOOP, "store": "sqlite:x", "writing": "read_then_write"},
         ),
+        ("group_commit must be False", {**ON_LOOP, "store": "etcd:a:1", "group_commit": True}),
         ("stores nothing itself", {**ON_LOOP, "store": "sqlite:x", "back_end": "127.0.0.1:9"}),
     ],
 )

@@ -140,6 +140,30 @@ def test_a_cluster_goes_on_without_one_node_and_not_without_two(installed):
     assert not any(node.alive() for node in cluster.nodes)
 
 
+@pytest.mark.slow
+def test_a_write_that_a_killed_leader_had_for_itself_is_not_acknowledged(installed):
+    """Its followers stand still, so the write is in no other log; then it is killed."""
+    with etcd_cluster(election_timeout_s=10.0) as cluster:
+        leader, followers = cluster.leader(), cluster.followers()
+        with (
+            serving(store=cluster.store, use_asyncio=True) as server,
+            grpc.insecure_channel(server.address) as channel,
+        ):
+            stub = KeyValueServiceStub(channel)
+            stub.Create(pb.CreateRequest(key=b"known", value=b"1"), timeout=HANG_S)
+            for follower in followers:
+                follower.pause()
+            before = leader.fsyncs().times
+            call = stub.Create.future(pb.CreateRequest(key=b"k", value=b"1"), timeout=HANG_S)
+            end_s = time.monotonic() + HANG_S
+            while leader.fsyncs().times == before:  # until its own log has it
+                assert time.monotonic() < end_s
+                time.sleep(0.02)
+            leader.kill()
+
+            assert grpc.StatusCode.UNAVAILABLE is call.code()
+
+
 def until_ok(method: Any, request: Any) -> Any:
     end_s = time.monotonic() + HANG_S
     while True:
