@@ -62,7 +62,7 @@ ARGUMENTS = {
 }
 JOINED = {"pool": climbed(), "loop": climbed()}
 PARTS = {"pool": [Station("pool", 0.05, 4)], "loop": [Station("back end", 0.05, math.inf)]}
-PLAYED = {"pool": [simulate.Call(0.0, 0.0, 0.0, 0.0, 0.05)]}
+PLAYED = {"pool": [simulate.Call(0.0, 0.0, 0.05)]}
 ARGUMENTS |= {
     "residence_in_climb": ((JOINED, PARTS, PLAYED), {}),
     "threads_in_climb": ((JOINED, {"pool": 4, "loop": 0}), {}),
