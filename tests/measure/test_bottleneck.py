@@ -3,11 +3,10 @@
 import math
 from collections import namedtuple
 
-import psutil
 import pytest
 from traces import Made, run_of
 
-from kvstore.measure import Cpu, summary, verdict
+from kvstore.measure import Cpu, verdict
 from kvstore.measure.recorder import machine_busy_s, machine_stolen_s
 
 TEN_S = [Made(n, n + 1.0) for n in range(10)]
@@ -20,30 +19,21 @@ def judged(client_s, server_s, **facts):
 
 
 def test_a_generator_without_idle_cpu_time_may_be_the_bottleneck(subtests):
-    for client_s, server_s, binds, says in [
-        (0.5, 9.9, False, "used 0.05 of a core: no sign that it was the bottleneck"),
-        (8.4, 1.0, False, "no sign that it was the bottleneck"),
-        (8.6, 1.0, True, "used 0.86 of a core: it may be the bottleneck"),
-        (9.0, 9.0, True, "of a core, the server 0.9: it may be the bottleneck"),
+    two = {"settings": {"processes": 2}}
+    for client_s, server_s, facts, binds, says in [
+        (8.4, 1.0, {}, False, "no sign that it was the bottleneck"),
+        (8.6, 1.0, {}, True, "used 0.86 of a core: it may be the bottleneck"),
+        (9.0, 9.0, {}, True, "of a core, the server 0.9: it may be the bottleneck"),
+        (12.0, 1.0, two, False, "no sign that it was the bottleneck"),
+        (18.0, 1.0, two, True, "used 0.9 of a core: it may be the bottleneck"),
+        (4.8, 4.9, {"host": {"cores": 1}}, True, "97 % of this machine"),
     ]:
         with subtests.test(client_s=client_s, server_s=server_s, binds=binds, says=says):
-            found = judged(client_s, server_s)
+            found = judged(client_s, server_s, **facts)
 
-            assert client_s / 10 == pytest.approx(found.client_cores)
+            assert math.isnan(found.late_s)  # in a closed loop nothing is late
             assert binds == found.generator_binds
             assert says in str(found)
-
-
-def test_on_a_full_machine_client_and_server_compete():
-    found = judged(4.8, 4.9, host={"cores": 1})
-
-    assert found.generator_binds
-    assert "97 % of this machine" in found.reason
-
-
-def test_two_generators_have_a_core_each():
-    assert not judged(12.0, 1.0, settings={"processes": 2}).generator_binds
-    assert judged(18.0, 1.0, settings={"processes": 2}).generator_binds
 
 
 def test_in_an_open_loop_lateness_is_compared_with_the_residence_time(subtests):
@@ -60,10 +50,6 @@ def test_in_an_open_loop_lateness_is_compared_with_the_residence_time(subtests):
             assert pytest.approx(late_s) == found.late_s
             assert binds == found.generator_binds
             assert binds == ("the load generator was late" in found.reason)
-
-
-def test_in_a_closed_loop_nothing_is_late():
-    assert math.isnan(judged(1, 1).late_s)
 
 
 def test_without_data_there_is_no_claim(subtests):
@@ -97,12 +83,6 @@ def test_a_run_shorter_than_the_clock_of_cpu_time_is_not_judged_by_it():
     assert math.isnan(found.other_cores)
     assert "" == found.crowd
     assert "too short" in found.reason
-
-
-def test_the_summary_of_a_run_contains_the_verdict():
-    run = run_of(TEN_S, client_cpu=Cpu(9, 0.5), server_cpu=Cpu(1, 0))
-
-    assert "it may be the bottleneck" in summary(run).loc["verdict"].iloc[0]
 
 
 def test_other_programs_that_leave_no_core_are_named(monkeypatch, subtests):
@@ -144,12 +124,3 @@ def test_what_the_host_took_is_part_of_what_the_machine_was_busy_with(monkeypatc
     monkeypatch.setattr("psutil.cpu_times", lambda: namedtuple("times", fields)(**fields))
     assert machine_busy_s() == 5.0
     assert math.isnan(machine_stolen_s())
-
-
-def test_the_time_of_the_whole_machine_is_at_least_ours():
-    before_s, ours = machine_busy_s(), psutil.Process()
-    mine_s = sum(ours.cpu_times()[:2])
-    while sum(ours.cpu_times()[:2]) - mine_s < 0.1:
-        sum(range(10_000))
-
-    assert machine_busy_s() - before_s > 0.05

@@ -42,15 +42,6 @@ def test_collections_are_counted_by_generation(still):
     assert 0 < counted.pause_s < took_s
 
 
-def test_after_the_block_nothing_is_counted(still):
-    with watched_collector() as watch:
-        pass
-    gc.collect()
-
-    assert Collections() == watch.now()
-    assert watch not in gc.callbacks
-
-
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="Windows has no such timer")
 def test_an_interrupt_during_a_collection_is_not_lost(still):
     """It is raised where Python runs next: in the watch, whose errors end nothing."""
@@ -95,12 +86,6 @@ def test_the_servers_counts_are_those_since_the_run_began():
     assert [0, 0, 0, 1] == filled["server_full"].tolist()
     assert pytest.approx([0, 0.1, 0.1, 0.5]) == filled["server_pause_s"].tolist()
     assert np.isnan(samples["server_young"]).all()
-
-
-def test_a_server_that_does_not_tell_leaves_gaps():
-    samples = sample_rows([Sample(0.0, *[0] * 7)])
-
-    assert np.isnan(with_server(samples, [], 0.0)["server_full"]).all()
 
 
 @pytest.mark.slow

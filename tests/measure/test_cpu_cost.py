@@ -11,25 +11,6 @@ from kvstore.measure.cpu_cost import busy, pace_s, paced_s, price_s, serial_s
 FOUR = [Made(0.0, 1.0)] * 4
 
 
-def test_the_cpu_time_of_the_busier_process(subtests):
-    for client, server, each_s in [
-        (Cpu(0.6, 0.2), Cpu(0.1, 0.3), 0.2),
-        (Cpu(0.1, 0.1), Cpu(1.0, 1.0), 0.5),
-        (Cpu(0.8, 0.0), Cpu(math.nan, math.nan), 0.2),
-    ]:
-        with subtests.test(client=client, server=server, each_s=each_s):
-            per_call = price_s(run_of(FOUR, client_cpu=client, server_cpu=server))
-
-            assert each_s == pytest.approx(per_call.larger_s)
-
-
-def test_the_utilisation_of_the_bottleneck():
-    host = {"cores": 4}
-    run = run_of(FOUR, client_cpu=Cpu(0.3, 0.2), server_cpu=Cpu(0.1, 0.1), window_s=2.0, host=host)
-
-    assert busy(run) == pytest.approx(0.25)
-
-
 def test_without_calls_or_processes_the_cpu_time_is_nan():
     assert math.isnan(price_s(run_of(FOUR)).larger_s)
     assert math.isnan(busy(run_of(FOUR)))

@@ -30,32 +30,16 @@ def test_a_record_keeps_every_value():
     )
 
 
-def test_one_call_is_one_operation_and_ok_only_when_it_says_so():
+def test_what_is_not_said_of_a_call_and_an_array_that_does_not_change():
     recorder = Recorder()
     recorder.record(0, 0, 1, CREATE, OK, 1, 1)
     recorder.record(0, 0, 1, CREATE, NOT_FOUND, 1, 1)
-
-    assert [1, 1] == recorder.array()["operations"].tolist()
-    assert [1, 0] == recorder.array()["ok_operations"].tolist()
-
-
-def test_where_the_server_did_not_tell_the_stations_are_not_known():
-    recorder = Recorder()
+    taken = recorder.array()
     recorder.record(0, 0, 1, CREATE, OK, 1, 1)
 
-    for station in StationTimes._fields:
-        assert np.isnan(recorder.array()[station][0])
-
-
-def test_a_recorder_is_as_long_as_its_calls():
-    recorder = Recorder()
-    lengths = []
-    for number in range(3):
-        lengths.append(len(recorder))
-        recorder.record(0, number, number, CREATE, OK, 1, 1)
-
-    assert [0, 1, 2] == lengths
-    assert 56 == PACKED.itemsize
+    assert (2, 3) == (len(taken), len(recorder))
+    assert ([1, 1], [1, 0]) == (taken["operations"].tolist(), taken["ok_operations"].tolist())
+    assert all(np.isnan(taken[station]).all() for station in StationTimes._fields)
 
 
 def test_what_is_analysed_can_be_added_up_and_subtracted(subtests):
@@ -76,15 +60,6 @@ def test_what_is_analysed_can_be_added_up_and_subtracted(subtests):
             assert 2 * most[name] == (column + column)[0]
             assert -1 == (column - column - 1)[0]
             assert [most[name]] * 2 == recorder.since(0)[name].tolist()
-
-
-def test_an_array_that_was_taken_no_longer_changes():
-    recorder = Recorder()
-    recorder.record(0, 0, 1, CREATE, OK, 1, 1)
-    taken = recorder.array()
-    recorder.record(0, 0, 1, CREATE, OK, 1, 1)
-
-    assert 1 == len(taken)
 
 
 @pytest.mark.usefixtures("threads_that_switch_often")
@@ -113,9 +88,9 @@ def test_threads_appending_at_once_lose_and_mix_nothing():
         assert list(range(each)) == mine["reply_bytes"].tolist()
 
 
+@pytest.mark.usefixtures("threads_that_switch_often")
 def test_threads_that_send_at_once_are_counted_each():
-    recorder, usual_s = Recorder(), sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
+    recorder = Recorder()
     senders = [
         threading.Thread(target=lambda: [recorder.sending(2) for _ in range(2_000)])
         for _ in range(8)
@@ -124,6 +99,5 @@ def test_threads_that_send_at_once_are_counted_each():
         sender.start()
     for sender in senders:
         sender.join()
-    sys.setswitchinterval(usual_s)
 
     assert (16_000, 32_000) == (recorder.issued, recorder.issued_operations)

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from kvstore.gc_control import watched_collector
-from kvstore.measure.recorder import Sample, Sampler
+from kvstore.measure.recorder import Sampler
 
 
 @pytest.fixture
@@ -25,13 +25,6 @@ def other():
         process.stdout.readline()
         yield process
         process.kill()
-
-
-@pytest.fixture
-def ended(other):
-    other.kill()
-    other.wait()
-    return other
 
 
 def test_a_look_at_both_processes(other):
@@ -53,10 +46,6 @@ def test_a_server_that_cannot_be_seen_is_not_a_number():
     assert math.isnan(sample.server_threads)
     assert not sampler.server_gone()
     assert math.isnan(sampler.cpu()[1].total_s)
-
-
-def test_a_server_that_ended_before_the_first_look_is_not_seen(ended):
-    assert math.isnan(Sampler(ended.pid).look(0.0, 0, 0).server_rss_bytes)
 
 
 def test_a_server_that_ends_meanwhile_is_noticed(other):
@@ -82,13 +71,6 @@ def test_a_dead_child_that_is_still_a_zombie_is_gone(other):
     assert sampler.server_gone()
 
 
-def test_the_larger_of_both_processes_counts(other):
-    sampler = Sampler(other.pid)
-    client, server = (psutil.Process(pid).memory_info().rss for pid in (os.getpid(), other.pid))
-
-    assert max(client, server) == pytest.approx(sampler.largest_rss_bytes(), rel=0.1)
-
-
 def test_processor_time_counts_from_the_start_of_the_sampler():
     sampler = Sampler(None)
     before = psutil.Process().cpu_times()
@@ -99,20 +81,6 @@ def test_processor_time_counts_from_the_start_of_the_sampler():
 
     assert client.total_s >= 0.03
     assert client.total_s < before.user + 60  # not the time of the whole process
-
-
-def test_samples_are_a_table_of_numbers():
-    sampler = Sampler(None)
-    sampler.look(0.0, 0, 0)
-    sampler.look(0.1, 5, 3)
-    rows = sampler.rows()
-
-    assert list(Sample._fields) == list(rows.dtype.names)
-    assert [0.0, 2.0] == rows["in_flight"].tolist()
-
-
-def test_before_the_first_look_the_table_is_empty():
-    assert 0 == len(Sampler(None).rows())
 
 
 def test_collections_count_from_the_start_of_the_sampler():

@@ -6,7 +6,6 @@ import random
 
 import numpy as np
 import pytest
-from tables import for_each
 from traces import Made, run_of
 
 from kvstore.measure import Cpu, Sample, findings, latencies_s, quantile
@@ -44,7 +43,7 @@ def test_a_steady_run_of_a_quiet_machine_is_trusted():
         assert [] == names(closed_loop(lambda number, seed=seed: noisy(number, seed=seed)))
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("took_s", "says"),
     [
         (lambda n: 0.030 if n < 200 else noisy(n), "were a warm-up"),
@@ -84,7 +83,7 @@ def cut_off(share, status=DEADLINE_EXCEEDED):
     return dataclasses.replace(run, records=records)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("run", "expected"),
     [
         (lambda: closed_loop(noisy, in_flight=10), []),
@@ -170,7 +169,7 @@ def test_a_call_that_was_cut_off_is_above_every_quantile_that_was_seen():
     assert 1000 == len(taken_s)
 
 
-@for_each("share", [0.5, 0.9, 0.99])
+@pytest.mark.parametrize("share", [0.5, 0.9, 0.99])
 def test_the_interval_of_a_quantile_holds_the_true_value_about_as_often_as_it_says(share):
     """For independent exponential latencies, of which every quantile is known."""
     rng = np.random.default_rng(5)

@@ -8,30 +8,12 @@ from typing import Any
 import grpc
 import pytest
 from running import HANG_S
-from tables import for_each
 
 from kvstore.client.channel import Target, server_status
-from kvstore.server import ServerSettings, serving
-from kvstore.server.admission import LIMITS, PENDING, MeasuredPool, channel_options, too_late
+from kvstore.server import serving
+from kvstore.server.admission import MeasuredPool, interceptors
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc, server_status_pb2, server_status_pb2_grpc
-
-
-def test_the_options_of_grpc_follow_the_settings():
-    """No two servers share a port, no burst is cut, and the window of a stream does not grow."""
-    plain = {
-        "grpc.so_reuseport": 0,
-        "grpc.http2.bdp_probe": 0,
-        "grpc.http2.lookahead_bytes": 4 * 1024 * 1024,
-    }
-    limits, pending = dict(LIMITS), dict(PENDING)
-    streams = {"grpc.max_concurrent_streams": 7, "grpc.http.overload_protection": 0}
-    capped = ServerSettings(max_streams=7, refuse_streams=False)
-
-    assert sorted((plain | limits | pending).items()) == sorted(channel_options(ServerSettings()))
-    assert sorted((plain | limits).items()) == sorted(channel_options(ServerSettings(tls="folder")))
-    assert sorted(plain.items()) == sorted(channel_options(ServerSettings(default_limits=True)))
-    assert sorted((plain | limits | pending | streams).items()) == sorted(channel_options(capped))
 
 
 def test_a_task_that_waits_for_a_thread_knows_it():
@@ -53,13 +35,6 @@ def test_a_task_that_waits_for_a_thread_knows_it():
 
 DISK_S = 0.2
 SETTINGS = {"threads": 1, "read_delay_s": DISK_S, "locking": "per_key"}
-
-
-@for_each(("left_s", "expected"), [(0.0, True), (0.19, True), (0.21, False), (None, False)])
-def test_a_call_is_late_when_less_is_left_than_it_needs(left_s, expected):
-    context = SimpleNamespace(time_remaining=lambda: left_s)
-
-    assert expected == too_late(context, DISK_S)
 
 
 def done_by(
@@ -95,7 +70,7 @@ def test_grpc_passes_over_a_call_whose_deadline_has_gone_by():
 
 
 @pytest.mark.slow
-@for_each(
+@pytest.mark.parametrize(
     ("needed_s", "last", "expected"),
     [
         (0.0, "OK", {"retrieve/NOT_FOUND": 1, "create/OK": 1, "retrieve/OK": 1}),
@@ -122,17 +97,6 @@ def test_an_event_loop_drops_a_call_with_too_little_time_left():
 
 
 @pytest.mark.slow
-def test_without_a_deadline_nothing_is_dropped(own_server):
-    server = own_server(time_needed_s=1.0, read_delay_s=0.01)
-    with grpc.insecure_channel(server.address) as channel:
-        retrieve = kvstore_pb2_grpc.KeyValueServiceStub(channel).Retrieve
-        for deadline_s, code in [(None, "NOT_FOUND"), (5, "NOT_FOUND")]:
-            with pytest.raises(grpc.RpcError) as refused:
-                retrieve(pb.RetrieveRequest(key=b"k"), timeout=deadline_s)
-            assert code == refused.value.code().name
-
-
-@pytest.mark.slow
 def test_a_call_whose_caller_goes_is_finished_by_a_thread_and_given_up_by_a_loop(own_server, stack):
     """So after a deadline the effect of a call is unknown, as lesson 08 says: it may be either."""
     server = own_server(read_delay_s=0, write_delay_s=2.0)
@@ -149,3 +113,19 @@ def test_a_call_whose_caller_goes_is_finished_by_a_thread_and_given_up_by_a_loop
                 break
 
     assert ("OK" if stack == "threads" else "NOT_FOUND") == found
+
+
+@pytest.mark.slow
+def test_work_on_metadata_is_done_and_the_call_goes_on(own_server, stack, monkeypatch):
+    server = own_server(metadata_work=2)
+    with grpc.insecure_channel(server.address) as channel:
+        stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+        stub.Create(pb.CreateRequest(key=b"k", value=b"v"), metadata=(("tenant", "blue"),))
+        assert b"v" == stub.Retrieve(pb.RetrieveRequest(key=b"k")).value
+
+    texts = []
+    monkeypatch.setattr("kvstore.server.admission.as_text", lambda *call: texts.append(call))
+    (made,) = interceptors(server.settings)
+    made._read(SimpleNamespace(method="/x", invocation_metadata=(("tenant", "blue"),)))
+    assert 2 * [("/x", (("tenant", "blue"),))] == texts
+    assert (stack == "asyncio") == isinstance(made, grpc.aio.ServerInterceptor)

@@ -3,7 +3,6 @@
 import random
 
 import pytest
-from tables import for_each
 
 from kvstore.client import load, strategies, workload
 from kvstore.measure import boxes
@@ -21,11 +20,7 @@ from kvstore.server import WRITINGS
 from kvstore.server.store import STORES, CompareAndReplace, ReadThenWrite, Store
 
 
-def test_each_writing_has_a_store():
-    assert set(WRITINGS) == set(STORES)
-
-
-@for_each("writing", WRITINGS[1:])
+@pytest.mark.parametrize("writing", WRITINGS[1:])
 def test_alone_they_all_do_what_the_plain_store_does(writing):
     rng = random.Random(7)
     store, plain = STORES[writing](), Store()
@@ -54,8 +49,8 @@ def test_who_trusts_brings_back_what_was_deleted():
     assert (ALREADY_EXISTS, b"") == between(ReadThenWrite(), CREATE, b"new", DELETE, b"")
 
 
-@for_each(("other", "value"), [(DELETE, b""), (UPDATE, b"theirs")])
-@for_each("kind", [CREATE, UPDATE, DELETE])
+@pytest.mark.parametrize(("other", "value"), [(DELETE, b""), (UPDATE, b"theirs")])
+@pytest.mark.parametrize("kind", [CREATE, UPDATE, DELETE])
 def test_who_compares_begins_again_if_the_key_holds_something_else(kind, other, value):
     store = CompareAndReplace()
 
@@ -65,7 +60,7 @@ def test_who_compares_begins_again_if_the_key_holds_something_else(kind, other, 
     assert (OK, b"") == between(CompareAndReplace(), UPDATE, b"new", UPDATE, b"old")
 
 
-@for_each("store", [ReadThenWrite(), CompareAndReplace()])
+@pytest.mark.parametrize("store", [ReadThenWrite(), CompareAndReplace()])
 def test_a_read_tells_what_is_there_when_it_answers(store):
     assert (NOT_FOUND, b"") == between(store, RETRIEVE, b"", DELETE, b"")
     assert (INVALID_ARGUMENT, b"") == store.settle(CREATE, b"", b"x", store.look(b""))

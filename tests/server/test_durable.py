@@ -7,7 +7,6 @@ from concurrent.futures import CancelledError
 from typing import Any
 
 import pytest
-from tables import for_each
 
 from kvstore.protocol import (
     ALREADY_EXISTS,
@@ -168,15 +167,6 @@ def test_a_second_server_on_the_folder_is_refused(opened):
     assert 1 == len(opened())
 
 
-def test_a_damaged_file_is_named(tmp_path, opened):
-    file = tmp_path / "data" / FILE_NAME
-    file.parent.mkdir()
-    file.write_bytes(b"no database at all" * 1000)
-
-    with pytest.raises(OSError, match=rf"{FILE_NAME} is damaged \(.*\): move it away"):
-        opened()
-
-
 def test_a_page_that_was_overwritten_is_found(tmp_path, opened):
     store = opened()
     for number in range(40):
@@ -202,24 +192,3 @@ def test_a_folder_that_cannot_be_is_named(tmp_path, opened):
     (tmp_path / "data" / FILE_NAME).mkdir(parents=True)
     with pytest.raises(OSError, match=r"cannot be opened and written \(.*\): choose another"):
         opened()
-
-
-@for_each(
-    ("says", "settings"),
-    [
-        ("store must be memory, sqlite:FOLDER, or etcd.* got 5", {"store": 5}),
-        ("store must .* got 'sqlite:'", {"store": "sqlite:"}),
-        ("store must .* got 'etcd:a:1,b'", {"store": "etcd:a:1,b"}),
-        ("store must .* got 'memory:x'", {"store": "memory:x"}),
-        ("store sqlite is served on asyncio only", {"store": "sqlite:x"}),
-        (
-            "writing must be in_one_step",
-            {**ON_LOOP, "store": "sqlite:x", "writing": "read_then_write"},
-        ),
-        ("group_commit must be False", {**ON_LOOP, "store": "etcd:a:1", "group_commit": True}),
-        ("stores nothing itself", {**ON_LOOP, "store": "sqlite:x", "back_end": "127.0.0.1:9"}),
-    ],
-)
-def test_settings_that_do_not_go_together_are_refused(says, settings):
-    with pytest.raises(ValueError, match=says):
-        ServerSettings(**settings)

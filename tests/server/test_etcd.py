@@ -13,7 +13,6 @@ from typing import Any
 import grpc
 import psutil
 import pytest
-from tables import for_each
 
 from kvstore.protocol import RESOURCE_EXHAUSTED, UNAVAILABLE
 from kvstore.server import EtcdNotInstalled, ServerDidNotStart, etcd_cluster, serving
@@ -45,7 +44,7 @@ def test_without_etcd_a_message_says_how_to_install_it(monkeypatch, tmp_path):
         pass
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("says", "wrong"),
     [
         ("nodes must be a whole number from 1 to 7, got 0", {"nodes": 0}),
@@ -69,7 +68,7 @@ class Failed:
 DROPPED = Failed(grpc.StatusCode.UNKNOWN, "raft proposal dropped")
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("error", "reads", "again", "status"),
     [
         (DROPPED, False, True, UNAVAILABLE),
@@ -186,7 +185,7 @@ with etcd_cluster(1) as cluster:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
-@for_each("whom", ["parent", "keeper"])
+@pytest.mark.parametrize("whom", ["parent", "keeper"])
 def test_a_node_ends_with_its_parent_and_with_its_keeper(whom, installed, tmp_path):
     """On Linux the kernel ends it with the process that started it; elsewhere, this one has to."""
     if whom == "keeper" and sys.platform != "linux":

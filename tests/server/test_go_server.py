@@ -2,7 +2,6 @@
 
 import grpc
 import pytest
-from tables import for_each
 
 from kvstore.client import load, workload
 from kvstore.client.strategies import STRATEGIES, pipelined
@@ -32,7 +31,7 @@ def server():
 @needs_go
 @pytest.mark.slow
 @pytest.mark.timeout(700)  # the first build downloads grpc-go
-@for_each("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_strategy_gets_answers_that_the_server_counts_too(strategy, server):
     before = load.run(pipelined, server, SMALL, calls=1).server["operations"]
     run = load.run(strategy, server, SMALL, in_flight=4, calls=40)

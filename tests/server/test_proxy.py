@@ -8,7 +8,6 @@ import grpc
 import psutil
 import pytest
 from running import HANG_S, status_of
-from tables import for_each
 
 from kvstore.client import load, strategies, workload
 from kvstore.client.errors import RunFailed
@@ -147,7 +146,7 @@ def test_a_back_end_that_comes_back_is_found_again(own_server):
 
 
 @pytest.mark.slow
-@for_each("strategy", strategies.STRATEGIES)
+@pytest.mark.parametrize("strategy", strategies.STRATEGIES)
 def test_the_stations_of_a_front_sum_to_its_residence_time(strategy, front):
     """Its wait for the back end stands where the disk's time is."""
     run = load.run(strategy, front, READS, in_flight=4, calls=24)
@@ -188,12 +187,3 @@ def test_a_stream_whose_caller_leaves_is_ended_behind_too(front, keys):
     assert 7 == reply.id
     assert 1 == len(reply.statuses)
     assert "" == front.child.error_text()
-
-
-@for_each("wrong", ["", "localhost", ":1", "host:", "host:x", 5, True])
-def test_what_is_no_address_is_refused(wrong):
-    with (
-        pytest.raises(ValueError, match=r"back_end must be host:port.*other\.address"),
-        serving(back_end=wrong),
-    ):
-        pass

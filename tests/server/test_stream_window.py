@@ -12,7 +12,6 @@ import grpc
 import psutil
 import pytest
 from running import HANG_S, status_of
-from tables import for_each
 
 from kvstore.protocol import CREATE, OK, RETRIEVE, UPDATE
 from kvstore.server import Server, ServerSettings, stream
@@ -132,8 +131,8 @@ def reads_of_replaced_values() -> Iterator[pb.PipelineRequest]:
 
 
 @pytest.mark.slow
-@for_each("on_disk", [False, True])
-@for_each("requests", [reads, reads_of_replaced_values])
+@pytest.mark.parametrize("on_disk", [False, True])
+@pytest.mark.parametrize("requests", [reads, reads_of_replaced_values])
 def test_replies_that_are_not_read_take_little_memory(requests, on_disk, own_server, tmp_path):
     """Without a disk, the server on asyncio answers in another way."""
     place = f"sqlite:{tmp_path / requests.__name__}"
@@ -143,18 +142,7 @@ def test_replies_that_are_not_read_take_little_memory(requests, on_disk, own_ser
 
 
 @pytest.mark.slow
-def test_requests_that_wait_for_the_disk_take_little_memory(own_server):
-    requests = (
-        pb.PipelineRequest(kinds=bytes([UPDATE]), keys=[b"k"], values=[bytes([n]) * MIB])
-        for n in range(200)
-    )
-    server = own_server(locking="per_key_held", write_delay_s=2.0)
-    with unread(server, requests) as (_, grown_bytes):
-        assert grown_bytes < MOST_BYTES
-
-
-@pytest.mark.slow
-@for_each("on_disk", [False, True])
+@pytest.mark.parametrize("on_disk", [False, True])
 def test_a_client_that_reads_late_still_gets_every_reply(on_disk, own_server, tmp_path):
     """More than the window holds: the server goes on when there is room again."""
     numbered = [
