@@ -11,11 +11,8 @@ import math
 import pkgutil
 from collections.abc import Iterator
 
-from tables import for_each
-
 import benchmarks
 import kvstore
-from kvstore.client.messages import Batch
 
 
 def dataclasses_of_the_project() -> Iterator[type]:
@@ -46,11 +43,3 @@ def test_no_dataclass_compares_a_field_that_is_nan_by_default():
 
     assert len(records) > 50
     assert {} == {each.__qualname__: names for each in records if (names := compared_nan(each))}
-
-
-@for_each("due_s", [0.5, math.nan, float("nan")])
-def test_the_due_time_does_not_decide_whether_two_batches_are_equal(due_s):
-    batch = Batch(b"", (), (), due_s)
-
-    assert batch == batch
-    assert batch != Batch(b"", (), (), due_s)

@@ -60,20 +60,10 @@ class Service:
         if not 0 <= self.read_share <= 1:
             raise ValueError(f"read_share must be from 0 to 1, got {self.read_share}")
         scaling.hottest_share(self.keys, self.zipf_exponent)
-        if not self.busy_s > 0:
+        if not self.read_delay_s + self.write_delay_s + self.cpu_s > 0:
             raise ValueError(
                 "disk times and cpu_s add up to 0 s, so throughput has no bound: set one above 0"
             )
-
-    @property
-    def disk_s(self) -> float:
-        """Mean disk time of a call, in seconds."""
-        return self.read_share * self.read_delay_s + (1 - self.read_share) * self.write_delay_s
-
-    @property
-    def busy_s(self) -> float:
-        """Mean seconds of a call without queueing: CPU time and disk time."""
-        return self.disk_s + self.cpu_s
 
 
 class Call(NamedTuple):

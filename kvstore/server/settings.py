@@ -146,26 +146,21 @@ class ServerSettings:
                 f"stall_s must be from 0 to less than stall_every_s, got {self.stall_s!r} of every"
                 f" {self.stall_every_s!r} seconds"
             )
-        if self.locking not in LOCKINGS:
-            raise ValueError(f"locking must be one of {', '.join(LOCKINGS)}, got {self.locking!r}")
-        if self.writing not in WRITINGS:
-            raise ValueError(f"writing must be one of {', '.join(WRITINGS)}, got {self.writing!r}")
-        if self.transport not in transport.NAMES:
-            raise ValueError(
-                f"transport must be one of {', '.join(transport.NAMES)}, got {self.transport!r}"
-            )
-        _whole_number("threads", self.threads, 1, 10_000)
-        _whole_number("port", self.port, 0, 65_535)
-        _whole_number("metadata_work", self.metadata_work, 0, 1_000)
         for each in fields(self):
-            if isinstance(each.default, bool) and not isinstance(getattr(self, each.name), bool):
+            value, choices = getattr(self, each.name), each.metadata["choices"]
+            if choices and value not in choices:
+                raise ValueError(f"{each.name} must be one of {', '.join(choices)}, got {value!r}")
+            if isinstance(each.default, bool) and not isinstance(value, bool):
+                raise ValueError(f"{each.name} must be True or False, got {value!r}")
+        for name, (lowest, highest) in _WHOLE_NUMBERS.items():
+            value = getattr(self, name)
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            if value is None and name in _UNLIMITED:
+                continue
+            if not whole or not lowest <= value <= highest:
                 raise ValueError(
-                    f"{each.name} must be True or False, got {getattr(self, each.name)!r}"
+                    f"{name} must be a whole number from {lowest} to {highest}, got {value!r}"
                 )
-        if self.max_streams is not None:
-            _whole_number("max_streams", self.max_streams, 1, 10_000_000)
-        if self.max_concurrent_rpcs is not None:
-            _whole_number("max_concurrent_rpcs", self.max_concurrent_rpcs, 1, 10_000_000)
         _check_listen(self)
         _check_store(self)
         if self.back_end is not None and not is_address(self.back_end):
@@ -201,10 +196,14 @@ class ServerSettings:
             raise ValueError(f"these are not the settings of a server: {error}") from error
 
 
-def _whole_number(name: str, value: object, lowest: int, highest: int) -> None:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if not whole or not lowest <= value <= highest:  # type: ignore[operator]
-        raise ValueError(f"{name} must be a whole number from {lowest} to {highest}, got {value!r}")
+_UNLIMITED = ("max_streams", "max_concurrent_rpcs")
+_WHOLE_NUMBERS = {
+    "threads": (1, 10_000),
+    "port": (0, 65_535),
+    "metadata_work": (0, 1_000),
+    **dict.fromkeys(_UNLIMITED, (1, 10_000_000)),
+}
+"""The lowest and the highest value of each setting that is a count."""
 
 
 def _check_listen(settings: ServerSettings) -> None:
