@@ -39,12 +39,3 @@ def test_each_write_takes_its_time_and_nothing_stays(tmp_path):
     assert 5 == len(taken_s)
     assert (taken_s > 0).all()
     assert [] == list(tmp_path.iterdir())
-
-
-def test_less_than_one_is_refused(tmp_path, subtests):
-    for wrong in [{"times": 0}, {"written_bytes": 0}]:
-        with (
-            subtests.test(wrong=wrong),
-            pytest.raises(ValueError, match="must be 1 or more, got 0"),
-        ):
-            fsyncs_s(tmp_path, **wrong)

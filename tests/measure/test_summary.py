@@ -43,15 +43,6 @@ def test_an_interval_covers_the_true_rate_about_as_often_as_it_says():
     assert 85 <= covered
 
 
-def test_more_operations_than_two_bytes_hold_are_added_up_right():
-    """Two calls of 60,000 operations end in one piece: 120,000, and nothing in the others."""
-    run = run_of([Made(0.0, 0.5, operations=60_000, ok_operations=60_000)] * 2, window_s=20)
-    half = 2.093 * statistics.stdev([120_000.0] + [0.0] * 19) / 20**0.5
-
-    assert 6_000 == run.throughput_per_s
-    assert 6_000 + half == pytest.approx(throughput_interval(run).high_per_s)
-
-
 def test_without_an_answer_the_interval_is_nothing(subtests):
     for window_s in [0.0, 1.0]:
         with subtests.test(window_s=window_s):
@@ -83,14 +74,6 @@ def test_runs_stand_side_by_side_and_what_one_lacks_is_empty(run):
     assert ["bounded x2", "futures"] == list(table.columns)
     assert "" == table.loc["ended NOT_FOUND", "futures"]
     assert ["", "interrupted"] == table.loc["ended by"].tolist()
-
-
-def test_a_run_of_no_calls_can_be_summarised():
-    column = summary(run_of([], window_s=0.0))["bounded x2"]
-
-    assert ("0", "none", "none") == (
-        column["operations/s"], column["mean residence"], column["p99"]
-    )  # fmt: skip
 
 
 # ---- goodput --------------------------------------------------------------------------------

@@ -130,17 +130,6 @@ def test_no_sample_is_taken_while_an_interrupted_run_ends_its_calls():
     assert "clock" in names(resumed)
 
 
-def test_a_run_of_few_calls_for_its_concurrency_is_short_and_its_figures_are_details():
-    """180 calls of 100 callers: the last 100 are open when the last one is sent, as they must."""
-    calls = [Made(0.0, 1.0)] * 80 + [Made(1.0, 2.0)] * 100
-    (found,) = (each for each in findings(run_of(calls, in_flight=100)) if each.name == "censored")
-
-    assert "short" in found.text
-    assert "180 calls" in found.details
-    assert "180 calls" not in found.text
-    assert len(found.text) < 100 < len(found.details)
-
-
 def test_a_throughput_that_varies_is_too_noisy_to_tell():
     rng = random.Random(3)
     pace = [rng.choice([0.002, 0.03]) for _ in range(20)]

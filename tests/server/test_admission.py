@@ -60,16 +60,6 @@ def done_by(
 
 
 @pytest.mark.slow
-def test_grpc_passes_over_a_call_whose_deadline_has_gone_by():
-    """gRPC does so by itself, as lesson 08 says: the second call is never started."""
-    calls = [("Create", None), ("Retrieve", 0.5), ("Retrieve", None)]
-    ended, done = done_by(0.0, calls, write_delay_s=2.0)
-
-    assert ["OK", "DEADLINE_EXCEEDED", "OK"] == ended
-    assert {"create/OK": 1, "retrieve/OK": 1} == done
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("needed_s", "last", "expected"),
     [

@@ -5,7 +5,6 @@ import signal
 import time
 
 import grpc
-import psutil
 import pytest
 from running import HANG_S, status_of
 
@@ -157,20 +156,6 @@ def test_the_stations_of_a_front_sum_to_its_residence_time(strategy, front):
     assert found.holds
     assert audit(run).holds
     assert run.calls["disk_s"].min() > 0.5 * BEHIND["read_delay_s"]
-
-
-@pytest.mark.slow
-def test_the_pool_grows_with_demand_to_its_limit_and_the_loop_needs_none(behind):
-    threads = {}
-    for name, made in {"pool": {"threads": 24}, "loop": {"use_asyncio": True}}.items():
-        with serving(back_end=behind.address, **made) as front:
-            before = psutil.Process(front.pid).num_threads()
-            run = load.run(strategies.tasks, front, READS, in_flight=48, calls=400)
-            threads[name] = (before, run.samples["server_threads"].max())
-        assert {"OK": 400} == run.outcomes()
-
-    assert threads["pool"][1] - threads["pool"][0] >= 20
-    assert threads["loop"][1] - threads["loop"][0] < 8
 
 
 @pytest.mark.slow

@@ -14,7 +14,6 @@ from kvstore.protocol import (
     StationTimes,
 )
 from kvstore.server.stream import (
-    OPERATION_BYTES,
     Batch,
     answer_to,
     problem_of,
@@ -87,12 +86,3 @@ def test_a_reply_is_kept_below_the_limit_and_hardly_further(value_bytes, times):
     )
     assert 0 < good < reads - 1
     assert good * value_bytes == answer.value_bytes
-
-
-def test_what_waits_counts_its_bytes_and_its_objects():
-    requested = request([CREATE, RETRIEVE], [b"abc", b"de"], [b"1234567"])
-
-    assert 12 + 2 * OPERATION_BYTES == requested.held_bytes()
-    assert (
-        9 + 2 * OPERATION_BYTES == answer_to(requested, bytes(2), [b"987654321"], None).held_bytes()
-    )

@@ -9,7 +9,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
-from running import HANG_S, messages_of_source_1
+from running import HANG_S
 
 from kvstore import protocol
 from kvstore.v1 import kvstore_pb2 as pb
@@ -79,35 +79,6 @@ def test_of_many_creates_of_one_key_at_once_one_succeeds(stub, keys):
     assert b"%d" % winner == stub.Retrieve(pb.RetrieveRequest(key=key)).value
 
 
-# ---- a client of source 1 ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("package", ["kvstore.v1", "io.grpc.examples.kv"])
-def test_a_client_of_source_1_needs_no_more_than_another_package_name(package, channel, keys):
-    """Its messages are built from their description, not from our proto file."""
-    messages = messages_of_source_1(package)
-
-    def call(method: str, **fields: bytes):
-        return channel.unary_unary(
-            f"/kvstore.v1.KeyValueService/{method}",
-            request_serializer=messages[f"{method}Request"].SerializeToString,
-            response_deserializer=messages[f"{method}Response"].FromString,
-        )(messages[f"{method}Request"](**fields), timeout=HANG_S)
-
-    key = next(keys)
-    call("Create", key=key, value=b"v\x00\xff")
-    created = call("Retrieve", key=key).value
-    call("Update", key=key, value=b"new")
-    updated = call("Retrieve", key=key).value
-    gone = call("Delete", key=key)
-
-    assert (b"v\x00\xff", b"new", b"") == (created, updated, gone.SerializeToString())
-    for method, code in {"Retrieve": NOT_FOUND, "Update": NOT_FOUND}.items():
-        with pytest.raises(grpc.RpcError) as refused:
-            call(method, key=key)
-        assert code is refused.value.code()
-
-
 # ---- health, reflection, limits ------------------------------------------------------------
 
 
@@ -122,20 +93,6 @@ def test_health_says_serving_of_the_services_that_there_are(channel):
     with pytest.raises(grpc.RpcError) as refused:
         health.Check(health_pb2.HealthCheckRequest(service="other"))
     assert NOT_FOUND is refused.value.code()
-
-
-def test_reflection_tells_the_contract(channel):
-    """A client that never saw the proto file learns methods and fields from it."""
-    reflection = ProtoReflectionDescriptorDatabase(channel)
-    file = reflection.FindFileContainingSymbol(SERVICES[0])
-    service = next(service for service in file.service if service.name == "KeyValueService")
-    create = next(message for message in file.message_type if message.name == "CreateRequest")
-
-    assert ["Create", "Retrieve", "Update", "Delete", "Pipeline"] == [
-        method.name for method in service.method
-    ]
-    assert [("key", 1), ("value", 2)] == [(field.name, field.number) for field in create.field]
-    assert {*SERVICES, "grpc.health.v1.Health"} <= set(reflection.get_services())
 
 
 def test_reflection_finds_a_method_by_its_name(channel):
@@ -217,3 +174,17 @@ def test_an_unknown_method_is_unimplemented(channel, path):
         with pytest.raises(grpc.RpcError) as failed:
             channel.unary_unary(path)(b"", timeout=HANG_S)
         assert grpc.StatusCode.UNIMPLEMENTED is failed.value.code()
+
+
+def test_the_bytes_on_the_wire_are_those_of_field_1_and_2(channel, keys):
+    """So a client of source 1 needs another package name only. `0x0a` and `0x12` are the fields."""
+    key = next(keys)
+    framed = b"\x0a" + bytes([len(key)]) + key
+
+    def call(method: str, request: bytes) -> bytes:
+        reply: bytes = channel.unary_unary(f"/kvstore.v1.KeyValueService/{method}")(request)
+        return reply
+
+    assert b"" == call("Create", framed + b"\x12\x05value")
+    assert b"\x0a\x05value" == call("Retrieve", framed)
+    assert b"" == call("Delete", framed)

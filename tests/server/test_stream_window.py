@@ -14,12 +14,12 @@ import pytest
 from running import HANG_S, status_of
 
 from kvstore.protocol import CREATE, OK, RETRIEVE, UPDATE
-from kvstore.server import Server, ServerSettings, stream
+from kvstore.server import Server, ServerSettings
 from kvstore.server.admission import MeasuredPool
 from kvstore.server.counts import Counts
 from kvstore.server.service import AsyncKeyValueService, KeyValueService
 from kvstore.server.store import Store
-from kvstore.server.stream import STREAM_BYTES, STREAM_REQUESTS, AsyncStreamWindow, StreamWindow
+from kvstore.server.stream import STREAM_BYTES
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 
@@ -28,52 +28,6 @@ MOST_BYTES = 64 * MIB
 """What a client that never reads may cost a server."""
 VALUE = bytes(range(256)) * (MIB // 256)
 READ = pb.PipelineRequest(kinds=bytes([RETRIEVE]), keys=[b"k"])
-
-
-class TestCounting:
-    def test_requests_wait_beyond_the_limit_until_a_reply_is_written(self, monkeypatch):
-        monkeypatch.setattr(stream, "STREAM_REQUESTS", 2)
-        window = StreamWindow()
-        assert window.admit(10)
-        assert window.admit(10)
-        window.answered(10, 20)  # which makes no room: it is not written
-        third = threading.Thread(target=window.admit, args=(10,))
-        third.start()
-        third.join(0.05)
-        waited = third.is_alive()
-        window.written(20)
-        third.join(HANG_S)
-
-        assert (True, False) == (waited, third.is_alive())
-
-    def test_a_single_request_is_admitted_whatever_its_size_and_a_closed_stream_admits_none(self):
-        window = StreamWindow()
-        assert window.admit(2 * STREAM_BYTES)
-        window.answered(2 * STREAM_BYTES, 1)
-        assert window.admit(STREAM_BYTES)
-        window.close()
-
-        assert not window.admit(1)
-
-    def test_the_limits_are_the_same_on_an_event_loop(self):
-        async def admitted(request_bytes: int) -> int | None:
-            """How many such requests fit; when one reply is written, another one does."""
-            window = AsyncStreamWindow()
-            for count in itertools.count():
-                if window.full:
-                    waits = asyncio.create_task(window.room())
-                    await asyncio.sleep(0)
-                    window.answered(request_bytes, 2 * request_bytes)
-                    await asyncio.sleep(0)
-                    assert not waits.done()
-                    window.written(2 * request_bytes)
-                    await asyncio.wait_for(waits, HANG_S)
-                    return count
-                window.admit(request_bytes)
-
-        assert 4 == asyncio.run(admitted(STREAM_BYTES // 4))
-        assert 1 == asyncio.run(admitted(STREAM_BYTES))
-        assert STREAM_REQUESTS == asyncio.run(admitted(1))
 
 
 @contextmanager
