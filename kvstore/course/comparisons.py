@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from kvstore import numbers
-from kvstore.course import mode, progress, questions, rendering
+from kvstore.course import curves, mode, progress, questions, rendering
 from kvstore.course.rendering import HasThroughput, HasValue
 from kvstore.measure import Run, throughput_interval
 
@@ -260,7 +260,93 @@ class Comparison(rendering.Shown):
         }
 
 
-def compare(question_id: str, *runs: Any, why: Claim | None = None) -> Comparison:
+@dataclass(frozen=True, eq=False)
+class CurveComparison(rendering.Shown):
+    """One curve after its runs: the learner's line, the model's, and the measured dots, by x."""
+
+    known: questions.Curve
+    drawn: Mapping[float, float]
+    model: Mapping[float, float]
+    measured: Mapping[float, float]
+    attempt: int = 1
+    late: bool = False
+
+    @property
+    def log_error(self) -> float | None:
+        """Mean |log10(drawn / measured)| over the measured dots, None without a line."""
+        return curves.log_error(self.drawn, self.measured, log=self.known.log)
+
+    @property
+    def verdict(self) -> str:
+        """How far off the line was, in words of the scale."""
+        if not self.drawn:
+            return "not predicted" + (": your line came after the run began" if self.late else "")
+        if self.log_error is None:
+            return "not scored: no dot lies within the line"
+        factor = numbers.number(10**self.log_error)
+        return f"off by a factor of {factor} on average ({band(self.log_error)})"
+
+    def __repr__(self) -> str:
+        return f"{self.known.id}: {self.verdict}\n{rendering.plain_table(*self._table())}"
+
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        head = [self.known.over, "your line", "the model's", "measured", "against the run"]
+        rows = []
+        for x, measured in sorted(self.measured.items()):
+            yours = curves.height(self.drawn, x, log=self.known.log)
+            values = (yours, curves.height(self.model, x, log=self.known.log), measured)
+            rows.append([numbers.number(x), *map(_shown, values), _off(yours, measured)])
+        return head, rows
+
+    def _forms(self) -> dict[str, Any]:
+        attempt = f" (attempt {self.attempt})" if self.attempt > 1 else ""
+        good = self.log_error is not None and self.log_error <= math.log10(1.25)
+        shown = curves.facts(
+            self.known, self.drawn, locked=True, said="", measured=self.measured, model=self.model
+        )
+        last = list(self.measured)[-1]  # the run that was predicted
+        bounded = CPU_BAND if self.known.binds == "cpu" else BAND
+        return {
+            "text/plain": repr(self),
+            "text/html": rendering.headline(
+                "Your line:", self.verdict + attempt, rendering.GOOD if good else rendering.QUIET
+            )
+            + curves.picture(shown, self.verdict)
+            + f"<details><summary>The numbers</summary>{rendering.table(*self._table())}</details>",
+            MIME_TYPE: {
+                "question_id": self.known.id,
+                "unit": self.known.unit,
+                "yours": curves.height(self.drawn, last, log=self.known.log),
+                "model": curves.height(self.model, last, log=self.known.log),
+                "measured": self.measured[last],
+                "log_error": self.log_error,
+                "main": {"band": bounded, "why": ""} if self.known.main else None,
+            },
+        }
+
+
+def _compare_curve(known: questions.Curve, runs: tuple[Any, ...]) -> CurveComparison:
+    measured = {float(x): float(y) for x, y in _answer(known, known.measured, runs).items()}
+    held = progress.close(known.id)
+    drawn = curves.drawn(held)
+    model = _answer(known, known.model, runs) if known.model is not None else {}
+    last = max(measured)
+    question = progress.reveal(
+        known.id,
+        measured[last],
+        curves.log_error(drawn, measured, log=known.log),
+        began_at=_began_at(_predicted_run(runs)),
+        curve=measured,
+    )
+    late = bool(drawn) and question.value is None
+    made = CurveComparison(
+        known, {} if late else drawn, dict(model), measured, attempt=question.attempt, late=late
+    )
+    made._show()
+    return made
+
+
+def compare(question_id: str, *runs: Any, why: Claim | None = None) -> Comparison | CurveComparison:
     """Show the prediction beside the model's and the measured number, and close the question.
 
     `compare("03.global_lock", run)`: pass the runs that answer the question. The question says how
@@ -279,9 +365,11 @@ def compare(question_id: str, *runs: Any, why: Claim | None = None) -> Compariso
     known = questions.registered(question_id)
     if not runs:
         raise TypeError(f"the runs that answer {question_id} are missing: pass them after its name")
+    if isinstance(known, questions.Curve):
+        return _compare_curve(known, runs)
     measured = _answer(known, known.measured, runs)
     number = _number(measured)  # an error here leaves the question open
-    run = next((each for each in map(_with_beginning, reversed(runs)) if each is not None), None)
+    run = _predicted_run(runs)
     source = measured if isinstance(measured, HasThroughput) else run
     per_call = questions.operations_in_a_call(source)
     factor = 1.0
@@ -331,6 +419,11 @@ def _answer(known: questions.PredictionQuestion, ask: Callable[..., Any], runs: 
             f"`{known.id}` is answered by the runs of its lesson, got {given} ({error}): "
             "run the cell of the lesson as it stands"
         ) from error
+
+
+def _predicted_run(runs: tuple[Any, ...]) -> object:
+    """The last of these that tells when it began: that is the one that was predicted."""
+    return next((each for each in map(_with_beginning, reversed(runs)) if each is not None), None)
 
 
 def _interval(measured: object, factor: float) -> tuple[float, float] | None:

@@ -3,8 +3,8 @@
 import base64
 import io
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeVar
 
 from IPython.core.getipython import get_ipython
 from IPython.display import DisplayHandle, display
@@ -22,6 +22,8 @@ from kvstore.course.rendering import HasValue, escaped
 from kvstore.course.views import style
 from kvstore.course.views.style import title
 from kvstore.measure import Outcome, Run, Sample, findings, verdict
+
+T = TypeVar("T")
 
 WIDTH, HEIGHT = 560, 70
 MOST_POINTS: Final = 150
@@ -93,6 +95,15 @@ def run(
     return _watched(load.run, strategy, server, workload, closes, prediction, on_sample, options)
 
 
+def each(things: Sequence[T], what: str, *, closes: str | Sequence[str] = ()) -> Iterator[T]:
+    """Yield one thing after the other, such as rates to run at, with a progress bar.
+
+    `closes` is that of `run`.
+    """
+    _close(closes)
+    yield from rendering.counted(things, what)
+
+
 def run_apart(
     strategy: Strategy,
     server: object,
@@ -119,8 +130,7 @@ def _watched(
     on_sample: OnSample | None,
     options: dict[str, Any],
 ) -> Run:
-    for question_id in [closes] if isinstance(closes, str) else closes:
-        progress.close(question_id)
+    _close(closes)
     name = getattr(strategy, "__name__", "strategy")
     view = View(name, options.get("duration_s"), options.get("calls"))
 
@@ -139,6 +149,11 @@ def _watched(
         raise
     view.finish(finished, prediction)
     return finished
+
+
+def _close(question_ids: str | Sequence[str]) -> None:
+    for question_id in [question_ids] if isinstance(question_ids, str) else question_ids:
+        progress.close(question_id)
 
 
 class View:

@@ -1,8 +1,8 @@
-"""What a learner commits to: a number before the run, the first choice in a question."""
+"""What a learner commits to: a number or a curve before the run, the first choice in a quiz."""
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal
@@ -10,8 +10,8 @@ from typing import Any, Literal
 from IPython.core.getipython import get_ipython
 
 from kvstore import numbers
-from kvstore.course import progress, questions, rendering
-from kvstore.course.questions import PredictionQuestion, QuizQuestion
+from kvstore.course import curves, progress, questions, rendering
+from kvstore.course.questions import Curve, PredictionQuestion, QuizQuestion
 from kvstore.course.rendering import HasValue
 
 
@@ -48,17 +48,47 @@ class Guess(rendering.Shown):
         }
 
 
-def predict(question_id: str, value: float | HasValue | None = None, *more: object) -> Guess:
+@dataclass(frozen=True)
+class DrawnGuess(Guess):
+    """What is committed for a question that asks for a curve; `value` is its last point."""
+
+    known: Curve
+    curve: Mapping[float, float]
+
+    def _forms(self) -> dict[str, Any]:
+        question = progress.ask(self.question_id)
+        shown = curves.facts(self.known, self.curve, locked=question.closed, said=self.message)
+        bundle = super()._forms()
+        if self.status != "refused" and not question.closed and _has_widgets():
+            bundle |= curves.widget(self.known, shown, self._keep)
+        elif self.curve or not question.closed:
+            bundle["text/html"] = curves.picture({**shown, "locked": True}, self.message)
+        return bundle
+
+    def _keep(self, heights: Sequence[float]) -> dict[str, Any]:
+        """Keep a line that was drawn; return what is shown then."""
+        made = _commit_curve(self.known, heights)
+        closed = progress.ask(self.question_id).closed
+        return curves.facts(self.known, made.curve, locked=closed, said=made.message)
+
+
+def predict(question_id: str, value: Any = None, *more: object) -> Guess:
     """Commit a number before the run; None leaves the question open, and the run still goes.
 
     Text and unit of the question are those that its lesson registers. The model is never evaluated
     here. Once the run has begun or was compared, only the number that is already committed
     is accepted: another one is refused on the page and the earlier one stands. A
     prediction of the model may be given as it is: its times are converted, and its calls
-    taken for operations, one in each. PredictionError when `value` is not
+    taken for operations, one in each. A question that asks for a curve takes a list of numbers, or
+    a line that is drawn on the page. PredictionError when `value` is not
     a number above zero; LookupError for an unknown question.
     """
     known = questions.registered(question_id)
+    if isinstance(known, Curve):
+        given = [value, *more] if more else value
+        drawn = _curve_left_open(known) if given is None else _commit_curve(known, given)
+        drawn._show()
+        return drawn
     if more:
         raise PredictionError(_with_a_comma(known, (value, *more)))
     if value is None:
@@ -178,6 +208,62 @@ def _answered(
     return Guess(question.question_id, question.value, unit, outcome, message)
 
 
+def _curve_left_open(known: Curve) -> DrawnGuess:
+    question = progress.ask(known.id, known.unit)
+    held = curves.drawn(question)
+    if held:
+        status: Status = "unchanged"
+        message = "Your line is kept."
+        if not question.closed:
+            message += " You can change it until the run."
+    elif question.closed:
+        status = "not predicted"
+        message = (
+            "The result has been shown without a prediction. To predict after all, run "
+            f'`again("{known.id}")` in a cell of your own first.'
+        )
+    else:
+        status = "not predicted"
+        message = f"{known.text} {_how_to_type(known)}"
+    return DrawnGuess(known.id, question.value, known.unit, status, message, known, held)
+
+
+def _commit_curve(known: Curve, given: Any) -> DrawnGuess:
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+        raise PredictionError(f"a curve is a list of numbers, got {given!r}: {_how_to_type(known)}")
+    heights = [_checked(each, known.unit) for each in given]
+    if len(heights) != len(known.xs):
+        raise PredictionError(
+            f"this curve has {len(known.xs)} points, got {numbers.count(len(heights), 'number')}: "
+            f"{_how_to_type(known)}"
+        )
+    points = dict(zip(known.xs, heights, strict=True))
+    outcome, question = progress.keep_prediction(known.id, heights[-1], known.unit, points)
+    held = curves.drawn(question)
+    if outcome == "refused":
+        earlier = "your earlier line stands" if held else "it counts as not predicted"
+        message = (
+            f"This line came after the run, so {earlier}. "
+            f'To try again, run `again("{known.id}")` in a cell of your own first.'
+        )
+    else:
+        message = "Your line is kept. You can change it until the run."
+    return DrawnGuess(known.id, question.value, known.unit, outcome, message, known, held)
+
+
+def _how_to_type(known: Curve) -> str:
+    places = ", ".join(map(numbers.number, known.xs))
+    dots = ", ".join(["..."] * len(known.xs))
+    return (
+        f"Draw the line, or type a number of {known.unit} for each of {places} ({known.over}): "
+        f'`predict("{known.id}", [{dots}])`'
+    )
+
+
+def _has_widgets() -> bool:
+    return hasattr(get_ipython(), "kernel")
+
+
 def _with_unit(value: float, unit: str) -> str:
     """Write the number that was typed, with all its digits."""
     return f"{value:,.10g} {unit}" if value < 1e10 else f"{value:,.0f} {unit}"
@@ -225,7 +311,7 @@ def _ask(asked: Sequence[QuizQuestion]) -> None:
             + (_html(question, chosen[question.id]) if done else "")
         )
     bundle: dict[str, Any] = {"text/plain": "\n\n".join(plain), "text/html": "".join(rich)}
-    if hasattr(get_ipython(), "kernel"):
+    if _has_widgets():
         bundle |= _widget(asked, chosen)
     rendering.show(bundle)
 

@@ -10,11 +10,12 @@ import os
 import re
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 import pandas as pd
 import platformdirs
@@ -62,6 +63,13 @@ _TABLES: Final = {
         choice TEXT NOT NULL,  -- the letter of the option that was chosen first
         is_right INTEGER NOT NULL,
         at REAL NOT NULL""",
+    "curves": """
+        question_id TEXT NOT NULL,
+        attempt INTEGER NOT NULL,
+        x REAL NOT NULL,
+        drawn REAL,            -- what the learner predicts at x; NULL where only measured
+        measured REAL,
+        PRIMARY KEY (question_id, attempt, x)""",
 }
 
 
@@ -208,6 +216,14 @@ class Question:
         return self.closed_at is not None
 
 
+class Point(NamedTuple):
+    """What was predicted and measured at one place of a curve, in the unit of its question."""
+
+    x: float
+    drawn: float | None
+    measured: float | None
+
+
 Kept = Literal["kept", "unchanged", "refused"]
 
 
@@ -227,14 +243,27 @@ def ask(question_id: str, unit: str | None = None) -> Question:
         return _latest(connection, question_id)
 
 
-def keep_prediction(question_id: str, value: float, unit: str) -> tuple[Kept, Question]:
-    """Store the value, unless the question is closed: then only the same value is accepted."""
+def keep_prediction(
+    question_id: str, value: float, unit: str, curve: Mapping[float, float] = MappingProxyType({})
+) -> tuple[Kept, Question]:
+    """Store the value, unless the question is closed: then only the same value is accepted.
+
+    Of a curve the value is the last one; `curve` has them all, by x.
+    """
     with writing() as connection:
         question = _latest(connection, question_id)
+        drawn = {point.x: point.drawn for point in _points(connection, question) if point.drawn}
+        same = question.value == value and drawn == dict(curve)
         if question.closed:
-            return ("unchanged" if question.value == value else "refused"), question
-        if question.value == value and question.unit == unit:
+            return ("unchanged" if same else "refused"), question
+        if same and question.unit == unit:
             return "unchanged", question  # the time of the first prediction stays
+        of_this = (question_id, question.attempt)
+        connection.execute("DELETE FROM curves WHERE question_id = ? AND attempt = ?", of_this)
+        connection.executemany(
+            "INSERT INTO curves (question_id, attempt, x, drawn) VALUES (?, ?, ?, ?)",
+            [(*of_this, x, y) for x, y in curve.items()],
+        )
         connection.execute(
             "UPDATE questions SET value = ?, unit = ?, predicted_at = ? "
             "WHERE question_id = ? AND attempt = ?",
@@ -256,11 +285,17 @@ def close(question_id: str) -> Question:
 
 
 def reveal(
-    question_id: str, measured: float, log_error: float | None, *, began_at: float | None = None
+    question_id: str,
+    measured: float,
+    log_error: float | None,
+    *,
+    began_at: float | None = None,
+    curve: Mapping[float, float] = MappingProxyType({}),
 ) -> Question:
     """Close the question and store its result; of several results the first one counts.
 
     `began_at` is the start of the run: a prediction that was first made after it is dropped.
+    `curve` has the measured values by x, where the question is a curve.
     """
     question = close(question_id)
     with writing() as connection:
@@ -282,6 +317,16 @@ def reveal(
                 question_id,
                 question.attempt,
             ),
+        )
+        if made_late:
+            connection.execute(
+                "UPDATE curves SET drawn = NULL WHERE question_id = ? AND attempt = ?",
+                (question_id, question.attempt),
+            )
+        connection.executemany(
+            "INSERT INTO curves (question_id, attempt, x, measured) VALUES (?, ?, ?, ?) "
+            "ON CONFLICT DO UPDATE SET measured = coalesce(measured, excluded.measured)",
+            [(question_id, question.attempt, x, y) for x, y in curve.items()],
         )
         return _latest(connection, question_id)
 
@@ -349,6 +394,12 @@ def choices() -> dict[str, str]:
         return dict(connection.execute("SELECT question_id, choice FROM choices").fetchall())
 
 
+def curve(question: Question) -> tuple[Point, ...]:
+    """Return what was drawn and measured for an attempt at a question, in the order of x."""
+    with writing() as connection:
+        return _points(connection, question)
+
+
 def questions() -> tuple[Question, ...]:
     """Return every attempt at every question so far, in the order of lessons."""
     with writing() as connection:
@@ -362,7 +413,11 @@ def by_lesson() -> pd.DataFrame:
     `typical error` is the median error of the scored predictions, as a factor.
     """
     with writing() as connection:
-        tables = {name: connection.execute(f"SELECT * FROM {name}").fetchall() for name in _TABLES}
+        tables = {
+            name: connection.execute(f"SELECT * FROM {name}").fetchall()
+            for name in _TABLES
+            if name != "curves"  # each has its row among the questions
+        }
     lessons = sorted({lesson_of(row[0]) for rows in tables.values() for row in rows})
     made = [
         _lesson_row(
@@ -424,6 +479,14 @@ def _latest(connection: "sqlite3.Connection", question_id: str) -> Question:
         (question_id,),
     ).fetchone()
     return Question(**dict(row))
+
+
+def _points(connection: "sqlite3.Connection", question: Question) -> tuple[Point, ...]:
+    rows = connection.execute(
+        "SELECT x, drawn, measured FROM curves WHERE question_id = ? AND attempt = ? ORDER BY x",
+        (question.question_id, question.attempt),
+    )
+    return tuple(Point(*row) for row in rows)
 
 
 def _note_help(connection: "sqlite3.Connection", exercise_id: str, step: str) -> None:

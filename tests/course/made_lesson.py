@@ -1,6 +1,6 @@
 """A made-up lesson 97: what a lesson's module of questions looks like."""
 
-from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion, computed
+from kvstore.course.questions import Curve, Option, PredictionQuestion, QuizQuestion, computed
 from kvstore.model import Prediction
 
 EVALUATED = []
@@ -31,6 +31,15 @@ PREDICTIONS = (
     computed("97.times", "", "times"),
     computed("97.nasty", "<script>", '<script>alert("1")</script>'),
     computed("97.share", "", "of the calls"),
+    Curve(
+        "97.curve",
+        "How many calls per second?",
+        over="calls in flight, N",
+        xs=(1, 10, 20),
+        most=100,
+        measured=lambda runs: {n: run.answered_per_s for n, run in runs.items()},
+        model=lambda runs: {1: 2.0, 20: 40.0},
+    ),
     PredictionQuestion("97.gain", unit="times", measured=lambda few, many: len(many) / len(few)),
 )
 

@@ -25,7 +25,6 @@ def test_two_sizes_give_a_and_b():
 
     assert pytest.approx(COST) == found
     assert found.throughput(10).value == pytest.approx(10 / 100e-6)
-    assert found.gain(10).value == pytest.approx(10 * 91 / 100)
     assert found.enough() == pytest.approx(810)
 
 

@@ -276,7 +276,7 @@ def open_loop(*, late=0.0, lost=0):
 
 def test_the_models_are_computed_from_the_settings():
     burst_q, wait, free = (
-        registered(f"08.{name}") for name in ("burst", "limit_wait", "goodput_no_limit")
+        registered(f"08.{name}") for name in ("burst", "limit_wait", "goodput_limit")
     )
 
     assert burst_q.model(burst()).value == burst_q.measured(burst()) == 4.0

@@ -18,6 +18,7 @@ from kvstore import numbers
 from kvstore.course.progress import lesson_of
 
 __all__ = [
+    "Curve",
     "Option",
     "PredictionQuestion",
     "QuizQuestion",
@@ -110,6 +111,23 @@ class PredictionQuestion:
         _check_id(self.id)
         if self.main and self.model is None:
             raise ValueError(f"{self.id}: a main comparison needs `model`, got none")
+
+
+@dataclass(frozen=True)
+class Curve(PredictionQuestion):
+    """A law that the learner draws before the runs: a line over `over`, through a value at each x.
+
+    `measured` and `model` return values in `unit` by x, and not one number; a value that was
+    measured between two x is compared with the line between them. The y axis goes from `least` to
+    `most`; with `log` both axes are logarithmic, and from 0 and linear without it.
+    """
+
+    over: str = field(kw_only=True)
+    """The x axis, with its unit."""
+    xs: tuple[float, ...] = field(kw_only=True)
+    most: float = field(kw_only=True)
+    least: float = field(default=0.0, kw_only=True)
+    log: bool = field(default=False, kw_only=True)
 
 
 def computed(id: str, text: str, unit: str, **more: Any) -> PredictionQuestion:

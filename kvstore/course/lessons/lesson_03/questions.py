@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 
-from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
+from kvstore.course.questions import Curve, Option, PredictionQuestion, QuizQuestion
 from kvstore.course.views.style import rounded
 from kvstore.measure import Run, audit
 from kvstore.model import Prediction, Station, bounds, service_time_s
@@ -92,6 +92,17 @@ PREDICTIONS = (
         measured=lambda run: run.answered_per_s,
         model=bound,
         main=True,
+    ),
+    Curve(
+        "03.curve",
+        "The server without the lock: how many calls per second for each number in flight?",
+        over="calls in flight, N",
+        xs=(1, 10, 20, 40, 60, 80, 100),
+        most=3_000,
+        measured=lambda known, fewer: {r.in_flight: r.answered_per_s for r in (known, *fewer)},
+        model=lambda known, _: {
+            n: bounds.closed_loop(n, stations(known)).value for n in (1, 5, 10, 20, 50, 100)
+        },
     ),
     PredictionQuestion(
         "03.knee_global",

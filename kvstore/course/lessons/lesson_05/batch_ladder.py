@@ -52,15 +52,6 @@ class Cost(NamedTuple):
         """Return operations per second in messages of this size: k / (a + b k)."""
         return batching.throughput(size, **self._asdict())
 
-    def gain(self, size: int) -> Prediction:
-        """Return the ratio of the throughput to that of one operation in a message."""
-        a_us, b_us = 1e6 * self.per_message_s, 1e6 * self.per_operation_s
-        return Prediction(
-            self.throughput(size).value / self.throughput(1).value,
-            "times",
-            f"{size} (a + b) / (a + {size} b), with a = {a_us:.0f} µs and b = {b_us:.2f} µs",
-        )
-
     def enough(self, share: float = 0.9) -> float:
         """Return the size that reaches this share of 1/b."""
         return batching.enough(**self._asdict(), share=share)

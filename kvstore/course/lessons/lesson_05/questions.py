@@ -3,7 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 from kvstore.course.lessons.lesson_05 import batch_ladder, rpc_pipeline
-from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion, computed
+from kvstore.course.questions import (
+    Curve,
+    Option,
+    PredictionQuestion,
+    QuizQuestion,
+    computed,
+    operations_in_a_call,
+)
 from kvstore.measure import Run
 from kvstore.measure.cpu_cost import pace_s, price_s
 from kvstore.model import Prediction
@@ -103,12 +110,19 @@ PREDICTIONS = (
         model=by_processor_time,
         binds="cpu",
     ),
-    PredictionQuestion(
-        "05.batch_32",
-        "32 operations in each message in place of 1: how many times the operations per second?",
-        unit="times",
-        measured=lambda one, large, run: times_of(one, run),
-        model=lambda one, large, run: cost_of(one, large).gain(32),
+    Curve(
+        "05.curve",
+        "How many operations per second, for each number of operations in a message?",
+        unit="operations/s",
+        over="operations in a message, k",
+        xs=(1, 4, 16, 64, 256, 1_024),
+        least=1e3,
+        most=1e7,
+        log=True,
+        measured=lambda *runs: {operations_in_a_call(r): r.throughput_per_s for r in runs},
+        model=lambda one, large, *_: {
+            k: cost_of(one, large).throughput(k).value for k in (1, 4, 16, 32, 64, 256, 1_024)
+        },
         main=True,
         binds="cpu",
     ),

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from kvstore import gc_control
-from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
+from kvstore.course.questions import Curve, Option, PredictionQuestion, QuizQuestion
 from kvstore.measure import Run, audit, goodput, turns
 from kvstore.measure.figures import Goodput
 from kvstore.model import Prediction, Station, overload
@@ -49,9 +49,9 @@ def offered_per_s(run: Run) -> float:
     return goodput(run).offered_per_s
 
 
-def _goodput(run: Run) -> Prediction:
+def _goodput(run: Run, offered: float | None = None) -> Prediction:
     return overload.goodput(
-        offered_per_s(run),
+        offered_per_s(run) if offered is None else offered,
         pool(run),
         deadline_s=run.settings["deadline_s"],
         offered_for_s=run.settings["duration_s"],
@@ -111,11 +111,14 @@ PREDICTIONS = (
             "concurrency limit",
         ),
     ),
-    PredictionQuestion(
-        "08.goodput_no_limit",
-        "Twice the capacity, no limit: how many calls per second are answered in time?",
-        measured=lambda run: goodput(run).in_time_per_s,
-        model=_goodput,
+    Curve(
+        "08.curve",
+        "No limit: how many calls per second are answered in time?",
+        over="offered, λ (calls/s)",
+        xs=(40, 80, 120, 160, 200, 240, 280, 320, 360),
+        most=360,
+        measured=lambda runs: {offered_per_s(run): goodput(run).in_time_per_s for run in runs},
+        model=lambda runs: {x: _goodput(runs[0], x).value for x in range(40, 361, 10)},
     ),
     PredictionQuestion(
         "08.goodput_limit",
