@@ -109,6 +109,7 @@ def hand_ins(tmp_path, monkeypatch):
         progress.reveal("03.global_lock", 25.0, 0.0)
         progress.keep_choice("03.double", *choices[name == "ben"])
         progress.record_answer("03.bounded", "passed", "yes")
+    progress.keep_prediction("03.curve", 9.0, "calls/s", {1: 5.0, 100: 9.0})
     progress.start_again("03.global_lock")
     progress.keep_prediction("03.global_lock", 1000.0, "calls/s")
     progress.reveal("03.global_lock", 25.0, 1.6)
@@ -129,7 +130,8 @@ def test_a_class_is_merged_into_tables_and_a_figure(tmp_path, hand_ins, capsys, 
     assert list(lessons["student"]) == ["ada", "ben", "eva", "dan"]
     assert set(lessons["exercises passed"]) == {"1 of 1"}
     made = pd.read_csv(tmp_path / "out" / "predictions.csv")
-    assert list(made["predicted"]) == [50, 25, 25, 1000, 50]
+    assert list(made["predicted"]) == [50, 25, 9, 25, 1000, 50]
+    assert [5, 9] == list(pd.read_csv(tmp_path / "out" / "curves.csv")["predicted"])
     quizzes = pd.read_csv(tmp_path / "out" / "quizzes.csv").set_index("student")
     assert set(quizzes["question"]) == {"03.double"}
     assert dict(quizzes["right"]) == {"ada": True, "ben": False, "eva": True, "dan": True}

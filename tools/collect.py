@@ -1,8 +1,9 @@
 """Merge the progress of a class: `python3 course.py class collect FILES`.
 
 Each file is a student's progress (`progress.path()` names it), renamed after the student. Written
-are `lessons.csv` (one row for each student and lesson), `predictions.csv`, `quizzes.csv` and
-`predictions.png`: what the class predicted, divided by what was measured.
+are `lessons.csv` (one row for each student and lesson), `predictions.csv`, `curves.csv` (one row
+for each point of a curve), `quizzes.csv` and `predictions.png`: what the class predicted, divided by
+what was measured.
 """
 
 import argparse
@@ -61,8 +62,8 @@ def _read_from(file: Path) -> Iterator[None]:
 
 def merged(
     files: Sequence[Path],
-) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, list[str]]:
-    """Return the lessons, the predictions, the quiz choices of all students, and the problems.
+) -> tuple[dict[str, pd.DataFrame], list[str]]:
+    """Return the lessons, predictions, curves and quizzes of all students, and the problems.
 
     A problem names a file that holds no progress, or is damaged: nothing of it is in the tables.
     Raises ValueError if two files are of one student.
@@ -70,12 +71,13 @@ def merged(
     names = [student_of(file) for file in files]
     if twice := {name for name in names if names.count(name) > 1}:
         raise ValueError(f"two files are of {sorted(twice)[0]!r}: rename one of them")
-    lessons, predictions, choices, problems = [], [], [], []
+    lessons, predictions, points, choices, problems = [], [], [], [], []
     for name, file in zip(names, files, strict=True):
         try:
             with _read_from(file):
                 of_lessons = progress.by_lesson().reset_index().to_dict("records")
                 of_questions, of_quizzes = progress.questions(), progress.choices()
+                of_curves = {made: progress.curve(made) for made in of_questions}
         except (OSError, ValueError) as problem:
             problems.append(str(problem))
             continue
@@ -84,12 +86,22 @@ def merged(
             (name, made.question_id, made.attempt, made.value, made.measured, made.unit)
             for made in of_questions
         ]
+        points += [
+            (name, made.question_id, made.attempt, *point)
+            for made, curve in of_curves.items()
+            for point in curve
+        ]
         choices += [(name, *each) for each in of_quizzes.items()]
     table = pd.DataFrame(choices, columns=["student", "question", "choice"])
     table["right"] = [_is_right(*each) for each in zip(table.question, table.choice, strict=True)]
     columns = ["student", "question", "attempt", "predicted", "measured", "unit"]
-    made_by_all = pd.DataFrame(predictions, columns=columns)
-    return pd.DataFrame(lessons), made_by_all, table, problems
+    of_curve = ["student", "question", "attempt", "x", "predicted", "measured"]
+    return {
+        "lessons": pd.DataFrame(lessons),
+        "predictions": pd.DataFrame(predictions, columns=columns),
+        "curves": pd.DataFrame(points, columns=of_curve),
+        "quizzes": table,
+    }, problems
 
 
 def _is_right(question_id: str, choice: str) -> bool | None:
@@ -108,11 +120,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("files", nargs="+", type=Path, help="the students' files of progress")
     options = parser.parse_args(arguments)
     try:
-        lessons, predictions, choices, problems = merged(options.files)
+        tables, problems = merged(options.files)
     except ValueError as problem:
         parser.exit(1, f"course.py class collect: {problem}\n")
     options.out.mkdir(parents=True, exist_ok=True)
-    for name, table in (("lessons", lessons), ("predictions", predictions), ("quizzes", choices)):
+    lessons, predictions = tables["lessons"], tables["predictions"]
+    for name, table in tables.items():
         table.to_csv(options.out / f"{name}.csv", index=False)
     print(lessons.to_string(index=False) if len(lessons) else "no lesson was begun")
     scored = predictions.dropna(subset=["predicted", "measured"])

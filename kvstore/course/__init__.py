@@ -1,6 +1,7 @@
 """The course layer: everything that a learner sees. It uses all other packages; none uses it.
 
     predictions                a number before the run; questions in between
+    curves                     a prediction that is drawn
     comparisons                its error after the run; sentences that the run confirms or not
     questions                  the questions of each lesson, by their ids; conversion of units
     exercises                  tasks with hints and solutions, and their grading

@@ -59,10 +59,10 @@ class DrawnGuess(Guess):
         question = progress.ask(self.question_id)
         shown = curves.facts(self.known, self.curve, locked=question.closed, said=self.message)
         bundle = super()._forms()
-        if self.status != "refused" and not question.closed and _has_widgets():
-            bundle |= curves.widget(self.known, shown, self._keep)
-        elif self.curve or not question.closed:
+        if self.curve or not question.closed:
             bundle["text/html"] = curves.picture({**shown, "locked": True}, self.message)
+        if not question.closed and _has_widgets():
+            bundle |= curves.widget(self.known, shown, self._keep)
         return bundle
 
     def _keep(self, heights: Sequence[float]) -> dict[str, Any]:
