@@ -2,8 +2,8 @@
 
 Each file is a student's progress (`progress.path()` names it), renamed after the student. Written
 are `lessons.csv` (one row for each student and lesson), `predictions.csv`, `curves.csv` (one row
-for each point of a curve), `quizzes.csv` and `predictions.png`: what the class predicted, divided by
-what was measured.
+for each point of a curve), `quizzes.csv` and `predictions.png`: what the class predicted, divided
+by what was measured.
 """
 
 import argparse
