@@ -162,6 +162,9 @@ def _reason(each: Agreement) -> str:
 MIME_TYPE: Final = "application/vnd.kvstore.comparison+json"
 """Under this type the output carries the numbers of the comparison for programs to read."""
 
+LOG_FROM: Final = 6.0
+"""From this ratio of the largest to the smallest number on, an axis has factors."""
+
 BANDS: Final = (
     (1.10, "spot on: within 10 %"),
     (1.25, "close: within 25 %"),
@@ -228,6 +231,63 @@ class Comparison(rendering.Shown):
             ["measured", self._measured(), ""],
         ]
 
+    def _picture(self) -> str:
+        """The three numbers on one axis: those that were predicted as lines, the run as a dot."""
+        lines = {"you": self.yours, "the model": self.model}
+        values = [each for each in (*lines.values(), self.measured) if each is not None]
+        if len(values) < 2 or not all(0 < each < math.inf for each in values):
+            return ""
+        wide, left, middle = 560, 60, 40
+        low, high = min(values), max(values)
+        log = high > LOG_FROM * low  # else from 0
+
+        def x(value: float) -> float:
+            if log:
+                share = math.log(max(value, 0.5 * low) / (0.5 * low)) / math.log(4 * high / low)
+            else:
+                share = value / (1.15 * high)
+            return left + (wide - 2 * left) * min(1.0, share)
+
+        def text(at: float, y: float, said: str) -> str:
+            return (
+                f'<text x="{at:.1f}" y="{y:.0f}" text-anchor="middle" fill="currentColor" '
+                f'font-size="13">{rendering.escaped(said)}</text>'
+            )
+
+        parts = [
+            f'<path d="M{left - 20},{middle} H{wide - left + 20}" stroke="currentColor" '
+            'stroke-opacity="0.4"/>'
+        ]
+        if not log:
+            parts.append(text(x(0.0), middle + 34, "0"))
+        for row, (name, value) in enumerate(lines.items()):
+            if value is not None:
+                above = row == 0
+                at, dashes = x(value), "" if above else ' stroke-dasharray="4 3"'
+                parts.append(
+                    f'<path d="M{at:.1f},{middle - 16} V{middle + 16}" stroke="#d55e00" '
+                    f'stroke-width="3"{dashes}/>'
+                )
+                parts.append(text(at, 14 if above else middle + 34, f"{name} {_shown(value)}"))
+        if self.interval is not None:
+            start, end = map(x, self.interval)
+            parts.append(
+                f'<path d="M{start:.1f},{middle} H{end:.1f}" stroke="#0072b2" stroke-width="5" '
+                'stroke-opacity="0.5"/>'
+            )
+        at = x(self.measured)
+        parts.append(f'<circle cx="{at:.1f}" cy="{middle}" r="7" fill="#0072b2"/>')
+        parts.append(text(at, middle + 54, f"measured {_shown(self.measured)}"))
+        scale = "Each factor takes the same width." if log else ""
+        said = ", ".join(f"{name} {_shown(value)}" for name, value in lines.items())
+        return (
+            f'<svg role="img" aria-label="{rendering.escaped(said)}, measured '
+            f'{_shown(self.measured)} {rendering.escaped(self.unit)}. {scale}" '
+            f'viewBox="0 0 {wide} {middle + 60}" width="{wide}" '
+            'style="display: block; max-width: 100%; height: auto" fill="none">'
+            f"{''.join(parts)}</svg>"
+        )
+
     def _measured(self) -> str:
         if self.interval is None:
             return _shown(self.measured)
@@ -246,6 +306,7 @@ class Comparison(rendering.Shown):
             "text/plain": repr(self)
             + (f"\nThe model: {rendering.as_sentence(self.reason)}" if self.reason else ""),
             "text/html": rendering.headline("Your prediction:", self.verdict + attempt, colour)
+            + self._picture()
             + rendering.table(*self._table())
             + reason,
             MIME_TYPE: {
@@ -403,7 +464,7 @@ def compare(question_id: str, *runs: Any, why: Claim | None = None) -> Compariso
         main=known.main,
         binds=known.binds,
         why=why.sentence if why else "",
-        interval=_interval(measured, factor),
+        interval=_interval(measured, factor) or _interval_of(run, number, known.unit, per_call),
     )
     made._show()
     return made
@@ -432,6 +493,17 @@ def _interval(measured: object, factor: float) -> tuple[float, float] | None:
         return None
     low, high = (factor * each for each in throughput_interval(measured))
     return (low, high) if math.isfinite(low) and math.isfinite(high) else None
+
+
+def _interval_of(
+    run: object, number: float, unit: str, per_call: float
+) -> tuple[float, float] | None:
+    """Return the interval of a run's throughput where the measured number is this throughput."""
+    if not isinstance(run, Run) or unit not in questions.RATES:
+        return None
+    factor = 1 / per_call if unit == questions.CALLS else 1.0
+    same = math.isclose(number, factor * run.throughput_per_s, rel_tol=0.01)
+    return _interval(run, factor) if same else None
 
 
 def _with_beginning(given: object) -> object:

@@ -17,7 +17,7 @@ from kvstore.client.errors import RunFailed, RunInterrupted
 from kvstore.client.monitor import OnSample
 from kvstore.client.strategies import Strategy
 from kvstore.client.workload import Workload
-from kvstore.course import mode, progress, rendering, views
+from kvstore.course import mode, progress, questions, rendering, views
 from kvstore.course.rendering import HasValue, escaped
 from kvstore.course.views import style
 from kvstore.course.views.style import title
@@ -142,18 +142,31 @@ def _watched(
     try:
         finished = make(strategy, server, workload, on_sample=look, **options)
     except (RunInterrupted, RunFailed) as ended:
-        view.finish(ended.run, prediction)
+        view.finish(ended.run, prediction, yours(closes, ended.run))
         raise
     except BaseException:
         view.give_up()
         raise
-    view.finish(finished, prediction)
+    view.finish(finished, prediction, yours(closes, finished))
     return finished
 
 
 def _close(question_ids: str | Sequence[str]) -> None:
     for question_id in [question_ids] if isinstance(question_ids, str) else question_ids:
         progress.close(question_id)
+
+
+def yours(closes: str | Sequence[str], run: Run) -> float | None:
+    """Return the throughput that the learner predicted for this run, in operations/s, or None.
+
+    It is the first of these questions that asks for a rate and has a prediction.
+    """
+    for question_id in [closes] if isinstance(closes, str) else closes:
+        question = progress.ask(question_id)
+        if question.value is not None and question.unit in questions.RATES:
+            per_call = questions.operations_in_a_call(run)
+            return question.value * (per_call if question.unit == questions.CALLS else 1.0)
+    return None
 
 
 class View:
@@ -178,11 +191,16 @@ class View:
             self._drawn_s = sample.elapsed_s
             self._put(self._in_progress(sample))
 
-    def finish(self, run: Run, prediction: HasValue | float | None = None) -> None:
+    def finish(
+        self,
+        run: Run,
+        prediction: HasValue | float | None = None,
+        yours: float | None = None,
+    ) -> None:
         """Replace the view by the figure of the whole run, and add a summary in words."""
         words = in_words(run)
         if _has_page():
-            picture = {"image/png": _picture(run, prediction), "text/plain": words}
+            picture = {"image/png": _picture(run, prediction, yours), "text/plain": words}
             self._put(picture, {"image/png": {"alt": words}})
             rendering.show({"text/plain": words, "text/html": rendering.inline(words)})
 
@@ -249,13 +267,13 @@ def _doubts(run: Run) -> str:
     return "".join(f" {each.text[0].upper()}{each.text[1:]}." for each in found)
 
 
-def _picture(run: Run, prediction: HasValue | float | None) -> str:
+def _picture(run: Run, prediction: HasValue | float | None, yours: float | None) -> str:
     """Return calls in flight above throughput over time, as a PNG in base64."""
     figure = Figure(figsize=(11.0, 6.0), dpi=style.DPI, layout="constrained")
     FigureCanvasAgg(figure)
     above, below = figure.subplots(2, 1, sharex=True)
     views.plot_in_flight_over_time(run, ax=above)
-    views.plot_throughput_over_time(run, prediction, ax=below)
+    views.plot_throughput_over_time(run, prediction, yours=yours, ax=below)
     above.set_xlabel("")
     picture = io.BytesIO()
     figure.savefig(picture, format="png")

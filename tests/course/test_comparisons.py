@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -252,3 +253,21 @@ def test_a_lesson_without_a_main_comparison_is_named():
     assert "09_new: no main comparison" in said
     assert "03_bounded: no main" not in said
     assert "09_new" in comparisons.table([], ["09_new"], full=False)
+
+
+@pytest.mark.parametrize("guess", [20, 400])
+def test_the_learners_number_stands_on_the_side_of_the_run_where_it_belongs(page, guess):
+    predict("97.plain", guess)
+    compare("97.plain", 25.0, 25.0)
+
+    drawn = page[-1]["text/html"]
+    yours, model = (float(x) for x in re.findall(r'd="M([\d.]+),24 V', drawn))
+    measured = float(re.search(r'cx="([\d.]+)"', drawn)[1])
+    assert measured == model
+    assert (yours > measured) == (guess > 25)
+
+
+def test_a_throughput_that_the_question_computes_has_the_interval_of_its_run(page):
+    made = compare("97.rate", staircase())  # its `measured` returns a number
+
+    assert made.interval == pytest.approx(tuple(throughput_interval(staircase())))

@@ -7,7 +7,7 @@ from kvstore.client import load
 from kvstore.client.errors import RunInterrupted, ServerGone
 from kvstore.client.strategies import bounded, futures
 from kvstore.client.workload import crud, reads
-from kvstore.course import live, predict, progress, rendering
+from kvstore.course import live, predict, progress, rendering, views
 from kvstore.course.live import MOST_POINTS, progress_view, sparkline
 from kvstore.measure import Sample
 from kvstore.server import serving
@@ -67,6 +67,22 @@ def test_what_remains_is_a_picture_with_its_words(screen, page):
     assert base64.b64decode(picture["image/png"]).startswith(b"\x89PNG")
     assert "operations/s over" in picture["text/plain"]
     assert page[-1]["text/plain"] == picture["text/plain"]
+
+
+def test_the_learners_prediction_is_drawn_in_the_figure_of_the_run(lesson_97, no_windows):
+    predict("97.ms", 9)  # no rate
+    predict("97.plain", 40)
+    run = staircase()
+
+    number = live.yours(["97.ms", "97.plain"], run)
+    near = views.plot_throughput_over_time(run, yours=number)
+    far = views.plot_throughput_over_time(run, yours=100_000.0)
+
+    assert 40.0 == number
+    assert 40.0 in [line.get_ydata()[0] for line in near.lines]
+    top = run.throughput_per_s * 3
+    assert max(far.get_ylim()) < top  # the dots can still be told apart
+    assert any("100,000" in text.get_text() for text in far.get_legend().get_texts())
 
 
 def test_in_fast_mode_only_the_last_picture_is_drawn(screen, monkeypatch):

@@ -130,12 +130,24 @@ def plot_answered_over_time(
     return ax
 
 
+FAR = 4.0
+"""A learner's number this many times above what was measured stands at the edge, with an arrow."""
+
+
 def plot_throughput_over_time(
-    run: Run, prediction: HasValue | float | None = None, *, ax: Axes | None = None
+    run: Run,
+    prediction: HasValue | float | None = None,
+    *,
+    yours: float | None = None,
+    ax: Axes | None = None,
 ) -> Axes:
-    """Draw the operations answered OK in each slice of the run, and the prediction as a line."""
+    """Draw the operations answered OK in each slice of the run, and the prediction as a line.
+
+    `yours` is the learner's prediction, in operations/s: a line of its own.
+    """
     data = throughput_over_time_table(run)
     predicted = number(prediction)
+    top = max([*data["measured (operations/s)"], predicted or 0.0, 1e-9])
     with style.canvas(ax, height_in=4.0) as ax:
         ax.plot(
             data.index, data["measured (operations/s)"], "o", color=style.MEASURED,
@@ -143,8 +155,18 @@ def plot_throughput_over_time(
         )  # fmt: skip
         if predicted is not None:
             ax.axhline(predicted, color=style.PREDICTED, label="predicted", zorder=1)
+        if yours is not None:
+            far = yours > FAR * top
+            top = max(top, 0.0 if far else yours)
+            ax.axhline(
+                1.1 * top if far else yours, color=style.PREDICTED, linestyle="--", zorder=1,
+                label=f"you said {numbers.rate(yours)}" + (", far above" if far else ""),
+            )  # fmt: skip
+            if far:
+                ax.annotate("↑", (0.5, 1.1 * top), (0, 2), xycoords=("axes fraction", "data"),
+                    textcoords="offset points", ha="center", color=style.PREDICTED)  # fmt: skip
         ax.set(xlabel="elapsed (s)", ylabel="throughput\n(operations/s)")
-        ax.set_ylim(0.0, 1.15 * max([*data["measured (operations/s)"], predicted or 0.0, 1e-9]))
+        ax.set_ylim(0.0, 1.15 * top)
         style.plain_numbers(ax.yaxis)
         ax.set_xlim(left=0.0)
     return ax
