@@ -1,7 +1,11 @@
-"""The two stacks of the server, and a server with short delays on each of them."""
+"""The servers of the tests: ours on its two stacks, and one of any service."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
+
+import grpc
 
 from kvstore.server import Server, serving
 
@@ -17,6 +21,22 @@ def serving_quickly(stack: str) -> Iterator[Server]:
     with serving(**QUICK, station_times=True, use_asyncio=STACKS[stack]) as server:
         yield server
         assert server.alive(), server.child.error_text()
+
+
+@contextmanager
+def listening(
+    *services: Callable[[grpc.Server], Any], interceptors: Any = (), threads: int = 4
+) -> Iterator[str]:
+    """Serve in this process what these functions add to the server; yield its address."""
+    server = grpc.server(ThreadPoolExecutor(threads), interceptors=interceptors)
+    for add in services:
+        add(server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.stop(None).wait()
 
 
 def impatient(monkeypatch):

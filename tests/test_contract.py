@@ -8,7 +8,6 @@ from collections import Counter
 import grpc
 import numpy as np
 import pytest
-from tables import for_each
 
 from kvstore.client import load, pacing, strategies, workload
 from kvstore.client.strategies import STRATEGIES, bounded, chained, futures, pipelined
@@ -17,7 +16,7 @@ from kvstore.protocol import StationTimes
 
 SMALL = workload.crud(value_bytes_mean=100)
 
-every_strategy = for_each("strategy", STRATEGIES)
+every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
 
 
 def counted(run) -> dict[str, int]:
@@ -59,7 +58,7 @@ def test_a_limit_on_calls_in_flight_is_kept(strategy, quick_server):
         assert most <= (1 if strategy is strategies.blocking else 5)
 
 
-@for_each("strategy", [s for s in STRATEGIES if s is not chained])
+@pytest.mark.parametrize("strategy", [s for s in STRATEGIES if s is not chained])
 @pytest.mark.slow
 def test_a_run_of_some_seconds_ends_with_them(strategy, quick_server):
     """What was sent before the end is still answered; nothing is sent after it."""
@@ -99,7 +98,7 @@ DRAW_AHEAD = (futures, bounded, pipelined)
 """Strategies that draw an operation while a call is in flight, so its keys depend on time."""
 
 
-@for_each("strategy", [s for s in STRATEGIES if s not in DRAW_AHEAD])
+@pytest.mark.parametrize("strategy", [s for s in STRATEGIES if s not in DRAW_AHEAD])
 def test_one_after_another_a_seed_gives_the_same_operations(strategy, quick_server):
     """With one in flight nothing is left to chance but the bytes of the keys."""
     fixed = workload.crud(sizes="fixed", value_bytes_mean=100)  # short keys may be known already
@@ -109,8 +108,8 @@ def test_one_after_another_a_seed_gives_the_same_operations(strategy, quick_serv
     assert one.equals(other)
 
 
-@for_each("batch", [1, 4, 32])
-@for_each("streams", [1, 3])
+@pytest.mark.parametrize("batch", [1, 4, 32])
+@pytest.mark.parametrize("streams", [1, 3])
 def test_batches_and_streams_lose_nothing(batch, streams, quick_server):
     run = load.run(
         pipelined, quick_server, SMALL, in_flight=6, calls=100, batch=batch, streams=streams

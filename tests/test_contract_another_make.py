@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 import pytest
 from plain_server import plain_server
-from tables import for_each
 
 from kvstore.client import load, pacing, run_in_process, workload
 from kvstore.client.errors import RunFailed, ServerGone
@@ -51,7 +50,7 @@ def assert_gone(ended, address, started_s) -> None:
     assert run.server["operations"] is None
 
 
-@for_each("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_run_needs_no_more_than_the_methods_of_the_contract(strategy, address):
     due_times = pacing.constant_rate(400) if strategy is futures else None
     run = load.run(strategy, address, SMALL, in_flight=4, calls=40, due_times=due_times)
@@ -64,7 +63,7 @@ def test_a_run_needs_no_more_than_the_methods_of_the_contract(strategy, address)
     assert re.fullmatch(r"[\d.]+ m?s \+ [\d.]+ m?s", summary(run).loc["server user + sys"].iloc[0])
 
 
-@for_each(
+@pytest.mark.parametrize(
     "mixed",
     [
         workload.Workload(mix={"create": 1, "retrieve": 1}),
@@ -77,7 +76,7 @@ def test_a_server_that_exchanges_two_replies_of_a_stream_is_noticed(mixed):
         load.run(pipelined, at, mixed, in_flight=8, calls=200)
 
 
-@for_each("strategy", [bounded, tasks])
+@pytest.mark.parametrize("strategy", [bounded, tasks])
 def test_connections_that_the_server_does_not_count_are_used_and_not_claimed(strategy, address):
     run = load.run(strategy, address, SMALL, in_flight=4, connections=2, calls=40)
 
@@ -92,7 +91,7 @@ def test_keys_can_be_created_before_the_run_there_too(address):
     assert {"OK": 40} == load.run(pipelined, address, reads, in_flight=4, calls=40).outcomes()
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("strategy", "settings"),
     [(blocking, {}), (bounded, {}), (tasks, {}), (pipelined, {"batch": 5})],
 )

@@ -7,7 +7,6 @@ import time
 
 import psutil
 import pytest
-from tables import for_each
 
 from kvstore.client import RunFailed, load
 from kvstore.client.strategies import Supports, pipelined
@@ -28,7 +27,7 @@ def sockets_left(before: int, within_s: float = 30.0) -> int:
 
 
 @pytest.mark.slow
-@for_each("read_delay_s", [0.001, 2.0])
+@pytest.mark.parametrize("read_delay_s", [0.001, 2.0])
 def test_no_connection_outlives_its_run(read_delay_s):
     """Whether all is answered or the deadline breaks it, and with no help from the collector."""
     with serving(use_asyncio=True, read_delay_s=read_delay_s, locking="per_key") as slow_disk:

@@ -11,7 +11,6 @@ from itertools import count
 import numpy as np
 import psutil
 import pytest
-from tables import for_each
 
 from kvstore import numbers
 from kvstore.client import load, monitor, pacing, strategies, workload
@@ -26,7 +25,7 @@ from kvstore.server import Server, serving, serving_sharded
 SMALL = workload.crud(value_bytes_mean=100)
 SETTINGS = {"read_delay_s": 0.01, "write_delay_s": 0.02, "locking": "per_key"}
 
-every_strategy = for_each("strategy", STRATEGIES)
+every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
 
 
 def pace(strategy) -> Iterator[float] | None:
@@ -86,7 +85,7 @@ def test_a_server_killed_in_the_middle_is_named_and_every_call_has_an_end(strate
 
 
 @pytest.mark.slow
-@for_each("strategy", [bounded, pipelined])
+@pytest.mark.parametrize("strategy", [bounded, pipelined])
 def test_a_run_after_a_killed_server_is_not_disturbed_by_it(strategy, server, caplog):
     """gRPC reports the ends of cancelled calls late; the next run must not stumble over them."""
     with serving(**SETTINGS) as doomed:
@@ -221,7 +220,7 @@ def test_of_several_servers_the_one_that_stopped_answering_is_named(monkeypatch)
 
 
 @pytest.mark.slow
-@for_each("strategy", [s for s in STRATEGIES if s is not pipelined])
+@pytest.mark.parametrize("strategy", [s for s in STRATEGIES if s is not pipelined])
 def test_a_server_that_is_only_slow_has_not_stopped_answering(strategy):
     """No call is answered in time, and the server answers all the same when it is asked."""
     reads = workload.reads(keys=5, value_bytes_mean=10)
@@ -310,7 +309,7 @@ def test_a_second_interrupt_does_not_wait_for_answers():
 
 
 @pytest.mark.slow
-@for_each("started", [False, True])
+@pytest.mark.parametrize("started", [False, True])
 def test_a_run_in_a_process_of_its_own_can_be_interrupted(started, server):
     before = psutil.Process().children()
     interrupt = (os.kill, os.getpid(), signal.SIGINT)

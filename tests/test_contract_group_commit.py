@@ -4,7 +4,6 @@ from typing import Any
 
 import grpc
 import pytest
-from tables import for_each
 
 from kvstore.client import load, workload
 from kvstore.client.strategies import pipelined
@@ -26,8 +25,8 @@ from kvstore.v1 import kvstore_pb2_grpc
 HANG_S = 15.0
 READ_S, WRITE_S = 0.02, 0.1
 
-every_locking = for_each("locking", LOCKINGS)
-either_way = for_each("group_commit", [False, True])
+every_locking = pytest.mark.parametrize("locking", LOCKINGS)
+either_way = pytest.mark.parametrize("group_commit", [False, True])
 
 
 @pytest.fixture
@@ -102,7 +101,7 @@ def test_as_a_group_a_batch_pays_the_disk_once(locking, requested):
 
 @pytest.mark.slow
 @either_way
-@for_each("delay_s", [0.0, 0.001])
+@pytest.mark.parametrize("delay_s", [0.0, 0.001])
 def test_either_way_a_run_in_batches_loses_nothing(delay_s, group_commit, own_server):
     server = own_server(read_delay_s=delay_s, write_delay_s=delay_s, group_commit=group_commit)
     run = load.run(

@@ -6,7 +6,6 @@ from typing import Any
 
 import grpc
 import pytest
-from tables import for_each
 
 from kvstore.client import load, workload
 from kvstore.client.errors import MessageTooLarge, RunFailed
@@ -22,7 +21,7 @@ MEGABYTE = 1_000_000
 
 pytestmark = pytest.mark.slow
 
-two_disks = for_each(
+two_disks = pytest.mark.parametrize(
     "settings",
     [
         {"read_delay_s": 0.0, "write_delay_s": 0.0},

@@ -1,7 +1,6 @@
 """One lock against a lock for each key, by every strategy, seen in where the calls waited."""
 
 import pytest
-from tables import for_each
 
 from kvstore.client import load, strategies, workload
 from kvstore.client.strategies import STRATEGIES
@@ -12,7 +11,7 @@ DISK_S = 0.010
 
 
 @pytest.mark.slow
-@for_each("strategy", [s for s in STRATEGIES if s is not strategies.blocking])
+@pytest.mark.parametrize("strategy", [s for s in STRATEGIES if s is not strategies.blocking])
 def test_one_lock_serves_one_at_a_time_and_locks_of_keys_do_not(strategy, locked_servers):
     """Twelve in flight: behind one lock the middle call waits for many others, else for none.
 

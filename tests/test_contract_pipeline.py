@@ -7,7 +7,6 @@ from typing import Any
 
 import grpc
 import pytest
-from tables import for_each
 
 from kvstore.client import load, workload
 from kvstore.client.strategies import pipelined
@@ -85,7 +84,7 @@ def test_the_operations_of_a_batch_are_done_in_their_order(stream, keys):
     assert "the key is known already: update replaces its value" == reply.detail
 
 
-@for_each("bad", [(99, b"key"), (0, b"key"), (RETRIEVE, b"")])
+@pytest.mark.parametrize("bad", [(99, b"key"), (0, b"key"), (RETRIEVE, b"")])
 def test_one_bad_operation_fails_alone(bad, stream, keys):
     key, (kind, bad_key) = next(keys), bad
     stream.say(1, [CREATE, kind, RETRIEVE], [key, bad_key, key], b"v")
@@ -95,7 +94,7 @@ def test_one_bad_operation_fails_alone(bad, stream, keys):
     assert [b"v"] == list(reply.values)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("says", "kinds", "extra_keys", "values"),
     [
         ("2 kinds but 3 keys", [CREATE, CREATE], 1, [b"1", b"2"]),
@@ -132,7 +131,7 @@ def test_an_id_of_64_bits_comes_back_whole(stream, keys):
     assert 2**64 - 1 == stream.hear().id
 
 
-@for_each("requests", [0, 1, 100])
+@pytest.mark.parametrize("requests", [0, 1, 100])
 def test_leaving_a_stream_waits_for_every_reply(requests, stub, keys):
     conversation = Conversation(stub)
     for number in range(requests):

@@ -1,7 +1,6 @@
 """A server that caps the streams of a connection: what a client sees, and what it does not."""
 
 import pytest
-from tables import for_each
 
 from kvstore.client import load
 from kvstore.client.strategies import bounded, tasks
@@ -25,7 +24,7 @@ def capped(own_server):
     return start
 
 
-@for_each(("strategy", "connections"), [(tasks, 1), (bounded, 1), (tasks, 2)])
+@pytest.mark.parametrize(("strategy", "connections"), [(tasks, 1), (bounded, 1), (tasks, 2)])
 def test_without_protection_calls_wait_and_none_is_refused(strategy, connections, capped):
     run = load.run(
         strategy, capped(refuse_streams=False), SMALL, in_flight=12, connections=connections,

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from stacks import impatient
-from tables import for_each
 
 from kvstore.client import load, measured_channel, run_in_process, strategies, workload
 from kvstore.client.__main__ import main as client
@@ -76,7 +75,7 @@ def test_the_command_writes_private_files_says_when_they_expire_and_keeps_old_on
     assert before == {path: path.read_bytes() for path in made.iterdir()}
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("says", "arguments"),
     [
         ("without a port", ["--host", "example.test:80"]),
@@ -100,7 +99,9 @@ def test_two_tokens_are_never_the_same(tmp_path):
     assert read_token(tmp_path / "a" / TOKEN) != read_token(tmp_path / "b" / TOKEN)
 
 
-@for_each("text", ["", "short", "two words that are long enough", "tök" * 20, "x" * 2000])
+@pytest.mark.parametrize(
+    "text", ["", "short", "two words that are long enough", "tök" * 20, "x" * 2000]
+)
 def test_a_file_without_a_token_is_named_and_not_shown(text, tmp_path):
     file = tmp_path / TOKEN
     file.write_text(text, "utf-8")
@@ -111,7 +112,7 @@ def test_a_file_without_a_token_is_named_and_not_shown(text, tmp_path):
     assert not text or text not in str(refused.value)
 
 
-@for_each("address", ["0.0.0.0", "::", "10.0.0.1", "2001:db8::1"])
+@pytest.mark.parametrize("address", ["0.0.0.0", "::", "10.0.0.1", "2001:db8::1"])
 def test_another_address_needs_tls(address):
     with pytest.raises(ValueError, match=r"needs TLS and a token.*course.py class certificate"):
         ServerSettings(listen=address)
@@ -119,18 +120,18 @@ def test_another_address_needs_tls(address):
     assert address == ServerSettings(listen=address, tls="somewhere").listen
 
 
-@for_each("address", ["127.0.0.1", "127.0.0.2", "::1"])
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.2", "::1"])
 def test_the_loopback_needs_nothing_and_gets_no_interceptor(address):
     assert [] == interceptors(ServerSettings(listen=address))
 
 
-@for_each("address", ["", "localhost", "0.0.0.0:80", "example.test"])
+@pytest.mark.parametrize("address", ["", "localhost", "0.0.0.0:80", "example.test"])
 def test_an_address_to_listen_at_is_an_ip_address(address):
     with pytest.raises(ValueError, match="listen must be an IP address"):
         ServerSettings(listen=address)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("damage", "says"),
     [
         (lambda folder: (folder / KEY).unlink(), "course.py class certificate"),
@@ -150,7 +151,7 @@ def test_a_server_does_not_start_without_what_tls_needs(damage, says, folder, tm
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows has other rights")
-@for_each(
+@pytest.mark.parametrize(
     ("of_folder", "of_key", "refused"),
     [
         (0o700, 0o644, False),  # nobody else gets into the folder

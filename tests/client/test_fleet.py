@@ -1,6 +1,7 @@
 """A fleet makes one run; whatever becomes of one worker, every call has an account."""
 
 import importlib.util
+import math
 import os
 import signal
 import subprocess
@@ -9,31 +10,31 @@ import threading
 import time
 from contextlib import suppress
 from itertools import islice
+from types import SimpleNamespace
 
+import grpc
 import psutil
 import pytest
-from tables import for_each
 
 from kvstore.client import RunFailed, RunInterrupted, ServerGone, load, strategies
 from kvstore.client import fleet as cluster
 from kvstore.client.channel import Target
+from kvstore.client.client import Client
 from kvstore.client.errors import FleetNotReached, WrongServer
-from kvstore.client.fleet import Cluster, Local, fleet_of
+from kvstore.client.fleet import AgreedStart, Cluster, Local
+from kvstore.client.monitor import Monitor
 from kvstore.client.pacing import constant_rate
-from kvstore.client.workload import Workload, crud, reads
+from kvstore.client.plan import SEEDS_APART, WHOLE, Part, Plan, parts
+from kvstore.client.workload import Operations, Workload, crud, reads
 from kvstore.course import live
 from kvstore.measure import Run, audit
+from kvstore.measure.recorder import Sampler
 from kvstore.server import serving
 
 SMALL = crud(seed=5, key_bytes_mean=8, value_bytes_mean=100, sizes="fixed")
 DELAYS = {"read_delay_s": 0.002, "write_delay_s": 0.004, "locking": "per_key"}
 LONG_S = 30.0
 """A run of this length was ended by what the test did to it."""
-
-needs_dask = pytest.mark.skipif(
-    importlib.util.find_spec("distributed") is None, reason="Dask is not installed"
-)
-slow = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +54,12 @@ def fleet():
     assert not dask
 
 
+def with_dask(test):
+    """Mark a test that starts workers."""
+    lacks = importlib.util.find_spec("distributed") is None
+    return pytest.mark.slow(pytest.mark.skipif(lacks, reason="Dask is not installed")(test))
+
+
 def midway(what):
     """Do `what` once, when a good number of calls have been answered."""
     done = []
@@ -69,8 +76,7 @@ def pids_of(fleet):
     return fleet._client.run(os.getpid)
 
 
-@slow
-@needs_dask
+@with_dask
 def test_two_make_one_run(server, fleet):
     seen = []
     run = load.run(
@@ -97,8 +103,7 @@ def test_two_make_one_run(server, fleet):
     assert run.client_cpu.total_s > 0 < run.server_cpu.total_s
 
 
-@slow
-@needs_dask
+@with_dask
 def test_strangers_cannot_reach_the_workers_and_their_files_are_in_a_folder_that_goes(fleet):
     def folder_of(dask_worker):
         return dask_worker.local_directory
@@ -124,8 +129,7 @@ if __name__ == "__main__":
 """
 
 
-@slow
-@needs_dask
+@with_dask
 @pytest.mark.skipif(sys.platform == "win32", reason="reads the environment of processes")
 def test_a_fleet_that_is_killed_while_it_starts_leaves_no_process(tmp_path):
     def those_of(mark):
@@ -158,8 +162,7 @@ def test_a_fleet_that_is_killed_while_it_starts_leaves_no_process(tmp_path):
     assert [script] == [*tmp_path.iterdir()]
 
 
-@slow
-@needs_dask
+@with_dask
 def test_they_begin_together_by_clocks_whose_error_is_known(server, fleet, monkeypatch, tmp_path):
     """On one machine, processes share a clock: the true difference is 0, so the error is seen."""
     clocks = []
@@ -183,8 +186,7 @@ def test_they_begin_together_by_clocks_whose_error_is_known(server, fleet, monke
     assert run.settings["workers"] == saved.settings["workers"]
 
 
-@slow
-@needs_dask
+@with_dask
 def test_a_strategy_that_a_learner_wrote_is_sent_to_the_workers(server, fleet):
     """It is defined in a notebook, so no worker can import it."""
     mine = {"__name__": "__main__"}
@@ -203,8 +205,7 @@ def test_a_strategy_that_a_learner_wrote_is_sent_to_the_workers(server, fleet):
     assert audit(run).holds
 
 
-@slow
-@needs_dask
+@with_dask
 def test_a_worker_that_is_killed_ends_the_run_and_is_named(server, fleet):
     address, pid = sorted(pids_of(fleet).items())[1]
     with pytest.raises(RunFailed, match=f"worker 2 of 2 .{address} on .* was lost") as failed:
@@ -232,8 +233,7 @@ def test_a_worker_that_is_killed_ends_the_run_and_is_named(server, fleet):
     assert (10, 2) == (again.issued, len(again.settings["workers"]))
 
 
-@slow
-@needs_dask
+@with_dask
 @pytest.mark.skipif(sys.platform == "win32", reason="sends a POSIX signal")
 def test_a_worker_that_stands_still_is_lost_too(server, fleet, monkeypatch):
     monkeypatch.setattr(cluster, "SILENT_S", 3.0)
@@ -249,8 +249,7 @@ def test_a_worker_that_stands_still_is_lost_too(server, fleet, monkeypatch):
         os.kill(pid, signal.SIGKILL)  # its nanny starts another
 
 
-@slow
-@needs_dask
+@with_dask
 def test_a_server_that_is_killed_ends_every_worker(fleet):
     with (
         serving(use_asyncio=True, **DELAYS) as server,
@@ -269,8 +268,7 @@ def test_a_server_that_is_killed_ends_every_worker(fleet):
     assert run.server["operations"] is None
 
 
-@slow
-@needs_dask
+@with_dask
 def test_ctrl_c_ends_all_with_every_call_accounted_for(server, fleet):
     with pytest.raises(RunInterrupted) as interrupted:
         load.run(
@@ -284,8 +282,7 @@ def test_ctrl_c_ends_all_with_every_call_accounted_for(server, fleet):
     assert run.issued == sum(run.server["operations"].values()) >= 50
 
 
-@slow
-@needs_dask
+@with_dask
 def test_an_error_of_who_looks_on_ends_the_run(server, fleet):
     def wrong():
         raise ZeroDivisionError("drawn wrongly")
@@ -300,39 +297,7 @@ def test_an_error_of_who_looks_on_ends_the_run(server, fleet):
     assert 10 == again.issued, "the workers are free again"
 
 
-PARENT = """
-import os, sys
-from kvstore.client import load, strategies, workload
-from kvstore.client.fleet import Local
-if __name__ == "__main__":
-    load.run(
-        strategies.tasks, {address!r}, workload.crud(value_bytes_mean=9), fleet=Local(1),
-        in_flight=4, duration_s=60, on_sample=lambda sample: print(sample.answered, flush=True),
-    )
-"""
-
-
-@slow
-@needs_dask
-@pytest.mark.skipif(sys.platform == "win32", reason="sends a POSIX signal")
-def test_when_the_driver_is_killed_no_worker_is_left(server, tmp_path):
-    script = tmp_path / "parent.py"
-    script.write_text(PARENT.format(address=server.address))
-    with subprocess.Popen(
-        [sys.executable, str(script)], stdout=subprocess.PIPE, text=True
-    ) as parent:
-        assert parent.stdout is not None
-        parent.stdout.readline()
-        workers = psutil.Process(parent.pid).children(recursive=True)
-        parent.kill()
-        _, alive = psutil.wait_procs(workers, timeout=20)
-
-    assert workers
-    assert not alive
-
-
-@slow
-@needs_dask
+@with_dask
 def test_what_only_a_worker_can_notice_has_the_same_error_as_with_one(server, fleet):
     with pytest.raises(ValueError, match="4 streams need at least as many requests in flight"):
         load.run(strategies.pipelined, server, SMALL, fleet=fleet, in_flight=5, calls=10, streams=4)
@@ -343,60 +308,6 @@ def test_what_only_a_worker_can_notice_has_the_same_error_as_with_one(server, fl
         )  # fmt: skip
 
 
-@for_each(
-    ("says", "settings"),
-    [
-        ("2 workers share in_flight, so it must be 2 or more, got 1", {}),
-        ("2 workers share calls, so it must be 2 or more, got 1", {"in_flight": 2, "calls": 1}),
-        ("due times cannot be sent to a fleet", {"due_times": iter([0.0])}),
-        ("callers join one by one in one process only",
-         {"strategy": strategies.tasks, "in_flight": 2, "joins": [0, 1]}),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_shared_is_refused(says, settings, monkeypatch):
-    """Before a worker starts; the fleet and the server of this test do not exist."""
-    made_up = cluster.Connected(None, [cluster.Place("tcp://a:1", "a")] * 2)
-    monkeypatch.setattr(cluster, "ServerCount", lambda target: threading.Lock())
-    monkeypatch.setattr(Local, "connected", lambda self: _yields(made_up))
-    settings = {"strategy": strategies.bounded, "calls": 9, **settings}
-
-    with pytest.raises(ValueError, match=says):
-        load.run(server="127.0.0.1:1", workload=SMALL, fleet=Local(2), **settings)
-
-
-class _yields:
-    def __init__(self, what):
-        self.what = what
-
-    def __enter__(self):
-        return self.what
-
-    def __exit__(self, *error):
-        pass
-
-
-@for_each(
-    ("says", "make"),
-    [
-        ("a whole number of workers from 1 to 32, got 0", lambda: Local(0)),
-        ("a whole number of workers from 1 to 32, got 33", lambda: Local(33)),
-        ("a whole number of workers from 1 to 32, got 2.0", lambda: Local(2.0)),
-        ("like tcp://10.0.0.1:8786, got '10.0.0.1'", lambda: Cluster("10.0.0.1")),
-        ("from 1 to 32, got 0", lambda: Cluster("tcp://10.0.0.1:8786", 0)),
-        ("fleet=Local", lambda: load.run(strategies.bounded, "h:1", SMALL, calls=9, processes=2)),
-    ],
-)
-def test_a_fleet_that_makes_no_sense_is_refused(says, make):
-    with pytest.raises(ValueError, match=says):
-        make()
-
-
-def test_a_flag_names_a_fleet():
-    assert fleet_of(None) is None
-    assert "Local(3)" == repr(fleet_of("3"))
-    assert "Cluster('tcp://h:1')" == repr(fleet_of("tcp://h:1"))
-
-
 def test_without_dask_the_error_has_the_next_step(monkeypatch):
     monkeypatch.setattr(cluster, "available", lambda: False)
 
@@ -404,8 +315,7 @@ def test_without_dask_the_error_has_the_next_step(monkeypatch):
         load.run(strategies.bounded, "127.0.0.1:1", SMALL, calls=9, fleet=Local(2), in_flight=2)
 
 
-@slow
-@needs_dask
+@with_dask
 def test_without_a_scheduler_or_enough_workers_the_error_has_the_next_step(monkeypatch):
     from distributed import LocalCluster
 
@@ -426,3 +336,126 @@ def test_without_a_scheduler_or_enough_workers_the_error_has_the_next_step(monke
                 pass
         with Cluster(address, 1).connected() as connected:
             assert 1 == len(connected.places)
+
+
+# ---- the parts of a run --------------------------------------------------------------------
+
+
+def test_each_draws_from_a_seed_of_its_own_and_knows_keys_of_its_own():
+    whole = reads(seed=5, keys=7)
+    drawn = [part.workload(whole) for part in parts(3)]
+
+    assert [3, 2, 2] == [each.preload for each in drawn]
+    assert [5, 5 + SEEDS_APART, 5 + 2 * SEEDS_APART] == [each.seed for each in drawn]
+    assert whole is WHOLE.workload(whole)
+    assert 1 == Part(3, 4).workload(reads(keys=2)).preload
+    assert 0 == Part(3, 4).workload(crud()).preload
+
+
+def test_no_two_generators_ask_for_one_key():
+    """Not even with the same seed and salt, and not with keys of a single byte."""
+    requested = [
+        {Operations(crud(key_bytes_mean=1, sizes="fixed"), owns=part.owns).draw().key}
+        | {
+            operation.key
+            for operation in Operations(
+                reads(keys=500, key_bytes_mean=1, sizes="fixed"), owns=part.owns
+            ).preloads()
+        }
+        for part in parts(4)
+    ]
+
+    assert sum(map(len, requested)) == len(set.union(*requested)) > 200
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "trips_s"),
+    [(0.0, [0.002, 0.001, 0.003]), (1e6, [0.004, 0.002]), (-50.0, [0.0])],
+)
+def test_the_difference_of_two_clocks_is_known_to_half_of_the_shortest_trip(
+    ahead_s, trips_s, monkeypatch
+):
+    """The clock is read at the very end of each trip: the worst case."""
+    now_s = [100.0]
+    monkeypatch.setattr(cluster, "time", SimpleNamespace(perf_counter=lambda: now_s[0]))
+    trips = iter(trips_s)
+
+    def read() -> float:
+        now_s[0] += next(trips)
+        return now_s[0] + ahead_s
+
+    found = cluster.compare(read, rounds=len(trips_s))
+
+    assert min(trips_s) / 2 == pytest.approx(found.error_s)
+    assert abs(found.ahead_s - ahead_s) <= found.error_s * (1 + 1e-6)
+    assert abs(found.there(7.0) - (7.0 + ahead_s)) <= found.error_s * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3, 32])
+@pytest.mark.parametrize("whole", [32, 100, 3001])
+def test_parts_add_up_to_the_whole_run(processes, whole):
+    settings = {"calls": whole, "in_flight": 32, "rate_per_s": 10}
+    plan = Plan.of(strategies.bounded, "127.0.0.1:1", SMALL, settings=settings)
+    shares = plan.divided(processes)
+    counts = [each.options.calls for each in shares]
+    due_s = [at_s for each in shares for at_s in islice(each.pace(), 5)]
+
+    assert whole == sum(counts)
+    assert 32 == sum(each.options.in_flight for each in shares)
+    assert max(counts) - min(counts) <= 1
+    assert [*islice(constant_rate(10), 5 * processes)] == sorted(due_s)
+
+
+@pytest.mark.parametrize(
+    ("says", "make"),
+    [
+        ("2 workers share in_flight, so it must be 2 or more, got 1", lambda: shared(calls=9)),
+        ("2 workers share calls, so it must be 2 or more, got 1",
+         lambda: shared(in_flight=2, calls=1)),
+        ("due times cannot be sent to a fleet", lambda: shared(calls=9, due_times=iter([0.0]))),
+        ("callers join one by one in one process only",
+         lambda: shared(strategies.tasks, in_flight=2, calls=9, joins=[0, 1])),
+        ("a whole number of workers from 1 to 32, got 0", lambda: Local(0)),
+        ("a whole number of workers from 1 to 32, got 33", lambda: Local(33)),
+        ("a whole number of workers from 1 to 32, got 2.0", lambda: Local(2.0)),
+        ("like tcp://10.0.0.1:8786, got '10.0.0.1'", lambda: Cluster("10.0.0.1")),
+        ("from 1 to 32, got 0", lambda: Cluster("tcp://10.0.0.1:8786", 0)),
+        ("fleet=Local", lambda: load.run(strategies.bounded, "h:1", SMALL, calls=9, processes=2)),
+    ],
+)  # fmt: skip
+def test_a_fleet_that_makes_no_sense_is_refused_before_a_worker_starts(says, make):
+    with pytest.raises(ValueError, match=says):
+        make()
+
+
+def shared(strategy=strategies.bounded, due_times=None, **settings):
+    plan = Plan.of(
+        strategy, "127.0.0.1:1", SMALL, settings=settings, due_times=due_times, for_fleet=True
+    )
+    plan.divided(2)
+
+
+@pytest.mark.parametrize("connections_opened_late", [False, True])
+def test_all_count_from_the_agreed_time_and_who_is_late_says_so(connections_opened_late):
+    """All generators count from the same moment, whenever their own connections stood."""
+    late_s = 0.5 if connections_opened_late else 0.0
+    ready = []
+    gate = AgreedStart(lambda: ready.append(time.perf_counter()))
+    with grpc.insecure_channel("127.0.0.1:1") as channel:
+        client = Client(channel, "127.0.0.1:1", operations=Operations(crud()))
+        monitor = Monitor(client, Sampler(None), "127.0.0.1:1", math.inf, gate)
+        opens_s = time.perf_counter() + 0.1 - 2 * late_s
+        threading.Timer(0.05, gate.open_at, (opens_s,)).start()
+        refused = monitor.admit()
+        if connections_opened_late:
+            client.recorder.connected()
+        before_s = time.perf_counter()
+        now_s, after_s = client.recorder.now_s(), time.perf_counter()
+        gate.stop()
+        refused_then = monitor.admit()
+
+    assert (False, 1) == (refused, len(ready))
+    assert before_s - opens_s <= now_s <= after_s - opens_s
+    assert late_s <= gate.late_s < 30
+    assert refused_then
+    assert "interrupted" == monitor.outcome

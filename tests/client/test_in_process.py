@@ -1,10 +1,8 @@
 """Runs in other processes, with a memory ceiling."""
 
 import contextlib
-import math
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -12,11 +10,10 @@ import time
 import grpc
 import psutil
 import pytest
-from tables import for_each
 
 from kvstore.client import strategies, workload
 from kvstore.client.__main__ import main
-from kvstore.client.apart import largest_rss_bytes, monitor, run_in_process, start_error
+from kvstore.client.apart import monitor, run_in_process, start_error
 from kvstore.client.channel import Target
 from kvstore.client.errors import ServerNotReached, WrongServer
 from kvstore.client.strategies import futures
@@ -25,12 +22,6 @@ from kvstore.server import Server, serving
 from kvstore.subprocesses import child
 from kvstore.v1 import server_status_pb2 as pb
 from kvstore.v1 import server_status_pb2_grpc
-
-
-@pytest.fixture
-def server():
-    with serving(use_asyncio=True, locking="per_key") as running:
-        yield running
 
 
 def watch(server, watched, ceiling_bytes, seconds=20):
@@ -48,38 +39,22 @@ def watch(server, watched, ceiling_bytes, seconds=20):
 
 
 @pytest.mark.slow
-@for_each("side", ["client", "server"])
-def test_a_client_is_ended_when_it_or_the_server_outgrows_the_ceiling(server, side):
-    pids = {"client": lambda _: [], "server": lambda _: [server.pid]}
+@pytest.mark.parametrize("side", ["client", "server"])
+def test_a_client_is_ended_when_it_or_the_server_outgrows_the_ceiling(quick_server, side):
+    pids = {"client": lambda _: [], "server": lambda _: [quick_server.pid]}
 
-    status, ran_s = watch(server, pids[side], ceiling_bytes=1e6)
+    status, ran_s = watch(quick_server, pids[side], ceiling_bytes=1e6)
 
     assert status != 0
     assert ran_s < 15
-    assert server.alive()
-
-
-@pytest.mark.slow
-def test_without_a_ceiling_no_process_is_ended(server):
-    status, _ = watch(server, lambda client: [client.pid, server.pid], math.inf, seconds=0.3)
-
-    assert status == 0
-
-
-@pytest.mark.slow
-def test_processes_that_are_gone_use_no_memory(server):
-    gone = psutil.Popen([sys.executable, "-c", ""])
-    gone.wait()
-
-    assert largest_rss_bytes([gone.pid]) == 0
-    assert largest_rss_bytes([gone.pid, server.pid]) > 1e6
+    assert quick_server.alive()
 
 
 SMALL = workload.crud(seed=5, value_bytes_mean=100)
 
 
 @pytest.mark.slow
-def test_secrets_of_metadata_stand_in_no_process_list_and_in_no_saved_run(server, tmp_path):
+def test_secrets_of_metadata_stand_in_no_process_list_and_in_no_saved_run(quick_server, tmp_path):
     lists = []
 
     def look(sample):
@@ -88,7 +63,7 @@ def test_secrets_of_metadata_stand_in_no_process_list_and_in_no_saved_run(server
                 lists.append(" ".join(each.cmdline()))
 
     run = run_in_process(
-        strategies.tasks, server, SMALL, calls=200, rate_per_s=400, on_sample=look,
+        strategies.tasks, quick_server, SMALL, calls=200, rate_per_s=400, on_sample=look,
         metadata={"api-key": "hunter2"}, sample_interval_s=0.05,
     )  # fmt: skip
     saved = Run.load(run.save(tmp_path / "run.npz"))
@@ -152,7 +127,7 @@ def test_a_run_in_a_process_of_its_own_is_the_same_run(quick_server):
 
 
 @pytest.mark.slow
-@for_each(
+@pytest.mark.parametrize(
     ("error", "says", "identity", "in_flight"),
     [
         (ValueError, "in_flight must be a whole number of 1 or more, got 0", None, 0),
@@ -166,85 +141,47 @@ def test_its_errors_are_those_of_load(error, says, identity, in_flight, quick_se
         run_in_process(strategies.bounded, target, SMALL, calls=5, in_flight=in_flight)
 
 
-def test_a_server_that_is_not_there_has_another_error_than_a_wrong_setting(monkeypatch, capsys):
-    monkeypatch.setattr("kvstore.client.channel.CONNECT_S", 0.1)
-    with socket.socket() as closed_port:
-        closed_port.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{closed_port.getsockname()[1]}"
-        status = main([address, "--strategy=bounded"])
-
-    error = start_error(capsys.readouterr().err.removeprefix("error: "), status)
-    assert isinstance(error, ServerNotReached)
-    assert str(error).startswith(f"no server answers at {address}")
-
-
-def test_a_process_that_ended_without_output_has_an_error_too():
-    assert "(exit status -9): it wrote no error. If it was killed for its memory" in str(
-        start_error("", -9)
-    )
-
-
-@pytest.mark.slow
-def test_the_command_shows_a_summary_and_an_audit(quick_server, tmp_path):
-    ended = subprocess.run(
-        [
-            sys.executable, "-m", "kvstore.client", quick_server.address, "--strategy=bounded",
-            "--in-flight=4", "--calls=50", '--workload={"value_bytes_mean": 100}',
-            f"--save={tmp_path / 'run.npz'}",
-        ],
-        capture_output=True, text=True, timeout=60, check=True,
-    )  # fmt: skip
-
-    assert "operations/s" in ended.stdout
-    # An operation may find its key deleted by the one beside it: the audit then tells of it.
-    assert "50 calls sent, 50 ended, 0 of them unknown" in ended.stdout
-    assert ended.stdout.endswith(": holds\n")
-    assert 50 == Run.load(tmp_path / "run.npz").issued
-
-
-@for_each(
-    ("says", "arguments"),
-    [
-        ("invalid choice: 'fastest'", ["127.0.0.1:1", "--strategy=fastest"]),
-        ("the following arguments are required: address", ["--strategy=bounded"]),
-        ("invalid loads value", ["127.0.0.1:1", "--workload={"]),
-    ],
-)
-def test_bad_arguments_are_refused(says, arguments, capsys):
-    with pytest.raises(SystemExit, match="2"):
-        main(arguments)
-
-    assert says in capsys.readouterr().err
-
-
-@for_each(
+@pytest.mark.parametrize(
     ("says", "arguments"),
     [
         ("an address is host:port", ["localhost"]),
         ("in_flight must be", ["127.0.0.1:1", "--in-flight=0"]),
         ("per_s must be above 0", ["127.0.0.1:1", "--rate-per-s=0"]),
+        ("no server answers at 127.0.0.1:1", ["127.0.0.1:1"]),
         ("mix may name", ["127.0.0.1:1", '--workload={"mix": {"read": 1}}']),
         ("unexpected keyword argument 'colour'", ["127.0.0.1:1", '--workload={"colour": 1}']),
     ],
 )
-def test_settings_that_make_no_sense_are_named_without_a_traceback(says, arguments, capsys):
+def test_settings_that_make_no_sense_are_named_without_a_traceback(
+    says, arguments, capsys, monkeypatch
+):
+    """The exit status tells another process which error it was."""
+    monkeypatch.setattr("kvstore.client.channel.CONNECT_S", 0.1)
     status = main([*arguments, "--strategy=bounded"])
     shown = capsys.readouterr().err
+    error = start_error(shown.removeprefix("error: "), status)
 
-    assert 2 == status
     assert shown.startswith("error: ")
     assert says in shown
+    assert says in str(error)
+    assert isinstance(error, ServerNotReached if "no server" in says else ValueError)
 
 
-def test_a_place_where_no_run_can_be_saved_is_named_after_the_report(
+def test_the_command_shows_a_summary_and_an_audit_and_where_it_cannot_be_saved(
     quick_server, tmp_path, capsys
 ):
-    status = main([quick_server.address, "--calls=5", f"--save={tmp_path / 'none' / 'run.npz'}"])
+    arguments = [quick_server.address, "--strategy=blocking", "--calls=50"]
+    statuses = [
+        main([*arguments, f"--save={tmp_path / folder / 'run.npz'}"]) for folder in ("", "none")
+    ]
     shown = capsys.readouterr()
 
-    assert 2 == status
-    assert "operations/s" in shown.out
+    assert [0, 2] == statuses
+    assert 2 == shown.out.count("operations/s")
+    assert 2 == shown.out.count("50 calls sent, 50 ended, 0 of them unknown")
+    assert shown.out.endswith(": holds\n")
     assert str(tmp_path / "none") in shown.err
+    assert 50 == Run.load(tmp_path / "run.npz").issued
 
 
 @pytest.mark.slow

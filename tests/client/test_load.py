@@ -2,11 +2,13 @@
 
 import itertools
 import json
-from concurrent.futures import ThreadPoolExecutor
+import time
 from datetime import datetime
 
 import grpc
+import numpy as np
 import pytest
+from stacks import listening
 
 from kvstore.client import load, pacing, strategies, workload
 from kvstore.client.strategies import blocking, bounded, futures
@@ -20,7 +22,7 @@ from kvstore.v1.kvstore_pb2_grpc import (
 SMALL = workload.crud(value_bytes_mean=100)
 
 
-def test_a_run_tells_how_it_was_asked_for_and_where_it_was_made(quick_server):
+def test_a_run_tells_how_it_was_asked_for_and_where_it_was_made(quick_server, tmp_path):
     run = load.run(bounded, quick_server, SMALL, in_flight=3, calls=10, deadline_s=7)
 
     assert ("bounded", 3) == (run.strategy, run.in_flight)
@@ -32,18 +34,8 @@ def test_a_run_tells_how_it_was_asked_for_and_where_it_was_made(quick_server):
     assert quick_server.identity == run.server["identity"]
     assert {"grpcio", "cores", "processor"} <= set(run.host)
     assert datetime.fromisoformat(run.started_at).tzinfo
-
-
-def test_the_window_ends_with_the_last_call(quick_server):
-    run = load.run(bounded, quick_server, SMALL, in_flight=3, calls=10)
-
     assert run.records["done_s"].max() == run.window_s
-
-
-def test_a_run_can_be_saved_and_audited_again(quick_server, tmp_path):
-    run = load.run(bounded, quick_server, SMALL, in_flight=3, calls=10)
     loaded = Run.load(run.save(tmp_path / "run.npz"))
-
     assert audit(run) == audit(loaded)
     assert json.loads(json.dumps(run.settings)) == loaded.settings
 
@@ -68,14 +60,6 @@ def test_an_error_of_the_onlooker_ends_the_run_and_is_heard(quick_server):
 
     with pytest.raises(ZeroDivisionError):
         load.run(bounded, quick_server, SMALL, in_flight=4, duration_s=30, on_sample=stumbles)
-
-
-@pytest.mark.slow
-def test_processor_time_of_both_sides_is_kept(quick_server):
-    run = load.run(bounded, quick_server, SMALL, in_flight=4, calls=200)
-
-    assert run.client_cpu.total_s > 0
-    assert run.server_cpu.total_s >= 0
 
 
 def test_due_times_make_an_open_loop(quick_server):
@@ -118,29 +102,58 @@ def test_values_are_created_although_the_first_calls_fail():
         def Retrieve(self, request, context):
             return pb.RetrieveResponse(value=b"")
 
-    server = grpc.server(ThreadPoolExecutor(1))
-    add_KeyValueServiceServicer_to_server(NotAtFirst(), server)
-    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
-    server.start()
-    try:
+    add = add_KeyValueServiceServicer_to_server
+    with listening(lambda server: add(NotAtFirst(), server), threads=1) as address:
         run = load.run(blocking, address, workload.reads(keys=3), calls=1)
-    finally:
-        server.stop(0).wait()
 
     assert {"OK"} <= set(run.outcomes())
 
 
-def test_a_strategy_of_ones_own_is_as_good(quick_server):
-    """An exercise hands in a function."""
+SENT = {"tenant": "blue", "trace-id": "7"}
 
-    def mine(stub, operations, in_flight):
-        for operation in operations:
-            try:
-                operation.rpc(stub)(operation.request)
-            except grpc.RpcError:
-                pass
 
-    run = load.run(mine, quick_server, SMALL, calls=5)
+class Spy(grpc.ServerInterceptor):
+    """Keeps the metadata of every call and knows no method."""
 
-    assert ("mine", 5) == (run.strategy, run.issued)
-    assert mine not in strategies.STRATEGIES
+    def __init__(self):
+        self.seen = []
+
+    def intercept_service(self, continuation, handler_call_details):
+        self.seen.append((handler_call_details.method, handler_call_details.invocation_metadata))
+        return continuation(handler_call_details)
+
+
+@pytest.mark.parametrize("strategy", [blocking, bounded, strategies.tasks])
+def test_metadata_goes_along_with_every_call_and_its_values_are_not_kept(strategy):
+    spy = Spy()
+    with listening(interceptors=[spy]) as address:
+        run = load.run(strategy, address, SMALL, in_flight=2, calls=3, metadata=SENT)
+    seen = [dict(metadata) for method, metadata in spy.seen if "KeyValue" in method]
+
+    assert {"UNIMPLEMENTED": 3} == run.outcomes()
+    assert [SENT] * 3 == [{name: each.get(name) for name in SENT} for each in seen]
+    assert SENT.keys() == run.settings["metadata"].keys()
+    assert not {*SENT.values()} & {*run.settings["metadata"].values()}
+
+
+# ---- callers that join ---------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", [strategies.threads, strategies.tasks])
+def test_no_more_calls_are_in_flight_than_users_have_joined(strategy, quick_server):
+    reads = workload.reads(value_bytes_mean=100)
+    joins = list(pacing.joins(pacing.climb(0, 8, steps=8, over_s=0.4)))
+    run = load.run(strategy, quick_server, reads, in_flight=8, calls=2_000, joins=iter(joins))
+    calls = run.records
+    at_s = np.sort(calls["sent_s"])
+    in_flight = [np.count_nonzero((calls["sent_s"] <= at) & (calls["done_s"] > at)) for at in at_s]
+
+    assert joins == list(run.settings["joins"])
+    assert max(in_flight) > 4
+    assert all(np.searchsorted(joins, at_s, side="right") >= in_flight)
+    assert audit(run).holds
+    assert {"OK"} == set(run.outcomes())
+    started_s = time.perf_counter()  # a run that ends before all have joined waits for no caller
+    assert 5 == load.run(strategy, quick_server, reads, in_flight=2, calls=5, joins=[0, 60]).issued
+    assert time.perf_counter() - started_s < 20

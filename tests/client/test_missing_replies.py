@@ -4,8 +4,8 @@ import asyncio
 import inspect
 
 import grpc
+import pytest
 from long.answers import MANY, STREAM, UNPARSABLE, answering
-from tables import for_each
 
 from kvstore.client import measured_channel
 from kvstore.v1 import kvstore_pb2 as pb
@@ -29,7 +29,7 @@ async def awaits(channel):
     await KeyValueServiceStub(channel).Retrieve(READ)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("work", "replies"),
     [(work, replies) for work in (waits, sends, awaits) for replies in ((), (UNPARSABLE,))],
 )

@@ -2,15 +2,14 @@
 
 import asyncio
 import itertools
-import math
 import threading
 import time
 from collections.abc import Iterator
 
-from tables import for_each
+import pytest
 
 from kvstore.client import pacing, workload
-from kvstore.client.schedule import LOOK_EVERY, Schedule
+from kvstore.client.schedule import Schedule
 from kvstore.client.workload import Operations
 
 
@@ -20,36 +19,7 @@ def schedule(**settings) -> Schedule:
     return Schedule(operations, **{**usual, **settings})
 
 
-def test_a_closed_loop_ends_with_the_clock():
-    clock = itertools.count(step=0.125)
-
-    assert 4 == len(list(schedule(duration_s=0.5, clock=lambda: next(clock))))
-
-
-def test_in_a_closed_loop_nothing_is_ever_due():
-    assert all(math.isnan(operation.due_s) for operation in schedule(calls=5))
-
-
-@for_each("asynchronous", [False, True])
-def test_an_open_loop_hands_out_each_operation_when_it_is_due(asynchronous):
-    began_s = time.perf_counter()
-    due = schedule(
-        duration_s=0.5, due_times=iter([0.0, 0.02, 0.12]),
-        clock=lambda: time.perf_counter() - began_s,
-    )  # fmt: skip
-
-    async def awaited() -> list[tuple[float, float]]:
-        return [(operation.due_s, due._clock()) async for operation in due]
-
-    handed_out = (
-        asyncio.run(awaited()) if asynchronous
-        else [(operation.due_s, due._clock()) for operation in due]
-    )  # fmt: skip
-    assert [0.0, 0.02, 0.12] == [due_s for due_s, _ in handed_out]
-    assert all(due_s <= at_s for due_s, at_s in handed_out)
-
-
-@for_each("asynchronous", [False, True])
+@pytest.mark.parametrize("asynchronous", [False, True])
 def test_many_callers_send_no_call_before_it_is_due(asynchronous):
     """A caller that finds the end of the schedule must not make the others send early."""
     began_s = time.perf_counter()
@@ -80,9 +50,10 @@ def test_many_callers_send_no_call_before_it_is_due(asynchronous):
 
     assert 20 == len(early)
     assert max(early) <= 0
+    assert due.stopped
 
 
-@for_each("asynchronous", [False, True])
+@pytest.mark.parametrize("asynchronous", [False, True])
 def test_a_schedule_that_is_stopped_lets_its_waiting_caller_go(asynchronous):
     due = schedule(due_times=iter([0.0, 1e6]), joins=[0.0, 1e6])
 
@@ -102,11 +73,7 @@ def test_an_open_loop_ends_by_due_time_not_by_the_clock():
     assert 5 == len(list(due))
 
 
-def test_a_count_ends_the_schedule():
-    assert 7 == len(list(schedule(calls=7)))
-
-
-@for_each(("handed_out", "calls", "duration_s"), [(3, 3, 1.0), (4, 9, 0.5)])
+@pytest.mark.parametrize(("handed_out", "calls", "duration_s"), [(3, 3, 1.0), (4, 9, 0.5)])
 def test_of_a_count_and_a_duration_the_first_to_come_ends_it(handed_out, calls, duration_s):
     clock = itertools.count(step=0.125)
 
@@ -115,41 +82,15 @@ def test_of_a_count_and_a_duration_the_first_to_come_ends_it(handed_out, calls, 
     )
 
 
-def test_due_times_that_run_out_end_the_schedule():
-    assert 3 == len(list(schedule(due_times=iter([0.0, 0.5, 0.75]), clock=lambda: 1.0)))
-
-
-def test_a_schedule_that_was_stopped_hands_out_nothing_more():
-    endless = schedule()
-    first = list(itertools.islice(endless, 5))
-    endless.stop()
-
-    assert (5, []) == (len(first), list(endless))
-
-
 def test_a_schedule_that_has_ended_stays_ended():
     """Another caller may ask once more, at a time when the clock went back a little."""
     times = iter([0.0, 0.6, 0.4, 0.4])
-    ended = schedule(duration_s=0.5, clock=lambda: next(times))
+    ended, stopped = schedule(duration_s=0.5, clock=lambda: next(times)), schedule()
 
     assert (1, 0) == (len(list(ended)), len(list(ended)))
-
-
-def test_the_guard_looks_every_few_hundred_operations():
-    """Memory can grow by hundreds of megabytes between two ticks of a clock."""
-    looks: list[int] = []
-    guarded = schedule(calls=3 * LOOK_EVERY, guard=lambda: looks.append(1))
-    list(guarded)
-
-    assert len(looks) in (3, 4)
-
-
-def test_a_guard_may_stop_the_schedule():
-    guarded = schedule(calls=3 * LOOK_EVERY, guard=lambda: None)
-    looks = itertools.count()
-    guarded._guard = lambda: guarded.stop() if next(looks) == 1 else None
-
-    assert LOOK_EVERY == len(list(guarded))
+    assert 5 == len(list(itertools.islice(stopped, 5)))
+    stopped.stop()
+    assert [] == list(stopped)
 
 
 def each_a_little_later(per_s: float) -> Iterator[float]:
@@ -159,7 +100,7 @@ def each_a_little_later(per_s: float) -> Iterator[float]:
         yield due_s
 
 
-@for_each("due_times", [None, each_a_little_later(1_000)])
+@pytest.mark.parametrize("due_times", [None, each_a_little_later(1_000)])
 def test_threads_that_share_a_schedule_get_each_operation_once(due_times):
     shared = schedule(calls=1_000, due_times=due_times, clock=lambda: time.sleep(0) or 9.0)
     taken: list[list] = [[] for _ in range(8)]
