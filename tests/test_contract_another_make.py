@@ -85,12 +85,6 @@ def test_connections_that_the_server_does_not_count_are_used_and_not_claimed(str
     assert audit(run).holds
 
 
-def test_keys_can_be_created_before_the_run_there_too(address):
-    reads = workload.reads(keys=20, value_bytes_mean=10)
-
-    assert {"OK": 40} == load.run(pipelined, address, reads, in_flight=4, calls=40).outcomes()
-
-
 @pytest.mark.parametrize(
     ("strategy", "settings"),
     [(blocking, {}), (bounded, {}), (tasks, {}), (pipelined, {"batch": 5})],

@@ -93,37 +93,18 @@ def test_a_run_loses_nothing_and_who_opens_the_folder_next_finds_it_all(tmp_path
     assert sum(run.server["operations"]["create/OK"] for run in runs) == len(next_one)
 
 
-@pytest.mark.slow
-def test_a_batch_is_one_transaction_where_it_commits_as_a_group(tmp_path):
-    """A busy machine only adds to the simulated disk, which each transaction pays."""
-    keys = [b"%d" % n for n in range(6)]
-    paid_s = {}
-    for group_commit in (False, True):
-        settings = {
-            **DURABLE, "write_delay_s": 0.03, "store": f"sqlite:{tmp_path / str(group_commit)}",
-            "group_commit": group_commit, "station_times": True,
-        }  # fmt: skip
-        with serving(**settings) as server, grpc.insecure_channel(server.address) as channel:
-            request = pb.PipelineRequest(kinds=b"\1" * 6, keys=keys, values=keys)
-            stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
-            (reply,) = stub.Pipeline(iter([request]), timeout=HANG_S)
-        assert bytes(6) == reply.statuses
-        paid_s[group_commit] = reply.station_times.disk_s
-
-    assert paid_s[False] >= 0.9 * 6 * 0.03
-    assert 0.9 * 0.03 <= paid_s[True] < paid_s[False]
-
-
 PARENT = """
-import os, signal
+import signal, sys
+from contextlib import nullcontext
 from tempfile import TemporaryDirectory
 from kvstore.server import serving
 
+_, own, kills = sys.argv
 with (
-    TemporaryDirectory() as folder,
+    nullcontext(own) if own else TemporaryDirectory() as folder,
     serving(use_asyncio=True, store=f"sqlite:{folder}/data") as server,
 ):
-    if %r:
+    if kills:
         server.kill()
     print(folder, flush=True)
     signal.pause()
@@ -132,51 +113,29 @@ with (
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
-@pytest.mark.parametrize("server_too", [False, True])
-def test_a_database_in_a_temporary_folder_does_not_outlive_a_kill(server_too, tmp_path):
-    kept = tmp_path / "kept"
-    kept.mkdir()
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+@pytest.mark.parametrize(("own", "kills"), [("", ""), ("", "the server too"), ("own", "")])
+def test_a_database_outlives_a_kill_in_a_folder_of_ones_own_only(own, kills, tmp_path):
+    (tmp_path / "own").mkdir()
     with subprocess.Popen(
-        [sys.executable, "-c", PARENT % server_too],
-        stdout=subprocess.PIPE, text=True, env=environment,
+        [sys.executable, "-c", PARENT, own and tmp_path / own, kills],
+        stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)},
     ) as parent:  # fmt: skip
         assert parent.stdout is not None
         folder = Path(parent.stdout.readline().strip())
         assert (folder / "data").is_dir()
         parent.kill()
     end_s = time.monotonic() + 2 * HANG_S
-    while folder.exists():
+    while not own and folder.exists():
         assert time.monotonic() < end_s, "the database is still there after the kill"
         time.sleep(0.05)
-    assert kept.is_dir()
-
-
-@pytest.mark.slow
-def test_a_database_in_a_folder_of_ones_own_outlives_a_kill(tmp_path):
-    code = PARENT.replace("TemporaryDirectory() as folder", "nullcontext(os.getcwd()) as folder")
-    code = code.replace(
-        "import os, signal", "import os, signal\nfrom contextlib import nullcontext"
-    )
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    own = tmp_path / "own"
-    own.mkdir()
-    with subprocess.Popen(
-        [sys.executable, "-c", code % False],
-        stdout=subprocess.PIPE, text=True, env=environment, cwd=own,
-    ) as parent:  # fmt: skip
-        assert parent.stdout is not None
-        parent.stdout.readline()
-        parent.kill()
-    settings = ServerSettings(**DURABLE, store=f"sqlite:{own}/data")
-    end_s = time.monotonic() + 2 * HANG_S
-    while True:  # until the server has ended as well
+    while own:  # until the server has ended as well
         try:
-            DurableStore(settings).close()
+            DurableStore(ServerSettings(**DURABLE, store=f"sqlite:{folder}/data")).close()
             return
         except OSError:
             assert time.monotonic() < end_s
             time.sleep(0.05)
+    assert (tmp_path / "own").is_dir()
 
 
 FILE_LIMIT = """

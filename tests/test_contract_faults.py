@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -118,30 +117,6 @@ def test_a_server_that_dies_before_the_last_calls_is_noticed_too():
 
     assert 60 == gone.value.run.issued
     assert_accounted(gone.value.run)
-
-
-@pytest.mark.slow
-def test_in_a_process_of_its_own_a_run_names_a_killed_server_too():
-    with (
-        serving(**SETTINGS) as doomed,
-        pytest.raises(ServerGone, match="ended after") as gone,
-    ):
-        run_in_process(
-            pipelined, doomed, SMALL, in_flight=8, duration_s=30,
-            on_sample=midway(os.kill, doomed.pid, signal.SIGKILL),
-        )  # fmt: skip
-
-    assert_accounted(gone.value.run)
-
-
-def test_where_no_server_is_the_run_says_so_before_it_begins(monkeypatch):
-    monkeypatch.setattr("kvstore.client.channel.CONNECT_S", 0.1)
-    with socket.socket() as closed_port:
-        closed_port.bind(("127.0.0.1", 0))  # bound, and never listening
-        address = f"127.0.0.1:{closed_port.getsockname()[1]}"
-
-        with pytest.raises(ConnectionError, match=f"no server answers at {address}.*Is it run"):
-            load.run(bounded, address, SMALL, calls=1)
 
 
 # ---- the server stops answering ------------------------------------------------------------

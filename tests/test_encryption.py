@@ -6,7 +6,6 @@ import os
 import shutil
 import stat
 import subprocess
-import tempfile
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -23,7 +22,6 @@ from kvstore.credentials import CA, CERTIFICATE, KEY, TOKEN, access_from, read_t
 from kvstore.load_test.__main__ import main as load_test
 from kvstore.measure import Run
 from kvstore.server import ServerDidNotStart, ServerSettings, serving
-from kvstore.server.admission import interceptors
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 from tools import certificate
@@ -92,13 +90,6 @@ def test_a_certificate_that_makes_no_sense_is_refused_before_a_file_is_written(
     assert not (tmp_path / "made").exists()
 
 
-def test_two_tokens_are_never_the_same(tmp_path):
-    for name in "ab":
-        certificate.write(tmp_path / name, [])
-
-    assert read_token(tmp_path / "a" / TOKEN) != read_token(tmp_path / "b" / TOKEN)
-
-
 @pytest.mark.parametrize(
     "text", ["", "short", "two words that are long enough", "tök" * 20, "x" * 2000]
 )
@@ -112,23 +103,34 @@ def test_a_file_without_a_token_is_named_and_not_shown(text, tmp_path):
     assert not text or text not in str(refused.value)
 
 
-@pytest.mark.parametrize("address", ["0.0.0.0", "::", "10.0.0.1", "2001:db8::1"])
-def test_another_address_needs_tls(address):
-    with pytest.raises(ValueError, match=r"needs TLS and a token.*course.py class certificate"):
-        ServerSettings(listen=address)
+@pytest.mark.parametrize(
+    ("says", "settings"),
+    [
+        (r"needs TLS and a token.*course.py class certificate", {"listen": "0.0.0.0"}),
+        (r"needs TLS and a token", {"listen": "2001:db8::1"}),
+        ("listen must be an IP address", {"listen": "localhost", "tls": "somewhere"}),
+        ("listen must be an IP address", {"listen": "0.0.0.0:80", "tls": "somewhere"}),
+    ],
+)
+def test_another_address_needs_tls(says, settings):
+    with pytest.raises(ValueError, match=says):
+        ServerSettings(**settings)
 
-    assert address == ServerSettings(listen=address, tls="somewhere").listen
+    assert "10.0.0.1" == ServerSettings(listen="10.0.0.1", tls="somewhere").listen
+    assert "127.0.0.2" == ServerSettings(listen="127.0.0.2").listen
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.2", "::1"])
-def test_the_loopback_needs_nothing_and_gets_no_interceptor(address):
-    assert [] == interceptors(ServerSettings(listen=address))
+def opened(of_folder, of_key):
+    """Set the rights of the folder and of its key."""
+
+    def damage(folder):
+        (folder / KEY).chmod(of_key)
+        folder.chmod(of_folder)
+
+    return damage
 
 
-@pytest.mark.parametrize("address", ["", "localhost", "0.0.0.0:80", "example.test"])
-def test_an_address_to_listen_at_is_an_ip_address(address):
-    with pytest.raises(ValueError, match="listen must be an IP address"):
-        ServerSettings(listen=address)
+OTHERS = r"other users .*server-key\.pem.*chmod 700"
 
 
 @pytest.mark.parametrize(
@@ -139,37 +141,24 @@ def test_an_address_to_listen_at_is_an_ip_address(address):
         (lambda folder: (folder / TOKEN).write_text("\n"), "holds no token"),
         (lambda folder: (folder / KEY).write_text("nothing"), "no certificate and its key"),
         (lambda folder: (folder / KEY).write_bytes(_other_key()), "no certificate and its key"),
+        (opened(0o700, 0o644), None),  # nobody else gets into the folder
+        (opened(0o755, 0o600), None),
+        (opened(0o755, 0o644), OTHERS),
+        (opened(0o710, 0o640), OTHERS),
+        (opened(0o770, 0o600), OTHERS),  # others could put a key of their own there
     ],
 )
 def test_a_server_does_not_start_without_what_tls_needs(damage, says, folder, tmp_path):
-    copy = shutil.copytree(folder, Path(tempfile.mkdtemp(dir=tmp_path)) / "copy")
+    copy = Path(shutil.copytree(folder, tmp_path / "copy"))
     damage(copy)
-
+    if says is None:
+        access_from(str(copy))
+        return
+    if says == OTHERS and os.name != "posix":
+        pytest.skip("Windows has other rights")
     with pytest.raises(OSError, match=says) as refused:
         access_from(str(copy))
     assert str(copy) in str(refused.value)
-
-
-@pytest.mark.skipif(os.name != "posix", reason="Windows has other rights")
-@pytest.mark.parametrize(
-    ("of_folder", "of_key", "refused"),
-    [
-        (0o700, 0o644, False),  # nobody else gets into the folder
-        (0o755, 0o600, False),
-        (0o755, 0o644, True),
-        (0o710, 0o640, True),
-        (0o770, 0o600, True),  # others could put a key of their own there
-    ],
-)
-def test_a_key_that_others_can_read_is_not_used(of_folder, of_key, refused, folder, tmp_path):
-    copy = Path(shutil.copytree(folder, Path(tempfile.mkdtemp(dir=tmp_path)) / "copy"))
-    (copy / KEY).chmod(of_key)
-    copy.chmod(of_folder)
-    if not refused:
-        access_from(str(copy))
-        return
-    with pytest.raises(OSError, match=r"other users .*server-key\.pem.*chmod 700"):
-        access_from(str(copy))
 
 
 @pytest.mark.slow
@@ -181,37 +170,8 @@ def test_a_server_that_cannot_start_says_why(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", strategies.STRATEGIES, ids=lambda each: each.__name__)
-def test_every_strategy_runs_with_tls_and_a_token(strategy, server):
-    run = load.run(strategy, server, workload.crud(), **CALLS)
-
-    assert 100 == len(run.records)
-    assert {"OK", "NOT_FOUND", "ALREADY_EXISTS"} >= set(run.outcomes())
-    assert 100 == sum(run.server["operations"].values())
-
-
-@pytest.mark.slow
-def test_several_connections_each_carry_the_token(server):
-    for strategy in (strategies.bounded, strategies.tasks):
-        run = load.run(strategy, server, workload.crud(), connections=3, **CALLS)
-
-        assert 3 == run.connections
-
-
-@pytest.mark.slow
-def test_the_token_is_in_no_saved_run(server, folder, tmp_path):
+def test_the_token_is_in_no_saved_run_and_in_no_command_line(server, folder, tmp_path, monkeypatch):
     token = read_token(folder / TOKEN)
-    for make in (load.run, run_in_process):
-        make(strategies.bounded, server, workload.crud(), **CALLS).save(tmp_path / "run.npz")
-
-        found = Run.load(tmp_path / "run.npz")
-        assert token not in repr((found.settings, found.server, found.host))
-        assert token.encode() not in (tmp_path / "run.npz").read_bytes()
-    assert token not in repr(Target(server.address, tls=Tls.of(folder)))
-
-
-@pytest.mark.slow
-def test_the_token_is_in_no_command_line(server, folder, monkeypatch):
     started: list[list[str]] = []
     popen = subprocess.Popen
 
@@ -220,35 +180,43 @@ def test_the_token_is_in_no_command_line(server, folder, monkeypatch):
         return popen(command, *arguments, **named)
 
     monkeypatch.setattr(subprocess, "Popen", noting)
-    run_in_process(strategies.bounded, server, workload.crud(), **CALLS)
+    for make in (load.run, run_in_process):
+        make(strategies.bounded, server, workload.crud(), **CALLS).save(tmp_path / "run.npz")
 
+        found = Run.load(tmp_path / "run.npz")
+        assert token not in repr((found.settings, found.server, found.host))
+        assert token.encode() not in (tmp_path / "run.npz").read_bytes()
     assert any("--token" in word for command in started for word in command)
-    assert read_token(folder / TOKEN) not in repr(started)
+    assert token not in repr((started, Target(server.address, tls=Tls.of(folder))))
 
 
 @pytest.mark.slow
-def test_the_measured_channel_keeps_the_metadata_of_a_call(server, keys):
-    key = next(keys)
+def test_the_measured_channel_carries_the_token_beside_metadata_of_a_call(server, keys):
     with measured_channel(server, metadata={"a": "b"}) as channel:
-        stub = KeyValueServiceStub(channel)
+        stub, key = KeyValueServiceStub(channel), next(keys)
         stub.Create(pb.CreateRequest(key=key, value=b"v"))
         stub.Retrieve.future(pb.RetrieveRequest(key=key), metadata=(("c", "d"),)).result()
         stub.Delete.with_call(pb.DeleteRequest(key=key), timeout=5)
 
+    async def awaited() -> Run:
+        async with measured_channel(server) as channel:
+            stub, key = KeyValueServiceStub(channel), next(keys)
+            await stub.Create(pb.CreateRequest(key=key, value=b"v"))
+            await stub.Delete(pb.DeleteRequest(key=key), timeout=5)
+        return channel.run()
+
     assert {"OK": 3} == channel.run().outcomes()
-
-
-async def _async_calls(server, key: bytes) -> Run:
-    async with measured_channel(server) as channel:
-        stub = KeyValueServiceStub(channel)
-        await stub.Create(pb.CreateRequest(key=key, value=b"v"))
-        await stub.Delete(pb.DeleteRequest(key=key), timeout=5)
-    return channel.run()
+    assert {"OK": 2} == asyncio.run(awaited()).outcomes()
 
 
 @pytest.mark.slow
-def test_the_measured_channel_of_asyncio_carries_the_token(server, keys):
-    assert {"OK": 2} == asyncio.run(_async_calls(server, next(keys))).outcomes()
+@pytest.mark.parametrize("strategy", strategies.STRATEGIES, ids=lambda each: each.__name__)
+def test_every_strategy_runs_with_tls_and_a_token(strategy, server):
+    run = load.run(strategy, server, workload.crud(), **CALLS)
+
+    assert 100 == len(run.records)
+    assert {"OK", "NOT_FOUND", "ALREADY_EXISTS"} >= set(run.outcomes())
+    assert 100 == sum(run.server["operations"].values())
 
 
 @pytest.mark.slow
@@ -287,14 +255,9 @@ def test_the_commands_of_the_client_and_of_the_load_test(server, folder, capsys)
 
 
 @pytest.mark.slow
-def test_a_mismatch_is_the_same_clear_error_from_another_process(server):
-    stranger = Target(server.address, tls=Tls())
-    with pytest.raises(TlsMismatch, match="not accepted"):
-        run_in_process(strategies.bounded, stranger, workload.crud(), **CALLS)
-
-
-@pytest.mark.slow
-def test_a_mismatch_of_the_measured_channel_is_a_clear_error(server, folder, monkeypatch):
+def test_a_mismatch_is_a_clear_error_of_a_channel_and_from_another_process(
+    server, folder, monkeypatch
+):
     impatient(monkeypatch)
 
     async def opened(target: Target) -> None:
@@ -309,3 +272,7 @@ def test_a_mismatch_of_the_measured_channel_is_a_clear_error(server, folder, mon
             pass
         with pytest.raises(TlsMismatch, match=says):
             asyncio.run(opened(target))
+    with pytest.raises(TlsMismatch, match="not accepted"):
+        run_in_process(
+            strategies.bounded, Target(server.address, tls=Tls()), workload.crud(), **CALLS
+        )

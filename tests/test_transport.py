@@ -33,12 +33,8 @@ print(json.dumps([os.environ.get("GRPC_EXPERIMENTS"), transport.in_force()]))
 def test_the_choice_is_applied_when_the_package_is_imported():
     assert [POLLER, "poller"] == in_a_new_process(SAID, COURSE_TRANSPORT="poller")
     assert [None, "stock"] == in_a_new_process(SAID, COURSE_TRANSPORT="stock")
-
-
-def test_after_gRPC_was_imported_the_choice_is_not_claimed():
-    late = in_a_new_process(f"import grpc\n{SAID}", COURSE_TRANSPORT="poller")
-
-    assert [None, "stock"] == late
+    late = f"import grpc\n{SAID}"
+    assert [None, "stock"] == in_a_new_process(late, COURSE_TRANSPORT="poller")
 
 
 def test_experiments_that_no_profile_has_stay_as_they_are():
@@ -46,10 +42,6 @@ def test_experiments_that_no_profile_has_stay_as_they_are():
 
     assert [own, own] == in_a_new_process(SAID, COURSE_TRANSPORT="poller", GRPC_EXPERIMENTS=own)
     assert own == transport.environment("stock", {"GRPC_EXPERIMENTS": own})["GRPC_EXPERIMENTS"]
-
-
-def test_a_profile_replaces_another_one():
-    assert POLLER == transport.environment("poller", {})["GRPC_EXPERIMENTS"]
     assert "GRPC_EXPERIMENTS" not in transport.environment("stock", {"GRPC_EXPERIMENTS": POLLER})
 
 
@@ -66,17 +58,13 @@ def test_both_sides_report_their_profile_in_the_run():
     with serving(transport="poller", read_delay_s=0, write_delay_s=0) as server:
         run = load.run(strategies.bounded, server, workload.reads(), in_flight=4, calls=40)
 
-    assert {"OK": 40} == run.outcomes()
-    assert "poller" == run.server["versions"]["transport"]
-    assert transport.in_force() == run.host["transport"]
-
-
-def test_a_run_in_a_new_process_may_have_another_profile():
-    with serving(read_delay_s=0, write_delay_s=0) as server:
-        run = run_in_process(
+        other = run_in_process(
             strategies.bounded, server, workload.crud(), in_flight=4, calls=40, transport="poller"
         )
-    assert "poller" == run.host["transport"]
+
+    assert {"OK": 40} == run.outcomes()
+    assert "poller" == run.server["versions"]["transport"]
+    assert (transport.in_force(), "poller") == (run.host["transport"], other.host["transport"])
 
 
 def test_an_unknown_profile_is_refused_with_the_known_ones():
