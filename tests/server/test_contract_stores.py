@@ -22,8 +22,6 @@ from test_contract_pipeline import (
     stream,
     test_leaving_a_stream_waits_for_every_reply,
     test_malformed_columns_are_refused_whole_and_nothing_is_applied,
-    test_one_bad_operation_fails_alone,
-    test_the_operations_of_a_batch_are_done_in_their_order,
 )
 from test_serve import (
     test_a_key_lives_from_create_to_delete,
