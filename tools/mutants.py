@@ -13,7 +13,6 @@ import ast
 import difflib
 import inspect
 import json
-import multiprocessing
 import random
 import sys
 import textwrap
@@ -28,7 +27,6 @@ if __name__ == "__main__":  # run as a file, in a checkout that need not be inst
 KEPT: Final = ROOT / "tests" / "course" / "mutants.json"
 KEPT_EACH: Final = 2
 """How many rejected mutants of an exercise the tests get."""
-DEADLINE_S: Final = 90.0
 
 
 def source_of(exercise: Any) -> str:
@@ -125,50 +123,17 @@ def answer_from(exercise: Any, source: str) -> Any:
     return names[exercise.reference.__name__]
 
 
-def _judge(connection: Any) -> None:
-    """Judge mutants in this process, one after the other; it is ended if one hangs."""
-    from kvstore.course.exercises import find
-    from kvstore.course.exercises.grading import judged
+def outcome(exercise: Any, source: str) -> str:
+    """Return "passed", "not yet", "stopped" without an end, or "error" for no answer at all."""
+    from kvstore.course.judging import judge
 
-    while True:
-        try:
-            exercise_id, source = connection.recv()
-        except EOFError:  # the other side has ended
-            return
-        exercise = find(exercise_id)
-        try:
-            answer = answer_from(exercise, source)
-        except Exception:
-            connection.send("error")
-        else:
-            connection.send(judged(exercise, answer).outcome)
-
-
-class Jury:
-    """A process that judges mutants; a new one takes its place when it hangs or crashes."""
-
-    def __init__(self) -> None:
-        self._process: Any = None
-
-    def outcome(self, exercise_id: str, source: str) -> str:
-        """Return "passed", "not yet", "not attempted", "error" for no answer, "hang" or "crash"."""
-        if self._process is None:
-            spawn = multiprocessing.get_context("spawn")  # never fork after gRPC has started
-            self._mine, theirs = spawn.Pipe()
-            self._process = spawn.Process(target=_judge, args=(theirs,), daemon=True)
-            self._process.start()
-            theirs.close()
-        try:
-            self._mine.send((exercise_id, source))
-            if self._mine.poll(DEADLINE_S):
-                return str(self._mine.recv())
-            found = "hang"
-        except (EOFError, OSError):
-            found = "crash"
-        self._process.kill()
-        self._process.join()
-        self._process = None
-        return found
+    try:
+        answer = answer_from(exercise, source)
+    except Exception:
+        return "error"
+    verdict = judge(exercise.id, answer)
+    ended = "It was stopped" in verdict.message or "ended its process" in verdict.message
+    return "stopped" if ended else verdict.outcome
 
 
 def difference(source: str, changed: str) -> str:
@@ -177,24 +142,26 @@ def difference(source: str, changed: str) -> str:
     return "\n".join(f"    {line}" for line in lines if line[:2] not in ("--", "++", "@@"))
 
 
-def report(exercises: Sequence[Any], most: int) -> Iterator[tuple[Any, list[tuple[str, str, str]]]]:
-    """Judge the mutants of each exercise; print the share rejected and what passed."""
-    jury = Jury()
+def report(exercises: Sequence[Any], most: int) -> Iterator[tuple[Any, list[str]]]:
+    """Judge the mutants of each exercise; print the share rejected and what passed.
+
+    Yields each exercise, and its mutants that the judge rejected with a reason.
+    """
     for exercise in exercises:
         source = source_of(exercise)
         judged = [
-            (name, changed, jury.outcome(exercise.id, changed))
+            (name, changed, found)
             for name, changed in mutants_of(source, most)
+            if (found := outcome(exercise, changed)) != "error"
         ]
-        judged = [each for each in judged if each[2] != "error"]
-        killed = [each for each in judged if each[2] not in ("passed",)]
-        share = len(killed) / len(judged) if judged else 0.0
-        print(f"{exercise.id:24} {len(killed):3} of {len(judged):3} rejected, {share:.0%}")
-        for name, changed, what in judged:
-            if what == "passed" or what == "crash":
-                print(f"  {what}: {name}\n{difference(source, changed)}")
+        through = [(name, changed) for name, changed, found in judged if found == "passed"]
+        killed = len(judged) - len(through)
+        share = killed / max(1, len(judged))
+        print(f"{exercise.id:24} {killed:3} of {len(judged):3} rejected, {share:.0%}")
+        for name, changed in through:
+            print(f"  passed: {name}\n{difference(source, changed)}")
         sys.stdout.flush()
-        yield exercise, judged
+        yield exercise, [changed for _, changed, found in judged if found == "not yet"]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -212,8 +179,7 @@ def main(arguments: Sequence[str]) -> int:
         if not options.names or any(name.startswith(each) for each in options.names)
     ]
     kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
-    for exercise, judged in report(chosen, options.most):
-        rejected = [changed for _, changed, what in judged if what == "not yet"]
+    for exercise, rejected in report(chosen, options.most):
         kept[exercise.id] = random.Random(1).sample(rejected, min(KEPT_EACH, len(rejected)))
     if options.keep:
         KEPT.write_text(json.dumps(dict(sorted(kept.items())), indent=1) + "\n", "utf-8")
