@@ -1,11 +1,16 @@
-"""A lesson in a real browser: JupyterLab opens it, runs every cell, and shows no error.
+"""The core lessons in a real browser: run as a whole, and as a learner goes through them.
 
-The suite has the first lesson. COURSE_NIGHTLY=1 has every core lesson of the student's edition, as
-it measures and in the recorded mode.
+Predictions are typed, a wrong and a right answer are handed in, sliders are moved by mouse and by
+keyboard, the button runs the client, the service of lesson 12 is measured and named, and the quiz
+is answered. The suite has two lessons. COURSE_NIGHTLY=1 has all of them, and so has
+COURSE_SCREENSHOTS, which names a folder for a picture of each output to look at:
+
+    COURSE_SCREENSHOTS=/tmp/pictures python3 course.py test tests/test_browser.py -n 0
 """
 
 import json
 import os
+import re
 import shutil
 import time
 from pathlib import Path
@@ -13,35 +18,338 @@ from pathlib import Path
 import pytest
 from labs import CELLS, CHROMIUM, CONNECTED, browser_open, checked_out, git, lab_open, open_lesson
 
+from kvstore.course.questions import registered
 from tools import edition
 
 pytest.importorskip("playwright.sync_api")
 
 NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
+FOLDER = os.environ.get("COURSE_SCREENSHOTS", "")
+ALL = bool(FOLDER or os.environ.get("COURSE_NIGHTLY"))
+LESSONS = [path.name for path in sorted(NOTEBOOKS.glob("[01][0-9]_*.ipynb"))]
+SIZES = {"1280x800": (1280, 800), "1920x1080": (1920, 1080), "640x400": (640, 400)}
+"""The last one is the first one at a zoom of 200 %."""
+ONE = ("03", "1280x800")
+"""The lesson and the size in the suite: it has exercises, predictions, sliders and a quiz."""
+CASES = [
+    pytest.param(name, size, id=f"lesson_{name[:2]}-{size}")
+    for size in SIZES
+    for name in LESSONS
+    if (name[:2], size) == ONE or (ALL and (size != "640x400" or name[:2] == "03"))
+]
+LASTING_S = 300
+"""How long one cell may take, on a busy machine."""
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(500),  # a lab, a browser and a lesson, beside other tests
+    pytest.mark.timeout(1500),
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium"),
     pytest.mark.skipif(shutil.which("git") is None, reason="no git"),
 ]
 
+COLUMNS = 105
+"""JupyterLab breaks a longer line of plain text within a word, in a window of 1280 pixels."""
+TOO_WIDE = """outputs => [...outputs.querySelectorAll('.jp-OutputArea-output')]
+  .filter(each => each.scrollWidth > each.clientWidth + 1)
+  .map(each => each.innerText)"""
+PROSE = """outputs => {
+  const copy = outputs.cloneNode(true), texts = [];
+  for (const code of copy.querySelectorAll('pre, code, style, script')) code.remove();
+  const walker = document.createTreeWalker(copy, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) texts.push(walker.currentNode.data);
+  return texts.join('\\n');
+}"""
+"""The text of outputs without code and without what was printed."""
+HEIGHT = "() => document.querySelector('.jp-WindowedPanel-outer').clientHeight"
+IN_LESSON_12 = {
+    "yours-start": [
+        "service.measure(in_flight=1)",
+        'service.name("pool", "disk")',
+        "service.predict(start=60)",
+    ],
+    "yours-run": ['service.buy("more threads")', "service.predict(result=150)"],
+}
+"""The cells that a learner adds to lesson 12 before one of its cells."""
 
-@pytest.fixture(scope="module")
-def checkout(tmp_path_factory):
-    return checked_out(tmp_path_factory.mktemp("lab") / "my courses")
+
+def unreadable(text):
+    """What a reader should not find in a text, each with the text around it."""
+    signs = re.finditer(r"\bNaN\b|\bnan\b|\*\*|\$\$", text)
+    found = [text[max(0, at.start() - 40) : at.end() + 40] for at in signs]
+    for number in re.findall(r"(?<![\w.,:])\d[\d,]*(?:\.\d+)?(?![\d.:])", text):
+        digits = re.sub(r"[,.]", "", number).lstrip("0")
+        if len(digits if "." in number else digits.rstrip("0")) > 5:
+            found.append(f"the digits of {number}")
+    return found
 
 
-@pytest.fixture(scope="module")
-def lab(checkout):
-    with lab_open(checkout) as address:
-        yield address
+class Learner:
+    """Works through the open lesson with mouse and keyboard, and keeps pictures of what appears."""
+
+    def __init__(self, page, folder):
+        self.page, self.folder, self.pictures = page, folder, 0
+        self.problems = []
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def cells(self):
+        return [cell for cell in self.page.evaluate(CELLS) if cell["source"].strip()]
+
+    def node(self, cell, part="node"):
+        """The cell in the page, or its outputs, in view."""
+        return self.page.evaluate_handle(
+            """async ([id, part]) => {
+              const notebook = window.jupyterapp.shell.currentWidget.content;
+              const place = notebook.widgets.findIndex(each => each.model.id === id);
+              notebook.activeCellIndex = place;
+              await notebook.scrollToItem(place);
+              const cell = notebook.widgets[place];
+              return part === 'outputs' ? cell.outputArea.node : cell.node;
+            }""",
+            [cell["id"], part],
+        ).as_element()
+
+    def command_mode(self, cell):
+        self.node(cell)
+        self.page.evaluate(
+            """() => {
+              const notebook = window.jupyterapp.shell.currentWidget.content;
+              notebook.mode = 'command'; notebook.node.focus();
+            }"""
+        )
+
+    def run_new_cell(self, below, source):
+        """Add a cell above another one, with the keyboard, and run it."""
+        known = {each["id"] for each in self.cells()}
+        self.command_mode(below)
+        self.page.keyboard.press("a")
+        self.page.keyboard.press("Enter")
+        self.page.keyboard.insert_text(source)
+        self._until(lambda: len(self.cells()) > len(known), "a cell is added")
+        (cell,) = (each for each in self.cells() if each["id"] not in known)
+        assert cell["source"] == source
+        self.run(cell)
+        self.picture(cell)
+
+    def run(self, cell):
+        """Press Shift+Enter in the cell; its outputs once the kernel is idle again."""
+        self.command_mode(cell)
+        before = cell["count"]
+        self.page.keyboard.press("Shift+Enter")
+        ends_s = time.monotonic() + LASTING_S
+        while time.monotonic() < ends_s:
+            now = next(each for each in self.cells() if each["id"] == cell["id"])
+            errors = [o["evalue"] for o in now["outputs"] if o["output_type"] == "error"]
+            assert errors == [], f"{cell['id']}: {errors}"
+            if now["count"] not in (None, before) and self.page.evaluate(CONNECTED):
+                cell.update(now)
+                self.look_at(cell)
+                return now["outputs"]
+            time.sleep(0.1)
+        pytest.fail(f"cell {cell['id']} did not end within {LASTING_S} s")
+
+    def look_at(self, cell):
+        """Note what cannot be read in the outputs of a cell."""
+        outputs = self.node(cell, "outputs")
+        plain = "".join(
+            "".join(each["text"]) for each in cell["outputs"] if each["output_type"] == "stream"
+        )
+        said = outputs.evaluate(PROSE)
+        found = [f"too wide: {text[:80]}" for text in outputs.evaluate(TOO_WIDE)]
+        found += [f"long line: {line}" for line in plain.splitlines() if len(line) > COLUMNS]
+        found += unreadable(f"{said}\n{plain}")
+        self.problems += [f"{cell['id']}: {each}" for each in found]
+
+    def rewrite(self, cell, source):
+        """Put an answer in place of what the cell holds, as by pasting."""
+        self.page.evaluate(
+            """([id, source]) => window.jupyterapp.shell.currentWidget.content.widgets
+              .find(each => each.model.id === id).model.sharedModel.setSource(source)""",
+            [cell["id"], source],
+        )
+
+    def type_predictions(self, cell):
+        """Type a number into each `predict(...)` of the cell, key by key."""
+        share = registered(re.search(r'"([\w.]+)"', cell["source"])[1]).unit.startswith("of the ")
+        number = "0.2" if share else "20"
+        self.node(cell).query_selector(".cm-content").click()
+        keyboard = self.page.keyboard
+        keyboard.press("Control+Home")
+        for line in cell["source"].splitlines():
+            keyboard.press("End")
+            for _ in range(len(line) - line.rindex(")")):
+                keyboard.press("ArrowLeft")
+            if "None" in line:
+                for _ in "None":
+                    keyboard.press("Backspace")
+                keyboard.type(number)
+            else:
+                keyboard.type(f", {number}")
+            keyboard.press("ArrowDown")
+        now = next(each for each in self.cells() if each["id"] == cell["id"])["source"]
+        wanted = re.sub(r"(, None)?\)", f", {number})", cell["source"])
+        assert now == wanted, f"typing went wrong: {now!r}"
+
+    def picture(self, cell, name=""):
+        """Keep a picture of the outputs of a cell, for a person to look at."""
+        if not FOLDER:
+            return
+        self.page.wait_for_timeout(400)  # for pictures and formulas to be drawn
+        self.pictures += 1
+        path = self.folder / f"{self.pictures:02d}-{cell['id']}{name}.png"
+        outputs, size = self.node(cell, "outputs"), self.page.viewport_size
+        height = outputs.bounding_box()["height"]
+        if height > self.page.evaluate(HEIGHT):  # else the lower part is cut off
+            self.page.set_viewport_size({**size, "height": round(height) + 300})
+            outputs = self.node(cell, "outputs")
+        outputs.screenshot(path=path)
+        self.page.set_viewport_size(size)
+
+    def whole_page(self, name):
+        if not FOLDER:
+            return
+        self.pictures += 1
+        self.page.screenshot(path=self.folder / f"{self.pictures:02d}-page-{name}.png")
+
+    def hand_in(self, check, cells):
+        """Run a check on the stub, on a known-wrong answer and on the reference."""
+        exercise, name = re.search(r'check\("([\w.]+)", (\w+)\)', check["source"]).groups()
+        begins = re.compile(rf"(def|class) {name}\(")
+        defined = next(cell for cell in cells if begins.search(cell["source"]))
+        found = f'from kvstore.course.exercises import find\n{name} = find("{exercise}")'
+        for what, answer in (("wrong", ".wrong[0].answer"), ("right", ".reference")):
+            if defined["id"] == check["id"]:
+                self.rewrite(check, f'{found}{answer}\ncheck("{exercise}", {name});')
+            else:
+                self.rewrite(defined, found + answer)
+                self.run(defined)
+            shown = str(self.run(check))
+            self.picture(check, f"-{what}")
+            assert ("✔" in shown) == (what == "right"), f"{exercise}, {what}: {shown[:400]}"
+
+    def move_the_law(self, cell):
+        """Move each slider by keyboard, the first by mouse as well, and press the button."""
+        outputs = self.node(cell, "outputs")
+        handles = outputs.query_selector_all(".noUi-handle")
+        assert handles, "no slider was drawn"
+        sentence = outputs.query_selector("[aria-live]")
+        assert sentence.bounding_box()["height"] < 100
+        height = outputs.bounding_box()["height"]
+        if height > self.page.evaluate(HEIGHT) and self.page.viewport_size["height"] >= 800:
+            self.problems.append(f"{cell['id']}: sliders and figure need {height} pixels")
+        tracks = [each.bounding_box()["width"] for each in outputs.query_selector_all(".noUi-base")]
+        assert min(tracks) > 50, f"{cell['id']}: tracks of {tracks} pixels"
+
+        def said():  # drawn anew for each of the values
+            return outputs.query_selector("[aria-live]").inner_text()
+
+        def agrees():
+            shown = [each.inner_text() for each in outputs.query_selector_all(".widget-readout")]
+            for choice in outputs.query_selector_all("select"):
+                shown.append(choice.evaluate("each => each.selectedOptions[0].innerText"))
+            return re.findall(r" = (\S+?)(?=, |: predicted)", said()) == shown
+
+        for number, handle in enumerate(handles):
+            before = said()
+            handle.focus()
+            lowest = handle.get_attribute("aria-valuenow") == handle.get_attribute("aria-valuemin")
+            self.page.keyboard.press("ArrowRight" if lowest else "ArrowLeft")
+            self._until(lambda before=before: said() != before, f"slider {number} redraws")
+        for choice in outputs.query_selector_all("select"):
+            for index in (1, 0):
+                before = said()
+                choice.select_option(index=index)
+                self._until(lambda before=before: said() != before, "the choice redraws")
+        before = said()
+        handles[0].scroll_into_view_if_needed()
+        box, track = handles[0].bounding_box(), outputs.query_selector(".noUi-base").bounding_box()
+        middle = track["x"] + track["width"] / 2
+        self.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        self.page.mouse.down()
+        self.page.mouse.move(middle + (60 if box["x"] < middle else -60), box["y"] + 5, steps=5)
+        self.page.mouse.up()
+        self._until(lambda: said() != before, "a slider follows the mouse")
+        self._until(agrees, "the sentence has the values of the sliders")
+        button = outputs.query_selector("button")
+        if button:
+            button.click()
+            self._until(lambda: "measured" in said(), "the button measures", LASTING_S)
+        self.picture(cell, "-moved")
+
+    def answer_the_quiz(self, cell):
+        """Choose the first option of each question, then a second one of the first question."""
+        outputs = self.node(cell, "outputs")
+        groups = outputs.query_selector_all(".widget-radio")
+        assert groups, "no radio buttons were drawn"
+        said = lambda: len(re.findall(r"[✔✘]", outputs.inner_text()))  # noqa: E731
+        for number, group in enumerate(groups, start=1):
+            group.query_selector("input").click()
+            self._until(lambda number=number: said() == number, "a choice is explained")
+        groups[0].query_selector_all("input")[1].click()
+        self._until(
+            lambda: "first choice" in outputs.inner_text(), "a second choice is not the first"
+        )
+        self.picture(cell, "-answered")
+
+    def _until(self, true, what, lasting_s=20):
+        ends_s = time.monotonic() + lasting_s
+        while not true():
+            assert time.monotonic() < ends_s, f"never: {what}"
+            self.page.wait_for_timeout(100)
 
 
-@pytest.fixture(scope="module")
+def go_through(learner):
+    """Work through the open lesson from the top."""
+    learner.whole_page("top")
+    cells = learner.cells()
+    for cell in cells:
+        source = cell["source"]
+        for before in IN_LESSON_12.get(cell["id"], ()):
+            learner.run_new_cell(cell, before)
+        if source.startswith("predict("):
+            learner.type_predictions(cell)
+        outputs = learner.run(cell)
+        if 'check("' in source:
+            learner.hand_in(cell, cells)
+        elif "explore(" in source and "import" not in source:
+            learner.picture(cell)
+            learner.move_the_law(cell)
+        elif source.startswith("quiz("):
+            learner.answer_the_quiz(cell)
+        elif outputs:
+            learner.picture(cell)
+    learner.whole_page("end")
+
+
+@pytest.fixture(scope="module" if not ALL else "function")
+def lab(tmp_path_factory):
+    """A lab, and its checkout; of its own for each case, if there are several of a lesson.
+
+    Its progress keeps predictions and first choices.
+    """
+    checkout = checked_out(tmp_path_factory.mktemp("lab") / "my courses")
+    with lab_open(checkout, os.environ.get("COURSE_MODE", "fast")) as address:
+        yield checkout, address
+
+
+@pytest.fixture
 def page():
     with browser_open() as page:
         yield page
+
+
+@pytest.mark.parametrize(("name", "size"), CASES)
+def test_a_learner_goes_through_a_lesson(name, size, lab, tmp_path):
+    with browser_open(*SIZES[size]) as page:
+        complaints = []
+        page.on("console", lambda said: said.type == "error" and complaints.append(said.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        open_lesson(page, lab[1], name)
+
+        learner = Learner(page, Path(FOLDER or tmp_path) / size / name[:2])
+        go_through(learner)
+
+    assert complaints == []
+    assert learner.problems == []
 
 
 def run_all(page, lab, name, timeout_s=180):
@@ -67,14 +375,15 @@ SAVED = """async () => {
 }"""
 
 
-def test_a_lesson_runs_in_the_browser_and_is_saved_beside_the_course(page, lab, checkout):
+def test_a_lesson_runs_in_the_browser_and_is_saved_beside_the_course(lab, page):
     """After it, `course.py test` tests the same lessons, and an update meets no local change.
 
     It is the first page: its widgets work, and its map leads to another lesson.
     """
     (path,) = NOTEBOOKS.glob("00_*.ipynb")
+    checkout, address = lab
 
-    outputs = run_all(page, lab, path.name)
+    outputs = run_all(page, address, path.name)
 
     assert any("image/png" in output.get("data", {}) for output in outputs)
     pictures = page.locator(".jp-OutputArea-output img")

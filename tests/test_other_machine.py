@@ -31,7 +31,7 @@ from tools import certificate
 
 CALLS = {"in_flight": 4, "calls": 100}
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

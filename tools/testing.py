@@ -1,8 +1,8 @@
 """Run the tests: `python3 course.py test [--long] [arguments for pytest]`.
 
 Most tests look at what happened, whatever else the machine does meanwhile, so several processes of
-pytest-xdist work through them. The tests marked `alone` compare a measurement with a prediction, or
-change the network of this machine: they run in a second call of pytest, one after the other.
+pytest-xdist work through them. The tests marked `alone` compare a measurement with a prediction:
+they run in a second call of pytest, one after the other.
 """
 
 import os
