@@ -3,7 +3,6 @@
 import re
 import signal
 import sys
-import time
 
 import psutil
 import pytest
@@ -37,8 +36,9 @@ except KeyboardInterrupt as stopped:
 """
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def kernel():
+    """One kernel for all: the last test kills it."""
     running = Kernel()
     yield running
     running.close()
@@ -72,21 +72,21 @@ def test_an_interrupted_cell_accounts_for_its_calls_and_leaves_the_server(kernel
     assert ("complete True 20\n", []) == (text, errors)
 
 
-def test_a_killed_kernel_takes_its_server_along(kernel):
-    server = served(kernel)
-    kernel.start(LOAD.format(strategy="bounded"))
-    kernel.printed(until="under way")
-    time.sleep(0.3)
-
-    kernel.process.send_signal(signal.SIGKILL)
-
-    assert psutil.wait_procs([server], timeout=5)[0] == [server]
-
-
 def test_a_restarted_kernel_leaves_no_server_behind(kernel):
     """Restarting is what a student does when a cell seems stuck."""
     server = served(kernel)
 
     kernel.manager.restart_kernel(now=True)
+
+    assert psutil.wait_procs([server], timeout=5)[0] == [server]
+    kernel.client.wait_for_ready(timeout=60)
+
+
+def test_a_killed_kernel_takes_its_server_along(kernel):
+    server = served(kernel)
+    kernel.start(LOAD.format(strategy="bounded"))
+    kernel.printed(until="under way")
+
+    kernel.process.send_signal(signal.SIGKILL)
 
     assert psutil.wait_procs([server], timeout=5)[0] == [server]

@@ -1,7 +1,7 @@
 """Every lesson runs from top to bottom as it is, and shows what it promises.
 
-A core lesson runs in a fresh kernel, as a learner has it. Further lessons share one, in each
-process of the tests. What the lessons measure is judged again at the end, alone.
+They share a kernel in each process of the tests; tests/test_browser.py has lessons in kernels of
+their own, as a learner has them. What the lessons measure is judged again at the end, alone.
 """
 
 import ast
@@ -14,7 +14,7 @@ import pytest
 from lessons import NOTEBOOKS
 from tables import for_each
 
-from tools.run_notebooks import execute, one_kernel
+from tools.run_notebooks import one_kernel
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
 TRIES = {"core": 2, "further": 4}
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def kernel(tmp_path_factory):
+def kernel():
     """One kernel for many lessons: to start one and to import takes longer than most lessons."""
     with one_kernel() as execute_in_it:
         yield execute_in_it
@@ -49,14 +49,11 @@ def run(request, tmp_path, monkeypatch):
             pytest.skip(f"{path.stem} needs {' or '.join(programs)}")
         monkeypatch.setenv("COURSE_MODE", "fast")
         monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.sqlite"))
-        further = path.parent.name == "further"
-        execute_it = request.getfixturevalue("kernel") if further else execute
-
-        done = execute_it(path, timeout_s=300)
+        done = request.getfixturevalue("kernel")(path, timeout_s=300)
 
         assert done.error is None
         assert len(done.claims) >= 1
-        assert further or len(done.agreements) >= 1
+        assert path.parent.name == "further" or len(done.agreements) >= 1
         figures = figures_of(done.notebook)
         assert len(figures) >= 1
         assert [] == [each for each in figures if not alt_text_of(each)]

@@ -52,18 +52,16 @@ def sources(folder: Path, lessons: Sequence[Path], *, teacher: bool = False) -> 
                 cell.source = _led(cell.source, lesson.parent, included)
         _prepare(notebook, figures, up="../../" if further else "../")
         nbformat.write(notebook, place)
-    for page in sorted(DOCS.glob("*.md")):
-        if page.stem != "teaching" or teacher:
-            text = _led(page.read_text("utf-8"), DOCS, included)
-            (folder / page.name).write_text(text, "utf-8")
+    for page in sorted(DOCS.glob("*.md")) + sorted(DOCS.glob("teaching/*.md")):
+        name = page.relative_to(DOCS)
+        if teacher or not name.as_posix().startswith("teaching"):
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text(
+                _led(page.read_text("utf-8"), page.parent, included), "utf-8"
+            )
     for picture in DOCS.glob("*.svg"):
-        shutil.copy(picture, folder / picture.relative_to(DOCS))
-    if teacher:
-        (folder / "teaching").mkdir()
-        for page in sorted((DOCS / "teaching").glob("*.md")):
-            text = _led(page.read_text("utf-8"), page.parent, included)
-            (folder / "teaching" / page.name).write_text(text, "utf-8")
-    (folder / "symbols.md").write_text(symbol_sheet(), "utf-8")
+        shutil.copy(picture, folder)
+    (folder / "symbols.md").write_text(_symbol_sheet(), "utf-8")
     (folder / "index.md").write_text(_index(titles, teacher=teacher), "utf-8")
     machine = f"The outputs of each lesson name their machine. Built on {host_in_words()}."
     (folder / "made.json").write_text(json.dumps({"machine": machine}), "utf-8")
@@ -124,12 +122,11 @@ def _led(text: str, folder: Path, included: Collection[str]) -> str:
     return text
 
 
-def symbol_sheet() -> str:
+def _symbol_sheet() -> str:
     """Return the section "Symbols" of the glossary as a page of its own."""
     text = (DOCS / "glossary.md").read_text("utf-8")
-    section = re.search(r"^## Symbols\n(.*?)(?=^## )", text, re.MULTILINE | re.DOTALL)
-    assert section is not None
-    return f"# Symbols\n{section[1]}\nThe terms are in the [glossary](glossary.md).\n"
+    section = text.partition("\n## Symbols\n")[2].partition("\n## ")[0]
+    return f"# Symbols\n{section}\n\nThe terms are in the [glossary](glossary.md).\n"
 
 
 def _index(titles: dict[Path, str], *, teacher: bool) -> str:
@@ -178,52 +175,45 @@ def _toctree(caption: str, entries: Sequence[str]) -> str:
 # ---- links -----------------------------------------------------------------------------------
 
 
-class _Links(HTMLParser):
+class _Page(HTMLParser):
     """The anchors of a page, and all that it links to or loads."""
 
-    def __init__(self) -> None:
+    def __init__(self, page: Path) -> None:
         super().__init__()
-        self.anchors: set[str] = {""}
-        self.links: list[str] = []
-        self.loads: list[str] = []
-        self.without_alt: list[str] = []
+        self.anchors, self.without_alt = {""}, list[str]()
+        self.links, self.loads = list[str](), list[str]()
+        self.feed(page.read_text("utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         found = {name: value or "" for name, value in attrs}
-        self.anchors |= {found[key] for key in ("id", "name") if found.get(key)}
+        self.anchors |= {found.get("id", ""), found.get("name", "")}
         if tag == "a" and "href" in found:
             self.links.append(found["href"])
-        if tag in ("script", "img", "iframe", "source") and found.get("src"):
-            self.loads.append(found["src"])
         if tag == "link" and found.get("rel") in ("stylesheet", "preload", "icon"):
             self.loads.append(found["href"])
+        if tag in ("script", "img", "iframe", "source") and found.get("src"):
+            self.loads.append(found["src"])
         if tag == "img" and not found.get("alt", "").strip():
             self.without_alt.append(found.get("src", "?")[:60])
 
 
 def broken_links(folder: Path) -> Iterator[str]:
     """Yield each link to nothing, each load from the internet, each picture without alt text."""
-    read: dict[Path, _Links] = {}
-    for page in sorted(folder.rglob("*.html")):
-        read[page.resolve()] = parser = _Links()
-        parser.feed(page.read_text("utf-8"))
-
+    read = {page.resolve(): _Page(page) for page in sorted(folder.rglob("*.html"))}
     for page, found in read.items():
         name = page.relative_to(folder.resolve()).as_posix()
-        for load in found.loads:
-            parts = urlsplit(load)
-            if parts.scheme not in ("", "data") or parts.netloc:
-                yield f"{name} loads {load[:80]}, which needs the internet"
         for picture in found.without_alt:
             yield f"{name}: no alt text for {picture}"
-        for link in [*found.links, *found.loads]:
+        for link in [*found.loads, *found.links]:
             parts = urlsplit(link)
-            if parts.scheme or parts.netloc or link.startswith("data:"):
+            if parts.scheme or parts.netloc:
+                if link in found.loads and parts.scheme != "data":
+                    yield f"{name} loads {link[:80]}, which needs the internet"
                 continue
             target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
             if not target.exists():
                 yield f"{name} links to {link}, which does not exist"
-            elif target in read and unquote(parts.fragment or "") not in read[target].anchors:
+            elif target in read and unquote(parts.fragment) not in read[target].anchors:
                 yield f"{name} links to {link}, which has no such place"
 
 
