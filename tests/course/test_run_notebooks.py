@@ -26,8 +26,8 @@ import json, os, sys
 print(json.dumps([sys.executable, os.getcwd(), os.environ["COURSE_PROGRESS"]]))
 """
 CLAIMS = """
-from kvstore.course import comparisons, predictions, questions
-questions.__path__.append(os.getcwd())
+from kvstore.course import comparisons, lessons, predictions
+lessons.__path__.append(os.getcwd())
 comparisons.claim("water is wet", True)
 comparisons.claim("pigs fly", False)
 predictions.predict("98.first", 10.0)
@@ -50,8 +50,9 @@ def test_a_notebook_is_executed_as_a_learner_has_it_and_its_first_error_ends_it(
 ):
     """One story: this Python, its folder, progress of its own, claims, and an error."""
     folder, seen = tmp_path / "the lessons", []
-    folder.mkdir()
-    (folder / "lesson_98.py").write_text(
+    (folder / "lesson_98").mkdir(parents=True)
+    (folder / "lesson_98" / "__init__.py").touch()
+    (folder / "lesson_98" / "questions.py").write_text(
         "from kvstore.course.questions import computed\n"
         "PREDICTIONS = (computed('98.first', '', 's'), computed('98.second', '', 's', main=True))"
     )
@@ -113,52 +114,47 @@ def test_a_notebook_that_takes_too_long_is_ended(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["fast", "class"])
 def test_in_the_fast_mode_further_lessons_share_a_kernel_until_an_error(
-    kind, tmp_path, monkeypatch, capsys
+    tmp_path, monkeypatch, capsys
 ):
     """And one failure does not keep the others from running."""
-    monkeypatch.setenv(run_notebooks.mode.VARIABLE, kind)
     further, copies = tmp_path / "further", tmp_path / "copies"
     further.mkdir()
     which = "import os; os.getpid()"
-    paths = [
-        notebook_of(further, f"mine = 1; {which}", name="95_a"),
-        notebook_of(tmp_path, which, name="95_core"),
-        notebook_of(further, f"assert 'mine' not in globals(); {which}", name="96_b"),
-        notebook_of(further, "import os; os._exit(3)", name="97_dies"),
-        notebook_of(further, which, name="98_c"),
-    ]
+    a = notebook_of(further, f"mine = 1; {which}", name="95_a")
+    core = notebook_of(tmp_path, which, name="95_core")
+    b = notebook_of(further, f"assert 'mine' not in globals(); {which}", name="96_b")
+    dies = notebook_of(further, "import os; os._exit(3)", name="97_dies")
+    c = notebook_of(further, which, name="98_c")
 
-    assert run_notebooks.run_all(paths, copies, timeout_s=60) == 1
+    def kernel_of(path):
+        return nbformat.read(copies / path.relative_to(tmp_path), 4).cells[-1].outputs[0].data
+
+    monkeypatch.setenv(run_notebooks.mode.VARIABLE, "fast")
+    assert run_notebooks.run_all([a, core, b, dies, c], copies, timeout_s=60) == 1
 
     said = capsys.readouterr().out
     assert "97_dies: FAILED" in said
     assert "97_dies: cell 1 of 1: the kernel died" in said
     assert "95_core: no main comparison" in said
-    first, second, third = (
-        nbformat.read(copies / "further" / f"{name}.ipynb", as_version=4)
-        .cells[-1]
-        .outputs[0]
-        .data["text/plain"]
-        for name in ("95_a", "96_b", "98_c")
-    )
-    assert (first == second) == (kind == "fast")
-    assert third not in (first, second)
-    assert not psutil.pid_exists(int(first))
-    assert not psutil.pid_exists(int(third))
+    assert kernel_of(a) == kernel_of(b)
+    kernels = [int(kernel_of(path)["text/plain"]) for path in (a, core, c)]
+    assert len(set(kernels)) == 3
+    assert not any(map(psutil.pid_exists, kernels))
     assert [path.name for path in copies.iterdir() if path.is_file()] == ["95_core.ipynb"]
+    monkeypatch.setenv(run_notebooks.mode.VARIABLE, "class")
+    assert run_notebooks.run_all([a, b], copies, timeout_s=60) == 0
+    assert kernel_of(a) != kernel_of(b)
 
 
-@pytest.mark.parametrize("kind", ["core", "further"])
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process")
-def test_ctrl_c_ends_the_kernel_and_shows_the_table_so_far(kind, tmp_path):
-    folder = tmp_path / kind
-    folder.mkdir()
+def test_ctrl_c_ends_the_kernels_and_shows_the_table_so_far(tmp_path):
+    """Of a lesson that is done the shared kernel, and that of the one that runs."""
+    (tmp_path / "further").mkdir()
     paths = [
-        notebook_of(folder, "1 + 1", name="98_done"),
-        notebook_of(folder, "open('begun', 'w').close(); import time; time.sleep(600)"),
+        notebook_of(tmp_path / "further", "1 + 1", name="98_done"),
+        notebook_of(tmp_path, "open('begun', 'w').close(); import time; time.sleep(600)"),
     ]
     program = (
         "import sys, pathlib; from tools import run_notebooks;"
@@ -174,7 +170,7 @@ def test_ctrl_c_ends_the_kernel_and_shows_the_table_so_far(kind, tmp_path):
         text=True,
         start_new_session=True,
     )
-    while not (folder / "begun").exists():
+    while not (tmp_path / "begun").exists():
         assert child.poll() is None
         time.sleep(0.05)
     kernels = psutil.Process(child.pid).children(recursive=True)
