@@ -120,11 +120,11 @@ def limit_of(
             what[0], f"the server used {server:.2f} of one core: {what[1]} ({used})",
             "use more server processes",
         )  # fmt: skip
+    if server >= ALL * machine_cores:
+        return Limit("the server's processor", used)
     if own + server >= SHARED * machine_cores:
         return Limit("a processor that client and server share", used,
             "use another machine for the generator")  # fmt: skip
-    if "server" in known and server >= ALL * machine_cores:
-        return Limit("the server's processor", used)
     crowded = own + server + others >= ALL * machine_cores and others > OTHERS
     return _not_known(knee, used, "server" in known, crowded)
 

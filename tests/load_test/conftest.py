@@ -1,10 +1,11 @@
-"""Services that are not the course's: the greeter in plain text, and with TLS."""
+"""Services that are not the course's: the greeter, and orders as others write them."""
 
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from orders import Orders, descriptor_set, orders
 
 from kvstore.course.lessons.lesson_13.greeter import Greeter, greeter
 
@@ -13,6 +14,18 @@ from kvstore.course.lessons.lesson_13.greeter import Greeter, greeter
 def a_greeter() -> Iterator[Greeter]:
     """A greeter that needs a moment for each greeting."""
     with greeter(work_s=0.002, workers=4) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def files(tmp_path_factory) -> bytes:
+    """The descriptor set of the orders."""
+    return descriptor_set(tmp_path_factory.mktemp("proto"))
+
+
+@pytest.fixture(scope="module")
+def service(files) -> Iterator[Orders]:
+    with orders(files) as running:
         yield running
 
 
@@ -33,19 +46,19 @@ def certificates(tmp_path_factory) -> Path:
 
 def _certificate(folder: Path, name: str) -> None:
     key, cert, request = (folder / f"{name}.{kind}" for kind in ("key", "pem", "csr"))
-    subject = ["-subj", f"/CN={'localhost' if name == 'server' else name}"]
-    make = ["openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+
+    def openssl(*words: object) -> None:
+        command = ["openssl", *map(str, words)]
+        subprocess.run(command, check=True, capture_output=True, timeout=30)
+
+    subject = f"/CN={'localhost' if name == 'server' else name}"
+    make = ["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    make += ["-keyout", key, "-subj", subject]
     if name in ("ca", "other"):
-        _run([*make, "-x509", "-days", "2", "-keyout", key, "-out", cert, *subject])
+        openssl(*make, "-x509", "-days", 2, "-out", cert)
         return
-    _run([*make, "-keyout", key, "-out", request, *subject])
+    openssl(*make, "-out", request)
     names = folder / f"{name}.names"
     names.write_text("subjectAltName=DNS:localhost\n")
-    _run(
-        ["openssl", "x509", "-req", "-days", "2", "-in", request, "-CA", folder / "ca.pem",
-         "-CAkey", folder / "ca.key", "-CAcreateserial", "-out", cert, "-extfile", names]
-    )  # fmt: skip
-
-
-def _run(command: list[object]) -> None:
-    subprocess.run([str(word) for word in command], check=True, capture_output=True, timeout=30)
+    signed_by = ["-CA", folder / "ca.pem", "-CAkey", folder / "ca.key", "-CAcreateserial"]
+    openssl("x509", "-req", "-days", 2, "-in", request, *signed_by, "-out", cert, "-extfile", names)

@@ -1,6 +1,7 @@
 """What a load test writes: a table, JSON, CSV, one page of HTML; conditions and exit statuses."""
 
 import csv
+import html
 import io
 import json
 import re
@@ -8,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from orders import PING, WATCH, descriptor_set, orders
+from orders import PING, WATCH, orders
 from tables import for_each
 
 from kvstore.load_test.__main__ import main
@@ -16,31 +17,16 @@ from kvstore.load_test.__main__ import main
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory):
-    with orders(descriptor_set(tmp_path_factory.mktemp("proto"))) as running:
-        yield running.address
-
-
 @pytest.fixture
-def load(address, capsys):
+def load(service, capsys):
     def made(*arguments, method=PING):
-        status = main([address, method, "-q", *map(str, arguments)])
+        status = main([service.address, method, "-q", *map(str, arguments)])
         return status, *capsys.readouterr()
 
     return made
 
 
 QUICK = ("--no-calibration", "-n", 60, "-c", 3)
-
-
-def test_the_table_fits_80_columns_and_has_what_is_asked_of_a_load_test(load):
-    status, out, _ = load("-s", "0.3s", "-c", 3)
-
-    assert 0 == status
-    assert 80 >= max(map(len, out.splitlines()))
-    for word in ("ceiling", "knee", "predicted", "measured", "p99", "histogram", "slowest"):
-        assert word in out
 
 
 def test_json_has_the_figures_of_the_run(load):
@@ -63,11 +49,19 @@ def test_csv_has_a_row_for_each_call(load):
     assert all(float(each["latency_s"]) > 0 for each in rows)
 
 
-def test_html_is_one_page_with_four_pictures_and_the_figures(load):
+def test_a_page_has_the_prediction_then_the_run_in_80_columns_and_four_pictures(load):
     status, out, _ = load("-s", "0.3s", "-c", 3, "-o", "html")
     data = re.search(r'<script type="application/json" id="report">(.*?)</script>', out, re.S)
+    text = html.unescape("\n".join(re.findall(r"<pre>(.*?)</pre>", out, re.S)))
 
     assert 0 == status
+    assert 80 >= max(map(len, text.splitlines()))
+    places = [
+        text.find(word)
+        for word in ("ceiling ", "knee ", "predicted ", "measured ", "p99", "histogram", "slowest")
+    ]
+    assert -1 < min(places)
+    assert sorted(places) == places
     assert 4 == out.count("<svg ")
     assert out.count("<circle") > len(json.loads(data[1])["calibration"]["levels"])
     assert not re.search(r'(?:src|href)="?http', out)
@@ -85,11 +79,9 @@ def test_a_name_that_looks_like_markup_is_shown_as_text(load):
     ("condition", "status"),
     [
         ("p99 > 1us", 1),
-        ("p99 > 1m", 0),
         ("errors > 0.1%", 0),
         ("throughput < 1", 0),
         ("throughput > 1", 1),
-        ("p98 > 1s", 2),
         ("p99 > 1", 2),
         ("errors > 5s", 2),
     ],
@@ -123,8 +115,8 @@ def test_a_stream_cut_by_time_has_no_ceiling_and_no_rate(load):
     assert "--stream-messages" in err
 
 
-def test_a_run_in_which_every_call_fails_ends_with_1(tmp_path, capsys):
-    with orders(descriptor_set(tmp_path), answers=2) as failing:  # the calls before the run
+def test_a_run_in_which_every_call_fails_ends_with_1(files, capsys):
+    with orders(files, answers=2) as failing:  # the calls before the run
         status = main([failing.address, PING, "-q", "--no-calibration", "-n", "20"])
 
     assert 1 == status
@@ -164,14 +156,6 @@ def test_callers_join_one_by_one(load):
 
     assert 0 == status
     assert 4 == len(json.loads(out)["run"]["settings"]["joins"])
-
-
-def test_help_begins_with_examples_and_names_the_exit_codes(capsys):
-    assert 0 == (main(["--help"]) or 0)
-    shown = capsys.readouterr().out
-
-    assert shown.splitlines()[1].strip().startswith("rpcload 127.0.0.1")
-    assert "130" in shown
 
 
 def test_the_command_needs_nothing_of_the_lessons():

@@ -1,10 +1,8 @@
 """Calibration, search and runs against services that are slow, shed, fail, stream or go away."""
 
-import math
 import signal
 import threading
 import time
-from dataclasses import replace
 
 import pytest
 from sleeping_service import calls_of, sleeping_service
@@ -24,38 +22,60 @@ from kvstore.load_test import (
     search,
 )
 from kvstore.load_test.first_call import with_an_end
+from kvstore.load_test.levels import level_of
 from kvstore.measure import Outcome
 
 # Each compares a measurement with what the service can do.
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
+WORKERS, SLEEP_S = 8, 0.05
 
-@pytest.mark.parametrize(("workers", "sleep_s"), [(8, 0.2), (3, 0.3), (1, 1.5)])
-def test_ceiling_knee_and_littles_law_of_sleeping_services(workers, sleep_s):
-    with sleeping_service(workers) as (address, _):
-        seen = calibrate(tasks, Target(address), calls_of(sleep_s=sleep_s))
 
+@pytest.fixture(scope="module")
+def service():
+    """The target of a service with eight workers."""
+    with sleeping_service(WORKERS) as (address, _):
+        yield Target(address)
+
+
+@pytest.fixture(scope="module")
+def seen(service):
+    """A calibration whose levels would be too short for a few calls, if calls did not count."""
+    return calibrate(tasks, service, calls_of(sleep_s=SLEEP_S), step_s=0.1)
+
+
+def has_the_right_figures(seen, workers, sleep_s):
     assert seen.ceiling_per_s == pytest.approx(workers / sleep_s, rel=0.05)
+    assert seen.ceiling.low <= seen.ceiling_per_s <= seen.ceiling.high
     assert seen.knee == pytest.approx(workers, rel=0.1)
     assert seen.no_queue_s == pytest.approx(sleep_s, rel=0.1)
     assert seen.saturated
     for level in seen.levels:
         assert level.little == pytest.approx(1, abs=0.02), level
-    low, high = seen.ceiling.low, seen.ceiling.high
-    assert low <= seen.ceiling_per_s <= high
     assert not seen.limit.known
     assert "could be" in seen.limit.evidence
 
 
+def test_ceiling_knee_and_littles_law_of_a_sleeping_service(seen):
+    has_the_right_figures(seen, WORKERS, SLEEP_S)
+
+
+def test_a_call_may_take_longer_than_a_level_is_meant_to():
+    with sleeping_service(1) as (address, _):
+        seen = calibrate(tasks, Target(address), calls_of(sleep_s=0.15), step_s=0.1)
+
+    has_the_right_figures(seen, 1, 0.15)
+
+
 def test_a_service_that_sheds_has_the_ceiling_of_what_succeeds():
-    with sleeping_service(16, at_once=4) as (address, _):
+    with sleeping_service(4, at_once=5) as (address, _):
         calls = calls_of(sleep_s=0.05)
-        seen = calibrate(tasks, Target(address), calls, step_s=0.3)
+        seen = calibrate(tasks, Target(address), calls, step_s=0.2)
         run = load.run(tasks, Target(address), calls, in_flight=16, duration_s=1, drain_s=1)
 
     assert seen.ceiling_per_s == pytest.approx(4 / 0.05, rel=0.08)
     assert seen.knee == pytest.approx(4, rel=0.1)
-    assert seen.fails_from.in_flight in (4, 5)
+    assert seen.fails_from.in_flight in (5, 6)  # a place is free a moment after the reply
     assert "RESOURCE_EXHAUSTED" in findings_of_calibration(seen)[0].text
     assert "refuses" in seen.limit.name
     assert seen.closed_loop(16).value == pytest.approx(run.throughput_per_s, rel=0.2)
@@ -66,84 +86,76 @@ def test_a_service_that_sheds_has_the_ceiling_of_what_succeeds():
     assert "failures" == findings(run, seen)[0].name
 
 
-def test_a_service_that_always_fails_some_calls_has_a_ceiling_and_no_rate_without_failures():
-    with sleeping_service(4) as (address, _):
-        calls = calls_of(sleep_s=0.05, fail=0.2)
-        seen = calibrate(bounded, Target(address), calls, step_s=0.3)
-        found = search(bounded, Target(address), calls, Objective(latency_s=1), seen)
+def test_a_service_that_always_fails_some_calls_has_a_ceiling_and_no_rate_without_failures(service):
+    calls = calls_of(sleep_s=SLEEP_S, fail=0.2)
+    seen = calibrate(bounded, service, calls, step_s=0.3)
+    found = search(bounded, service, calls, Objective(latency_s=1), seen)
 
-    assert seen.ceiling_per_s == pytest.approx(4 / 0.05, rel=0.08)
+    assert seen.ceiling_per_s == pytest.approx(WORKERS / SLEEP_S, rel=0.08)
     assert seen.fails_always == pytest.approx(0.2, abs=0.1)
     assert "UNAVAILABLE" in findings_of_calibration(seen)[0].text
-    assert 0 == found.rate_per_s
+    assert (0, ()) == (found.rate_per_s, found.steps)
     assert "fail" in found.limit
 
 
-def test_a_deadline_below_the_time_under_load_leaves_the_ceiling_as_it_is():
-    with sleeping_service(4) as (address, _):
-        seen = calibrate(tasks, Target(address), calls_of(sleep_s=0.1), step_s=0.3, deadline_s=0.25)
+def test_a_deadline_below_the_time_under_load_leaves_the_ceiling_as_it_is(service):
+    seen = calibrate(tasks, service, calls_of(sleep_s=SLEEP_S), step_s=0.2, deadline_s=0.12)
 
-    assert seen.ceiling_per_s == pytest.approx(4 / 0.1, rel=0.06)
-    assert seen.knee == pytest.approx(4, rel=0.1)
+    assert seen.ceiling_per_s == pytest.approx(WORKERS / SLEEP_S, rel=0.06)
+    assert seen.knee == pytest.approx(WORKERS, rel=0.1)
 
 
-def test_the_search_finds_a_rate_below_the_ceiling_that_lasts():
-    with sleeping_service(8) as (address, _):
-        calls = calls_of(sleep_s=0.02)
-        seen = calibrate(bounded, Target(address), calls)
-        found = search(
-            bounded, Target(address), calls, Objective(latency_s=1.0), seen,
-            in_flight=1000, step_s=1.5, precision=1.3,
-        )  # fmt: skip
-        too_fast = search(bounded, Target(address), calls, Objective(latency_s=0.01), seen)
+def test_the_search_finds_a_rate_below_the_ceiling_that_lasts(service, seen):
+    calls = calls_of(sleep_s=SLEEP_S)
+    found = search(
+        bounded, service, calls, Objective(latency_s=1.0), seen,
+        in_flight=1000, step_s=0.5, precision=1.5,
+    )  # fmt: skip
+    too_fast = search(bounded, service, calls, Objective(latency_s=0.02), seen)
 
-    assert 0.6 * 400 < found.rate_per_s <= seen.ceiling_per_s <= 1.05 * 400
+    assert 0.5 * WORKERS / SLEEP_S <= found.rate_per_s <= seen.ceiling_per_s
     assert all(step.rate_per_s <= seen.ceiling_per_s for step in found.steps)
-    assert 0 == too_fast.rate_per_s
+    assert (0, ()) == (too_fast.rate_per_s, too_fast.steps)
     assert "one call alone takes" in too_fast.limit
-    assert not too_fast.steps
 
 
-def test_a_rate_far_too_high_ends_in_time_and_names_the_limit_in_flight():
-    with sleeping_service(8) as (address, _):
-        began_s = time.perf_counter()
-        run = load.run(
-            bounded, Target(address), calls_of(sleep_s=0.02), rate_per_s=1500, duration_s=2,
-            in_flight=200, drain_s=0.1, arrivals="random",
-        )  # fmt: skip
-        took_s = time.perf_counter() - began_s
+def test_a_rate_far_too_high_ends_in_time_and_names_the_limit_in_flight(service):
+    began_s = time.perf_counter()
+    run = load.run(
+        bounded, service, calls_of(sleep_s=0.02), rate_per_s=1500, duration_s=1,
+        in_flight=100, drain_s=0.1, arrivals="random",
+    )  # fmt: skip
+    took_s = time.perf_counter() - began_s
 
     found = {each.name: each.text for each in findings(run)}
     assert took_s < 4  # all calls would take 7.5 s
     assert run.outcome is Outcome.COMPLETE
-    assert "200 calls in flight" in found["limit in flight"]
+    assert "100 calls in flight" in found["limit in flight"]
     assert "generator" not in found
     assert {"OK", "cut off"} == {each.name for each in populations(run)}
 
 
-def test_one_core_of_a_server_is_named_as_such():
-    with sleeping_service(8) as (address, _):
-        seen = calibrate(tasks, Target(address), calls_of(burn_s=0.01), step_s=0.5)
+def test_the_processor_time_of_a_server_is_seen(service):
+    """An interpreter that runs one thread at a time uses one core."""
+    run = load.run(tasks, service, calls_of(burn_s=0.01), in_flight=4, duration_s=1.5)
 
-    assert 0.6 < seen.top.cores.server < 1.5
-    assert "could be" not in seen.limit.evidence
+    assert 0.5 < level_of(run).cores.server < 1.5
 
 
-@pytest.mark.parametrize("limits", [{"stop_after_s": 0.4}, {"stop_after_messages": 3}, {}])
-def test_a_stream_without_end_is_cut_and_its_messages_are_counted(limits):
-    with sleeping_service(8) as (address, _):
-        calls = calls_of("Watch", every_s=0.1)
-        first = first_call(Target(address), calls, RunOptions())
-        limited = replace(calls, **limits) if limits else with_an_end(calls, first)
-        began_s = time.perf_counter()
-        run = load.run(tasks, Target(address), limited, in_flight=2, duration_s=1.5, drain_s=0.3)
-        took_s = time.perf_counter() - began_s
+def test_a_stream_without_end_is_cut_and_its_messages_are_counted(service):
+    calls = calls_of("Watch", every_s=0.1)
+    first = first_call(service, calls, RunOptions())
+    began_s = time.perf_counter()
+    run = load.run(
+        tasks, service, with_an_end(calls, first), in_flight=2, duration_s=1.2, drain_s=0.3
+    )
+    took_s = time.perf_counter() - began_s
 
     streams = run.settings["streams"]
     assert not first.ends
     assert took_s < 5
     assert {"OK", "CANCELLED"} >= {*run.outcomes()}
-    # 2 streams for 1.5 to 1.8 s, 10 messages/s each, and one at once when a stream begins again
+    # 2 streams for 1.2 to 1.5 s, 10 messages/s each, and one at once when a stream begins again
     assert 10 <= streams["messages"] <= 80
     assert streams["cut"] >= 2
     assert 0 < streams["first_message_s"]["p50"] < 0.3
@@ -162,11 +174,11 @@ def test_a_run_goes_on_while_the_service_restarts_and_says_when_it_was_away():
             again.__enter__()
             restarted.append(again)
 
-        timer = threading.Timer(1.5, restart)
+        timer = threading.Timer(1.0, restart)
         timer.start()
         try:
             run = load.run(
-                tasks, Target(address), calls_of(sleep_s=0.02), in_flight=4, duration_s=6,
+                tasks, Target(address), calls_of(sleep_s=0.02), in_flight=4, duration_s=5,
                 drain_s=1, keep_going=True,
             )  # fmt: skip
         finally:
@@ -175,7 +187,7 @@ def test_a_run_goes_on_while_the_service_restarts_and_says_when_it_was_away():
 
     (away,) = outages(run)
     assert run.outcome is Outcome.COMPLETE
-    assert 0.5 <= away.until_s - away.from_s < 4.5
+    assert 0.5 <= away.until_s - away.from_s < 4
     assert away.failed < 2000  # callers wait before they try again
     named = {each.name for each in findings(run)}
     assert "away" in named
@@ -186,15 +198,14 @@ def test_a_service_that_freezes_shows_in_the_latency_of_an_open_loop():
     with sleeping_service(8) as (address, process):
         timers = [
             threading.Timer(at_s, process.send_signal, [what])
-            for at_s, what in ((1.0, signal.SIGSTOP), (2.5, signal.SIGCONT))
+            for at_s, what in ((0.5, signal.SIGSTOP), (2.0, signal.SIGCONT))
         ]
         for timer in timers:
             timer.start()
         run = load.run(
             bounded, Target(address), calls_of(sleep_s=0.005), in_flight=1000, rate_per_s=100,
-            duration_s=4, arrivals="random", drain_s=3,
+            duration_s=3, arrivals="random", drain_s=3,
         )  # fmt: skip
 
     (ok,) = populations(run)
     assert 1.0 < ok.latency["p99"].value_s < 2.5
-    assert math.isfinite(ok.mean_s)

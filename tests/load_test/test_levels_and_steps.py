@@ -1,23 +1,129 @@
-"""The search for the highest rate, on services that are a formula, with and without noise."""
+"""Levels and steps made by hand: what counts as the ceiling, and which rate the search finds."""
 
 import math
 import random
 from dataclasses import replace
 
 import pytest
-from made_load_tests import run_of_recorder
 from tables import for_each
 
-from kvstore.load_test import Calibration, Level, Objective, Step, highest_rate
-from kvstore.load_test.estimates import Estimate
+from kvstore.load_test import Calibration, Estimate, Level, Objective, Step, highest_rate
+from kvstore.load_test.bottleneck import Cores, limit_of
+from kvstore.load_test.estimates import steady_part
 from kvstore.load_test.levels import level_of
 from kvstore.load_test.search import growing, step_of
-from kvstore.measure import Cpu
-from kvstore.measure.recorder import Recorder
+from kvstore.measure import Cpu, Run
+from kvstore.measure.recorder import Recorder, sample_rows
 from kvstore.protocol import STATUSES
 
-RESOURCE_EXHAUSTED = STATUSES.index("RESOURCE_EXHAUSTED")
+OK, LATE, RESOURCE_EXHAUSTED = map(
+    STATUSES.index, ("OK", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED")
+)
 OBJECTIVE = Objective(latency_s=0.05)
+
+
+def run_of_recorder(recorder: Recorder, **facts) -> Run:
+    """A run of ten seconds with these records; `rate_per_s` makes it an open loop."""
+    rate_per_s = facts.pop("rate_per_s", None)
+    records = recorder.array()
+    usual = {
+        "strategy": "bounded",
+        "in_flight": 4,
+        "settings": {"rate_per_s": rate_per_s, "paced": rate_per_s is not None, "deadline_s": 1.0},
+        "server": {},
+        "host": {"cores": 2},
+        "started_at": "2026-01-01T12:00:00+00:00",
+        "window_s": float(records["done_s"].max()),
+        "issued": len(records),
+        "outcome": "complete",
+        "records": records,
+        "sample_rows": sample_rows([]),
+        "client_cpu": Cpu(1.0, 0.0),
+        "server_cpu": Cpu(1.0, 0.0),
+        "machine_cpu_s": 2.0,
+    }
+    return Run(**{**usual, **facts})
+
+
+# ---- levels ----
+
+
+def level(in_flight, per_s, *, failed=0, ended=100):
+    return Level(
+        in_flight=in_flight,
+        throughput=Estimate.within(per_s, 0.01),
+        residence=Estimate.within(in_flight / per_s, 0.01),
+        ended_per_s=per_s,
+        ended_residence_s=in_flight / per_s,
+        in_flight_mean=in_flight,
+        statuses={"OK": ended - failed, "DEADLINE_EXCEEDED": failed},
+    )
+
+
+GOOD = [level(1, 10.0), level(2, 20.0), level(4, 39.0)]
+
+
+def test_a_level_with_failures_is_no_ceiling_however_fast_it_looks():
+    seen = Calibration(levels=[*GOOD, level(8, 2400.0, failed=97)], machine_cores=2)
+
+    assert 8 == seen.fails_from.in_flight
+    assert 39.0 == seen.ceiling_per_s
+
+
+def test_a_longer_run_with_failures_is_no_ceiling_either():
+    held = level(4, 7.0, failed=90)
+    seen = Calibration(levels=GOOD, machine_cores=2, held=held)
+
+    assert held is seen.fails_from
+    assert 20.0 == seen.ceiling_per_s
+
+
+def test_where_the_same_share_always_fails_the_fastest_level_is_the_ceiling():
+    usual = [level(1, 8.0, failed=20), level(2, 16.0, failed=21), level(4, 31.0, failed=19)]
+
+    assert 31.0 == Calibration(levels=usual, machine_cores=2).ceiling_per_s
+
+
+def test_no_failure_of_a_few_calls_does_not_make_later_ones_new():
+    lucky = [level(1, 8.0, ended=7), level(2, 16.0, failed=4, ended=20), level(4, 31.0, failed=20)]
+
+    seen = Calibration(levels=lucky, machine_cores=2)
+
+    assert seen.fails_from is None
+    assert 31.0 == seen.ceiling_per_s
+    assert seen.fails_always == pytest.approx(24 / 127)
+
+
+def test_the_first_part_of_a_level_is_left_out():
+    recorder, sent_s = Recorder(), 0.0
+    while sent_s < 2.0:
+        done_s = sent_s + (0.05 if sent_s < 0.25 else 0.01)
+        recorder.record(float("nan"), sent_s, done_s, 2, OK, 8, 8)
+        sent_s = done_s
+    level = level_of(run_of_recorder(recorder, in_flight=1))
+
+    assert level.residence_s == pytest.approx(0.01)
+    assert level.throughput_per_s == pytest.approx(100)
+    assert level.little == pytest.approx(1)
+
+
+def test_a_few_calls_that_end_ok_together_are_counted_over_the_whole_window():
+    """Within a millisecond of each other they would look like thousands per second."""
+    recorder = Recorder()
+    for number in range(400):
+        ends_s = 0.01 * number
+        status = OK if number in (200, 201, 202) else LATE
+        if status == OK:
+            ends_s = 2.0 + 0.0005 * (number - 200)
+        recorder.record(float("nan"), ends_s - 0.04, ends_s, 2, status, 8, 8)
+    steady = steady_part(run_of_recorder(recorder).records, 4, 0.0, 4.0)
+
+    assert steady.throughput.value == pytest.approx(3 / 4, rel=0.05)
+    assert steady.throughput.low < 3 / 4 < steady.throughput.high
+    assert steady.residence.value == pytest.approx(0.04)
+
+
+# ---- the search, on services that are a formula ----
 
 
 def service(capacity_per_s, *, generator_per_s=math.inf, hiccups=0.0, seed=1):
@@ -178,6 +284,27 @@ def test_cores_are_never_more_than_the_machine_has():
     cores = level_of(run, 5.0).cores
 
     assert max(cores) <= 2, cores
+
+
+@for_each(
+    ("cores", "more", "name"),
+    [
+        (Cores(0.95, 1.0, 0.3, 0.3, 0.0), {}, "the load generator"),
+        (Cores(0.2, 0.3, 0.5, 0.1, 0.0), {"refuses": "96 %"}, "calls that the service refuses"),
+        (Cores(0.2, 0.3, 0.5, 0.1, 0.0), {"most_streams": 9}, "the streams of a connection"),
+        (Cores(0.2, 0.3, 1.0, 0.95, 0.0), {}, "one thread of the server"),
+        (Cores(0.2, 0.3, 1.0, 0.3, 0.0), {}, "one core of the server"),
+        (Cores(0.2, 0.3, 2.0, 0.5, 0.9), {}, "not known"),
+        (Cores(0.7, 1.0, 2.2, 0.6, 0.0), {}, "a processor that client and server share"),
+        (Cores(0.1, 0.1, 3.8, 1.0, 0.0), {}, "the server's processor"),
+        (Cores(0.2, 0.3), {}, "not known"),
+    ],
+)
+def test_what_sets_the_ceiling_is_said_with_evidence_only(cores, more, name):
+    limit = limit_of(cores, machine_cores=4, knee=8.0, **more)
+
+    assert name == limit.name
+    assert limit.evidence
 
 
 def test_a_prediction_names_no_limit_that_is_not_known():
