@@ -25,6 +25,7 @@ PLACES = os.pathsep.join(
     [os.environ.get("PATH", ""), str(INSTALLED_BY_CI), str(Path.home() / "go" / "bin")]
 )
 
+SERVICE = "kvstore.v1.KeyValueService"
 Peer = Callable[..., str]
 
 
@@ -50,54 +51,42 @@ def text(raw: bytes) -> str:
     return base64.b64encode(raw).decode("ascii")
 
 
+@pytest.fixture
+def call(grpcurl, quick_server):
+    """Calls a method with a request as JSON."""
+
+    def made(method: str, *options: str, succeeds: bool = True, **fields: object) -> str:
+        return grpcurl(
+            "-plaintext", *options, "-d", json.dumps(fields), quick_server.address, method,
+            succeeds=succeeds,
+        )  # fmt: skip
+
+    return made
+
+
 def test_grpcurl_lists_and_describes_the_services(grpcurl, quick_server):
     listed = grpcurl("-plaintext", quick_server.address, "list").split()
-    described = grpcurl(
-        "-plaintext", quick_server.address, "describe", "kvstore.v1.KeyValueService"
-    )
+    described = grpcurl("-plaintext", quick_server.address, "describe", SERVICE)
 
-    assert {"grpc.health.v1.Health", "kvstore.v1.KeyValueService"} <= set(listed)
+    assert {"grpc.health.v1.Health", SERVICE} <= set(listed)
     assert "rpc Pipeline ( stream .kvstore.v1.PipelineRequest )" in described
 
 
-def test_grpcurl_creates_and_retrieves_by_reflection(grpcurl, quick_server, keys):
+def test_grpcurl_gets_what_our_clients_get(call, keys):
     key = text(next(keys))
+    assert {} == json.loads(call(f"{SERVICE}/Create", key=key, value=text(b"\x00\xff")))
+    assert {"value": text(b"\x00\xff")} == json.loads(call(f"{SERVICE}/Retrieve", key=key))
 
-    def call(method: str, **fields: str) -> str:
-        return grpcurl(
-            "-plaintext", "-d", json.dumps(fields), quick_server.address,
-            f"kvstore.v1.KeyValueService/{method}",
-        )  # fmt: skip
+    refused = call(f"{SERVICE}/Retrieve", "-v", key=text(next(keys)), succeeds=False)
+    assert "Code: NotFound" in refused
+    assert re.search(r"server-timing: pool;dur=[\d.]+, lock;dur=[\d.]+, disk;dur=", refused)
 
-    assert {} == json.loads(call("Create", key=key, value=text(b"\x00\xff")))
-    assert {"value": text(b"\x00\xff")} == json.loads(call("Retrieve", key=key))
-
-
-def test_grpcurl_shows_a_refusal_and_where_the_time_went(grpcurl, quick_server, keys):
-    shown = grpcurl(
-        "-v", "-plaintext", "-d", json.dumps({"key": text(next(keys))}), quick_server.address,
-        "kvstore.v1.KeyValueService/Retrieve", succeeds=False,
-    )  # fmt: skip
-
-    assert "Code: NotFound" in shown
-    assert "Message: the key is not known: create it first" in shown
-    assert re.search(r"server-timing: pool;dur=[\d.]+, lock;dur=[\d.]+, disk;dur=", shown)
+    reply = json.loads(call(f"{SERVICE}/Pipeline", id=7, kinds=text(b"\x04"), keys=[key]))
+    assert ("7", text(b"\x00")) == (reply["id"], reply["statuses"])
 
 
-def test_grpcurl_talks_on_the_stream(grpcurl, quick_server):
-    replies = grpcurl(
-        "-plaintext", "-d", json.dumps({"id": 7, "kinds": text(b"\x04"), "keys": [text(b"k")]}),
-        quick_server.address, "kvstore.v1.KeyValueService/Pipeline",
-    )  # fmt: skip
-
-    assert ("7", text(b"\x00")) == (json.loads(replies)["id"], json.loads(replies)["statuses"])
-
-
-@pytest.mark.parametrize("service", ["", "kvstore.v1.KeyValueService"])
-def test_grpcurl_sees_that_the_server_is_healthy(service, grpcurl, quick_server):
-    shown = grpcurl(
-        "-plaintext", "-d", json.dumps({"service": service}), quick_server.address,
-        "grpc.health.v1.Health/Check",
-    )  # fmt: skip
+@pytest.mark.parametrize("service", ["", SERVICE])
+def test_grpcurl_sees_that_the_server_is_healthy(service, call):
+    shown = call("grpc.health.v1.Health/Check", service=service)
 
     assert {"status": "SERVING"} == json.loads(shown)

@@ -6,24 +6,21 @@ collected, and so stopped.
 
 import importlib.util
 import itertools
-import os
 import signal
 import threading
 import time
-from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from kvstore.client import RunInterrupted, load, strategies, workload
-from kvstore.client.fleet import Local, _Driver
+from kvstore.client.fleet import Local
 from kvstore.course.experiments.failures import killed_at_work
 from kvstore.course.lessons.lesson_12 import capstone
 from kvstore.course.lessons.lesson_12 import questions as lesson_12
 from kvstore.judge import Refused
 from kvstore.measure import audit
 from kvstore.server import serving
-from kvstore.server.etcd_nodes import _kill
 from kvstore.subprocesses import interrupt_main
 
 HANG_S = 30.0
@@ -89,48 +86,6 @@ def test_while_a_fleet_starts_it_leaves_no_worker_and_no_thread():
     _, left = psutil.wait_procs(workers(), timeout=10)
     assert [] == left, kept
     assert not [each for each in threading.enumerate() if each.name.startswith("IO loop")]
-
-
-def test_while_one_node_ends_the_others_are_ended_too():
-    killed = []
-
-    def node(number):
-        def kill():
-            killed.append(number)
-            if number == 0:
-                raise KeyboardInterrupt
-
-        return SimpleNamespace(kill=kill)
-
-    with pytest.raises(KeyboardInterrupt):
-        _kill(SimpleNamespace(nodes=[node(2), node(1), node(0)]))
-
-    assert {0, 1, 2} == set(killed)
-    killed.clear()
-    with pytest.raises(KeyboardInterrupt):
-        _kill(SimpleNamespace(nodes=[node(0), node(1), node(2)]))
-
-    assert {0, 1, 2} == set(killed)
-
-
-def test_a_second_one_while_a_fleet_is_stopped_keeps_the_account():
-    driver = _Driver.__new__(_Driver)
-    stops = []
-
-    def ask():
-        stops.append("stop")
-        os.kill(os.getpid(), signal.SIGINT)
-
-    driver.interrupted, driver._end_s, driver._stop_all = False, time.perf_counter() + HANG_S, ask
-    driver._events = SimpleNamespace(get=lambda timeout: signal.raise_signal(signal.SIGINT))
-    driver._running = lambda: [] if stops else [object()]
-    try:
-        driver._watch()
-    except KeyboardInterrupt:
-        pytest.fail("the account of the fleet is lost")
-
-    assert ["stop"] == stops
-    assert driver.interrupted
 
 
 def interrupted_after(ask, monkeypatch):

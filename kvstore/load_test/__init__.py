@@ -10,32 +10,20 @@ report       a run with its prediction and its verdict
 __main__     the command `rpcload`, or `python -m kvstore.load_test`
 """
 
-from kvstore.load_test.bottleneck import Cores, Limit
 from kvstore.load_test.estimates import Estimate, Level
-from kvstore.load_test.findings import (
-    Population,
-    findings,
-    findings_of_calibration,
-    outages,
-    populations,
-)
-from kvstore.load_test.first_call import FirstCall, FirstCallFailed, Progress, first_call
+from kvstore.load_test.findings import findings, findings_of_calibration, outages, populations
+from kvstore.load_test.first_call import FirstCallFailed, first_call
 from kvstore.load_test.levels import Calibration, NothingSucceeded, calibrate
 from kvstore.load_test.search import Found, Objective, Step, highest_rate, search
 
 __all__ = [
     "Calibration",
-    "Cores",
     "Estimate",
-    "FirstCall",
     "FirstCallFailed",
     "Found",
     "Level",
-    "Limit",
     "NothingSucceeded",
     "Objective",
-    "Population",
-    "Progress",
     "Step",
     "calibrate",
     "findings",

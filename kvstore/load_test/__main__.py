@@ -8,12 +8,11 @@ from typing import Any, Final
 
 import click
 
-from kvstore.client import strategies
 from kvstore.client.errors import NotEnoughMemory, ServerNotReached
 from kvstore.load_test.first_call import FirstCallFailed
 from kvstore.load_test.options import Duration, GroupedCommand, Steps, group
 from kvstore.load_test.service import flags_of
-from kvstore.load_test.session import BAD_INPUT, COULD_NOT_RUN, load_test
+from kvstore.load_test.session import BAD_INPUT, BY_NAME, COULD_NOT_RUN, load_test
 from kvstore.subprocesses import INTERRUPTED
 
 EXAMPLES: Final = """
@@ -27,9 +26,6 @@ Exit codes: 0 the run is complete; 1 an objective was missed, a --fail-if met
 or a --check failed, no call ended OK, or the service went away in mid-run; 2 the input is
 wrong; 3 the test could not run; 130 Ctrl-C.
 """
-
-STRATEGIES: Final = [each.__name__ for each in strategies.STRATEGIES]
-
 
 request = group("Requests")
 amount = group("Load")
@@ -89,7 +85,7 @@ output = group("Output")
     help="Connections, which share the calls evenly (default 1).")  # fmt: skip
 @amount("--deadline", "--deadline-s", type=Duration(), metavar="TIME",
     help="Time limit of each call (default 30s).")  # fmt: skip
-@amount("--strategy", type=click.Choice(STRATEGIES),
+@amount("--strategy", type=click.Choice(list(BY_NAME)),
     help="How calls are kept in flight (default tasks; in an open loop bounded).")  # fmt: skip
 @amount("--workers", "--fleet", metavar="N|ADDRESS",
     help="Several load generators: local processes, or a Dask scheduler.")  # fmt: skip

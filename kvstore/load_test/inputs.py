@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import codecs
 import json
 import re
 import sys
@@ -12,14 +11,6 @@ from typing import Any, Final
 
 from kvstore.client.reflection import BadRequest, Metadata, Request
 
-_MARKS: Final = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
-"""Byte order marks, and the encoding of a file that begins with one."""
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 """What JSON permits between two values. `str.splitlines` knows other ends of a line too."""
 
@@ -27,11 +18,12 @@ _SPACE: Final = re.compile(r"[ \t\r\n]*")
 def text_of(path: str) -> str:
     """Return the text of a file, or of standard input for "-".
 
-    A byte order mark says which encoding it has; without one, it is UTF-8. Raises `OSError` and
+    A byte order mark says which encoding it has; without one, it is UTF-8 or one that has bytes
+    of 0. Raises `OSError` and
     `BadRequest` with the name of the file and the line.
     """
     raw = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-    encoding = next((name for mark, name in _MARKS if raw.startswith(mark)), "utf-8")
+    encoding = json.detect_encoding(raw)
     try:
         return raw.decode(encoding)
     except UnicodeDecodeError as wrong:

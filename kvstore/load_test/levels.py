@@ -296,8 +296,10 @@ def calibrate(
     if not supports(strategy).limit:
         strategy = bounded
     first = first or first_call(target, calls, options, progress)
-    runs = _Levels(strategy, target, with_an_end(calls, first), options, fleet, step_s, progress)
-    runs.shortest_s = first.took_s
+    runs = _Levels(
+        strategy, target, with_an_end(calls, first), options, fleet, step_s, progress,
+        first.took_s,
+    )  # fmt: skip
     progress(runs.expected())
     levels: list[Level] = []
     flat = 0
@@ -372,32 +374,24 @@ def _between(seen: Calibration) -> int | None:
     return (below[-1] + first.in_flight) // 2
 
 
+@dataclass
 class _Levels:
     """Makes the runs of a calibration, each as long as this service needs."""
 
-    def __init__(
-        self,
-        strategy: Strategy,
-        target: Target,
-        calls: MethodCalls,
-        options: RunOptions,
-        fleet: Fleet | None,
-        step_s: float,
-        progress: Progress,
-    ) -> None:
-        self._make = (strategy, target, calls)
-        self._options = options
-        self._fleet = fleet
-        self._step_s = step_s
-        self._progress = progress
-        self._pids = bottleneck.server_pids(target)
-        self.cores = 1
-        self.shortest_s = 0.0
-        """The time of a call without a queue, as far as it is known, in seconds."""
+    strategy: Strategy
+    target: Target
+    calls: MethodCalls
+    options: RunOptions
+    fleet: Fleet | None
+    step_s: float
+    progress: Progress
+    shortest_s: float
+    """The time of a call without a queue, as far as it is known, in seconds."""
+    cores: int = 1
 
     def expected(self) -> str:
         """Return a line with the time that the calibration will take."""
-        one_s = max(self._step_s, (2 + ROUNDS) * self.shortest_s)
+        one_s = max(self.step_s, (2 + ROUNDS) * self.shortest_s)
         return (
             f"calibration: a call takes about {seconds(self.shortest_s)}. Each level lasts"
             f" {seconds(one_s)} or more, so expect {5 * one_s:,.0f} to {12 * one_s:,.0f} s"
@@ -419,33 +413,33 @@ class _Levels:
         round_s = max(self.shortest_s, queued_s)
         rounds = max(FEWEST, math.ceil(ROUNDS * self.shortest_s / round_s) if round_s else FEWEST)
         needed_s = min(LONGEST_S, 1.03 * (1 + rounds) * round_s + SETTLE_S)
-        return max(longer * self._step_s, needed_s if needed_s > self._step_s else 0.0)
+        return max(longer * self.step_s, needed_s if needed_s > self.step_s else 0.0)
 
     def _run(self, in_flight: int, lasting_s: float) -> Level:
-        options = self._options
-
         def shown(sample: Sample) -> str:
             return (
                 f"calibration: {in_flight} in flight, {sample.elapsed_s:.1f} of {lasting_s:.1f} s,"
                 f" {sample.answered:,.0f} ended"
             )
 
-        fleet, least = self._fleet, getattr(self._fleet, "workers", None) or 2
-        before = bottleneck.thread_times_s(self._pids)
+        fleet, options = self.fleet, self.options
+        least = getattr(fleet, "workers", None) or 2
+        pids = bottleneck.server_pids(self.target)
+        before = bottleneck.thread_times_s(pids)
         run = load.run(
-            *self._make,
+            self.strategy, self.target, self.calls,
             replace(
                 options, in_flight=in_flight, duration_s=lasting_s, rate_per_s=None, rates=(),
                 calls=None, joins=(), connections=min(options.connections, in_flight),
                 drain_s=options.deadline_s,
             ),
             fleet=fleet if fleet is not None and in_flight >= least else None,
-            on_sample=at_times(self._progress, shown),
+            on_sample=at_times(self.progress, shown),
         )  # fmt: skip
-        thread_s = bottleneck.busiest_thread_s(before, bottleneck.thread_times_s(self._pids))
+        thread_s = bottleneck.busiest_thread_s(before, bottleneck.thread_times_s(pids))
         self.cores = int(run.host["cores"])
         seen = level_of(run, thread_s)
-        self._progress(said(seen))
+        self.progress(said(seen))
         return seen
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from kvstore.load_test.estimates import Level
+from kvstore.load_test.estimates import Estimate, Level
 from kvstore.load_test.levels import Calibration
 from kvstore.load_test.report import Report, as_json, as_text, calibration_text
 from kvstore.measure import Run, quantile
@@ -172,31 +172,17 @@ def as_html(report: Report, title: str) -> str:
     )
 
 
-def _levels(seen: Calibration) -> list[Level]:
-    return [each for each in seen.levels if each.throughput_per_s > 0]
-
-
 def _throughput(seen: Calibration, run: Run | None) -> Picture:
-    levels = _levels(seen)
-    counts = [float(each.in_flight) for each in levels]
     closed = run is not None and run.in_flight and not run.settings.get("paced")
-    own = [float(run.in_flight)] if closed and run is not None else []
-    most = np.geomspace(1, max([1.0, *counts, *own]) * 1.01, 60)
-    bound = [(float(n), min(n / seen.cycle_s, seen.ceiling_per_s)) for n in most]
-    made = Picture(
-        "Throughput X over calls in flight N: measured dots, predicted line",
-        ("calls in flight, N", [1.0, *counts, *own], True),
-        (
-            "X (calls/s OK)",
-            [each.throughput.high for each in levels] + [y for _, y in bound],
-            False,
-        ),
-        ticks_x=counts,
+    made = _over_levels(
+        seen,
+        "Throughput X",
+        "X (calls/s OK)",
+        lambda level: level.throughput,
+        lambda n: min(n / seen.cycle_s, seen.ceiling_per_s),
+        number,
+        most=run.in_flight if closed and run is not None else 1,
     )
-    made.line(bound, ORANGE)
-    for each in levels:
-        value, low, high = each.throughput
-        made.dot(each.in_flight, value, low, high, BLUE, f"{each.in_flight}: {number(value)}/s")
     if closed and run is not None:
         x = run.throughput_per_s
         made.dot(run.in_flight, x, x, x, "#000", f"the run: {number(x)}/s")
@@ -204,21 +190,39 @@ def _throughput(seen: Calibration, run: Run | None) -> Picture:
 
 
 def _residence(seen: Calibration) -> Picture:
-    levels = _levels(seen)
+    return _over_levels(
+        seen, "Latency R", "R (mean)", lambda level: level.residence, seen.residence_bound_s,
+        seconds, log=True,
+    )  # fmt: skip
+
+
+def _over_levels(
+    seen: Calibration,
+    name: str,
+    label: str,
+    figure: Callable[[Level], Estimate],
+    bound: Callable[[float], float],
+    write: Callable[[float], str],
+    *,
+    most: float = 1,
+    log: bool = False,
+) -> Picture:
+    """Draw a figure of each level over the calls in flight, and its bound."""
+    levels = [each for each in seen.levels if each.throughput_per_s > 0]
     counts = [float(each.in_flight) for each in levels]
-    most = np.geomspace(1, max([1.0, *counts]) * 1.01, 60)
-    bound = [(float(n), seen.residence_bound_s(float(n))) for n in most]
+    along = np.geomspace(1, max([most, *counts]) * 1.01, 60)
+    line = [(float(n), bound(float(n))) for n in along]
     made = Picture(
-        "Latency R over calls in flight N: measured dots, predicted line",
-        ("calls in flight, N", [1.0, *counts], True),
-        ("R (mean)", [each.residence.high for each in levels] + [y for _, y in bound], True),
-        write_y=seconds,
+        f"{name} over calls in flight N: measured dots, predicted line",
+        ("calls in flight, N", [1.0, most, *counts], True),
+        (label, [figure(each).high for each in levels] + [y for _, y in line], log),
+        write_y=write,
         ticks_x=counts,
     )
-    made.line(bound, ORANGE)
+    made.line(line, ORANGE)
     for each in levels:
-        value, low, high = each.residence
-        made.dot(each.in_flight, value, low, high, BLUE, f"{each.in_flight}: {seconds(value)}")
+        said = f"{each.in_flight}: {write(figure(each).value)}"
+        made.dot(each.in_flight, *figure(each), BLUE, said)
     return made
 
 

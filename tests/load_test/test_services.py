@@ -99,9 +99,9 @@ def test_a_service_that_always_fails_some_calls_has_a_ceiling_and_no_rate_withou
 
 
 def test_a_deadline_below_the_time_under_load_leaves_the_ceiling_as_it_is(service):
-    seen = calibrate(tasks, service, calls_of(sleep_s=SLEEP_S), step_s=0.2, deadline_s=0.12)
+    seen = calibrate(tasks, service, calls_of(sleep_s=0.08), step_s=0.3, deadline_s=0.2)
 
-    assert seen.ceiling_per_s == pytest.approx(WORKERS / SLEEP_S, rel=0.06)
+    assert seen.ceiling_per_s == pytest.approx(WORKERS / 0.08, rel=0.06)
     assert seen.knee == pytest.approx(WORKERS, rel=0.1)
 
 

@@ -11,7 +11,7 @@ from unittest import mock
 
 import grpc
 import numpy as np
-from long import answers, limits, network, processes  # noqa: F401 - they fill the table
+from long import answers, network, processes  # noqa: F401 - they fill the table
 from long.left import nothing_left
 from long.table import (
     DEADLINE_S,

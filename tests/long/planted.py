@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import grpc
 
-from kvstore.protocol import CREATE, DELETE, NOT_FOUND, OK, RETRIEVE, UPDATE
+from kvstore.protocol import CREATE, DELETE, OK, RETRIEVE, UPDATE
 from kvstore.server import __main__ as command
 from kvstore.server.store import Store
 from kvstore.subprocesses import listen
@@ -59,11 +59,22 @@ def bug(kills: int = 0, **settings: Any) -> Callable[[Callable[[], None]], Calla
 # ---- the store -------------------------------------------------------------------------------
 
 
-def _apply_with(changed: Callable[[Apply], Apply]) -> None:
-    """Replace `Store.apply`; batches then apply one operation after the other with it."""
-    apply: Any = changed(Store.apply)
-    Store.apply = apply  # type: ignore[method-assign]
-    _columns_with(lambda operations: operations)
+def store_bug(**settings: Any) -> Callable[[Any], Any]:
+    """Add a bug of the store: a function of the usual `apply` and its arguments.
+
+    Batches then apply one operation after the other with it.
+    """
+
+    def add(changed: Callable[..., tuple[int, bytes]]) -> Any:
+        def plants() -> None:
+            usual: Any = Store.apply
+            Store.apply = lambda *of: changed(usual, *of)  # type: ignore[method-assign]
+            _columns_with(lambda operations: operations)
+
+        BUGS[changed.__name__.replace("_", " ")] = Bug(plants, settings)
+        return changed
+
+    return add
 
 
 def _columns_with(change: Callable[[list[Any]], list[Any]]) -> None:
@@ -86,101 +97,51 @@ def _columns_with(change: Callable[[list[Any]], list[Any]]) -> None:
     Store.apply_columns = apply_columns  # type: ignore[method-assign]
 
 
-@bug()
-def a_read_of_an_old_value() -> None:
-    old: dict[bytes, bytes] = {}
-
-    def changed(apply: Apply) -> Apply:
-        def lags(self: Store, kind: int, key: bytes, value: bytes) -> tuple[int, bytes]:
-            if kind == RETRIEVE and key in old and happens():
-                return OK, old[key]
-            _, before = apply(self, RETRIEVE, key, b"")
-            if kind != RETRIEVE and before:
-                old[key] = before
-            return apply(self, kind, key, value)
-
-        return lags
-
-    _apply_with(changed)
+OLD: dict[bytes, bytes] = {}
+LATE: list[bytes] = []
+AGAIN: list[tuple[int, bytes, bytes]] = []
 
 
-@bug()
-def an_update_is_dropped() -> None:
-    def changed(apply: Apply) -> Apply:
-        def drops(self: Store, kind: int, key: bytes, value: bytes) -> tuple[int, bytes]:
-            if kind == UPDATE and happens():
-                return apply(self, RETRIEVE, key, b"")[0], b""
-            return apply(self, kind, key, value)
-
-        return drops
-
-    _apply_with(changed)
+@store_bug()
+def a_read_of_an_old_value(apply: Apply, store: Store, kind: int, key: bytes, value: bytes) -> Any:
+    if kind == RETRIEVE and key in OLD and happens():
+        return OK, OLD[key]
+    _, before = apply(store, RETRIEVE, key, b"")
+    if kind != RETRIEVE and before:
+        OLD[key] = before
+    return apply(store, kind, key, value)
 
 
-@bug()
-def a_create_replaces_the_value() -> None:
-    def changed(apply: Apply) -> Apply:
-        def replaces(self: Store, kind: int, key: bytes, value: bytes) -> tuple[int, bytes]:
-            if kind == CREATE and happens():
-                apply(self, DELETE, key, b"")
-            return apply(self, kind, key, value)
-
-        return replaces
-
-    _apply_with(changed)
+@store_bug()
+def an_update_is_dropped(apply: Apply, store: Store, kind: int, key: bytes, value: bytes) -> Any:
+    if kind == UPDATE and happens():
+        return apply(store, RETRIEVE, key, b"")[0], b""
+    return apply(store, kind, key, value)
 
 
-@bug()
-def an_update_creates_the_key() -> None:
-    def changed(apply: Apply) -> Apply:
-        def creates(self: Store, kind: int, key: bytes, value: bytes) -> tuple[int, bytes]:
-            answer = apply(self, kind, key, value)
-            if kind == UPDATE and answer[0] == NOT_FOUND and happens():
-                apply(self, CREATE, key, value)
-            return answer
-
-        return creates
-
-    _apply_with(changed)
-
-
-@bug()
-def a_delete_that_is_done_later() -> None:
+@store_bug()
+def a_delete_that_is_done_later(
+    apply: Apply, store: Store, kind: int, key: bytes, value: bytes
+) -> Any:
     """It is acknowledged at once, and done with the next write of any key."""
-    late: list[bytes] = []
-
-    def changed(apply: Apply) -> Apply:
-        def delays(self: Store, kind: int, key: bytes, value: bytes) -> tuple[int, bytes]:
-            if kind == DELETE and happens():
-                late.append(key)
-                return OK, b""
-            if kind != RETRIEVE:
-                while late:
-                    apply(self, DELETE, late.pop(), b"")
-            return apply(self, kind, key, value)
-
-        return delays
-
-    _apply_with(changed)
+    if kind == DELETE and happens():
+        LATE.append(key)
+        return OK, b""
+    if kind != RETRIEVE:
+        while LATE:
+            apply(store, DELETE, LATE.pop(), b"")
+    return apply(store, kind, key, value)
 
 
-@bug()
-def a_write_is_done_twice() -> None:
+@store_bug()
+def a_write_is_done_twice(apply: Apply, store: Store, kind: int, key: bytes, value: bytes) -> Any:
     """The second time after its acknowledgement, as a retry that is not filtered."""
-    again: list[tuple[int, bytes, bytes]] = []
-
-    def changed(apply: Apply) -> Apply:
-        def repeats(self: Store, kind: int, key: bytes, value: bytes) -> tuple[int, bytes]:
-            answer = apply(self, kind, key, value)
-            if again and happens():  # when its client has its answer for long
-                apply(self, *again.pop())
-            elif kind == UPDATE and answer[0] == OK and happens():
-                again.append((kind, key, value))
-            return answer
-
-        return repeats
-
-    _apply_with(changed)
+    answer = apply(store, kind, key, value)
+    if AGAIN and happens():  # when its client has its answer for long
+        apply(store, *AGAIN.pop())
+    elif kind == UPDATE and answer[0] == OK and happens():
+        AGAIN.append((kind, key, value))
+    return answer
 
 
 @bug(writing="read_then_write", write_delay_s=0.002)
@@ -195,11 +156,6 @@ def a_write_ignores_the_writes_in_between() -> None:
 @bug(use_asyncio=True)
 def a_batch_in_the_wrong_order() -> None:
     _columns_with(lambda operations: operations[::-1] if happens() else operations)
-
-
-@bug(use_asyncio=True)
-def a_batch_that_forgets_its_last_operation() -> None:
-    _columns_with(lambda operations: operations[:-1] if happens() else operations)
 
 
 @bug(use_asyncio=True)
@@ -261,12 +217,10 @@ def a_group_is_acknowledged_and_not_written() -> None:
 
 @bug(kills=3, store="sqlite:", use_asyncio=True)
 def deletes_are_not_written() -> None:
-    is_delete = "delete"
-    _rows_with(
-        lambda statement, rows: (
-            [] if statement.lstrip().lower().startswith(is_delete) and happens(1 / 2) else rows
-        )
-    )
+    def dropped(statement: str, rows: list[Any]) -> list[Any]:
+        return [] if statement.lstrip().lower().startswith("delete") and happens(1 / 2) else rows
+
+    _rows_with(dropped)
 
 
 # ---- the back end ------------------------------------------------------------------------------
