@@ -46,6 +46,8 @@ LATE: Final = 0.25
 GROWS: Final = 0.03
 """The calls in flight may grow by this share of the calls of a step."""
 MOST_STEPS: Final = 60
+SHARE: Final = 0.99
+"""Share of the calls whose latency an objective limits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,23 +55,18 @@ class Objective:
     """What a service has to keep. Raises `ValueError` for a value that makes no sense."""
 
     latency_s: float
-    """Limit on the latency at `share` of the calls, in seconds from their due time."""
-    share: float = 0.99
+    """Limit on the p99 of the latency, in seconds from the due time."""
     errors: float = 0.001
     """Limit on the share of calls that do not end as OK."""
 
     def __post_init__(self) -> None:
         if not 0 < self.latency_s < math.inf:
             raise ValueError(f"the latency objective must be above 0 seconds, got {self.latency_s}")
-        if not 0 < self.share < 1:
-            raise ValueError(f"share must be between 0 and 1, got {self.share}")
         if not 0 <= self.errors < 1:
             raise ValueError(f"errors must be a share from 0 to 1, got {self.errors}")
 
     def __str__(self) -> str:
-        return (
-            f"p{100 * self.share:g} <= {seconds(self.latency_s)}, errors <= {percent(self.errors)}"
-        )
+        return f"p99 <= {seconds(self.latency_s)}, errors <= {percent(self.errors)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +75,7 @@ class Step:
 
     rate_per_s: float
     latency_s: float
-    """Latency at the objective's share, in seconds from the due time."""
+    """The p99 of the latency, in seconds from the due time."""
     errors: float
     """Share of the calls that did not end as OK."""
     meets: bool
@@ -241,7 +238,7 @@ def step_of(run: Run, objective: Objective) -> Step:
     """Return the step of an open-loop run: its latency, its errors, and the generator's health."""
     due_s = run.records["due_s"]
     settled = replace(run, records=run.records[due_s >= RATE_SETTLE * due_s.max(initial=0.0)])
-    latency_s = quantile(latencies_s(settled), objective.share).value_s
+    latency_s = quantile(latencies_s(settled), SHARE).value_s
     status = settled.records["status"]
     errors = float((status != OK).mean()) if len(status) else 1.0
     rate_per_s = float(run.settings["rate_per_s"])
@@ -305,9 +302,9 @@ def _generator_limit(run: Run, objective: Objective) -> str:
     judged = verdict(run)
     _, level = in_flight_steps(records["sent_s"], records["done_s"])
     full = run.in_flight and level.max() >= run.in_flight
-    late_s = float(np.quantile(records["sent_s"] - records["due_s"], objective.share))
+    late_s = float(np.quantile(records["sent_s"] - records["due_s"], SHARE))
     if judged.client_cores >= BUSY:
         return f"the load generator used {judged.client_cores:.2f} of a core"
     if late_s > LATE * objective.latency_s and not full:
-        return f"the load generator was late: {seconds(late_s)} at p{100 * objective.share:g}"
+        return f"the load generator was late: {seconds(late_s)} at p99"
     return ""

@@ -28,12 +28,12 @@ from kvstore.measure import Outcome
 # Each compares a measurement with what the service can do.
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
-WORKERS, SLEEP_S = 8, 0.05
+WORKERS, SLEEP_S = 4, 0.08
 
 
 @pytest.fixture(scope="module")
 def service():
-    """The target of a service with eight workers."""
+    """The target of a service with four workers."""
     with sleeping_service(WORKERS) as (address, _):
         yield Target(address)
 
@@ -41,7 +41,7 @@ def service():
 @pytest.fixture(scope="module")
 def seen(service):
     """A calibration whose levels would be too short for a few calls, if calls did not count."""
-    return calibrate(tasks, service, calls_of(sleep_s=SLEEP_S), step_s=0.1)
+    return calibrate(tasks, service, calls_of(sleep_s=SLEEP_S), step_s=0.2)
 
 
 def has_the_right_figures(seen, workers, sleep_s):
@@ -62,18 +62,18 @@ def test_ceiling_knee_and_littles_law_of_a_sleeping_service(seen):
 
 def test_a_call_may_take_longer_than_a_level_is_meant_to():
     with sleeping_service(1) as (address, _):
-        seen = calibrate(tasks, Target(address), calls_of(sleep_s=0.15), step_s=0.1)
+        seen = calibrate(tasks, Target(address), calls_of(sleep_s=0.1), step_s=0.05)
 
-    has_the_right_figures(seen, 1, 0.15)
+    has_the_right_figures(seen, 1, 0.1)
 
 
 def test_a_service_that_sheds_has_the_ceiling_of_what_succeeds():
     with sleeping_service(4, at_once=5) as (address, _):
-        calls = calls_of(sleep_s=0.05)
+        calls = calls_of(sleep_s=SLEEP_S)
         seen = calibrate(tasks, Target(address), calls, step_s=0.2)
         run = load.run(tasks, Target(address), calls, in_flight=16, duration_s=1, drain_s=1)
 
-    assert seen.ceiling_per_s == pytest.approx(4 / 0.05, rel=0.08)
+    assert seen.ceiling_per_s == pytest.approx(4 / SLEEP_S, rel=0.08)
     assert seen.knee == pytest.approx(4, rel=0.1)
     assert seen.fails_from.in_flight in (5, 6)  # a place is free a moment after the reply
     assert "RESOURCE_EXHAUSTED" in findings_of_calibration(seen)[0].text
@@ -82,16 +82,16 @@ def test_a_service_that_sheds_has_the_ceiling_of_what_succeeds():
     ok, failed = populations(run)
     assert ("OK", "failed") == (ok.name, failed.name)
     assert ok.calls + failed.calls == run.issued
-    assert ok.latency["p50"].value_s >= 0.05 > failed.latency["p50"].value_s
+    assert ok.latency["p50"].value_s >= SLEEP_S > failed.latency["p50"].value_s
     assert "failures" == findings(run, seen)[0].name
 
 
 def test_a_service_that_always_fails_some_calls_has_a_ceiling_and_no_rate_without_failures(service):
-    calls = calls_of(sleep_s=SLEEP_S, fail=0.2)
-    seen = calibrate(bounded, service, calls, step_s=0.3)
+    calls = calls_of(sleep_s=0.05, fail=0.2)
+    seen = calibrate(bounded, service, calls, step_s=0.2)
     found = search(bounded, service, calls, Objective(latency_s=1), seen)
 
-    assert seen.ceiling_per_s == pytest.approx(WORKERS / SLEEP_S, rel=0.08)
+    assert seen.ceiling_per_s == pytest.approx(WORKERS / 0.05, rel=0.08)
     assert seen.fails_always == pytest.approx(0.2, abs=0.1)
     assert "UNAVAILABLE" in findings_of_calibration(seen)[0].text
     assert (0, ()) == (found.rate_per_s, found.steps)
@@ -99,21 +99,22 @@ def test_a_service_that_always_fails_some_calls_has_a_ceiling_and_no_rate_withou
 
 
 def test_a_deadline_below_the_time_under_load_leaves_the_ceiling_as_it_is(service):
-    seen = calibrate(tasks, service, calls_of(sleep_s=0.08), step_s=0.3, deadline_s=0.2)
+    seen = calibrate(tasks, service, calls_of(sleep_s=SLEEP_S), step_s=0.2, deadline_s=0.2)
 
-    assert seen.ceiling_per_s == pytest.approx(WORKERS / 0.08, rel=0.06)
+    assert seen.ceiling_per_s == pytest.approx(WORKERS / SLEEP_S, rel=0.06)
     assert seen.knee == pytest.approx(WORKERS, rel=0.1)
 
 
-def test_the_search_finds_a_rate_below_the_ceiling_that_lasts(service, seen):
-    calls = calls_of(sleep_s=SLEEP_S)
+def test_the_search_finds_a_rate_below_the_ceiling_that_lasts(service):
+    calls = calls_of(sleep_s=0.01)
+    seen = calibrate(bounded, service, calls, step_s=0.1)
     found = search(
         bounded, service, calls, Objective(latency_s=1.0), seen,
         in_flight=1000, step_s=0.5, precision=1.5,
     )  # fmt: skip
-    too_fast = search(bounded, service, calls, Objective(latency_s=0.02), seen)
+    too_fast = search(bounded, service, calls, Objective(latency_s=0.005), seen)
 
-    assert 0.5 * WORKERS / SLEEP_S <= found.rate_per_s <= seen.ceiling_per_s
+    assert 0.4 * WORKERS / 0.01 <= found.rate_per_s <= seen.ceiling_per_s
     assert all(step.rate_per_s <= seen.ceiling_per_s for step in found.steps)
     assert (0, ()) == (too_fast.rate_per_s, too_fast.steps)
     assert "one call alone takes" in too_fast.limit
@@ -178,7 +179,7 @@ def test_a_run_goes_on_while_the_service_restarts_and_says_when_it_was_away():
         timer.start()
         try:
             run = load.run(
-                tasks, Target(address), calls_of(sleep_s=0.02), in_flight=4, duration_s=5,
+                tasks, Target(address), calls_of(sleep_s=0.02), in_flight=4, duration_s=4.5,
                 drain_s=1, keep_going=True,
             )  # fmt: skip
         finally:
@@ -204,7 +205,7 @@ def test_a_service_that_freezes_shows_in_the_latency_of_an_open_loop():
             timer.start()
         run = load.run(
             bounded, Target(address), calls_of(sleep_s=0.005), in_flight=1000, rate_per_s=100,
-            duration_s=3, arrivals="random", drain_s=3,
+            duration_s=2.5, arrivals="random", drain_s=3,
         )  # fmt: skip
 
     (ok,) = populations(run)
