@@ -63,8 +63,10 @@ output = group("Output")
     help="Where the imports of .proto files are.")  # fmt: skip
 @amount("--in-flight", "-c", type=int, metavar="N",
     help="Calls in flight (default 1; in an open loop the limit, 1,000).")  # fmt: skip
-@amount("--rate", "-r", type=float, metavar="N", help="Arrivals per second: an open loop.")
-@amount("--steps", type=Steps(), metavar="RATE:TIME,...",
+@amount(
+    "--rate", "-r", "rate_per_s", type=float, metavar="N", help="Arrivals per second: an open loop."
+)
+@amount("--steps", "rates", type=Steps(), metavar="RATE:TIME,...",
     help="Rates one after the other: 100:10s,200:10s, or a ramp 100..1000:30s.")  # fmt: skip
 @amount("--arrivals", type=click.Choice(["poisson", "even"]), default="poisson",
     help="Gaps of an open loop: random as between users (default), or even.")  # fmt: skip
@@ -78,12 +80,12 @@ output = group("Output")
     help="Cut each stream of replies after this time; it counts as OK.")  # fmt: skip
 @amount("--stream-messages", type=click.IntRange(min=1), metavar="N",
     help="Cut each stream of replies after so many messages.")  # fmt: skip
-@amount("--seconds", "-s", type=Duration(), metavar="TIME",
+@amount("--seconds", "-s", "duration_s", type=Duration(), metavar="TIME",
     help="Time after which nothing more is sent (default 10s).")  # fmt: skip
 @amount("--calls", "-n", type=int, metavar="N", help="Calls after which nothing more is sent.")
 @amount("--connections", type=int, metavar="N",
     help="Connections, which share the calls evenly (default 1).")  # fmt: skip
-@amount("--deadline", "--deadline-s", type=Duration(), metavar="TIME",
+@amount("--deadline", "--deadline-s", "deadline_s", type=Duration(), metavar="TIME",
     help="Time limit of each call (default 30s).")  # fmt: skip
 @amount("--strategy", type=click.Choice(list(BY_NAME)),
     help="How calls are kept in flight (default tasks; in an open loop bounded).")  # fmt: skip

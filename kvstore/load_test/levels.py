@@ -80,7 +80,7 @@ class Calibration:
 
     @property
     def ceiling_per_s(self) -> float:
-        """The highest throughput of all levels, in calls per second that end OK."""
+        """X at the ceiling, in calls per second."""
         return self.ceiling.value
 
     @property
@@ -93,11 +93,6 @@ class Calibration:
         return min((each.residence for each in self._seen), key=lambda each: each.value)
 
     @property
-    def no_queue_s(self) -> float:
-        """R without a queue, in seconds."""
-        return self.no_queue.value
-
-    @property
     def cycle(self) -> Estimate:
         """D + Z: the shortest time from one call of a caller to its next one, in seconds.
 
@@ -105,11 +100,6 @@ class Calibration:
         """
         shortest = min(self._seen, key=lambda each: each.residence_s + each.gap_s)
         return Estimate.within(shortest.residence_s + shortest.gap_s, shortest.residence.relative)
-
-    @property
-    def cycle_s(self) -> float:
-        """D + Z, in seconds."""
-        return self.cycle.value
 
     @property
     def knee_estimate(self) -> Estimate:
@@ -124,14 +114,14 @@ class Calibration:
 
     def residence_bound_s(self, in_flight: float) -> float:
         """Return max(D, N D_max - Z), the lower bound on R with N calls in flight, in seconds."""
-        think_s = max(0.0, self.cycle_s - self.no_queue_s)
-        return max(self.no_queue_s, in_flight / self.ceiling_per_s - think_s)
+        think_s = max(0.0, self.cycle.value - self.no_queue.value)
+        return max(self.no_queue.value, in_flight / self.ceiling_per_s - think_s)
 
     @property
     def stations(self) -> list[Station]:
         """The bottleneck, with one server, and the rest of the time of a call as a delay."""
         demand_s = 1 / self.ceiling_per_s
-        rest_s = max(0.0, self.cycle_s - demand_s)
+        rest_s = max(0.0, self.cycle.value - demand_s)
         name = self.bottleneck if self.limit.known else "the bottleneck"
         return [Station(name, demand_s), Station("the rest", rest_s, math.inf)]
 
@@ -200,7 +190,7 @@ class Calibration:
                 "calls/s",
                 f"the arrival rate is {percent(used)} of the ceiling of"
                 f" {rate(self.ceiling_per_s, 'calls')}; about"
-                f" {number(rate_per_s * self.no_queue_s)} calls in flight, L = X * R",
+                f" {number(rate_per_s * self.no_queue.value)} calls in flight, L = X * R",
                 "arrivals",
             )
         return Prediction(
@@ -250,9 +240,9 @@ class Calibration:
             "ceiling_per_s": self.ceiling_per_s,
             "ceiling_95": list(self.ceiling[1:]),
             "saturated": self.saturated,
-            "no_queue_s": self.no_queue_s,
+            "no_queue_s": self.no_queue.value,
             "no_queue_95": list(self.no_queue[1:]),
-            "cycle_s": self.cycle_s,
+            "cycle_s": self.cycle.value,
             "cycle_95": list(self.cycle[1:]),
             "bottleneck": self.bottleneck,
             "limit": {**self.limit._asdict(), "known": self.limit.known},

@@ -179,7 +179,7 @@ def _throughput(seen: Calibration, run: Run | None) -> Picture:
         "Throughput X",
         "X (calls/s OK)",
         lambda level: level.throughput,
-        lambda n: min(n / seen.cycle_s, seen.ceiling_per_s),
+        lambda n: min(n / seen.cycle.value, seen.ceiling_per_s),
         number,
         most=run.in_flight if closed and run is not None else 1,
     )

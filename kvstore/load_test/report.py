@@ -84,7 +84,7 @@ def calibration_text(seen: Calibration, prediction: Prediction | None = None) ->
         _folded(
             "knee",
             f"N* = {_with(seen.knee_estimate, number)} calls in flight = (D + Z) · ceiling;"
-            f" D + Z is {seconds(seen.cycle_s)}",
+            f" D + Z is {seconds(seen.cycle.value)}",
         ),
     ]
     if prediction is not None:

@@ -196,10 +196,10 @@ def search(
     if options is None and "arrivals" not in settings:
         settings["arrivals"] = "random"
     options = RunOptions.of(strategy, options, settings)
-    if seen.no_queue_s > objective.latency_s:
+    if seen.no_queue.value > objective.latency_s:
         return Found(
             0.0, math.inf, (),
-            f"one call alone takes {seconds(seen.no_queue_s)}, which is more than the"
+            f"one call alone takes {seconds(seen.no_queue.value)}, which is more than the"
             f" objective of {seconds(objective.latency_s)}: no rate can meet it",
         )  # fmt: skip
     if seen.fails_always > objective.errors:
@@ -216,13 +216,13 @@ def search(
         )
 
     def try_at(rate_per_s: float) -> Step:
-        enough_s = max(STEP_TIMES * seen.no_queue_s, STEP_CALLS / rate_per_s)
+        enough_s = max(STEP_TIMES * seen.no_queue.value, STEP_CALLS / rate_per_s)
         run = load.run(
             strategy, target, calls,
             replace(
                 options, rate_per_s=rate_per_s, rates=(), calls=None, joins=(),
                 duration_s=max(step_s, min(enough_s, LONGEST_STEP_S)),
-                drain_s=max(2 * objective.latency_s, 2 * seen.no_queue_s),
+                drain_s=max(2 * objective.latency_s, 2 * seen.no_queue.value),
             ),
             fleet=fleet,
             on_sample=at_times(progress, lambda sample: shown(rate_per_s, sample)),

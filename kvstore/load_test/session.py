@@ -49,6 +49,8 @@ COMPLETE, MISSED, BAD_INPUT, COULD_NOT_RUN = 0, 1, 2, 3
 OPEN_LOOP_IN_FLIGHT: Final = 1000
 """Limit in flight of an open loop, unless another one is given: high, because arrivals do not wait
 for replies."""
+SECONDS: Final = 10.0
+"""Duration of a run, unless another end is given."""
 DRAIN_S, DRAIN_CALLS = 1.0, 3.0
 """Calls that are open when the time is over may still take a second, and 3 times as long as a first
 call, before they are cut off."""
@@ -95,11 +97,11 @@ def load_test(given: SimpleNamespace) -> int:
     searching = given.find_rate or given.p99 is not None
     if searching and given.p99 is None:
         raise ValueError("a search needs an objective: give --p99, such as --p99 50ms")
-    if given.steps and searching:
+    if given.rates and searching:
         raise ValueError("a search chooses its rates itself: leave --steps out")
     if given.check and given.workers is not None:
         raise ValueError("--check counts the replies of one process: leave --workers out")
-    open_loop = searching or given.rate is not None or given.steps is not None
+    open_loop = searching or given.rate_per_s is not None or given.rates is not None
     strategy = _strategy(given, calls, open_loop)
     options = _options(given, open_loop, target)
     Plan.of(strategy, target, calls, options)  # refuse what makes no sense before any call
@@ -158,29 +160,20 @@ def _bounded(options: RunOptions, first: FirstCall) -> RunOptions:
 
 
 def _options(given: SimpleNamespace, open_loop: bool, target: Target) -> RunOptions:
-    timed = given.seconds is not None or given.calls is not None or given.steps is not None
-    in_flight = given.in_flight
-    if in_flight is None:
-        in_flight = OPEN_LOOP_IN_FLIGHT if open_loop else 1
-    joins: tuple[float, ...] = ()
+    names = ("in_flight", "connections", "duration_s", "calls", "rate_per_s", "rates", "deadline_s")
+    named = {name: value for name in names if (value := getattr(given, name)) is not None}
+    if not {"duration_s", "calls", "rates"} & {*named}:
+        named["duration_s"] = SECONDS
+    most = named.setdefault("in_flight", OPEN_LOOP_IN_FLIGHT if open_loop else 1)
     if given.join_over is not None:
-        joins = tuple(
-            pacing.joins(pacing.climb(0, in_flight, steps=in_flight, over_s=given.join_over))
-        )
-    named = {
-        "in_flight": in_flight,
-        "connections": given.connections,
-        "duration_s": given.seconds if timed else 10.0,
-        "calls": given.calls,
-        "rate_per_s": given.rate,
-        "rates": given.steps,
-        "arrivals": "even" if given.arrivals == "even" else "random",
-        "joins": joins,
-        "deadline_s": given.deadline,
-        "keep_going": given.keep_going,
-        "service_config": service_config_of(given.service_config, target.address),
-    }
-    return RunOptions(**{name: value for name, value in named.items() if value is not None})
+        ramp = pacing.climb(0, most, steps=most, over_s=given.join_over)
+        named["joins"] = tuple(pacing.joins(ramp))
+    return RunOptions(
+        arrivals="even" if given.arrivals == "even" else "random",
+        keep_going=given.keep_going,
+        service_config=service_config_of(given.service_config, target.address),
+        **named,
+    )
 
 
 def _strategy(given: SimpleNamespace, calls: MethodCalls, open_loop: bool) -> Strategy:

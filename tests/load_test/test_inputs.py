@@ -64,30 +64,6 @@ def test_a_file_of_requests_is_read_as_editors_and_tools_write_it(
     assert wanted == ids(files, seen)
 
 
-@for_each(
-    ("content", "says"),
-    [
-        (b'{"id":"caf\xe9"}', "line 1: the byte 0xe9 is not utf-8"),
-        (b'{"id":"a"}\n\n# one\n{"id":"b"}', "line 3: JSON has no comments"),
-        (b'{"ratio":1}\n{"ratio":NaN}', "line 2: NaN is not JSON"),
-        (b'{"id":"a","id":"b"}', "line 1: the key 'id' is there twice"),
-        (b"[]", "empty list"),
-        (b'{"id":"a"}\n{"id"', "line 2 is not JSON"),
-        (b'{"id":"a"}\n[{"id":"a"}]', "line 2: shop.v1.Orders/Place takes one request message"),
-        (b'{"id":"a"}\n{"idd":"a"}', "line 2 does not fit shop.v1.Order"),
-        (b'{"items": 5}', "items (map<string, int32>)"),
-    ],
-)
-def test_a_wrong_file_of_requests_is_refused_with_its_name_and_line(load, tmp_path, content, says):
-    file = tmp_path / "requests.jsonl"
-    file.write_bytes(content)
-    status, _, err, seen = load(PLACE, "--requests", file)
-
-    assert (2, []) == (status, seen)
-    assert "requests.jsonl" in err
-    assert says in err
-
-
 def test_json_comes_from_a_file_behind_at_and_from_standard_input(
     load, files, tmp_path, monkeypatch
 ):
@@ -115,13 +91,6 @@ def test_any_holds_types_of_the_service_and_those_of_protobuf(load):
     assert "shop.v1.Nothing" in err
 
 
-def test_a_required_field_that_is_missing_is_named(load):
-    status, _, err, _ = load("shop.legacy.Legacy/Get", "--json", '{"n": 3}')
-
-    assert 2 == status
-    assert "request 1: missing id" in err
-
-
 @for_each(
     ("given", "wanted"),
     [
@@ -140,26 +109,6 @@ def test_metadata_reaches_the_service(load, given, wanted):
     names = {name for name, _ in wanted}
     for _, metadata in seen:
         assert wanted == [tuple(each) for each in metadata if each[0] in names]
-
-
-@for_each(
-    ("given", "says"),
-    [
-        ('{"x": null}', "'x' must be a text or a number, got null"),
-        ('{"x": true}', "got true"),
-        ('{"x y": "a"}', "the name 'x y'"),
-        ('{"grpc-timeout": "1"}', "for gRPC itself"),
-        ('{"x": "é"}', "printable ASCII"),
-        ('{"x-bin": "!!"}', "must be base64"),
-        ("[1]", "a list of pairs"),
-        ("{x}", "--metadata is not JSON"),
-    ],
-)
-def test_metadata_that_grpc_would_not_send_is_refused(load, given, says):
-    status, _, err, seen = load(PLACE, "--metadata", given)
-
-    assert (2, []) == (status, seen)
-    assert says in err
 
 
 def test_a_secret_in_metadata_comes_from_a_file(load, tmp_path):
@@ -212,43 +161,6 @@ def test_a_unix_socket_is_loaded(load, files, tmp_path, form):
         status, report, err, _ = load(PING, address=form.format(path))
         assert (0, {"OK": 3}) == (status, report["statuses"]), err
         assert other.seen
-
-
-@for_each(
-    ("address", "says"),
-    [
-        ("127.0.0.1:115637", "a port is a number from 1 to 65535"),
-        ("127.0.0.1:0", "a port is a number from 1 to 65535"),
-        ("http://127.0.0.1:50101", "write 127.0.0.1:50101"),
-        ("https://127.0.0.1:50101/x", "write 127.0.0.1:50101 --tls"),
-        ("xds:///a", "the scheme of an address"),
-        ("ipv4:localhost:1", "takes addresses and no names"),
-        ("dns:///localhost", "needs a host and a port"),
-        ("dns:///192.0.2.1:50", "192.0.2.1 is not this machine"),
-        ("unix:", "unix:PATH"),
-    ],
-)
-def test_an_address_that_would_load_something_else_is_refused(load, address, says):
-    status, _, err, _ = load(PING, address=address)
-
-    assert 2 == status
-    assert says in err
-
-
-@for_each(
-    ("given", "says"),
-    [
-        ('{"methodConfig": "x"}', "methodConfig must be a list"),
-        ("[1]", "must be a JSON object"),
-        ('{"metodConfig": []}', "has no 'metodConfig'"),
-        ('{"methodConfig": [{"name": [{}], "retryPolicy": {}}]}', "retryPolicy lacks"),
-    ],
-)
-def test_a_service_config_that_grpc_would_ignore_is_refused(load, given, says):
-    status, _, err, _ = load(PING, "--service-config", given)
-
-    assert 2 == status
-    assert says in err
 
 
 def test_a_reply_above_the_limit_names_the_option_that_permits_it(load):
@@ -379,41 +291,6 @@ def test_a_counter_goes_on_from_run_to_run(load, files):
     assert len(seen) == len(ids(files, seen)) > 42
 
 
-@for_each(
-    ("request_json", "says"),
-    [
-        ('{"id": "{{nope}}"}', "{{nope}} is no template"),
-        ('{"id": "{{count"}', "is no template"),
-        ('{"id": "{{random(5, 1)}}"}', "is no template"),
-        ('{"id": "{{row.id}}"}', "needs --data"),
-        ('{"customer_id": "x{{count}}"}', "does not fit shop.v1.Order"),
-        ('{"nope": "{{count}}"}', "does not fit shop.v1.Order"),
-    ],
-)
-def test_a_wrong_template_is_refused_before_any_call(load, request_json, says):
-    status, _, err, seen = load(PLACE, "--json", request_json)
-
-    assert (2, []) == (status, seen)
-    assert says in err
-
-
-@for_each(
-    ("content", "says"),
-    [
-        ("id,name\na\n", "line 2"),
-        ("id\n", "has no row"),
-        ("name\na\n", "row 1 of --data has no id: it has name"),
-    ],
-)
-def test_wrong_rows_are_refused(load, tmp_path, content, says):
-    rows = tmp_path / "rows.csv"
-    rows.write_text(content)
-    status, _, err, _ = load(PLACE, "--json", '{"id": "{{row.id}}"}', "--data", rows)
-
-    assert 2 == status
-    assert says in err
-
-
 def test_several_methods_are_called_by_their_weights(load):
     status, report, err, _ = load(f"{PLACE}=3", PING, calls=400)
     names = report["settings"]["workload"]
@@ -449,3 +326,96 @@ def test_replies_that_fail_a_check_are_counted_and_end_with_1(load, capsys):
     assert 1 == load(PLACE, "--check", "number < 7")[0]
     for wrong in ("number", "nope == 1", "number = 7"):
         assert 2 == load(PLACE, "--check", wrong)[0]
+
+
+# ---- what is wrong -------------------------------------------------------------------------------
+
+ROWS = ["--json", '{"id": "{{row.id}}"}', "--data"]
+
+
+@for_each(
+    ("says", "arguments"),
+    [
+        ("line 1: the byte 0xe9 is not utf-8", ["--requests", b'{"id":"caf\xe9"}']),
+        ("line 3: JSON has no comments", ["--requests", b'{"id":"a"}\n\n# one\n{"id":"b"}']),
+        ("line 2: NaN is not JSON", ["--requests", b'{"ratio":1}\n{"ratio":NaN}']),
+        ("line 1: the key 'id' is there twice", ["--requests", b'{"id":"a","id":"b"}']),
+        ("empty list", ["--requests", b"[]"]),
+        ("line 2 is not JSON", ["--requests", b'{"id":"a"}\n{"id"']),
+        ("line 2: shop.v1.Orders/Place takes one request", ["--requests", b'{}\n[{"id":"a"}]']),
+        ("line 2 does not fit shop.v1.Order", ["--requests", b'{"id":"a"}\n{"idd":"a"}']),
+        ("items (map<string, int32>)", ["--requests", b'{"items": 5}']),
+        ("must be a JSON object", ["--json=5"]),
+        ("request 1: missing id", ["shop.legacy.Legacy/Get", "--json", '{"n": 3}']),
+        ("'x' must be a text or a number, got null", ["--metadata", '{"x": null}']),
+        ("got true", ["--metadata", '{"x": true}']),
+        ("the name 'x y'", ["--metadata", '{"x y": "a"}']),
+        ("for gRPC itself", ["--metadata", "grpc-timeout=1"]),
+        ("printable ASCII", ["--metadata", "x=é"]),
+        ("must be base64", ["--metadata", "x-bin=!!"]),
+        ("a list of pairs", ["--metadata", "[1]"]),
+        ("--metadata is not JSON", ["--metadata", "{x}"]),
+        ("methodConfig must be a list", ["--service-config", '{"methodConfig": "x"}']),
+        ("must be a JSON object", ["--service-config", "[1]"]),
+        ("has no 'metodConfig'", ["--service-config", '{"metodConfig": []}']),
+        ("retryPolicy lacks", ["--service-config", '{"methodConfig": [{"retryPolicy": {}}]}']),
+        ("{{nope}} is no template", ["--json", '{"id": "{{nope}}"}']),
+        ("is no template", ["--json", '{"id": "{{count"}']),
+        ("is no template", ["--json", '{"id": "{{random(5, 1)}}"}']),
+        ("needs --data", ["--json", '{"id": "{{row.id}}"}']),
+        ("does not fit shop.v1.Order", ["--json", '{"customer_id": "x{{count}}"}']),
+        ("line 2", [*ROWS, b"id,name\na\n"]),
+        ("has no row", [*ROWS, b"id\n"]),
+        ("row 1 of --data has no id: it has name", [*ROWS, b"name\na\n"]),
+        ("did you mean shop.v1.Orders?", ["shop.v1.Oders/Place"]),
+        ("no service x.Y is described: there are: shop.", ["x.Y/Z"]),
+        ("shop.v1.Orders has no method Plce: did you mean Place?", ["shop.v1.Orders/Plce"]),
+        ("a method is pkg.Service/Method", ["Place"]),
+        ("answers with a stream", [WATCH, "--strategy=bounded"]),
+        ("sends the course's own messages", ["--strategy=pipelined"]),
+        ("client certificate needs its private key", ["--cert", b""]),
+        ("No such file", ["--ca=/nowhere"]),
+        ("is not a descriptor set", ["--descriptors", b"x"]),
+        ("in_flight must be a whole number", ["--in-flight=0"]),
+        ("a time is a number", ["--p99=5 parsecs"]),
+        ("a time is a number above 0", ["-s", "0"]),
+        ("steps are such as", ["--steps=5"]),
+        ("give --p99", ["--find-rate"]),
+        ("No such option", ["--nope"]),
+    ],
+)
+def test_bad_input_is_a_clear_error_before_any_load(load, tmp_path, says, arguments):
+    """Bytes are the content of a file. The first argument may be the method."""
+    if isinstance(arguments[-1], bytes):
+        file = tmp_path / "file.csv"
+        file.write_bytes(arguments[-1])
+        arguments = [*arguments[:-1], file]
+    method = PLACE if str(arguments[0]).startswith("-") else ""
+    status, _, err, seen = load(method, *arguments)
+
+    assert (2, []) == (status, seen)
+    assert says in err
+
+
+@for_each(
+    ("address", "says"),
+    [
+        ("127.0.0.1:115637", "a port is a number from 1 to 65535"),
+        ("127.0.0.1:0", "a port is a number from 1 to 65535"),
+        ("http://127.0.0.1:50101", "write 127.0.0.1:50101"),
+        ("https://127.0.0.1:50101/x", "write 127.0.0.1:50101 --tls"),
+        ("xds:///a", "the scheme of an address"),
+        ("ipv4:localhost:1", "takes addresses and no names"),
+        ("dns:///localhost", "needs a host and a port"),
+        ("localhost", "an address is host:port"),
+        ("unix:", "unix:PATH"),
+        ("dns:///192.0.2.1:50", "192.0.2.1 is not this machine"),
+        ("192.0.2.1:50051", "--i-may-load-this-host"),
+        ("0.0.0.0:50051", "looks like an attack"),
+    ],
+)
+def test_an_address_that_would_load_something_else_is_refused(load, address, says):
+    status, _, err, _ = load(PING, address=address)
+
+    assert 2 == status
+    assert says in err

@@ -123,23 +123,6 @@ def test_a_run_in_which_every_call_fails_ends_with_1(files, capsys):
     assert "100 %" in capsys.readouterr().out
 
 
-@for_each(
-    ("arguments", "says"),
-    [
-        (["--p99=5 parsecs"], "a time is a number"),
-        (["-s", "0"], "a time is a number above 0"),
-        (["--steps=5"], "steps are such as"),
-        (["--find-rate"], "give --p99"),
-        (["--nope"], "No such option"),
-    ],
-)
-def test_wrong_flags_end_with_2_and_say_what_to_do(load, arguments, says):
-    status, out, err = load(*arguments)
-
-    assert (2, "") == (status, out)
-    assert says in err
-
-
 def test_steps_and_a_ramp_are_open_loops(load):
     status, out, _ = load("--no-calibration", "--steps", "100:0.2s,200..400:0.2s", "-o", "json")
     run = json.loads(out)["run"]

@@ -48,7 +48,7 @@ def has_the_right_figures(seen, workers, sleep_s):
     assert seen.ceiling_per_s == pytest.approx(workers / sleep_s, rel=0.05)
     assert seen.ceiling.low <= seen.ceiling_per_s <= seen.ceiling.high
     assert seen.knee == pytest.approx(workers, rel=0.1)
-    assert seen.no_queue_s == pytest.approx(sleep_s, rel=0.1)
+    assert seen.no_queue.value == pytest.approx(sleep_s, rel=0.1)
     assert seen.saturated
     for level in seen.levels:
         assert level.little == pytest.approx(1, abs=0.02), level
