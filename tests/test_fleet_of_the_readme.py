@@ -1,6 +1,7 @@
 """The commands of README.md for a fleet with TLS, typed as they stand there, on one machine."""
 
 import importlib.util
+import json
 import os
 import re
 import shlex
@@ -9,6 +10,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +23,7 @@ pytestmark = [
 ]
 
 RUN = """
-import socket, sys, time
+import json, sys, time
 from kvstore.client import load, workload
 from kvstore.client.errors import FleetNotReached
 from kvstore.client.fleet import Cluster
@@ -29,50 +31,64 @@ from kvstore.client.strategies import tasks
 from kvstore.server import serving
 
 if __name__ == "__main__":
+    scheduler, workers, settings = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
     ends_s = time.monotonic() + 90
-    with serving(read_delay_s=0, write_delay_s=0) as server:
+    with serving(read_delay_s=0, write_delay_s=0, **settings) as server:
         while True:
             try:
-                fleet = Cluster(sys.argv[1], workers=1)
-                run = load.run(tasks, server, workload.crud(), fleet=fleet, calls=20, in_flight=2)
+                fleet = Cluster(scheduler, workers=workers)
+                run = load.run(tasks, server, workload.crud(), fleet=fleet, calls=100, in_flight=4)
                 break
             except FleetNotReached:
                 if time.monotonic() > ends_s:
                     raise
-    print(len(run.records), run.settings["workers"][0]["worker"])
+    issued = {each["worker"]: each["issued"] for each in run.settings["workers"]}
+    print(json.dumps([len(run.records), sum(run.server["operations"].values()), issued]))
 """
 
 
-def test_the_commands_of_the_readme_start_a_fleet_with_tls(tmp_path):
+def by_the_readme(folder: Path, host: str, *others: str, **settings: Any) -> list[Any]:
+    """Make a run with a worker here and one by each of the other commands, which begin so.
+
+    `settings` are the server's. Return its calls, those that the server counted, and the calls of
+    each worker by its address. Nothing is left running.
+    """
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     section = text.partition("### A fleet on several machines\n")[2].partition("\n### ")[0]
-    make, settings, start = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+    make, environment, start = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        place = f"127.0.0.1:{probe.getsockname()[1]}"
-    start = start.replace("HOST:8786", place)
-    start = start.replace(
-        "--host HOST --port 8786", "--host {} --port {}".format(*place.split(":"))
-    )
-    (tmp_path / "run.py").write_text(RUN)
+        probe.bind((host, 0))
+        port = probe.getsockname()[1]
+    start = start.replace("HOST", host).replace("8786", str(port))
+    scheduler, worker = start.strip().splitlines()
+    (folder / "run.py").write_text(RUN)
+    arguments = [f"tls://{host}:{port}", str(1 + len(others)), json.dumps(settings)]
     script = "\n".join(
         [
             "trap 'kill $(jobs -p); wait' EXIT",
             make,
-            settings,
-            *(f"{line} 2>>log.txt &" for line in start.strip().splitlines()),
-            f"{shlex.quote(sys.executable)} run.py tls://{place}",
+            environment,
+            *(f"{line} 2>>log.txt &" for line in (scheduler, worker)),
+            *(f"{begin} {worker} 2>>log.txt &" for begin in others),
+            shlex.join([sys.executable, "run.py", *arguments]),
         ]
     )
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     known = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
-
     done = subprocess.run(
-        ["bash", "-c", script], cwd=tmp_path, env=known, capture_output=True, text=True, timeout=110
+        ["bash", "-c", script], cwd=folder, env=known, capture_output=True, text=True, timeout=110
     )
 
     assert 0 == done.returncode, done.stderr[-2000:]
-    assert re.fullmatch(r"20 tls://127\.0\.0\.1:\d+\n", done.stdout)
+    with socket.socket() as probe:
+        assert 0 != probe.connect_ex((host, port))
+    found: list[Any] = json.loads(done.stdout)
+    return found
+
+
+def test_the_commands_of_the_readme_start_a_fleet_with_tls(tmp_path):
+    calls, counted, issued = by_the_readme(tmp_path, "127.0.0.1")
+
+    assert 100 == calls == counted
+    assert ["127.0.0.1"] == [re.match(r"tls://(.*):", each)[1] for each in issued]
     assert 0o600 == (tmp_path / "dask.pem").stat().st_mode & 0o777
-    with socket.socket() as probe:  # nothing is left behind
-        assert 0 != probe.connect_ex(("127.0.0.1", int(place.split(":")[1])))

@@ -6,11 +6,10 @@ it is loading, so they do not run beside others: they are marked `alone`.
 
 import contextlib
 import importlib.util
-import json
 import os
+import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,12 +18,11 @@ import grpc
 import pytest
 from stacks import impatient
 from tables import for_each
+from test_fleet_of_the_readme import by_the_readme
 
 from kvstore.client import load, strategies, workload
 from kvstore.client.channel import Target, Tls
 from kvstore.client.errors import TlsMismatch
-from kvstore.client.fleet import Cluster
-from kvstore.server import serving
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 from tools import certificate
@@ -113,70 +111,15 @@ def test_a_server_in_plain_text_is_not_reached_from_another_machine(other_machin
     assert grpc.StatusCode.UNAVAILABLE is refused.value.code()
 
 
-@contextlib.contextmanager
-def dask_on_two_machines(other_machine: list[str], folder: Path) -> Iterator[str]:
-    """Run a scheduler and a worker here and a worker there, with TLS; yield the scheduler.
-
-    Dask authenticates both ends, so it needs other certificates than a server of the course.
-    """
-    import dask
-    from distributed import Security
-
-    made, files = Security.temporary(), {}
-    for flag, text in {
-        "ca-file": made.tls_ca_file,
-        "cert": made.tls_scheduler_cert,
-        "key": made.tls_scheduler_key,
-    }.items():
-        files[flag] = folder / f"{flag}.pem"
-        files[flag].write_text(text)
-    tls = [f"--tls-{flag}={file}" for flag, file in files.items()]
-    known = {
-        "distributed.comm.tls.ca-file": str(files["ca-file"]),
-        "distributed.comm.tls.client.cert": str(files["cert"]),
-        "distributed.comm.tls.client.key": str(files["key"]),
-    }
-    scheduler = folder / "scheduler.json"
-
-    def program(place: list[str], name: str, *flags: str) -> subprocess.Popen[bytes]:
-        command = [*place, sys.executable, "-m", f"distributed.cli.dask_{name}", *tls, *flags]
-        flags_of_all = [f"--scheduler-file={scheduler}", "--no-dashboard"]
-        return subprocess.Popen([*command, *flags_of_all], stderr=subprocess.DEVNULL)
-
-    with contextlib.ExitStack() as running:
-        for place, name, *flags in (
-            ([], "scheduler", "--host=10.77.0.1", "--port=0", "--protocol=tls"),
-            ([], "worker", "--host=10.77.0.1", "--no-nanny", "--nthreads=1"),
-            (other_machine, "worker", "--host=10.77.0.2", "--no-nanny", "--nthreads=1"),
-        ):
-            process = program(place, name, *flags)
-            running.callback(process.wait, 30)
-            running.callback(process.terminate)
-        end_s = time.monotonic() + 30
-        while not (scheduler.is_file() and scheduler.read_text()):
-            assert time.monotonic() < end_s, "no scheduler has started"
-            time.sleep(0.05)
-        with dask.config.set(known):
-            yield json.loads(scheduler.read_text())["address"]
-
-
 @pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="Dask is not installed")
-def test_a_fleet_of_two_machines_makes_one_run(other_machine, folder, tmp_path, monkeypatch):
+def test_a_fleet_of_two_machines_makes_one_run(other_machine, folder, tmp_path):
     """One worker reaches the server through a network, and the other one does not need it."""
-    with (
-        serving(
-            read_delay_s=0, write_delay_s=0, listen="10.77.0.1", tls=str(folder), use_asyncio=True
-        ) as server,
-        dask_on_two_machines(other_machine, tmp_path) as scheduler,
-    ):
-        fleet = Cluster(scheduler, workers=2)
-        monkeypatch.setattr(fleet, "_within_s", 60.0)  # a worker may start beside other tests
-        run = load.run(strategies.tasks, server, workload.crud(), fleet=fleet, **CALLS)
-
-    workers = run.settings["workers"]
-    assert ["10.77.0.1", "10.77.0.2"] == sorted(
-        worker["worker"].removeprefix("tls://").rpartition(":")[0] for worker in workers
+    there = " ".join(other_machine)
+    calls, counted, issued = by_the_readme(
+        tmp_path, "10.77.0.1", there, listen="10.77.0.1", tls=str(folder), use_asyncio=True
     )
-    assert 100 == len(run.records) == sum(run.server["operations"].values())
-    assert {"OK", "NOT_FOUND", "ALREADY_EXISTS"} >= set(run.outcomes())
-    assert 0 < min(worker["issued"] for worker in workers)
+
+    assert 100 == calls == counted
+    hosts = [re.match(r"tls://(.*):", each)[1] for each in issued]
+    assert ["10.77.0.1", "10.77.0.2"] == sorted(hosts)
+    assert 0 < min(issued.values())
