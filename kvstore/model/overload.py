@@ -93,52 +93,6 @@ def drain_burst(calls: int, stations: Sequence[Station]) -> Prediction:
     )
 
 
-def last_wait_of_burst(calls: int, stations: Sequence[Station], sent_per_s: float) -> Prediction:
-    """Return the residence time of the last call of a burst in seconds: N / X - N / lambda.
-
-    The burst of N = `calls` calls is sent at lambda = `sent_per_s` calls per second, and X is the
-    capacity of the bottleneck. The result is at least the sum of all demands. Raises the errors
-    of `drain_burst`, and `ValueError` for a rate that is not above 0.
-    """
-    if not sent_per_s > 0:
-        raise ValueError(f"sent_per_s must be above 0 calls per second, got {sent_per_s}")
-    slowest = _slowest(calls, stations)
-    alone_s = sum(station.demand_s for station in stations)
-    wait_s = calls / slowest.most_per_s - calls / sent_per_s
-    return Prediction(
-        max(alone_s, wait_s),
-        "s",
-        f"answered after {seconds(calls / slowest.most_per_s)},"
-        f" sent after {seconds(calls / sent_per_s)}: N / X - N / λ",
-        slowest.name if wait_s > alone_s else "",
-    )
-
-
-def left_by_shedding(
-    calls: int, limit: int, *, served_per_s: float, sent_per_s: float
-) -> Prediction:
-    """Return how many calls of a burst are answered if the server accepts `limit` calls at once.
-
-    The first L = `limit` calls are accepted. During the N / lambda seconds in which the burst is
-    sent, X calls per second end, and each makes room for another call. So L + X N / lambda calls
-    are answered, and at most N = `calls`. X is `served_per_s`, lambda is `sent_per_s`. Raises
-    `ValueError` for a number or rate that is not above 0.
-    """
-    for name, value in {
-        "calls": calls, "limit": limit, "served_per_s": served_per_s, "sent_per_s": sent_per_s
-    }.items():  # fmt: skip
-        if not value > 0:
-            raise ValueError(f"{name} must be above 0, got {value}")
-    lasts_s = calls / sent_per_s
-    return Prediction(
-        min(float(calls), limit + served_per_s * lasts_s),
-        "calls",
-        f"limit of {limit:,}, and {number(served_per_s)} replies per second during"
-        f" {seconds(lasts_s)} of sending: limit + X·N/λ",
-        "concurrency limit",
-    )
-
-
 def failing_in_storm(offered_per_s: float, attempts: int, pool: Station) -> Prediction:
     """Return how many of 100 calls fail once every attempt fails: 100, or 0 if that cannot last.
 

@@ -9,7 +9,6 @@ from made_runs import closed_loop
 
 from kvstore.course.exercises import find
 from kvstore.course.exercises.grading import judged
-from kvstore.course.experiments import published_benchmarks
 from kvstore.course.lessons.lesson_06 import exercises as lesson_06
 from kvstore.course.lessons.lesson_06 import external_clients
 from kvstore.course.lessons.lesson_06 import questions as core
@@ -211,10 +210,3 @@ def test_h2load_loses_whole_multiples_of_what_the_cap_refuses(cap):
     assert further.explained(failed, 20, 10, cap)
     assert further.refused_at_start(100, 10, 1) == 900
     assert further.refused_at_start(100, 10, 8) == 200
-
-
-def test_the_read_buffer_experiment_measures_both_sizes():
-    rates = published_benchmarks.best_rates(0.05, rounds=1)
-
-    assert set(rates) == {1024, 64 * 1024}
-    assert min(rates.values()) > 0

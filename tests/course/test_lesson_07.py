@@ -288,7 +288,6 @@ def test_the_model_of_a_question_is_computed_from_the_runs_settings():
     assert rate.measured(BACK, POOL) == pytest.approx(40.0, rel=0.1)
     assert loop_rate.model(BACK, LOOP).value == pytest.approx(80.0)
     assert threads.measured(LOOP) == threads.model(LOOP).value == 10
-    assert registered("07.small_pool_wait").model(BACK, POOL).value == pytest.approx(0.2)
 
 
 # The published service --------------------------------------------------------------------------

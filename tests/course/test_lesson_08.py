@@ -13,11 +13,9 @@ from tables import for_each
 from kvstore.course.exercises.grading import judged
 from kvstore.course.lessons.lesson_08 import exercises as lesson_08
 from kvstore.course.lessons.lesson_08 import exercises_server as lesson_08_server
-from kvstore.course.lessons.lesson_08 import questions
 from kvstore.course.questions import registered
 from kvstore.measure import Sample
 from kvstore.measure.recorder import Recorder
-from kvstore.model import Station
 from kvstore.protocol import StationTimes
 from kvstore.v1.kvstore_pb2 import RetrieveResponse
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceServicer
@@ -204,28 +202,6 @@ def test_a_class_that_is_still_to_be_written_is_not_attempted(exercise):
 # The functions of the further lessons -----------------------------------------------------------
 
 
-@for_each(
-    "calls, limit, served, sent", [(100, 10, 50.0, 200.0), (30, 40, 5.0, 50.0), (9, 1, 9.0, 3.0)]
-)
-def test_answered_of_is_a_burst_in_small_steps(calls, limit, served, sent):
-    steps, inside, answered = 20_000, 0.0, 0.0
-    step_s = calls / sent / steps
-    for _ in range(steps):
-        out = min(inside, served * step_s)
-        inside, answered = inside - out, answered + out
-        inside += min(sent * step_s, limit - inside)
-    slow = answered + inside
-
-    assert lesson_08.answered_of(calls, limit, served, sent) == pytest.approx(slow, rel=0.02)
-
-
-def test_the_first_editions_wrong_answer_is_rejected():
-    """It had the numbers of the check in it, and passed."""
-    verdict = judged(lesson_08.ANSWERED_OF, lambda n, limit, x, sent: min(n, limit + 2 * x))
-
-    assert verdict.outcome == "not yet"
-
-
 def test_in_time_for_is_a_queue_in_small_steps():
     offered, threads, disk_s, deadline_s = 300.0, 4, 0.025, 0.2
     queue, at_s, step_s = 0.0, 0.0, 1e-4
@@ -285,10 +261,3 @@ def test_the_models_are_computed_from_the_settings():
     assert free.measured(open_loop(late=0.5)) == 10.0
     # 10/s of 20/s are served, and with S = T nothing may wait.
     assert free.model(open_loop()).value == 0.0
-
-
-def test_the_parts_of_a_turn_make_its_model():
-    whole = questions.Burst(burst(count=100), [Station("server CPU", 0.01)], 200.0)
-
-    assert registered("08.turn").model(whole).value == 1.0
-    assert registered("08.last").model(whole).value == 0.5

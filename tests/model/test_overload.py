@@ -47,25 +47,6 @@ def test_a_burst_drains_at_the_rate_of_the_slowest_station():
     assert "10,000 calls, and the server serves 4,000 per second: N / X" == drained.reason
 
 
-@pytest.mark.parametrize(("sent_per_s", "waits_s"), [(5_000, 0.5), (3_000, 0.00045)])
-def test_the_last_call_waits_for_what_is_not_answered_when_it_is_sent(sent_per_s, waits_s):
-    """Sent within 2 s, answered within 2.5 s; without a queue, the sum of all demands."""
-    found = overload.last_wait_of_burst(10_000, PARTS, sent_per_s=sent_per_s)
-
-    assert pytest.approx(waits_s) == found.value
-
-
-@pytest.mark.parametrize(
-    ("left", "calls", "served"),
-    [(2_500, 10_000, 1_000), (10_000, 10_000, 6_000), (100, 100, 1_000)],
-)
-def test_shedding_leaves_the_places_and_what_is_answered_meanwhile(left, calls, served):
-    """A limit of 500, and 5,000 sent per second."""
-    found = overload.left_by_shedding(calls, 500, served_per_s=served, sent_per_s=5_000)
-
-    assert (pytest.approx(left), "calls") == (found.value, found.unit)
-
-
 def attempts_of(operations: int, limit: int, wait_s: Callable[[int], float]) -> int:
     """Attempts of a simulated crowd; the server takes 20 ms for each of `limit` calls at once.
 

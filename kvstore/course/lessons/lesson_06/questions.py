@@ -57,16 +57,6 @@ def fit_is_wrong_beyond(fit: Fit, run: Run, share: float = 0.1) -> bool:
     return abs(fit.throughput_per_s(run.in_flight) / run.answered_per_s - 1) > share
 
 
-def few_cores(run: Run) -> bool:
-    """Whether the server used fewer than 2.5 cores."""
-    return run.server_cpu.total_s < 2.5 * run.window_s
-
-
-def threads_gain(one: Run, many: Run) -> float:
-    """Return the throughput of the run with many threads over that with one."""
-    return many.answered_per_s / one.answered_per_s
-
-
 def all_counted(others: Sequence[PeerRun]) -> bool:
     """Whether each call of the other clients was OK by the server's own count."""
     return all(each.all_ok for each in others)
@@ -174,11 +164,6 @@ FURTHER = (
         "requests fail?",
         "requests",
     ),
-    computed(
-        "06.two_connections",
-        "The same 20 calls over two connections, 4 streams each, 20 ms: how many calls/s?",
-        "calls/s",
-    ),
     PredictionQuestion(
         "06.go_with_disk",
         "A disk of 20 ms, 50 calls in flight: how many times the throughput with the server in Go?",
@@ -194,7 +179,6 @@ FURTHER = (
         measured=gain,
         model=lambda python, go: expected_gain(python),
     ),
-    computed("06.threads", "64 threads in place of 1: how many times the throughput?", "times"),
 )
 
 

@@ -108,12 +108,6 @@ def all_there(back: Any, run: Run) -> During:
     return during(run, from_s, run.settings["duration_s"])
 
 
-def settled(back: Any, run: Run) -> During:
-    """Return the part of a run in which the queue of the pool has its final length."""
-    queue_s = bounds.residence(run.in_flight, waiting_for(back, run)).value
-    return during(run, queue_s, run.settings["duration_s"])
-
-
 def own_threads(run: Run) -> float:
     """Return the threads of the server process before the users came."""
     return float(run.samples["server_threads"].iloc[0])
@@ -156,15 +150,6 @@ PREDICTIONS = (
     ),
     # further lessons
     PredictionQuestion(
-        "07.no_wait",
-        "No wait at all: the event loop reaches how many times the throughput of the pool?",
-        unit="times",
-        measured=lambda pool, loop: loop.answered_per_s / pool.answered_per_s,
-        model=lambda pool, loop: Prediction(
-            1.0, "times", "both do the same work, each in one Python process"
-        ),
-    ),
-    PredictionQuestion(
         "07.pool_calls",
         "How many calls are answered in the whole run?",
         unit="calls",
@@ -172,13 +157,6 @@ PREDICTIONS = (
         model=lambda back, run: bounds.calls(
             run.settings["joins"], waiting_for(back, run), run.settings["duration_s"]
         ),
-    ),
-    PredictionQuestion(
-        "07.small_pool_wait",
-        "200 users and 50 threads: how many seconds does one call take?",
-        unit="s",
-        measured=lambda back, run: settled(back, run).residence_mean_s,
-        model=lambda back, run: bounds.residence(run.in_flight, waiting_for(back, run)),
     ),
     PredictionQuestion(
         "07.blocked_loop",
@@ -331,34 +309,6 @@ def all_answered(run: Run) -> bool:
     """Whether every call was answered OK, and calls sent and calls recorded agree."""
     counted = run.issued == len(run.records)
     return bool(set(run.outcomes()) == {"OK"} and counted and audit(run).holds)
-
-
-def all_ended(run: Run, status: str, count: int) -> bool:
-    """Whether so many calls were made, and each of them ended with this status."""
-    return dict(run.outcomes()) == {status: count}
-
-
-def ended_within(run: Run, most_s: float) -> bool:
-    """Whether each call of a run ended within so many seconds."""
-    return bool(run.calls["residence_s"].max() < most_s)
-
-
-def mostly_waits_for_a_thread(back: Any, run: Run) -> bool:
-    """Whether a call waits longer for a thread than for the back end, first round left out."""
-    calls = run.calls[run.in_flight :]
-    return bool(calls["pool_s"].mean() > back.settings.read_delay_s)
-
-
-def gain_and_saving(pool: Run, loop: Run) -> tuple[float, float]:
-    """Return X of the event loop over the pool's, and the front's CPU time per call, inverse."""
-    cpu_s = [run.server_cpu.total_s / len(run.records) for run in (pool, loop)]
-    return loop.answered_per_s / pool.answered_per_s, cpu_s[0] / cpu_s[1]
-
-
-def gains_what_it_saves(pool: Run, loop: Run) -> bool:
-    """Whether the gain in throughput is that in CPU time per call, within a factor of 1.6."""
-    gain, saving = gain_and_saving(pool, loop)
-    return 1 / 1.6 < gain / saving < 1.6
 
 
 def average_hides_the_end(back: Any, pool: Run, loop: Run) -> bool:

@@ -64,19 +64,6 @@ def lost(run: Run) -> int:
     return run.issued - run.operations_ok
 
 
-class Burst(NamedTuple):
-    """A run of turns, with the parts that a short turn showed before."""
-
-    run: Run
-    parts: Sequence[Station]
-    sent_per_s: float
-
-    @property
-    def started_at(self) -> str:
-        """When the run began."""
-        return self.run.started_at
-
-
 class Turns(NamedTuple):
     """A run of turns, and the run of a quarter of a turn before it."""
 
@@ -127,34 +114,6 @@ PREDICTIONS = (
         model=_goodput,
     ),
     # further lessons
-    PredictionQuestion(
-        "08.turn",
-        "How many seconds until a burst of N calls is answered?",
-        unit="s",
-        measured=lambda burst: answered_s(burst.run),
-        model=lambda burst: overload.drain_burst(burst.run.in_flight, burst.parts),
-    ),
-    PredictionQuestion(
-        "08.last",
-        "For how many seconds is the call in flight that was sent last?",
-        unit="s",
-        measured=lambda burst: float(turns(burst.run)["last_s"].mean()),
-        model=lambda burst: overload.last_wait_of_burst(
-            burst.run.in_flight, burst.parts, burst.sent_per_s
-        ),
-    ),
-    PredictionQuestion(
-        "08.left",
-        "A limit of N/20: how many calls of the burst are answered OK?",
-        unit="calls",
-        measured=lambda run: run.operations_ok,
-        model=lambda run: overload.left_by_shedding(
-            run.issued,
-            int(limit(run)),
-            served_per_s=pool(run).most_per_s,
-            sent_per_s=run.issued / turns(run)["sending_s"].iloc[0],
-        ),
-    ),
     PredictionQuestion(
         "08.lost",
         "How many calls of the burst does a default server lose? (If you say none, write 1.)",
