@@ -24,7 +24,7 @@ LIMITS: Final = {
     "exercises": 2,
 }
 """No lesson may have more."""
-FURTHER_LIMITS: Final = {**LIMITS, "minutes": 20}
+FURTHER_LIMITS: Final = {**LIMITS, "minutes": 30}
 WORDS_PER_MINUTE: Final = 150
 MINUTES: Final = {
     "visible cells": 0.5,

@@ -5,8 +5,7 @@ import dataclasses
 import pytest
 from made_runs import run_of
 
-from kvstore.course.experiments import plots
-from kvstore.course.lessons.lesson_05 import batch_ladder
+from kvstore.course.lessons.lesson_05 import batch_ladder, figures
 from kvstore.measure import Cpu, Run, audit
 from kvstore.model import Prediction
 from kvstore.server import serving
@@ -37,17 +36,6 @@ def test_the_size_that_is_furthest_off_is_found_whichever_way():
 
     assert batch_ladder.worst_factor(costs, COST) == pytest.approx(2.0)
     assert batch_ladder.worst_factor({10: costs[10]}, COST) == pytest.approx(1.0)
-
-
-def test_a_group_takes_one_disk_access_until_the_processor_binds():
-    for size, group, per_s, binds in (
-        (1, False, 8 / 0.021, "the disk"),
-        (16, False, 8 * 16 / 0.321, "the disk"),
-        (16, True, 8 * 16 / 0.021, "the disk"),
-        (9_910, True, 9_910 / 10e-3, "operations"),
-    ):
-        predicted = batch_ladder.commit_throughput(size, COST, trip_s=0.001, group_commit=group)
-        assert (pytest.approx(per_s), binds) == (predicted.value, predicted.binds)
 
 
 def test_a_bound_is_compared_over_the_busy_time_only():
@@ -81,7 +69,7 @@ class TestClimbed:
         assert [1, 32, 1_024] == [run.records["operations"].max() for run in climbed.values()]
 
     def test_the_picture_shows_what_was_gained_beside_what_it_cost(self, climbed):
-        left, right = plots.climbed(climbed, COST, fitted=(1, 1_024))
+        left, right = figures.climbed(climbed, COST, fitted=(1, 1_024))
 
         assert "(operations/s)" in left.get_ylabel()
         assert "(ms)" in right.get_ylabel()
@@ -94,15 +82,3 @@ class TestClimbed:
 
         assert [1.0, 1.511, 151.1] == list(table["times the first"])[:3]
         assert "stream, k = 1,024" == table.index[-1]
-
-    def test_commits_are_drawn_and_listed_for_both_settings(self):
-        runs = {}
-        for group in (False, True):
-            with serving(
-                write_delay_s=0.002, locking="per_key", use_asyncio=True, group_commit=group
-            ) as server:
-                runs[group] = batch_ladder.commits(server, (1, 4), duration_s=0.05)
-        predicted = batch_ladder.commit_predictions((1, 4), COST, 0.001)
-
-        assert 4 == len(batch_ladder.commit_table(runs, predicted))
-        assert "(writes)" in plots.commits(runs, predicted).get_xlabel()

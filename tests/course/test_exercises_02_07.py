@@ -7,7 +7,7 @@ come from `tools/mutants.py`, which changes references with an established mutat
 import json
 import math
 from fractions import Fraction
-from itertools import accumulate, count, takewhile
+from itertools import accumulate, count
 from pathlib import Path
 
 import pytest
@@ -23,48 +23,6 @@ MUTANTS = json.loads((Path(__file__).parent / "mutants.json").read_text("utf-8")
 
 # hundreds of drawn inputs, and real calls
 pytestmark = pytest.mark.slow
-
-
-def stops_with_a_counter(stub, requests, most):
-    """Ends are counted by callbacks; the calls are ended before the function returns."""
-    ended, calls = [], []
-    for request in requests:
-        call = stub.Retrieve.future(request)
-        call.add_done_callback(ended.append)
-        calls.append(call)
-        if len(calls) - len(ended) >= most:
-            break
-    for call in calls:
-        call.code()
-
-
-def stops_by_takewhile(stub, requests, most):
-    open_calls = set()
-
-    def send(request):
-        call = stub.Retrieve.future(request)
-        open_calls.add(call)
-        call.add_done_callback(open_calls.discard)
-        return call
-
-    sent = []
-    for request in takewhile(lambda _: len(open_calls) < most, requests):
-        sent.append(send(request))
-        if len(open_calls) >= most:
-            break
-    for call in sent:
-        call.exception()
-
-
-def stops_after_the_last(stub, requests, most):
-    calls, requests = [], iter(requests)
-    while len([call for call in calls if call.running()]) < most:
-        try:
-            calls.append(stub.Retrieve.future(next(requests)))
-        except StopIteration:
-            break
-    [call.details() for call in calls]
-    return
 
 
 def increment_recursively(counter, number=0):
@@ -132,7 +90,6 @@ RIGHT = {
             ((c - b) / kb * 1e3) * (sent - x) ** -1 if sent > x else float("inf")
         ),
     ),
-    "02.stops_in_time": (stops_with_a_counter, stops_by_takewhile, stops_after_the_last),
     "03.hot_key": (
         lambda shares, part, s: 1 / (max(shares.values()) * part * s) if part else math.inf,
         lambda shares, part, s: min(
@@ -157,10 +114,6 @@ RIGHT = {
     "04.where_they_are": (
         lambda n, c: [n - min(n, c), min(n, c) - 1, 1],
         lambda n, c: (max(0, n - c), sorted([n, c])[0] - 1, 1),
-    ),
-    "04.rate": (
-        lambda n, c, s, how: 1 / s if how == "global" else min(n, c) / s,
-        lambda n, c, s, how: sorted([n, c, {"global": 1}.get(how, n)])[0] * s**-1,
     ),
     "04.increment": (increment_recursively, increment_in_a_while, increment_looking_ahead),
     "05.commit_index": (committed_by_sorting, committed_with_a_heap),

@@ -16,9 +16,8 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from kvstore.course import views
-from kvstore.course.experiments import plots
 from kvstore.course.experiments.several_servers import FanOut, Reads
-from kvstore.course.lessons.lesson_05 import batch_ladder, rpc_pipeline
+from kvstore.course.lessons.lesson_05 import batch_ladder, figures
 from kvstore.course.views import style
 from kvstore.load_test import Calibration, Estimate, Level
 from kvstore.measure import Run
@@ -38,6 +37,10 @@ FIT = usl.fit([1, 2, 4, 8, 16], [24, 46, 80, 110, 120])
 ARGUMENTS = {
     "answered_over_time": (({"one": ONE, "many": MANY}, 25.0), {"cause_s": (0.1, 0.3)}),
     "attempts_over_time": (([ONE, MANY],), {}),
+    "by_setting": (
+        ({"1": 2.0, "2": 3.0}, {"1": 2.5, "2": 3.5}),
+        {"xlabel": "servers (number)", "ylabel": "throughput (calls/s)"},
+    ),
     "calls_over_time": ((MANY,), {}),
     "collections": (({"left": MANY, "settled": ONE},), {}),
     "endings": (([ONE, MANY],), {}),
@@ -207,13 +210,6 @@ def backlog():
     return ax
 
 
-def windows_with_a_delay():
-    """Lesson 05: N* far beyond most of the windows that were measured."""
-    way = rpc_pipeline.stations(rpc_pipeline.Parts(0.0004, 0.00009, 0.00011), 0.0105)
-    runs = [closed_loop(n, min(90.0 * n, 5_000.0)) for n in (1, 2, 4, 8, 16, 32, 64, 128, 256)]
-    return views.plot_throughput_by_in_flight(runs, way)
-
-
 def past_the_peak():
     """Lesson 06: beyond the knee throughput falls, and four names stand in the legend."""
     flights = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
@@ -228,7 +224,7 @@ def batches_side_by_side():
     cost = batch_ladder.Cost(0.0001, 2e-6)
     sizes = (1, 4, 16, 64, 256, 1_024)
     runs = {k: closed_loop(4, 0.9 * cost.throughput(k).value, operations=k) for k in sizes}
-    return plots.climbed(runs, cost)[0]
+    return figures.climbed(runs, cost)[0]
 
 
 def three_workloads():
@@ -250,7 +246,6 @@ LESSONS = (
     lock_and_programs,
     two_pools,
     backlog,
-    windows_with_a_delay,
     past_the_peak,
     batches_side_by_side,
     three_workloads,

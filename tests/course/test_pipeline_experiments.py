@@ -1,19 +1,14 @@
 """Lesson 05: the race of three clients, the order of replies, messages, a link to a stream."""
 
-import itertools
-import math
-
 import pytest
 from made_runs import run_of
 
 from kvstore.client import load
 from kvstore.client.strategies import blocking
 from kvstore.course import rendering
-from kvstore.course.experiments import plots
-from kvstore.course.lessons.lesson_05 import pipelining, rpc_pipeline
+from kvstore.course.lessons.lesson_05 import figures, pipelining, rpc_pipeline
 from kvstore.course.lessons.lesson_05.pipelining import Replication, a_log, replicate
 from kvstore.measure import audit
-from kvstore.model import bounds
 from kvstore.server import serving
 
 OVERTAKEN = run_of(
@@ -70,44 +65,7 @@ class TestRace:
         assert 1.0 == shares.loc["synchronous", "real here"]
         assert 0.35 == shares.loc["pipelined", "real published"]
         assert 0.92 == shares.loc["pipelined", "processor published"]
-        assert list(runs) == [label.get_text() for label in plots.race(runs).get_yticklabels()]
-        assert rpc_pipeline.parts(runs).round_trip_s > 0
-
-
-def test_the_stations_add_up_to_the_round_trip_and_the_delay():
-    stations = rpc_pipeline.stations(rpc_pipeline.Parts(0.001, 0.0001, 0.0002), 0.010)
-
-    assert pytest.approx(0.011) == sum(station.demand_s for station in stations)
-    assert pytest.approx(0.011 / 0.0002) == bounds.knee(stations)
-
-
-def one_after_the_other(times_s, status="OK"):
-    """A run with one call in flight, in which the calls take these times."""
-    ends_s = list(itertools.accumulate(times_s))
-    return run_of(
-        [(end - took, end, "retrieve", status) for took, end in zip(times_s, ends_s, strict=True)]
-    )
-
-
-def test_no_run_exceeds_the_bound_whose_delay_was_measured_with_slow_first_calls():
-    """The network takes 12.0 to 12.4 ms; a connection that was just opened takes longer."""
-    parts = rpc_pipeline.Parts(round_trip_s=0.001, client_s=0.0001, server_s=0.0002)
-    usual_s = [0.0120, 0.0121, 0.0124] * 6
-    for slow_s in ([], [0.120, 0.060, 0.030]):
-        single = one_after_the_other([*slow_s, *usual_s])
-        delay_s = rpc_pipeline.network_delay_s(single, parts.round_trip_s)
-        bound = bounds.closed_loop(1, rpc_pipeline.stations(parts, delay_s))
-        assert pytest.approx(0.011) == delay_s
-        assert one_after_the_other(usual_s).throughput_per_s <= bound.value
-
-
-def test_a_call_that_failed_at_once_says_nothing_of_the_delay():
-    answered = one_after_the_other([0.012, 0.013])
-    refused = run_of([(0.0, 0.012, "retrieve"), (0.012, 0.0121, "retrieve", "UNAVAILABLE")])
-
-    assert math.isnan(rpc_pipeline.network_delay_s(run_of([]), 0.001))
-    assert rpc_pipeline.network_delay_s(answered, 0.001) == pytest.approx(0.011)
-    assert rpc_pipeline.network_delay_s(refused, 0.001) == pytest.approx(0.011)
+        assert list(runs) == [label.get_text() for label in figures.race(runs).get_yticklabels()]
 
 
 def test_rounds_that_overlap_are_called_so():
@@ -133,12 +91,6 @@ def test_a_message_is_shown_as_protobuf_with_its_comment(page):
         rendering.show_message("Nothing")
 
 
-@pytest.fixture(scope="module")
-def server():
-    with serving(read_delay_s=0.004, write_delay_s=0, locking="per_key", use_asyncio=True) as it:
-        yield it
-
-
 def test_a_progress_bar_yields_everything_in_order():
     assert [3, 1, 2] == list(rendering.counted([3, 1, 2]))
 
@@ -147,12 +99,12 @@ def test_a_progress_bar_yields_everything_in_order():
 @pytest.mark.usefixtures("no_windows")
 class TestPictures:
     def test_held_back_calls_are_drawn_behind_their_own_time(self):
-        ax = plots.both_orders(OVERTAKEN)
+        ax = figures.both_orders(OVERTAKEN)
 
         assert "wait with replies in order" in ax.get_legend_handles_labels()[1]
 
     def test_staircase_and_slab_share_one_clock(self):
-        above, below = plots.staircase_and_slab(
+        above, below = figures.staircase_and_slab(
             {"one": OVERTAKEN, "two": OVERTAKEN}, most=4, until_s=0.05
         )
 
@@ -163,8 +115,8 @@ class TestPictures:
             copies = [replicate(a_log(12, long_every=4), follower, window=w) for w in (1, 6)]
 
         for ax in (
-            plots.commit_over_time(copies, 0.002),
-            plots.stored_and_committed(copies[1]),
+            figures.commit_over_time(copies, 0.002),
+            figures.stored_and_committed(copies[1]),
         ):
             assert "(entries)" in ax.get_ylabel()
             assert "(ms)" in ax.get_xlabel()

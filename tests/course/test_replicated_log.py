@@ -8,7 +8,6 @@ import time
 import pytest
 
 from kvstore.client.errors import ServerNotReached
-from kvstore.course.experiments import plots
 from kvstore.course.lessons.lesson_05.pipelining import (
     CommitIndex,
     EntryRefused,
@@ -90,13 +89,6 @@ class TestReplicate:
         assert acks["commit_index"].is_monotonic_increasing
         for row, commit_index in enumerate(acks["commit_index"], start=1):
             assert set(range(1, commit_index + 1)) <= set(acks["index"][:row])
-
-        table = plots.acknowledged(copy, most=30)
-        assert all("(" in name for name in table if name not in ("entry", "is committed"))
-        assert [1, 30] == [table.index[0], table.index[-1]]
-        late = table["entry"] > table["committed up to (entry)"]
-        assert (late == ~table["is committed"]).all()
-        assert late.any()
 
     def test_entries_that_are_unknown_after_a_broken_stream_are_sent_again(self, follower):
         log = a_log(30)

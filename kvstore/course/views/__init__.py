@@ -68,6 +68,7 @@ from kvstore.course.views.stations import (
 from kvstore.course.views.style import MB
 from kvstore.course.views.throughput import (
     ladder_table,
+    plot_by_setting,
     plot_ladder,
     plot_saturation,
     plot_throughput,
@@ -104,6 +105,7 @@ __all__ = [
     "memory_in_burst_table",
     "plot_answered_over_time",
     "plot_attempts_over_time",
+    "plot_by_setting",
     "plot_calls_over_time",
     "plot_ceilings",
     "plot_collections",

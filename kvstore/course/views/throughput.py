@@ -337,3 +337,30 @@ def plot_saturation(
                 label="USL, fitted to the dots",
             )  # fmt: skip
     return ax
+
+
+def plot_by_setting(
+    measured: Mapping[str, float],
+    predicted: Mapping[str, float],
+    *,
+    xlabel: str,
+    ylabel: str,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw a dot for each setting, and its prediction as a short line."""
+    places = range(len(predicted))
+    with style.canvas(ax, height_in=5.0) as ax:
+        ax.hlines(
+            list(predicted.values()), [each - 0.3 for each in places],
+            [each + 0.3 for each in places], color=style.PREDICTED, linewidth=3, label="predicted",
+        )  # fmt: skip
+        ax.plot(
+            places, [measured[name] for name in predicted], "o", color=style.MEASURED,
+            label="measured", zorder=3,
+        )  # fmt: skip
+        ax.set(xlabel=xlabel, ylabel=ylabel)
+        ax.set_xticks(list(places), list(predicted))
+        ax.set_xlim(-0.5, len(predicted) - 0.5)
+        ax.set_ylim(bottom=0.0)
+        style.plain_numbers(ax.yaxis)
+    return ax

@@ -75,12 +75,6 @@ PREDICTIONS: Final = (
         measured=lambda same: 100 * _spread(same),
     ),
     PredictionQuestion(
-        "00.awake",
-        "The median round trip with cores left alone, divided by that with cores kept awake?",
-        unit="times",
-        measured=lambda cores_are: awake_factor(cores_are),
-    ),
-    PredictionQuestion(
         "00.timer",
         "A sleep of 2.5 ms on the event loop: how many milliseconds does it last?",
         unit="ms",
@@ -88,12 +82,6 @@ PREDICTIONS: Final = (
         model=lambda timed: Prediction(2.5, "ms", "what the code says"),
     ),
     # further/00_cpu_per_call
-    PredictionQuestion(
-        "00.price",
-        "How many microseconds of processor time does a call need, on both sides together?",
-        unit="µs/call",
-        measured=lambda run: 1e6 * machine.price_s(run).together_s,
-    ),
     PredictionQuestion(
         "00.most",
         "100 calls in flight and no disk: how many calls per second?",

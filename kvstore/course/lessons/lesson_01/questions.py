@@ -1,14 +1,11 @@
 """What lesson 01 asks, and its further notebooks: a loop that waits, the mix, a lossy counter."""
 
-import itertools
 import math
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from matplotlib.axes import Axes
 
 from kvstore.client import load, workload
 from kvstore.client.strategies import blocking
@@ -16,7 +13,6 @@ from kvstore.course import mode
 from kvstore.course.experiments.published_benchmarks import JavaClient
 from kvstore.course.explorer import Slider
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
-from kvstore.course.views import style
 from kvstore.measure import Audit, Run
 from kvstore.model import Prediction, Station, bounds, service_time_s
 from kvstore.model.bounds import expected_mix
@@ -88,50 +84,8 @@ PREDICTIONS: Final = (
         model=_of_counter,
     ),
     # further/01_first_calls
-    PredictionQuestion(
-        "01.first_calls",
-        "How many calls per second in runs of ten calls, from a client that knows no key?",
-        measured=lambda runs: sum(len(run.records) for run in runs) / sum(r.window_s for r in runs),
-        model=lambda runs: _of_first_calls(len(runs[0].records)),
-        main=True,
-    ),
     # further/01_where_the_processor_was
-    PredictionQuestion(
-        "01.busy",
-        "How many percent of one core does the server use?",
-        unit="% of a core",
-        measured=lambda bare, slow: 100 * server_share(slow),
-        model=lambda bare, slow: _busy(bare, slow),
-    ),
 )
-
-
-def _of_first_calls(calls: int) -> Prediction:
-    mean_s = service_time_s(expected_mix(calls), **DISK)
-    return Prediction(1 / mean_s, "calls/s", f"{1e3 * mean_s:.1f} ms of disk in the expected mix")
-
-
-def server_share(run: Run) -> float:
-    """Return the share of one core that the server used."""
-    return run.server_cpu.total_s / run.window_s
-
-
-def _busy(bare: Run, slow: Run) -> Prediction:
-    demand_s, rate = bare.server_cpu.total_s / bare.issued, slow.answered_per_s
-    reason = f"{rate:.1f} calls/s, each {1e6 * demand_s:.0f} µs of processor time without a disk"
-    return Prediction(100 * rate * demand_s, "% of a core", reason)
-
-
-def plot_first_calls(
-    calls: Sequence[int], per_s: Sequence[float], *, ax: Axes | None = None
-) -> Axes:
-    """Draw the expected rate by the length of the run, and a line at a quarter of each kind."""
-    with style.canvas(ax, height_in=4.5) as ax:
-        ax.plot(calls, per_s, color=style.PREDICTED, label="expected")
-        ax.axhline(25.0, color=style.GREY, linestyle="--", label="a quarter of each kind")
-        ax.set(xscale="log", xlabel="calls in the run", ylabel="calls/s", ylim=(18, 26))
-        style.plain_numbers(ax.xaxis)
-    return ax
 
 
 # ---- what the claims of the lesson say -----------------------------------------------------------
@@ -164,16 +118,6 @@ def the_law_is_blind(whole: Audit, part: Audit) -> bool:
     """Whether Little's law holds with and without the deleted rows, and only the counts differ."""
     both = all(each.relative_error < 1e-9 for each in (whole, part))
     return both and whole.issued == whole.recorded and part.issued > part.recorded
-
-
-def rises(per_s: Sequence[float]) -> bool:
-    """Whether each rate is above the one before it."""
-    return all(later > earlier for earlier, later in itertools.pairwise(per_s))
-
-
-def disk_is_busier(disk: float, cpu: float) -> bool:
-    """Whether the disk is busy for more than three times the time of the processor."""
-    return disk > 3 * cpu
 
 
 def share_of_gain(factor: float) -> float:

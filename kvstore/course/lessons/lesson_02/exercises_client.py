@@ -1,8 +1,7 @@
-"""The clients of lesson 02: futures with callbacks, and a sender that stops in time."""
+"""The clients of lesson 02: futures with callbacks."""
 
 import random
-import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Any
 
@@ -12,9 +11,6 @@ from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, pa
 from kvstore.course.exercises.client_trials import (
     GRACE_S,
     WAIT_S,
-    HeldCalls,
-    Requests,
-    Sender,
     reach_stub,
     sending,
 )
@@ -204,168 +200,4 @@ SEND_ALL = Exercise(
     ),
     judge=_judge_send_all,
     timeout_s=60.0,
-)
-
-
-MOST = 5
-CALLS = 4 * MOST
-
-
-def stops_in_time(stub: Any, requests: Iterable[RetrieveRequest], most: int) -> None:
-    """Send without waiting; once `most` calls are in flight, send no more."""
-    calls = []
-    for request in requests:
-        calls.append(stub.Retrieve.future(request))
-        if sum(not call.done() for call in calls) >= most:
-            break
-    for call in calls:
-        call.exception()  # waits for the end of the call, and raises nothing if it failed
-
-
-def _judge_stops(answer: Any) -> Verdict:
-    reach_stub(answer, iter(()), MOST)
-    requests = [RetrieveRequest(key=b"key %d" % n) for n in range(CALLS)]
-    for judge in (_why_not_stopped, _why_not_all_sent):
-        if why := judge(answer, requests):
-            return not_yet(why)
-    return passed(
-        f"The slow server had {MOST} calls in flight and got no more; the quick one got all "
-        f"{CALLS}. Memory is safe, but {CALLS - MOST} requests were never sent to the slow server. "
-        "A sender that waits for room and then goes on is the subject of lesson 03."
-    )
-
-
-def _why_not_stopped(answer: Any, requests: Sequence[RetrieveRequest]) -> str:
-    """What is wrong with the answer at a server that ends no call for a while."""
-    with sending(answer, Requests(requests), MOST) as (held, sender):
-        held.wait_until(lambda: held.held >= MOST or sender.returned)
-        held.wait_until(lambda: False, GRACE_S)
-        if held.most > MOST + 1:
-            return (
-                f"the limit was {MOST}, and {held.most} calls were in flight: compare the number "
-                "in flight with the limit after each call that you send."
-            )
-        if held.most > MOST:
-            return (
-                f"the limit was {MOST}, and {held.most} calls were in flight: one too many. Stop "
-                "when the limit is reached, not when it is exceeded."
-            )
-        if sender.returned:
-            return (
-                f"it returned with {held.held} calls in flight: keep each call in a list, and wait "
-                "for the end of each, with `call.exception()`."
-            )
-        if held.most == 1:
-            return (
-                "there was never more than one call in flight: it waits for each reply. That is "
-                "safe, and as slow as lesson 01: use `.future(...)`."
-            )
-        if held.most < MOST:
-            return f"it stopped with {held.most} calls in flight, where {MOST} were allowed."
-        held.end_all()
-        held.wait_until(lambda: sender.returned or held.count > MOST)
-        if held.count > MOST:
-            return (
-                f"more than {MOST} requests were sent: your sender waits for room and goes on. "
-                "That is the subject of lesson 03; this one is to stop."
-            )
-        if not sender.returned:
-            return f"all {held.count} calls have ended. It does not return: what does it wait for?"
-    return ""
-
-
-def _why_not_all_sent(answer: Any, requests: Sequence[RetrieveRequest]) -> str:
-    """What is wrong at a server that ends each call before the next request is handed out."""
-    open_calls: list[tuple[HeldCalls, Sender]] = []
-    count = 0
-
-    def ready() -> None:
-        nonlocal count
-        held, sender = open_calls[0]
-        if count and held.wait_until(lambda: held.count >= count) and held.held:
-            held.end()
-            held.wait_until(lambda: sender.recorded >= count)
-        count += 1
-
-    started = threading.Event()
-
-    def started_and_ready() -> None:
-        started.wait()
-        ready()
-
-    handed = Requests(requests, started_and_ready)
-    with sending(answer, handed, MOST) as both:
-        open_calls.append(both)
-        started.set()
-        held, sender = both
-        sender.returns(WAIT_S)
-        held.end_all()
-        if not sender.returns():
-            return "with a quick server it does not return: what does it wait for?"
-        if held.count < CALLS:
-            return (
-                f"a quick server had never more than {held.most} calls in flight, and you stopped "
-                f"after {held.count} of {CALLS}: you count what was sent. A call that has ended is "
-                "no longer in flight."
-            )
-    return ""
-
-
-def _stopping(
-    stops: Callable[[int, int, int], bool], *, waits: bool = True
-) -> Callable[[Any, Iterable[Any], int], None]:
-    """A sender with a mistake; `stops(in_flight, sent, most)` decides after each call."""
-
-    def sender(stub: Any, requests: Iterable[Any], most: int) -> None:
-        calls = []
-        for request in requests:
-            calls.append(stub.Retrieve.future(request))
-            if stops(sum(not call.done() for call in calls), len(calls), most):
-                break
-        for call in calls if waits else []:
-            call.exception()
-
-    return sender
-
-
-def _one_by_one(stub: Any, requests: Iterable[Any], most: int) -> None:
-    for request in requests:
-        stub.Retrieve.future(request).exception()
-
-
-def _goes_on(stub: Any, requests: Iterable[Any], most: int) -> None:
-    free = threading.Semaphore(most)
-    for request in requests:
-        free.acquire()
-        stub.Retrieve.future(request).add_done_callback(lambda _: free.release())
-    for _ in range(most):
-        free.acquire()
-
-
-STOPS = Exercise(
-    id="02.stops_in_time",
-    title="A sender that stops in time",
-    hints=(
-        "Begin with a loop that sends. After which line do you have to look at the calls?",
-        "Keep the calls in a list. `call.done()` says whether a call has ended. A call "
-        "that is not done is in flight.",
-        "`if sum(not call.done() for call in calls) >= most: break` after each call that you send, "
-        "and `call.exception()` for each call after the loop: it waits until the call has ended.",
-    ),
-    reference=stops_in_time,
-    wrong=(
-        WrongAnswer(_stopping(lambda in_flight, sent, most: False), "compare the number in flight"),
-        WrongAnswer(_stopping(lambda in_flight, sent, most: sent == most), "you count what was"),
-        WrongAnswer(_one_by_one, "it waits for each reply"),
-        WrongAnswer(_stopping(lambda in_flight, sent, most: in_flight > most), "one too many"),
-        WrongAnswer(_stopping(lambda in_flight, sent, most: in_flight >= most - 1), "were allowed"),
-        WrongAnswer(
-            _stopping(lambda in_flight, sent, most: in_flight >= most, waits=False),
-            "it returned with",
-        ),
-        WrongAnswer(_goes_on, "waits for room and goes on"),
-    ),
-    judge=_judge_stops,
-    timeout_s=60.0,
-    may_return_none=True,
 )

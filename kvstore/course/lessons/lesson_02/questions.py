@@ -8,7 +8,7 @@ from kvstore.course.lessons.lesson_02 import memory_experiment
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
 from kvstore.course.views.style import rounded
 from kvstore.measure import Run, accounts
-from kvstore.model import Prediction, overload
+from kvstore.model import Prediction
 
 CARRIED_KB = 8.192
 """The value that each call of the memory experiment carries."""
@@ -21,19 +21,6 @@ def last_residence_s(run: Run) -> float:
 
 def _read_s(run: Run) -> float:
     return float(run.server["settings"]["read_delay_s"])
-
-
-def backlog(run: Run) -> int:
-    """Calls in flight when the last one was sent."""
-    return int((run.calls["done_s"] > run.calls["sent_s"].max()).sum())
-
-
-def _backlog_model(run: Run) -> Prediction:
-    rate = float(run.settings["rate_per_s"] or 0) or run.issued / run.settings["duration_s"]
-    growth = overload.backlog_growth_per_s(rate, 1 / _read_s(run))
-    return Prediction(
-        growth * run.settings["duration_s"], "calls", f"{growth:.0f} more each second: λ - X"
-    )
 
 
 def client_kb(run: Run) -> float:
@@ -82,14 +69,6 @@ PREDICTIONS = (
         unit="s",
         measured=stopped_s,
         model=forecast_s,
-        main=True,
-    ),
-    PredictionQuestion(
-        "02.backlog",
-        "300 calls/s are sent, 100 calls/s are answered: how many are in flight at the end?",
-        unit="calls",
-        measured=backlog,
-        model=_backlog_model,
         main=True,
     ),
 )
@@ -193,11 +172,6 @@ def given_up(ends: Mapping[str, int]) -> float:
 def mostly_given_up(ends: Mapping[str, int]) -> bool:
     """Whether most calls were in flight when the ceiling came."""
     return given_up(ends) > 0.8
-
-
-def backlog_as_predicted(run: Run) -> bool:
-    """Whether the backlog is within a factor of 1.6 of (λ - X)·t."""
-    return 0.5 < backlog(run) / _backlog_model(run).value < 1.6
 
 
 def costs(probe: Run) -> pd.DataFrame:

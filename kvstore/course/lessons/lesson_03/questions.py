@@ -1,14 +1,14 @@
 """What lesson 03 and its further lessons ask, and what their claims depend on."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
 from kvstore.course.questions import Curve, Option, PredictionQuestion, QuizQuestion
 from kvstore.course.views.style import rounded
 from kvstore.measure import Run, audit
-from kvstore.model import Prediction, Station, bounds, service_time_s
+from kvstore.model import Prediction, Station, bounds, scaling, service_time_s
 
 
 def disk_s(run: Run) -> float:
@@ -41,6 +41,16 @@ def busiest_key_share(run: Run) -> float:
     return 1.0 / int(run.settings["workload"]["preload"])
 
 
+def zipf_stations(run: Run) -> list[Station]:
+    """The lock of the hottest key, and the disk of all other calls."""
+    write_s = run.server["settings"]["write_delay_s"]
+    share = scaling.hottest_share(run.settings["workload"]["preload"], 1.0)
+    return [
+        Station("hottest key", share * write_s),
+        Station("disk, of the others", (1 - share) * write_s, math.inf),
+    ]
+
+
 def bound(run: Run) -> Prediction:
     """X ≤ min(N/(D+Z), 1/D_max) for the server of the run."""
     return bounds.closed_loop(run.in_flight, stations(run))
@@ -54,12 +64,6 @@ def settled_residence_s(run: Run) -> float:
     """
     residence_s = run.calls["residence_s"]
     return float(residence_s[min(run.in_flight, len(residence_s) - 1) :].mean())
-
-
-def measured_knee(runs: Sequence[Run]) -> float:
-    """Where the asymptotes of the runs cross: the best rate times the residence of one caller."""
-    alone = min(runs, key=lambda run: run.in_flight)
-    return max(run.answered_per_s for run in runs) * alone.mean_residence_s
 
 
 def while_sending_per_s(run: Run) -> float:
@@ -105,17 +109,17 @@ PREDICTIONS = (
         },
     ),
     PredictionQuestion(
-        "03.knee_global",
-        "N* of the server with one lock, in calls",
-        unit="calls",
-        measured=measured_knee,
-        model=lambda runs: Prediction(bounds.knee(stations(runs[0])), "calls", "(D + Z) / D_max"),
-    ),
-    PredictionQuestion(
         "03.hot_keys",
         "100 updates in flight, 4 keys, each key's lock is held for 50 ms: how many per second?",
         measured=while_sending_per_s,
         model=bound,
+        main=True,
+    ),
+    PredictionQuestion(
+        "03.zipf",
+        "16 keys after Zipf's law, 32 writes of 20 ms in flight: how many writes per second?",
+        measured=lambda run: run.answered_per_s,
+        model=lambda run: bounds.closed_loop(run.in_flight, zipf_stations(run)),
         main=True,
     ),
 )
@@ -216,21 +220,6 @@ def published_mix_per_s(calls: int = 1457, first: int = 100) -> float:
     )
 
 
-def hardly_waits_for_the_lock(where_ms: pd.DataFrame) -> bool:
-    """Whether calls wait for the lock for less than 5 % of their time, in each column."""
-    return bool((where_ms.loc["lock (ms)"] < 0.05 * where_ms.loc["whole residence (ms)"]).all())
-
-
-def least_disk_share(runs: Iterable[Run]) -> float:
-    """The smallest share that the disk time, as set, has of the residence time in these runs."""
-    return min(disk_s(run) / run.mean_residence_s for run in runs)
-
-
-def mostly_disk(share: float) -> bool:
-    """Whether more than a tenth of a call is the disk, and no call is shorter than its disk."""
-    return 0.1 < share < 1.05
-
-
 def one_at_a_time(run: Run) -> bool:
     """Whether the server worked on one call at a time, and was busy for most of the time."""
     return 0.3 < served_at_once(run) < 1.05
@@ -308,11 +297,6 @@ def more_keys_help(rates: Sequence[float], write_s: float) -> bool:
     return one < 1.05 and one < four < 4.2
 
 
-def identity_holds(run: Run) -> bool:
-    """Whether L/R of the run's own records is its X."""
-    return audit(run).relative_error < 1e-9
-
-
 def rise(runs: Sequence[Run]) -> float:
     """How many times higher the rate is with the most calls in flight than with the fewest."""
     by_limit = sorted(runs, key=lambda run: run.in_flight)
@@ -344,12 +328,6 @@ def missing_ms(run: Run, inside_ms: pd.Series) -> pd.DataFrame:
     return table.astype(object)
 
 
-def only_waits(runs: Sequence[Run]) -> bool:
-    """Whether the residence time grows more than three times as much as the rate."""
-    longer = runs[-1].mean_residence_s / runs[0].mean_residence_s
-    return longer > 3 * rise(runs)
-
-
 def rates_alike(rates: Sequence[float]) -> bool:
     """Whether all rates are within a factor of four; N is the same, the CPU time is not."""
     return max(rates) < 4 * min(rates)
@@ -363,13 +341,3 @@ def more_threads(few: Run, many: Run) -> float:
 def has_a_thread_per_call(more: float, in_flight: int = 100) -> bool:
     """Whether there is about one more thread for each call in flight."""
     return more > in_flight / 2
-
-
-def finds_the_loss(whole: Run, damaged: Run) -> bool:
-    """Whether calls sent and calls recorded agree for the whole run, and differ for the damaged."""
-    return whole.issued == len(whole.records) and damaged.issued != len(damaged.records)
-
-
-def not_above(measured_per_s: float, bound_per_s: float) -> bool:
-    """Whether a rate is at most its bound, within 5 %."""
-    return measured_per_s <= 1.05 * bound_per_s

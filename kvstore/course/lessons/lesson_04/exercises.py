@@ -1,7 +1,6 @@
 """Lesson 04: where calls wait, the rate of a server, and a counter for many clients."""
 
 import itertools
-import math
 import random
 from typing import Any
 
@@ -91,74 +90,6 @@ WHERE_THEY_ARE = Exercise(
     reference=where_they_are,
     wrong=_WHERE_MISTAKES[:6],
     judge=_judge_where_they_are,
-)
-
-
-# 04.rate (further/04_pool_size) -----------------------------------------------------------------
-
-
-def rate_per_s(in_flight: int, threads: int, disk_s: float, locking: str) -> float:
-    """Return the calls at once that the narrowest of the three lets through, over `disk_s`."""
-    at_once = min(in_flight, threads, 1 if locking == "global" else math.inf)
-    return at_once / disk_s
-
-
-def _settings() -> Any:
-    from hypothesis import strategies as st
-
-    return st.tuples(
-        st.integers(1, 400),
-        st.integers(1, 100),
-        st.sampled_from([0.001, 0.002, 0.005, 0.010, 0.020, 0.050, 0.2, 1.0]),
-        st.sampled_from(["per_key", "global"]),
-    )
-
-
-_RATE_MISTAKES = (
-    WrongAnswer(
-        lambda n, c, s, locking: n / s,
-        "Only as many calls as there are threads can be on the disk; the others are queued.",
-    ),
-    WrongAnswer(
-        lambda n, c, s, locking: c / s,
-        "With fewer calls than threads, some threads have nothing to do.",
-    ),
-    WrongAnswer(
-        lambda n, c, s, locking: min(n, c) / s,
-        "With the global lock, all threads but one wait in front of the lock.",
-    ),
-    WrongAnswer(
-        lambda n, c, s, locking: n * c / s,
-        "You multiply calls by threads: but a thread works on one call at a time.",
-    ),
-    WrongAnswer(
-        lambda n, c, s, locking: 1 / s,
-        'That is one call at a time: "per_key" lets all threads use the disk at once.',
-    ),
-)
-
-
-def _judge_rate(answer: Any) -> Verdict:
-    return judge_drawn(
-        answer,
-        rate_per_s,
-        _settings(),
-        mistakes=_RATE_MISTAKES,
-        right="X ≤ min(N, c)/S, and X ≤ 1/S behind a global lock: the bottleneck sets the rate.",
-    )
-
-
-RATE = Exercise(
-    id="04.rate",
-    title="The bottleneck",
-    hints=(
-        "How many calls can be on the disk at once? Three things limit that.",
-        "The calls in flight, the threads, and the lock: the smallest of the three counts.",
-        'X = (calls at once) / `disk_s`; a global lock lets 1 through, "per_key" `math.inf`.',
-    ),
-    reference=rate_per_s,
-    wrong=_RATE_MISTAKES,
-    judge=_judge_rate,
 )
 
 

@@ -3,24 +3,7 @@
 from kvstore.course.lessons.lesson_03.questions import settled_residence_s
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
 from kvstore.measure import Run, boxes, only
-from kvstore.model import Prediction, Station, bounds, scaling
-
-
-def zipf_stations(run: Run) -> list[Station]:
-    """Return the lock of the hottest key, and the disk of all other calls."""
-    write_s = run.server["settings"]["write_delay_s"]
-    share = scaling.hottest_share(run.settings["workload"]["preload"], 1.0)
-    return [
-        Station("hottest key", share * write_s),
-        Station("disk, of the others", (1 - share) * write_s, float("inf")),
-    ]
-
-
-def knee_of_the_pool(run: Run) -> Prediction:
-    """Return N*: the number in flight from which on all threads of the pool are busy."""
-    settings = run.server["settings"]
-    pool = Station("thread pool", settings["read_delay_s"], settings["threads"])
-    return Prediction(bounds.knee([pool]), "calls", "N* = S · c/S = c", "thread pool")
+from kvstore.model import Prediction, Station, bounds
 
 
 def server_cores(run: Run) -> float:
@@ -34,20 +17,6 @@ def few_cores(run: Run) -> bool:
 
 
 FURTHER = (
-    PredictionQuestion(
-        "04.knee_pool",
-        "8 threads: beyond how many calls in flight does the queue grow?",
-        unit="calls",
-        measured=lambda few, many: many.throughput_per_s * few.mean_residence_s,
-        model=lambda few, many: knee_of_the_pool(many),
-    ),
-    PredictionQuestion(
-        "04.zipf",
-        "16 keys after Zipf's law, 32 writes of 20 ms in flight: how many writes per second?",
-        measured=lambda run: run,
-        model=lambda run: bounds.closed_loop(run.in_flight, zipf_stations(run)),
-        main=True,
-    ),
     PredictionQuestion(
         "04.gil",
         "No disk: how many times the throughput of 1 thread do 32 threads reach?",

@@ -6,7 +6,7 @@ X <= k / (a + b k). Two sizes give a and b; the other sizes test them.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pandas as pd
 
@@ -33,13 +33,6 @@ SMALL: Final = Workload(
 """Half reads, half updates. The client compares each value that is read with the one written."""
 FLIGHT: Final = {"in_flight": 32, "streams": 8}
 """Messages in flight at every size, and the streams that share them."""
-
-WRITES: Final = Workload(
-    mix={"update": 1}, preload=32, key_bytes_mean=8, value_bytes_mean=16, sizes="fixed"
-)
-WRITE_S: Final = 0.020
-"""The disk time of a write or of a group commit."""
-COMMITS_IN_FLIGHT: Final = 8
 
 
 class Cost(NamedTuple):
@@ -125,72 +118,3 @@ def ladder_table(steps: Mapping[str, Run | Prediction | float]) -> pd.DataFrame:
     table.index = table.index.str.replace("\n", " ")
     table["times the first"] = table["throughput (operations/s)"] / PUBLISHED_PER_S
     return rounded(table)
-
-
-def commits(server: object, sizes: Sequence[int], *, duration_s: float) -> dict[int, Run]:
-    """Run messages of writes of each size, `COMMITS_IN_FLIGHT` of them at once."""
-    return {
-        size: load.run(
-            pipelined, server, WRITES,
-            in_flight=COMMITS_IN_FLIGHT, duration_s=duration_s, batch=size,
-        )
-        for size in sizes
-    }  # fmt: skip
-
-
-def commit_throughput(
-    size: int, predicted: Cost, *, trip_s: float, group_commit: bool
-) -> Prediction:
-    """Return writes per second in messages of this size, `COMMITS_IN_FLIGHT` of them in flight.
-
-    A message holds the disk for k writes one after the other, or for one as a group. The disk or
-    the processor is the bottleneck: X = min(N k / (disk + trip), k / (a + b k)). `trip_s` is the
-    round trip without a disk.
-    """
-    disk_s = batching.disk_s(
-        size, WRITES.mix, read_delay_s=0, write_delay_s=WRITE_S, group_commit=group_commit
-    )
-    by_disk = COMMITS_IN_FLIGHT * size / (disk_s + trip_s)
-    by_processor = predicted.throughput(size)
-    if by_processor.value < by_disk:
-        return by_processor
-    return Prediction(
-        by_disk,
-        "operations/s",
-        f"{COMMITS_IN_FLIGHT} messages of {size}, each {1e3 * disk_s:,.0f} ms on the disk and"
-        f" {1e3 * trip_s:.2f} ms elsewhere",
-        "the disk",
-    )
-
-
-Commits = Mapping[bool, Mapping[int, Run]]
-"""Runs by group commit (no, yes) and by writes in a message."""
-Predicted = Mapping[bool, Mapping[int, Prediction]]
-
-
-def commit_predictions(sizes: Sequence[int], predicted: Cost, trip_s: float) -> Predicted:
-    """`commit_throughput` for both settings and each size."""
-    return {
-        group: {
-            size: commit_throughput(size, predicted, trip_s=trip_s, group_commit=group)
-            for size in sizes
-        }
-        for group in (False, True)
-    }
-
-
-def commit_table(runs: Commits, predicted: Predicted) -> pd.DataFrame:
-    """Return throughput and residence time of messages of writes, for both settings."""
-    rows: list[dict[str, Any]] = [
-        {
-            "commit": "once, as a group" if group else "for each write",
-            "writes in a message": size,
-            "predicted (operations/s)": predicted[group][size].value,
-            "measured (operations/s)": run.throughput_per_s,
-            "measured ÷ predicted": predicted[group][size].ratio_of(run.throughput_per_s),
-            "residence of a message (ms)": 1e3 * run.mean_residence_s,
-        }
-        for group, by_size in runs.items()
-        for size, run in by_size.items()
-    ]
-    return rounded(pd.DataFrame(rows).set_index(["commit", "writes in a message"]))

@@ -36,8 +36,6 @@ FURTHER = (
         "How many times faster than the synchronous client is the pipelined one?",
         "times",
     ),
-    computed("05.window_8", "A window of 8, 10 ms away: how many calls/s?", "calls/s"),
-    computed("05.window_256", "And with a window of 256?", "calls/s"),
     computed("05.slow_write", "How many replies come before the reply of the write?", "replies"),
     computed(
         "05.peak",
@@ -46,8 +44,6 @@ FURTHER = (
         main=True,
         binds="cpu",
     ),
-    computed("05.group", "16 writes in a message, as a group: how many writes/s?", "operations/s"),
-    computed("05.each", "And if each write pays its own delay?", "operations/s"),
     computed("05.log", "How many seconds does the log take with a window of 16?", "s"),
 )
 

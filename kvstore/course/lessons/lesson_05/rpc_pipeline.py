@@ -4,7 +4,6 @@ The published measurement ("RPC pipeline") made 524,288 echo calls with Go's net
 printed real, user and sys for each client. `race` repeats it against our server.
 """
 
-import math
 import statistics
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -16,8 +15,7 @@ from kvstore.client.strategies import Strategy, blocking, pipelined, tasks
 from kvstore.course import rendering
 from kvstore.course.rendering import counted
 from kvstore.measure import Run
-from kvstore.measure.cpu_cost import cores_busy, paced_s
-from kvstore.model import Station
+from kvstore.measure.cpu_cost import cores_busy
 
 SYNCHRONOUS: Final = "synchronous"
 ONE_AT_A_TIME: Final = "stream, window of 1"
@@ -161,47 +159,6 @@ def fastest_s(runs: Sequence[Run]) -> float:
 def processor_s(runs: Sequence[Run]) -> float:
     """Return user and system time of both processes together, the median of the runs."""
     return _median([run.client_cpu.total_s + run.server_cpu.total_s for run in runs])
-
-
-class Parts(NamedTuple):
-    """The times of one message on this machine in seconds, from runs without a disk."""
-
-    round_trip_s: float
-    """From sending to the reply, with one call in flight."""
-    client_s: float
-    """Time of the client's event loop for each message, with many in flight."""
-    server_s: float
-    """Time of the server's event loop for each message."""
-
-
-def parts(runs: Mapping[str, Sequence[Run]]) -> Parts:
-    """Return the times of a message from a race: of repeated runs the one with the least noise."""
-    return Parts(
-        min(run.mean_residence_s for run in runs[ONE_AT_A_TIME]),
-        min(paced_s(run).client_s for run in runs[PIPELINED]),
-        min(paced_s(run).server_s for run in runs[PIPELINED]),
-    )
-
-
-def network_delay_s(single: Run, near_round_trip_s: float) -> float:
-    """Return the seconds that the network adds to a message, from a run with one in flight.
-
-    It is the shortest round trip less `near_round_trip_s`. No message is faster than the shortest,
-    so N / R with that R is an upper bound of throughput. With the mean it is not: a few slow first
-    calls raise the mean, and later runs exceed N / R. NaN for a run without answers.
-    """
-    return single.latency_s(0.0) - near_round_trip_s
-
-
-def stations(message: Parts, delay_s: float) -> list[Station]:
-    """Return the stations of a message: the network, where no message waits, and two processors."""
-    busy_s = message.client_s + message.server_s
-    network_s = max(0.0, delay_s + message.round_trip_s - busy_s)
-    return [
-        Station("network", network_s, math.inf),
-        Station("client processor", message.client_s),
-        Station("server processor", message.server_s),
-    ]
 
 
 def spread_in_words(runs: Mapping[str, Sequence[Run]]) -> str:

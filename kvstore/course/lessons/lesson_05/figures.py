@@ -1,16 +1,13 @@
-"""The figures of the experiments of lessons 05 and 11: dots are measured, lines are predicted."""
+"""The figures of lesson 05: dots are measured, lines are predicted."""
 
 from collections.abc import Collection, Mapping, Sequence
 
-import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from kvstore.course import views
 from kvstore.course.lessons.lesson_05 import batch_ladder, pipelining, rpc_pipeline
 from kvstore.course.lessons.lesson_05.pipelining import Replication
-from kvstore.course.lessons.lesson_11.etcd_runs import Failover, Puts
 from kvstore.course.views import style
 from kvstore.measure import Run
 
@@ -100,35 +97,6 @@ def climbed(
     return axes
 
 
-def commits(
-    runs: batch_ladder.Commits, predicted: batch_ladder.Predicted, ax: Axes | None = None
-) -> Axes:
-    """Draw writes per second by writes in a message, with a commit for each write and for all."""
-    with style.canvas(ax) as ax:
-        for group_commit, by_size in runs.items():
-            name = "one commit for the group" if group_commit else "a commit for each write"
-            sizes = sorted(by_size)
-            ax.plot(
-                sizes,
-                [predicted[group_commit][size].value for size in sizes],
-                color=style.PREDICTED, linestyle="-" if group_commit else "--",
-                label="predicted" if group_commit else None,
-            )  # fmt: skip
-            ax.plot(
-                sizes, [by_size[k].throughput_per_s for k in sizes],
-                "o" if group_commit else "s", color=style.MEASURED, label=name, zorder=3,
-                fillstyle="full" if group_commit else "none", markeredgewidth=2.5,
-            )  # fmt: skip
-        ax.set_xscale("log", base=2)
-        ax.set_yscale("log")
-        style.close_ticks(ax.yaxis)
-        style.plain_numbers(ax.xaxis)
-        style.plain_numbers(ax.yaxis)
-        ax.set(xlabel="in a message, k (writes)", ylabel="throughput (operations/s)")
-        ax.margins(0.1)
-    return ax
-
-
 def commit_over_time(
     copies: Sequence[Replication], round_trip_s: float | None = None, ax: Axes | None = None
 ) -> Axes:
@@ -175,90 +143,4 @@ def stored_and_committed(copy: Replication, *, most: int = 60, ax: Axes | None =
         ax.set(xlabel="elapsed (ms)", ylabel="index of the entry (entries)")
         ax.set_xlim(left=0.0)
         ax.set_ylim(bottom=0.0)
-    return ax
-
-
-def acknowledged(copy: Replication, *, most: int = 12) -> pd.DataFrame:
-    """Return the first acknowledgements in their order, and the commit index after each."""
-    acks = copy.acks.head(most)
-    return pd.DataFrame(
-        {
-            "entry": acks["index"].to_numpy(),
-            "sent (ms)": 1e3 * acks["sent_s"].to_numpy(),
-            "acknowledged (ms)": 1e3 * acks["acked_s"].to_numpy(),
-            "committed up to (entry)": acks["commit_index"].to_numpy(),
-            "is committed": (acks["index"] <= acks["commit_index"]).to_numpy(),
-        },
-        index=pd.RangeIndex(1, len(acks) + 1, name="acknowledged as number"),
-    ).round(2)
-
-
-def puts_by_in_flight(puts: Puts, ax: Axes | None = None) -> Axes:
-    """Draw the puts per second of an etcd cluster: dots over the line of the model."""
-    in_flight = [run.in_flight for run in puts.runs]
-    line = sorted({*in_flight, *(2**n for n in range(1, 10) if 2**n < max(in_flight))})
-    with style.canvas(ax, height_in=5.0) as ax:
-        ax.plot(
-            line, [puts.predicted(n).value for n in line], color=style.PREDICTED, zorder=2,
-            label="predicted",
-        )  # fmt: skip
-        ax.plot(
-            in_flight, [run.puts_per_s for run in puts.runs], "o", color=style.MEASURED, zorder=3,
-            label="measured" + (" (recorded)" if puts.recorded else ""),
-        )  # fmt: skip
-        ax.set_xscale("log", base=2)
-        ax.set_xticks(in_flight, [f"{n}" for n in in_flight])
-        ax.set(xlabel="in flight, N (puts)", ylabel="throughput, X (puts/s)")
-        ax.set_ylim(bottom=0.0)
-    return ax
-
-
-def acknowledged_over_time(run: Failover, ax: Axes | None = None) -> Axes:
-    """Draw how many writes were acknowledged in each tenth of a second, and the kills."""
-    width_s = 0.1
-    end_s = max(run.acknowledged_s)
-    edges_s = np.arange(0.0, end_s + width_s, width_s)
-    counts, _ = np.histogram(run.acknowledged_s, bins=edges_s)
-    with style.canvas(ax, height_in=4.5) as ax:
-        ax.step(
-            edges_s[:-1], counts / width_s, where="post", color=style.MEASURED, linewidth=2.0,
-            label="acknowledged" + (" (recorded)" if run.recorded else ""),
-        )  # fmt: skip
-        for place, kill_s in enumerate(run.kills_s):
-            ax.axvline(
-                kill_s,
-                color=style.RED,
-                linestyle="--",
-                label="leader killed" if not place else None,
-            )
-        ax.set(xlabel="elapsed (s)", ylabel="writes acknowledged (writes/s)")
-        ax.set_xlim(0.0, end_s)
-        ax.set_ylim(bottom=0.0)
-    return ax
-
-
-def by_setting(
-    measured: Mapping[str, float],
-    predicted: Mapping[str, float],
-    *,
-    xlabel: str,
-    ylabel: str,
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw a dot for each setting, and its prediction as a short line."""
-    places = range(len(predicted))
-    with style.canvas(ax, height_in=5.0) as ax:
-        ax.hlines(
-            list(predicted.values()), [each - 0.3 for each in places],
-            [each + 0.3 for each in places], color=style.PREDICTED, linewidth=3, label="predicted",
-        )  # fmt: skip
-        ax.plot(
-            places, [measured[name] for name in predicted], "o", color=style.MEASURED,
-            label="measured", zorder=3,
-        )  # fmt: skip
-        ax.set(xlabel=xlabel, ylabel=ylabel)
-        ax.set_xticks(list(places), list(predicted))
-        ax.set_xlim(-0.5, len(predicted) - 0.5)
-        ax.set_ylim(bottom=0.0)
-        style.plain_numbers(ax.yaxis)
     return ax

@@ -1,0 +1,51 @@
+"""The figures of lesson 11: dots are measured, lines are predicted."""
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from kvstore.course.lessons.lesson_11.etcd_runs import Failover, Puts
+from kvstore.course.views import style
+
+
+def puts_by_in_flight(puts: Puts, ax: Axes | None = None) -> Axes:
+    """Draw the puts per second of an etcd cluster: dots over the line of the model."""
+    in_flight = [run.in_flight for run in puts.runs]
+    line = sorted({*in_flight, *(2**n for n in range(1, 10) if 2**n < max(in_flight))})
+    with style.canvas(ax, height_in=5.0) as ax:
+        ax.plot(
+            line, [puts.predicted(n).value for n in line], color=style.PREDICTED, zorder=2,
+            label="predicted",
+        )  # fmt: skip
+        ax.plot(
+            in_flight, [run.puts_per_s for run in puts.runs], "o", color=style.MEASURED, zorder=3,
+            label="measured" + (" (recorded)" if puts.recorded else ""),
+        )  # fmt: skip
+        ax.set_xscale("log", base=2)
+        ax.set_xticks(in_flight, [f"{n}" for n in in_flight])
+        ax.set(xlabel="in flight, N (puts)", ylabel="throughput, X (puts/s)")
+        ax.set_ylim(bottom=0.0)
+    return ax
+
+
+def acknowledged_over_time(run: Failover, ax: Axes | None = None) -> Axes:
+    """Draw how many writes were acknowledged in each tenth of a second, and the kills."""
+    width_s = 0.1
+    end_s = max(run.acknowledged_s)
+    edges_s = np.arange(0.0, end_s + width_s, width_s)
+    counts, _ = np.histogram(run.acknowledged_s, bins=edges_s)
+    with style.canvas(ax, height_in=4.5) as ax:
+        ax.step(
+            edges_s[:-1], counts / width_s, where="post", color=style.MEASURED, linewidth=2.0,
+            label="acknowledged" + (" (recorded)" if run.recorded else ""),
+        )  # fmt: skip
+        for place, kill_s in enumerate(run.kills_s):
+            ax.axvline(
+                kill_s,
+                color=style.RED,
+                linestyle="--",
+                label="leader killed" if not place else None,
+            )
+        ax.set(xlabel="elapsed (s)", ylabel="writes acknowledged (writes/s)")
+        ax.set_xlim(0.0, end_s)
+        ax.set_ylim(bottom=0.0)
+    return ax
