@@ -239,6 +239,20 @@ def test_the_first_part_of_a_step_is_left_out():
     assert step.latency_s == pytest.approx(0.009)
 
 
+@for_each(("cut", "meets"), [(0, True), (5, False)])
+def test_a_step_in_which_too_many_calls_were_cut_off_does_not_meet_it(cut, meets):
+    """At the end of the step, and too few for the latency at p99 to show them."""
+    recorder = Recorder()
+    for number in range(1000):
+        due_s, is_cut = number / 100, number >= 1000 - cut
+        ended_s = 10.1 if is_cut else due_s + 0.009
+        recorder.record(due_s, due_s, ended_s, 1, LATE if is_cut else 0, 1, not is_cut)
+    run = run_of_recorder(recorder, in_flight=50, rate_per_s=100)
+    run = replace(run, settings=run.settings | {"duration_s": 10.0})
+
+    assert meets == step_of(run, OBJECTIVE).meets
+
+
 def arrivals_at(rate_per_s, capacity_per_s, *, refused=0.0, seconds=10.0):
     """Even arrivals at a queue with one server; a part of the calls is refused at once."""
     recorder, free_s, rng = Recorder(), 0.0, random.Random(3)
