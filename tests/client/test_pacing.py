@@ -62,6 +62,12 @@ def test_calls_in_a_second_vary_as_much_as_their_mean(seed):
     assert 20 == pytest.approx(statistics.variance(counts), rel=0.1)
 
 
+def test_random_steps_follow_from_the_seed():
+    drawn = [list(pacing.steps([(50, 1)], random_gaps=True, seed=seed)) for seed in (1, 1, 2)]
+
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
 @pytest.mark.parametrize("random_gaps", [False, True])
 def test_steps_have_their_rates_one_after_the_other(random_gaps):
     due_s = list(pacing.steps([(2_000, 1), (0, 1), (500, 2)], random_gaps=random_gaps, seed=3))

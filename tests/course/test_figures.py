@@ -443,5 +443,16 @@ def test_a_batch_figure_has_sizes_across_and_what_was_measured_upward():
 
     assert list(places[:, 0]) == [1, 32]
     assert list(places[:, 1]) == pytest.approx([100, 1600], rel=0.05)
+    (law,) = [line.get_xydata() for line in ax.lines if line.get_label().startswith("k /")]
+    assert list(law[0]) == pytest.approx([1, 1 / (0.01 + 0.0003)])
     assert "operations/s" in ax.get_ylabel()
     assert [text.get_text() for text in ax.texts if text.get_text().startswith("1/b = 3,333")]
+
+
+def test_a_figure_of_batches_has_the_residence_of_a_message_in_milliseconds():
+    runs = {1: closed_loop(2, 100.0, operations=1), 32: closed_loop(2, 1600.0, operations=32)}
+    ax = views.plot_residence_by_batch(runs, per_message_s=0.01, per_operation_s=0.0003)
+    (law,) = [line.get_xydata() for line in ax.lines if line.get_label().startswith("N")]
+
+    assert list(law[0]) == pytest.approx([1, 2 * 10.3])
+    assert "(ms)" in ax.get_ylabel()
