@@ -19,7 +19,7 @@ from kvstore.server.admission import MeasuredPool
 from kvstore.server.counts import Counts
 from kvstore.server.service import AsyncKeyValueService, KeyValueService
 from kvstore.server.store import Store
-from kvstore.server.stream import STREAM_BYTES
+from kvstore.server.stream import STREAM_BYTES, AsyncStreamWindow, StreamWindow
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 
@@ -28,6 +28,27 @@ MOST_BYTES = 64 * MIB
 """What a client that never reads may cost a server."""
 VALUE = bytes(range(256)) * (MIB // 256)
 READ = pb.PipelineRequest(kinds=bytes([RETRIEVE]), keys=[b"k"])
+
+
+def test_an_answered_request_counts_with_the_size_of_its_reply():
+    async def is_full() -> bool:
+        window = AsyncStreamWindow()
+        window.admit(1)
+        window.answered(1, STREAM_BYTES)
+        return window.full
+
+    assert asyncio.run(is_full())
+    window = StreamWindow()
+    window.admit(1)
+    window.answered(1, STREAM_BYTES)
+    second = threading.Thread(target=window.admit, args=(1,))
+    second.start()
+    second.join(0.05)
+    waited = second.is_alive()
+    window.close()
+    second.join(HANG_S)
+
+    assert (True, False) == (waited, second.is_alive())
 
 
 @contextmanager
