@@ -11,6 +11,7 @@ from kvstore.load_test import Calibration, Estimate, Level, Objective, Step, hig
 from kvstore.load_test.bottleneck import Cores, limit_of
 from kvstore.load_test.estimates import steady_part
 from kvstore.load_test.levels import level_of
+from kvstore.load_test.report import Report, as_text
 from kvstore.load_test.search import growing, step_of
 from kvstore.measure import Cpu, Run
 from kvstore.measure.recorder import Recorder, sample_rows
@@ -329,3 +330,24 @@ def test_a_prediction_names_no_limit_that_is_not_known():
 
     assert not seen.limit.known
     assert "not known" not in seen.closed_loop(50).reason
+
+
+def test_the_cycle_of_a_caller_has_what_the_client_needs_between_two_calls():
+    recorder = Recorder()
+    for number in range(200):
+        sent_s = 0.015 * number
+        recorder.record(float("nan"), sent_s, sent_s + 0.01, 1, OK, 1, 1)
+    seen = Calibration(levels=[level_of(run_of_recorder(recorder, in_flight=1))], machine_cores=2)
+
+    assert seen.no_queue_s == pytest.approx(0.010, rel=0.02)
+    assert seen.cycle_s == pytest.approx(0.015, rel=0.02)
+
+
+def test_a_lost_call_is_said_with_the_figures():
+    recorder = Recorder()
+    for number in range(50):
+        recorder.record(float("nan"), number, number + 0.5, 1, OK, 1, 1)
+
+    said = [as_text(Report(run=run_of_recorder(recorder, issued=sent))) for sent in (50, 51)]
+
+    assert [False, True] == ["do not trust" in " ".join(each.split()) for each in said]
