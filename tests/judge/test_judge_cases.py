@@ -8,7 +8,7 @@ import pytest
 from judge_cases import PAIRS, case_of, reached
 
 from kvstore.judge import CHANGES, Sitting, draw
-from kvstore.judge.cases import STATIONS, Call, Network, Width
+from kvstore.judge.cases import STATIONS, STREAMS, Call, Network, Width
 from kvstore.judge.traffic import NEVER_S, Plan, Tally
 from kvstore.protocol import CREATE, RETRIEVE, UPDATE
 
@@ -107,6 +107,13 @@ def test_a_late_look_at_the_clock_does_not_move_an_event():
     of.advance(5.0)  # a machine that was busy elsewhere
 
     assert pytest.approx([0.01, 0.02]) == times
+
+
+def test_more_connections_help_where_the_cap_of_streams_binds():
+    case = case_of(STREAMS, None)
+    one, two = (reached(case, connections=n).throughput_per_s for n in (1, 2))
+
+    assert two > 1.5 * one
 
 
 @pytest.mark.slow
