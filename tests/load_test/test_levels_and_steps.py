@@ -339,8 +339,8 @@ def test_the_cycle_of_a_caller_has_what_the_client_needs_between_two_calls():
         recorder.record(float("nan"), sent_s, sent_s + 0.01, 1, OK, 1, 1)
     seen = Calibration(levels=[level_of(run_of_recorder(recorder, in_flight=1))], machine_cores=2)
 
-    assert seen.no_queue_s == pytest.approx(0.010, rel=0.02)
-    assert seen.cycle_s == pytest.approx(0.015, rel=0.02)
+    assert seen.no_queue.value == pytest.approx(0.010, rel=0.02)
+    assert seen.cycle.value == pytest.approx(0.015, rel=0.02)
 
 
 def test_a_lost_call_is_said_with_the_figures():
