@@ -89,7 +89,7 @@ class DurableStore(Store):
         self, kinds: bytes, keys: Sequence[bytes], values: Iterable[bytes]
     ) -> tuple[bytes, list[bytes]]:
         """As `Store.apply_columns`; a write blocks the thread until it is on the disk."""
-        if kinds.count(RETRIEVE) == len(kinds):
+        if only_reads(kinds):
             return super().apply_columns(kinds, keys, values)
         return self.write(kinds, keys, values).result()
 

@@ -261,16 +261,13 @@ def serving_go(**settings: Any) -> Iterator[Server]:
     if chosen.locking == "per_key_held":
         raise ValueError("the server in Go has the locking global or per_key")
     identity = secrets.token_hex(8)
-    command = [str(_program()), f"-settings={_json_of(chosen)}", f"-identity={identity}"]
+    understood = json.dumps({name: getattr(chosen, name) for name in UNDERSTOOD})
+    command = [str(_program()), f"-settings={understood}", f"-identity={identity}"]
     with process(command) as started:
         address = started.first_line(START_S)
         if not address:
             raise ServerDidNotStart(f"the server in Go did not listen: {started.error_text()}")
         yield Server(address, identity, chosen, started)
-
-
-def _json_of(settings: ServerSettings) -> str:
-    return json.dumps({name: getattr(settings, name) for name in UNDERSTOOD})
 
 
 def _program() -> Path:
@@ -283,34 +280,18 @@ def _program() -> Path:
             " part out"
         )
 
-    def build(target: Path) -> None:
+    files = [path for path in sorted(SOURCE.rglob("*")) if path.is_file()]
+    version = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
+    program = user_cache_path("rpc-throughput-course") / f"go_server_{version}"
+    if not program.exists():
+        program.parent.mkdir(parents=True, exist_ok=True)
+        partly = program.with_suffix(f".{os.getpid()}")
         built = subprocess.run(
-            [go, "build", "-mod=readonly", "-o", target, "."],
+            [go, "build", "-mod=readonly", "-o", partly, "."],
             cwd=SOURCE, capture_output=True, text=True, timeout=BUILD_S,
         )  # fmt: skip
         if built.returncode:
             raise ServerDidNotStart(f"the server in Go could not be built: {built.stderr.strip()}")
-
-    return built_once("go_server", [SOURCE], build)
-
-
-def built_once(name: str, sources: Sequence[Path], build: Callable[[Path], object]) -> Path:
-    """Return the file that `build(path)` writes, from the user's cache if the sources are the same.
-
-    A source is a file, or a folder with all its files.
-    """
-    files = [
-        path
-        for source in sources
-        for path in (sorted(source.rglob("*")) if source.is_dir() else [source])
-        if path.is_file()
-    ]
-    version = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
-    program = user_cache_path("rpc-throughput-course") / f"{name}_{version}"
-    if not program.exists():
-        program.parent.mkdir(parents=True, exist_ok=True)
-        partly = program.with_suffix(f".{os.getpid()}")
-        build(partly)
         partly.replace(program)  # in one step: another process may build it at the same time
     return program
 
