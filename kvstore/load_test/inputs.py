@@ -73,7 +73,7 @@ def _pairs(text: str) -> list[tuple[Any, Any]]:
     name, equals, value = text.partition("=")
     if equals and re.fullmatch(r"[\w.-]+", name):
         return [(name, text_of(value[1:]).strip() if value.startswith("@") else value)]
-    given = value_of(text, "--metadata")
+    given = value_of(text, "--metadata") if text.lstrip().startswith(("{", "[", "@")) else None
     if isinstance(given, Mapping):
         return [
             (name, each)

@@ -355,6 +355,7 @@ ROWS = ["--json", '{"id": "{{row.id}}"}', "--data"]
         ("must be base64", ["--metadata", "x-bin=!!"]),
         ("a list of pairs", ["--metadata", "[1]"]),
         ("--metadata is not JSON", ["--metadata", "{x}"]),
+        ("--metadata is NAME=VALUE", ["--metadata", "authorization"]),
         ("methodConfig must be a list", ["--service-config", '{"methodConfig": "x"}']),
         ("must be a JSON object", ["--service-config", "[1]"]),
         ("has no 'metodConfig'", ["--service-config", '{"metodConfig": []}']),

@@ -137,10 +137,11 @@ def test_a_rate_far_too_high_ends_in_time_and_names_the_limit_in_flight(service)
 
 
 def test_the_processor_time_of_a_server_is_seen(service):
-    """An interpreter that runs one thread at a time uses one core."""
+    """It is at least what the calls have used, and an interpreter uses little more than a core."""
     run = load.run(tasks, service, calls_of(burn_s=0.01), in_flight=4, duration_s=1.5)
+    used = run.outcomes()["OK"] * 0.01 / run.window_s
 
-    assert 0.5 < level_of(run).cores.server < 1.5
+    assert 0.8 * used < level_of(run).cores.server < 1.5
 
 
 def test_a_stream_without_end_is_cut_and_its_messages_are_counted(service):
@@ -179,7 +180,7 @@ def test_a_run_goes_on_while_the_service_restarts_and_says_when_it_was_away():
         timer.start()
         try:
             run = load.run(
-                tasks, Target(address), calls_of(sleep_s=0.02), in_flight=4, duration_s=4.5,
+                tasks, Target(address), calls_of(sleep_s=0.02), in_flight=4, duration_s=5,
                 drain_s=1, keep_going=True,
             )  # fmt: skip
         finally:

@@ -3,7 +3,7 @@
 import json
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from long.checker import Event
@@ -17,28 +17,26 @@ class NoPorcupine(RuntimeError):
     """Porcupine cannot be built here, and why."""
 
 
-class Porcupine:
-    """Porcupine, built from `tests/long/porcupine`."""
+def built(folder: Path) -> Callable[[Sequence[Sequence[Event]]], list[str]]:
+    """Build porcupine in this folder; return what says Ok, Illegal or Unknown of each history."""
+    program = folder / "judge"
+    if shutil.which("go") is None:
+        raise NoPorcupine("there is no go on PATH; install Go from go.dev")
+    made = subprocess.run(
+        ["go", "build", "-o", program, "."],
+        cwd=SOURCE, capture_output=True, text=True, timeout=BUILD_S,
+    )  # fmt: skip
+    if made.returncode:
+        raise NoPorcupine(f"porcupine could not be built: {made.stderr.strip()[-200:]}")
 
-    def __init__(self, folder: Path) -> None:
-        self._program = folder / "judge"
-        if shutil.which("go") is None:
-            raise NoPorcupine("there is no go on PATH; install Go from go.dev")
-        built = subprocess.run(
-            ["go", "build", "-o", self._program, "."],
-            cwd=SOURCE, capture_output=True, text=True, timeout=BUILD_S,
-        )  # fmt: skip
-        if built.returncode:
-            raise NoPorcupine(f"porcupine could not be built: {built.stderr.strip()[-200:]}")
-
-    def judge(self, histories: Sequence[Sequence[Event]]) -> list[str]:
-        """Return Ok, Illegal or Unknown for each history."""
+    def judge(histories: Sequence[Sequence[Event]]) -> list[str]:
         lines = "\n".join(json.dumps([_plain(event) for event in each]) for each in histories)
         judged = subprocess.run(
-            [self._program], input=lines, capture_output=True, text=True, timeout=JUDGE_S,
-            check=True,
-        )  # fmt: skip
+            [program], input=lines, capture_output=True, text=True, timeout=JUDGE_S, check=True
+        )
         return judged.stdout.split()
+
+    return judge
 
 
 def _plain(event: Event) -> dict[str, object]:

@@ -9,7 +9,7 @@ import pytest
 from long.histories import Clients, History
 from long.linearizable import IN_A_TRY, TRIES, Judge, Judged, caught, judge, repeating, run
 from long.planted import BUGS
-from long.porcupine import NoPorcupine, Porcupine
+from long.porcupine import NoPorcupine, built
 from test_linearizable import TABLE
 
 from kvstore.server import EtcdNotInstalled, etcd_cluster, serving
@@ -26,7 +26,7 @@ SQLITE = {**ASYNCIO, "store": "sqlite:"}
 @pytest.fixture(scope="session")
 def outside(tmp_path_factory: pytest.TempPathFactory) -> Judge | None:
     try:
-        return Porcupine(tmp_path_factory.mktemp("porcupine")).judge
+        return built(tmp_path_factory.mktemp("porcupine"))
     except NoPorcupine as error:
         print(error)
         return None
