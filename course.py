@@ -53,7 +53,8 @@ def course_python(extra: str = "course") -> Path:
         if not missing:
             say(f"using the active environment {prefix}")
             return python
-        say(f"not using the active environment {prefix}: {summed_up(missing)}")
+        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+        say(f"not using the active environment {prefix}: {'; '.join(missing[:3])}{more}")
     if not venv_is_current(extra):
         require_own_folder()
         with one_at_a_time(LOCK, "setting up .venv"):
@@ -88,12 +89,6 @@ def what_is_missing(python: Path, extra: str) -> list[str]:
     if probe.returncode != 0:
         return [(probe.stderr.strip().splitlines() or ["its Python ended early"])[-1]]
     return probe.stdout.splitlines()
-
-
-def summed_up(missing: Sequence[str]) -> str:
-    """The first few things missing, in one line."""
-    more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-    return "; ".join(missing[:3]) + more
 
 
 # ---- making .venv --------------------------------------------------------------------------
@@ -255,21 +250,22 @@ def check(arguments: Sequence[str]) -> int:
 
 
 BUILT = {
-    "site": ("site", ["tools.build", "site"], "the site, every lesson executed: [names]"),
-    "html": ("site", ["tools.build", "html"], "a lesson as a page: [names]"),
-    "slides": ("site", ["tools.build", "slides"], "a lesson for a projector: [names]"),
-    "student": ("course", ["tools.build", "student"], "the course without solutions: [--zip]"),
-    "teacher": ("course", ["tools.build", "teacher"], "the course with outputs: [--zip]"),
-    "nbgrader": ("course", ["tools.build", "nbgrader"], "assignments to mark: [names]"),
-    "otter": ("course", ["tools.build", "otter"], "assignments to mark: [names]"),
-    "recordings": ("course", ["tools.record"], "the runs of COURSE_MODE=recorded: [names]"),
+    "site": ("site", "the site, every lesson executed: [names]"),
+    "html": ("site", "a lesson as a page: [names]"),
+    "slides": ("site", "a lesson for a projector: [names]"),
+    "student": ("course", "the course without solutions: [--zip]"),
+    "teacher": ("course", "the course with outputs: [--zip]"),
+    "nbgrader": ("course", "assignments to mark: [names]"),
+    "otter": ("course", "assignments to mark: [names]"),
+    "recordings": ("course", "the runs of COURSE_MODE=recorded: [names]"),
 }
 FOR_A_CLASS = {
-    "scoreboard": ("course", ["tools.scoreboard"], "the capstone scores: FOLDER"),
-    "collect": ("course", ["tools.collect"], "the progress of all as tables: FILES"),
-    "certificate": ("tls", ["tools.certificate"], "for a server that others reach: FOLDER"),
-    "etcd": ("course", ["tools.etcd"], "a cluster on this machine: [--nodes 3]"),
+    "scoreboard": ("course", "the capstone scores: FOLDER"),
+    "collect": ("course", "the progress of all as tables: FILES"),
+    "certificate": ("tls", "for a server that others reach: FOLDER"),
+    "etcd": ("course", "a cluster on this machine: [--nodes 3]"),
 }
+"""The parts of `build` and `class`: the extra that each needs, and what it does."""
 
 
 def build(arguments: Sequence[str]) -> int:
@@ -282,20 +278,18 @@ def for_class(arguments: Sequence[str]) -> int:
     return part_of(FOR_A_CLASS, "class", arguments)
 
 
-def part_of(
-    parts: Mapping[str, tuple[str, list[str], str]], command: str, arguments: Sequence[str]
-) -> int:
+def part_of(parts: Mapping[str, tuple[str, str]], command: str, arguments: Sequence[str]) -> int:
     """Become a part of a command, such as `build site`; without one, list them."""
     name, *rest = arguments or [""]
     if name not in parts:
-        lines = [f"  python3 course.py {command} {each:12} {of[2]}" for each, of in parts.items()]
+        lines = [f"  python3 course.py {command} {each:12} {of[1]}" for each, of in parts.items()]
         print("\n".join(lines))
         return 0 if name in ("", "-h", "--help") else 2
-    extra, (module, *first), _ = parts[name]
+    module = ["tools.build", name] if command == "build" else [f"tools.{name}"]
     # The command runs in the folder of the course, and a path is one from here.
     paths = [str(Path(each).resolve()) if os.sep in each or Path(each).exists() else each
              for each in rest]  # fmt: skip
-    hand_over(course_python(extra), ["-m", module, *first, *paths])
+    hand_over(course_python(parts[name][0]), ["-m", *module, *paths])
 
 
 def bench(arguments: Sequence[str]) -> int:

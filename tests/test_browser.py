@@ -42,6 +42,7 @@ LASTING_S = 300
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.xdist_group("browser"),  # it takes longest, so it begins first
     pytest.mark.timeout(1500),
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium"),
     pytest.mark.skipif(shutil.which("git") is None, reason="no git"),

@@ -3,7 +3,8 @@
 `site` is the whole course as pages. `html` writes one file for each lesson, which works offline;
 `slides` writes the same for a projector: one step at a time, the question before the run.
 `student` and `teacher` write an edition: see tools/edition.py. `nbgrader` and `otter` write
-assignments: see tools/marks.py.
+assignments: see tools/marks.py. `recordings` writes the runs of the recorded mode into recordings/:
+see tools/record.py.
 """
 
 import argparse
@@ -16,12 +17,12 @@ from typing import Any, Final
 from nbconvert import HTMLExporter
 from traitlets.config import Config
 
-from tools import edition, marks, pages, run_notebooks, website
+from tools import edition, marks, pages, record, run_notebooks, website
 
 OUT: Final = run_notebooks.ROOT / "build"
 TEMPLATES: Final = run_notebooks.ROOT / "tools" / "jupyter" / "templates"
 EDITIONS: Final = ("student", "teacher")
-KINDS: Final = ("site", "html", "slides", *EDITIONS, "nbgrader", "otter")
+KINDS: Final = ("site", "html", "slides", *EDITIONS, "nbgrader", "otter", "recordings")
 
 
 def as_html(lesson: Path, out: Path, *, slides: bool = False) -> Path:
@@ -62,8 +63,11 @@ def main(arguments: Sequence[str]) -> int:
     kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True, help=", ".join(KINDS))
     for kind in KINDS:
         options = kinds.add_parser(kind)
-        options.add_argument("--out", type=Path, help="where to (default: in build/)")
         options.add_argument("names", nargs="*", help="such as 03 or further (default: all)")
+        if kind == "recordings":
+            options.add_argument("--again", action="store_true", help="also what is up to date")
+        else:
+            options.add_argument("--out", type=Path, help="where to (default: in build/)")
         if kind == "site":
             options.add_argument("--teacher", action="store_true", help="with teachers' notes")
             options.add_argument(
@@ -74,7 +78,10 @@ def main(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
     place = Path("edition", given.kind) if given.kind in EDITIONS else given.kind
     try:
-        return _write(given, given.out or OUT / place, run_notebooks.chosen(given.names))
+        lessons = run_notebooks.chosen(given.names)
+        if given.kind == "recordings":
+            return record.record_all(lessons, again=given.again or bool(given.names))
+        return _write(given, given.out or OUT / place, lessons)
     except (ValueError, FileNotFoundError, pages.NotExecuted) as problem:
         print(f"course.py build {given.kind}: {problem}", file=sys.stderr)
         return 1

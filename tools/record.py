@@ -6,7 +6,6 @@ lessons whose recording no longer fits the notebook; `--again` records them all.
 nothing else to do.
 """
 
-import argparse
 import base64
 import io
 import json
@@ -127,22 +126,12 @@ def palette(png: str) -> str:
     return base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
-def main(arguments: Sequence[str]) -> int:
-    """The command; see `--help`."""
-    parser = argparse.ArgumentParser(
-        prog="course.py build recordings", description="Record the lessons."
-    )
-    parser.add_argument("--again", action="store_true", help="also what is up to date")
-    parser.add_argument("names", nargs="*", help="such as 03 or further (default: see above)")
-    options = parser.parse_args(arguments)
+def record_all(lessons: Sequence[Path], *, again: bool) -> int:
+    """Record these lessons in class mode, or only those that need it; 1 if one could not be."""
     os.environ[mode.VARIABLE] = "class"
-    try:
-        chosen = run_notebooks.chosen(options.names)
-    except ValueError as error:
-        parser.error(str(error))
     failed = 0
-    for lesson in chosen:
-        if not options.again and not options.names and not stale(lesson):
+    for lesson in lessons:
+        if not again and not stale(lesson):
             print(f"{lesson.stem}: the recording is up to date")
             continue
         print(f"{lesson.stem}: recording", flush=True)
@@ -155,7 +144,3 @@ def main(arguments: Sequence[str]) -> int:
     total = sum(each.stat().st_size for each in kernel.FOLDER.glob("*.zip"))
     print(f"all recordings together: {total / 1e6:.1f} MB in {kernel.FOLDER}")
     return failed
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

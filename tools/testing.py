@@ -76,6 +76,7 @@ def main(arguments: Sequence[str]) -> int:
     processes = min(MOST_PROCESSES, 3 * (os.cpu_count() or 1))
     side_by_side = ["-n", str(processes), "--dist=loadgroup", "--no-loadscope-reorder"]
     side_by_side += ["--max-worker-restart=0"]  # a test that ends its process is a failure
+    chosen = ["--durations=20", "--durations-min=5", *chosen]
     tally = Tally()
     if not any(each.startswith("-m") for each in chosen):
         status = pytest.main(["-m", "not alone", *side_by_side, *chosen], plugins=[tally])
