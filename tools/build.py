@@ -68,11 +68,6 @@ def main(arguments: Sequence[str]) -> int:
             options.add_argument("--again", action="store_true", help="also what is up to date")
         else:
             options.add_argument("--out", type=Path, help="where to (default: in build/)")
-        if kind == "site":
-            options.add_argument("--teacher", action="store_true", help="with teachers' notes")
-            options.add_argument(
-                "--external", action="store_true", help="follow the links to other sites instead"
-            )
         if kind in EDITIONS:
             options.add_argument("--zip", action="store_true", help="also write one archive")
     given = parser.parse_args(arguments)
@@ -89,7 +84,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _write(given: argparse.Namespace, out: Path, lessons: Sequence[Path]) -> int:
     if given.kind == "site":
-        return website.build(out, lessons, teacher=given.teacher, external=given.external)
+        return website.build(out, lessons)
     if given.kind == "student":
         edition.student(out)
     elif given.kind == "teacher":

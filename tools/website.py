@@ -8,7 +8,6 @@ server, without the internet: MathJax, fonts and styles are shipped with it. Les
 import base64
 import hashlib
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -32,7 +31,7 @@ LEFT_OUT: Final = "left-out"
 FIRST_HEADING: Final = re.compile(r"\A(#[^\n]*\n)")
 
 
-def sources(folder: Path, lessons: Sequence[Path], *, teacher: bool = False) -> None:
+def sources(folder: Path, lessons: Sequence[Path]) -> None:
     """Write what Sphinx reads into `folder`, which must not exist."""
     shutil.copytree(DOCS / "site", folder)
     figures = folder / "_static" / "figures"
@@ -52,17 +51,13 @@ def sources(folder: Path, lessons: Sequence[Path], *, teacher: bool = False) -> 
                 cell.source = _led(cell.source, lesson.parent, included)
         _prepare(notebook, figures, up="../../" if further else "../")
         nbformat.write(notebook, place)
-    for page in sorted(DOCS.glob("*.md")) + sorted(DOCS.glob("teaching/*.md")):
-        name = page.relative_to(DOCS)
-        if teacher or not name.as_posix().startswith("teaching"):
-            (folder / name).parent.mkdir(exist_ok=True)
-            (folder / name).write_text(
-                _led(page.read_text("utf-8"), page.parent, included), "utf-8"
-            )
+    for page in _docs():
+        text = _led(page.read_text("utf-8"), DOCS, included)
+        (folder / page.name).write_text(text, "utf-8")
     for picture in DOCS.glob("*.svg"):
         shutil.copy(picture, folder)
     (folder / "symbols.md").write_text(_symbol_sheet(), "utf-8")
-    (folder / "index.md").write_text(_index(titles, teacher=teacher), "utf-8")
+    (folder / "index.md").write_text(_index(titles), "utf-8")
     machine = f"The outputs of each lesson name their machine. Built on {host_in_words()}."
     (folder / "made.json").write_text(json.dumps({"machine": machine}), "utf-8")
 
@@ -102,10 +97,9 @@ def _led(text: str, folder: Path, included: Collection[str]) -> str:
         if file.is_relative_to(NOTEBOOKS):
             lesson = file.relative_to(NOTEBOOKS).as_posix()
             up = "" if folder.is_relative_to(NOTEBOOKS) else "lessons/"
-            up = f"../{up}" if folder.parent == DOCS else up
             return (f"{up}{lesson}" if up else target) if lesson in included else ""
-        outside = file.suffix not in (".md", ".svg") or not file.is_relative_to(DOCS)
-        return "" if outside else target
+        inside = file in _docs() or (file.suffix == ".svg" and file.parent == DOCS)
+        return target if inside else ""
 
     def led(found: re.Match[str]) -> str:
         target = kept(found[2])
@@ -122,6 +116,11 @@ def _led(text: str, folder: Path, included: Collection[str]) -> str:
     return text
 
 
+def _docs() -> list[Path]:
+    """The pages of docs/ that are for everyone; the notes for teachers are in their edition."""
+    return [page for page in sorted(DOCS.glob("*.md")) if page.stem != "teaching"]
+
+
 def _symbol_sheet() -> str:
     """Return the section "Symbols" of the glossary as a page of its own."""
     text = (DOCS / "glossary.md").read_text("utf-8")
@@ -129,11 +128,11 @@ def _symbol_sheet() -> str:
     return f"# Symbols\n{section}\n\nThe terms are in the [glossary](glossary.md).\n"
 
 
-def _index(titles: dict[Path, str], *, teacher: bool) -> str:
+def _index(titles: dict[Path, str]) -> str:
     core = [lesson for lesson in titles if not run_notebooks.is_further(lesson)]
     further = [lesson for lesson in titles if run_notebooks.is_further(lesson)]
     first = ["cheat_sheet", "symbols", "glossary"]
-    others = sorted(page.stem for page in DOCS.glob("*.md") if page.stem != "teaching")
+    others = [page.stem for page in _docs()]
     rows = [
         f"| [{titles[lesson]}](lessons/{lesson.name}) | {_promise(lesson)} |" for lesson in core
     ]
@@ -151,11 +150,6 @@ def _index(titles: dict[Path, str], *, teacher: bool) -> str:
         _toctree("Further lessons", [f"lessons/further/{lesson.stem}" for lesson in further]),
         _toctree("Reference", [*first, *(each for each in others if each not in first)]),
     ]
-    if teacher:
-        notes = sorted((DOCS / "teaching").glob("*.md"))
-        parts.append(
-            _toctree("Teaching", ["teaching", *(f"teaching/{each.stem}" for each in notes)])
-        )
     return "\n\n".join(parts) + "\n"
 
 
@@ -217,24 +211,18 @@ def broken_links(folder: Path) -> Iterator[str]:
                 yield f"{name} links to {link}, which has no such place"
 
 
-def build(
-    out: Path, lessons: Sequence[Path], *, teacher: bool = False, external: bool = False
-) -> int:
+def build(out: Path, lessons: Sequence[Path]) -> int:
     """Write the site into `out`, check it, and return the exit status."""
     work = out.with_name(f"{out.name}.source")
     for folder in (work, out):
         shutil.rmtree(folder, ignore_errors=True)
     work.parent.mkdir(parents=True, exist_ok=True)
-    sources(work, lessons, teacher=teacher)
-    builder = "linkcheck" if external else "html"
-    settings = {**os.environ, "COURSE_SITE_TEACHER": "1" if teacher else ""}
-    command = [sys.executable, "-m", "sphinx", "-b", builder, "-q", "-W", "--keep-going"]
-    if subprocess.call([*command, "-d", str(work / "_trees"), str(work), str(out)], env=settings):
+    sources(work, lessons)
+    command = [sys.executable, "-m", "sphinx", "-b", "html", "-q", "-W", "--keep-going"]
+    if subprocess.call([*command, "-d", str(work / "_trees"), str(work), str(out)]):
         print("the site was not built without warnings, see above")
         return 1
     shutil.rmtree(work)
-    if external:
-        return 0
     wrong = list(broken_links(out))
     print(
         "\n".join(wrong) or f"every link within the site leads somewhere; open {out / 'index.html'}"

@@ -1,7 +1,6 @@
 """Sphinx settings of the site. `course.py build site` writes the pages that this folder lacks."""
 
 import json
-import os
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -38,9 +37,3 @@ html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#00527f", "color-brand-content": "#00527f"},
     "dark_css_variables": {"color-brand-primary": "#7fc4ee", "color-brand-content": "#7fc4ee"},
 }
-# `course.py build site --external` follows the links to other sites; it needs the internet.
-linkcheck_timeout = 20
-linkcheck_retries = 2
-linkcheck_anchors = False
-if os.environ.get("COURSE_SITE_TEACHER"):
-    html_title += ", teachers' edition"
