@@ -19,7 +19,7 @@ import psutil
 
 from kvstore.client.address import endpoints, several
 from kvstore.client.errors import ServerNotReached, TlsMismatch, WrongServer
-from kvstore.credentials import CA, REFUSED, TOKEN, read_token, with_token
+from kvstore.credentials import CA, REFUSED, TOKEN, TokenChannel, read_token
 from kvstore.protocol import OWN_CONNECTION
 from kvstore.v1 import server_status_pb2 as pb
 from kvstore.v1 import server_status_pb2_grpc
@@ -128,7 +128,7 @@ class Target(NamedTuple):
             options.append(("grpc.ssl_target_name_override", tls.server_name))
         credentials = grpc.ssl_channel_credentials(tls.ca, tls.key, tls.certificate)
         channel = api.secure_channel(self.address, credentials, options=options)
-        return channel if tls.token is None else with_token(channel, tls.token)
+        return channel if tls.token is None else TokenChannel(channel, tls.token)
 
 
 def target_of(server: object) -> Target:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import grpc
 import psutil
@@ -17,7 +17,7 @@ from kvstore.client.connections import Connections, Opened, aopen_all, open_all,
 from kvstore.client.measured_channel import MeasuredChannel
 from kvstore.client.measured_channel_aio import MeasuredAioChannel
 from kvstore.client.messages import PIPELINE, SERVICE, Operation, PipelineReader
-from kvstore.client.plan import without_values
+from kvstore.client.plan import RunOptions, without_values
 from kvstore.client.recording import Recording
 from kvstore.client.schedule import AnyOperations, Schedule
 from kvstore.client.strategies import Strategy
@@ -38,18 +38,17 @@ class Client:
         self,
         channel: grpc.Channel,
         server: Target | str,
-        *,
         operations: AnyOperations | MethodOperations,
-        deadline_s: float = 30.0,
+        options: RunOptions | None = None,
+        *,
         station_times: bool = False,
-        metadata: Mapping[str, str] | None = None,
-        connections: int = 1,
-        service_config: Mapping[str, Any] | None = None,
         on_start: Callable[[], object] | None = None,
     ) -> None:
+        options = options or RunOptions()
+        self._batch, self._own = options.batch, options.own
         self.recorder = Recorder(KINDS, on_start)
         self.reader = PipelineReader(operations.created)
-        self.connections = Connections(channel, server, connections, service_config)
+        self.connections = Connections(channel, server, options.connections, options.service_config)
         of_any_service = isinstance(operations, MethodOperations)  # then requests are bytes
 
         def created(request: Any) -> None:
@@ -57,8 +56,8 @@ class Client:
 
         self.recording = Recording(
             recorder=self.recorder,
-            deadline_s=deadline_s,
-            metadata=tuple((metadata or {}).items()) or None,
+            deadline_s=options.deadline_s,
+            metadata=tuple(options.metadata.items()) or None,
             station_times=station_times,
             route=self.connections.route,
             on_ok={} if of_any_service else {f"/{SERVICE}/Create": created},
@@ -80,10 +79,7 @@ class Client:
         strategy: Strategy,
         schedule: Schedule | Iterator[Operation],
         in_flight: int,
-        *,
         streams: int = 0,
-        batch: int = 1,
-        **options: Any,
     ) -> None:
         """Run the strategy until it returns. Raises what the strategy raises.
 
@@ -91,20 +87,14 @@ class Client:
         """
         if _is_async(strategy):
             assert isinstance(schedule, Schedule), "an event loop needs `async for`"
-            self._run_on_loop(strategy, schedule, in_flight, streams, batch, options)
+            self._run_on_loop(strategy, schedule, in_flight, streams)
             return
         channel = MeasuredChannel(self.connections.open(), self.recording)
         self.recorder.connected()
-        strategy(self._stub(channel), schedule, in_flight, **options)
+        strategy(self._stub(channel), schedule, in_flight, **self._own)
 
     def _run_on_loop(
-        self,
-        strategy: Strategy,
-        schedule: Schedule,
-        in_flight: int,
-        streams: int,
-        batch: int,
-        options: Mapping[str, Any],
+        self, strategy: Strategy, schedule: Schedule, in_flight: int, streams: int
     ) -> None:
         """Run the strategy on an event loop of its own, with channels that belong to this loop.
 
@@ -113,15 +103,15 @@ class Client:
 
         async def work(channel: MeasuredAioChannel) -> None:
             if not streams:
-                await strategy(self._stub(channel), schedule, in_flight, **options)
+                await strategy(self._stub(channel), schedule, in_flight, **self._own)
                 return
             async with asyncio.TaskGroup() as group:
                 for number in range(streams):
                     connection = number % len(self.connections)
                     stub = self._stub(channel.on_connection(connection))
-                    requests = schedule.stream(batch, connection % self.connections.shards)
+                    requests = schedule.stream(self._batch, connection % self.connections.shards)
                     share = in_flight // streams + (number < in_flight % streams)
-                    group.create_task(strategy(stub, requests, share, **options))
+                    group.create_task(strategy(stub, requests, share, **self._own))
 
         async def with_channel() -> None:
             task = asyncio.current_task()
@@ -177,29 +167,18 @@ def _is_async(strategy: Strategy) -> bool:
 # `measured_channel`: open connections to a server and record every call over them.
 
 
-_Stack = TypeVar("_Stack", ExitStack, AsyncExitStack)
-
-
 class OpenedChannel(MeasuredChannel):
     """The measured channel inside a `with` block."""
 
-    def __init__(
-        self, channels: Sequence[grpc.Channel], recording: Recording, run: Callable[[], Run]
-    ) -> None:
-        super().__init__(channels, recording)
-        self.run = run
-        """Every call so far as a `Run`, in the block or after it."""
+    run: Callable[[], Run]
+    """Every call so far as a `Run`, in the block or after it."""
 
 
 class OpenedAioChannel(MeasuredAioChannel):
     """The measured channel inside an `async with` block."""
 
-    def __init__(
-        self, channels: Sequence[grpc.aio.Channel], recording: Recording, run: Callable[[], Run]
-    ) -> None:
-        super().__init__(channels, recording)
-        self.run = run
-        """Every call so far as a `Run`, in the block or after it."""
+    run: Callable[[], Run]
+    """Every call so far as a `Run`, in the block or after it."""
 
 
 class measured_channel:
@@ -252,88 +231,103 @@ class measured_channel:
             readers={PIPELINE: PipelineReader()},
         )
         self._opened: list[Opened] = []
-        self._stack: ExitStack | AsyncExitStack | None = None
+        self._was_opened = False
+        self._end: Callable[[], Any] = lambda: None
+        """Ends the block; of `async with`, it is a coroutine function."""
         self._started_at = ""
         self._cpu = [NO_CPU, NO_CPU]
         """CPU time of this process at the start of the block and, afterwards, at its end."""
 
     def __enter__(self) -> OpenedChannel:
-        stack = self._stack = self._first_use(ExitStack())
-        with ExitStack() as opening:
-            self._opened = open_all(self._targets, opening, self._service_config)
-            stack.push(opening.pop_all())
-        self._start()
-        stack.callback(self._stop)
-        channel = OpenedChannel([each.channel for each in self._opened], self._recording, self.run)
-        stack.enter_context(channel)
+        self._check_first_use()
+        with ExitStack() as stack:
+            self._opened = open_all(self._targets, stack, self._service_config)
+            channel = OpenedChannel([each.channel for each in self._opened], self._recording)
+            self._start(channel, stack)
+            stack.enter_context(channel)
+            self._end = stack.pop_all().close
         return channel
 
     def __exit__(self, *error: object) -> None:
-        assert isinstance(self._stack, ExitStack)
-        self._stack.close()
+        self._end()
 
     async def __aenter__(self) -> OpenedAioChannel:
-        stack = self._stack = self._first_use(AsyncExitStack())
-        async with AsyncExitStack() as opening:
-            self._opened = await aopen_all(self._targets, opening, self._service_config)
-            stack.push_async_exit(opening.pop_all())
-        self._start()
-        stack.callback(self._stop)
-        channel = OpenedAioChannel(
-            [each.channel for each in self._opened], self._recording, self.run
-        )
-        await stack.enter_async_context(channel)
+        self._check_first_use()
+        async with AsyncExitStack() as stack:
+            self._opened = await aopen_all(self._targets, stack, self._service_config)
+            channel = OpenedAioChannel([each.channel for each in self._opened], self._recording)
+            self._start(channel, stack)
+            await stack.enter_async_context(channel)
+            self._end = stack.pop_all().aclose
         return channel
 
     async def __aexit__(self, *error: object) -> None:
-        assert isinstance(self._stack, AsyncExitStack)
-        await self._stack.aclose()
+        await self._end()
 
     def run(self) -> Run:
         """Every call so far as a `Run`: in the block, or after it.
 
         Its window ends with the last call that has ended.
         """
-        recorder = self._recording.recorder
-        records = recorder.array()
         before, after = self._cpu
         if after is NO_CPU:
             after = _cpu_now()
         peers = {each.peer for each in self._opened}
-        return Run(
+        return run_of(
+            self._recording.recorder,
+            self._opened,
             strategy="channel",
             in_flight=0,
             settings=self._settings,
             server={"address": self._targets[0].address},
-            host=describe_host(),
             started_at=self._started_at,
-            window_s=float(records["done_s"].max()) if len(records) else 0.0,
-            issued=recorder.issued,
             outcome=Outcome.COMPLETE,
-            records=records,
             sample_rows=sample_rows([]),
             client_cpu=Cpu(after.user_s - before.user_s, after.system_s - before.system_s),
             connections=0 if "" in peers else len(peers),
-            connect_s=[each.connect_s for each in self._opened],
-            operations_sent=recorder.issued_operations,
-            kinds=recorder.kinds,
         )
 
-    def _first_use(self, stack: _Stack) -> _Stack:
-        if self._stack is not None:
+    def _check_first_use(self) -> None:
+        if self._was_opened:
             raise RuntimeError(
                 "this measured channel was opened before: make another one with"
                 " measured_channel(...), because each records one block"
             )
-        return stack
+        self._was_opened = True
 
-    def _start(self) -> None:
-        self._started_at = datetime.now().astimezone().isoformat(timespec="milliseconds")
+    def _start(
+        self, channel: OpenedChannel | OpenedAioChannel, stack: ExitStack | AsyncExitStack
+    ) -> None:
+        channel.run = self.run
+        self._started_at = now_text()
         self._cpu[0] = _cpu_now()
         self._recording.recorder.connected()
+        stack.callback(self._stop)
 
     def _stop(self) -> None:
         self._cpu[1] = _cpu_now()
+
+
+def now_text() -> str:
+    """Return the time of day with the zone, as a run keeps it."""
+    return datetime.now().astimezone().isoformat(timespec="milliseconds")
+
+
+def run_of(
+    recorder: Recorder, opened: Sequence[Opened], elapsed_s: float = 0.0, **others: Any
+) -> Run:
+    """Return the run of these records and connections; without a call, it took `elapsed_s`."""
+    records = recorder.array()
+    return Run(
+        host=describe_host(),
+        window_s=float(records["done_s"].max()) if len(records) else elapsed_s,
+        issued=recorder.issued,
+        records=records,
+        connect_s=[each.connect_s for each in opened],
+        operations_sent=recorder.issued_operations,
+        kinds=recorder.kinds,
+        **others,
+    )
 
 
 def _cpu_now() -> Cpu:

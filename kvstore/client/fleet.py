@@ -19,14 +19,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from kvstore.client import load
 from kvstore.client.address import is_loopback
-from kvstore.client.channel import Target, Tls
+from kvstore.client.channel import Tls
 from kvstore.client.errors import FleetNotReached, RunFailed, RunInterrupted, ServerGone
-from kvstore.client.monitor import Gate, OnSample, connected_servers, server_report, status_after
+from kvstore.client.monitor import (
+    Gate,
+    OnSample,
+    Servers,
+    connected_servers,
+    server_report,
+    status_after,
+)
 from kvstore.client.plan import MOST_GENERATORS, Plan, parts
 from kvstore.measure.parts import merge, merge_samples
 from kvstore.measure.recorder import Sample
@@ -102,14 +108,12 @@ class Fleet:
             and whatever `load.run` raises.
         """
         options, target = plan.options, plan.target
-        with self.connected() as connected, ServerCount(target) as count:
+        with self.connected() as connected, connected_servers(target) as servers:
             if target.tls is not None:
                 refuse_to_publish(target.tls, str(connected.client.scheduler.address))
             run_id = f"kvstore-{secrets.token_hex(6)}"
             shares = plan.divided(len(connected.places))
-            driver = _Driver(
-                connected, [Assignment(run_id, share) for share in shares], count, on_sample
-            )
+            driver = _Driver(connected, run_id, shares, servers, on_sample)
             driver.drive()
             whole_settings = {
                 "workload": plan.workload.as_dict(),
@@ -117,7 +121,9 @@ class Fleet:
                 "in_flight": options.in_flight,
                 "rate_per_s": options.rate_per_s,
             }
-            return combine(driver.generators, count, whole_settings, interrupted=driver.interrupted)
+            return combine(
+                driver.generators, driver.server, whole_settings, interrupted=driver.interrupted
+            )
 
     @contextmanager
     def connected(self) -> Iterator[Connected]:
@@ -340,15 +346,6 @@ STRANDED_S = 120.0
 
 
 @dataclass(frozen=True)
-class Assignment:
-    """One generator's part of a run."""
-
-    run_id: str
-    """The same for all parts; also the topic of the events."""
-    plan: Plan
-
-
-@dataclass(frozen=True)
 class Report:
     """What became of one part."""
 
@@ -413,31 +410,28 @@ def read_clock() -> float:
     return time.perf_counter()
 
 
-def generate(assignment: Assignment) -> Report:
-    """Make one part of a run, in a thread of a Dask worker; report samples meanwhile."""
+def generate(run_id: str, plan: Plan) -> Report:
+    """Make one part of a run, in a thread of a Dask worker; report samples meanwhile.
+
+    `run_id` is the same for all parts, and the topic of the events.
+    """
     from distributed import get_worker
 
     worker = get_worker()
-    gate = _gate(assignment.run_id)
+    gate = _gate(run_id)
 
     def tell(kind: str, *values: float) -> None:
-        number = assignment.plan.part.number
-        worker.log_event(assignment.run_id, [number, kind, *map(float, values)])
+        worker.log_event(run_id, [plan.part.number, kind, *map(float, values)])
 
     gate.when_ready = lambda: tell(READY)
     try:
-        return _report(assignment, gate, tell)
-    finally:
-        _gates.pop(assignment.run_id, None)
-
-
-def _report(assignment: Assignment, gate: AgreedStart, tell: Callable[..., None]) -> Report:
-    try:
-        run = load.generate(assignment.plan, lambda sample: tell(SAMPLE, *sample), gate)
+        run = load.generate(plan, lambda sample: tell(SAMPLE, *sample), gate)
     except (RunInterrupted, RunFailed) as ended:
         return Report(ended.run, None, str(ended), gate.late_s)
     except Exception as error:
         return Report(None, _sendable(error))
+    finally:
+        _gates.pop(run_id, None)
     return Report(run, None, "", gate.late_s)
 
 
@@ -455,39 +449,6 @@ def _sendable(error: Exception) -> Exception:
 
 LOST = "lost"
 """The outcome of a generator that did not send its run."""
-
-
-class ServerCount:
-    """The server's counts while all generators run.
-
-    A single generator cannot measure them: it would include calls that other generators send after
-    its end, and their preloads.
-    """
-
-    def __init__(self, target: Target) -> None:
-        self._target = target
-        self._open = ExitStack()
-
-    def __enter__(self) -> "ServerCount":
-        self._servers = self._open.enter_context(connected_servers(self._target))
-        self._before = self._servers.before
-        return self
-
-    def begin(self) -> None:
-        """Start counting: every generator is ready, and none has sent a call."""
-        self._before = self._servers.status(5.0)
-
-    def report(self, outcome: Outcome) -> dict[str, Any]:
-        """Return the report of the server, with the operations it answered since `begin`."""
-        return server_report(self._before, status_after(self._servers, outcome))
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
-        self._open.close()
 
 
 class Generator:
@@ -550,7 +511,7 @@ class Generator:
 
 def combine(
     generators: Sequence[Generator],
-    count: ServerCount,
+    server: Callable[[Outcome], dict[str, Any]],
     settings: Mapping[str, Any],
     *,
     interrupted: bool,
@@ -559,7 +520,8 @@ def combine(
 
     Percentiles and throughput follow from the union of all records, and are not averages. The
     run's settings have the number of `processes`, and under `workers` the account of each. Calls of
-    a lost worker are in `Run.unrecorded`. `settings` are those of the whole run.
+    a lost worker are in `Run.unrecorded`. `settings` are those of the whole run. `server` returns
+    the server's report after this outcome.
 
     Raises as `load.run` does, and `RunFailed` when a worker was lost.
     """
@@ -577,7 +539,7 @@ def combine(
     merged = dataclasses.replace(
         merged,
         outcome=Outcome.INTERRUPTED if interrupted else outcome,
-        server=count.report(outcome),
+        server=server(outcome),
         issued=merged.issued + unrecorded,
         operations_sent=merged.issued_operations + unrecorded,
         unrecorded=unrecorded,
@@ -699,14 +661,16 @@ class _Driver:
     def __init__(
         self,
         connected: Connected,
-        assignments: Sequence[Assignment],
-        count: ServerCount,
+        run_id: str,
+        shares: Sequence[Plan],
+        servers: Servers,
         on_sample: OnSample | None,
     ) -> None:
         self._client, places = connected
-        self._assignments = assignments
-        self._run_id = assignments[0].run_id
-        self._count = count
+        self._run_id = run_id
+        self._shares = shares
+        self._servers = servers
+        self._before = servers.before
         self._on_sample = on_sample
         self.generators = [Generator(place) for place in places]
         self.interrupted = False
@@ -722,14 +686,15 @@ class _Driver:
             self._futures = [
                 self._client.submit(
                     generate,
-                    assignment,
+                    self._run_id,
+                    share,
                     workers=[generator.place.address],
                     allow_other_workers=False,
                     pure=False,
                     retries=0,
-                    key=f"{self._run_id}-{assignment.plan.part.number}",
+                    key=f"{self._run_id}-{share.part.number}",
                 )
-                for assignment, generator in zip(self._assignments, self.generators, strict=True)
+                for share, generator in zip(self._shares, self.generators, strict=True)
             ]
             self._watch()
         finally:
@@ -740,6 +705,14 @@ class _Driver:
             with suppress(Exception, KeyboardInterrupt), shielded():
                 self._client.unsubscribe_topic(self._run_id)
                 self._client.cancel(self._futures, force=True)
+
+    def server(self, outcome: Outcome) -> dict[str, Any]:
+        """Return the report of the server, with the operations it answered since the start.
+
+        A single generator cannot count them: it would include calls that other generators send
+        after its end, and their preloads.
+        """
+        return server_report(self._before, status_after(self._servers, outcome))
 
     def _watch(self) -> None:
         while self._running() and time.perf_counter() < self._end_s:
@@ -817,7 +790,7 @@ class _Driver:
                 each.clock = self._clock_of(each.place)
         except OSError:  # a worker was lost a moment ago: `_collect` will note it
             return
-        self._count.begin()
+        self._before = self._servers.status(5.0)
         self._began = True
         message_s = 4 * sum(each.clock.error_s for each in self.generators)
         opens_s = time.perf_counter() + LEAD_S + message_s

@@ -6,7 +6,6 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import closing, nullcontext
-from datetime import datetime
 from functools import partial
 from typing import Any, Protocol
 
@@ -14,7 +13,7 @@ import grpc
 
 from kvstore import gc_control
 from kvstore.client.channel import Target, uninterrupted
-from kvstore.client.client import Client
+from kvstore.client.client import Client, now_text, run_of
 from kvstore.client.errors import RunFailed, RunInterrupted, ServerGone, ServerNotReached
 from kvstore.client.monitor import (
     Gate,
@@ -31,7 +30,6 @@ from kvstore.client.schedule import AnyOperations, Schedule, ShardedOperations
 from kvstore.client.strategies import Strategy, futures
 from kvstore.client.workload import MethodCalls, MethodOperations, Operations, Workload
 from kvstore.gc_control import watched_collector
-from kvstore.measure.host import describe_host
 from kvstore.measure.recorder import Sampler, with_server
 from kvstore.measure.run import Outcome, Run
 from kvstore.v1 import server_status_pb2 as pb
@@ -114,20 +112,10 @@ def generate(plan: Plan, on_sample: OnSample | None = None, gate: Gate | None = 
             before = servers.status(5.0)
         sampler = Sampler(servers.pids, collector)
         client = Client(  # made last, because its clock starts when it is made
-            channel,
-            target,
-            deadline_s=options.deadline_s,
-            operations=operations,
-            station_times=station_times,
-            metadata=options.metadata,
-            connections=options.connections,
-            service_config=options.service_config,
+            channel, target, operations, options, station_times=station_times,
             on_start=sampler.start_over,
-        )
-        monitor = Monitor(
-            client, sampler, target, options.memory_ceiling_bytes, gate,
-            ends_s=(options.sending_s, options.drain_s), keep_going=options.keep_going,
         )  # fmt: skip
+        monitor = Monitor(client, sampler, target, options, gate)
         schedule = Schedule(
             operations,
             clock=client.recorder.now_s,
@@ -140,22 +128,20 @@ def generate(plan: Plan, on_sample: OnSample | None = None, gate: Gate | None = 
         )
         if plan.streams:  # other strategies draw one operation at a time
             schedule.prepare(options.batch)
-        started_at = datetime.now().astimezone().isoformat(timespec="milliseconds")
+        started_at = now_text()
         with closing(client):
             monitor.run(
-                lambda: client.run(
-                    plan.strategy, schedule, options.in_flight,
-                    streams=plan.streams, batch=options.batch, **options.own,
-                ),
+                lambda: client.run(plan.strategy, schedule, options.in_flight, plan.streams),
                 schedule,
                 on_sample,
-                options.sample_interval_s,
-            )  # fmt: skip
+            )
         began_unix_s = time.time() - client.recorder.now_s()  # the run begins with its first call
-        records = client.recorder.array()
         client_cpu, server_cpu = monitor.sampler.cpu()
         after = status_after(servers, monitor.outcome)
-        finished = Run(
+        finished = run_of(
+            client.recorder,
+            client.connections.opened,
+            monitor.elapsed_s,
             strategy=plan.name,
             in_flight=options.in_flight if plan.can.limit else 0,
             settings={
@@ -165,23 +151,16 @@ def generate(plan: Plan, on_sample: OnSample | None = None, gate: Gate | None = 
                 **(operations.report() if isinstance(operations, MethodOperations) else {}),
             },
             server=server_report(before, after),
-            host=describe_host(),
             started_at=started_at,
-            window_s=float(records["done_s"].max()) if len(records) else monitor.elapsed_s,
-            issued=client.recorder.issued,
             outcome=monitor.outcome,
-            records=records,
             sample_rows=with_server(monitor.sampler.rows(), moments(after), began_unix_s),
             machine_cpu_s=monitor.sampler.machine_cpu_s(),
             machine_stolen_s=monitor.sampler.machine_stolen_s(),
             connections=_verified(client, before),
-            connect_s=[each.connect_s for each in client.connections.opened],
             client_cpu=client_cpu._replace(loop_s=client.loop_cpu_s),
             server_cpu=server_cpu._replace(loop_s=loop_cpu_s(before, after)),
-            operations_sent=client.recorder.issued_operations,
             unresponsive=monitor.unresponsive,
             clock_step_s=monitor.sampler.clock_step_s(),
-            kinds=client.recorder.kinds,
         )
     return _return_or_raise(finished, monitor, target)
 
@@ -201,7 +180,7 @@ def _preload(channel: grpc.Channel, target: Target, operations: AnyOperations) -
     """Create the keys that the workload needs before its first call. Raises `ServerNotReached`."""
     creates = operations.preloads()
     for _ in range(PRELOAD_TRIES):
-        with closing(Client(channel, target, operations=operations)) as client:
+        with closing(Client(channel, target, operations)) as client:
             client.run(futures, iter(creates), len(creates))
         if all(shard.known or not shard.workload.preload for shard in operations.shards):
             return

@@ -18,10 +18,11 @@ import grpc
 
 from kvstore.client.recording import (
     LEAVE_S,
-    NOT_DUE,
     Codec,
+    Due,
     Recording,
     RecordingChannel,
+    StreamMethod,
     StreamRecords,
     WholeCall,
     not_cut,
@@ -112,7 +113,7 @@ def code_of(call: Any) -> int:
     return OK if code is _OK else int(code.value[0])
 
 
-class _UnaryUnary(grpc.UnaryUnaryMultiCallable):  # type: ignore[misc]
+class _UnaryUnary(Due, grpc.UnaryUnaryMultiCallable):  # type: ignore[misc]
     """A unary method of the measured channel."""
 
     def __init__(
@@ -127,15 +128,8 @@ class _UnaryUnary(grpc.UnaryUnaryMultiCallable):  # type: ignore[misc]
         self._methods = [each.unary_unary(name, *codecs, registered) for each in channel.channels]
         self._recording = recording = channel.recording
         self._recorder = recording.recorder
-        self._due_s = NOT_DUE
         self._kind = recording.kind(name)
         self._on_ok = recording.on_ok.get(name)
-
-    def due(self, due_s: float) -> "_UnaryUnary":
-        """Return this method for a call with this due time, in seconds of the run."""
-        due = object.__new__(type(self))
-        due.__dict__.update(self.__dict__, _due_s=due_s)
-        return due
 
     def __call__(
         self,
@@ -253,20 +247,8 @@ class _UnaryUnary(grpc.UnaryUnaryMultiCallable):  # type: ignore[misc]
             self._on_ok(request)
 
 
-class _StreamStream(grpc.StreamStreamMultiCallable):  # type: ignore[misc]
+class _StreamStream(StreamMethod, grpc.StreamStreamMultiCallable):  # type: ignore[misc]
     """A bidirectional method of the measured channel."""
-
-    def __init__(
-        self,
-        channel: MeasuredChannel,
-        method: str,
-        serialize: Callable[[Any], bytes] | None,
-        parse: Callable[[bytes], Any] | None,
-    ) -> None:
-        self._channel = channel
-        self._name = method
-        self._serialize = serialize
-        self._parse = parse
 
     def __call__(
         self, request_iterator: Iterable[Any], timeout: float | None = None, metadata: Any = None,
@@ -275,8 +257,7 @@ class _StreamStream(grpc.StreamStreamMultiCallable):  # type: ignore[misc]
         recording = self._channel.recording
         connection, channel = self._channel.next_stream()
         records = StreamRecords(recording, self._name, connection, recording.recorder.sending)
-        serialize = self._serialize or _unchanged
-        parse = self._parse or _unchanged
+        serialize, parse = self._serialize, self._parse
         stream = _MeasuredStream(records)
 
         def requests() -> Iterator[bytes]:
@@ -297,10 +278,6 @@ class _StreamStream(grpc.StreamStreamMultiCallable):  # type: ignore[misc]
         if recording.deadline_s is not None and timeout is None:
             _watch_replies(stream, records, recording)
         return stream
-
-
-def _unchanged(message: Any) -> Any:
-    return message
 
 
 class _MeasuredStream:

@@ -13,10 +13,11 @@ import grpc
 from kvstore.client.errors import StreamBroken
 from kvstore.client.recording import (
     LEAVE_S,
-    NOT_DUE,
     Codec,
+    Due,
     Recording,
     RecordingChannel,
+    StreamMethod,
     StreamRecords,
     WholeCall,
     not_cut,
@@ -79,7 +80,7 @@ def _status(call: Any) -> int:
     return int(value_of(call.code()).value[0])
 
 
-class _UnaryUnary(grpc.aio.UnaryUnaryMultiCallable):  # type: ignore[misc]
+class _UnaryUnary(Due, grpc.aio.UnaryUnaryMultiCallable):  # type: ignore[misc]
     """A unary method of the measured channel."""
 
     def __init__(
@@ -94,7 +95,6 @@ class _UnaryUnary(grpc.aio.UnaryUnaryMultiCallable):  # type: ignore[misc]
         self._recorder = recording.recorder
         self._kind = recording.kind(method)
         self._on_ok = recording.on_ok.get(method)
-        self._due_s = NOT_DUE
         self._serialize = serialize
         self._parse = parse
         self._last_ok = [-1]
@@ -102,12 +102,6 @@ class _UnaryUnary(grpc.aio.UnaryUnaryMultiCallable):  # type: ignore[misc]
         self._methods = [
             each.unary_unary(method, None, self._measured_parse) for each in channel.channels
         ]
-
-    def due(self, due_s: float) -> "_UnaryUnary":
-        """Return this method for a call with this due time, in seconds of the run."""
-        due = object.__new__(type(self))
-        due.__dict__.update(self.__dict__, _due_s=due_s)
-        return due
 
     def _measured_parse(self, raw: bytes) -> Any:
         # gRPC reports the end of a call and parses its reply right after, without an await: so this
@@ -161,20 +155,8 @@ class _UnaryUnary(grpc.aio.UnaryUnaryMultiCallable):  # type: ignore[misc]
         return call
 
 
-class _StreamStream(grpc.aio.StreamStreamMultiCallable):  # type: ignore[misc]
+class _StreamStream(StreamMethod, grpc.aio.StreamStreamMultiCallable):  # type: ignore[misc]
     """A bidirectional method of the measured channel."""
-
-    def __init__(
-        self,
-        channel: MeasuredAioChannel,
-        method: str,
-        serialize: Callable[[Any], bytes] | None,
-        parse: Callable[[bytes], Any] | None,
-    ) -> None:
-        self._channel = channel
-        self._name = method
-        self._serialize = serialize
-        self._parse = parse
 
     def __call__(
         self,
@@ -189,7 +171,7 @@ class _StreamStream(grpc.aio.StreamStreamMultiCallable):  # type: ignore[misc]
             recording, self._name, connection, recording.recorder.sending_from_loop
         )
         method = channel.stream_stream(self._name, None, None)
-        serialize = self._serialize or (lambda message: message)
+        serialize = self._serialize
 
         async def requests() -> AsyncIterator[bytes]:
             async for message in _messages(request_iterator):
@@ -224,7 +206,7 @@ class MeasuredStreamCall:
         call: Any,
         records: StreamRecords,
         serialize: Callable[[Any], bytes],
-        parse: Callable[[bytes], Any] | None,
+        parse: Callable[[bytes], Any],
         deadline_s: float | None,
         recording: Recording,
     ) -> None:
@@ -294,7 +276,7 @@ class MeasuredStreamCall:
                     return raw
                 broken = self._broken(None)
             else:
-                reply = self._parse(raw) if self._parse else raw
+                reply = self._parse(raw)
                 self._records.replied(reply, len(raw))
                 return reply
         except (asyncio.CancelledError, grpc.aio.AioRpcError) as error:

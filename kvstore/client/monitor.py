@@ -19,6 +19,7 @@ import numpy.typing as npt
 from kvstore.client.channel import Target, connected, local_pids, server_status
 from kvstore.client.client import Client
 from kvstore.client.errors import ServerNotReached
+from kvstore.client.plan import RunOptions
 from kvstore.client.schedule import Schedule
 from kvstore.gc_control import Collections, Moment
 from kvstore.measure.recorder import Sample, Sampler
@@ -68,16 +69,12 @@ class Monitor:
         client: Client,
         sampler: Sampler,
         server: Target | str,
-        ceiling_bytes: float,
+        options: RunOptions,
         gate: Gate | None = None,
-        *,
-        ends_s: tuple[float, float | None] = (math.inf, None),
-        keep_going: bool = False,
     ) -> None:
-        """`ends_s` is when the sending ends, and how long calls may then take until they are cut.
+        """With `options.keep_going`, a run does not end when its server is away.
 
-        Without the second one, they may end. With `keep_going`, a run does not end when its server
-        is away: callers then wait before their next call.
+        Callers then wait before their next call.
         """
         self.client = client
         self.sampler = sampler
@@ -87,14 +84,15 @@ class Monitor:
         self.unresponsive: dict[str, float] = {}
         """Servers that stopped answering: the time of the last reply in seconds, by address."""
         self.elapsed_s = 0.0
-        self._sending_s, drain_s = ends_s
-        self._cut_s = math.inf if drain_s is None else self._sending_s + drain_s
+        self._sending_s = options.sending_s
+        self._cut_s = math.inf if options.drain_s is None else self._sending_s + options.drain_s
         self._cut = False
         """Whether the calls that were open at the end are cut off."""
-        self._keep_going = keep_going
-        self._ceiling_bytes = ceiling_bytes
+        self._keep_going = options.keep_going
+        self._ceiling_bytes = options.memory_ceiling_bytes
+        self._interval_s = options.sample_interval_s
         self._gate = gate
-        self._guards = gate is not None or not math.isinf(ceiling_bytes)
+        self._guards = gate is not None or not math.isinf(self._ceiling_bytes)
         """Whether `guard` has something to check."""
         self._began = gate is None
         """Whether the clock of the run has started: several generators start it together."""
@@ -128,11 +126,7 @@ class Monitor:
             self._sample(None)  # the memory is at its highest now
 
     def run(
-        self,
-        work: Callable[[], object],
-        schedule: Schedule,
-        on_sample: OnSample | None,
-        interval_s: float,
+        self, work: Callable[[], object], schedule: Schedule, on_sample: OnSample | None
     ) -> None:
         """Run the strategy in a thread; return when it has ended, with any outcome."""
         # An event, not `Thread.join`: in CPython 3.11, a join that Ctrl-C interrupts marks the
@@ -153,7 +147,7 @@ class Monitor:
         try:
             with shielded():  # an interrupt in the start would leave a run without a monitor
                 thread.start()
-            self._sample_until_end(ended, schedule, on_sample, interval_s)
+            self._sample_until_end(ended, schedule, on_sample)
         except KeyboardInterrupt:
             self.outcome = Outcome.INTERRUPTED
         except BaseException:  # on_sample failed: end the calls before the error is raised
@@ -167,20 +161,16 @@ class Monitor:
         self._judge()
 
     def _sample_until_end(
-        self,
-        ended: threading.Event,
-        schedule: Schedule,
-        on_sample: OnSample | None,
-        interval_s: float,
+        self, ended: threading.Event, schedule: Schedule, on_sample: OnSample | None
     ) -> None:
         # Memory is checked more often than samples are shown: an unlimited client can take
         # hundreds of megabytes in a second.
         often = self._keep_going or not math.isinf(self._ceiling_bytes)
-        step_s = min(interval_s, 0.02) if often else interval_s
+        step_s = min(self._interval_s, 0.02) if often else self._interval_s
         shown_s = -math.inf
         while not ended.is_set() and self.outcome is Outcome.COMPLETE:
             now_s = self.client.recorder.now_s()
-            if self._began and now_s - shown_s >= interval_s:
+            if self._began and now_s - shown_s >= self._interval_s:
                 shown_s = now_s
                 self._sample(on_sample)
             self.guard()

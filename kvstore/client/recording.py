@@ -292,27 +292,44 @@ class RecordingChannel:
         return number, self.channels[number]
 
 
-class WholeCall:
+class Due:
+    """A method of a service of which a call may have a due time."""
+
+    _due_s = NOT_DUE
+
+    def due(self, due_s: float) -> Self:
+        """Return this method for a call with this due time, in seconds of the run."""
+        due = object.__new__(type(self))
+        due.__dict__.update(self.__dict__, _due_s=due_s)
+        return due
+
+
+class StreamMethod:
+    """A bidirectional method with a record for each request."""
+
+    def __init__(
+        self, channel: RecordingChannel, method: str, serialize: Codec, parse: Codec
+    ) -> None:
+        self._channel = channel
+        self._name = method
+        self._serialize = serialize or _unchanged
+        self._parse = parse or _unchanged
+
+
+def _unchanged(message: Any) -> Any:
+    return message
+
+
+class WholeCall(Due):
     """A method with a stream of requests, of replies, or both: one record for the whole call."""
 
     def __init__(
-        self,
-        shape: str,
-        channel: RecordingChannel,
-        method: str,
-        serialize: Codec,
-        parse: Codec,
-        due_s: float = NOT_DUE,
+        self, shape: str, channel: RecordingChannel, method: str, serialize: Codec, parse: Codec
     ) -> None:
         self._shape = shape
         self._channel = channel
         self._name = method
         self._codecs = serialize, parse
-        self._due_s = due_s
-
-    def due(self, due_s: float) -> Self:
-        """Return this method for a call with this due time, in seconds of the run."""
-        return type(self)(self._shape, self._channel, self._name, *self._codecs, due_s)
 
     def _next_call(self) -> "tuple[Any, CallRecord]":
         """Return gRPC's own method for one call, and the record of this call."""
@@ -328,19 +345,14 @@ class CallRecord:
     """The record of one call with streams, and the bytes of all its messages."""
 
     def __init__(
-        self,
-        recording: Recording,
-        method: str,
-        connection: int,
-        serialize: Codec,
-        parse: Codec,
+        self, recording: Recording, method: str, connection: int, serialize: Codec, parse: Codec,
         due_s: float,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._recorder = recording.recorder
         self._kind = recording.kind(method)
         self._connection = connection
-        self._serialize = serialize
-        self._parse = parse
+        self._serialize = serialize or _unchanged
+        self._parse = parse or _unchanged
         self._due_s = due_s
         self._request_bytes = self._reply_bytes = 0
         self.sent_s = math.nan
@@ -349,7 +361,7 @@ class CallRecord:
 
     def serialize(self, message: Any) -> Any:
         """Serialise a request and count its bytes."""
-        raw = self._serialize(message) if self._serialize else message
+        raw = self._serialize(message)
         self._request_bytes += len(raw)
         return raw
 
@@ -358,7 +370,7 @@ class CallRecord:
         self._reply_bytes += len(raw)
         if self.place >= 0:
             self._recorder.set_reply_bytes(self.place, self._reply_bytes)
-        return self._parse(raw) if self._parse else raw
+        return self._parse(raw)
 
     def end(
         self,

@@ -1,7 +1,6 @@
 """A fleet makes one run; whatever becomes of one worker, every call has an account."""
 
 import importlib.util
-import math
 import os
 import signal
 import subprocess
@@ -24,7 +23,7 @@ from kvstore.client.errors import FleetNotReached, WrongServer
 from kvstore.client.fleet import AgreedStart, Cluster, Local
 from kvstore.client.monitor import Monitor
 from kvstore.client.pacing import constant_rate
-from kvstore.client.plan import SEEDS_APART, WHOLE, Part, Plan, parts
+from kvstore.client.plan import SEEDS_APART, WHOLE, Part, Plan, RunOptions, parts
 from kvstore.client.workload import Operations, Workload, crud, reads
 from kvstore.course import live
 from kvstore.measure import Run, audit
@@ -442,8 +441,8 @@ def test_all_count_from_the_agreed_time_and_who_is_late_says_so(connections_open
     ready = []
     gate = AgreedStart(lambda: ready.append(time.perf_counter()))
     with grpc.insecure_channel("127.0.0.1:1") as channel:
-        client = Client(channel, "127.0.0.1:1", operations=Operations(crud()))
-        monitor = Monitor(client, Sampler(None), "127.0.0.1:1", math.inf, gate)
+        client = Client(channel, "127.0.0.1:1", Operations(crud()))
+        monitor = Monitor(client, Sampler(None), "127.0.0.1:1", RunOptions(), gate)
         opens_s = time.perf_counter() + 0.1 - 2 * late_s
         threading.Timer(0.05, gate.open_at, (opens_s,)).start()
         refused = monitor.admit()
