@@ -369,10 +369,7 @@ def presented_certificate(address: str) -> tuple[bytes, str]:
     Nobody has verified it: this is for a user who decides to trust whoever answers at the address.
     Raises `ServerNotReached`, and `TlsMismatch` if there is no such certificate.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    context.set_alpn_protocols(["h2"])
+    context = _trusting()
     try:
         with _connected(context, address) as connection:
             connection.do_handshake()
@@ -395,12 +392,17 @@ def presented_certificate(address: str) -> tuple[bytes, str]:
     return pem.encode("ascii"), names[0] if names else ""
 
 
-def _speaks_tls(address: str) -> bool:
+def _trusting() -> ssl.SSLContext:
+    """Return a context that accepts any certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])
-    with _connected(context, address) as connection:
+    return context
+
+
+def _speaks_tls(address: str) -> bool:
+    with _connected(_trusting(), address) as connection:
         try:
             connection.do_handshake()
         except ssl.SSLError as error:
@@ -428,9 +430,8 @@ def _check_certificates(target: Any) -> None:
             cadata=tls.ca.decode("ascii", "replace") if tls.ca else None
         )
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # gRPC is not so strict
-        context.verify_flags |= (
-            ssl.VERIFY_X509_PARTIAL_CHAIN
-        )  # it trusts a certificate without its CA
+        # It trusts a certificate without its authority, too.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         context.set_alpn_protocols(["h2"])
         if tls.certificate and tls.key:
             _load_certificate(context, tls.certificate, tls.key)

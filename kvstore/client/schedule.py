@@ -298,15 +298,11 @@ class Schedule(Iterator[Operation | MethodCall]):
             return operation
 
     def __aiter__(self) -> AsyncIterator[Operation | MethodCall]:
-        return _AsyncCaller(self, self._join_s())
+        return _Caller(self, self._join_s())
 
     def _join_s(self) -> float:
         """Return when the next caller starts."""
         return next(islice(self._joins, next(self._callers), None), 0.0) if self._joins else 0.0
-
-    def _until(self, joins_s: float) -> float:
-        """Return the next seconds that a caller waits until it joins; 0 when it does."""
-        return 0.0 if self._stopped else min(WAIT_S, max(0.0, joins_s - self._clock()))
 
     def _sleep_until(self, at_s: float) -> None:
         """Sleep until this time of the run, or until the run is given up."""
@@ -381,7 +377,7 @@ class Schedule(Iterator[Operation | MethodCall]):
         return count
 
 
-class _Caller(Iterator[Operation | MethodCall]):
+class _Caller(Iterator[Operation | MethodCall], AsyncIterator[Operation | MethodCall]):
     """The operations of one caller, which starts at a given time."""
 
     def __init__(self, schedule: Schedule, begins_s: float) -> None:
@@ -389,30 +385,21 @@ class _Caller(Iterator[Operation | MethodCall]):
         self._begins_s = begins_s
 
     def __next__(self) -> Operation | MethodCall:
-        while self._begins_s:
-            left_s = self._schedule._until(self._begins_s)
-            if left_s:
-                time.sleep(left_s)
-            else:
-                self._begins_s = 0.0
+        while self._begins_s and (left_s := self._left_s()):
+            time.sleep(left_s)
         return next(self._schedule)
 
-
-class _AsyncCaller(AsyncIterator[Operation | MethodCall]):
-    """The operations of one task, which starts at a given time."""
-
-    def __init__(self, schedule: Schedule, begins_s: float) -> None:
-        self._schedule = schedule
-        self._begins_s = begins_s
-
     async def __anext__(self) -> Operation | MethodCall:
-        while self._begins_s:
-            left_s = self._schedule._until(self._begins_s)
-            if left_s:
-                await asyncio.sleep(left_s)
-            else:
-                self._begins_s = 0.0
+        while self._begins_s and (left_s := self._left_s()):
+            await asyncio.sleep(left_s)
         return await self._schedule._adraw()
+
+    def _left_s(self) -> float:
+        """Return the next seconds that this caller waits until it joins; 0 when it does."""
+        left_s = self._begins_s - self._schedule._clock()
+        if self._schedule.stopped or left_s <= 0:
+            self._begins_s = left_s = 0.0
+        return min(WAIT_S, left_s)
 
 
 class StreamSchedule(AsyncIterator[StreamRequest]):

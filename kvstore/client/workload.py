@@ -20,9 +20,6 @@ from kvstore.client.messages import Operation
 from kvstore.protocol import CREATE, DELETE, KINDS, MESSAGE_LIMIT_BYTES, UPDATE
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
-UNIFORM_MIX: Mapping[str, float] = {"create": 1, "retrieve": 1, "update": 1, "delete": 1}
-"""All four kinds with the same probability, as in the Java original."""
-
 LARGEST_VALUE_BYTES = MESSAGE_LIMIT_BYTES - 64 * 1024
 """Largest value that is sent: the message limit less room for the key and the framing."""
 
@@ -34,9 +31,9 @@ _BLOCK = random.Random(0).randbytes(LARGEST_VALUE_BYTES + 4096)
 class Workload:
     """The settings of a workload. Raises `ValueError` naming the setting that makes no sense."""
 
-    mix: Mapping[str, float] = field(default_factory=lambda: dict(UNIFORM_MIX))
-    """Weight of each kind. Kinds left out are never drawn, except that a workload which may create
-    does so whenever no key exists."""
+    mix: Mapping[str, float] = field(default_factory=lambda: dict.fromkeys(KINDS[1:5], 1))
+    """Weight of each kind, by default equal as in the Java original. Kinds left out are never
+    drawn, except that a workload which may create does so whenever no key exists."""
     seed: int = 1
     key_bytes_mean: float = 64
     value_bytes_mean: float = 64 * 1024
@@ -63,7 +60,7 @@ class Workload:
             raise ValueError(f"mix needs weights of 0 or more, one above 0, got {dict(self.mix)}")
         if self.sizes not in ("exponential", "fixed"):
             raise ValueError(f"sizes must be 'exponential' or 'fixed', got {self.sizes!r}")
-        if self.key_choice not in KEY_CHOICES:
+        if self.key_choice not in ("uniform", "zipf"):
             raise ValueError(f"key_choice must be 'uniform' or 'zipf', got {self.key_choice!r}")
         if not 0 < self.zipf_exponent <= 10:
             raise ValueError(
@@ -163,12 +160,6 @@ class ZipfKeys(KnownKeys):
         return self._keys[min(bisect_right(self._up_to, drawn), count - 1)]
 
 
-KEY_CHOICES: Mapping[str, Callable[[Workload], KnownKeys]] = {
-    "uniform": lambda _: KnownKeys(),
-    "zipf": lambda workload: ZipfKeys(workload.zipf_exponent),
-}
-
-
 class Operations:
     """Draws operations one by one; safe for several threads.
 
@@ -186,7 +177,8 @@ class Operations:
     ) -> None:
         self.workload = workload
         self._owns = owns
-        self.known = KEY_CHOICES[workload.key_choice](workload)
+        skewed = workload.key_choice == "zipf"
+        self.known = ZipfKeys(workload.zipf_exponent) if skewed else KnownKeys()
         self._rng = random.Random(workload.seed)
         self._key_rng = random.Random(f"{workload.seed} {salt}")
         self._lock = threading.Lock()
@@ -274,9 +266,6 @@ class Operations:
 SHAPES: Final = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
 """The kinds of methods: whether requests and replies are streams."""
 
-_READ_REPLIES: Final = ("unary_stream", "stream_stream")
-"""Shapes whose replies a caller has to read one by one."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class MethodCalls:
@@ -326,7 +315,7 @@ class MethodCalls:
     @property
     def answers_stream(self) -> bool:
         """Whether a call is answered by a stream of replies."""
-        return self.shape in _READ_REPLIES
+        return self.shape.endswith("_stream")
 
     @property
     def sends_stream(self) -> bool:
