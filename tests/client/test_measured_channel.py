@@ -31,8 +31,58 @@ from kvstore.v1.kvstore_pb2_grpc import (
 
 HANG_S = 20.0
 
+either_kind = pytest.mark.parametrize("aio", [False, True], ids=["grpc", "grpc.aio"])
 
-# Each kind of call as a function of (method, request): how it is made over either channel.
+
+def measured(server: Any, work: Callable[..., Any], aio: bool, **settings: Any) -> tuple[Run, Any]:
+    """Run a coroutine function of the channel in its block, over a channel of either kind.
+
+    Return the run afterwards and what the function returned. Over a channel of `grpc`, it awaits
+    nothing: see `value` and `replies`.
+    """
+    channels = measured_channel(server, **settings)
+
+    async def on_a_loop() -> Any:
+        async with channels as channel:
+            return await asyncio.wait_for(work(channel), HANG_S)
+
+    if aio:
+        found = asyncio.run(on_a_loop())
+    else:
+        with channels as channel, pytest.raises(StopIteration) as ended:
+            work(channel).send(None)
+        found = ended.value.value
+    run = channels.run()
+    assert run.issued == len(run.records), "a call was lost or recorded twice"
+    return run, found
+
+
+async def value(call: Any) -> Any:
+    """The reply of a call, or its code."""
+    try:
+        return await call if inspect.isawaitable(call) else call.result()
+    except grpc.RpcError as error:
+        return error.code()
+
+
+async def replies(call: Any) -> list[Any]:
+    """All replies of a stream, over either kind of channel."""
+    return [reply async for reply in call] if hasattr(call, "__aiter__") else list(call)
+
+
+def starting(channel: Any, method: Any) -> Any:
+    """What starts a unary call and does not wait for it, over either kind of channel."""
+    return method if isinstance(channel, grpc.aio.Channel) else method.future
+
+
+async def a_moment(channel: Any, seconds: float) -> None:
+    if isinstance(channel, grpc.aio.Channel):
+        await asyncio.sleep(seconds)
+    else:
+        time.sleep(seconds)
+
+
+# ---- unary calls ---------------------------------------------------------------------------
 
 
 def by_call(method: Any, request: Any) -> Any:
@@ -67,35 +117,18 @@ async def by_aio_callback(method: Any, request: Any) -> Any:
     return await call
 
 
-WAYS = [by_call, by_with_call, by_future, by_callback, by_await, by_aio_callback]
-every_way = pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "way", [by_call, by_with_call, by_future, by_callback, by_await, by_aio_callback]
+)
+def test_a_unary_call_is_one_record_with_all_that_is_known(way, quick_server, keys):
+    key = next(keys)
+    calls = [
+        ("Create", pb.CreateRequest(key=key, value=bytes(300))),
+        ("Retrieve", pb.RetrieveRequest(key=key)),
+        ("Update", pb.UpdateRequest(key=next(keys), value=b"1")),
+    ]
 
-
-def measured(server: Any, work: Callable[[Any], Any], **settings: Any) -> tuple[Run, Any]:
-    """Run a function of the channel in its block; the run afterwards and what it returned.
-
-    A coroutine function gets the channel of `grpc.aio`.
-    """
-    channels = measured_channel(server, **settings)
-
-    async def on_a_loop() -> Any:
-        async with channels as channel:
-            return await asyncio.wait_for(work(channel), HANG_S)
-
-    if inspect.iscoroutinefunction(work):
-        found = asyncio.run(on_a_loop())
-    else:
-        with channels as channel:
-            found = work(channel)
-    run = channels.run()
-    assert run.issued == len(run.records), "a call was lost or recorded twice"
-    return run, found
-
-
-def made(way: Callable[..., Any], *calls: tuple[str, Any]) -> Callable[[Any], Any]:
-    """A function of the channel that makes these calls; it returns replies and codes."""
-
-    async def on_a_loop(channel: Any) -> list[Any]:
+    async def work(channel: Any) -> list[Any]:
         stub, found = KeyValueServiceStub(channel), []
         for name, request in calls:
             try:
@@ -105,33 +138,7 @@ def made(way: Callable[..., Any], *calls: tuple[str, Any]) -> Callable[[Any], An
                 found.append(error.code())
         return found
 
-    return on_a_loop if inspect.iscoroutinefunction(way) else in_a_thread(on_a_loop)
-
-
-def in_a_thread(work: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A function that does this work, which awaits nothing, without an event loop."""
-
-    def worked(channel: Any) -> Any:
-        try:
-            work(channel).send(None)
-        except StopIteration as end:
-            return end.value
-
-    return worked
-
-
-# ---- unary calls ---------------------------------------------------------------------------
-
-
-@every_way
-def test_a_unary_call_is_one_record_with_all_that_is_known(way, quick_server, keys):
-    key = next(keys)
-    calls = [
-        ("Create", pb.CreateRequest(key=key, value=bytes(300))),
-        ("Retrieve", pb.RetrieveRequest(key=key)),
-        ("Update", pb.UpdateRequest(key=next(keys), value=b"1")),
-    ]
-    run, found = measured(quick_server, made(way, *calls))
+    run, found = measured(quick_server, work, inspect.iscoroutinefunction(way))
     records = run.records
 
     assert found == [pb.CreateResponse(), pb.RetrieveResponse(value=bytes(300)),
@@ -153,7 +160,7 @@ def test_a_reply_that_came_before_the_callback_was_added_has_its_size(quick_serv
     """A thread may lose the processor between sending a call and adding its callback."""
     key = next(keys)
 
-    def work(channel: Any) -> None:
+    async def work(channel: Any) -> None:
         stub = KeyValueServiceStub(channel)
         stub.Create(pb.CreateRequest(key=key, value=bytes(300)))
         retrieve = stub.Retrieve
@@ -169,7 +176,7 @@ def test_a_reply_that_came_before_the_callback_was_added_has_its_size(quick_serv
         retrieve._methods = [Late()]
         retrieve.future(pb.RetrieveRequest(key=key))
 
-    run, _ = measured(quick_server, work)
+    run, _ = measured(quick_server, work, False)
 
     assert pb.RetrieveResponse(value=bytes(300)).ByteSize() == run.records["reply_bytes"][1]
 
@@ -186,7 +193,7 @@ def test_a_callback_that_cancels_another_call_leaves_the_sizes_right(own_server,
         quick.add_done_callback(lambda _: slow.cancel())
         await quick
 
-    run, _ = measured(server, work)
+    run, _ = measured(server, work, True)
     calls = run.calls.set_index("operation")
 
     assert "OK" == calls.loc["retrieve", "status"]
@@ -194,102 +201,82 @@ def test_a_callback_that_cancels_another_call_leaves_the_sizes_right(own_server,
     assert ["CANCELLED", 0] == calls.loc["update", ["status", "reply_bytes"]].tolist()
 
 
-def test_the_deadline_of_the_channel_applies_where_a_call_sets_none(own_server, keys):
+@either_kind
+def test_the_deadline_of_the_channel_applies_where_a_call_sets_none(aio, own_server, keys):
     server = own_server(write_delay_s=0.4)
-    requests = [pb.CreateRequest(key=next(keys)) for _ in range(6)]
 
-    def work(channel: Any) -> list[Any]:
-        create = KeyValueServiceStub(channel).Create
-        create(requests[0], timeout=HANG_S)
-        with pytest.raises(grpc.RpcError):
-            create(requests[1])
-        own, channels = create.future(requests[2], timeout=HANG_S), create.future(requests[3])
-        return [own.code(), channels.code()]
+    async def work(channel: Any) -> list[Any]:
+        create = starting(channel, KeyValueServiceStub(channel).Create)
+        own = create(pb.CreateRequest(key=next(keys)), timeout=HANG_S)
+        of_channel = create(pb.CreateRequest(key=next(keys)))
+        if not aio:
+            with pytest.raises(grpc.RpcError):
+                KeyValueServiceStub(channel).Create(pb.CreateRequest(key=next(keys)))
+        return [await value(own), await value(of_channel)]
 
-    async def awaited(channel: Any) -> list[Any]:
-        create = KeyValueServiceStub(channel).Create
-        own, channels = create(requests[4], timeout=HANG_S), create(requests[5])
-        return [await own.code(), await channels.code()]
+    run, found = measured(server, work, aio, deadline_s=0.1)
 
-    for each, expected in ((work, 4), (awaited, 2)):
-        run, codes = measured(server, each, deadline_s=0.1)
-        assert [grpc.StatusCode.OK, grpc.StatusCode.DEADLINE_EXCEEDED] == codes
-        assert {"OK": expected // 2, "DEADLINE_EXCEEDED": expected // 2} == run.outcomes()
+    assert [pb.CreateResponse(), grpc.StatusCode.DEADLINE_EXCEEDED] == found
+    assert {"OK": 1, "DEADLINE_EXCEEDED": 1 if aio else 2} == run.outcomes()
 
 
-@pytest.mark.parametrize("cancel_s", [0.0, 0.1])
-def test_a_cancelled_future_is_recorded_once(cancel_s, own_server, keys):
-    server = own_server(write_delay_s=5.0)
-
-    def work(channel: Any) -> None:
-        call = KeyValueServiceStub(channel).Create.future(pb.CreateRequest(key=next(keys)))
-        time.sleep(cancel_s)
-        assert call.cancel()
-        call.cancel()
-
-    run, _ = measured(server, work)
-
-    assert {"CANCELLED": 1} == run.outcomes()
-
-
-def test_whatever_becomes_of_an_awaited_call_it_is_recorded_once(own_server, keys):
+@either_kind
+def test_a_cancelled_call_is_recorded_once(aio, own_server, keys):
     server = own_server(write_delay_s=5.0)
 
     async def work(channel: Any) -> None:
-        create = KeyValueServiceStub(channel).Create
-
-        async def awaits() -> None:
-            await create(pb.CreateRequest(key=next(keys)))
-
-        task = asyncio.create_task(awaits())
-        await asyncio.sleep(0.1)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+        create = starting(channel, KeyValueServiceStub(channel).Create)
         create(pb.CreateRequest(key=next(keys))).cancel()  # before it was begun
         create(pb.CreateRequest(key=next(keys)))  # the object is dropped at once
         started = create(pb.CreateRequest(key=next(keys)))
-        await asyncio.sleep(0.1)
+        await a_moment(channel, 0.1)
         started.cancel()
         started.cancel()
+        if aio:
+            waiting = asyncio.create_task(value(create(pb.CreateRequest(key=next(keys)))))
+            await asyncio.sleep(0.1)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
 
-    run, _ = measured(server, work)
+    run, _ = measured(server, work, aio)
 
-    assert {"CANCELLED": 4} == run.outcomes()
+    assert {"CANCELLED": 4 if aio else 3} == run.outcomes()
 
 
-def test_leaving_the_block_ends_and_records_what_is_in_flight(own_server, keys):
+@either_kind
+def test_leaving_the_block_ends_and_records_what_is_in_flight(aio, own_server, keys):
     server = own_server(write_delay_s=5.0)
     requests = [pb.CreateRequest(key=next(keys)) for _ in range(5)]
-    watched = health_pb2.HealthCheckRequest()
 
-    def work(channel: Any) -> None:
-        for request in requests:
-            KeyValueServiceStub(channel).Create.future(request)
-        next(health_pb2_grpc.HealthStub(channel).Watch(watched))
-        KeyValueServiceStub(channel).Pipeline(iter([piped(1, requests[0].key)]))
-        time.sleep(0.2)
+    async def work(channel: Any) -> list[Any]:
+        stub = KeyValueServiceStub(channel)
+        calls = [starting(channel, stub.Create)(request) for request in requests]
+        watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
+        await watch.read() if aio else next(watch)
+        stream = stub.Pipeline(iter([piped(1, requests[0].key)]))
+        await a_moment(channel, 0.2)
+        return [*calls, watch, stream]  # still held when the block ends
 
-    async def awaited(channel: Any) -> list[Any]:
-        calls = [KeyValueServiceStub(channel).Create(request) for request in requests]
-        health = health_pb2_grpc.HealthStub(channel).Watch(watched)
-        await health.read()
-        stream = KeyValueServiceStub(channel).Pipeline()
-        await stream.write(piped(1, requests[0].key))
-        return [*calls, health, stream]  # still held when the block ends
+    begin_s = time.perf_counter()
+    run, _ = measured(server, work, aio)
 
-    for each in (work, awaited):
-        begin_s = time.perf_counter()
-        run, _ = measured(server, each)
-        assert {"CANCELLED": 6, "NO_ANSWER": 1} == run.outcomes()
-        assert time.perf_counter() - begin_s < 4
+    assert {"CANCELLED": 6, "NO_ANSWER": 1} == run.outcomes()
+    assert time.perf_counter() - begin_s < 4
 
 
-def test_a_call_after_the_end_is_refused_as_grpc_does_and_nothing_is_lost(quick_server, keys):
+@either_kind
+def test_a_call_after_the_end_is_refused_as_grpc_does_and_nothing_is_lost(aio, quick_server, keys):
     request = pb.CreateRequest(key=next(keys))
 
-    def work(channel: Any) -> None:
+    async def work(channel: Any) -> None:
         stub, health = KeyValueServiceStub(channel), health_pb2_grpc.HealthStub(channel)
+        if aio:
+            await channel.close()
+            for _ in range(3):  # each connection is taken, and given back
+                with pytest.raises(grpc.aio.UsageError):
+                    stub.Create(request)
+            return
         channel.close()
         for way in (by_call, by_future):
             with pytest.raises(ValueError, match=r"[Cc]losed"):
@@ -297,41 +284,8 @@ def test_a_call_after_the_end_is_refused_as_grpc_does_and_nothing_is_lost(quick_
         with pytest.raises(ValueError, match=r"[Cc]losed"):
             health.Watch(health_pb2.HealthCheckRequest())
 
-    async def awaited(channel: Any) -> None:
-        stub = KeyValueServiceStub(channel)
-        await channel.close()
-        for _ in range(3):  # each connection is taken, and given back
-            with pytest.raises(grpc.aio.UsageError):
-                stub.Create(request)
-
-    run, _ = measured(quick_server, work)
-    assert {"CANCELLED": 3} == run.outcomes()
-    run, _ = measured(quick_server, awaited, connections=2)
-    assert {} == run.outcomes()
-
-
-def test_calls_and_streams_are_shared_out_among_the_connections(own_server, keys):
-    server = own_server(write_delay_s=0.3)  # all calls are in flight at once
-
-    requests = [pb.DeleteRequest(key=next(keys)) for _ in range(6)]
-
-    def work(channel: Any) -> None:
-        stub = KeyValueServiceStub(channel)
-        for call in [stub.Delete.future(request) for request in requests]:
-            call.exception()
-        for _ in range(3):
-            list(stub.Pipeline(iter([piped(1, next(keys))])))
-
-    async def awaited(channel: Any) -> None:
-        stub = KeyValueServiceStub(channel)
-        await asyncio.gather(*map(stub.Delete, requests), return_exceptions=True)
-        for _ in range(3):
-            [reply async for reply in stub.Pipeline([piped(1, next(keys))])]
-
-    for each in (work, awaited):
-        run, _ = measured(server, each, connections=3)
-        assert [3, 3, 3] == np.bincount(run.records["connection"]).tolist()
-        assert (3, 3) == (run.connections, len(run.connect_s))
+    run, _ = measured(quick_server, work, aio, connections=2)
+    assert ({} if aio else {"CANCELLED": 3}) == run.outcomes()
 
 
 # ---- streams -------------------------------------------------------------------------------
@@ -343,12 +297,8 @@ def piped(number: int, key: bytes, value: bytes | None = None) -> pb.PipelineReq
     return pb.PipelineRequest(id=number, kinds=bytes([kind]), keys=[key], values=values)
 
 
-def by_iterator(channel: Any, requests: list[Any]) -> list[Any]:
-    return list(KeyValueServiceStub(channel).Pipeline(iter(requests)))
-
-
-async def by_aio_iterator(channel: Any, requests: list[Any]) -> list[Any]:
-    return [reply async for reply in KeyValueServiceStub(channel).Pipeline(iter(requests))]
+async def by_iterator(channel: Any, requests: list[Any]) -> list[Any]:
+    return await replies(KeyValueServiceStub(channel).Pipeline(iter(requests)))
 
 
 async def by_write_and_read(channel: Any, requests: list[Any]) -> list[Any]:
@@ -359,46 +309,31 @@ async def by_write_and_read(channel: Any, requests: list[Any]) -> list[Any]:
     return [await call.read() for _ in requests]
 
 
-STREAMS = [by_iterator, by_aio_iterator, by_write_and_read]
-every_stream = pytest.mark.parametrize("stream", STREAMS)
-
-
-def streaming(
-    stream: Callable[..., Any], requests: list[Any], fails: Any = ()
-) -> Callable[[Any], Any]:
-    """A function of the channel that sends these requests on a stream.
-
-    It returns the replies, or the error of this kind.
-    """
-
-    async def on_a_loop(channel: Any) -> Any:
-        try:
-            replies = stream(channel, requests)
-            return await replies if inspect.isawaitable(replies) else replies
-        except fails as error:
-            return error
-
-    return on_a_loop if inspect.iscoroutinefunction(stream) else in_a_thread(on_a_loop)
+every_stream = pytest.mark.parametrize(
+    ("stream", "aio"), [(by_iterator, False), (by_iterator, True), (by_write_and_read, True)]
+)
 
 
 @every_stream
-def test_a_request_on_a_stream_is_one_record_with_all_that_is_known(stream, quick_server, keys):
+def test_a_request_on_a_stream_is_one_record_with_all_that_is_known(
+    stream, aio, quick_server, keys
+):
     known, batch = next(keys), [next(keys) for _ in range(3)]
     requests = [
         piped(7, known, bytes(300)),
         piped(3, next(keys)),
         pb.PipelineRequest(id=5, kinds=bytes([1, 2, 1]), keys=batch, values=[b"1", b"2"]),
     ]
-    run, replies = measured(quick_server, streaming(stream, requests))
+    run, found = measured(quick_server, lambda channel: stream(channel, requests), aio)
     calls = run.calls.sort_values("sent_s")
 
-    assert {3, 5, 7} == {reply.id for reply in replies}
+    assert {3, 5, 7} == {reply.id for reply in found}
     assert ["create", "retrieve", "batch"] == calls["operation"].tolist()
     assert ["OK", "NOT_FOUND", "NOT_FOUND"] == calls["status"].tolist()
     assert [1, 1, 3] == calls["operations"].tolist()
     assert [1, 0, 2] == calls["ok_operations"].tolist()
     assert 5 == run.issued_operations
-    size = {reply.id: reply.ByteSize() for reply in replies}
+    size = {reply.id: reply.ByteSize() for reply in found}
     assert [size[request.id] for request in requests] == calls["reply_bytes"].tolist()
     assert [request.ByteSize() for request in requests] == calls["request_bytes"].tolist()
     assert (calls["residence_s"] > 0).all()
@@ -408,7 +343,7 @@ def test_a_request_on_a_stream_is_one_record_with_all_that_is_known(stream, quic
 def test_the_last_replies_of_a_stream_are_not_lost_to_its_end(quick_server, keys):
     """The end of the stream arrives right behind them, before a slow reader has taken them."""
 
-    def work(channel: Any) -> int:
+    async def work(channel: Any) -> int:
         stub, count = KeyValueServiceStub(channel), 0
         for _ in range(20):
             for _ in stub.Pipeline(iter([piped(1, next(keys)), piped(2, next(keys))])):
@@ -416,7 +351,7 @@ def test_the_last_replies_of_a_stream_are_not_lost_to_its_end(quick_server, keys
                 count += 1
         return count
 
-    run, count = measured(quick_server, work)
+    run, count = measured(quick_server, work, False)
 
     assert (40, {"NOT_FOUND": 40}) == (count, run.outcomes())
 
@@ -478,14 +413,15 @@ def is_silent(requests: Any, context: Any) -> Iterator[Any]:
         (is_silent, "no reply within the deadline of 0.3 s", "CANCELLED"),
     ],
 )
-def test_a_stream_that_breaks_accounts_for_all_that_waits(stream, answers, says, code):
-    requests = [piped(number, b"key") for number in (1, 2, 3)]
+def test_a_stream_that_breaks_accounts_for_all_that_waits(stream, aio, answers, says, code):
+    async def work(channel: Any) -> StreamBroken:
+        with pytest.raises(StreamBroken) as broken:
+            await stream(channel, [piped(number, b"key") for number in (1, 2, 3)])
+        return broken.value
+
     with answering(answers) as address:
-        run, broken = measured(
-            address,
-            streaming(stream, requests, StreamBroken),
-            deadline_s=0.3 if answers is is_silent else 30.0,
-        )
+        deadline_s = 0.3 if answers is is_silent else 30.0
+        run, broken = measured(address, work, aio, deadline_s=deadline_s)
 
     assert {"NO_ANSWER": 3} == run.outcomes()
     assert isinstance(broken, grpc.RpcError)
@@ -495,12 +431,14 @@ def test_a_stream_that_breaks_accounts_for_all_that_waits(stream, answers, says,
 
 
 @every_stream
-def test_two_open_requests_with_one_id_are_refused(stream):
-    requests = [piped(1, b"key"), piped(1, b"key")]
-    with answering(is_silent) as address:
-        run, broken = measured(address, streaming(stream, requests, (grpc.RpcError, ValueError)))
+def test_two_open_requests_with_one_id_are_refused(stream, aio):
+    async def work(channel: Any) -> None:
+        with pytest.raises((grpc.RpcError, ValueError)):
+            await stream(channel, [piped(1, b"key"), piped(1, b"key")])
 
-    assert isinstance(broken, Exception)
+    with answering(is_silent) as address:
+        run, _ = measured(address, work, aio)
+
     assert {"NO_ANSWER": 1} == run.outcomes()
 
 
@@ -508,7 +446,7 @@ def test_a_stream_that_is_cancelled_accounts_for_all_that_waits(own_server, keys
     server = own_server(read_delay_s=5.0)
     requests = [piped(number, next(keys)) for number in (1, 2)]
 
-    def work(channel: Any) -> None:
+    async def from_a_thread(channel: Any) -> None:
         call = KeyValueServiceStub(channel).Pipeline(iter(requests))
         time.sleep(0.2)
         call.cancel()
@@ -534,8 +472,8 @@ def test_a_stream_that_is_cancelled_accounts_for_all_that_waits(own_server, keys
         with pytest.raises(StreamBroken, match="it was cancelled"):
             await call.read()
 
-    for each in (work, task_cancelled, call_cancelled):
-        run, _ = measured(server, each)
+    for work in (from_a_thread, task_cancelled, call_cancelled):
+        run, _ = measured(server, work, work is not from_a_thread)
         assert {"NO_ANSWER": 2} == run.outcomes()
 
 
@@ -544,42 +482,33 @@ def test_a_stream_that_is_cancelled_accounts_for_all_that_waits(own_server, keys
 LIST = reflection_pb2.ServerReflectionRequest(list_services="")
 
 
-def test_any_service_is_measured_under_the_names_of_its_methods(quick_server):
+@either_kind
+def test_any_service_is_measured_under_the_names_of_its_methods(aio, quick_server):
     requested = health_pb2.HealthCheckRequest()
 
-    def work(channel: Any) -> None:
+    async def work(channel: Any) -> None:
         health = health_pb2_grpc.HealthStub(channel)
-        health.Check(requested)
+        await value(starting(channel, health.Check)(requested))
         watch = health.Watch(requested)
-        next(watch)
+        await watch.read() if aio else next(watch)
         watch.cancel()
         reflection = reflection_pb2_grpc.ServerReflectionStub(channel)
-        list(reflection.ServerReflectionInfo(iter([LIST, LIST])))  # no id: matched in order
+        await replies(reflection.ServerReflectionInfo(iter([LIST, LIST])))  # matched in order
 
-    async def awaited(channel: Any) -> None:
-        health = health_pb2_grpc.HealthStub(channel)
-        await health.Check(requested)
-        watch = health.Watch(requested)
-        await watch.read()
-        watch.cancel()
-        reflection = reflection_pb2_grpc.ServerReflectionStub(channel)
-        [reply async for reply in reflection.ServerReflectionInfo([LIST, LIST])]
+    run, _ = measured(quick_server, work, aio)
+    calls = run.calls.set_index("operation")
 
-    for each in (work, awaited):
-        run, _ = measured(quick_server, each)
-        calls = run.calls.set_index("operation")
-
-        assert KINDS == run.kinds[: len(KINDS)]  # codes of our own service are always the same
-        assert ["OK"] == [calls.loc["check", "status"]]
-        assert "CANCELLED" == calls.loc["watch", "status"]
-        assert 2 == calls.loc["watch", "reply_bytes"]  # one reply: SERVING
-        infos = calls.loc["serverreflectioninfo"]
-        assert ["OK", "OK"] == infos["status"].tolist()
-        assert [LIST.ByteSize()] * 2 == infos["request_bytes"].tolist()
-        assert 1 == infos["reply_bytes"].nunique()
-        assert infos["reply_bytes"].min() > 20
-        assert calls["disk_s"].isna().all()
-        assert {"check": 1 / 3, "serverreflectioninfo": 2 / 3} == pytest.approx(run.mix())
+    assert KINDS == run.kinds[: len(KINDS)]  # codes of our own service are always the same
+    assert "OK" == calls.loc["check", "status"]
+    assert "CANCELLED" == calls.loc["watch", "status"]
+    assert 2 == calls.loc["watch", "reply_bytes"]  # one reply: SERVING
+    infos = calls.loc["serverreflectioninfo"]
+    assert ["OK", "OK"] == infos["status"].tolist()
+    assert [LIST.ByteSize()] * 2 == infos["request_bytes"].tolist()
+    assert 1 == infos["reply_bytes"].nunique()
+    assert infos["reply_bytes"].min() > 20
+    assert calls["disk_s"].isna().all()
+    assert {"check": 1 / 3, "serverreflectioninfo": 2 / 3} == pytest.approx(run.mix())
 
 
 class EchoesMetadata(grpc.GenericRpcHandler):
@@ -601,46 +530,41 @@ class EchoesMetadata(grpc.GenericRpcHandler):
         }.get(details.method)
 
 
+@either_kind
 @pytest.mark.parametrize("own", [None, (("tenant", "own"),)])
-def test_metadata_goes_along_with_every_shape_of_call(own):
+def test_metadata_goes_along_with_every_shape_of_call(own, aio):
     expected = b"own" if own else b"blue"
 
-    def work(channel: Any) -> list[Any]:
+    async def work(channel: Any) -> list[Any]:
+        one = starting(channel, channel.unary_unary("/any/UnaryUnary"))
+        many = starting(channel, channel.stream_unary("/any/StreamUnary"))
+        both = channel.stream_stream("/any/StreamStream")
         return [
-            channel.unary_unary("/any/UnaryUnary")(b"ab", metadata=own),
-            list(channel.unary_stream("/any/UnaryStream")(b"ab", metadata=own)),
-            channel.stream_unary("/any/StreamUnary")(iter([b"ab", b"c"]), metadata=own),
-            list(channel.stream_stream("/any/StreamStream")(iter([b"ab", b"c"]), metadata=own)),
+            await value(one(b"ab", metadata=own)),
+            await replies(channel.unary_stream("/any/UnaryStream")(b"ab", metadata=own)),
+            await value(many(iter([b"ab", b"c"]), metadata=own)),
+            await replies(both(iter([b"ab", b"c"]), metadata=own)),
         ]
 
-    async def awaited(channel: Any) -> list[Any]:
-        replies = channel.unary_stream("/any/UnaryStream")(b"ab", metadata=own)
-        both = channel.stream_stream("/any/StreamStream")([b"ab", b"c"], metadata=own)
-        return [
-            await channel.unary_unary("/any/UnaryUnary")(b"ab", metadata=own),
-            [reply async for reply in replies],
-            await channel.stream_unary("/any/StreamUnary")([b"ab", b"c"], metadata=own),
-            [reply async for reply in both],
-        ]
+    with listening(lambda server: server.add_generic_rpc_handlers([EchoesMetadata()])) as address:
+        run, found = measured(address, work, aio, metadata={"tenant": "blue"})
+    size = len(expected)
 
-    for each in (work, awaited):
-        with listening(lambda server: server.add_generic_rpc_handlers([EchoesMetadata()])) as at:
-            run, found = measured(at, each, metadata={"tenant": "blue"})
-        size = len(expected)
-
-        assert [expected, [expected] * 2, expected * 2, [expected] * 2] == found
-        assert {"OK": 5} == run.outcomes()
-        sizes = run.calls[["operation", "request_bytes", "reply_bytes"]].to_numpy().tolist()
-        assert [
-            ["streamstream", 1, size], ["streamstream", 2, size], ["streamunary", 3, 2 * size],
-            ["unarystream", 2, 2 * size], ["unaryunary", 2, size],
-        ] == sorted(sizes)  # fmt: skip
+    assert [expected, [expected] * 2, expected * 2, [expected] * 2] == found
+    assert {"OK": 5} == run.outcomes()
+    sizes = run.calls[["operation", "request_bytes", "reply_bytes"]].to_numpy().tolist()
+    assert [
+        ["streamstream", 1, size], ["streamstream", 2, size], ["streamunary", 3, 2 * size],
+        ["unarystream", 2, 2 * size], ["unaryunary", 2, size],
+    ] == sorted(sizes)  # fmt: skip
 
 
 # ---- the block and its run -----------------------------------------------------------------
 
 
-def test_the_run_of_a_channel_can_be_saved_and_audited(quick_server, keys, tmp_path):
+def test_the_run_of_a_channel_can_be_saved_and_audited_and_its_block_is_for_one_use(
+    quick_server, keys, tmp_path
+):
     channels = measured_channel(quick_server, deadline_s=9.0)
     with channels as channel:
         KeyValueServiceStub(channel).Create(pb.CreateRequest(key=next(keys)))
@@ -651,18 +575,12 @@ def test_the_run_of_a_channel_can_be_saved_and_audited(quick_server, keys, tmp_p
 
     assert (1, 2) == (inside.issued, run.issued)
     assert ("channel", 9.0) == (run.strategy, run.settings["deadline_s"])
-    assert {"check"} < set(run.kinds)
     assert run.kinds == loaded.kinds
+    assert run.mix() == {"create": 0.5, "check": 0.5}
     assert run.records["done_s"].max() == run.window_s
     assert run.client_cpu.total_s >= 0
     assert audit(run).holds
     assert audit(loaded) == audit(run)
-
-
-def test_a_block_is_for_one_use(quick_server):
-    channels = measured_channel(quick_server)
-    with channels:
-        pass
     with pytest.raises(RuntimeError, match="was opened before: make another one"), channels:
         pass
 
@@ -681,9 +599,11 @@ def test_settings_that_make_no_sense_are_refused(says, settings):
         measured_channel(**{"target": "127.0.0.1:1", **settings})
 
 
-def test_without_a_server_the_block_is_not_entered(monkeypatch):
+@either_kind
+def test_without_a_server_the_block_is_not_entered(aio, monkeypatch):
+    async def work(channel: Any) -> None:
+        pytest.fail("there is no server")
+
     monkeypatch.setattr("kvstore.client.connections.CONNECT_S", 0.2)
     with pytest.raises(ConnectionError, match="is the server running"):
-        measured("127.0.0.1:1", made(by_call))
-    with pytest.raises(ConnectionError, match="is the server running"):
-        measured("127.0.0.1:1", made(by_await))
+        measured("127.0.0.1:1", work, aio)
