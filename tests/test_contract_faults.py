@@ -60,7 +60,8 @@ def server() -> Iterator[Server]:
 
 @pytest.mark.slow
 @every_strategy
-def test_a_server_killed_in_the_middle_is_named_and_every_call_has_an_end(strategy, caplog):
+def test_a_server_killed_in_the_middle_is_named_and_every_call_has_an_end(strategy, server, caplog):
+    """gRPC reports the ends of cancelled calls late; the next run must not stumble over them."""
     with serving(**SETTINGS) as doomed:
         started_s = time.perf_counter()
         with pytest.raises(ServerGone) as gone:
@@ -80,22 +81,8 @@ def test_a_server_killed_in_the_middle_is_named_and_every_call_has_an_end(strate
     assert {"OK", "NOT_FOUND", "ALREADY_EXISTS", "UNAVAILABLE", "CANCELLED", "NO_ANSWER"} >= set(
         run.outcomes()
     )
-    assert [] == [record for record in caplog.records if record.name == "asyncio"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("strategy", [bounded, pipelined])
-def test_a_run_after_a_killed_server_is_not_disturbed_by_it(strategy, server, caplog):
-    """gRPC reports the ends of cancelled calls late; the next run must not stumble over them."""
-    with serving(**SETTINGS) as doomed:
-        with pytest.raises(ServerGone):
-            load.run(
-                strategies.tasks, doomed, SMALL, in_flight=8, duration_s=30,
-                on_sample=midway(os.kill, doomed.pid, signal.SIGKILL),
-            )  # fmt: skip
-        after = load.run(strategy, server, SMALL, in_flight=4, calls=40)
-
-    assert "complete" == after.outcome
+    after = load.run(strategy, server, SMALL, in_flight=4, calls=40, due_times=pace(strategy))
+    assert ("complete", 40) == (after.outcome, after.issued)
     assert [] == [record for record in caplog.records if record.name == "asyncio"]
 
 

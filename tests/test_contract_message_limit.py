@@ -8,11 +8,10 @@ import grpc
 import pytest
 
 from kvstore.client import load, workload
-from kvstore.client.errors import MessageTooLarge, RunFailed
-from kvstore.client.messages import batch_of, create, fitting
+from kvstore.client.errors import RunFailed
 from kvstore.client.strategies import pipelined
 from kvstore.measure import audit
-from kvstore.protocol import CREATE, MESSAGE_LIMIT_BYTES, OK, RESOURCE_EXHAUSTED, RETRIEVE
+from kvstore.protocol import CREATE, OK, RESOURCE_EXHAUSTED, RETRIEVE
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 
@@ -40,18 +39,6 @@ def replies(own_server) -> Any:
             return {reply.id: reply for reply in stub.Pipeline(iter(requests), timeout=HANG_S)}
 
     return ask
-
-
-def test_a_batch_of_the_size_that_is_named_passes(replies):
-    operations = [create(b"key %06d" % number, bytes(7_000)) for number in range(1_000)]
-    with pytest.raises(MessageTooLarge) as refused:
-        batch_of(operations).message(1)
-    fit = fitting(batch_of(operations))
-    request = batch_of(operations[:fit]).message(2)
-
-    assert f"with operations of this size, {fit} fit into one" in str(refused.value)
-    assert bytes(fit) == replies(request, write_delay_s=0.0)[2].statuses
-    assert request.ByteSize() > MESSAGE_LIMIT_BYTES - 7_100
 
 
 @two_disks
