@@ -1,8 +1,8 @@
 """How the calls of a measured channel are recorded, for `grpc` and for `grpc.aio`.
 
 `Recording` has the settings. `StreamRecords` matches the replies of a stream with its requests. A
-`StreamReader` reads operations, statuses and station times from its messages. `RecordingChannel`,
-`WholeCall` and `CallRecord` are what the channels for `grpc` and `grpc.aio` share.
+`StreamReader` reads operations, statuses and station times from its messages. `RecordingChannel`
+and the classes below it are what the channels for `grpc` and `grpc.aio` share.
 """
 
 import math

@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from long.answers import MANY, STREAM, UNPARSABLE
+from long.answers import answering as serving_answers
 from stacks import listening
 
 from kvstore.client import measured_channel
@@ -117,16 +119,8 @@ async def by_aio_callback(method: Any, request: Any) -> Any:
     return await call
 
 
-@pytest.mark.parametrize(
-    "way", [by_call, by_with_call, by_future, by_callback, by_await, by_aio_callback]
-)
-def test_a_unary_call_is_one_record_with_all_that_is_known(way, quick_server, keys):
-    key = next(keys)
-    calls = [
-        ("Create", pb.CreateRequest(key=key, value=bytes(300))),
-        ("Retrieve", pb.RetrieveRequest(key=key)),
-        ("Update", pb.UpdateRequest(key=next(keys), value=b"1")),
-    ]
+def made(way: Callable[..., Any], *calls: tuple[str, Any]) -> Callable[[Any], Any]:
+    """A coroutine function of the channel that makes these calls; it returns replies and codes."""
 
     async def work(channel: Any) -> list[Any]:
         stub, found = KeyValueServiceStub(channel), []
@@ -138,7 +132,20 @@ def test_a_unary_call_is_one_record_with_all_that_is_known(way, quick_server, ke
                 found.append(error.code())
         return found
 
-    run, found = measured(quick_server, work, inspect.iscoroutinefunction(way))
+    return work
+
+
+@pytest.mark.parametrize(
+    "way", [by_call, by_with_call, by_future, by_callback, by_await, by_aio_callback]
+)
+def test_a_unary_call_is_one_record_with_all_that_is_known(way, quick_server, keys):
+    key = next(keys)
+    calls = [
+        ("Create", pb.CreateRequest(key=key, value=bytes(300))),
+        ("Retrieve", pb.RetrieveRequest(key=key)),
+        ("Update", pb.UpdateRequest(key=next(keys), value=b"1")),
+    ]
+    run, found = measured(quick_server, made(way, *calls), inspect.iscoroutinefunction(way))
     records = run.records
 
     assert found == [pb.CreateResponse(), pb.RetrieveResponse(value=bytes(300)),
@@ -154,6 +161,17 @@ def test_a_unary_call_is_one_record_with_all_that_is_known(way, quick_server, ke
     assert (stations_s <= records["done_s"] - records["sent_s"]).all()
     assert (records["disk_s"] > 0).all()
     assert audit(run).holds
+
+
+@pytest.mark.parametrize("way", [by_call, by_future, by_await])
+@pytest.mark.parametrize("sent", [(), (UNPARSABLE,)], ids=["no reply", "no message"])
+def test_a_call_that_ends_as_ok_without_a_reply_that_can_be_read_has_failed(way, sent):
+    work = made(way, ("Retrieve", pb.RetrieveRequest(key=b"any")))
+    unary, stream = MANY(lambda request, context: iter(sent)), STREAM(lambda *_: iter(()))
+    with serving_answers(unary, stream) as address:
+        run, _ = measured(address, work, inspect.iscoroutinefunction(way))
+
+    assert {"INTERNAL": 1} == run.outcomes()
 
 
 def test_a_reply_that_came_before_the_callback_was_added_has_its_size(quick_server, keys):
