@@ -252,6 +252,13 @@ def test_the_first_finished_service_counts_and_the_others_are_attempts(tmp_path)
     assert ("met", "no") == (board.loc["ada", "target"], board.loc["ada", "passed"])
 
 
+def test_the_best_score_comes_first(tmp_path):
+    hand_in(tmp_path, "ada", "", replace(SHOWN, lost=5))
+    hand_in(tmp_path, "bob")
+
+    assert ["bob", "ada"] == list(scoreboard(tmp_path).index)
+
+
 def test_what_is_no_honest_attempt_is_marked(tmp_path):
     hand_in(tmp_path, "ada")
     points = hand_in(tmp_path, "eve")["final"] | {"points": 99.0}
