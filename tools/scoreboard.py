@@ -64,7 +64,7 @@ def scoreboard(folder: str | Path) -> pd.DataFrame:
         same = [name for name, theirs in others.items() if own.keys() & theirs.keys()]
         rows.append(_row(learner, list(own.values()), same))
     board = pd.DataFrame(rows, columns=list(COLUMNS)).set_index("learner")
-    return board.sort_values("points", ascending=True, kind="stable")
+    return board.sort_values("points", ascending=False, kind="stable")
 
 
 def _records(folder: Path) -> Iterator[tuple[Path, Any]]:
