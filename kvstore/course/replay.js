@@ -28,6 +28,7 @@ function showReplay(root, panels) {
     panel.kind = decode(panel.kind, Uint8Array);
     panel.status = decode(panel.status, Uint8Array);
     panel.operations = decode(panel.operations, Uint16Array);
+    panel.server = decode(panel.server, Uint8Array);
     panel.width = panel.path.length + 1; // edges of one call
   }
   const from = Math.min(...panels.map((panel) => panel.from_s));
@@ -46,7 +47,8 @@ function showReplay(root, panels) {
       let step = 0;
       while (panel.edges[at + step + 1] <= t) step++;
       inFlight++;
-      rooms[panel.path[step]].push({ call, step, entered: panel.edges[at + step], leaves: panel.edges[at + step + 1] });
+      const further = step === panel.spread ? panel.server[call] : 0; // the room of its server
+      rooms[panel.path[step] + further].push({ call, step, entered: panel.edges[at + step], leaves: panel.edges[at + step + 1] });
     }
     for (const room of rooms) room.sort((a, b) => a.entered - b.entered);
     return { rooms, inFlight, ended };
@@ -126,7 +128,7 @@ function showReplay(root, panels) {
       else if (room.moving) travel(c, panel, here, t, x, roomW);
       else queueUp(c, panel, room, here, t, x, roomW, ink, write);
     });
-    chart(c, panel, t, PAD, (W - 2 * PAD - 36) / 2, "throughput X (calls/s)", panel.throughput, panel.predicted, "predicted", ink, write);
+    chart(c, panel, t, PAD, (W - 2 * PAD - 36) / 2, "throughput X (calls/s)", panel.throughput, panel.predicted?.[1], panel.predicted?.[0], ink, write);
     chart(c, panel, t, PAD + (W - 2 * PAD - 36) / 2 + 36, (W - 2 * PAD - 36) / 2, "in flight L (calls)", panel.in_flight, panel.limit, "limit", ink, write);
   }
 
@@ -168,7 +170,12 @@ function showReplay(root, panels) {
 
   // Calls that wait or are served, first in first out; the ring is the rest of the service.
   function queueUp(c, panel, room, here, t, x, roomW, ink, write) {
-    const grid = gridOf(here.length, roomW, ROOMS_H - 56, room.serves ? 2 : 0);
+    const grid = gridOf(Math.max(here.length, room.workers), roomW, ROOMS_H - 56, room.serves ? 2 : 0);
+    for (let worker = here.length; worker < Math.min(room.workers, grid.most); worker++) { // the idle threads
+      const [px, py] = grid.at(x, worker);
+      c.globalAlpha = 0.4; c.strokeStyle = ink; c.lineWidth = 1;
+      c.beginPath(); c.arc(px, py, Math.max(1, grid.radius - 1), 0, 7); c.stroke(); c.globalAlpha = 1;
+    }
     here.slice(0, grid.most).forEach((each, rank) => {
       const [px, py] = grid.at(x, rank);
       dot(c, panel, each, px, py, grid.radius);
@@ -285,7 +292,8 @@ function showReplay(root, panels) {
     const at = call * panel.width;
     const steps = panel.path.map((_, number) => `${panel.steps[number]} ${time(panel.edges[at + number + 1] - panel.edges[at + number])}`);
     const operations = panel.operations[call];
-    return `${panel.kinds[panel.kind[call]]}${operations > 1 ? ` of ${operations} operations` : ""}, sent at ${panel.edges[at].toFixed(3)} s: ` +
+    const served = panel.spread === null ? "" : ` at server ${panel.server[call] + 1}`;
+    return `${panel.kinds[panel.kind[call]]}${served}${operations > 1 ? ` of ${operations} operations` : ""}, sent at ${panel.edges[at].toFixed(3)} s: ` +
       `${steps.join(", ")}; ${time(panel.edges[at + panel.width - 1] - panel.edges[at])} in all, ended with ${panel.statuses[panel.status[call]]}`;
   }
 

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kvstore.course import rendering
+from kvstore.course import live, rendering
 from kvstore.measure import Run
 from kvstore.measure.audit import in_flight_between
 from kvstore.protocol import OK, STATUSES
@@ -42,6 +42,8 @@ class Room(NamedTuple):
     """Whether a call in it is being served: its ring is the rest of its time there."""
     moving: bool = False
     """Whether calls move through it, as on a network."""
+    workers: int = 0
+    """Each call in it keeps one of so many threads; 0 where it keeps none."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +55,20 @@ class Scene:
     rooms: tuple[Room, ...]
     """The client first."""
     path: tuple[int, ...]
-    """The room of each step of a call; the way back through the network is the last step."""
+    """The room of each step of a call; the way back through the network is the last step. Where
+    several servers answer, their rooms follow each other from the room of the first one on."""
+    server: npt.NDArray[np.uint8]
+    """The server of each call, from 0: so many rooms further it is in `spread`."""
+    spread: int | None
+    """The step at which a call is in the room of its server; None for one server."""
     edges: npt.NDArray[np.float32]
     """Shape (calls, steps + 1), seconds from the start of the run: the times at which a call enters
     each step, and its end. In the order of sending."""
     records: npt.NDArray[np.void]
     """The records of these calls."""
     limit: int | None
-    predicted: float | None
+    predicted: tuple[str, float] | None
+    """A name and the throughput in operations/s, for the line in X(t)."""
     note: str
 
     def counts(self, at_s: float) -> dict[str, int]:
@@ -69,6 +77,8 @@ class Scene:
         open_now = (self.edges[:, 0] <= at) & (self.edges[:, -1] > at)
         step = (self.edges[open_now] <= at).sum(axis=1) - 1
         room = np.asarray(self.path)[step]
+        if self.spread is not None:
+            room = room + np.where(step == self.spread, self.server[open_now], 0)
         return {
             each.label: int((room == number).sum())
             for number, each in enumerate(self.rooms)
@@ -145,6 +155,8 @@ class Replay(rendering.Shown):
             "kind": _packed(records["kind"], "u1"),
             "status": _packed(records["status"], "u1"),
             "operations": _packed(records["operations"], "<u2"),
+            "server": _packed(scene.server, "u1"),
+            "spread": scene.spread,
             "kinds": list(run.kinds),
             "occurs": np.isin(np.arange(len(run.kinds)), records["kind"]).tolist(),
             "statuses": list(STATUSES),
@@ -165,14 +177,15 @@ class Replay(rendering.Shown):
 def replay(
     runs: Run | Mapping[str, Run],
     *,
-    predicted: float | Sequence[float | None] | None = None,
+    predicted: float | str | Sequence[float | str | None] | None = None,
     from_s: float = 0.0,
     start_s: float | None = None,
 ) -> Replay:
     """Show the calls of a run as dots that move through its stations; return the replay.
 
     Several runs, by name, are shown with one playhead. `predicted` is the throughput in calls/s
-    that was predicted, one for each run. Of a run with more than `MOST_CALLS` calls, the first ones
+    that was predicted, one for each run; the name of a question stands for the learner's number.
+    Of a run with more than `MOST_CALLS` calls, the first ones
     from `from_s` on are shown, and the picture says so. `start_s` is where the playhead stands
     first.
 
@@ -181,7 +194,8 @@ def replay(
     if not isinstance(runs, Run | Mapping):
         raise TypeError(f"replay shows a run, or several by their names, got {runs!r}")
     named = {runs.strategy: runs} if isinstance(runs, Run) else dict(runs)
-    values = list(predicted) if isinstance(predicted, Sequence) else [predicted] * len(named)
+    several = isinstance(predicted, Sequence) and not isinstance(predicted, str)
+    values: list[Any] = list(predicted) if several else [predicted] * len(named)  # type: ignore[arg-type]
     if len(values) != len(named):
         raise ValueError(
             f"predicted must have {len(named)} values, one for each run, got {len(values)}"
@@ -196,7 +210,7 @@ def replay(
     return made
 
 
-def _scene(title: str, run: Run, predicted: float | None, from_s: float) -> Scene:
+def _scene(title: str, run: Run, predicted: float | str | None, from_s: float) -> Scene:
     in_order = run.records[np.argsort(run.records["sent_s"], kind="stable")]
     records = in_order[in_order["done_s"] >= from_s]
     if not len(records):
@@ -204,12 +218,26 @@ def _scene(title: str, run: Run, predicted: float | None, from_s: float) -> Scen
     left_out = len(records) > MOST_CALLS
     records = records[:MOST_CALLS]
     rooms, path, edges = _by_station(run, records)
+    server, spread = np.zeros(len(records), "u1"), None
+    servers = len(str(run.server.get("identity", "")).split(","))
+    if servers > 1 and len(path) == 1 and records["connection"].max() < servers:
+        # one connection to each server, and no times of its stations
+        rooms = (rooms[0], *(Room(f"server {n + 1}", "here") for n in range(servers)))
+        server, spread = records["connection"].astype("u1"), 0
     notes = []
     if left_out:
         last_s = float(records["sent_s"].max())
         notes.append(
             f"The first {MOST_CALLS:,} of {len(in_order):,} calls, sent until {last_s:.2f} s."
         )
+    attempts = sum(run.server.get("operations", {}).values())
+    if attempts > 1.05 * run.issued_operations:
+        notes.append(
+            f"The server counted {attempts:,} attempts of {run.issued_operations:,} calls: all"
+            " attempts of a call are one dot."
+        )
+    if run.strategy == "pipelined":
+        notes.append("Each dot is a message of a stream.")
     if len(path) > 1:
         notes.append(
             "The server reports its own stations. The two ways through the network are a guess:"
@@ -218,7 +246,16 @@ def _scene(title: str, run: Run, predicted: float | None, from_s: float) -> Scen
     else:
         notes.append("This run has no times of the server's stations.")
     limit = run.in_flight or None
-    return Scene(title, run, rooms, path, edges, records, limit, predicted, " ".join(notes))
+    line = _line(predicted, run)
+    note = " ".join(notes)
+    return Scene(title, run, rooms, path, server, spread, edges, records, limit, line, note)
+
+
+def _line(predicted: float | str | None, run: Run) -> tuple[str, float] | None:
+    if isinstance(predicted, str):
+        yours = live.yours(predicted, run)
+        return None if yours is None else ("you said", yours)
+    return None if predicted is None else ("predicted", float(predicted))
 
 
 def _by_station(
@@ -239,14 +276,21 @@ def _by_station(
         pool = Room("event loop", "waiting")
     else:
         pool = Room("thread pool", f"wait, {threads} threads" if threads else "waiting")
+    disk = Room("disk", "served", serves=True)
+    if settings.get("back_end"):
+        workers = 0 if settings.get("use_asyncio") else int(threads or 0)
+        kept = f"of {workers} threads" if workers else "tasks"
+        disk = Room("back end", kept, serves=True, workers=workers)
     rooms = {
         "pool_s": pool,
         "lock_s": Room("lock", "waiting"),
-        "disk_s": Room("disk", "served", serves=True),
+        "disk_s": disk,
         "rest_s": Room("server code", "here"),
     }
     held = settings.get("locking") in HELD
-    order = stations if held else ("pool_s", "disk_s", "lock_s", "rest_s")
+    order: tuple[str, ...] = stations if held else ("pool_s", "disk_s", "lock_s", "rest_s")
+    if settings.get("back_end"):  # a server in front of another one has no lock
+        order = ("pool_s", "disk_s", "rest_s")
     times = [np.where(known, records[name], 0.0) for name in order]
     way_s = np.maximum(0.0, (done_s - sent_s - sum(times)) / 2)
     edges = sent_s[:, None] + np.cumsum(np.stack([0 * way_s, way_s, *times], axis=1), axis=1)
@@ -272,6 +316,8 @@ def _bottleneck(scene: Scene) -> int | None:
 
 def _step_names(scene: Scene) -> list[str]:
     names = [scene.rooms[room].label for room in scene.path]
+    if scene.spread is not None:
+        names = ["network and server"]
     if len(names) > 1:
         names[0], names[-1] = "to the server", "and back"
     return names

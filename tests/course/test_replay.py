@@ -8,9 +8,10 @@ import pytest
 from made_runs import run_of
 
 from kvstore.client import load, strategies, workload
+from kvstore.course import predict
 from kvstore.course.replay import MOST_CALLS, replay
 from kvstore.protocol import StationTimes
-from kvstore.server import serving
+from kvstore.server import serving, serving_sharded
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 ONE_LOCK = {"settings": {"locking": "global", "threads": 8, "use_asyncio": False}}
@@ -44,6 +45,39 @@ def test_a_call_is_in_the_station_that_its_times_name(locking, at_s, room):
     counts = replay(run).scenes[0].counts(at_s + 0.05)
 
     assert {name for name, count in counts.items() if count} == {room}
+
+
+def test_a_server_in_front_of_another_has_a_back_end_and_no_lock():
+    times = StationTimes(pool_s=0.1, lock_s=0.0, disk_s=0.4, rest_s=0.0)
+    facts = {"back_end": "127.0.0.1:1", "threads": 200, "use_asyncio": False}
+    scene = replay(of([(0.0, 0.5, "retrieve", "OK", times)], server={"settings": facts})).scenes[0]
+
+    assert {"network": 0, "thread pool": 0, "back end": 1, "server code": 0} == scene.counts(0.3)
+    assert 200 == next(room.workers for room in scene.rooms if room.label == "back end")
+
+
+def test_several_servers_have_a_room_each():
+    run = of([(0.0, 1.0, "retrieve")] * 3, server={"identity": "a,b"})
+    records = run.records.copy()
+    records["connection"] = [0, 1, 1]
+
+    scene = replay(dataclasses.replace(run, records=records)).scenes[0]
+
+    assert {"server 1": 1, "server 2": 2} == scene.counts(0.5)
+
+
+def test_attempts_of_a_call_are_one_dot_and_the_replay_says_so():
+    run = of([(0.0, 1.0, "retrieve")] * 3, server={"operations": {"retrieve/OK": 12}})
+
+    assert "12 attempts of 3 calls" in repr(replay(run))
+
+
+def test_the_learners_number_is_the_line(own_progress):
+    run = of([(0.0, 1.0, "retrieve")])
+    assert replay(run, predicted="03.global_lock").scenes[0].predicted is None
+    predict("03.global_lock", 40)
+
+    assert ("you said", 40.0) == replay(run, predicted="03.global_lock").scenes[0].predicted
 
 
 def test_two_ends_of_a_call_are_its_sending_and_its_end():
@@ -89,6 +123,15 @@ def measured():
             made[locking] = load.run(
                 strategies.bounded, server, workload.crud(seed=3), in_flight=20, calls=300
             )
+    with (
+        serving(read_delay_s=0.05, locking="per_key", use_asyncio=True) as back,
+        serving(threads=5, back_end=back.address, station_times=True) as front,
+    ):
+        made["front"] = load.run(strategies.tasks, front, workload.reads(), in_flight=9, calls=90)
+    with serving_sharded(3, read_delay_s=0.005) as servers:
+        made["servers"] = load.run(
+            strategies.tasks, servers, workload.crud(seed=3), in_flight=20, calls=200
+        )
     return made
 
 
@@ -104,10 +147,19 @@ def test_every_call_in_flight_is_in_one_room(measured):
 
 
 @pytest.mark.slow
+def test_at_most_as_many_calls_as_threads_are_at_the_back_end(measured):
+    front = replay(measured["front"]).scenes[0]
+    found = [front.counts(at_s) for at_s in np.linspace(*front.span_s, 100)[10:-10]]
+
+    assert 5 == np.median([each["back end"] for each in found])  # for an instant one more or less
+    assert 4 == np.median([each["thread pool"] for each in found])
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
 def test_the_page_shows_the_counts_of_the_records(measured, tmp_path):
     playwright = pytest.importorskip("playwright.sync_api")
-    made = replay(measured, predicted=[100.0, None])
+    made = replay(measured, predicted=[100.0, None, None, 5.0])
     page_file = tmp_path / "page.html"
     page_file.write_text(f"<!doctype html><meta charset=utf-8>{made.html}", "utf-8")
     times = [float(at_s) for at_s in np.linspace(0, made.scenes[0].span_s[1], 5)[1:4]]
