@@ -123,7 +123,7 @@ function showReplay(root, panels) {
       write(room.label, x + 8, TOP + 17, { weight: "600", size: 13, most: roomW - 12 });
       const what = number === 0 && panel.limit ? `${Math.max(0, panel.limit - inFlight)} of ${panel.limit} free` : number === 0 ? `${inFlight} in flight` : `${here.length} ${room.what}`;
       write(what, x + 8, TOP + 33, { alpha: 0.75, most: roomW - 12 });
-      if (number) write("›", x - GAP / 2, TOP + ROOMS_H / 2, { size: 18, align: "center", alpha: 0.6 });
+      if (number === 1 || (number && panel.spread === null)) write("›", x - GAP / 2, TOP + ROOMS_H / 2, { size: 18, align: "center", alpha: 0.6 });
       if (number === 0) places(c, panel, x, roomW, inFlight, ink);
       else if (room.moving) travel(c, panel, here, t, x, roomW);
       else queueUp(c, panel, room, here, t, x, roomW, ink, write);
@@ -292,7 +292,7 @@ function showReplay(root, panels) {
     const at = call * panel.width;
     const steps = panel.path.map((_, number) => `${panel.steps[number]} ${time(panel.edges[at + number + 1] - panel.edges[at + number])}`);
     const operations = panel.operations[call];
-    const served = panel.spread === null ? "" : ` at server ${panel.server[call] + 1}`;
+    const served = panel.spread === null ? "" : ` at server ${panel.server[call]}`;
     return `${panel.kinds[panel.kind[call]]}${served}${operations > 1 ? ` of ${operations} operations` : ""}, sent at ${panel.edges[at].toFixed(3)} s: ` +
       `${steps.join(", ")}; ${time(panel.edges[at + panel.width - 1] - panel.edges[at])} in all, ended with ${panel.statuses[panel.status[call]]}`;
   }

@@ -222,7 +222,7 @@ def _scene(title: str, run: Run, predicted: float | str | None, from_s: float) -
     servers = len(str(run.server.get("identity", "")).split(","))
     if servers > 1 and len(path) == 1 and records["connection"].max() < servers:
         # one connection to each server, and no times of its stations
-        rooms = (rooms[0], *(Room(f"server {n + 1}", "here") for n in range(servers)))
+        rooms = (rooms[0], *(Room(f"server {n}", "here") for n in range(servers)))
         server, spread = records["connection"].astype("u1"), 0
     notes = []
     if left_out:
@@ -238,7 +238,12 @@ def _scene(title: str, run: Run, predicted: float | str | None, from_s: float) -
         )
     if run.strategy == "pipelined":
         notes.append("Each dot is a message of a stream.")
-    if len(path) > 1:
+    if rooms[-1].label == "back end":
+        notes.append(
+            "This run has no times of the server's stations: a pool takes calls in their order, so"
+            " it is computed when each call got its thread."
+        )
+    elif len(path) > 1:
         notes.append(
             "The server reports its own stations. The two ways through the network are a guess:"
             " half of the rest each. So for an instant a lock may seem to have two calls, or none."
@@ -267,6 +272,9 @@ def _by_station(
     stations = ("pool_s", "lock_s", "disk_s", "rest_s")
     known = np.logical_and.reduce([~np.isnan(records[name]) for name in stations])
     if not known.any():
+        facts = run.server.get("settings", {})
+        if facts.get("back_end"):
+            return _in_front(client, facts, records)
         edges = np.stack([sent_s, done_s], axis=1)
         away = Room("network and server", "here", moving=True)
         return (client, away), (1,), edges.astype(np.float32)
@@ -303,6 +311,29 @@ def _by_station(
     )
 
 
+def _in_front(
+    client: Room, settings: Mapping[str, Any], records: npt.NDArray[np.void]
+) -> tuple[tuple[Room, ...], tuple[int, ...], npt.NDArray[np.float32]]:
+    """Return the stations of a server in front of another one, which reports no times.
+
+    A pool of c threads takes calls in their order: call i begins when the (i - c)-th one has left.
+    """
+    sent_s, done_s = records["sent_s"], records["done_s"]
+    if settings.get("use_asyncio"):
+        edges = np.stack([sent_s, done_s], axis=1)
+        return (client, Room("back end", "tasks wait", serves=True)), (1,), edges.astype(np.float32)
+    threads = int(settings["threads"])
+    begun_s = sent_s.copy()
+    begun_s[threads:] = np.maximum(sent_s[threads:], np.sort(done_s)[: len(done_s) - threads])
+    edges = np.stack([sent_s, np.minimum(begun_s, done_s), done_s], axis=1)
+    rooms = (
+        client,
+        Room("thread pool", f"wait, {threads} threads"),
+        Room("back end", f"of {threads} threads", serves=True, workers=threads),
+    )
+    return rooms, (1, 2), edges.astype(np.float32)
+
+
 def _bottleneck(scene: Scene) -> int | None:
     """Return the room where calls wait longest, if that is more than half of their time."""
     if len(scene.path) == 1:
@@ -318,7 +349,7 @@ def _step_names(scene: Scene) -> list[str]:
     names = [scene.rooms[room].label for room in scene.path]
     if scene.spread is not None:
         names = ["network and server"]
-    if len(names) > 1:
+    if names[0] == "network":
         names[0], names[-1] = "to the server", "and back"
     return names
 

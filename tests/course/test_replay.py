@@ -56,6 +56,16 @@ def test_a_server_in_front_of_another_has_a_back_end_and_no_lock():
     assert 200 == next(room.workers for room in scene.rooms if room.label == "back end")
 
 
+def test_a_pool_takes_calls_in_their_order_where_no_times_are_reported():
+    facts = {"back_end": "127.0.0.1:1", "threads": 2, "use_asyncio": False}
+    calls = [(0.0, 1.0, "create"), (0.1, 1.1, "create"), (0.2, 2.0, "create"), (1.5, 2.2, "create")]
+    scene = replay(of(calls, server={"settings": facts})).scenes[0]
+
+    found = [tuple(scene.counts(at_s).values()) for at_s in (0.5, 1.05, 1.2, 1.6)]
+
+    assert [(1, 2), (0, 2), (0, 1), (0, 2)] == found
+
+
 def test_several_servers_have_a_room_each():
     run = of([(0.0, 1.0, "retrieve")] * 3, server={"identity": "a,b"})
     records = run.records.copy()
@@ -63,7 +73,7 @@ def test_several_servers_have_a_room_each():
 
     scene = replay(dataclasses.replace(run, records=records)).scenes[0]
 
-    assert {"server 1": 1, "server 2": 2} == scene.counts(0.5)
+    assert {"server 0": 1, "server 1": 2} == scene.counts(0.5)
 
 
 def test_attempts_of_a_call_are_one_dot_and_the_replay_says_so():
