@@ -51,9 +51,6 @@ REFUSED = [
     ("at least the service time of 0.02 s, got 0.01", lambda: overload.within(0.010, POOL)),
     ("calls must be 1 or more, got 0", lambda: overload.drain_burst(0, [LOCK])),
     ("every station has a demand of 0 s", lambda: overload.drain_burst(1, [FREE])),
-    ("sent_per_s must be above 0", lambda: overload.last_wait_of_burst(1, [LOCK], sent_per_s=0)),
-    ("limit must be above 0, got 0", lambda: overload.left_by_shedding(
-        1, 0, served_per_s=1, sent_per_s=1)),
     ("must be 1 or more", lambda: overload.retries_in_lockstep(1, 0)),
     ("attempts 1 or more", lambda: overload.failing_in_storm(70, 0, POOL)),
     ("ceiling_bytes must be above base_bytes", lambda: waits(ceiling_bytes=100e6)),
