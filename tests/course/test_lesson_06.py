@@ -10,9 +10,7 @@ from made_runs import closed_loop
 from kvstore.course.exercises import find
 from kvstore.course.exercises.grading import judged
 from kvstore.course.lessons.lesson_06 import exercises as lesson_06
-from kvstore.course.lessons.lesson_06 import external_clients
-from kvstore.course.lessons.lesson_06 import questions as core
-from kvstore.course.lessons.lesson_06 import questions as further
+from kvstore.course.lessons.lesson_06 import external_clients, questions
 from kvstore.measure.run import Cpu
 from kvstore.server import serving
 
@@ -188,7 +186,7 @@ def made(in_flight, per_s, *, connections=1, cap=4, read_delay_s=0.010, wanted=N
 
 def test_the_model_of_the_bend_comes_from_another_run_than_the_measurement():
     """The first edition showed U/D beside X: the CPU time per call cancelled, so it always held."""
-    ceiling = next(each for each in core.PREDICTIONS if each.id == "06.ceiling")
+    ceiling = next(each for each in questions.PREDICTIONS if each.id == "06.ceiling")
     cpu = Cpu(user_s=0.1, system_s=0.0, loop_s=0.1)
     probe = dataclasses.replace(made(10, 100), client_cpu=cpu, server_cpu=cpu)
     slow, fast = [made(10, 300)], [made(10, 600)]
@@ -207,6 +205,5 @@ def test_h2load_loses_whole_multiples_of_what_the_cap_refuses(cap):
     with serving(**quick, max_streams=cap, refuse_streams=False) as server:
         failed = external_clients.refused_by_cap(server, connections=20, streams=10, requests=400)
 
-    assert further.explained(failed, 20, 10, cap)
-    assert further.refused_at_start(100, 10, 1) == 900
-    assert further.refused_at_start(100, 10, 8) == 200
+    assert failed % (10 - cap) == 0
+    assert failed <= 20 * (10 - cap)

@@ -100,9 +100,8 @@ def test_a_channel_is_pinned_to_one_server_until_its_policy_is_another():
         with lesson_10.spread(addresses) as channel:
             turns = several_servers.spread_over(both.servers, channel, in_flight=8, duration_s=0.3)
 
-    assert core.at_one_server(one)
-    assert core.evenly_spread(turns)
-    assert not core.at_one_server(turns)
+    assert max(one.answered) == sum(one.answered)
+    assert max(turns.answered) < 1.2 * sum(turns.answered) / 2
     assert one.answered_per_s * one.window_s == pytest.approx(sum(one.answered))
 
 

@@ -100,11 +100,6 @@ def test_the_parts_of_the_log_come_from_one_and_two_in_flight():
 
 def test_a_gap_is_the_longest_time_without_an_answer_around_its_kill():
     assert (pytest.approx(1.79), pytest.approx(1.31)) == KILLED.gaps_s()
-    assert facts.none_missing(KILLED)
-    assert facts.gap_in_range(KILLED)
-    assert "3 writes have no answer (3 UNAVAILABLE); 1 of them are there" == facts.unknown_in_words(
-        KILLED
-    )
     gap = next(each for each in predictions_of("11") if each.id == "11.gap")
     assert gap.model is not None
     assert pytest.approx(4 / 3 - 0.1) == gap.model(KILLED).value
@@ -127,9 +122,8 @@ def test_without_etcd_a_recorded_run_is_shown_and_says_so(monkeypatch, capsys, t
 
     assert 3 == said.count("RECORDED, not run here: etcd 3.4.23") == said.count("Install it")
     assert all(each.recorded for each in (puts, reads, killed))
-    assert facts.commits_are_shared(puts)
-    assert facts.majority_decides(reads)
-    assert facts.none_missing(killed)
+    assert puts.of(4).puts_per_fsync > puts.of(1).puts_per_fsync
+    assert killed.missing == 0
     assert len(puts.table()) == len(puts.runs)
     assert "no answer" in reads.table().to_string()
 
@@ -147,7 +141,8 @@ def test_a_leader_and_a_server_are_killed_and_no_acknowledged_write_is_missing(
 
     killed = etcd_runs.failover(kills=1, election_timeout_s=0.5, closes="11.gap")
 
-    assert facts.none_missing(killed)
+    assert killed.missing == 0
+    assert killed.acknowledged_s[-1] > killed.kills_s[-1]
 
 
 @pytest.mark.slow

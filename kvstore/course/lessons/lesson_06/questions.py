@@ -1,76 +1,17 @@
-"""What lesson 06 and its further lessons ask, and what their claims depend on."""
+"""What lesson 06 and its further lessons ask."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 
 import pandas as pd
 
-from kvstore.course import machine, views
-from kvstore.course.lessons.lesson_06.external_clients import PeerRun
+from kvstore.course import machine
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion, computed
-from kvstore.measure import Run, verdict
-from kvstore.measure.cpu_cost import pace_s, price_s, serial_s
+from kvstore.measure import Run
+from kvstore.measure.cpu_cost import pace_s, serial_s
 from kvstore.model import Prediction, Station, bounds
-from kvstore.model.usl import Fit
 from kvstore.numbers import seconds
-
-
-def refused_at_start(connections: int, streams: int, cap: int) -> int:
-    """Return how many requests fail when each connection begins before it knows the cap."""
-    return connections * max(0, streams - cap)
-
-
-def explained(failed: int, connections: int, streams: int, cap: int) -> bool:
-    """Whether the failed requests are those of whole connections: c' · (m - cap), c' ≤ c.
-
-    A connection that hears of the cap before it sends its first requests loses none.
-    """
-    each = streams - cap
-    return failed % each == 0 and 0 <= failed <= connections * each
-
-
-def counts_add_up(run: Run) -> bool:
-    """Whether calls sent = OK + UNAVAILABLE, and the server carried out the OK ones only."""
-    refused = run.outcomes().get("UNAVAILABLE", 0)
-    carried_out = sum(run.server["operations"].values())
-    return run.issued == run.operations_ok + refused and carried_out == run.operations_ok
-
-
-def refused_none(run: Run) -> bool:
-    """Whether every call of the run was answered OK."""
-    return set(run.outcomes()) == {"OK"}
-
-
-def different_n(runs: Sequence[Run]) -> int:
-    """Return how many different numbers in flight there are: the points that a fit of X(N) has."""
-    return len({run.in_flight for run in runs})
-
-
-def one_layout(runs: Sequence[Run]) -> bool:
-    """Whether all runs have the same number of connections: only N differs."""
-    return len({run.connections for run in runs}) == 1
-
-
-def fit_is_wrong_beyond(fit: Fit, run: Run, share: float = 0.1) -> bool:
-    """Whether the fitted law differs from a run outside its data by more than a share."""
-    return abs(fit.throughput_per_s(run.in_flight) / run.answered_per_s - 1) > share
-
-
-def all_counted(others: Sequence[PeerRun]) -> bool:
-    """Whether each call of the other clients was OK by the server's own count."""
-    return all(each.all_ok for each in others)
-
-
-def h2load_tables(ours: Run, theirs: PeerRun | None) -> dict[str, pd.DataFrame]:
-    """Return h2load's table of our run, and of h2load's own run where there is one."""
-    tables = {"ours": views.h2load_table(ours)}
-    return tables if theirs is None else {**tables, "h2load": theirs.table}
-
-
-def each_carried(runs: Mapping[str, Run]) -> bool:
-    """Whether each connection of each run carried calls."""
-    return all(len(set(run.records["connection"])) == run.connections for run in runs.values())
 
 
 def open_by_connection(run: Run) -> dict[int, tuple[list[float], list[int]]]:
@@ -82,11 +23,6 @@ def open_by_connection(run: Run) -> dict[int, tuple[list[float], list[int]]]:
         in_flight = list(accumulate(step for _, step in steps))
         found[connection] = ([float(at_s) for at_s, _ in steps], in_flight)
     return found
-
-
-def most_on_one(run: Run) -> int:
-    """Return the highest number of calls that were in flight on one connection."""
-    return max(max(in_flight) for _, in_flight in open_by_connection(run).values())
 
 
 PUBLISHED: tuple[tuple[str, int, int, float, float | None], ...] = (
@@ -116,18 +52,6 @@ def published_table() -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("build")
 
 
-def can_be_true(table: pd.DataFrame) -> bool:
-    """Whether no row has more calls in flight, X·R, than the client kept open, N."""
-    known = table["X·R"].notna()
-    return bool((table["X·R"][known].astype(float) <= table["N"][known]).all())
-
-
-def like_for_like(table: pd.DataFrame) -> float:
-    """Return the gain of many streams with the same build: 141,222 over 48,881."""
-    rates = table["X (requests/s)"]
-    return float(rates["worker threads, many streams"] / rates["worker threads"])
-
-
 def gain(python: Run, go: Run) -> float:
     """Return the throughput with the server in Go over that with the server in Python."""
     return go.answered_per_s / python.answered_per_s
@@ -140,21 +64,6 @@ def expected_gain(python: Run) -> Prediction:
     """
     gained = pace_s(python) / serial_s(python).client_s
     return Prediction(gained, "times", "D_max ÷ D_client", "the client's CPU")
-
-
-def client_is_cheaper(python: Run, go: Run) -> bool:
-    """Whether a call costs the client less CPU time, though only the server has changed."""
-    return serial_s(go).client_s < serial_s(python).client_s
-
-
-def client_binds(go: Run) -> bool:
-    """Whether a call costs the client more than all of the server: it is the bottleneck now."""
-    return serial_s(go).client_s > price_s(go).server_s
-
-
-def server_saves(python: Run, go: Run) -> bool:
-    """Whether a call costs the server in Go less CPU time than the server in Python."""
-    return price_s(go).server_s < price_s(python).server_s
 
 
 FURTHER = (
@@ -180,10 +89,6 @@ FURTHER = (
         model=lambda python, go: expected_gain(python),
     ),
 )
-
-
-# ---- the lesson ---------------------------------------------------------------------------------
-# What lesson 06 asks: predictions, quiz, and the conditions of its claims.
 
 
 def disk_s(run: Run) -> float:
@@ -314,42 +219,3 @@ QUIZ = (
         ),
     ),
 )
-
-
-# Conditions of the claims ------------------------------------------------------------------------
-
-
-def connections_as_set(*runs: Run) -> bool:
-    """Whether the server counted as many connections as each run was set to open."""
-    return all(run.connections == run.settings["connections"] for run in runs)
-
-
-def same_n_same_x(one: Run, ten: Run) -> bool:
-    """Whether two runs with the same N differ by less than 1.5 times."""
-    return one.in_flight == ten.in_flight and 1 / 1.5 < layout_gain(one, ten) < 1.5
-
-
-def has_bent(sweep: Sequence[Run]) -> bool:
-    """Whether the run with the most calls in flight reaches less than 0.8 of N/disk."""
-    most = max(sweep, key=lambda run: run.in_flight)
-    return most.answered_per_s * disk_s(most) < 0.8 * most.in_flight
-
-
-def none_above(sweep: Sequence[Run]) -> bool:
-    """Whether no run exceeds N/disk by more than a tenth, as timers may be early."""
-    return all(run.answered_per_s * disk_s(run) < 1.1 * run.in_flight for run in sweep)
-
-
-def works_harder(few: Run, many: Run) -> bool:
-    """Whether the client used more than twice the CPU time per second of the first run."""
-    return verdict(many).client_cores > 2 * verdict(few).client_cores
-
-
-def within_cap(run: Run) -> bool:
-    """Whether the throughput is at most 1.1 times what the streams allow."""
-    return run.answered_per_s < 1.1 * behind_cap(run).value
-
-
-def second_connection_helps(one: Run, two: Run) -> bool:
-    """Whether a second connection, with the same N, raises the throughput by more than 1.3."""
-    return one.in_flight == two.in_flight and layout_gain(one, two) > 1.3

@@ -1,22 +1,18 @@
-"""What lesson 07 and its further lessons ask, and what their claims depend on."""
+"""What lesson 07 and its further lessons ask."""
 
 import math
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from kvstore.client import pacing
-from kvstore.course.lessons.lesson_07.search import Parts, Searches
+from kvstore.course.lessons.lesson_07.search import Parts
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
 from kvstore.course.views.style import rounded
-from kvstore.measure import Run, audit, during
+from kvstore.measure import Run, during
 from kvstore.measure.parts import During
 from kvstore.model import Prediction, Station, bounds
 from kvstore.numbers import seconds
-
-FREE = 1.5
-"""Cores that a process must have been given, to show what a second one brings."""
 
 
 def on_the_loop(parts: Parts) -> Prediction:
@@ -63,31 +59,6 @@ FURTHER = (
         model=lambda run, parts: with_connections(parts, 16),
     ),
 )
-
-
-def one_core(run: Searches) -> bool:
-    """Whether the process kept one core busy at most; what gRPC's own threads need may add 0.3."""
-    return run.cores_busy < 1.3
-
-
-def same_work(runs: Sequence[Searches]) -> bool:
-    """Whether a call cost about the same CPU time in all runs: within a factor of 1.6."""
-    costs_s = [run.cpu_s / run.answered for run in runs]
-    return max(costs_s) < 1.6 * min(costs_s)
-
-
-def has_free_cores(given: Sequence[float]) -> bool:
-    """Whether the machine gave this process more than one core, before the runs and after."""
-    return min(given) > FREE
-
-
-def threads_gain(runs: Mapping[str, Searches], loop: str, threads: str) -> bool:
-    """Whether the threads had at least 1.2 times the throughput of the event loop."""
-    return runs[threads].answered_per_s > 1.2 * runs[loop].answered_per_s
-
-
-# ---- the lesson ---------------------------------------------------------------------------------
-# The predictions and the quiz of lesson 07, and what its claims depend on.
 
 
 def waiting_for(back: Any, run: Run) -> list[Station]:
@@ -258,37 +229,6 @@ def published_bounds() -> pd.DataFrame:
     return rounded(pd.DataFrame.from_dict(rows, orient="index").astype({"places": int}))
 
 
-def too_small(share: float) -> bool:
-    """Whether a cause takes less than a quarter of the published gap between the services."""
-    gap = 1 - PUBLISHED["threads"] / PUBLISHED["coroutines"]
-    return share < gap / 4
-
-
-# ---- what the claims depend on -------------------------------------------------------------------
-
-
-def pool_grew_to_its_limit(run: Run) -> bool:
-    """Whether the process started about as many threads as its pool may have, and no more."""
-    limit = run.server["settings"]["threads"]
-    return bool(0.8 * limit < most_threads(run) - own_threads(run) <= limit + 8)
-
-
-def mostly_idle(run: Run) -> bool:
-    """Whether the threads of the server together kept less than one core busy."""
-    return cores_busy(run) < 1
-
-
-def cores_busy(run: Run) -> float:
-    """Return how many cores the server kept busy, on average over the run."""
-    return run.server_cpu.total_s / run.window_s
-
-
-def same_until_full(pool: Run, loop: Run) -> bool:
-    """Whether a call took the same time in both servers, within 25 %, until the pool was full."""
-    pool_s, loop_s = until_full_s(pool, loop)
-    return abs(loop_s / pool_s - 1) < 0.25
-
-
 def until_full_s(pool: Run, loop: Run) -> tuple[float, float]:
     """Return the median residence times in seconds of the calls sent before the pool was full."""
     full_s = pool.settings["joins"][pool.server["settings"]["threads"] - 1]
@@ -297,27 +237,3 @@ def until_full_s(pool: Run, loop: Run) -> tuple[float, float]:
         calls = run.calls
         medians.append(float(calls["residence_s"][calls["sent_s"] < full_s].median()))
     return medians[0], medians[1]
-
-
-def needs_far_more(pool: Run, loop: Run) -> bool:
-    """Whether the pool needs at least half its limit of threads more than the event loop."""
-    limit: int = pool.server["settings"]["threads"]
-    return most_threads(pool) - most_threads(loop) > 0.5 * limit
-
-
-def all_answered(run: Run) -> bool:
-    """Whether every call was answered OK, and calls sent and calls recorded agree."""
-    counted = run.issued == len(run.records)
-    return bool(set(run.outcomes()) == {"OK"} and counted and audit(run).holds)
-
-
-def average_hides_the_end(back: Any, pool: Run, loop: Run) -> bool:
-    """Whether the two servers differ less over the whole run than when all users are there."""
-    whole = answered_in_climb(loop) / answered_in_climb(pool)
-    end = all_there(back, loop).answered_per_s / all_there(back, pool).answered_per_s
-    return whole < end
-
-
-def one_at_a_time(rate_per_s: float, blocked_s: float) -> bool:
-    """Whether a rate is not above that of one call at a time, within 5 %."""
-    return rate_per_s <= 1.05 / blocked_s

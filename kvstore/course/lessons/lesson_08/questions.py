@@ -1,8 +1,7 @@
-"""What lesson 08 and its further lessons ask, and what their claims depend on."""
+"""What lesson 08 and its further lessons ask."""
 
 import gc
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,8 +9,7 @@ import pandas as pd
 
 from kvstore import gc_control
 from kvstore.course.questions import Curve, Option, PredictionQuestion, QuizQuestion
-from kvstore.measure import Run, audit, goodput, turns
-from kvstore.measure.figures import Goodput
+from kvstore.measure import Run, goodput, turns
 from kvstore.model import Prediction, Station, overload
 from kvstore.protocol import OK
 
@@ -233,40 +231,10 @@ QUIZ = (
 )
 
 
-# ---- what the claims depend on -------------------------------------------------------------------
-
-
 def grown_mb(run: Run) -> float:
     """Return how many MB the server's memory grew in the run."""
     held_bytes = run.samples["server_rss_bytes"]
     return float(held_bytes.max() - held_bytes.iloc[0]) / 1e6
-
-
-def same_time(few: Run, many: Run) -> bool:
-    """Whether two servers answered a burst in the same time, within a third."""
-    return 0.75 < answered_s(many) / answered_s(few) < 1.34
-
-
-def only_refuses(run: Run) -> bool:
-    """Whether every call of the run ended OK or was refused, and both happened."""
-    ends = run.outcomes()
-    whole = sum(ends.values()) == run.issued
-    return whole and set(ends) == {"OK", "RESOURCE_EXHAUSTED"}
-
-
-def limit_saves_memory(free: Sequence[Run], limited: Sequence[Run]) -> bool:
-    """Whether the servers with a limit grew less than three quarters of those without."""
-    return sum(map(grown_mb, limited)) < 0.75 * sum(map(grown_mb, free))
-
-
-def threads_save_little(few: Run, many: Run) -> bool:
-    """Whether few threads without a limit still need more than a third of the memory of many."""
-    return grown_mb(few) > grown_mb(many) / 3
-
-
-def refusing_helps(free: Goodput, limited: Goodput) -> bool:
-    """Whether the server with a limit answers at least 1.2 times as many calls in time."""
-    return limited.in_time_per_s > 1.2 * free.in_time_per_s
 
 
 def wasted_share(run: Run) -> float:
@@ -274,19 +242,6 @@ def wasted_share(run: Run) -> float:
     found = goodput(run)
     done = found.wasted + found.in_time_per_s * run.settings["duration_s"]
     return found.wasted / done if done else 0.0
-
-
-def wastes(run: Run) -> bool:
-    """Whether more than a fifth of the operations were done too late."""
-    return wasted_share(run) > 0.2
-
-
-def every_call_ended(runs: Sequence[Run]) -> bool:
-    """Whether each call of the runs has one end."""
-    return all(audit(run).holds and run.issued == len(run.records) for run in runs)
-
-
-# ---- further lessons -----------------------------------------------------------------------------
 
 
 def held(run: Run, quarter: Run, side: str) -> Prediction:
@@ -318,16 +273,6 @@ def collected_times(collections: pd.DataFrame) -> float:
     return float(counts.iloc[2:].sum() / max(1.0, counts.iloc[:2].sum()))
 
 
-def limits_lose(default: Sequence[Run], raised: Sequence[Run]) -> bool:
-    """Whether the servers with default limits lost calls, and those with raised ones none."""
-    return max(map(lost, default)) > 0 and max(map(lost, raised)) == 0
-
-
-def not_seen(run: Run) -> bool:
-    """Whether the server's methods saw fewer calls than were sent."""
-    return bool(sum(run.server["operations"].values()) < run.issued)
-
-
 def later_turns(run: Run, side: str) -> float:
     """Return the memory in the later half of the turns over that in the first, records apart."""
     seen = turns(run)
@@ -335,13 +280,3 @@ def later_turns(run: Run, side: str) -> float:
     used = (seen[f"{side}_bytes"] - records)[1:]
     half = len(used) // 2
     return float(used[half:].max() / used[:half].max()) if half else 1.0
-
-
-def is_near(settled: float, knee: float) -> bool:
-    """Whether an adaptive limit settled within a factor of 2.5 of N*."""
-    return 0.4 < settled / knee < 2.5
-
-
-def is_shorter(own: Run, full: Run) -> bool:
-    """Whether the median call took less than 60 % of that of the other run."""
-    return own.latency_s(0.5) < 0.6 * full.latency_s(0.5)

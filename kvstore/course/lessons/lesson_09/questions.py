@@ -1,11 +1,11 @@
-"""What lesson 09 and its further lessons ask, and what their claims depend on."""
+"""What lesson 09 and its further lessons ask."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from kvstore.course.experiments.several_servers import PERIOD_STEP, STALL_PERIOD_S, FanOut, Reads
+from kvstore.course.experiments.several_servers import PERIOD_STEP, STALL_PERIOD_S
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
 from kvstore.measure import Run
 from kvstore.model import Prediction, Station, overload, tail_latency
@@ -233,91 +233,3 @@ QUIZ = (
         ),
     ),
 )
-
-
-# ---- what the claims depend on -------------------------------------------------------------------
-
-
-def outlasts(run: Run) -> bool:
-    """Whether more than half of the late calls failed."""
-    return failed_late(run) > 50
-
-
-def recovers(run: Run) -> bool:
-    """Whether fewer than a tenth of the late calls failed."""
-    return failed_late(run) < 10
-
-
-def amplified(run: Run) -> float:
-    """Return the attempts that the server counted, for each call of the client."""
-    return counted(run) / run.issued
-
-
-def is_amplified(run: Run) -> bool:
-    """Whether the server counted at least 1.5 times as many attempts as there were calls."""
-    return amplified(run) > 1.5
-
-
-def within_budget(run: Run) -> bool:
-    """Whether the server counted at most 1.2 times as many attempts as there were calls."""
-    return 1 <= amplified(run) < 1.2
-
-
-def omits(from_due_s: float, from_sending_s: float) -> bool:
-    """Whether a latency from due times is more than three times that from sending."""
-    return from_due_s > 3 * from_sending_s
-
-
-def closed_loop_looks_well(closed_s: float, open_s: float) -> bool:
-    """Whether a closed loop reports less than half of the latency that an open loop has."""
-    return closed_s < open_s / 2
-
-
-def slower_for_all(replies: FanOut, longer_than_s: float) -> bool:
-    """Whether requests to all servers are slow more often than those to one."""
-    servers = replies.answer_s.shape[1]
-    one, every = (replies.slow_share(each, longer_than_s) for each in (1, servers))
-    return every > 1.15 * one
-
-
-def hedging_helps(single: Reads, hedged: Reads) -> bool:
-    """Whether hedging leaves at most two thirds of the slow reads, for few second calls."""
-    slow_s = REPLICA["slow_s"]
-    fewer = hedged.slow_share(slow_s) < 0.67 * single.slow_share(slow_s)
-    return fewer and hedged.hedged_share < 0.6
-
-
-def hedging_hurts(single: Reads, hedged: Reads) -> bool:
-    """Whether hedging makes at least half more of the reads slow."""
-    slow_s = REPLICA["slow_s"]
-    return hedged.slow_share(slow_s) > single.slow_share(slow_s) + 0.4
-
-
-# ---- further lessons -----------------------------------------------------------------------------
-
-
-def needs_more(many: Run, few: Run, times: float = 1.3) -> bool:
-    """Whether a crowd needed so many times the attempts of another one."""
-    return many.issued > times * few.issued
-
-
-def all_done(operations: Mapping[str, Any], crowd: int) -> bool:
-    """Whether each operation of each crowd has an end."""
-    return all(len(each) == crowd for each in operations.values())
-
-
-def attempts_are_calls(runs: Mapping[str, Run], operations: Mapping[str, Any]) -> bool:
-    """Whether each attempt of each operation is a call of the run."""
-    return all(
-        runs[name].issued == sum(tried.attempts for tried in operations[name]) for name in runs
-    )
-
-
-def budget_holds(run: Run, crowd: int) -> bool:
-    """Whether a crowd with a budget made fewer than 1.7 attempts for each operation."""
-    return run.issued < 1.7 * crowd
-
-
-def second_answer(calls: Any, status: str) -> bool:
-    """Whether the second call of a table of `failures.retried` ended with this status."""
-    return bool(calls["answer"][2] == status)

@@ -1,7 +1,7 @@
-"""What lesson 10 and its further lessons ask, and what their claims depend on."""
+"""What lesson 10 and its further lessons ask."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pandas as pd
@@ -10,11 +10,10 @@ from kvstore.client import workload
 from kvstore.client.fleet import Fleet, Local, available
 from kvstore.client.workload import Workload
 from kvstore.course import mode, rendering
-from kvstore.course.experiments.several_servers import Spread
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
 from kvstore.course.rendering import escaped
 from kvstore.course.views.style import rounded
-from kvstore.measure import Run, audit, cores, during
+from kvstore.measure import Run, cores, during
 from kvstore.measure.cpu_cost import price_s, serial_s
 from kvstore.model import Prediction, bounds, scaling
 from kvstore.model.scaling import Played
@@ -67,26 +66,6 @@ FURTHER = (
         binds="cpu",
     ),
 )
-
-
-def within_bounds(runs: Mapping[Processes, Run]) -> bool:
-    """Whether no run is above its bound by more than 40 %: a cost is measured once, and varies."""
-    return all(
-        run.answered_per_s < 1.4 * bound_of_processes(runs[1, 1], processes).value
-        for processes, run in runs.items()
-    )
-
-
-def none_lost(runs: Mapping[Processes, Run]) -> bool:
-    """Whether all calls were answered OK, and the servers counted as many as were recorded."""
-    return all(
-        run.operations_ok == run.issued == sum(run.server["operations"].values())
-        for run in runs.values()
-    )
-
-
-# ---- the lesson ---------------------------------------------------------------------------------
-# The predictions and the quiz of lesson 10, and what its claims depend on.
 
 
 SERVICE_S = 0.020
@@ -231,52 +210,6 @@ QUIZ = (
     ),
 )
 
-# Conditions of the claims ------------------------------------------------------------------------
-
-
-def at_one_server(spread: Spread) -> bool:
-    """Whether a single server answered every call."""
-    return sum(count > 0 for count in spread.answered) == 1
-
-
-def evenly_spread(spread: Spread) -> bool:
-    """Whether no server answered more than 1.2 times its even share."""
-    even = sum(spread.answered) / len(spread.answered)
-    return max(spread.answered) < 1.2 * even
-
-
-def nearly_all(spread: Spread) -> bool:
-    """Whether all servers together reach more than half of what they can do."""
-    most_per_s = len(spread.answered) / SERVICE_S
-    return 0.5 * most_per_s < spread.answered_per_s < 1.05 * most_per_s
-
-
-def simulation_agrees(
-    measured: Mapping[str, Mapping[int, float]], played: Mapping[str, Mapping[int, Played]]
-) -> bool:
-    """Whether no measured throughput is more than 1.5 times off the simulated one."""
-    return all(1 / 1.5 < ratio < 1.5 for ratio in ratios(measured, played))
-
-
-def ratios(
-    measured: Mapping[str, Mapping[int, float]], played: Mapping[str, Mapping[int, Played]]
-) -> list[float]:
-    """Return measured over simulated, for each workload and number of servers."""
-    return [
-        found / played[name][servers].throughput_per_s
-        for name, each in measured.items()
-        for servers, found in each.items()
-    ]
-
-
-def begins_higher(played: Played) -> bool:
-    """Whether the first tenth of the simulated time shows more than 1.5 times the end."""
-    _, rates = played.rates(10)
-    return bool(rates[0] > 1.5 * rates[-1])
-
-
-# The fleet ---------------------------------------------------------------------------------------
-
 
 @contextmanager
 def fleet(workers: int) -> Iterator[Fleet | None]:
@@ -327,20 +260,9 @@ def workers_table(run: Run) -> pd.DataFrame:
     return rounded(pd.DataFrame.from_dict(rows, orient="index")).astype({"calls": int})
 
 
-def counted_twice(run: Run) -> bool:
-    """Whether calls sent, calls recorded, and calls that the servers counted are the same."""
-    counted = run.server["operations"]
-    return bool(audit(run).holds and counted and sum(counted.values()) == len(run.records))
-
-
 def first_calls_s(run: Run) -> list[float]:
     """Return when each worker sent its first call, in seconds from the agreed start."""
     workers = max(1, len(run.settings.get("workers", ())))
     each = max(1, run.connections // workers)
     worker = run.records["connection"] // each
     return [float(run.records["sent_s"][worker == n].min(initial=math.inf)) for n in range(workers)]
-
-
-def began_together(run: Run) -> bool:
-    """Whether each worker sent its first call within a quarter of the run."""
-    return max(first_calls_s(run)) < 0.25 * float(run.settings["duration_s"])

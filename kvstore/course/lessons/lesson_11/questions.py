@@ -1,11 +1,10 @@
-"""What lesson 11 and its further lessons ask, and what their claims depend on."""
+"""What lesson 11 and its further lessons ask."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
-from kvstore.course.lessons.lesson_11.etcd_runs import Failover, Puts, Reads
+from kvstore.course.lessons.lesson_11.etcd_runs import Failover, Puts
 from kvstore.course.lessons.lesson_11.redis_runs import Sets
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
 from kvstore.measure import Run
@@ -49,25 +48,6 @@ FURTHER = (
         model=lambda sets: sets.predicted(MANY),
     ),
 )
-
-
-def fsync_costs(sets: Sets) -> bool:
-    """Whether one client has fewer SETs per second with an fsync than without, by a fifth."""
-    return sets.durable[1] < 0.8 * sets.volatile[1]
-
-
-def redis_shares(sets: Sets) -> bool:
-    """Whether one client has an fsync for each SET, and 32 clients share each one by four."""
-    return sets.sets_per_fsync(1) < 1.2 and 4 < sets.sets_per_fsync(MANY) <= MANY
-
-
-def both_gain(found: Mapping[str, float]) -> bool:
-    """Whether both servers have at least 1.3 times the writes of one client."""
-    return min(found[f"ours, N = {MANY}"], found[f"Redis, N = {MANY}"]) > 1.3
-
-
-# ---- the lesson ---------------------------------------------------------------------------------
-# The predictions and the quiz of lesson 11, and what its claims depend on.
 
 
 def log_of(lone: Run, pair: Run) -> dict[str, float]:
@@ -191,66 +171,3 @@ QUIZ = (
         ),
     ),
 )
-
-
-# ---- what the claims depend on -------------------------------------------------------------
-
-
-def as_promised(there: Mapping[str, tuple[int, int]]) -> bool:
-    """Whether the store in memory lost every acknowledged write, and the one on disk none."""
-    lost, of = there["memory"]
-    kept, of_disk = there["disk"]
-    return lost == 0 < of and kept == of_disk > 0
-
-
-def groups_help(each: Run, group: Run) -> bool:
-    """Whether writes in groups are at least 1.3 times as many, and answered sooner."""
-    return (
-        group.answered_per_s > 1.3 * each.answered_per_s
-        and group.mean_residence_s < each.mean_residence_s
-    )
-
-
-def none_failed(runs: Mapping[str, Mapping[int, Run]]) -> bool:
-    """Whether every write of all these runs ended OK."""
-    return all(run.issued == run.operations_ok for by_n in runs.values() for run in by_n.values())
-
-
-def commits_are_shared(puts: Puts) -> bool:
-    """Whether one put alone has its own fsync, and many in flight share them."""
-    alone, many = puts.runs[0], puts.of(most(puts))
-    return alone.puts_per_fsync < 1.5 and many.puts_per_fsync > 1.5 * alone.puts_per_fsync
-
-
-def more_in_flight_helps(puts: Puts) -> bool:
-    """Whether the most in flight have at least 1.3 times the puts of one."""
-    return puts.of(most(puts)).puts_per_s > 1.3 * puts.runs[0].puts_per_s
-
-
-def majority_decides(reads: Reads) -> bool:
-    """Whether a linearizable read needs a majority, and a serializable one only its own node."""
-    *with_majority, alone = reads.linearizable_s.values()
-    return None not in with_majority and alone is None and None not in reads.serializable_s.values()
-
-
-def none_missing(run: Failover) -> bool:
-    """Whether writes were acknowledged before and after the kills, and every one was found."""
-    answered = run.acknowledged_s
-    return (
-        run.missing == 0
-        and bool(answered)
-        and answered[0] < run.kills_s[0]
-        and answered[-1] > run.kills_s[-1]
-    )
-
-
-def gap_in_range(run: Failover) -> bool:
-    """Whether no gap is shorter than half of the election timeout: no follower stands sooner."""
-    return min(run.gaps_s()) > 0.5 * run.election_timeout_s
-
-
-def unknown_in_words(run: Any) -> str:
-    """Return how the writes without an answer ended, and how many were executed all the same."""
-    count = sum(run.unknown.values())
-    words = ", ".join(f"{number:,} {status}" for status, number in sorted(run.unknown.items()))
-    return f"{count:,} writes have no answer ({words}); {run.unknown_found} of them are there"

@@ -1,4 +1,4 @@
-"""What lesson 12 asks, and what its claims depend on."""
+"""What lesson 12 asks."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
@@ -117,9 +117,6 @@ QUIZ = (
 )
 
 
-# ---- what the claims depend on -------------------------------------------------------------------
-
-
 def lets_through(name: str, measured: _Measured) -> float:
     """Calls per second of the whole traffic that a station lets through, from its stress."""
     return STRESS[name][1] * measured.throughput_per_s
@@ -129,25 +126,3 @@ def close_stations(measured: Mapping[str, _Measured], full: _Measured) -> list[s
     """The stations that let at most 1.35 times the throughput of the traffic through."""
     limit = 1.35 * full.throughput_per_s
     return [name for name, each in measured.items() if lets_through(name, each) < limit]
-
-
-def kinds_alike(reads: _Measured, updates: _Measured) -> bool:
-    """Whether reads and updates reach the same rate, within 12 %: then no pool limits them."""
-    return 1 / 1.12 < reads.throughput_per_s / updates.throughput_per_s < 1.12
-
-
-def processor_idle(full: _Measured) -> bool:
-    """Whether the processor is less than half busy while the service is full."""
-    return full.processor_busy < 0.5
-
-
-def one_change_is_too_little(score: _Scored, next_per_s: float) -> bool:
-    """Whether the next station alone would have missed the target of the run."""
-    final = score.record["final"]
-    return bool(next_per_s < final["case"]["growth"] * final["today_per_s"])
-
-
-def nothing_lost(score: _Scored) -> bool:
-    """Whether every call of the run was answered."""
-    result = score.record["final"]["result"]
-    return bool(result["answered"] > 0 and result["lost"] == 0)

@@ -1,10 +1,8 @@
-"""What lesson 13 asks, and what its claims depend on."""
-
-from collections.abc import Sequence
+"""What lesson 13 asks."""
 
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
-from kvstore.load_test import Calibration, Found
-from kvstore.measure import Finding, Run
+from kvstore.load_test import Calibration
+from kvstore.measure import Run
 
 
 def few(run: Run, seen: Calibration) -> float:
@@ -82,27 +80,3 @@ QUIZ = (
         ),
     ),
 )
-
-
-# ---- what the claims depend on -------------------------------------------------------------------
-
-
-def grew_less(small: Run, large: Run) -> float:
-    """How many times the throughput grew, divided by how many times the calls in flight grew."""
-    grown = large.answered_per_s / small.answered_per_s
-    return grown / (large.in_flight / small.in_flight)
-
-
-def beyond_the_knee(small: Run, large: Run) -> bool:
-    """Whether the calls in flight grew eightfold and the throughput by less than six times."""
-    return grew_less(small, large) < 0.75
-
-
-def below_ceiling(found: Found, most_per_s: float) -> bool:
-    """Whether the rate that was found is possible at all."""
-    return found.rate_per_s <= most_per_s
-
-
-def fired(findings: Sequence[Finding], name: str) -> bool:
-    """Whether a run has this reason to be distrusted."""
-    return any(each.name == name for each in findings)
