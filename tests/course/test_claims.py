@@ -1,5 +1,12 @@
+"""A claim says whether it holds, and each claim of a lesson can be false."""
+
+import ast
+import builtins
+
 import numpy as np
 import pytest
+from lessons import NOTEBOOKS, Cell, cells_of
+from tables import for_each
 
 from kvstore.course import claim, comparisons
 from kvstore.course.exercises import Verdict
@@ -47,3 +54,71 @@ def test_a_percent_sign_stands_apart_as_in_all_other_numbers(page):
     claim(f"{0.98:.0%} wait, and 8 % do not", True)
 
     assert "98 % wait, and 8 % do not" in page[-1]["text/plain"]
+
+
+# ---- the claims of the lessons ------------------------------------------------------------------
+
+
+def claims_of(cells):
+    """The condition of each claim in these cells, with the names that the cells have set."""
+    for cell in cells:
+        for node in ast.walk(cell.tree):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "claim":
+                named = {each.arg: each.value for each in node.keywords}
+                yield node.args[1] if len(node.args) > 1 else named["holds"]
+
+
+def settled(condition, values):
+    """Whether a condition is the same in every run; `values` has what the lesson sets by name."""
+    if isinstance(condition, ast.Name):
+        made = values.get(condition.id, [])
+        return bool(made) and all(settled(each, values) for each in made)
+    if isinstance(condition, ast.BoolOp):
+        each = [settled(part, values) for part in condition.values]
+        return any(each) if isinstance(condition.op, ast.Or) else all(each)
+    if isinstance(condition, ast.UnaryOp):
+        return settled(condition.operand, values)
+    if isinstance(condition, ast.Compare):
+        sides = [condition.left, *condition.comparators]
+        same = len({ast.dump(side) for side in sides}) < len(sides)
+        return same or all(settled(side, values) for side in sides)
+    names = {node.id for node in ast.walk(condition) if isinstance(node, ast.Name)}
+    return names <= set(dir(builtins))
+
+
+def set_by(cells):
+    """What cells set, by name: the expressions on the right of each plain assignment."""
+    values = {}
+    for cell in cells:
+        for node in ast.walk(cell.tree):
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                values.setdefault(node.targets[0].id, []).append(node.value)
+    return values
+
+
+def cannot_be_false(cells):
+    """The conditions that no run makes false."""
+    values = set_by(cells)
+    return [ast.unparse(each) for each in claims_of(cells) if settled(each, values)]
+
+
+@for_each("lesson", NOTEBOOKS)
+def test_each_claim_of_a_lesson_can_be_false(lesson):
+    assert [] == cannot_be_false(cells_of(lesson))
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["True", "1 < 2", "x == x", "x < 3 or True", "not False", "fixed", "fixed == 3", "bool(1)"],
+)
+def test_a_condition_that_cannot_be_false_is_found(condition):
+    cell = Cell("a", f"fixed = 3\nx = run()\nclaim('so it is', {condition})")
+
+    assert [condition] == cannot_be_false([cell])
+
+
+@pytest.mark.parametrize("condition", ["x < 3", "0 < x < 3", "x and fixed", "facts.holds(x)"])
+def test_a_condition_of_what_was_measured_can_be_false(condition):
+    cell = Cell("a", f"fixed = 3\nx = run()\nclaim('so it is', {condition})")
+
+    assert [] == cannot_be_false([cell])

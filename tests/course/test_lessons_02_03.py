@@ -1,7 +1,6 @@
 """Lessons 02 and 03: what their exercises accept."""
 
 import asyncio
-import dataclasses
 import math
 import queue
 import threading
@@ -9,9 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
-import pandas as pd
 import pytest
-from made_runs import run_of
 
 from kvstore.course.exercises import find
 from kvstore.course.exercises.grading import judged
@@ -19,7 +16,6 @@ from kvstore.course.lessons.lesson_02 import exercises as exercises_02
 from kvstore.course.lessons.lesson_02 import exercises_client as lesson_02_client
 from kvstore.course.lessons.lesson_03 import exercises as exercises_03
 from kvstore.course.lessons.lesson_03 import exercises_client as lesson_03_client
-from kvstore.course.lessons.lesson_03 import questions as facts_03
 
 # ---- right answers in another style --------------------------------------------------------------
 
@@ -238,44 +234,3 @@ def test_a_right_function_in_another_style_is_right():
         return room_kb / more if more else float("inf")
 
     assert judged(find("02.seconds_until_full"), mine).passed
-
-
-# ---- models of the questions ---------------------------------------------------------------------
-
-
-def made(calls, *, locking="global", in_flight=2, operations=None, **settings):
-    """A run against a server with 10 ms for a read and 50 ms for a write."""
-    run = run_of(calls, in_flight=in_flight)
-    server = {
-        "settings": {"read_delay_s": 0.010, "write_delay_s": 0.050, "locking": locking},
-        "operations": operations or {"retrieve/OK": len(calls)},
-    }
-    return dataclasses.replace(run, server=server, settings=settings)
-
-
-def reads(each_s, step_s, count=20):
-    return [(n * step_s, n * step_s + each_s, "retrieve") for n in range(count)]
-
-
-SERIAL = made(reads(0.020, 0.010))
-
-
-def test_the_overhead_budget_adds_up_to_the_time_of_a_call():
-    inside = pd.Series(
-        {"whole residence (ms)": 20.0, "disk (ms)": 12.0, "client and wire (ms)": 5.0}
-    )
-    table = facts_03.missing_ms(SERIAL, inside)
-
-    assert table["ms"].drop("N/X").sum() == pytest.approx(table.loc["N/X", "ms"], rel=0.01)
-    assert table.loc["timers late", "ms"] == pytest.approx(2.0)
-
-
-# ---- what the first edition said, and does not say any more --------------------------------------
-
-
-@pytest.mark.parametrize(("calls", "seconds"), [(9, 0.75), (4, 0.4), (1, 0.1)])
-def test_the_settled_residence_time_of_few_calls_is_that_of_the_last(calls, seconds):
-    """On a busy machine, a run in fast mode may make no more than its first N calls."""
-    run = run_of([(0.0, 0.1 * each, "create") for each in range(1, calls + 1)], in_flight=5)
-
-    assert facts_03.settled_residence_s(run) == pytest.approx(seconds)

@@ -10,7 +10,7 @@ from kvstore.course import views
 from kvstore.course.rendering import TIMES
 from kvstore.course.views.style import rounded
 from kvstore.measure import Cpu
-from kvstore.model import Prediction, Station, batching
+from kvstore.model import Prediction, batching
 from kvstore.protocol import StationTimes
 
 
@@ -50,16 +50,6 @@ def test_a_ladder_says_how_many_times_the_step_before():
     assert list(table["times the step before"])[1:] == [1.5, 100.0]
 
 
-def test_the_bound_is_named_by_what_binds():
-    runs = [staircase(10), staircase(100, in_flight=100)]
-    table = views.throughput_by_in_flight_table(
-        runs, [Station("disk", 0.04, math.inf), Station("lock", 0.01)]
-    )
-
-    assert dict(table["what binds"]) == {1: "calls in flight", 100: "lock"}
-    assert table.loc[100, "bound (operations/s)"] == 100.0
-
-
 def test_what_no_station_of_the_server_explains_is_client_and_wire():
     told = StationTimes(0.001, 0.002, 0.010, 0.003)
     table = views.time_by_station_table(run_of([(0.0, 0.020, "retrieve", "OK", told)]))
@@ -90,58 +80,6 @@ def test_the_cost_of_a_run_is_told_for_each_call():
     assert row["client CPU (µs/call)"] == 200.0
     assert math.isnan(row["server CPU (µs/call)"])
     assert row["client threads, most"] == 5
-
-
-def test_calls_take_the_lowest_lane_that_is_free():
-    run = run_of(
-        [
-            (0.0, 3.0, "create"),
-            (1.0, 2.0, "retrieve"),
-            (1.5, 4.0, "update"),
-            (2.0, 2.5, "retrieve"),
-            (3.0, 5.0, "delete"),
-        ]
-    )
-
-    assert list(views.timelines.calls_over_time_table(run, lanes=True)["lane"]) == [1, 2, 3, 2, 1]
-
-
-def test_only_so_many_calls_of_a_stretch_are_shown():
-    table = views.timelines.calls_over_time_table(staircase(100), most=5, from_s=1.0)
-
-    assert len(table) == 5
-    assert table["sent (s)"].min() >= 1.0
-
-
-def test_the_order_of_replies_is_counted_from_the_ends():
-    run = run_of([(0.0, 3.0, "create"), (0.1, 1.0, "retrieve"), (0.2, 2.0, "retrieve")])
-
-    assert list(views.timelines.reply_order_table(run)["answered as number"]) == [3, 1, 2]
-
-
-def test_in_flight_over_time_is_the_mean_of_each_slice():
-    calls = [(0.0, 10.0, "create")] + [(5.0, 10.0, "create")] * 9
-    table = views.in_flight_over_time_table(run_of(calls))
-
-    assert dict(table["in flight (calls)"]) == {2.5: 1.0, 7.5: 10.0}
-
-
-def test_throughput_over_time_adds_up_to_all_answers():
-    run = staircase(100)
-    table = views.timelines.throughput_over_time_table(run)
-    slice_s = run.window_s / len(table)
-
-    assert math.isclose(100, table["measured (operations/s)"].sum() * slice_s, rel_tol=1e-3)
-
-
-def test_throughput_over_time_adds_up_batches_of_more_operations_than_two_bytes_hold():
-    records = staircase(100).records.copy()
-    records["ok_operations"] = 60_000
-    run = dataclasses.replace(staircase(100), records=records)
-    table = views.timelines.throughput_over_time_table(run)
-    slice_s = run.window_s / len(table)
-
-    assert math.isclose(6e6, table["measured (operations/s)"].sum() * slice_s, rel_tol=1e-3)
 
 
 def test_the_mix_is_in_percent():

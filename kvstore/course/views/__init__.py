@@ -7,7 +7,7 @@ style             the look of figures, and the forms of runs and predictions
 stations          the drawing at the top of a lesson; what each station lets through; parts of a
                   run: time at each station, CPU time, kinds of operation, three counts
 throughput        of runs, of steps, and by the number in flight: bounds, saturation, models
-timelines         one run from its start to its end; single calls and the order of replies
+timelines         one run from its start to its end; single calls
 scaling           messages of many operations, commits of many writes; the number of servers,
                   and the slowest of several
 ramp_up           users who join one after the other
@@ -73,17 +73,12 @@ from kvstore.course.views.throughput import (
     plot_saturation,
     plot_throughput,
     plot_throughput_by_in_flight,
-    throughput_by_in_flight_table,
     throughput_table,
 )
 from kvstore.course.views.timelines import (
-    in_flight_over_time_table,
     plot_answered_over_time,
     plot_calls_over_time,
     plot_in_flight_over_time,
-    plot_latency_by_answer,
-    plot_memory,
-    plot_reply_order,
     plot_throughput_over_time,
 )
 
@@ -97,7 +92,6 @@ __all__ = [
     "endings_table",
     "goodput_by_offered_table",
     "h2load_table",
-    "in_flight_over_time_table",
     "ladder_table",
     "latency_from_table",
     "levels_table",
@@ -113,15 +107,12 @@ __all__ = [
     "plot_goodput_by_offered",
     "plot_in_flight_over_time",
     "plot_ladder",
-    "plot_latency_by_answer",
     "plot_latency_from",
     "plot_levels",
     "plot_limit_over_time",
-    "plot_memory",
     "plot_memory_in_burst",
     "plot_mix",
     "plot_moved_keys",
-    "plot_reply_order",
     "plot_residence_by_batch",
     "plot_residence_in_climb",
     "plot_saturation",
@@ -142,7 +133,6 @@ __all__ = [
     "ramp_up_table",
     "side_by_side_table",
     "throughput_by_batch_table",
-    "throughput_by_in_flight_table",
     "throughput_table",
     "time_by_station_table",
 ]

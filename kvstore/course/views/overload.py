@@ -16,7 +16,6 @@ from kvstore.course.rendering import HasValue
 from kvstore.course.views import style
 from kvstore.course.views.stations import stack
 from kvstore.course.views.style import MB, SLICES, Runs, by_row, number, rounded, runs_by_name
-from kvstore.course.views.timelines import LOOKS
 from kvstore.measure import Run, goodput
 from kvstore.measure.recorder import columns
 from kvstore.protocol import OK
@@ -398,7 +397,7 @@ def plot_memory_in_burst(runs: Mapping[str, Run], *, ax: Axes | None = None) -> 
 
 
 def _memory(ax: Axes, data: pd.DataFrame, memory: Mapping[str, HasValue | float]) -> None:
-    for side, (marker, colour, dashes) in LOOKS.items():
+    for side, (marker, colour, dashes) in style.PROCESSES.items():
         held = data[f"{side}, most (MB)"]
         ax.plot(held.index, held, marker, color=colour, markersize=7, label=f"{side}, measured")
         if side in memory:
@@ -429,7 +428,7 @@ def plot_collections(runs: Runs, *, ax: Axes | None = None) -> Axes:
     with style.canvas(ax) as ax:
         for place, (name, run) in enumerate(runs_by_name(runs)):
             samples = run.samples.iloc[:: max(1, len(run.samples) // MOST_DOTS)]
-            for side, (marker, colour, _) in LOOKS.items():
+            for side, (marker, colour, _) in style.PROCESSES.items():
                 counts = samples[[f"{side}_{age}" for age in ("young", "middle", "full")]]
                 total = counts.sum(axis=1, skipna=False)
                 shown = total[total > 0]

@@ -36,6 +36,9 @@ LOOKS: Final = (
 )
 """Dot and colour of each of several runs, and the dashes of what is predicted for it."""
 
+PROCESSES: Final = {"client": ("o", MEASURED, "-"), "server": ("s", GREEN, "--")}
+"""Dot, colour, and the dashes of the forecast for each process."""
+
 OPERATIONS: Final = {
     "create": (GREEN, ""),
     "retrieve": (SKY, "///"),
@@ -224,15 +227,6 @@ def predictions_for(predictions: Predictions, count: int) -> list[float | None]:
             )
         return [number(each) for each in predictions] or [None] * count
     return [number(predictions)] * count
-
-
-def forecast_by_side(
-    forecast: Mapping[str, HasValue | float] | HasValue | float | None,
-) -> Mapping[str, HasValue | float]:
-    """Return the forecast of each process; a single forecast is the client's."""
-    if isinstance(forecast, Mapping):
-        return forecast
-    return {} if forecast is None else {"client": forecast}
 
 
 def number(prediction: HasValue | float | None) -> float | None:

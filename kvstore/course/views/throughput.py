@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -65,30 +65,6 @@ def ladder_table(steps: Mapping[str, Run | HasValue | float]) -> pd.DataFrame:
             {"throughput (operations/s)": rates, "times the step before": rates / rates.shift()}
         ).rename_axis("step")
     )
-
-
-def throughput_by_in_flight_table(
-    runs: Sequence[Run],
-    stations: Sequence[Station] = (),
-    *,
-    think_s: float = 0.0,
-    simulated: Mapping[int, float] | None = None,
-) -> pd.DataFrame:
-    """Return each run's throughput by its limit in flight, with the bound and the bottleneck.
-
-    `simulated` gives operations per second by the number in flight.
-    """
-    rows = []
-    for run in sorted(runs, key=lambda run: run.in_flight):
-        row: dict[str, Any] = {"in flight": run.in_flight}
-        if stations:
-            bound = bounds.closed_loop(run.in_flight, stations, think_s=think_s)
-            row |= {"bound (operations/s)": bound.value, "what binds": bound.binds}
-        if simulated is not None:
-            row |= {"simulated (operations/s)": simulated.get(run.in_flight, math.nan)}
-        row |= {"measured (operations/s)": run.throughput_per_s}
-        rows.append(row)
-    return rounded(by_row(rows, "in flight"))
 
 
 MILLION = 1_000_000
@@ -211,21 +187,18 @@ def plot_throughput_by_in_flight(
     `simulated` gives operations per second by the number in flight. It is a third series, for
     cases in which the bound is known to be too high.
     """
-    data = throughput_by_in_flight_table(runs, stations, think_s=think_s)
     dot, colour, dashes = style.look(place)
     with style.canvas(ax, height_in=6.0) as ax:
         if stations:
-            draw_bounds(
-                ax, stations, think_s, most=max(data.index, default=1), name=name, dashes=dashes
-            )
+            draw_bounds(ax, stations, think_s, most=_most(runs), name=name, dashes=dashes)
         if simulated:
             ax.plot(
                 list(simulated), list(simulated.values()), "--", marker="x", markeredgewidth=3,
                 color=style.GREEN, label="simulated", zorder=2.5,
             )  # fmt: skip
         ax.plot(
-            data.index, data["measured (operations/s)"], dot, linestyle="none",
-            color=colour, label=_of("measured", name), zorder=3,
+            [run.in_flight for run in runs], [run.throughput_per_s for run in runs], dot,
+            linestyle="none", color=colour, label=_of("measured", name), zorder=3,
         )  # fmt: skip
         ax.set_xscale("log")
         ax.set_yscale("log")
@@ -235,6 +208,10 @@ def plot_throughput_by_in_flight(
         style.close_ticks(ax.yaxis)
         ax.margins(0.08)
     return ax
+
+
+def _most(runs: Sequence[Run]) -> int:
+    return max((run.in_flight for run in runs), default=1)
 
 
 def _of(what: str, name: str) -> str:
@@ -282,29 +259,6 @@ def draw_bounds(
     )  # fmt: skip
 
 
-def saturation_table(
-    runs: Sequence[Run],
-    stations: Sequence[Station],
-    *,
-    think_s: float = 0.0,
-    fit: "Fit | None" = None,
-) -> pd.DataFrame:
-    """Return each run beside the bound, mean value analysis (with queues), and a fitted law.
-
-    A station must be a single server or have no queue: MVA covers no others.
-    """
-    table = throughput_by_in_flight_table(runs, stations, think_s=think_s)
-    queues = [bounds.exact_closed_loop(n, stations, think_s).value for n in table.index]
-    table.insert(1, "with queues (operations/s)", queues)
-    if fit is not None:
-        table.insert(2, "fitted (operations/s)", [fit.throughput_per_s(n) for n in table.index])
-    table["client, cores busy"] = [
-        run.client_cpu.total_s / run.window_s if run.window_s else float("nan")
-        for run in sorted(runs, key=lambda run: run.in_flight)
-    ]
-    return rounded(table)
-
-
 POINTS = 60
 """Numbers in flight at which a curve is computed."""
 
@@ -321,11 +275,9 @@ def plot_saturation(
 
     A `fit` of the universal scalability law is a line through the dots, not a prediction.
     """
-    data = saturation_table(runs, stations, think_s=think_s, fit=fit)
     ax = plot_throughput_by_in_flight(runs, stations, think_s=think_s, ax=ax)
     with style.canvas(ax) as ax:
-        most = max(data.index, default=1)
-        in_flight = np.unique(np.geomspace(1, most, POINTS).astype(int))
+        in_flight = np.unique(np.geomspace(1, _most(runs), POINTS).astype(int))
         queues = [bounds.exact_closed_loop(int(n), stations, think_s).value for n in in_flight]
         ax.plot(
             in_flight, queues, "--", color=style.ORANGE, linewidth=2.5, label="with queues (MVA)"

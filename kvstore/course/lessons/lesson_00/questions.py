@@ -12,7 +12,7 @@ from kvstore.course import machine, mode
 from kvstore.course.experiments.published_benchmarks import Published
 from kvstore.course.explorer import Slider
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
-from kvstore.measure import Audit, Run, audit, only
+from kvstore.measure import Run, audit, only
 from kvstore.model import Prediction, Station, bounds
 from kvstore.server import serving
 
@@ -116,49 +116,6 @@ def most_of(costs: Run) -> Prediction:
     """Return the bound on throughput that the processor time of a call in this run sets."""
     round_trip = Station("round trip", costs.mean_residence_s / costs.in_flight, math.inf)
     return bounds.closed_loop(100, [round_trip, *machine.cpu_stations(costs)])
-
-
-# ---- what the claims of the lesson say -----------------------------------------------------------
-
-
-def at_most_one(product: float) -> bool:
-    """Whether X·R is near 1 and not above it, as with one call in flight."""
-    return 0.5 < product <= 1 + 1e-9
-
-
-def medians_are_closer(single: float, medians: float) -> bool:
-    """Whether the medians of identical runs differ less than the single runs do."""
-    return medians <= single
-
-
-def never_early(least_ms: float, set_ms: float) -> bool:
-    """Whether no sleep was shorter than it was set to be."""
-    return least_ms >= set_ms
-
-
-def no_more_than_the_cores(busy: float, cores: int) -> bool:
-    """Whether the runs used at most the cores there are, with 15 % for coarse clocks."""
-    return busy < 1.15 * cores
-
-
-def explained_by_the_loop(part: float, used: float) -> bool:
-    """Whether the share of the bound that was reached is, within a factor of 2, the loop's use."""
-    return 0.5 < part / used < 2
-
-
-def disk_is_the_longest(disk_s: float, residence_s: float) -> bool:
-    """Whether a read took at least what the disk was set to, and the disk most of the call."""
-    return READ_S <= disk_s < residence_s < 2 * disk_s
-
-
-def in_flight_at_least(found: Audit, demand_s: float) -> bool:
-    """Whether at least as many calls were in flight as the disk alone keeps there."""
-    return found.in_flight_mean >= found.sent_per_s * demand_s
-
-
-def one_of_them_fits(published: tuple[Published, ...]) -> bool:
-    """Whether exactly one of the benchmarks states an N that its own X and R give, within 2 %."""
-    return sum(abs(each.share - 1) <= 0.02 for each in published) == 1
 
 
 # ---- what the widget of the lesson shows --------------------------------------------------------

@@ -1,11 +1,6 @@
 """What lesson 01 asks, and its further notebooks: a loop that waits, the mix, a lossy counter."""
 
-import math
 from typing import Final
-
-import numpy as np
-import numpy.typing as npt
-import pandas as pd
 
 from kvstore.client import load, workload
 from kvstore.client.strategies import blocking
@@ -13,7 +8,7 @@ from kvstore.course import mode
 from kvstore.course.experiments.published_benchmarks import JavaClient
 from kvstore.course.explorer import Slider
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
-from kvstore.measure import Audit, Run
+from kvstore.measure import Run
 from kvstore.model import Prediction, Station, bounds, service_time_s
 from kvstore.model.bounds import expected_mix
 from kvstore.numbers import percent
@@ -86,43 +81,6 @@ PREDICTIONS: Final = (
     # further/01_first_calls
     # further/01_where_the_processor_was
 )
-
-
-# ---- what the claims of the lesson say -----------------------------------------------------------
-
-
-def never_before_the_disk(run: Run, delay_s: float) -> bool:
-    """Whether no call was faster than the disk that it used."""
-    return bool(run.calls["residence_s"].min() >= delay_s)
-
-
-def rates_do_not_average(per_s: float) -> bool:
-    """Whether the rate is far below the mean of the four rates, 40 calls/s."""
-    return per_s < 33
-
-
-def deletes_never_lead(kinds: pd.Series) -> bool:
-    """Whether the first call is a Create, and no prefix has more Deletes than Creates."""
-    lead: npt.NDArray[np.int64] = (
-        kinds.eq("create").cumsum().to_numpy() - kinds.eq("delete").cumsum().to_numpy()
-    )
-    return bool(kinds.iloc[0] == "create" and lead.min() >= 0)
-
-
-def creates_are_missing(counted: pd.Series, reported: int) -> bool:
-    """Whether the client reported every call but the Creates, by the server's count."""
-    return bool(reported < counted.sum() and counted.sum() - reported == counted["create/OK"])
-
-
-def the_law_is_blind(whole: Audit, part: Audit) -> bool:
-    """Whether Little's law holds with and without the deleted rows, and only the counts differ."""
-    both = all(each.relative_error < 1e-9 for each in (whole, part))
-    return both and whole.issued == whole.recorded and part.issued > part.recorded
-
-
-def share_of_gain(factor: float) -> float:
-    """Return how much of the published gain a factor explains, on a scale of ratios."""
-    return math.log(factor) / math.log(NEXT_PER_S / PUBLISHED_PER_S)
 
 
 # ---- what the widget of the lesson shows --------------------------------------------------------

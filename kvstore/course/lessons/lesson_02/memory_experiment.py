@@ -1,4 +1,4 @@
-"""A client without a limit under a memory ceiling: a probe, a forecast, the run, and a figure."""
+"""A client without a limit under a memory ceiling: a probe, a forecast, and the run."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -6,21 +6,19 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 
 from kvstore.client import run_in_process, strategies, workload
-from kvstore.course.views import MB, style
 from kvstore.course.views.style import rounded
-from kvstore.course.views.timelines import LOOKS
 from kvstore.measure import Run
 from kvstore.model import Prediction, overload
-from kvstore.server import serving
 
 SIDES: Final = ("client", "server")
 RATE_PER_S: Final = 1000.0
 """Calls sent per second, well below the most that one thread can send. Without pacing the rate
 depends on other programs, and a forecast from it was wrong by a factor of two."""
-VALUES: Final = workload.crud(value_bytes_mean=8 * 1024, sizes="fixed")
+VALUE_BYTES: Final = 8 * 1024
+"""What a call of the experiment carries."""
+VALUES: Final = workload.crud(value_bytes_mean=VALUE_BYTES, sizes="fixed")
 """All values have the same size, so that a short probe has the same calls as the long run."""
 LONGEST_S: Final = 60.0
 """The client stops after this time even if memory never fills."""
@@ -43,35 +41,6 @@ class Probe:
     sent_per_s: float
     answered_per_s: float
     lines: Mapping[str, Line]
-
-
-@dataclass(frozen=True)
-class Unlimited:
-    """One whole experiment: the forecast and the run."""
-
-    forecast: Prediction
-    run: Run
-    ceiling_bytes: float
-
-    @property
-    def forecast_s(self) -> float:
-        """Return the predicted time at which the ceiling is reached, in seconds."""
-        return self.forecast.value
-
-    @property
-    def fact_s(self) -> float:
-        """Return the measured time at which the ceiling was reached, in seconds."""
-        return stopped_s(self.run)
-
-    @property
-    def overshoot(self) -> float:
-        """Return the excess of memory over the ceiling, as a share of it; 0.02 is 2 %."""
-        return max(0.0, most_bytes(self.run) / self.ceiling_bytes - 1.0)
-
-    @property
-    def outcome(self) -> str:
-        """Return the outcome of the run: "memory ceiling" if all went well."""
-        return self.run.outcome
 
 
 def fill(
@@ -104,16 +73,16 @@ def probe(run: Run) -> Probe:
 
     Raise ValueError for a run of fewer than `FEWEST_CALLS` calls.
     """
-    sending = run.samples[run.samples["elapsed_s"] <= stopped_s(run)]
-    if run.issued < FEWEST_CALLS or len(sending) < 3:
+    samples = sending(run)
+    if run.issued < FEWEST_CALLS or len(samples) < 3:
         raise ValueError(
             f"only {run.issued} calls were sent before memory reached"
             f" {most_bytes(run) / 1e6:,.0f} MB: give the probe a higher ceiling"
         )
     return Probe(
         sent_per_s=run.issued / stopped_s(run),
-        answered_per_s=float(sending["answered"].max()) / stopped_s(run),
-        lines={side: _line(sending["in_flight"], sending[f"{side}_rss_bytes"]) for side in SIDES},
+        answered_per_s=float(samples["answered"].max()) / stopped_s(run),
+        lines={side: _line(samples["in_flight"], samples[f"{side}_rss_bytes"]) for side in SIDES},
     )
 
 
@@ -148,15 +117,14 @@ def stopped_s(run: Run) -> float:
     return float(run.records["sent_s"].max()) if len(run.records) else run.window_s
 
 
+def sending(run: Run) -> pd.DataFrame:
+    """Return the samples of the run that were taken while it was sending."""
+    return run.samples[run.samples["elapsed_s"] <= stopped_s(run)]
+
+
 def most_bytes(run: Run) -> float:
     """Return the largest memory of either process in all samples."""
     return float(run.samples[[f"{side}_rss_bytes" for side in SIDES]].max().max())
-
-
-def reached_by(run: Run) -> str:
-    """Return the process that had more memory when the client stopped."""
-    sending = run.samples[run.samples["elapsed_s"] <= stopped_s(run)].iloc[-1]
-    return max(SIDES, key=lambda side: float(sending[f"{side}_rss_bytes"]))
 
 
 def table(seen: Probe, run: Run, ceiling_bytes: float) -> pd.DataFrame:
@@ -179,44 +147,18 @@ def table(seen: Probe, run: Run, ceiling_bytes: float) -> pd.DataFrame:
     return rounded(numbers)
 
 
-def unlimited(
-    ceiling_bytes: float = 512e6,
-    *,
-    probe_bytes: float | None = None,
-    rate_per_s: float | None = RATE_PER_S,
-    **server_settings: Any,
-) -> Unlimited:
-    """Probe, forecast, and run until the ceiling, each against a new server with one lock.
-
-    `probe_bytes` is the ceiling of the probe. Its default is 100 MB plus a third of the rest.
-    Raise the errors of `run_in_process`, and ValueError for a probe that ends too soon.
-    """
-    if probe_bytes is None:
-        probe_bytes = 100e6 + (ceiling_bytes - 100e6) / 3
-    with serving(locking="global", **server_settings) as server:
-        small = fill(server, probe_bytes, rate_per_s=rate_per_s)
-    expected = forecast(probe(small), ceiling_bytes)
-    with serving(locking="global", **server_settings) as server:
-        run = fill(server, ceiling_bytes, rate_per_s=rate_per_s)
-    return Unlimited(expected, run, ceiling_bytes)
-
-
-def memory_by_in_flight(run: Run, seen: Probe, *, ax: Axes | None = None) -> Axes:
-    """Draw the memory of client and server over the calls in flight, while the run was sending."""
-    sending = run.samples[run.samples["elapsed_s"] <= stopped_s(run)]
-    ends = np.array([0.0, sending["in_flight"].max()])
-    with style.canvas(ax) as ax:
-        for side, (marker, colour, dashes) in LOOKS.items():
-            line = seen.lines[side]
-            ax.plot(
-                sending["in_flight"], sending[f"{side}_rss_bytes"] / MB, marker, color=colour,
-                markersize=6, label=side,
-            )  # fmt: skip
-            ax.plot(
-                ends, (line.base_bytes + line.bytes_per_call * ends) / MB, linestyle=dashes,
-                color=style.PREDICTED, linewidth=2,
-                label=f"{line.bytes_per_call / 1e3:,.0f} kB per call",
-            )  # fmt: skip
-        ax.set(xlabel="in flight (calls)", ylabel="resident memory (MB)")
-        ax.set_xlim(left=0.0)
-    return ax
+def costs(seen: Probe) -> pd.DataFrame:
+    """Return the memory of each process without calls and for each call in flight, with λ and X."""
+    return rounded(
+        pd.DataFrame(
+            {
+                side: {
+                    "without calls (MB)": round(line.base_bytes / 1e6, 1),
+                    "for each call in flight (kB)": round(line.bytes_per_call / 1e3, 1),
+                    "sent, λ (calls/s)": round(seen.sent_per_s),
+                    "answered, X (calls/s)": round(seen.answered_per_s, 1),
+                }
+                for side, line in seen.lines.items()
+            }
+        )
+    )

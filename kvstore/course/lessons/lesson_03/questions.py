@@ -1,4 +1,4 @@
-"""What lesson 03 and its further lessons ask, and what their claims depend on."""
+"""What lesson 03 and its further lessons ask, and the figures of their runs."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -27,18 +27,13 @@ def stations(run: Run) -> list[Station]:
     if locking == "global":
         return [Station("lock", disk_s(run))]
     if locking == "per_key_held":
-        busiest = busiest_key_share(run)
+        busiest = 1.0 / int(run.settings["workload"]["preload"])  # all keys are drawn alike
         write_s = run.server["settings"]["write_delay_s"]
         return [
             Station("disk", write_s * (1 - busiest), math.inf),
             Station("hottest key", write_s * busiest),
         ]
     return [Station("disk", disk_s(run), math.inf)]
-
-
-def busiest_key_share(run: Run) -> float:
-    """The share of the busiest key, where all preloaded keys are drawn alike."""
-    return 1.0 / int(run.settings["workload"]["preload"])
 
 
 def zipf_stations(run: Run) -> list[Station]:
@@ -196,17 +191,12 @@ QUIZ = (
 )
 
 
-# ---- what the claims depend on -------------------------------------------------------------------
+# ---- figures of the lesson: calls on the disk, overhead -----------------------------------------
 
 
 def served_at_once(run: Run) -> float:
     """Calls that the disk works on at one time, on average: X times the mean disk time."""
     return run.answered_per_s * disk_s(run)
-
-
-def creates_lead(share: float) -> bool:
-    """Whether more than a quarter are creates: a client without keys can only create."""
-    return share > 0.25
 
 
 def published_mix_per_s(calls: int = 1457, first: int = 100) -> float:
@@ -218,42 +208,6 @@ def published_mix_per_s(calls: int = 1457, first: int = 100) -> float:
     return 1 / service_time_s(
         {"retrieve": reads, "create": 1 - reads}, read_delay_s=0.010, write_delay_s=0.050
     )
-
-
-def one_at_a_time(run: Run) -> bool:
-    """Whether the server worked on one call at a time, and was busy for most of the time."""
-    return 0.3 < served_at_once(run) < 1.05
-
-
-def queue_share(where: pd.DataFrame) -> float:
-    """The share of the calls in flight that wait for the lock, from the table by station."""
-    L = where["L = λ·R (calls)"]
-    return float(L["lock"] / L["whole residence"])
-
-
-def mostly_waits(share: float) -> bool:
-    """Whether more than half of the calls in flight wait for the lock."""
-    return share > 0.5
-
-
-def below_bound(run: Run) -> bool:
-    """Whether the run is not above its bound; timers may be early by a little."""
-    return run.answered_per_s <= 1.03 * bound(run).value
-
-
-def gained(before: Run, after: Run) -> float:
-    """How many times more calls the disk works on at once."""
-    return served_at_once(after) / served_at_once(before)
-
-
-def lock_was_the_limit(before: Run, after: Run) -> bool:
-    """Whether the disk works on many more calls at once without the lock, and at most N."""
-    return gained(before, after) > 15 and served_at_once(after) < 1.05 * after.in_flight
-
-
-def is_counted_twice(run: Run) -> bool:
-    """Whether calls sent, records and the server's own count agree."""
-    return bool(run.issued == len(run.records) == sum(run.server["operations"].values()))
 
 
 def overhead_ms(run: Run) -> float:
@@ -279,22 +233,6 @@ def budget(runs: Mapping[str, Run]) -> pd.DataFrame:
             "÷ bound": run.answered_per_s / bound(run).value,
         }
     return rounded(pd.DataFrame(rows))
-
-
-def grows_with_n(slow: Sequence[Run], fast: Sequence[Run]) -> bool:
-    """Whether more in flight raises the rate without the lock more than with it."""
-    return rise(fast) > 4 * rise(slow)
-
-
-def hand_over_costs(woken_s: float, chained_s: float) -> bool:
-    """Whether the sender that needs no second thread takes no more CPU time, within 15 %."""
-    return chained_s < 1.15 * woken_s
-
-
-def more_keys_help(rates: Sequence[float], write_s: float) -> bool:
-    """Whether one key serves one write at a time, and four keys more, but no more than four."""
-    one, four = (rate * write_s for rate in rates)
-    return one < 1.05 and one < four < 4.2
 
 
 def rise(runs: Sequence[Run]) -> float:
@@ -326,18 +264,3 @@ def missing_ms(run: Run, inside_ms: pd.Series) -> pd.DataFrame:
     table["share of N/X (%)"] = (100 * table["ms"] / whole_ms).round(1)
     table["ms"] = table["ms"].round(2)
     return table.astype(object)
-
-
-def rates_alike(rates: Sequence[float]) -> bool:
-    """Whether all rates are within a factor of four; N is the same, the CPU time is not."""
-    return max(rates) < 4 * min(rates)
-
-
-def more_threads(few: Run, many: Run) -> float:
-    """How many more threads the client of the second run has."""
-    return float(many.samples["client_threads"].max() - few.samples["client_threads"].max())
-
-
-def has_a_thread_per_call(more: float, in_flight: int = 100) -> bool:
-    """Whether there is about one more thread for each call in flight."""
-    return more > in_flight / 2

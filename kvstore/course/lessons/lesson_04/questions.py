@@ -1,50 +1,9 @@
-"""What lesson 04 and its further lessons ask, and what their claims depend on."""
+"""What lesson 04 and its further lessons ask."""
 
 from kvstore.course.lessons.lesson_03.questions import settled_residence_s
-from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
-from kvstore.measure import Run, boxes, only
+from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion, computed
+from kvstore.measure import Run, boxes
 from kvstore.model import Prediction, Station, bounds
-
-
-def server_cores(run: Run) -> float:
-    """Return how many cores the server kept busy, on average over the run."""
-    return run.server_cpu.total_s / run.window_s
-
-
-def few_cores(run: Run) -> bool:
-    """Whether the server kept less than two cores busy."""
-    return server_cores(run) < 2
-
-
-FURTHER = (
-    PredictionQuestion(
-        "04.gil",
-        "No disk: how many times the throughput of 1 thread do 32 threads reach?",
-        unit="times",
-        measured=lambda one, many: many.throughput_per_s / one.throughput_per_s,
-        model=lambda one, many: Prediction(
-            1.0, "times", "one thread at a time runs Python", "the GIL"
-        ),
-    ),
-    PredictionQuestion(
-        "04.server_lost",
-        "Of four races, how many can no order explain?",
-        unit="races",
-        measured=lambda count, expected: count,
-        model=lambda count, expected: expected,
-    ),
-    PredictionQuestion(
-        "04.lost",
-        "In how many of six orders is an increment lost?",
-        unit="orders",
-        measured=lambda count, expected: count,
-        model=lambda count, expected: expected,
-    ),
-)
-
-
-# ---- the lesson ---------------------------------------------------------------------------------
-# What lesson 04 asks: predictions, quiz, and the conditions of its claims.
 
 
 def pool(run: Run) -> Station:
@@ -69,6 +28,11 @@ def read_behind_the_pool(run: Run) -> Prediction:
     """Return how long a read waits for a thread: N - c calls before it leave at the key's rate."""
     in_the_queue = run.in_flight - run.server["settings"]["threads"]
     return bounds.residence(in_the_queue, [hottest_key(run)])
+
+
+def in_boxes(run: Run) -> dict[str, float]:
+    """Return the mean number of calls at each station of the server, by its name."""
+    return {name: box.inside_mean for name, box in boxes(run).by_name.items()}
 
 
 def times_faster(few: Run, many: Run) -> float:
@@ -114,7 +78,19 @@ PREDICTIONS = (
         measured=read_s,
         model=read_behind_the_pool,
     ),
-    *FURTHER,
+    # further/04_gil
+    PredictionQuestion(
+        "04.gil",
+        "No disk: how many times the throughput of 1 thread do 32 threads reach?",
+        unit="times",
+        measured=times_faster,
+        model=lambda one, many: Prediction(
+            1.0, "times", "one thread at a time runs Python", "the GIL"
+        ),
+    ),
+    # further/04_lost_update
+    computed("04.server_lost", "Of four races, how many can no order explain?", "races"),
+    computed("04.lost", "In how many of six orders is an increment lost?", "orders"),
 )
 
 QUIZ = (
@@ -176,37 +152,3 @@ QUIZ = (
         ),
     ),
 )
-
-
-# Conditions of the claims ------------------------------------------------------------------------
-
-
-def in_boxes(run: Run) -> dict[str, float]:
-    """Return the mean number of calls at each station of the server, by its name."""
-    return {name: box.inside_mean for name, box in boxes(run).by_name.items()}
-
-
-def waits_in_the_queue(run: Run) -> bool:
-    """Whether the mean call spends more than half of its time in the pool's queue."""
-    return bool(run.calls["pool_s"].mean() > 0.5 * run.mean_residence_s)
-
-
-def queue_moved(few: Run, many: Run) -> bool:
-    """Whether most calls wait for a thread in the first run, and for the lock in the second."""
-    before, after = in_boxes(few), in_boxes(many)
-    return (
-        before["pool queue"] > 0.5 * few.in_flight
-        and after["lock"] > 0.5 * many.in_flight
-        and after["pool queue"] < 0.5 * before["pool queue"]
-    )
-
-
-def reads_wait_for_a_thread(run: Run) -> bool:
-    """Whether reads spend more than half of their time in the pool's queue."""
-    reads = only(run, "retrieve").calls
-    return bool(reads["pool_s"].mean() > 0.5 * reads["residence_s"].mean())
-
-
-def pool_makes_reads_slow(threads: Run, event_loop: Run) -> bool:
-    """Whether a read takes more than twice as long with the pool as without one."""
-    return read_s(threads) > 2 * read_s(event_loop)

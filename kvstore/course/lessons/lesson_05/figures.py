@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
@@ -143,4 +144,27 @@ def stored_and_committed(copy: Replication, *, most: int = 60, ax: Axes | None =
         ax.set(xlabel="elapsed (ms)", ylabel="index of the entry (entries)")
         ax.set_xlim(left=0.0)
         ax.set_ylim(bottom=0.0)
+    return ax
+
+
+def reply_order(run: Run, *, most: int = 60, ax: Axes | None = None) -> Axes:
+    """Draw each call's position in the order of replies over its position in the order of sending.
+
+    On the line, replies come in the order of requests. A call below the line overtook others; a
+    call above it was overtaken.
+    """
+    calls = run.calls.head(most)
+    sent_as = pd.Series(range(1, len(calls) + 1), index=calls.index)
+    answered_as = calls["done_s"].rank(method="first")
+    with style.canvas(ax, height_in=6.0) as ax:
+        ends = [1, max(2, len(calls))]
+        ax.plot(ends, ends, color=style.PREDICTED, linewidth=2, label="in the order of requests")
+        for name, (colour, _) in style.OPERATIONS.items():
+            own = calls.index[calls["operation"] == name]
+            if len(own):
+                ax.plot(
+                    sent_as[own], answered_as[own], style.MARKERS[name], color=colour,
+                    markeredgecolor="black", label=name,
+                )  # fmt: skip
+        ax.set(xlabel="sent as number (call)", ylabel="answered as number (call)")
     return ax

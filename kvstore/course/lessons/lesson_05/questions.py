@@ -1,8 +1,6 @@
-"""What lesson 05 and its further lessons ask, and what their claims depend on."""
+"""What lesson 05 and its further lessons ask."""
 
-from collections.abc import Mapping, Sequence
-
-from kvstore.course.lessons.lesson_05 import batch_ladder, rpc_pipeline
+from kvstore.course.lessons.lesson_05 import batch_ladder
 from kvstore.course.questions import (
     Curve,
     Option,
@@ -12,44 +10,8 @@ from kvstore.course.questions import (
     operations_in_a_call,
 )
 from kvstore.measure import Run
-from kvstore.measure.cpu_cost import pace_s, price_s
+from kvstore.measure.cpu_cost import pace_s
 from kvstore.model import Prediction
-
-Race = Mapping[str, Sequence[Run]]
-
-
-def pipelined_wins(runs: Race) -> bool:
-    """Whether the best pipelined run was faster than the best synchronous one."""
-    fastest_s = {name: rpc_pipeline.fastest_s(repeated) for name, repeated in runs.items()}
-    return fastest_s[rpc_pipeline.PIPELINED] < fastest_s[rpc_pipeline.SYNCHRONOUS]
-
-
-def less_work(runs: Race) -> bool:
-    """Whether the pipelined client and its server needed less CPU time than the synchronous."""
-    work_s = {name: rpc_pipeline.processor_s(repeated) for name, repeated in runs.items()}
-    return work_s[rpc_pipeline.PIPELINED] < work_s[rpc_pipeline.SYNCHRONOUS]
-
-
-FURTHER = (
-    computed(
-        "05.times_faster",
-        "How many times faster than the synchronous client is the pipelined one?",
-        "times",
-    ),
-    computed("05.slow_write", "How many replies come before the reply of the write?", "replies"),
-    computed(
-        "05.peak",
-        "4,096 operations in a message: how many per second?",
-        "operations/s",
-        main=True,
-        binds="cpu",
-    ),
-    computed("05.log", "How many seconds does the log take with a window of 16?", "s"),
-)
-
-
-# ---- the lesson ---------------------------------------------------------------------------------
-# What lesson 05 asks: predictions, quiz, and the conditions of its claims.
 
 
 def by_the_round_trip(alone: Run, run: Run) -> Prediction:
@@ -122,7 +84,21 @@ PREDICTIONS = (
         main=True,
         binds="cpu",
     ),
-    *FURTHER,
+    # further lessons
+    computed(
+        "05.times_faster",
+        "How many times faster than the synchronous client is the pipelined one?",
+        "times",
+    ),
+    computed("05.slow_write", "How many replies come before the reply of the write?", "replies"),
+    computed(
+        "05.peak",
+        "4,096 operations in a message: how many per second?",
+        "operations/s",
+        main=True,
+        binds="cpu",
+    ),
+    computed("05.log", "How many seconds does the log take with a window of 16?", "s"),
 )
 
 QUIZ = (
@@ -193,24 +169,3 @@ QUIZ = (
         ),
     ),
 )
-
-
-# Conditions of the claims ------------------------------------------------------------------------
-
-
-def on_one_connection(*runs: Run) -> bool:
-    """Whether each of the runs used exactly one connection, as the server counted."""
-    return all(run.connections == 1 for run in runs)
-
-
-def stream_is_cheaper(unary: Run, stream: Run) -> bool:
-    """Whether a message of the stream took less than 0.9 of the CPU time of a unary call.
-
-    CPU time is that of the two processes together: it is the steadiest on a busy machine.
-    """
-    return bool(price_s(stream).together_s < 0.9 * price_s(unary).together_s)
-
-
-def cost_fits(cost: batch_ladder.Cost, run: Run, size: int) -> bool:
-    """Whether the CPU time of a message is within a factor of 2 of a + b k."""
-    return batch_ladder.worst_factor({size: run}, cost) < 2

@@ -151,11 +151,6 @@ def times_faster(runs: Mapping[str, Sequence[Run]], than: str = SYNCHRONOUS) -> 
     return _median([slow.window_s / fast.window_s for slow, fast in pairs])
 
 
-def fastest_s(runs: Sequence[Run]) -> float:
-    """Return the shortest time of repeated runs in seconds: the one with the least noise."""
-    return min(run.window_s for run in runs)
-
-
 def processor_s(runs: Sequence[Run]) -> float:
     """Return user and system time of both processes together, the median of the runs."""
     return _median([run.client_cpu.total_s + run.server_cpu.total_s for run in runs])

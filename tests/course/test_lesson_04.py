@@ -1,0 +1,168 @@
+"""Lesson 04: lost updates, and the context switches of a server that only computes."""
+
+import itertools
+import math
+import subprocess
+import sys
+
+import pytest
+from failures import failures
+
+from kvstore.client import workload
+from kvstore.client.messages import create, delete, update
+from kvstore.course.lessons.lesson_04 import context_switches
+from kvstore.course.lessons.lesson_04.lost_update import (
+    BEFORE,
+    NeverDone,
+    Race,
+    compare_and_replace,
+    history,
+    orders,
+    races,
+    read_then_write,
+    table,
+    version,
+)
+from kvstore.server import WRITINGS
+
+names = (b"counter-%d" % number for number in itertools.count())
+
+
+@pytest.mark.slow
+class TestBetweenTwoCalls:
+    def test_read_then_write_loses_an_update_whenever_both_read_before_either_writes(
+        self, quick_server
+    ):
+        assert ["AABB", "ABAB", "ABBA", "BAAB", "BABA", "BBAA"] == orders()
+        for order in orders():
+            seen = history(quick_server, read_then_write, order, next(names), start=41)
+            lost = 0 if order in ("AABB", "BBAA") else 1
+            assert (2, 43 - lost, lost) == (seen.counted, seen.stored, seen.lost), order
+            assert list(order) == seen.calls["client"].tolist()
+            assert {"OK"} == set(seen.calls["answer"])  # no reply reports the loss
+
+    def test_compare_and_replace_loses_none_in_any_order(self, quick_server):
+        for order in [*orders(), "ABCABC", "AB"]:
+            seen = history(quick_server, compare_and_replace, order, next(names))
+            assert seen.counted == seen.stored == len(set(order)), order
+
+        seen = history(quick_server, compare_and_replace, "ABAB", next(names))
+        second = seen.calls[seen.calls["client"] == "B"]
+        assert ["OK", "ALREADY_EXISTS", "OK", "OK"] == second["answer"].tolist()
+
+    def test_a_known_counter_and_clients_without_end_are_refused(self, quick_server):
+        def for_ever(counter):
+            while True:
+                yield update(version(counter, 0), b"7")
+
+        counter = next(names)
+        history(quick_server, read_then_write, "AB", counter)
+        with pytest.raises(RuntimeError, match="exists already"):
+            history(quick_server, read_then_write, "AB", counter)
+        with pytest.raises(NeverDone, match="A, B have not ended after 100 calls"):
+            history(quick_server, for_ever, "AB", next(names))
+
+
+LOSE = ["create, create", "delete, update"]
+SLOW = {"write_delay_s": 0.3, "read_delay_s": 0, "locking": "per_key"}
+
+
+@pytest.mark.slow
+class TestInTheServer:
+    def test_read_then_write_loses_every_race_and_the_others_none(self, own_server):
+        for writing in WRITINGS:
+            delay_s = 0.9 if writing == "read_then_write" else 0.3  # time between the two calls
+            seen = races(own_server(**SLOW | {"write_delay_s": delay_s}, writing=writing))
+            lost = [name for name, race in seen.items() if race.lost]
+            assert lost == (LOSE if writing == "read_then_write" else []), writing
+            if lost:
+                assert {race.statuses for race in seen.values()} == {("OK", "OK")}
+
+        held = races(own_server(**SLOW | {"locking": "per_key_held"}, writing="read_then_write"))
+        assert not any(race.lost for race in held.values())  # the lock is held through the disk
+
+    def test_a_disk_that_is_too_fast_and_a_server_with_races_are_refused(
+        self, quick_server, own_server
+    ):
+        with pytest.raises(RuntimeError, match=r"0\.05 or more for a race, got 0\.002"):
+            races(quick_server)
+
+        server = own_server(write_delay_s=0.05)
+        races(server)
+        with pytest.raises(RuntimeError, match="start another server"):
+            races(server)
+
+
+HISTORIES = [
+    (BEFORE, (update, update), ("OK", "OK"), b"B", ["AB"]),
+    (BEFORE, (update, update), ("OK", "OK"), b"A", ["BA"]),
+    (BEFORE, (update, update), ("OK", "OK"), BEFORE, []),
+    (BEFORE, (update, delete), ("OK", "OK"), None, ["AB"]),
+    (BEFORE, (update, delete), ("NOT_FOUND", "OK"), None, ["BA"]),
+    (BEFORE, (delete, update), ("OK", "OK"), b"B", []),
+    (None, (create, create), ("OK", "OK"), b"B", []),
+    (None, (create, create), ("OK", "ALREADY_EXISTS"), b"A", ["AB"]),
+    (None, (create, create), ("OK", "ALREADY_EXISTS"), b"B", []),
+    (None, (delete, delete), ("OK", "OK"), None, ["AB", "BA"]),
+]
+
+
+def test_a_history_is_linearizable_if_some_order_explains_it():
+    def check(case):
+        before, kinds, statuses, stored, explained_by = case
+        operations = tuple(
+            make(b"key") if make is delete else make(b"key", value)
+            for make, value in zip(kinds, (b"A", b"B"), strict=True)
+        )
+        race = Race(before, operations, statuses, stored)
+        words = " or ".join(explained_by) or "NO ORDER"
+        assert explained_by == race.explained_by
+        assert race.lost is (not explained_by)
+        assert words == table({"it": race}).loc["it", "explained by"]
+
+    assert {} == failures(check, HISTORIES)
+
+
+@pytest.mark.slow
+def test_cores_busy_over_cpu_time_is_the_throughput(quick_server):
+    reads = workload.reads(keys=2, value_bytes_mean=64)
+    seen = context_switches.watched(quick_server, reads, in_flight=4, duration_s=0.3)
+    row = context_switches.account({"it": seen}).loc["it"]
+
+    assert seen.switches > seen.run.issued  # a call is received by one thread, answered by another
+    assert math.isclose(row["X (calls/s)"], seen.busy / seen.price_s)
+    assert math.isclose(row["server switches (per call)"], seen.switches / seen.run.issued)
+
+
+@pytest.mark.slow
+def test_the_switches_of_every_thread_count():
+    """On Linux psutil sees the first thread only. In a process of its own: threads that other
+    tests left behind take their switches with them when they end.
+    """
+    output = subprocess.run(
+        [sys.executable, "-c", SWITCHING], check=True, capture_output=True, text=True
+    )
+
+    assert int(output.stdout) > 200
+
+
+SWITCHING = """
+import os, threading, time
+from kvstore.course.lessons.lesson_04 import context_switches
+
+slept, asleep = threading.Barrier(4), threading.Event()
+
+def wait_often():
+    for _ in range(200):
+        time.sleep(0.0001)
+    slept.wait()
+    asleep.wait()
+
+before = context_switches.context_switches(os.getpid())
+workers = [threading.Thread(target=wait_often) for _ in range(3)]
+for worker in workers:
+    worker.start()
+slept.wait()
+print(context_switches.context_switches(os.getpid()) - before)
+asleep.set()
+"""
