@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -183,14 +184,14 @@ def test_where_nothing_listens_the_error_comes_at_once(capsys):
 
 
 @contextmanager
-def started(*arguments, until="run:") -> Iterator[subprocess.Popen[str]]:
-    """The command in a process of its own, once a line of its progress begins so."""
+def started(*arguments, until=r"run: .* [1-9][\d,]* answered") -> Iterator[subprocess.Popen[str]]:
+    """The command in a process of its own, once its progress has such a line."""
     with subprocess.Popen(
         [sys.executable, "-m", "kvstore.load_test", *map(str, arguments)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
         assert process.stderr is not None
-        while not process.stderr.readline().startswith(until):
+        while not re.search(until, process.stderr.readline()):
             assert process.poll() is None
         try:
             yield process
