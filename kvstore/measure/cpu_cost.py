@@ -53,17 +53,6 @@ def pace_s(run: Run) -> float:
     return float(np.fmax(serial_s(run).larger_s, price_s(run).together_s / _cores(run)))
 
 
-def paced_s(run: Run) -> CpuPerCall:
-    """Return the serial parts of client and server, scaled so that the larger equals `pace_s`.
-
-    If there are too few cores, no process has a whole core for its thread, and its serial part
-    takes longer than its CPU time.
-    """
-    serial = serial_s(run)
-    stretch = pace_s(run) / serial.larger_s
-    return CpuPerCall(serial.client_s * stretch, serial.server_s * stretch)
-
-
 def busy(run: Run) -> float:
     """Return the utilisation of the bottleneck: U = X * D_max, with D_max from `pace_s`.
 

@@ -159,11 +159,6 @@ RECORD_BYTES = 56
 """Bytes of the record that the client keeps of a call after its end."""
 
 
-def backlog_growth_per_s(sent_per_s: float, answered_per_s: float) -> float:
-    """Return the growth of the number in flight in calls per second: lambda - X, at least 0."""
-    return max(0.0, sent_per_s - answered_per_s)
-
-
 def held(
     in_flight: int, *, base_bytes: float, bytes_per_call: float, recorded: int = 0
 ) -> Prediction:
@@ -200,8 +195,7 @@ def time_until(
             f"ceiling_bytes must be above base_bytes, got {size(ceiling_bytes)} and"
             f" {size(base_bytes)}"
         )
-    growth_per_s = backlog_growth_per_s(sent_per_s, answered_per_s)
-    bytes_per_s = bytes_per_call * growth_per_s
+    bytes_per_s = bytes_per_call * (sent_per_s - answered_per_s)
     if not bytes_per_s > 0:
         return Prediction(
             math.inf,

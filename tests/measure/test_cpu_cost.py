@@ -6,7 +6,7 @@ import pytest
 from traces import Made, run_of
 
 from kvstore.measure import Cpu
-from kvstore.measure.cpu_cost import busy, pace_s, paced_s, price_s, serial_s
+from kvstore.measure.cpu_cost import busy, pace_s, price_s, serial_s
 
 FOUR = [Made(0.0, 1.0)] * 4
 
@@ -36,4 +36,3 @@ def test_with_too_few_cores_the_cores_are_the_bottleneck(subtests):
             run = run_of(FOUR, **cpu, host={"cores": cores})
 
             assert pace_s(run) == pytest.approx(each_s)
-            assert paced_s(run) == pytest.approx((each_s * 0.1 / 0.15, each_s))
