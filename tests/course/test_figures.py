@@ -16,7 +16,14 @@ from matplotlib.transforms import Bbox
 
 from kvstore.course import views
 from kvstore.course.experiments.several_servers import FanOut, Reads
-from kvstore.course.lessons.lesson_05 import batch_ladder, figures
+from kvstore.course.lessons.lesson_05 import batch_figures, batch_ladder, figures
+from kvstore.course.lessons.lesson_06 import figures as lesson_06
+from kvstore.course.lessons.lesson_07 import figures as lesson_07
+from kvstore.course.lessons.lesson_08 import figures as lesson_08
+from kvstore.course.lessons.lesson_09 import figures as lesson_09
+from kvstore.course.lessons.lesson_10 import figures as lesson_10
+from kvstore.course.lessons.lesson_11 import figures as lesson_11
+from kvstore.course.lessons.lesson_13 import figures as lesson_13
 from kvstore.course.views import style
 from kvstore.load_test import Calibration, Estimate, Level
 from kvstore.model import Prediction, Station, batching, scaling, simulate, usl
@@ -30,7 +37,6 @@ STATIONS = [Station("disk", 0.040, math.inf), Station("processor", 0.001)]
 PREDICTED = Prediction(25.0, "calls/s", "1 / 40 ms")
 PACED = paced(60, per_s=20.0)
 FLOWS = {"no limit": lambda per_s: PREDICTED, "at most 10": lambda per_s: min(per_s, 25.0)}
-PLAYED = {"no limit": [19.0]}
 FIT = usl.fit([1, 2, 4, 8, 16], [24, 46, 80, 110, 120])
 ARGUMENTS = {
     "answered_over_time": (({"one": ONE, "many": MANY}, 25.0), {"cause_s": (0.1, 0.3)}),
@@ -42,7 +48,7 @@ ARGUMENTS = {
     "calls_over_time": ((MANY,), {}),
     "collections": (({"left": MANY, "settled": ONE},), {}),
     "endings": (([ONE, MANY],), {}),
-    "goodput_by_offered": (({"no limit": [PACED], "at most 10": [PACED]}, FLOWS, PLAYED), {}),
+    "goodput_by_offered": (({"no limit": [PACED], "at most 10": [PACED]}, FLOWS), {}),
     "in_flight_over_time": ((MANY,), {}),
     "ladder": (({"published": 16.55, "predicted": PREDICTED, "here": ONE},), {}),
     "latency_from": ((PACED, lambda share: 0.1 * share), {}),
@@ -56,13 +62,13 @@ ARGUMENTS = {
     "throughput_by_in_flight": (([ONE, MANY], STATIONS), {}),
     "throughput_over_time": ((MANY, PREDICTED), {}),
     "time_by_station": (([ONE, MANY],), {}),
-    "turns": ((MANY, 0.5), {}),
+    "memory_by_turn": ((MANY, {"client": 80.0, "server": 60.0}), {}),
 }
 JOINED = {"pool": climbed(), "loop": climbed()}
 PARTS = {"pool": [Station("pool", 0.05, 4)], "loop": [Station("back end", 0.05, math.inf)]}
 PLAYED = {"pool": [simulate.Call(0.0, 0.0, 0.05)]}
 ARGUMENTS |= {
-    "residence_in_climb": ((JOINED, PARTS, PLAYED), {}),
+    "residence_in_climb": ((JOINED, PARTS), {}),
     "threads_in_climb": ((JOINED, {"pool": 4, "loop": 0}), {}),
     "throughput_in_climb": ((JOINED, PARTS, PLAYED), {}),
 }
@@ -71,7 +77,7 @@ ARGUMENTS |= {
     "residence_by_batch": (BATCHES[:1], BATCHES[1]),
     "throughput_by_batch": (BATCHES[:1], BATCHES[1]),
 }
-BY_SERVERS = {"even": {1: ONE, 2: MANY}, "a hot key": {2: ONE}}
+BY_SERVERS = {"even": {1: 25.0, 2: 48.0}, "a hot key": {2: 24.0}}
 PER_SERVER = {"even": lambda servers: 25.0 * servers, "a hot key": lambda _: PREDICTED}
 PLAYED_ON = scaling.closed_loop(4, [0.75, 0.25], 0.040, rounds=50, warm_up=10)
 QUICK, SLOW = Reads(np.array([0.01, 0.2]), 2, 2), Reads(np.array([0.2, 0.3]), 4, 2)
@@ -105,12 +111,19 @@ SEEN = Calibration(
 ARGUMENTS |= {
     "levels": ((SEEN, MANY), {}),
 }
-NAMES = sorted(name.removeprefix("plot_") for name in views.__all__ if name.startswith("plot_"))
+ROOMS = (
+    batch_figures, lesson_06, lesson_07, lesson_08, lesson_09, lesson_10, lesson_11, lesson_13,
+)  # fmt: skip
+FIGURES = {name: getattr(views, f"plot_{name}", None) for name in ARGUMENTS}
+FIGURES |= {
+    name: getattr(room, name) for room in ROOMS for name in ARGUMENTS if hasattr(room, name)
+}
+NAMES = sorted(FIGURES)
 
 
 def drawn(name, **more):
     arguments, named = ARGUMENTS[name]
-    return getattr(views, f"plot_{name}")(*arguments, **named, **more)
+    return FIGURES[name](*arguments, **named, **more)
 
 
 def both_axes_name_what_they_show_with_units(ax):
@@ -208,9 +221,9 @@ def batches_side_by_side():
 def three_workloads():
     """Lesson 10: nine names in the legend, of which few fit in a row."""
     names = ("even keys", "Zipf 0.99", "one hot key in ten")
-    runs = {name: {n: closed_loop(8, 900.0 * n) for n in (1, 2, 4)} for name in names}
+    runs = {name: {n: 900.0 * n for n in (1, 2, 4)} for name in names}
     predicted = {name: lambda servers: 1_000.0 * servers for name in names}
-    return views.plot_throughput_by_servers(
+    return lesson_10.throughput_by_servers(
         runs, predicted, {name: {2: PLAYED_ON} for name in names}
     )
 
@@ -417,7 +430,7 @@ def test_many_predictions_are_drawn_by_name_and_their_number_must_fit():
 
 def test_a_batch_figure_has_sizes_across_and_what_was_measured_upward():
     runs = {1: closed_loop(1, 100.0, operations=1), 32: closed_loop(1, 1600.0, operations=32)}
-    ax = views.plot_throughput_by_batch(runs, per_message_s=0.01, per_operation_s=0.0003)
+    ax = batch_figures.throughput_by_batch(runs, per_message_s=0.01, per_operation_s=0.0003)
     dots = [line.get_xydata() for line in ax.lines if line.get_marker() == "o"]
     (places,) = [each for each in dots if len(each)]
 
@@ -431,7 +444,7 @@ def test_a_batch_figure_has_sizes_across_and_what_was_measured_upward():
 
 def test_a_figure_of_batches_has_the_residence_of_a_message_in_milliseconds():
     runs = {1: closed_loop(2, 100.0, operations=1), 32: closed_loop(2, 1600.0, operations=32)}
-    ax = views.plot_residence_by_batch(runs, per_message_s=0.01, per_operation_s=0.0003)
+    ax = batch_figures.residence_by_batch(runs, per_message_s=0.01, per_operation_s=0.0003)
     (law,) = [line.get_xydata() for line in ax.lines if line.get_label().startswith("N")]
 
     assert list(law[0]) == pytest.approx([1, 2 * 10.3])

@@ -5,12 +5,9 @@ from itertools import count
 
 import numpy as np
 import pytest
-from made_runs import staircase
 
-from kvstore.course import views
 from kvstore.course.experiments import several_servers
 from kvstore.course.experiments.several_servers import FanOut
-from kvstore.model import scaling, tail_latency
 from kvstore.server import serving
 
 ANSWERS = FanOut(np.array([[0.01, 0.02, 0.01], [0.01, 0.01, math.inf]]))
@@ -23,34 +20,6 @@ def test_a_request_takes_as_long_as_the_slowest_of_its_servers():
     assert 0.5 == ANSWERS.slow_share(3, 0.02)  # the request without a reply
     with pytest.raises(ValueError, match="from 1 to 3, got 4"):
         ANSWERS.residence_s(4)
-
-
-def test_the_table_of_slow_requests_has_percent_and_milliseconds():
-    table = views.scaling.slow_by_servers_table(
-        ANSWERS, 0.015, lambda n: tail_latency.slow_of_all(n, 0.5)
-    )
-
-    assert [1, 2, 3] == list(table.index)
-    assert pytest.approx([50.0, 75.0, 87.5]) == list(table["predicted, slow (%)"])
-    assert pytest.approx([33.33, 66.67, 100.0]) == list(table["measured, slow (%)"])
-    assert 10.0 == table.loc[1, "median (ms)"]
-
-
-def test_throughput_by_servers_has_a_row_for_each_run_and_each_simulation():
-    played = scaling.closed_loop(3, [0.5, 0.5], 0.040, rounds=100)
-    runs = {"even": {1: staircase(10), 2: staircase(10, in_flight=2)}}
-    table = views.scaling.throughput_by_servers_table(
-        runs, {"even": lambda n: 25.0 * n, "hot": lambda _: 30.0}, {"hot": {2: played}}
-    )
-
-    assert [("even", 1), ("even", 2), ("hot", 2)] == list(table.index)
-    assert [25.0, 50.0, 30.0] == list(table["predicted (operations/s)"])
-    assert table.loc[("hot", 2), "simulated (operations/s)"] == pytest.approx(
-        played.throughput_per_s, rel=1e-3
-    )
-    assert math.isnan(table.loc[("hot", 2), "measured (operations/s)"])
-    without = views.scaling.throughput_by_servers_table(runs, {"even": lambda n: 25.0 * n})
-    assert "simulated (operations/s)" not in without
 
 
 @pytest.mark.slow

@@ -7,10 +7,11 @@ import pytest
 from made_runs import run_of, staircase
 
 from kvstore.course import views
+from kvstore.course.lessons.lesson_05 import batch_figures
 from kvstore.course.rendering import TIMES
 from kvstore.course.views.style import rounded
 from kvstore.measure import Cpu
-from kvstore.model import Prediction, batching
+from kvstore.model import Prediction
 from kvstore.protocol import StationTimes
 
 
@@ -86,18 +87,9 @@ def test_the_mix_is_in_percent():
     assert views.stations.mix_table(staircase(100)).loc[f"blocking {TIMES}1", "create (%)"] == 25.0
 
 
-def test_a_kind_of_commit_has_its_prediction_and_its_bottleneck():
-    runs = {"one by one": {2: staircase(20, in_flight=2)}}
-    data = views.scaling.throughput_by_commit_table(
-        runs, {"one by one": lambda n: batching.one_by_one(n, fsync_s=0.02)}
-    )
-
-    assert [50.0, "log"] == list(data.loc["one by one", ["predicted (calls/s)", "binds"]])
-
-
 def test_the_residence_time_of_a_message_is_in_milliseconds():
     runs = {4: run_of([(0.0, 0.020, "batch"), (0.1, 0.120, "batch")], in_flight=1)}
-    table = views.scaling.residence_by_batch_table(runs, per_message_s=0.001, per_operation_s=0.002)
+    table = batch_figures.residence_by_batch_table(runs, per_message_s=0.001, per_operation_s=0.002)
 
     assert table["predicted (ms)"].tolist() == [9.0]
     assert table["residence of a message (ms)"].tolist() == [20.0]

@@ -7,7 +7,12 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from kvstore.course import views
-from kvstore.course.lessons.lesson_05 import batch_ladder, pipelining, rpc_pipeline
+from kvstore.course.lessons.lesson_05 import (
+    batch_figures,
+    batch_ladder,
+    pipelining,
+    rpc_pipeline,
+)
 from kvstore.course.lessons.lesson_05.pipelining import Replication
 from kvstore.course.views import style
 from kvstore.measure import Run
@@ -92,7 +97,7 @@ def climbed(
         1, 2, figsize=(14.0, 6.0), dpi=style.DPI, layout="constrained",
     )  # fmt: skip
     for figure, ax in zip(
-        (views.plot_throughput_by_batch, views.plot_residence_by_batch), axes, strict=True
+        (batch_figures.throughput_by_batch, batch_figures.residence_by_batch), axes, strict=True
     ):
         figure(runs, **cost._asdict(), fitted=fitted, ax=ax)
     return axes

@@ -23,7 +23,7 @@ import pandas as pd
 
 from kvstore.client.channel import connected, server_status, target_of
 from kvstore.course import rendering
-from kvstore.course.views.load_tests import SPREAD, spread
+from kvstore.course.lessons.lesson_06.figures import SPREAD, spread
 from kvstore.measure import Run
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc

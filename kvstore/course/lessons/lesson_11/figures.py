@@ -1,10 +1,43 @@
 """The figures of lesson 11: dots are measured, lines are predicted."""
 
+from collections.abc import Callable, Mapping
+
 import numpy as np
 from matplotlib.axes import Axes
 
 from kvstore.course.lessons.lesson_11.etcd_runs import Failover, Puts
 from kvstore.course.views import style
+from kvstore.measure import Run
+from kvstore.model import Prediction
+
+
+def throughput_by_commit(
+    runs: Mapping[str, Mapping[int, Run]],
+    predictions: Mapping[str, Callable[[int], Prediction]],
+    *,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw throughput by calls in flight: a line and dots for each kind of commit."""
+    most = max(max(by_in_flight) for by_in_flight in runs.values())
+    with style.canvas(ax, height_in=6.0) as ax:
+        for place, (name, by_in_flight) in enumerate(runs.items()):
+            marker, colour, dashes = style.look(place)
+            in_flight = np.unique(np.geomspace(1, most, 60).astype(int))
+            ax.plot(
+                in_flight, [predictions[name](int(n)).value for n in in_flight],
+                color=style.PREDICTED, linestyle=dashes, label=f"predicted: {name}", zorder=2,
+            )  # fmt: skip
+            ax.plot(
+                list(by_in_flight), [run.answered_per_s for run in by_in_flight.values()], marker,
+                color=colour, label=f"measured: {name}", zorder=3,
+            )  # fmt: skip
+        ax.set_xscale("log", base=2)
+        ax.set_yscale("log")
+        ax.set(xlabel="in flight, N (calls)", ylabel="throughput, X (calls/s)")
+        style.plain_numbers(ax.xaxis)
+        style.plain_numbers(ax.yaxis)
+        style.close_ticks(ax.yaxis)
+    return ax
 
 
 def puts_by_in_flight(puts: Puts, ax: Axes | None = None) -> Axes:

@@ -1,4 +1,4 @@
-"""Load tests of any service, and of two clients in the layout of h2load's table."""
+"""The tables and the figure of lesson 06: two clients in the layout of h2load's table."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
@@ -12,75 +12,8 @@ from kvstore import numbers
 from kvstore.course.rendering import TIMES
 from kvstore.course.views import style
 from kvstore.course.views.style import by_row, rounded
-from kvstore.course.views.throughput import draw_bounds
-from kvstore.load_test import Calibration
 from kvstore.measure import Run
 from kvstore.protocol import OK
-
-SHARES = (0.0, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999)
-"""The quantiles in the table and on the axis."""
-RUN = "X of the run (calls/s)"
-"""The column with the throughput of the run beside its calibration."""
-FEWEST_BEYOND = 10
-"""Calls that must be beyond a quantile for it to be shown."""
-
-
-def levels_table(calibration: Calibration, run: Run | None = None) -> pd.DataFrame:
-    """Return X and R of each level of a calibration, with the bounds, and the processor time.
-
-    The X of `run` has a column of its own, if it is a closed loop.
-    """
-    rows = [
-        {
-            "in flight": level.in_flight,
-            "bound on X (calls/s)": calibration.closed_loop(level.in_flight).value,
-            "X (calls/s)": level.throughput_per_s,
-            "bound on R (ms)": 1e3 * calibration.residence_bound_s(level.in_flight),
-            "R (ms)": 1e3 * level.residence_s,
-            "generator (cores)": level.cores.generator,
-            "server (cores)": level.cores.server,
-        }
-        for level in calibration.levels
-    ]
-    table = rounded(by_row(rows, "in flight"))
-    if run is not None and run.in_flight and not run.settings.get("paced"):
-        table.loc[run.in_flight, RUN] = run.answered_per_s
-    return table.sort_index()
-
-
-def plot_levels(calibration: Calibration, run: Run | None = None, ax: Axes | None = None) -> Axes:
-    """Draw X against N: a dot for each level, the bounds as lines, N* where they meet.
-
-    The dot of `run` is another one, if it is a closed loop.
-    """
-    data = levels_table(calibration, run)
-    with style.canvas(ax, height_in=6.0) as ax:
-        draw_bounds(ax, calibration.stations, 0.0, most=int(data.index.max()))
-        ax.plot(
-            data.index, data["X (calls/s)"], "o", color=style.MEASURED, label="calibration",
-            zorder=3,
-        )  # fmt: skip
-        if RUN in data:
-            ax.plot(
-                data.index, data[RUN], "s", color=style.GREEN,
-                markeredgecolor="black", label="run", zorder=4,
-            )  # fmt: skip
-        ax.set(xscale="log", yscale="log", ylabel="throughput, X (calls/s)")
-        _by_in_flight(ax)
-    return ax
-
-
-def _by_in_flight(ax: Axes) -> None:
-    ax.set_xlabel("in flight, N (calls)")
-    style.plain_numbers(ax.xaxis)
-    style.plain_numbers(ax.yaxis)
-    style.close_ticks(ax.yaxis)
-    ax.margins(0.08)
-
-
-# ---- client comparison --------------------------------------------------------------------------
-# Two clients against the same server by scenario, in the layout of h2load's table.
-
 
 SPREAD: Final = ("min", "max", "mean", "sd", "within 1 sd (%)")
 """The columns of h2load's table, in the order of `spread`."""
@@ -152,7 +85,7 @@ def side_by_side_table(
     return rounded(by_row(rows, "scenario"))
 
 
-def plot_side_by_side(
+def side_by_side(
     ours: Mapping[str, Run],
     theirs: Mapping[str, HasRate] | None = None,
     *,

@@ -1,0 +1,160 @@
+"""The figures and the table of lesson 07: users who join one after the other."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from matplotlib.axes import Axes
+
+from kvstore.course.views import style
+from kvstore.course.views.style import Runs, rounded, runs_by_name
+from kvstore.measure import Run
+from kvstore.model import Station, bounds, simulate
+from kvstore.protocol import OK
+
+PARTS: Final = 16
+"""The number of parts of a ramp-up, its hold at the end included."""
+MOST_DOTS: Final = 400
+"""Of more calls than this, an even selection is drawn."""
+STEPS: Final = 400
+"""The number of points of a predicted line."""
+KIB: Final = 1024
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Stations: TypeAlias = Mapping[str, Sequence[Station]]
+"""The stations of the prediction for each run by its name."""
+Simulated: TypeAlias = Mapping[str, Sequence[simulate.Call]]
+"""The simulated calls for each run by its name."""
+LINE: Final[dict[str, Any]] = {"color": style.PREDICTED, "zorder": 2}
+
+
+def ramp_up_table(runs: Runs) -> pd.DataFrame:
+    """Return each run in the columns of JMeter's summary report, over all calls.
+
+    Bytes are those of the messages, without the headers of HTTP/2.
+    """
+    rows = {}
+    for name, run in runs_by_name(runs):
+        calls = run.records
+        took_ms = 1e3 * (calls["done_s"] - calls["sent_s"])
+        samples, window_s = max(1, len(calls)), run.window_s or 1.0
+        received, sent = float(calls["reply_bytes"].sum()), float(calls["request_bytes"].sum())
+        rows[name] = {
+            "# samples": len(calls),
+            "average (ms)": took_ms.mean() if len(calls) else np.nan,
+            "min (ms)": took_ms.min(initial=np.inf),
+            "max (ms)": took_ms.max(initial=0.0),
+            "std. dev. (ms)": took_ms.std() if len(calls) else np.nan,
+            "error (%)": 100 * float(np.count_nonzero(calls["status"] != OK)) / samples,
+            "throughput (calls/s)": len(calls) / window_s,
+            "received (KB/s)": received / KIB / window_s,
+            "sent (KB/s)": sent / KIB / window_s,
+            "avg. bytes": received / samples,
+        }
+    return rounded(pd.DataFrame.from_dict(rows, orient="index").rename_axis("label"))
+
+
+def answered_per_s(done_s: Floats, edges: Floats) -> Floats:
+    """Return the calls answered per second between each two edges; all times in seconds."""
+    return np.histogram(done_s, bins=edges)[0] / np.diff(edges)
+
+
+def throughput_in_climb(
+    runs: Runs,
+    stations: Stations,
+    simulated: Simulated | None = None,
+    *,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw calls answered per second in each part as dots, min(N / D, 1 / D_max) as lines.
+
+    `simulated` maps the name of a run to the calls of `simulate.joined`; they are crosses.
+    """
+    crosses: dict[str, Any] = {"color": style.BLACK, "markeredgewidth": 2, "zorder": 4}
+    with style.canvas(ax) as ax:
+        for place, (name, run) in enumerate(runs_by_name(runs)):
+            marker, colour, _ = style.look(place)
+            edges = np.linspace(0.0, _ends_s(run), PARTS + 1)
+            middles = (edges[:-1] + edges[1:]) / 2
+            per_s = answered_per_s(run.records["done_s"], edges)
+            ax.plot(middles, per_s, marker, color=colour, label=name, zorder=3)
+            if simulated and name in simulated:
+                done_s = np.array([call.done_s for call in simulated[name]])
+                ax.plot(
+                    middles, answered_per_s(done_s, edges), "x", markersize=9, **crosses,
+                    label=None if place else "simulated",
+                )  # fmt: skip
+        _lines(ax, runs, stations, bounds.throughput_per_s)
+        ax.set(xlabel="elapsed (s)", ylabel="answered, X (calls/s)", xlim=(0.0, None))
+        ax.set_ylim(bottom=0.0)
+    return ax
+
+
+def residence_in_climb(runs: Runs, stations: Stations, *, ax: Axes | None = None) -> Axes:
+    """Draw the residence time of each call over the time of its reply; N / X is a line."""
+
+    def predicted_ms(joins_s: Sequence[float], parts: Sequence[Station], at_s: float) -> float:
+        return 1e3 * bounds.residence_s(joins_s, parts, at_s) or np.nan  # NaN before a reply
+
+    most_ms = 1.0
+    with style.canvas(ax, height_in=5.5) as ax:
+        for place, (name, run) in enumerate(runs_by_name(runs)):
+            marker, colour, _ = style.look(place)
+            calls = run.records[:: max(1, len(run.records) // MOST_DOTS)]
+            took_ms = 1e3 * (calls["done_s"] - calls["sent_s"])
+            most_ms = max(most_ms, float(np.quantile(took_ms, 0.995))) if len(calls) else most_ms
+            ax.plot(
+                calls["done_s"], took_ms, marker, color=colour, markersize=5, alpha=0.6,
+                markeredgewidth=0, label=name,
+            )  # fmt: skip
+        _lines(ax, runs, stations, predicted_ms)
+        ax.set(xlabel="answered after (s)", ylabel="residence, R (ms)", xlim=(0.0, None))
+        ax.set_ylim(0.0, 1.2 * most_ms)
+    return ax
+
+
+def threads_in_climb(runs: Runs, limits: Mapping[str, float], *, ax: Axes | None = None) -> Axes:
+    """Draw the threads of each server process as dots, own + min(N, limit) as lines."""
+    with style.canvas(ax) as ax:
+        for place, (name, run) in enumerate(runs_by_name(runs)):
+            marker, colour, dashes = style.look(place)
+            threads = run.samples["server_threads"]
+            every = max(1, len(threads) // 40)
+            ax.plot(
+                run.samples["elapsed_s"][::every], threads[::every], marker,
+                color=colour, markersize=7, label=name, zorder=3,
+            )  # fmt: skip
+            at = np.linspace(0.0, _ends_s(run), STEPS)
+            own = float(threads.iloc[0]) if len(threads) else 0.0
+            line = [bounds.threads(_joins_of(run), limits[name], t, own) for t in at]
+            ax.plot(at, line, dashes, label=f"predicted, {name}", **LINE)
+        ax.set(xlabel="elapsed (s)", ylabel="threads of the\nserver process (threads)")
+        ax.set_xlim(left=0.0)
+        ax.set_ylim(bottom=0.0)
+    return ax
+
+
+def _ends_s(run: Run) -> float:
+    """Return the end of a ramp-up in seconds; the drain at the end is left out."""
+    return float(run.settings.get("duration_s") or run.window_s or 1.0)
+
+
+def _joins_of(run: Run) -> Sequence[float]:
+    """Return the time at which each user began; 0 for all in a run without joins."""
+    joins: Sequence[float] = run.settings.get("joins") or [0.0] * run.in_flight
+    return joins
+
+
+def _lines(
+    ax: Axes,
+    runs: Runs,
+    stations: Stations,
+    predicted: Callable[[Sequence[float], Sequence[Station], float], float],
+) -> None:
+    for place, (name, run) in enumerate(runs_by_name(runs)):
+        _, _, dashes = style.look(place)
+        at = np.linspace(0.0, _ends_s(run), STEPS)
+        line = [predicted(_joins_of(run), stations[name], t) for t in at]
+        ax.plot(at, line, dashes, label=f"predicted, {name}", **LINE)
