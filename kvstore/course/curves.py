@@ -5,9 +5,6 @@ while the line can be changed, and as plain HTML in exported pages and after the
 """
 
 import functools
-import html
-import itertools
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
@@ -15,15 +12,13 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from kvstore.course import progress
+from kvstore.course import progress, rendering
 from kvstore.course.questions import Curve
 
 FLOOR: Final = 0.02
 """Lower values count as this part of the highest one that was measured: a picture shows no less."""
 
 Keep: TypeAlias = Callable[[Sequence[float]], dict[str, Any]]
-
-_numbers = itertools.count()
 
 
 def height(drawn: Mapping[float, float], x: float, *, log: bool = False) -> float | None:
@@ -80,14 +75,7 @@ def facts(
 
 def picture(shown: Mapping[str, Any], words: str) -> str:
     """Return the picture as HTML with its script; in words where no script runs."""
-    name = f"curve-{next(_numbers)}-{id(shown):x}"
-    data = json.dumps(shown, allow_nan=False).replace("</", "<\\/")  # nothing ends the script
-    return (
-        f'<div id="{name}" class="rpc-curve">{html.escape(words)}</div>\n'
-        f"<script>(() => {{\n{_script()}\n"
-        f'showCurve(document.getElementById("{name}"), {data});\n'
-        "})();</script>"
-    )
+    return rendering.scripted(_script(), "showCurve", words, shown, kind="curve")
 
 
 def widget(known: Curve, shown: Mapping[str, Any], keep: Keep) -> dict[str, Any]:

@@ -7,8 +7,10 @@ import base64
 import html
 import inspect
 import io
+import json
 import math
 import re
+import secrets
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -167,6 +169,21 @@ def counted(things: Sequence[T], what: str = "run") -> Iterator[T]:
         for thing in bar:
             bar.set_postfix_str(str(thing))
             yield thing
+
+
+def scripted(script: str, function: str, words: str, data: Any, *, kind: str) -> str:
+    """Return HTML in which `function(element, data)` of the script draws; words without scripts.
+
+    The element has the class `rpc-KIND`. It needs no kernel and no network.
+    """
+    name = f"{kind}-{secrets.token_hex(6)}"
+    given = json.dumps(data, allow_nan=False).replace("</", "<\\/")  # nothing in it ends the script
+    return (
+        f'<div id="{name}" class="rpc-{kind}">{escaped(words)}</div>\n'
+        f"<script>(() => {{\n{script}\n"
+        f'{function}(document.getElementById("{name}"), {given});\n'
+        "})();</script>"
+    )
 
 
 def headline(mark: str, text: str, colour: str) -> str:

@@ -5,9 +5,6 @@ no widget, so it also works in an exported page, on the site, on slides and with
 """
 
 import base64
-import html
-import itertools
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +27,8 @@ BINS: Final = 200
 HELD: Final = ("global", "per_key_held")
 """The lockings that hold their lock while the disk works: a call waits for the lock first."""
 
-_numbers = itertools.count()
+UNKNOWN: Final = "not known"
+"""The room of calls that ended without the times of the server's stations."""
 
 
 class Room(NamedTuple):
@@ -115,17 +113,9 @@ class Replay(rendering.Shown):
     @cached_property
     def html(self) -> str:
         """The picture as HTML with its script and data; in words where no script runs."""
-        name = f"replay-{next(_numbers)}-{id(self):x}"
-        data = json.dumps([self._panel(scene) for scene in self.scenes], allow_nan=False)
-        data = data.replace("</", "<\\/")  # nothing in it ends the script
         script = resources.files(__package__).joinpath("replay.js").read_text("utf-8")
-        words = html.escape(repr(self)).replace("\n", "<br>")
-        return (
-            f'<div id="{name}" class="rpc-replay">{words}</div>\n'
-            f"<script>(() => {{\n{script}\n"
-            f'showReplay(document.getElementById("{name}"), {data});\n'
-            "})();</script>"
-        )
+        panels = [self._panel(scene) for scene in self.scenes]
+        return rendering.scripted(script, "showReplay", repr(self), panels, kind="replay")
 
     def _forms(self) -> Mapping[str, Any]:
         return {"text/plain": repr(self), "text/html": self.html}
@@ -250,6 +240,10 @@ def _scene(title: str, run: Run, predicted: float | str | None, from_s: float) -
         )
     else:
         notes.append("This run has no times of the server's stations.")
+    if any(room.label == UNKNOWN for room in rooms):
+        notes.append(
+            "Of calls that ended without the server's times it is not known where they were."
+        )
     limit = run.in_flight or None
     line = _line(predicted, run)
     note = " ".join(notes)
@@ -300,7 +294,11 @@ def _by_station(
     if settings.get("back_end"):  # a server in front of another one has no lock
         order = ("pool_s", "disk_s", "rest_s")
     times = [np.where(known, records[name], 0.0) for name in order]
-    way_s = np.maximum(0.0, (done_s - sent_s - sum(times)) / 2)
+    way_s = np.where(known, np.maximum(0.0, (done_s - sent_s - sum(times)) / 2), 0.0)
+    if not known.all():  # such as calls that ended by their deadline, or were refused
+        times.append(np.where(known, 0.0, done_s - sent_s))
+        rooms[UNKNOWN] = Room(UNKNOWN, "somewhere")
+        order = (*order, UNKNOWN)
     edges = sent_s[:, None] + np.cumsum(np.stack([0 * way_s, way_s, *times], axis=1), axis=1)
     edges = np.column_stack([np.minimum(edges, done_s[:, None]), done_s])
     network = Room("network", "on the way", moving=True)
@@ -341,7 +339,7 @@ def _bottleneck(scene: Scene) -> int | None:
     spent = np.diff(scene.edges, axis=1).sum(axis=0)
     in_room = np.bincount(scene.path, weights=spent, minlength=len(scene.rooms))
     room = int(in_room.argmax())
-    waits = room > 1 and not scene.rooms[room].serves
+    waits = room > 1 and not scene.rooms[room].serves and scene.rooms[room].label != UNKNOWN
     return room if waits and in_room[room] > in_room.sum() / 2 else None
 
 
