@@ -5,19 +5,20 @@ import json
 import math
 import os
 import tempfile
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numpy.lib.recfunctions import structured_to_unstructured, unstructured_to_structured
 
-from kvstore.measure.recorder import CALL, NO_CPU, PACKED, Cpu
-from kvstore.numbers import count, number, seconds
+from kvstore.measure.recorder import CALL, NO_CPU, PACKED, Cpu, Sample
+from kvstore.numbers import count, number, seconds, size
 from kvstore.protocol import DEADLINE_EXCEEDED, KINDS, NO_ANSWER, OK, STATUSES
 
 if TYPE_CHECKING:
@@ -241,9 +242,13 @@ class Run:
         path = Path(path)
         header = {
             "format": FORMAT,
-            **{name: getattr(self, name) for name in _IN_HEADER},
+            **{name: getattr(self, name) for name in _PLAIN},
             "settings": _without_secrets(self.settings),
+            "outcome": self.outcome,
             "connect_s": list(self.connect_s),
+            "kinds": list(self.kinds),
+            "client_cpu": list(self.client_cpu),
+            "server_cpu": list(self.server_cpu),
             "sample_columns": list(self.sample_rows.dtype.names or ()),
         }
 
@@ -269,29 +274,38 @@ class Run:
         """Return the run in a file that `save` wrote. Raises `ValueError` for any other file."""
         try:
             # Opened here, because numpy does not close a file that is not an archive.
-            with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
-                header = json.loads(str(stored["header"]))
-                records, samples = stored["records"], stored["samples"]
-            if header["format"] != FORMAT:
-                raise ValueError(
-                    f"its format is {header['format']!r:.60}, this version of the course reads"
-                    f" {FORMAT}"
-                )
+            with open(path, "rb") as file:
+                _check_size(file)
+                file.seek(0)
+                with np.load(file, allow_pickle=False) as stored:
+                    header = checked_header(json.loads(str(stored["header"])))
+                    records, samples = stored["records"], stored["samples"]
             if records.dtype not in (CALL, PACKED):  # the first edition wrote them packed
                 raise ValueError(f"its records must have the columns of CALL, got {records.dtype}")
-            columns = [(name, float) for name in header["sample_columns"]]
-            facts = {name: header[name] for name in _IN_HEADER if name in header}
-            facts |= {
-                "outcome": Outcome(header["outcome"]),
-                "connect_s": tuple(header.get("connect_s", ())),
-                "kinds": tuple(header.get("kinds", KINDS)),
-                "client_cpu": Cpu(*header["client_cpu"]),
-                "server_cpu": Cpu(*header["server_cpu"]),
-            }
+            lacking = {*Sample._fields} - {*Sample._field_defaults} - {*header["sample_columns"]}
+            if lacking:
+                raise ValueError(f"sample_columns lacks {', '.join(sorted(lacking))}")
+            kinds = header.get("kinds", KINDS)
+            for column, names in (("kind", kinds), ("status", STATUSES)):
+                if (most := int(records[column].max(initial=0))) >= len(names):
+                    raise ValueError(f"{column} of a record must be below {len(names)}, got {most}")
+            for name, sent, recorded in (
+                ("issued", header["issued"], len(records)),
+                ("operations_sent", header.get("operations_sent"), records["operations"].sum()),
+            ):
+                if sent is not None and sent < recorded:
+                    raise ValueError(f"{name} must be {recorded} or more, as recorded, got {sent}")
             return cls(
-                **facts,
+                **{name: header[name] for name in _PLAIN if name in header},
+                outcome=Outcome(header["outcome"]),
+                connect_s=tuple(header.get("connect_s", ())),
+                kinds=tuple(header.get("kinds", KINDS)),
+                client_cpu=Cpu(*header["client_cpu"]),
+                server_cpu=Cpu(*header["server_cpu"]),
                 records=records.astype(CALL, copy=False),
-                sample_rows=unstructured_to_structured(samples, np.dtype(columns)),
+                sample_rows=unstructured_to_structured(
+                    samples, np.dtype([(name, float) for name in header["sample_columns"]])
+                ),
             )
         except (FileNotFoundError, IsADirectoryError, PermissionError):
             raise  # their own messages say what is wrong
@@ -316,14 +330,33 @@ class Run:
         )
 
 
-_IN_HEADER = [each.name for each in fields(Run) if each.name not in ("records", "sample_rows")]
-"""The facts that a file has as JSON."""
+_PLAIN = (
+    "strategy",
+    "in_flight",
+    "settings",
+    "server",
+    "host",
+    "started_at",
+    "window_s",
+    "issued",
+    "connections",
+    "machine_cpu_s",
+    "machine_stolen_s",
+    "operations_sent",
+    "unresponsive",
+    "unrecorded",
+    "clock_step_s",
+)
 _NOT_WORKED = ("CANCELLED", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "NO_ANSWER")
 _WORKED = [code for code, name in enumerate(STATUSES) if name not in _NOT_WORKED]
 
 
 # ---- the file of a saved run ------------------------------------------------------------------
 
+MOST_UNPACKED: Final = 50
+"""A file of records unpacks to about five times its size, at most to this many times."""
+ALWAYS_UNPACKED_BYTES: Final = 100_000_000
+"""A file that unpacks to less is not checked: the records of a short run may be all alike."""
 _SECRET: Final = "(not saved)"
 
 
@@ -344,3 +377,127 @@ def _replace(target: Path, write: Callable[[IO[bytes]], None]) -> None:
     except BaseException:
         os.unlink(part)
         raise
+
+
+def _check_size(file: IO[bytes]) -> None:
+    """Raise `ValueError` for an archive that unpacks to many times its size."""
+    with zipfile.ZipFile(file) as archive:
+        unpacked = sum(member.file_size for member in archive.infolist())
+    packed = file.seek(0, os.SEEK_END)
+    if unpacked > max(ALWAYS_UNPACKED_BYTES, MOST_UNPACKED * packed):
+        raise ValueError(f"its {size(packed)} unpack to {size(unpacked)}, so it was not unpacked")
+
+
+# ---- the header of a saved run ----------------------------------------------------------------
+
+_OUTCOMES: Final = [str(outcome) for outcome in Outcome]
+
+
+class _Wanted(NamedTuple):
+    """What a value in the header must be: in words, and as a predicate."""
+
+    words: str
+    holds: Callable[[Any], bool]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_list_of(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and all(map(holds, value))
+
+
+def _or_none(wanted: _Wanted) -> _Wanted:
+    return _Wanted(
+        f"{wanted.words}, or null", lambda value: value is None or bool(wanted.holds(value))
+    )
+
+
+_TEXT = _Wanted("a text", lambda value: isinstance(value, str))
+_COUNT = _Wanted("a whole number, 0 or more", _is_count)
+_NUMBER = _Wanted("a number", _is_number)
+_SECONDS = _Wanted(
+    "a number of seconds, 0 or more and finite",
+    lambda value: _is_number(value) and 0 <= value < float("inf"),
+)
+_NUMBERS = _Wanted("a list of numbers", _is_list_of(_is_number))
+_FACTS = _Wanted("an object with names and values", lambda value: isinstance(value, dict))
+_CPU = _Wanted(
+    "a list of two or three numbers of seconds",
+    lambda value: _is_list_of(_is_number)(value) and len(value) in (2, 3),
+)
+
+FIELDS: Final[dict[str, _Wanted]] = {
+    "strategy": _TEXT,
+    "in_flight": _COUNT,
+    "settings": _FACTS,
+    "server": _FACTS,
+    "host": _FACTS,
+    "started_at": _TEXT,
+    "window_s": _SECONDS,
+    "issued": _COUNT,
+    "outcome": _Wanted(f"one of {', '.join(_OUTCOMES)}", lambda value: value in _OUTCOMES),
+    "client_cpu": _CPU,
+    "server_cpu": _CPU,
+    "sample_columns": _Wanted(
+        "a list of different texts",
+        lambda value: _is_list_of(_TEXT.holds)(value) and len(set(value)) == len(value),
+    ),
+}
+"""What every header contains."""
+
+OPTIONAL: Final[dict[str, _Wanted]] = {
+    "connections": _COUNT,
+    "connect_s": _NUMBERS,
+    "machine_cpu_s": _NUMBER,
+    "machine_stolen_s": _NUMBER,
+    "operations_sent": _or_none(_COUNT),
+    "unresponsive": _FACTS,
+    "unrecorded": _COUNT,
+    "clock_step_s": _NUMBER,
+    "kinds": _Wanted("a list of texts", _is_list_of(_TEXT.holds)),
+    # Figures are computed from these values inside the objects.
+    "settings.duration_s": _or_none(_NUMBER),
+    "settings.deadline_s": _or_none(_NUMBER),
+    "settings.processes": _COUNT,
+    "settings.joins": _or_none(_NUMBERS),
+    "server.settings": _FACTS,
+    "server.operations": _or_none(
+        _Wanted(
+            "an object with counts",
+            lambda value: isinstance(value, dict) and all(map(_is_count, value.values())),
+        )
+    ),
+    "host.cores": _NUMBER,
+}
+"""What a header may lack, for example in files of earlier versions. A dot leads into an object."""
+
+
+def checked_header(header: object) -> dict[str, Any]:
+    """Return the header if it has every fact of a run.
+
+    A file may come from a stranger or be written by hand. Raises `ValueError` that names the
+    field, its value, and what it must be.
+    """
+    if not isinstance(header, dict):
+        raise ValueError(f"its header must be an object with names and values, got {header!r:.60}")
+    if (format_ := header.get("format")) != FORMAT:
+        is_newer = isinstance(format_, int) and format_ > FORMAT
+        raise ValueError(
+            f"its format is {format_!r:.60}, this version reads {FORMAT}"
+            + (": update the course, a newer version wrote it" if is_newer else "")
+        )
+    for name, wanted in FIELDS.items():
+        if name not in header:
+            raise ValueError(f"its header lacks {name}, which must be {wanted.words}")
+    for name, wanted in (FIELDS | OPTIONAL).items():
+        holder, _, inner = name.rpartition(".")
+        facts = header[holder] if holder else header
+        if inner in facts and not wanted.holds(facts[inner]):
+            raise ValueError(f"{name} must be {wanted.words}, got {facts[inner]!r:.60}")
+    return header

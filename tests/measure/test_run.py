@@ -12,11 +12,14 @@ import pandas as pd
 import pytest
 from traces import Made, run_of
 
-from kvstore.measure import Outcome, Run, summary
+from kvstore.measure import Cpu, Outcome, Run, Sample, summary
 from kvstore.measure.recorder import CALL, PACKED
+from kvstore.measure.run import FIELDS, OPTIONAL
 from kvstore.protocol import (
     BATCH,
+    CANCELLED,
     CREATE,
+    KINDS,
     NO_ANSWER,
     NOT_FOUND,
     RETRIEVE,
@@ -26,16 +29,23 @@ from kvstore.protocol import (
 DEADLINE_EXCEEDED, UNAVAILABLE = STATUSES.index("DEADLINE_EXCEEDED"), STATUSES.index("UNAVAILABLE")
 
 
-def test_the_figures_of_a_run_worked_out_by_hand(run):
-    """Of five calls in 10 s three end OK; a refusal is an answer, and silence is not."""
-    assert (3, 3 / 10) == (run.operations_ok, run.throughput_per_s)
+def test_throughput_counts_what_was_answered_ok(run):
+    assert 3 == run.operations_ok
+    assert 3 / 10 == run.throughput_per_s
+
+
+def test_a_refusal_is_an_answer_and_silence_is_not(run):
     assert 4 / 10 == run.answered_per_s
+
+
+def test_mean_residence_is_over_every_call_whatever_its_end(run):
     assert (1 + 2 + 3 + 4 + 8) / 5 == run.mean_residence_s
-    assert [1.0, 2.0, 4.0] == [run.latency_s(share) for share in (0.0, 0.5, 1.0)]
-    assert {"OK": 3, "NOT_FOUND": 1, "NO_ANSWER": 1} == run.outcomes()
-    assert {"create": 0.25, "retrieve": 0.25, "update": 0.25, "delete": 0.25} == run.mix()
-    batch = run_of([Made(0.0, 2.0, BATCH, NOT_FOUND, operations=8, ok_operations=7)])
-    assert (7, 3.5) == (batch.operations_ok, batch.throughput_per_s)
+
+
+def test_latency_is_over_the_calls_answered_ok(run):
+    assert 1.0 == run.latency_s(0.0)
+    assert 2.0 == run.latency_s(0.5)
+    assert 4.0 == run.latency_s(1.0)
 
 
 def test_a_call_that_was_due_is_late_from_then_on():
@@ -46,12 +56,28 @@ def test_a_call_that_was_due_is_late_from_then_on():
     assert 1.0 == late.mean_residence_s
 
 
+def test_a_batch_counts_each_of_its_operations():
+    batch = run_of([Made(0.0, 2.0, BATCH, NOT_FOUND, operations=8, ok_operations=7)])
+
+    assert 7 == batch.operations_ok
+    assert 3.5 == batch.throughput_per_s
+
+
+def test_the_mix_is_the_share_of_each_kind_that_the_server_worked_on(run):
+    assert {"create": 0.25, "retrieve": 0.25, "update": 0.25, "delete": 0.25} == run.mix()
+
+
 def test_calls_that_cost_the_server_nothing_are_not_in_the_mix(subtests):
     for status in [1, DEADLINE_EXCEEDED, 8, UNAVAILABLE, NO_ANSWER]:
         with subtests.test(status=status):
             assert {"retrieve": 1.0} == run_of(
                 [Made(0, 1, RETRIEVE), Made(0, 1, CREATE, status)]
             ).mix()
+
+
+def test_every_end_is_counted_under_its_name(run):
+    assert {"OK": 3, "NOT_FOUND": 1, "NO_ANSWER": 1} == run.outcomes()
+    assert run.issued == sum(run.outcomes().values())
 
 
 def test_a_run_of_no_calls_has_figures_too():
@@ -62,7 +88,6 @@ def test_a_run_of_no_calls_has_figures_too():
     )  # fmt: skip
     assert math.isnan(empty.mean_residence_s)
     assert math.isnan(empty.latency_s(0.5))
-    assert "nan" not in repr(empty)
     assert 0 == len(empty.calls)
 
 
@@ -75,11 +100,23 @@ def test_calls_are_a_table_with_words_in_order_of_sending(run):
     assert [1.0, 2.0, 3.0, 4.0, 8.0] == calls["residence_s"].tolist()
 
 
+def test_every_code_has_its_word_in_the_table():
+    rows = [Made(n, n + 1, n % len(KINDS), n) for n in range(len(STATUSES))]
+    calls = run_of(rows).calls
+
+    assert list(STATUSES) == calls["status"].tolist()
+    assert set(KINDS) == set(calls["operation"])
+
+
 def test_a_run_reads_as_a_sentence(run):
     assert (
         "<Run bounded x2: 0.3 operations/s over 10 s, p50 2 s, p99 3.96 s;"
         " 3 calls OK, 1 NOT_FOUND, 1 NO_ANSWER>"
     ) == repr(run)
+
+
+def test_a_run_that_ended_early_says_so():
+    assert repr(run_of([Made(0, 1)], outcome="interrupted")).endswith("[interrupted]>")
 
 
 def test_a_run_says_when_the_server_stopped_answering_and_how_calls_ended_after_it():
@@ -94,6 +131,26 @@ def test_a_run_says_when_the_server_stopped_answering_and_how_calls_ended_after_
     assert said == run_of(ends, **facts).ended_by
     assert repr(run_of(ends, **facts)).endswith(f"[{said}]>")
     assert [said] == summary(run_of(ends, **facts)).loc["ended by"].tolist()
+
+
+def test_a_run_whose_server_never_answered_says_so():
+    ends = [Made(0, 1, status=each) for each in (NO_ANSWER, DEADLINE_EXCEEDED, CANCELLED)]
+    facts = {"outcome": Outcome.SERVER_UNRESPONSIVE, "unresponsive": {"10.0.0.1:1": 0.0}}
+
+    assert run_of(ends, **facts).ended_by.endswith(
+        "the server at 10.0.0.1:1 answered no call:"
+        " 1 call ended with DEADLINE_EXCEEDED and 1 call ended with NO_ANSWER"
+    )
+
+
+def test_processor_time_is_user_and_system():
+    assert 1.75 == Cpu(1.5, 0.25).total_s
+
+
+def test_a_run_without_an_answer_speaks_of_no_latency():
+    run = run_of([Made(0, 1, status=CANCELLED)])
+
+    assert "nan" not in repr(run)
 
 
 # ---- saving --------------------------------------------------------------------------------
@@ -121,6 +178,43 @@ def test_records_that_were_saved_packed_are_read_as_all_others(run, tmp_path):
     assert run.records.tobytes() == loaded.records.tobytes()
 
 
+def test_a_run_without_calls_or_samples_can_be_saved(tmp_path):
+    loaded = Run.load(run_of([]).save(str(tmp_path / "run.npz")))
+
+    assert 0 == len(loaded.records)
+    assert list(Sample._fields) == list(loaded.samples.columns)
+
+
+def test_a_name_without_npz_stays_as_it_is(run, tmp_path):
+    """numpy likes to add an ending of its own."""
+    path = run.save(tmp_path / "Tuesday's run")
+
+    assert [path] == list(tmp_path.iterdir())
+
+
+def test_saving_again_replaces_the_file(run, tmp_path):
+    run_of([]).save(tmp_path / "run.npz")
+    run.save(tmp_path / "run.npz")
+
+    assert 5 == len(Run.load(tmp_path / "run.npz").records)
+
+
+def test_a_save_that_fails_half_way_leaves_the_old_file_and_no_other(run, tmp_path, monkeypatch):
+    path = run.save(tmp_path / "run.npz")
+    before = path.read_bytes()
+
+    def half(file, **_):
+        file.write(before[: len(before) // 2])
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(np, "savez_compressed", half)
+    with pytest.raises(OSError, match="no space left"):
+        run.save(path)
+
+    assert before == path.read_bytes()
+    assert [path] == list(tmp_path.iterdir())
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the death of a process needs one to kill")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_process_killed_while_saving_leaves_no_half_written_file(run, tmp_path, monkeypatch):
@@ -130,8 +224,7 @@ def test_a_process_killed_while_saving_leaves_no_half_written_file(run, tmp_path
     monkeypatch.setattr(os, "replace", lambda *_: os._exit(9))
     pid = os.fork()
     if not pid:
-        run.save(path)  # never returns, unless it replaces nothing
-        os._exit(0)
+        run.save(path)  # never returns
     os.waitpid(pid, 0)
 
     assert not path.exists()
@@ -172,29 +265,191 @@ def test_values_of_metadata_are_not_saved(run, tmp_path):
 # ---- what is not a run ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("length", [0, 0.3, 0.9, 1])
-def test_a_file_that_is_cut_off_or_changed_is_refused(length, run, tmp_path):
-    path = run.save(tmp_path / "run.npz")
-    whole = bytearray(path.read_bytes())
-    with zipfile.ZipFile(path) as parts:  # inside the records, where no header would notice
-        whole[parts.getinfo("records.npy").header_offset + 80] ^= 0xFF
-    path.write_bytes(whole[: int(length * len(whole))])
-
-    with pytest.raises(ValueError, match=r"run\.npz is not a saved run: .*Load a file that"):
-        Run.load(path)
-
-
-@pytest.mark.parametrize("text", [b"not a run", b"\x93NUMPY\x01\x00", b"\x80\x04K\x01."])
-def test_a_file_of_something_else_is_refused(text, tmp_path):
-    (tmp_path / "run.npz").write_bytes(text)
-
-    with pytest.raises(ValueError, match=r"run\.npz is not a saved run: "):
-        Run.load(tmp_path / "run.npz")
-
-
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"none\.npz"):
         Run.load(tmp_path / "none.npz")
+
+
+def test_a_file_of_something_else_is_refused(tmp_path, subtests):
+    for text in [
+        b"",
+        b"not a run",
+        b"PK\x03\x04 nor this",
+        b"\x93NUMPY\x01\x00",
+        b"\x80\x04K\x01.",
+    ]:
+        with subtests.test(text=text):
+            (tmp_path / "run.npz").write_bytes(text)
+
+            with pytest.raises(ValueError, match=r"run\.npz is not a saved run: "):
+                Run.load(tmp_path / "run.npz")
+
+
+def test_a_truncated_file_is_refused_wherever_it_was_cut(run, tmp_path):
+    path = run.save(tmp_path / "run.npz")
+    whole = path.read_bytes()
+    for length in range(0, len(whole), 13):
+        path.write_bytes(whole[:length])
+
+        with pytest.raises(ValueError, match="is not a saved run"):
+            Run.load(path)
+
+
+def test_a_file_with_a_byte_changed_is_refused(run, tmp_path):
+    path = run.save(tmp_path / "run.npz")
+    damaged = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as parts:  # inside the records, where no header would notice
+        start = parts.getinfo("records.npy").header_offset
+    damaged[start + 80] ^= 0xFF
+    path.write_bytes(damaged)
+
+    with pytest.raises(ValueError, match="is not a saved run"):
+        Run.load(path)
+
+
+def header_of(path):
+    with np.load(path) as stored:
+        return json.loads(str(stored["header"])), dict(stored)
+
+
+def test_a_run_of_another_version_names_both(run, tmp_path):
+    path = run.save(tmp_path / "run.npz")
+    header, parts = header_of(path)
+    np.savez(path, **{**parts, "header": np.array(json.dumps({**header, "format": 99}))})
+
+    with pytest.raises(ValueError, match="its format is 99, this version reads 1"):
+        Run.load(path)
+
+
+def test_a_run_that_was_saved_before_outcomes_were_an_enum_is_read(run, tmp_path):
+    path = run.save(tmp_path / "run.npz")
+    header, parts = header_of(path)
+    assert "complete" == header["outcome"]
+    del header["unresponsive"]
+    np.savez_compressed(tmp_path / "old.npz", **{**parts, "header": np.array(json.dumps(header))})
+    old = Run.load(tmp_path / "old.npz")
+
+    assert Outcome.COMPLETE is old.outcome
+    assert {} == old.unresponsive
+
+
+def test_a_server_that_stopped_answering_is_part_of_the_file(tmp_path):
+    run = run_of([], outcome=Outcome.SERVER_UNRESPONSIVE, unresponsive={"a:1": 3.2})
+    loaded = Run.load(run.save(tmp_path / "run.npz"))
+
+    assert Outcome.SERVER_UNRESPONSIVE is loaded.outcome
+    assert {"a:1": 3.2} == loaded.unresponsive
+
+
+def test_a_run_that_lacks_a_fact_is_refused(run, tmp_path, subtests):
+    for lacking in ["outcome", "window_s", "client_cpu", "sample_columns", "format"]:
+        with subtests.test(lacking=lacking):
+            path = run.save(tmp_path / "run.npz")
+            header, parts = header_of(path)
+            del header[lacking]
+            np.savez(path, **{**parts, "header": np.array(json.dumps(header))})
+
+            with pytest.raises(ValueError, match="is not a saved run"):
+                Run.load(path)
+
+
+def test_a_header_with_a_wrong_value_is_refused_at_once(run, tmp_path, subtests):
+    """The error names the file, the field, the value, and what to do."""
+    for changes, says in [
+        ({"window_s": "abc"}, "window_s must be a number of seconds, .* got 'abc'"),
+        ({"window_s": math.nan}, "window_s must be .* got nan"),
+        ({"window_s": -1}, "window_s must be .* got -1"),
+        ({"window_s": True}, "window_s must be .* got True"),
+        ({"strategy": 5}, "strategy must be a text, got 5"),
+        ({"in_flight": 2.5}, "in_flight must be a whole number, .* got 2.5"),
+        ({"issued": None}, "issued must be a whole number, .* got None"),
+        ({"settings": []}, r"settings must be an object .* got \[\]"),
+        ({"settings": {"processes": "two"}}, "settings.processes must be .* got 'two'"),
+        ({"settings": {"joins": [1, "x"]}}, "settings.joins must be a list of numbers"),
+        ({"server": {"operations": {"retrieve/OK": "x"}}}, "server.operations must be .* counts"),
+        ({"server": {"settings": "none"}}, "server.settings must be an object"),
+        ({"host": {"cores": "many"}}, "host.cores must be a number, got 'many'"),
+        ({"outcome": "<b>"}, "outcome must be one of .*complete, got '<b>'"),
+        ({"client_cpu": [1.0]}, r"client_cpu must be a list of two or three .* got \[1.0\]"),
+        ({"server_cpu": "none"}, "server_cpu must be a list of two or three .* got 'none'"),
+        ({"connect_s": 0.1}, "connect_s must be a list of numbers, got 0.1"),
+        ({"connections": -1}, "connections must be a whole number, .* got -1"),
+        ({"operations_sent": "x"}, "operations_sent must be a whole number, 0 or more, or null"),
+        ({"machine_cpu_s": None}, "machine_cpu_s must be a number, got None"),
+        ({"sample_columns": ["elapsed_s"] * 8}, "sample_columns must be a list of different"),
+        ({"sample_columns": [f"c{n}" for n in range(16)]}, "sample_columns lacks answered, client"),
+        ({"started_at": 0}, "started_at must be a text, got 0"),
+    ]:
+        with subtests.test(changes=changes, says=says):
+            path = run.save(tmp_path / "run.npz")
+            header, parts = header_of(path)
+            np.savez(path, **{**parts, "header": np.array(json.dumps(header | changes))})
+
+            with pytest.raises(
+                ValueError, match=rf"run\.npz is not a saved run: {says}.*Load a file that"
+            ):
+                Run.load(path)
+
+
+def test_a_header_with_fewer_calls_sent_than_recorded_is_refused(run, tmp_path, subtests):
+    for name in ("issued", "operations_sent"):
+        with subtests.test(name):
+            path = dataclasses.replace(run, **{name: 4}).save(tmp_path / "run.npz")
+
+            with pytest.raises(ValueError, match=f"{name} must be 5 or more"):
+                Run.load(path)
+
+
+def test_a_file_that_unpacks_to_a_thousand_times_its_size_is_not_unpacked(tmp_path, monkeypatch):
+    """1 MB that unpacks to 1 GB."""
+    path = tmp_path / "run.npz"
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("records.npy", "w") as member,
+    ):
+        for _ in range(1000):
+            member.write(bytes(1_000_000))
+    monkeypatch.setattr(np, "load", None)  # it would unpack
+
+    with pytest.raises(ValueError, match="unpack to 1 GB"):
+        Run.load(path)
+
+
+def test_a_header_that_is_no_object_is_refused(run, tmp_path, subtests):
+    for header in [[], "text", 5, None]:
+        with subtests.test(header=header):
+            path = run.save(tmp_path / "run.npz")
+            np.savez(path, **{**header_of(path)[1], "header": np.array(json.dumps(header))})
+
+            with pytest.raises(ValueError, match="its header must be an object"):
+                Run.load(path)
+
+
+def test_a_code_that_stands_for_nothing_is_refused(run, tmp_path, subtests):
+    for column in ["kind", "status"]:
+        with subtests.test(column=column):
+            records = run.records.copy()
+            records[column][1] = 200
+            path = dataclasses.replace(run, records=records).save(tmp_path / "run.npz")
+
+            with pytest.raises(ValueError, match=f"{column} of a record must be below .* got 200"):
+                Run.load(path)
+
+
+def test_every_fact_of_a_run_is_checked_when_it_is_loaded():
+    facts = {field.name for field in dataclasses.fields(Run)} - {"records", "sample_rows"}
+    checked = {name for name in FIELDS | OPTIONAL if "." not in name}
+
+    assert facts | {"sample_columns"} == checked
+
+
+def test_records_of_another_layout_are_refused(run, tmp_path):
+    path = run.save(tmp_path / "run.npz")
+    parts = header_of(path)[1]
+    np.savez(path, **{**parts, "records": np.zeros(3)})
+
+    with pytest.raises(ValueError, match="is not a saved run"):
+        Run.load(path)
 
 
 def test_no_saved_run_can_bring_code_with_it(tmp_path):
@@ -203,23 +458,3 @@ def test_no_saved_run_can_bring_code_with_it(tmp_path):
 
     with pytest.raises(ValueError, match="is not a saved run"):
         Run.load(tmp_path / "run.npz")
-
-
-@pytest.mark.parametrize(
-    ("says", "changed", "records"),
-    [
-        ("its format is 99, this version of the course reads 1", {"format": 99}, None),
-        ("'<b>' is not a valid Outcome", {"outcome": "<b>"}, None),
-        ("its records must have the columns of CALL", {}, np.zeros(3)),
-    ],
-)
-def test_what_this_version_cannot_read_is_named(says, changed, records, run, tmp_path):
-    path = run.save(tmp_path / "run.npz")
-    with np.load(path) as stored:
-        parts = dict(stored)
-    parts["header"] = np.array(json.dumps(json.loads(str(parts["header"])) | changed))
-    parts["records"] = parts["records"] if records is None else records
-    np.savez(path, **parts)
-
-    with pytest.raises(ValueError, match=f"is not a saved run: {says}"):
-        Run.load(path)
