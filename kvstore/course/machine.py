@@ -9,17 +9,15 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
-import psutil
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch
 
 from kvstore import numbers
 from kvstore.course import rendering
 from kvstore.course.lessons import LESSONS
-from kvstore.course.noise import Noise, draw_repeats, noise, repeats
+from kvstore.course.noise import Noise, draw_repeats, noise
 from kvstore.course.rendering import TIMES
 from kvstore.course.views import style, time_by_station_table
-from kvstore.cpu_idle import kept_awake
 from kvstore.measure import Run, cores, describe_host
 from kvstore.measure.cpu_cost import cores_busy, price_s, serial_s
 from kvstore.model import Station, bounds
@@ -38,14 +36,10 @@ __all__ = [
     "lessons",
     "noise",
     "price_s",
-    "repeats",
-    "round_trips",
     "timer",
-    "wanted_per_core",
 ]
 
 LOOPS = ("client's loop (µs/call)", "server's loop (µs/call)")
-QUANTILES = {"fastest": 0.0, "p50": 0.5, "p90": 0.9, "p99": 0.99, "slowest": 1.0}
 
 
 def host() -> pd.DataFrame:
@@ -58,15 +52,6 @@ def host() -> pd.DataFrame:
     }
     shown = {names.get(name, name): _words(name, value) for name, value in facts.items()}
     return pd.DataFrame({"this machine": shown})
-
-
-def wanted_per_core() -> float:
-    """Return the mean number of runnable programs per core over the last minute.
-
-    Above 1, calls also wait for processors. Other programs count as well as ours. The processes
-    that keep cores awake do not count, because they yield to all others.
-    """
-    return max(0.0, float(psutil.getloadavg()[0]) - kept_awake()) / cores()
 
 
 def cpu_per_call(runs: Mapping[str, Run]) -> pd.DataFrame:
@@ -112,18 +97,6 @@ def cpu_stations(run: Run) -> list[Station]:
         Station("CPU of the client", one.client_s),
         Station("CPU of the server", one.server_s),
     ]
-
-
-def round_trips(runs: Mapping[str, Run]) -> pd.DataFrame:
-    """Return quantiles of the residence time of each run's calls, in microseconds."""
-    rows = {
-        name: {
-            f"{label} (µs)": round(1e6 * float(np.quantile(run.calls["residence_s"], quantile)))
-            for label, quantile in QUANTILES.items()
-        }
-        for name, run in runs.items()
-    }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("run")
 
 
 def timer(runs: Mapping[str, Run]) -> pd.DataFrame:

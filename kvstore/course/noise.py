@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
@@ -101,33 +100,18 @@ def noise(groups: Mapping[str, Sequence[Run]]) -> Noise:
     return shown
 
 
-def repeats(groups: Mapping[str, Sequence[Run]]) -> pd.DataFrame:
-    """Return each run's throughput in operations/s, one row for each group, with its median."""
-    table = pd.DataFrame(
-        {
-            f"{name} (operations/s)": pd.Series([run.throughput_per_s for run in runs])
-            for name, runs in groups.items()
-        }
-    )
-    table.index = pd.Index([f"run {number}" for number in range(1, len(table) + 1)])
-    table.loc["median"] = table.median()
-    return table.round(0).astype("Int64").T
-
-
 def draw_repeats(groups: Mapping[str, Sequence[Run]], *, ax: Axes | None = None) -> Axes:
     """Draw the throughput of each run as a dot, in the order of running, and medians as lines.
 
     The groups were interleaved: the first run of each, then the second of each, and so on.
     """
-    table = repeats(groups)
     with style.canvas(ax, height_in=4.5) as ax:
         for place, name in enumerate(groups):
             rates = [run.throughput_per_s for run in groups[name]]
             turns = [1 + place + len(groups) * turn for turn in range(len(rates))]
             marker, colour, dashes = style.look(place)
             ax.plot(turns, rates, marker, label=name, color=colour, markeredgecolor="black")
-            median = float(table.loc[f"{name} (operations/s)", "median"])  # type: ignore[arg-type]
-            ax.axhline(median, linestyle=dashes, linewidth=2, color=colour)
+            ax.axhline(float(np.median(rates)), linestyle=dashes, linewidth=2, color=colour)
         highest = max(run.throughput_per_s for runs in groups.values() for run in runs)
         ax.set(xlabel="run (number)", ylabel="throughput\n(operations/s)", ylim=(0, 1.15 * highest))
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))

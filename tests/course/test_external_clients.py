@@ -128,12 +128,6 @@ def test_invalid_numbers_are_refused():
             external_clients.h2load("127.0.0.1:1", **numbers)
 
 
-def test_the_scenarios_are_those_of_the_source():
-    assert [1, 10, 10, 100, 100, 1000] == [
-        each.in_flight for each in external_clients.SCENARIOS.values()
-    ]
-
-
 @pytest.mark.slow
 def test_a_peer_runs_beside_ours_in_the_same_layout(quick_server):
     ours = {"a": load.run(tasks, quick_server, reads(), in_flight=6, connections=2, calls=30)}

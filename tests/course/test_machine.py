@@ -58,14 +58,6 @@ def test_noise_is_a_ratio_of_rates_and_a_noisy_machine_comes_with_advice(page):
         machine.noise({"A": [run_at(1000)], "B": [run_at(1000)]})
 
 
-def test_the_cpu_cost_of_a_call_is_processor_time_over_calls():
-    cpu = machine.price_s(run_at(1000))
-
-    assert (200e-6, 300e-6) == pytest.approx((cpu.client_s, cpu.server_s))
-    assert math.isclose(500e-6, cpu.together_s)
-    assert math.isclose(0.5, machine.cores_busy(run_at(1000)))
-
-
 def test_the_busier_process_binds_and_one_core_is_shared(monkeypatch):
     monkeypatch.setattr("kvstore.course.machine.cores", lambda: 2)
     bound = bounds.closed_loop(100, machine.cpu_stations(run_at(1000)))
@@ -119,27 +111,12 @@ def test_a_good_machine_fits_every_lesson_and_each_lesson_has_its_own_need(monke
     assert machine.NO == lessons(round_trip=costly_call)["12_design_one"]
 
 
-def test_the_load_of_other_programs_is_per_core(monkeypatch):
-    """Six programs on four cores are one and a half for each."""
-    monkeypatch.setattr("psutil.getloadavg", lambda: (6.0, 1.0, 1.0))
-    monkeypatch.setattr("kvstore.course.machine.cores", lambda: 4)
-
-    assert 1.5 == machine.wanted_per_core()
-
-
 def test_the_size_that_fits_keeps_the_processor_below_its_limit(monkeypatch):
     monkeypatch.setattr("kvstore.course.machine.cores", lambda: 2)
     most = machine.most_in_flight(run_at(3000, server_cpu_s=0.1), 0.040)
 
     assert most / 0.040 * 0.001 <= machine.MOST_BUSY  # calls/s times 1 ms each
     assert 30 <= most <= 40
-
-
-def test_the_host_names_processor_and_versions():
-    table = machine.host()["this machine"]
-
-    assert {"processor", "cores for this process", "memory", "python", "grpcio"} <= set(table.index)
-    assert table["memory"].endswith(" GB")
 
 
 @pytest.mark.slow

@@ -62,9 +62,3 @@ def test_servers_on_one_port_are_chosen_by_connection():
     assert 100 == len(found)
     assert {0, 1} == set(found)
     assert {0} == set(several_servers.servers_by_connection(1, 5))
-
-
-def test_channels_share_a_connection_unless_they_are_kept_apart(quick_server):
-    """A canary for the option that keeps connections apart."""
-    assert 1 == several_servers.callers_seen(quick_server, 5, apart=False)
-    assert 5 == several_servers.callers_seen(quick_server, 5, apart=True)

@@ -20,11 +20,9 @@ import grpc
 import numpy as np
 import numpy.typing as npt
 
-from kvstore.client.channel import CONNECT_S, OPTIONS, connected, server_status, target_of
+from kvstore.client.channel import OPTIONS, connected, target_of
 from kvstore.server import Server, serving
 from kvstore.subprocesses import shielded
-from kvstore.v1 import kvstore_pb2 as pb
-from kvstore.v1 import kvstore_pb2_grpc
 from kvstore.v1.kvstore_pb2 import CreateRequest, RetrieveRequest
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
@@ -97,29 +95,30 @@ def fan_out(servers: Sequence[object], due_times: Iterable[float], *, duration_s
     `ServerNotReached` and `WrongServer` as every client does.
     """
     key = secrets.token_bytes(8)
-    due_s = [*_before(due_times, duration_s)]
+    copy_key(servers, key)
+    due_s = list(itertools.takewhile(lambda at_s: at_s < duration_s, due_times))
     answer_s = np.full((len(due_s), len(servers)), np.inf)
+    ended = threading.Semaphore(0)
     with ExitStack() as open_channels:
         stubs = []
         for server in servers:
             channel, _ = open_channels.enter_context(connected(target_of(server)))
-            stubs.append(kvstore_pb2_grpc.KeyValueServiceStub(channel))
-            stubs[-1].Create(pb.CreateRequest(key=key, value=b"value"), timeout=DEADLINE_S)
-        pending, began_s = _Pending(), time.perf_counter()
+            stubs.append(KeyValueServiceStub(channel))
+        began_s = time.perf_counter()
         for number, due in enumerate(due_s):
             time.sleep(max(0.0, began_s + due - time.perf_counter()))
             for place, stub in enumerate(stubs):
-                call = stub.Retrieve.future(pb.RetrieveRequest(key=key), timeout=DEADLINE_S)
+                call = stub.Retrieve.future(RetrieveRequest(key=key), timeout=DEADLINE_S)
 
                 def done(call: grpc.Future, number: int = number, place: int = place) -> None:
                     if not call.cancelled() and call.exception() is None:
                         passed_s = time.perf_counter() - began_s
                         answer_s[number, place] = passed_s - due_s[number]
-                    pending.remove()
+                    ended.release()
 
-                pending.add()
                 call.add_done_callback(done)
-        pending.wait_for_none()
+        for _ in range(answer_s.size):
+            ended.acquire(timeout=2 * DEADLINE_S)
     return FanOut(answer_s)
 
 
@@ -142,8 +141,8 @@ def copy_key(servers: Sequence[object], key: bytes) -> None:
     """Create the same key on every server, so that each can answer every read of it."""
     for server in servers:
         with connected(target_of(server)) as (channel, _):
-            stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
-            stub.Create(pb.CreateRequest(key=key, value=b"value"), timeout=DEADLINE_S)
+            stub = KeyValueServiceStub(channel)
+            stub.Create(CreateRequest(key=key, value=b"value"), timeout=DEADLINE_S)
 
 
 def spread_over(
@@ -156,8 +155,8 @@ def spread_over(
     """
     key = secrets.token_bytes(8)
     copy_key(servers, key)
-    request = pb.RetrieveRequest(key=key)
-    retrieve = kvstore_pb2_grpc.KeyValueServiceStub(channel).Retrieve
+    request = RetrieveRequest(key=key)
+    retrieve = KeyValueServiceStub(channel).Retrieve
     for _ in range(4 * len(servers)):  # connections are established one after the other
         retrieve(request, timeout=DEADLINE_S, wait_for_ready=True)
         time.sleep(0.01)
@@ -189,51 +188,6 @@ def _retrieved(servers: Sequence[object]) -> list[int]:
         with connected(target_of(server)) as (_, status):
             counts.append(status.operations.get("retrieve/OK", 0))
     return counts
-
-
-class _Pending:
-    """The number of calls without a reply; callbacks run in gRPC's own threads."""
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._changed = threading.Condition()
-
-    def add(self) -> None:
-        with self._changed:
-            self._count += 1
-
-    def remove(self) -> None:
-        with self._changed:
-            self._count -= 1
-            self._changed.notify_all()
-
-    def wait_for_none(self) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._count == 0, timeout=2 * DEADLINE_S)
-
-
-def _before(times_s: Iterable[float], end_s: float) -> Iterable[float]:
-    for at_s in times_s:
-        if at_s >= end_s:
-            return
-        yield at_s
-
-
-def callers_seen(server: object, channels: int, *, apart: bool) -> int:
-    """Return the number of connections that a server sees for `channels` open channels.
-
-    Channels of one process to one address share a connection. With `apart`, each has its own.
-    Raise `ServerNotReached` as every client does.
-    """
-    target = target_of(server)
-    options = [("grpc.use_local_subchannel_pool", int(apart))]
-    with ExitStack() as stack:
-        opened = [
-            stack.enter_context(grpc.insecure_channel(target.address, options=options))
-            for _ in range(channels)
-        ]
-        reports = [server_status(each, target, CONNECT_S, wait_for_ready=True) for each in opened]
-    return len({report.peer for report in reports})
 
 
 HOST = "127.0.0.1"
