@@ -10,7 +10,6 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.patches import FancyBboxPatch
 
 from kvstore import numbers
 from kvstore.course import rendering
@@ -132,46 +131,25 @@ def _words(name: str, value: object) -> str:
     return f"{float(str(value)) / 1e9:.1f} GB" if name == "memory_bytes" else str(value)
 
 
-PATH = (
-    ("client", "", "#FFFFFF"),
-    ("wire", "", "#FFFFFF"),
-    ("pool queue", "pool queue", style.SKY),
-    ("rest of the\nserver", "rest of the server", style.PURPLE),
-    ("lock", "lock", style.ORANGE),
-    ("disk", "disk", style.GREEN),
-)
-"""The stations in the order of the call, the heading that has their time, and their colour."""
-
-
 def draw_path(run: Run, *, ax: Axes | None = None) -> Axes:
-    """Draw the path of a call through its stations, with the mean milliseconds at each below it."""
+    """Draw the mean time at each station of a call as a bar, all to one scale, in their order."""
     means_ms = time_by_station_table(run).iloc[0]
-    with style.canvas(ax, height_in=3.0) as ax:
-        for place, (name, part, colour) in enumerate(PATH):
-            box = FancyBboxPatch((1.25 * place, 0.0), 0.95, 0.6, boxstyle="round,pad=0.02")
-            box.set(facecolor=colour, edgecolor="black", linewidth=1.5)
-            ax.add_patch(box)
-            ax.text(1.25 * place + 0.475, 0.3, name, ha="center", va="center", bbox=style.PAPER)
-            if part:
-                ax.text(
-                    1.25 * place + 0.475, -0.3, numbers.seconds(means_ms[f"{part} (ms)"] / 1e3),
-                    ha="center", va="center", weight="bold",
-                )  # fmt: skip
-            if place:
-                ax.annotate(
-                    "", (1.25 * place - 0.02, 0.3), (1.25 * place - 0.28, 0.3),
-                    arrowprops={"arrowstyle": "<->", "linewidth": 2},
-                )  # fmt: skip
-        ax.text(
-            0.475 + 0.625, -0.3, f"{numbers.number(means_ms['client and wire (ms)'])} ms",
-            ha="center", va="center", weight="bold",
-        )  # fmt: skip
-        ax.set(xlim=(-0.1, 1.25 * len(PATH) - 0.2), ylim=(-0.9, 0.8))
-        ax.text(
-            (1.25 * len(PATH) - 0.3) / 2, -0.75, ha="center", va="center",
-            s=f"whole residence time: {numbers.number(means_ms['whole residence (ms)'])} ms",
-        )  # fmt: skip
-    ax.set_axis_off()
+    with style.canvas(ax, height_in=3.6) as ax:
+        shown = [name for name in style.STATIONS if f"{name} (ms)" in means_ms]
+        for row, name in enumerate(shown):
+            colour, hatch = style.STATIONS[name]
+            spent_ms = float(means_ms[f"{name} (ms)"])
+            ax.barh(row, spent_ms, color=colour, hatch=hatch, edgecolor="black")
+            ax.annotate(
+                numbers.seconds(spent_ms / 1e3), (spent_ms, row), (8, 0),
+                textcoords="offset points", va="center", weight="bold",
+            )  # fmt: skip
+        ax.set_yticks(range(len(shown)), shown)
+        ax.invert_yaxis()
+        whole_ms = float(means_ms["whole residence (ms)"])
+        ax.set_xlim(0.0, 1.1 * whole_ms)
+        ax.set(xlabel=f"time (ms), {numbers.seconds(whole_ms / 1e3)} in all", ylabel="station")
+    ax.grid(visible=False, axis="y")
     return ax
 
 

@@ -26,7 +26,7 @@ from kvstore.course.lessons.lesson_11 import figures as lesson_11
 from kvstore.course.lessons.lesson_13 import figures as lesson_13
 from kvstore.course.views import style
 from kvstore.load_test import Calibration, Estimate, Level
-from kvstore.model import Prediction, Station, batching, scaling, simulate, usl
+from kvstore.model import Prediction, Station, batching, bounds, scaling, simulate, usl
 from kvstore.protocol import StationTimes
 
 pytestmark = [pytest.mark.usefixtures("no_windows"), pytest.mark.slow]
@@ -369,6 +369,16 @@ def test_the_bound_bends_at_the_knee():
 
     assert "N* = 41" in texts
     assert "1/D_max = 1,000/s (processor)" in texts
+
+
+def test_linear_axes_begin_at_zero_and_show_the_bound_and_the_dots():
+    ax = views.plot_throughput_by_in_flight([ONE, MANY], STATIONS, log=False)
+
+    assert ("linear", "linear") == (ax.get_xscale(), ax.get_yscale())
+    assert (0.0, 0.0) == (ax.get_xlim()[0], ax.get_ylim()[0])
+    most = max(ONE.in_flight, MANY.in_flight)
+    assert ax.get_ylim()[1] > bounds.closed_loop(most, STATIONS).value
+    assert ax.get_xlim()[1] > most
 
 
 def test_the_label_of_the_ceiling_is_where_there_is_room():

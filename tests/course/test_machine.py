@@ -137,9 +137,21 @@ def test_figures_are_large_and_name_their_units():
         ax.figure.canvas.draw()
         texts = [text for text in ax.findobj(Text) if text.get_text() and text.get_visible()]
         assert min(text.get_fontsize() for text in texts) >= style.TEXT_PT, draw
-        if draw is not machine.draw_path:
-            assert re.search(r"\(.+\)", ax.get_xlabel()), draw
-            assert ax.get_ylabel(), draw
+        assert re.search(r"\(.+\)", ax.get_xlabel()), draw
+        assert ax.get_ylabel(), draw
+
+
+def test_the_path_of_a_call_is_drawn_to_scale(no_windows):
+    times = StationTimes(pool_s=0.001, lock_s=0.002, disk_s=0.010, rest_s=0.001)
+    ax = machine.draw_path(run_of([(0.0, 0.016, "retrieve", "OK", times)]))
+
+    drawn = {bar.get_y() + bar.get_height() / 2: bar.get_width() for bar in ax.patches}
+    named = {
+        label.get_text(): drawn[at]
+        for at, label in zip(ax.get_yticks(), ax.get_yticklabels(), strict=True)
+    }
+    assert 5.0 == pytest.approx(named["disk"] / named["lock"])
+    assert 1.0 == pytest.approx(named["client and wire"] / named["lock"])
 
 
 def test_the_loops_cpu_time_stands_beside_a_run_that_has_a_loop():

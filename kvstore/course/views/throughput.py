@@ -179,9 +179,12 @@ def plot_throughput_by_in_flight(
     simulated: Mapping[int, float] | None = None,
     name: str = "",
     place: int = 0,
+    log: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw measured dots on logarithmic axes, with N/(D+Z), 1/D_max, and N* where they meet.
+    """Draw measured dots with N/(D+Z), 1/D_max, and N* where they meet.
+
+    The axes are logarithmic, for runs over decades; from 0 and linear without `log`.
 
     On axes that two servers share, each has a `name` for the legend, and its look at `place`.
     `simulated` gives operations per second by the number in flight. It is a third series, for
@@ -190,7 +193,7 @@ def plot_throughput_by_in_flight(
     dot, colour, dashes = style.look(place)
     with style.canvas(ax, height_in=6.0) as ax:
         if stations:
-            draw_bounds(ax, stations, think_s, most=_most(runs), name=name, dashes=dashes)
+            draw_bounds(ax, stations, think_s, most=_most(runs), name=name, dashes=dashes, log=log)
         if simulated:
             ax.plot(
                 list(simulated), list(simulated.values()), "--", marker="x", markeredgewidth=3,
@@ -200,13 +203,21 @@ def plot_throughput_by_in_flight(
             [run.in_flight for run in runs], [run.throughput_per_s for run in runs], dot,
             linestyle="none", color=colour, label=_of("measured", name), zorder=3,
         )  # fmt: skip
-        ax.set_xscale("log")
-        ax.set_yscale("log")
         ax.set(xlabel="in flight, N (calls)", ylabel="throughput, X (operations/s)")
         style.plain_numbers(ax.xaxis)
         style.plain_numbers(ax.yaxis)
-        style.close_ticks(ax.yaxis)
-        ax.margins(0.08)
+        if log:
+            ax.set_xscale("log")
+            ax.set_yscale("log")
+            style.plain_numbers(ax.xaxis)
+            style.plain_numbers(ax.yaxis)
+            style.close_ticks(ax.yaxis)
+            ax.margins(0.08)
+        else:
+            rates = [run.throughput_per_s for run in runs]
+            if stations:
+                rates.append(bounds.closed_loop(_most(runs), stations, think_s=think_s).value)
+            ax.set(xlim=(0, 1.05 * _most(runs)), ylim=(0, 1.2 * max(rates, default=1.0)))
     return ax
 
 
@@ -226,8 +237,12 @@ def draw_bounds(
     *,
     name: str = "",
     dashes: str = "-",
+    log: bool = True,
 ) -> None:
-    """Draw N/(D+Z) and 1/D_max as lines up to `most` calls in flight, and N* where they meet."""
+    """Draw N/(D+Z) and 1/D_max as lines up to `most` calls in flight, and N* where they meet.
+
+    On linear axes the line alone tells where they meet.
+    """
     slope = bounds.closed_loop(1, stations, think_s=think_s).value
     ceiling = bounds.closed_loop(PLENTY, stations, think_s=think_s)
     knee = bounds.knee(stations, think_s)
@@ -237,8 +252,8 @@ def draw_bounds(
         in_flight, np.minimum(slope * in_flight, ceiling.value),
         color=style.PREDICTED, linestyle=dashes, label=_of("bound", name), zorder=2,
     )  # fmt: skip
-    if not math.isfinite(knee):
-        return  # no station ever binds
+    if not math.isfinite(knee) or not log:
+        return  # no station ever binds, or there is no room
     beyond = np.array([knee, min(right, 3 * knee)])
     ax.plot(beyond, slope * beyond, color=style.PREDICTED, linestyle=":", linewidth=2)
     ax.annotate(

@@ -5,7 +5,7 @@
 function showCafe(root) {
   "use strict";
   const W = 720, H = 300, LEFT = 16, RIGHT = 16, TOP = 26, BOTTOM = 34, UNTIL = 120; // minutes
-  const facts = { every: 4, stay: 20, at: 60 };
+  const facts = { every: 4, stay: 20, at: 58 };
   const make = (tag, attributes, text) => {
     const svgTag = ["svg", "line", "rect", "text", "g"].includes(tag);
     const made = svgTag ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
@@ -56,7 +56,7 @@ function showCafe(root) {
     bars.textContent = axis.textContent = "";
     for (let minute = 0; minute <= UNTIL; minute += 20) {
       axis.append(make("line", { x1: px(minute), x2: px(minute), y1: TOP, y2: H - BOTTOM, stroke: "currentColor", "stroke-opacity": 0.15 }));
-      axis.append(make("text", { x: px(minute), y: H - 14, "text-anchor": "middle", fill: "currentColor", "font-size": 13 }, minute ? `${minute} min` : "0"));
+      axis.append(make("text", { x: px(minute), y: H - 14, "text-anchor": minute < UNTIL ? "middle" : "end", fill: "currentColor", "font-size": 13 }, minute ? `${minute} min` : "0"));
     }
     seen.forEach((guest, row) => bars.append(make("rect", {
       x: px(Math.max(0, guest[0])), y: TOP + row * high + 0.15 * high, height: 0.7 * high, rx: 1.5,
@@ -71,7 +71,7 @@ function showCafe(root) {
     for (let minute = 0.25; minute < UNTIL; minute += 0.5, looks++) sum += inside(all, minute).length;
     const number = (value) => value.toLocaleString("en", { maximumSignificantDigits: 3 });
     said.textContent = `The line crosses ${crossed.length} bars. On average over the two hours it crosses ` +
-      `${number(sum / looks)}: a guest every ${facts.every} min × ${facts.stay} min inside = ${number(facts.stay / facts.every)}.`;
+      `${number(sum / looks)}: ${facts.stay} min inside / ${facts.every} min between guests = ${number(facts.stay / facts.every)}.`;
   }
   let dragged = false;
   const move = (event) => {
