@@ -30,7 +30,15 @@ from typing import Any, Final
 
 import cloudpickle
 
-from kvstore.course.exercises import NOT_ATTEMPTED, Verdict, every, find, grading, not_yet
+from kvstore.course.exercises import (
+    NOT_ATTEMPTED,
+    Verdict,
+    driven,
+    every,
+    find,
+    grading,
+    not_yet,
+)
 
 START_S: Final = 60.0
 """Seconds in which the process of the judge must have started, also on a busy machine."""
@@ -297,6 +305,7 @@ def _reply(request: bytes) -> bytes:
     """Judge one request in this process, and return the reply as JSON."""
     with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
         sys.stdout = sys.stderr = output
+        driven.install()
         exercise_id, answer, sources = pickle.loads(request)
         for file, lines in sources.items():
             linecache.cache[file] = (sum(map(len, lines)), None, lines, file)

@@ -11,6 +11,7 @@ from typing import Any
 
 import grpc
 
+from kvstore import numbers
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
 from kvstore.course.exercises.client_trials import (
     GRACE_S,
@@ -36,6 +37,7 @@ def bounded(stub: Any, requests: Iterable[UpdateRequest], limit: int) -> None:
 
 
 OK, NOT_FOUND = grpc.StatusCode.OK, grpc.StatusCode.NOT_FOUND
+ENDS = (OK, OK, NOT_FOUND, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNAVAILABLE)
 Ending = tuple[float, grpc.StatusCode]
 """Which of the held calls ends next, as a share of their number from 0 to 1, and how."""
 
@@ -48,11 +50,10 @@ def _schedules() -> list[tuple[int, list[Ending]]]:
         (3, first_in),
         (3, [(0.0, NOT_FOUND if n % 2 else OK) for n in range(12)]),
         (1, [(0.0, OK), (0.0, NOT_FOUND), (0.0, OK)]),
+        (5, [(0.5, OK), (0.0, NOT_FOUND)]),
+        (2, []),
         *(
-            (
-                drawn.randint(2, 9),
-                [(drawn.random(), drawn.choice([OK, OK, NOT_FOUND])) for _ in range(30)],
-            )
+            (drawn.randint(2, 9), [(drawn.random(), drawn.choice(ENDS)) for _ in range(30)])
             for _ in range(3)
         ),
     ]
@@ -71,20 +72,28 @@ def _judge_bounded(answer: Any) -> Verdict:
 
 def _why_not_bounded(answer: Any, limit: int, endings: Sequence[Ending]) -> str:
     """What is wrong with the sender on one schedule; "" where it is right."""
-    wanted = [UpdateRequest(key=b"key %d" % n, value=b"v") for n in range(len(endings))]
+    # each request twice: two of them may be alike
+    wanted = [UpdateRequest(key=b"key %d" % (n // 2), value=b"v") for n in range(len(endings))]
+    at_once = min(limit, len(endings))
     requests = Requests(wanted)
     with sending(answer, requests, limit) as (held, sender):
-        if why := _why_not_full(held, sender, requests, limit, len(endings)):
+        if at_once and (why := _why_not_full(held, sender, requests, limit, len(endings))):
             return why
+        failed = False
         for ended, (share, status) in enumerate(endings, start=1):
-            if sender.returned:
-                return _why_returned(held, len(endings))
+            # the last call stays open until a sender that waits for a time would have returned
+            if sender.returns(GRACE_S) if ended == len(endings) else sender.returned:
+                return _why_returned(held, len(endings), limit, failed)
             held.end(min(int(share * held.held), held.held - 1), status)
+            failed |= status is not OK
             expected = min(limit, len(endings) - ended)
-            if not held.wait_until(lambda expected=expected: held.held >= expected):  # type: ignore[misc]
-                return _why_not_refilled(held, sender, limit, ended, status, len(endings))
+            refilled = held.wait_until(lambda expected=expected: held.held >= expected)  # type: ignore[misc]
+            if held.most > limit:
+                return _too_many(held.most, limit, failed)
+            if not refilled:
+                return _why_not_refilled(held, sender, limit, endings, ended)
         if held.most > limit:
-            return _too_many(held.most, limit)
+            return _too_many(held.most, limit, failed)
         if strange := held.received - Counter(("Update", each.key) for each in wanted):
             method, key = next(iter(strange))
             return (
@@ -93,8 +102,6 @@ def _why_not_bounded(answer: Any, limit: int, endings: Sequence[Ending]) -> str:
             )
         if not sender.returns():
             return f"all {len(endings)} calls have ended. It does not return: what ends its wait?"
-        if sender.recorded != len(endings):
-            return _why_returned(held, len(endings))
     return ""
 
 
@@ -102,12 +109,13 @@ def _why_not_full(
     held: HeldCalls, sender: Sender, requests: Requests, limit: int, count: int
 ) -> str:
     """What is wrong before the first call has ended: `limit` calls must be held, and no more."""
-    reached = held.wait_until(lambda: held.held >= limit or sender.returned)
+    at_once = min(limit, count)
+    reached = held.wait_until(lambda: held.held >= at_once or sender.returned)
     time.sleep(GRACE_S)
     if held.most > limit:
         return _too_many(held.most, limit)
     if sender.returned:
-        return _why_returned(held, count)
+        return _why_returned(held, count, limit)
     if not reached and held.held == 1:
         return (
             f"the limit was {limit}, and one call was in flight: the next one was sent only after "
@@ -116,8 +124,8 @@ def _why_not_full(
         )
     if not reached:
         return (
-            f"the limit was {limit}, and only {held.held} calls were in flight after {WAIT_S:g} s: "
-            "a place stays empty."
+            f"the limit was {limit}, and only {held.held} of {count} calls were in flight after "
+            f"{WAIT_S:g} s: a place stays empty."
         )
     if requests.count > 2 * limit + 1:
         return (
@@ -125,7 +133,10 @@ def _why_not_full(
             "wait in a queue of your own, which has no limit. Take a request when there is a "
             "place for its call."
         )
-    if sender.polls():
+    polls = sender.polls()
+    if held.most > limit:
+        return _too_many(held.most, limit)
+    if polls:
         return (
             "while all places were taken it kept running: it looks again and again whether a place "
             "is free. That costs CPU time. Let `acquire()` wait."
@@ -133,7 +144,12 @@ def _why_not_full(
     return ""
 
 
-def _too_many(most: int, limit: int) -> str:
+def _too_many(most: int, limit: int, failed: bool = False) -> str:
+    if failed:
+        return (
+            f"the limit was {limit}, and after a call had failed {most} calls were in flight. "
+            "Release one place for each call, at its end and nowhere else."
+        )
     if most == limit + 1:
         return (
             f"the limit was {limit}, and {most} calls were in flight, one too many: is a call sent "
@@ -141,42 +157,47 @@ def _too_many(most: int, limit: int) -> str:
         )
     return (
         f"the limit was {limit}, and {most} calls were in flight. Release a place when its call "
-        "has ended, not when it was sent."
+        "has ended, not when it was sent, and not after a time."
     )
 
 
-def _why_returned(held: HeldCalls, count: int) -> str:
+def _why_returned(held: HeldCalls, count: int, limit: int, failed: bool = False) -> str:
+    if held.most > limit:
+        return _too_many(held.most, limit, failed)
     if held.count < count:
         return (
             f"it returned after {held.count} of {count} requests: send each request that "
             "`requests` hands out."
         )
     return (
-        f"it returned with {held.held} calls still in flight. Wait for the end of each call: then "
-        "all places are free again."
+        f"it returned with {numbers.count(held.held, 'call')} still in flight. Wait for "
+        "the end of each call: then all places are free again."
     )
 
 
 def _why_not_refilled(
-    held: HeldCalls,
-    sender: Sender,
-    limit: int,
-    ended: int,
-    status: grpc.StatusCode,
-    count: int,
+    held: HeldCalls, sender: Sender, limit: int, endings: Sequence[Ending], ended: int
 ) -> str:
     """Why no new call came within `WAIT_S`, although one has ended."""
+    count, status = len(endings), endings[ended - 1][1]
     if sender.returned:
-        return _why_returned(held, count)
+        return _why_returned(held, count, limit)
     if status is not OK:
         return (
             f"call {ended} ended with {status.name}, and no new call took its place: a call that "
             "fails must release its place too."
         )
     before = held.count
+    if held.held and any(share for share, _ in endings[:ended]):  # not always the oldest ended
+        held.end(0)
+        if held.wait_until(lambda: held.count > before, 2 * GRACE_S):
+            return (
+                "a call ended, and no new one took its place until the oldest one had ended: it "
+                "waits for one certain call. The end of *any* call makes room for one."
+            )
     held.end_all()
     if sender.returns(GRACE_S):
-        return _why_returned(held, count)
+        return _why_returned(held, count, limit)
     if held.wait_until(lambda: held.count > before, 2 * GRACE_S):
         return (
             "it sends in waves: the next calls came only when all calls had ended. The end of one "

@@ -10,7 +10,7 @@ from typing import Any
 
 import grpc
 
-from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
+from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, driven, not_yet, passed
 from kvstore.course.exercises.server_trials import (
     SETTLE_S,
     ServerFailed,
@@ -25,9 +25,11 @@ from kvstore.v1.kvstore_pb2_grpc import (
     add_KeyValueServiceServicer_to_server,
 )
 
-VALUES = {b"key %d" % number: b"value %d" % number for number in range(8)}
+KEYS = [b"key %d" % number for number in range(8)]
+RARE = [b"rare key %d" % number for number in range(2 * driven.MOST_STEPS)]
+"""Keys that are written for the first time while a caller stands still."""
+VALUES = {key: b"value of " + key for key in (*KEYS, *RARE)} | {b"": b"of the empty key"}
 """What the learner's server holds at the start."""
-KEYS = list(VALUES)
 
 
 class Store(KeyValueServiceServicer):
@@ -85,6 +87,9 @@ def _judge_server(answer: Any) -> Verdict:
             with started(answer, VALUES, threads) as trial:
                 if problem := step(trial, draw):
                     return not_yet(problem)
+        with driven.Steps() as stops, started(answer, VALUES, 4) as trial:
+            if problem := _two_first_writers(trial, stops) or _one_after_the_other(trial, stops):
+                return not_yet(problem)
     except ServerFailed as failed:
         return not_yet(str(failed))
     return passed(
@@ -95,7 +100,7 @@ def _judge_server(answer: Any) -> Verdict:
 
 def _one_call_at_a_time(trial: ServerUnderTrial, draw: random.Random) -> str:
     """Values, statuses, and what was done on the disk."""
-    key, unknown = draw.choice(KEYS), b"unknown"
+    key, unknown = draw.choice(KEYS[1:]), b"unknown"
     if (found := trial.read(key)) != VALUES[key]:
         return f"Retrieve of a known key must return its value {VALUES[key]!r}, got {found!r}."
     if trial.disk.reads[key] != 1:
@@ -115,6 +120,15 @@ def _one_call_at_a_time(trial: ServerUnderTrial, draw: random.Random) -> str:
     (status,) = statuses(trial, [trial.begin_write(key, b"new")])
     if status != "OK" or (found := trial.read(key)) != b"new":
         return f"after an Update, Retrieve must return the new value; the Update was {status}."
+    if (found := trial.read(b"")) != VALUES[b""]:
+        return f"the empty key has a value, {VALUES[b'']!r}, too. Retrieve of it: {_status(found)}."
+    for value in (b"", b"no longer empty"):
+        (status,) = statuses(trial, [trial.begin_write(KEYS[0], value)])
+        if status != "OK" or (found := trial.read(KEYS[0])) != value:
+            return (
+                "a value may be empty: look whether the key is *in* the dictionary. The Update to"
+                f" {value!r} was {status}."
+            )
     if trial.disk.writes[unknown]:
         return "an Update of an unknown key must not use the disk: test for the key first."
     if trial.disk.writes[key] != 1:
@@ -167,6 +181,67 @@ _TWO_WRITERS = (
     "from before `disk.write` until the value is changed; every call for the key needs the *same* "
     "lock."
 )
+
+
+def _two_first_writers(trial: ServerUnderTrial, stops: driven.Steps) -> str:
+    """The first writer of a key stands between two steps while a second one comes."""
+    for number, key in enumerate(RARE[: driven.MOST_STEPS]):
+        writers, stopped = _on_the_disk(trial, stops, number, key)
+        if writers > 1:
+            return (
+                "two callers wrote a key for the first time, each made a lock for it, and both were"
+                " on the disk. To look for a lock and to make it must be one step: make all locks"
+                " in `__init__`, or use `self.locks.setdefault(key, threading.Lock())`."
+            )
+        if not stopped:
+            break
+    return ""
+
+
+def _on_the_disk(
+    trial: ServerUnderTrial, stops: driven.Steps, number: int, key: bytes
+) -> tuple[int, bool]:
+    """Stop a writer before its step; return how many are on the disk, and whether it stopped."""
+    disk = trial.disk
+    with disk.shut("write"):
+        stops.stop_at(number)
+        first = trial.begin_write(key, b"first")
+        wait_until(lambda: stops.held.is_set() or disk.writing.get(key))
+        stopped = stops.held.is_set()
+        second = trial.begin_write(key, b"second")
+        wait_until(lambda: disk.writing.get(key), SETTLE_S)  # unless it must wait for a lock
+        stops.release()
+        wait_until(lambda: disk.writing.get(key, 0) > 1, SETTLE_S)
+        writers = disk.writing.get(key, 0)
+    statuses(trial, [first, second])
+    return writers, stopped
+
+
+def _one_after_the_other(trial: ServerUnderTrial, stops: driven.Steps) -> str:
+    """A writer that comes from the disk stands between two steps while a second one comes."""
+    for number, key in enumerate(RARE[driven.MOST_STEPS :]):
+        stopped = _second_comes(trial, stops, number, key)
+        if trial.read(key) != b"second":
+            return (
+                "two callers wrote a key, the second one came to the disk last, and the value is"
+                " that of the first one: change the value before the lock is released."
+            )
+        if not stopped:
+            break
+    return ""
+
+
+def _second_comes(trial: ServerUnderTrial, stops: driven.Steps, number: int, key: bytes) -> bool:
+    """Stop a writer at a step after the disk while a second one comes; whether it stopped."""
+    stops.stop_at(number, lambda: trial.disk.writes[key] > 0)
+    first = trial.begin_write(key, b"first")
+    wait_until(lambda: stops.held.is_set() or first.done())
+    stopped = stops.held.is_set()
+    second = trial.begin_write(key, b"second")
+    wait_until(second.done, SETTLE_S)  # unless it must wait for the lock
+    stops.release()
+    statuses(trial, [first, second])
+    return stopped
 
 
 def _a_disk_that_fails(trial: ServerUnderTrial, draw: random.Random) -> str:

@@ -23,6 +23,7 @@ from kvstore.course.exercises import (
     StubReached,
     Verdict,
     WrongAnswer,
+    driven,
     not_yet,
     passed,
 )
@@ -36,6 +37,9 @@ from kvstore.v1.kvstore_pb2_grpc import (
 
 DEADLINE_S: Final = 8.0
 REFUSED: Final = "RESOURCE_EXHAUSTED"
+POOL: Final = "calls"
+"""How the names of the server's threads for calls begin."""
+NEVER_HELD: Final = b"quick"
 
 # 08.shed ----------------------------------------------------------------------------------------
 
@@ -64,31 +68,38 @@ class Shed(grpc.ServerInterceptor):  # type: ignore[misc]  # grpcio has no types
 
 
 class _Held(KeyValueServiceServicer):
-    """Holds every call while `shut` is true; a call for the key b"fails" ends with an error."""
+    """Holds every call while `shut` is true.
+
+    A call for the key b"fails" ends with an error, one for b"aborts" with a status, and one for
+    b"quick" is not held.
+    """
 
     def __init__(self) -> None:
         self.shut = False
         self.inside = self.most = self.served = 0
         self._changed = threading.Condition()
 
-    def _hold(self, request: Any) -> None:
+    def _hold(self, request: Any, context: Any) -> None:
         with self._changed:
             self.inside += 1
             self.served += 1
             self.most = max(self.most, self.inside)
-            self._changed.wait_for(lambda: not self.shut, DEADLINE_S)
+            if request.key != NEVER_HELD:
+                self._changed.wait_for(lambda: not self.shut, DEADLINE_S)
             self.inside -= 1
         if request.key == b"fails":
             raise RuntimeError("the check wants this call to fail")
+        if request.key == b"aborts":
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, "of the servicer")
 
     def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
         """Return the key as the value."""
-        self._hold(request)
+        self._hold(request, context)
         return RetrieveResponse(value=b"value of " + request.key)
 
     def Update(self, request: Any, context: Any) -> UpdateResponse:
         """Answer, and store nothing."""
-        self._hold(request)
+        self._hold(request, context)
         return UpdateResponse()
 
     def open(self) -> None:
@@ -123,7 +134,7 @@ class Trial:
         if error is None:
             return "OK"
         details = str(error.details() or "")
-        if "the check wants" in details:
+        if "the check wants" in details and error.code() is grpc.StatusCode.UNKNOWN:
             return "FAILED"
         if "Exception" in details or "serialize" in details:
             raise Failed(f"a call ended with an error in your code: {details[:200]}")
@@ -140,7 +151,7 @@ def running(servicer: Any, threads: int, interceptors: tuple[Any, ...] = ()) -> 
     """Serve with the learner's code while the block lasts."""
     log = logging.getLogger("grpc._server")  # prints the error of every handler that fails
     was, log.disabled = log.disabled, True
-    pool = ThreadPoolExecutor(threads)
+    pool = ThreadPoolExecutor(threads, POOL)
     server = grpc.server(pool, interceptors=interceptors)
     add_KeyValueServiceServicer_to_server(servicer, server)
     address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
@@ -183,6 +194,10 @@ def _judge_shed(answer: Any) -> Verdict:
                 with running(_Held(), 32, (answer(limit),)) as trial:
                     if problem := step(trial, limit, draw):
                         return not_yet(problem)
+        with driven.Steps() as steps:
+            for race in (_the_last_place, _two_ends):
+                if problem := race(answer, steps):
+                    return not_yet(problem)
         with running(_Held(), 2, (answer(4),)) as trial:
             if problem := _cancelled_in_the_queue(trial, 4):
                 return not_yet(problem)
@@ -214,14 +229,15 @@ def _too_many(trial: Trial, limit: int, draw: random.Random) -> str:
     """More calls at once than places, of two methods; then as many again."""
     for attempt in ("first", "second"):
         trial.servicer.shut = True
-        calls = [
-            trial.begin(b"key", update=draw.random() < 0.5)
-            for _ in range(limit + draw.randint(1, 6))
-        ]
-        wait_until(functools.partial(_so_many_done, calls, len(calls) - limit))
-        time.sleep(SETTLE_S)
-        inside, refused = trial.servicer.inside, [call for call in calls if call.done()]
-        trial.servicer.open()
+        with driven.standing_still():  # to wait for a place is no refusal, however short
+            calls = [
+                trial.begin(b"key", update=draw.random() < 0.5)
+                for _ in range(limit + draw.randint(1, 6))
+            ]
+            wait_until(functools.partial(_so_many_done, calls, len(calls) - limit))
+            time.sleep(SETTLE_S)
+            inside, refused = trial.servicer.inside, [call for call in calls if call.done()]
+            trial.servicer.open()
         if inside > limit:
             return (
                 f"limit {limit}, and {inside} calls were in the servicer at once. All methods"
@@ -247,7 +263,11 @@ def _too_many(trial: Trial, limit: int, draw: random.Random) -> str:
 
 
 def _so_many_done(calls: list[Any], count: int) -> bool:
-    return sum(bool(call.done()) for call in calls) == count
+    return _done(calls) == count
+
+
+def _done(calls: list[Any]) -> int:
+    return sum(bool(call.done()) for call in calls)
 
 
 def _errors(trial: Trial, limit: int, draw: random.Random) -> str:
@@ -261,7 +281,104 @@ def _errors(trial: Trial, limit: int, draw: random.Random) -> str:
                 "calls failed in the servicer, and then there was no place left: give the place"
                 " back in `finally`, so that it comes back after an error, too."
             )
+        if end != "FAILED":
+            return (
+                "the servicer raised an error, which gRPC reports as UNKNOWN, and the call ended"
+                f" with {end}: let the error out as it is."
+            )
+    end = trial.end_of(trial.begin(b"aborts"))
+    if end != "FAILED_PRECONDITION":
+        return (
+            f"the servicer aborted with FAILED_PRECONDITION, and the call ended with {end}: let the"
+            " error of `context.abort` out as it is."
+        )
     return ""
+
+
+def _the_last_place(answer: Any, steps: driven.Steps) -> str:
+    """One call stands between two steps while another one comes; there is one place."""
+    for number in range(driven.MOST_STEPS):
+        with running(_Held(), 4, (answer(1),)) as trial:
+            inside, stopped = _both_inside(trial, steps, number)
+        if inside > 1:
+            return (
+                "limit 1: one call stood still after its look at the places, another one came, and"
+                " both took the last place. To look and to take must be one step, such as"
+                " `acquire(blocking=False)` of a semaphore, or stand under one lock."
+            )
+        if not stopped:
+            break
+    return ""
+
+
+def _both_inside(trial: Trial, steps: driven.Steps, number: int) -> tuple[int, bool]:
+    """Stop a call before its step; return how many were let in, and whether it stopped."""
+    held = trial.servicer
+    held.shut = True
+    steps.stop_at(number, _in_the_pool)
+    first = trial.begin()
+    wait_until(lambda: steps.held.is_set() or held.inside)
+    stopped = steps.held.is_set()
+    second = trial.begin()
+    _wait_for(lambda: second.done() or held.inside)
+    steps.release()
+    _wait_for(lambda: held.inside > 1)
+    inside = held.inside
+    held.open()
+    for call in (first, second):
+        trial.end_of(call)
+    return inside, stopped
+
+
+def _two_ends(answer: Any, steps: driven.Steps) -> str:
+    """One call stands between two steps while another one ends; then two places are free."""
+    for number in range(driven.MOST_STEPS):
+        with running(_Held(), 8, (answer(2),)) as trial:
+            inside, stopped = _let_in_after_two_ends(trial, steps, number)
+        if inside != 2:
+            return (
+                "limit 2: two calls gave back their places at the same time, and then"
+                f" {inside} of four calls were let in. `count -= 1` is three steps, and another"
+                " thread can run between them: use a semaphore, or hold one lock."
+            )
+        if not stopped:
+            break
+    return ""
+
+
+def _let_in_after_two_ends(trial: Trial, steps: driven.Steps, number: int) -> tuple[int, bool]:
+    """Stop a call before its step while another one ends; return how many are let in then."""
+    held = trial.servicer
+    held.shut = True
+    first = trial.begin()
+    wait_until(lambda: held.inside, DEADLINE_S)
+    steps.stop_at(number, _in_the_pool)
+    second = trial.begin(NEVER_HELD)
+    wait_until(lambda: steps.held.is_set() or second.done())
+    stopped = steps.held.is_set()
+    held.open()
+    _wait_for(first.done)
+    steps.release()
+    for call in (first, second):
+        trial.end_of(call)
+    held.shut = True
+    calls = [trial.begin() for _ in range(4)]
+    wait_until(lambda: held.inside + _done(calls) >= 4, DEADLINE_S)
+    inside = int(held.inside)
+    held.open()
+    for call in calls:
+        trial.end_of(call)
+    return inside, stopped
+
+
+def _in_the_pool() -> bool:
+    """Whether this is a thread for calls: gRPC calls interceptors in one of its own."""
+    return threading.current_thread().name.startswith(POOL)
+
+
+def _wait_for(condition: Callable[[], object]) -> None:
+    """Wait for something that does not come where a call stands still with a lock."""
+    wait_until(condition, 2 * SETTLE_S)
 
 
 def _cancelled_in_the_queue(trial: Trial, limit: int) -> str:

@@ -1,0 +1,203 @@
+"""A clock and threads that the judge drives: how long an answer pauses, and where it stands.
+
+A pause in place of an event is a mistake that a trial of milliseconds does not show: the calls have
+long ended when the pause is over. So pauses and time limits of an answer are over at once, and
+nothing has happened meanwhile. In a block of `standing_still` none of them is ever over.
+
+A race shows once in a thousand calls. So `Steps` stops one caller between two steps of the answer's
+code, for as long as another one needs.
+
+Only the answer's own code is changed: the judge, Python's library and packages wait as always.
+`install` works for a whole process, the child that judges one answer.
+"""
+
+import concurrent.futures
+import dis
+import functools
+import os
+import queue
+import sys
+import sysconfig
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+TICK_S: Final = 0.001
+"""What a pause of an answer really lasts, so that a loop of short pauses takes no whole core."""
+STILL_S: Final = 8.0
+"""The longest that a pause lasts while the clock stands still."""
+GUARD_S: Final = 10.0
+"""A time limit of a queue from here on is a guard against a hang, and stays as it is."""
+_OTHERS: Final = (
+    *{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")},
+    f"{Path(__file__).parents[2]}{os.sep}",  # kvstore
+    "<frozen ",
+    "<string>",  # what `namedtuple` writes
+)
+_moves: Final = threading.Event()
+_moves.set()
+
+
+@contextmanager
+def standing_still() -> Iterator[None]:
+    """Let no pause and no time limit of the answer end before the block does."""
+    _moves.clear()
+    try:
+        yield
+    finally:
+        _moves.set()
+
+
+def is_answers(file: str) -> bool:
+    """Return whether a file of code belongs to the answer."""
+    return not file.startswith(_OTHERS)
+
+
+def _lasts(wanted_s: float) -> float:
+    if wanted_s <= 0:
+        return wanted_s
+    return min(wanted_s, TICK_S) if _moves.is_set() else STILL_S
+
+
+_WAITS: Final[tuple[tuple[Any, str, int], ...]] = (
+    (threading.Semaphore, "acquire", 2),
+    (threading.Event, "wait", 1),
+    (threading.Condition, "wait", 1),
+    (threading.Condition, "wait_for", 2),
+    (threading.Barrier, "wait", 1),
+    (threading.Thread, "join", 1),
+    (concurrent.futures.Future, "result", 1),
+    (concurrent.futures.Future, "exception", 1),
+)
+"""Waits that may have a time limit, and the place of the limit among their arguments."""
+
+
+def install() -> None:
+    """Let the pauses of an answer in this process follow the clock. Call it before the answer."""
+    sleep, moved = time.sleep, _moves.wait
+
+    def pause(seconds: float) -> None:
+        if not _called_by_answer():
+            sleep(seconds)
+        elif _moves.is_set() or seconds <= 0:
+            sleep(_lasts(seconds))
+        else:
+            moved(STILL_S)
+
+    time.sleep = pause  # type: ignore[assignment]
+    # A type of C cannot be changed: answers get a class of its own in its place.
+    simple = type("SimpleQueue", (queue.SimpleQueue,), {})
+    vars(queue)["SimpleQueue"] = vars(sys.modules["_queue"])["SimpleQueue"] = simple
+    for name in ("wait", "as_completed"):
+        limited = _limited(getattr(concurrent.futures, name), 1)
+        setattr(concurrent.futures, name, limited)
+        setattr(sys.modules["concurrent.futures._base"], name, limited)
+    for owner, name, place in _WAITS:
+        setattr(owner, name, _limited(getattr(owner, name), place))
+    for owner, name, place in (queue.Queue, "get", 2), (queue.Queue, "put", 3), (simple, "get", 2):
+        setattr(owner, name, _limited(getattr(owner, name), place, GUARD_S))
+    start = threading.Timer.__init__
+
+    @functools.wraps(start)
+    def timer(self: Any, interval: float, *arguments: Any, **named: Any) -> None:
+        start(self, _lasts(interval) if _called_by_answer() else interval, *arguments, **named)
+
+    threading.Timer.__init__ = timer  # type: ignore[method-assign]
+
+
+def _limited(wait: Callable[..., Any], place: int, guard_s: float = 0.0) -> Callable[..., Any]:
+    """Return the wait with the time limit, its argument in this place, that the clock gives."""
+
+    @functools.wraps(wait)
+    def limited(*arguments: Any, **named: Any) -> Any:
+        wanted_s = named.get("timeout", arguments[place] if len(arguments) > place else None)
+        guards = isinstance(wanted_s, int | float) and 0 < guard_s <= wanted_s
+        if wanted_s is not None and not guards and _called_by_answer():
+            named["timeout"] = _lasts(wanted_s)
+            arguments = arguments[:place]
+        return wait(*arguments, **named)
+
+    return limited
+
+
+def _called_by_answer() -> bool:
+    """Return whether the caller of the wait is code of the answer."""
+    return is_answers(sys._getframe(2).f_code.co_filename)
+
+
+# ---- threads ------------------------------------------------------------------------------------
+
+
+MOST_STEPS: Final = 60
+"""The most steps of a call at which it is stopped, one after the other."""
+_ACTIONS: Final = ("CALL", "STORE_SUBSCR", "STORE_ATTR", "DELETE_SUBSCR")
+"""The instructions before which a caller is stopped: calls, and changes of what others see."""
+
+
+class Steps:
+    """Stops the first thread that comes to the answer's code, before its step `number`, from 0.
+
+    Steps count from when `begins` is true. Use it around the making of the threads.
+    """
+
+    def __init__(self) -> None:
+        self.held = threading.Event()
+        """Set while the thread stands there."""
+        self._number = 0
+        self._begins: Callable[[], bool] = lambda: True
+        self._thread: int | None = None
+        self._armed = False
+        self._go = threading.Event()
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> "Steps":
+        threading.settrace(self._traced)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        threading.settrace(None)
+        self.release()
+
+    def stop_at(self, number: int, begins: Callable[[], bool] = lambda: True) -> None:
+        """Stop the next thread at this step; whoever comes meanwhile goes on."""
+        self.release()
+        with self._lock:
+            self.held.clear()
+            self._go.clear()
+            self._number, self._begins, self._thread, self._armed = number, begins, None, True
+
+    def release(self) -> None:
+        """Let the thread go on, and stop no other one."""
+        with self._lock:
+            self._armed = False
+        self._go.set()
+
+    def _traced(self, frame: Any, event: str, argument: Any) -> Any:
+        if not is_answers(frame.f_code.co_filename):
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        return self._step
+
+    def _step(self, frame: Any, event: str, argument: Any) -> Any:
+        if event == "opcode" and self._armed:
+            operation = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+            if operation.startswith(_ACTIONS) and self._is_here():
+                self.held.set()
+                self._go.wait(STILL_S)
+        return self._step
+
+    def _is_here(self) -> bool:
+        """Count a step of this thread; return whether it must stop."""
+        with self._lock:
+            if not self._armed or not self._begins():
+                return False
+            if self._thread is None:
+                self._thread = threading.get_ident()
+            if self._thread != threading.get_ident():
+                return False
+            self._number -= 1
+            self._armed = self._number >= 0
+            return not self._armed

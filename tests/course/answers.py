@@ -1,0 +1,501 @@
+"""Answers that were tried on the judges, with the verdict and the decisive part of its message.
+
+Each is judged as a learner's answer is: in a child of the judge's process. To add one, write a
+function with `@wrong("NN.exercise", "part of the message")` or `@right("NN.exercise")`.
+"""
+
+import queue
+import threading
+import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+
+import grpc
+
+from kvstore.v1 import kvstore_pb2 as pb
+from kvstore.v1.kvstore_pb2_grpc import (
+    KeyValueServiceServicer,
+    add_KeyValueServiceServicer_to_server,
+)
+
+ANSWERS = []
+"""Exercise, answer, outcome, and a part of the message."""
+
+
+def wrong(exercise, said):
+    def keep(answer):
+        ANSWERS.append((exercise, answer, "not yet", said))
+        return answer
+
+    return keep
+
+
+def right(exercise):
+    def keep(answer):
+        ANSWERS.append((exercise, answer, "passed", ""))
+        return answer
+
+    return keep
+
+
+# ---- 02.send_all ---------------------------------------------------------------------------------
+
+
+def sent_noting(stub, requests):
+    codes = []
+    for request in requests:
+        stub.Retrieve.future(request).add_done_callback(lambda call: codes.append(call.code()))
+    return codes
+
+
+@wrong("02.send_all", "calls were in flight")
+def send_all_then_a_pause(stub, requests):
+    codes = sent_noting(stub, requests)
+    time.sleep(1)
+    return codes
+
+
+@wrong("02.send_all", "calls were in flight")
+def send_all_then_a_timed_event(stub, requests):
+    codes = sent_noting(stub, requests)
+    threading.Event().wait(0.5)
+    return codes
+
+
+@wrong("02.send_all", "calls were in flight")
+def send_all_until_nothing_comes(stub, requests):
+    ended, codes = queue.Queue(), []
+    for request in requests:
+        stub.Retrieve.future(request).add_done_callback(lambda call: ended.put(call.code()))
+    try:
+        while True:
+            codes.append(ended.get(timeout=0.5))
+    except queue.Empty:
+        return codes
+
+
+@wrong("02.send_all", "calls were in flight")
+def send_all_until_nothing_comes_in_c(stub, requests):
+    ended, codes = SimpleQueue(), []
+    for request in requests:
+        stub.Retrieve.future(request).add_done_callback(lambda call: ended.put(call.code()))
+    try:
+        while True:
+            codes.append(ended.get(timeout=0.5))
+    except queue.Empty:
+        return codes
+
+
+@wrong("02.send_all", "note the failed calls too")
+def send_all_without_other_failures(stub, requests):
+    ended = SimpleQueue()
+    seen = (grpc.StatusCode.OK, grpc.StatusCode.NOT_FOUND)
+
+    def note(call):
+        ended.put(call.code() if call.code() in seen else None)
+
+    for request in requests:
+        stub.Retrieve.future(request).add_done_callback(note)
+    return [code for code in (ended.get() for _ in requests) if code]
+
+
+@wrong("02.send_all", "IndexError")
+def send_all_of_at_least_one(stub, requests):
+    first = requests[0]
+    ended = SimpleQueue()
+    for request in [first, *requests[1:]]:
+        stub.Retrieve.future(request).add_done_callback(lambda call: ended.put(call.code()))
+    return [ended.get() for _ in requests]
+
+
+@wrong("02.send_all", "where two have the same key")
+def send_all_by_key(stub, requests):
+    """One call for each key: two requests of one key become one."""
+    ended = SimpleQueue()
+    for request in {request.key: request for request in requests}.values():
+        stub.Retrieve.future(request).add_done_callback(lambda call: ended.put(call.code()))
+    return [ended.get() for _ in requests]
+
+
+@right("02.send_all")
+def send_all_with_a_condition(stub, requests):
+    codes, changed = [], threading.Condition()
+
+    def note(call):
+        with changed:
+            codes.append(call.code())
+            changed.notify()
+
+    for request in requests:
+        stub.Retrieve.future(request).add_done_callback(note)
+    with changed:
+        changed.wait_for(lambda: len(codes) == len(requests))
+    return codes
+
+
+@right("02.send_all")
+def send_all_looking_again(stub, requests):
+    codes = sent_noting(stub, requests)
+    while len(codes) < len(requests):
+        time.sleep(0.01)
+    return codes
+
+
+@right("02.send_all")
+def send_all_with_a_guard(stub, requests):
+    ended = queue.Queue()
+    for request in requests:
+        stub.Retrieve.future(request).add_done_callback(lambda call: ended.put(call.code()))
+    return [ended.get(timeout=60) for _ in requests]
+
+
+# ---- 03.bounded ----------------------------------------------------------------------------------
+
+
+def bounded_without_its_end(stub, requests, limit):
+    free = threading.Semaphore(limit)
+    for request in requests:
+        free.acquire()
+        stub.Update.future(request).add_done_callback(lambda _: free.release())
+    return free
+
+
+@wrong("03.bounded", "still in flight")
+def bounded_then_a_pause(stub, requests, limit):
+    bounded_without_its_end(stub, requests, limit)
+    time.sleep(0.5)
+
+
+@wrong("03.bounded", "still in flight")
+def bounded_then_timed_acquires(stub, requests, limit):
+    free = bounded_without_its_end(stub, requests, limit)
+    for _ in range(limit):
+        free.acquire(timeout=1)
+
+
+@wrong("03.bounded", "it returned with 1 call still in flight")
+def bounded_with_one_acquire_too_few_at_the_end(stub, requests, limit):
+    free = bounded_without_its_end(stub, requests, limit)
+    for _ in range(limit - 1):
+        free.acquire()
+
+
+@wrong("03.bounded", "were in flight")
+def bounded_with_a_timed_acquire(stub, requests, limit):
+    free = threading.Semaphore(limit)
+    for request in requests:
+        free.acquire(timeout=1)
+        stub.Update.future(request).add_done_callback(lambda _: free.release())
+    for _ in range(limit):
+        free.acquire()
+
+
+@wrong("03.bounded", "after a call had failed")
+def bounded_releasing_twice_on_failure(stub, requests, limit):
+    free = threading.Semaphore(limit)
+
+    def ended(call):
+        if call.code() is not grpc.StatusCode.OK:
+            free.release()
+        free.release()
+
+    for request in requests:
+        free.acquire()
+        stub.Update.future(request).add_done_callback(ended)
+    for _ in range(limit):
+        free.acquire()
+
+
+@wrong("03.bounded", "the oldest one")
+def bounded_waiting_for_the_oldest(stub, requests, limit):
+    calls = deque()
+    for request in requests:
+        if len(calls) == limit:
+            calls.popleft().exception()
+        calls.append(stub.Update.future(request))
+    for call in calls:
+        call.exception()
+
+
+@wrong("03.bounded", "in flight")
+def bounded_by_a_timer(stub, requests, limit):
+    free = threading.Semaphore(limit)
+    for request in requests:
+        free.acquire()
+        stub.Update.future(request)
+        threading.Timer(0.15, free.release).start()
+    for _ in range(limit):
+        free.acquire()
+
+
+@wrong("03.bounded", "in flight")
+def bounded_by_pauses(stub, requests, limit):
+    calls = []
+    for number, request in enumerate(requests):
+        if number % limit == 0:
+            time.sleep(0.15)
+        calls.append(stub.Update.future(request))
+    for call in calls:
+        call.exception()
+
+
+@wrong("03.bounded", "fails must release its place too")
+def bounded_releasing_after_known_statuses(stub, requests, limit):
+    free = threading.Semaphore(limit)
+
+    def ended(call):
+        if call.code() in (grpc.StatusCode.OK, grpc.StatusCode.NOT_FOUND):
+            free.release()
+
+    for request in requests:
+        free.acquire()
+        stub.Update.future(request).add_done_callback(ended)
+    for _ in range(limit):
+        free.acquire()
+
+
+@right("03.bounded")
+def bounded_with_a_pool(stub, requests, limit):
+    def work():
+        while True:
+            with taking:
+                request = next(requests, None)
+            if request is None:
+                return
+            stub.Update.future(request).exception()
+
+    taking = threading.Lock()
+    requests = iter(requests)
+    with ThreadPoolExecutor(limit) as pool:
+        for _ in range(limit):
+            pool.submit(work)
+
+
+@right("03.bounded")
+def bounded_with_a_condition(stub, requests, limit):
+    changed, count = threading.Condition(), 0
+
+    def ended(_):
+        nonlocal count
+        with changed:
+            count -= 1
+            changed.notify()
+
+    for request in requests:
+        with changed:
+            while count >= limit:
+                changed.wait()
+            count += 1
+        stub.Update.future(request).add_done_callback(ended)
+    with changed:
+        changed.wait_for(lambda: count == 0)
+
+
+# ---- 04.server -----------------------------------------------------------------------------------
+
+
+def serving(store):
+    def serve(disk, values, threads):
+        server = grpc.server(ThreadPoolExecutor(threads))
+        add_KeyValueServiceServicer_to_server(store(disk, values), server)
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        return server, port
+
+    return serve
+
+
+class Store(KeyValueServiceServicer):
+    """A right one, with a lock that is made when it is first needed."""
+
+    def __init__(self, disk, values):
+        self.disk, self.values = disk, dict(values)
+        self.locks, self.guard = {}, threading.Lock()
+
+    def Retrieve(self, request, context):
+        if request.key not in self.values:
+            context.abort(grpc.StatusCode.NOT_FOUND, "no such key")
+        self.disk.read(request.key)
+        return pb.RetrieveResponse(value=self.values[request.key])
+
+    def lock_of(self, key):
+        with self.guard:
+            if key not in self.locks:
+                self.locks[key] = threading.Lock()
+            return self.locks[key]
+
+    def Update(self, request, context):
+        if request.key not in self.values:
+            context.abort(grpc.StatusCode.NOT_FOUND, "no such key")
+        with self.lock_of(request.key):
+            self.disk.write(request.key)
+            self.values[request.key] = request.value
+        return pb.UpdateResponse()
+
+
+class ValueAfterTheLock(Store):
+    def Update(self, request, context):
+        if request.key not in self.values:
+            context.abort(grpc.StatusCode.NOT_FOUND, "no such key")
+        with self.lock_of(request.key):
+            self.disk.write(request.key)
+        self.values[request.key] = request.value
+        return pb.UpdateResponse()
+
+
+class LooksThenMakes(Store):
+    def lock_of(self, key):
+        if key not in self.locks:
+            self.locks[key] = threading.Lock()
+        return self.locks[key]
+
+
+class GetsOrMakes(Store):
+    def lock_of(self, key):
+        self.locks[key] = self.locks.get(key) or threading.Lock()
+        return self.locks[key]
+
+
+class MadeByTheFirstWriter(Store):
+    def lock_of(self, key):
+        try:
+            return self.locks[key]
+        except KeyError:
+            lock = threading.Lock()
+            self.locks[key] = lock
+            return lock
+
+
+class SetsDefault(Store):
+    def lock_of(self, key):
+        return self.locks.setdefault(key, threading.Lock())
+
+
+class NoneForEmpty(Store):
+    def Retrieve(self, request, context):
+        if not self.values.get(request.key):
+            context.abort(grpc.StatusCode.NOT_FOUND, "no such key")
+        return super().Retrieve(request, context)
+
+
+class KeepsEmptyOut(Store):
+    def Update(self, request, context):
+        if not self.values.get(request.key):
+            context.abort(grpc.StatusCode.NOT_FOUND, "no such key")
+        return super().Update(request, context)
+
+
+wrong("04.server", "before the lock is released")(serving(ValueAfterTheLock))
+wrong("04.server", "each made a lock")(serving(LooksThenMakes))
+wrong("04.server", "each made a lock")(serving(GetsOrMakes))
+wrong("04.server", "each made a lock")(serving(MadeByTheFirstWriter))
+wrong("04.server", "empty")(serving(NoneForEmpty))
+wrong("04.server", "empty")(serving(KeepsEmptyOut))
+right("04.server")(serving(Store))
+right("04.server")(serving(SetsDefault))
+
+
+# ---- 08.shed -------------------------------------------------------------------------------------
+
+
+def shed_with(take, give):
+    """An interceptor with its own way to take a place (false: refuse) and to give it back."""
+
+    class Shed(grpc.ServerInterceptor):
+        def __init__(self, limit):
+            self.limit = limit
+            self.free = threading.Semaphore(limit)
+            self.lock = threading.Lock()
+            self.count = 0
+
+        def intercept_service(self, continuation, details):
+            handler = continuation(details)
+
+            def answer(request, context):
+                if not take(self):
+                    context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls")
+                try:
+                    return handler.unary_unary(request, context)
+                finally:
+                    give(self)
+
+            return grpc.unary_unary_rpc_method_handler(
+                answer, handler.request_deserializer, handler.response_serializer
+            )
+
+    return Shed
+
+
+def take_without_waiting(shed):
+    return shed.free.acquire(blocking=False)
+
+
+def give(shed):
+    shed.free.release()
+
+
+def take_after_a_while(shed):
+    return shed.free.acquire(timeout=0.1)
+
+
+def take_after_pauses(shed):
+    for _ in range(10):
+        if shed.free.acquire(blocking=False):
+            return True
+        time.sleep(0.005)
+    return False
+
+
+def take_of_an_unlocked_counter(shed):
+    if shed.count >= shed.limit:
+        return False
+    shed.count += 1
+    return True
+
+
+def give_to_an_unlocked_counter(shed):
+    shed.count -= 1
+
+
+def take_of_a_locked_counter(shed):
+    with shed.lock:
+        return take_of_an_unlocked_counter(shed)
+
+
+def give_to_a_locked_counter(shed):
+    with shed.lock:
+        shed.count -= 1
+
+
+wrong("08.shed", "must be refused *at once*")(shed_with(take_after_a_while, give))
+wrong("08.shed", "must be refused *at once*")(shed_with(take_after_pauses, give))
+wrong("08.shed", "both took the last place")(
+    shed_with(take_of_an_unlocked_counter, give_to_an_unlocked_counter)
+)
+wrong("08.shed", "three steps")(shed_with(take_of_a_locked_counter, give_to_an_unlocked_counter))
+right("08.shed")(shed_with(take_of_a_locked_counter, give_to_a_locked_counter))
+right("08.shed")(shed_with(take_without_waiting, give))
+
+
+def shed_with_errors(status):
+    class Shed(shed_with(take_without_waiting, give)):
+        def intercept_service(self, continuation, details):
+            inner = super().intercept_service(continuation, details)
+
+            def answer(request, context):
+                try:
+                    return inner.unary_unary(request, context)
+                except Exception as error:
+                    if context.code() is not None:
+                        raise
+                    context.abort(status, str(error))
+
+            return grpc.unary_unary_rpc_method_handler(
+                answer, inner.request_deserializer, inner.response_serializer
+            )
+
+    return Shed
+
+
+wrong("08.shed", "let the error out")(shed_with_errors(grpc.StatusCode.INTERNAL))
