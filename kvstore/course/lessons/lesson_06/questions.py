@@ -1,7 +1,6 @@
 """What lesson 06 and its further lessons ask."""
 
 import math
-from collections.abc import Sequence
 from itertools import accumulate
 
 import pandas as pd
@@ -25,36 +24,23 @@ def open_by_connection(run: Run) -> dict[int, tuple[list[float], list[int]]]:
     return found
 
 
-PUBLISHED: tuple[tuple[str, int, int, float, float | None], ...] = (
-    ("one thread", 100, 1, 55_935.0, 1.62e-3),
-    ("worker threads", 100, 1, 48_881.0, 1.88e-3),
-    ("worker threads, many streams", 100, 10, 141_222.0, 5.24e-3),
-    ("read buffer of 1 KiB", 100, 1, 69_466.0, None),
-    ("read buffer of 1 KiB, many streams", 100, 10, 168_327.0, None),
+PUBLISHED = (
+    ("one thread", 100 * 1, 55_935.0, 1.62),
+    ("worker threads", 100 * 1, 48_881.0, 1.88),
+    ("worker threads, many streams", 100 * 10, 141_222.0, 5.24),
+    ("read buffer of 1 KiB", 100 * 1, 69_466.0, math.nan),
+    ("read buffer of 1 KiB, many streams", 100 * 10, 168_327.0, math.nan),
 )
-"""Rows of the log of grpcxx: build, connections, streams, requests/s, mean seconds of a request."""
+"""Rows of the log of grpcxx: build, connections times streams, X, R; NaN if R is not published."""
 
 
 def published_table() -> pd.DataFrame:
     """Return the published rows with N, and X·R beside it where a mean time is published."""
-    rows = {
-        name: {
-            "N": connections * streams,
-            "X (requests/s)": rate_per_s,
-            "R (ms)": None if mean_s is None else 1e3 * mean_s,
-            "X·R": None if mean_s is None else round(rate_per_s * mean_s, 1),
-            "X·R ÷ N": None
-            if mean_s is None
-            else round(rate_per_s * mean_s / (connections * streams), 2),
-        }
-        for name, connections, streams, rate_per_s, mean_s in PUBLISHED
-    }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("build")
-
-
-def gain(python: Run, go: Run) -> float:
-    """Return the throughput with the server in Go over that with the server in Python."""
-    return go.answered_per_s / python.answered_per_s
+    table = pd.DataFrame(PUBLISHED, columns=["build", "N", "X (requests/s)", "R (ms)"])
+    in_flight = table["X (requests/s)"] * table["R (ms)"] / 1e3
+    table["X·R"] = in_flight.round(1)
+    table["X·R ÷ N"] = (in_flight / table["N"]).round(2)
+    return table.set_index("build")
 
 
 def expected_gain(python: Run) -> Prediction:
@@ -66,7 +52,62 @@ def expected_gain(python: Run) -> Prediction:
     return Prediction(gained, "times", "D_max ÷ D_client", "the client's CPU")
 
 
-FURTHER = (
+def disk_s(run: Run) -> float:
+    """Return the read delay of the run's server, in seconds."""
+    return float(run.server["settings"]["read_delay_s"])
+
+
+def stations(probe: Run) -> list[Station]:
+    """Return the processors with the CPU time per call of a run, and the disk of its server."""
+    return [*machine.cpu_stations(probe), Station("disk", disk_s(probe), math.inf)]
+
+
+def gain(one: Run, other: Run) -> float:
+    """Return the throughput of the second run over that of the first."""
+    return other.answered_per_s / one.answered_per_s
+
+
+def behind_cap(alone: Run, run: Run) -> Prediction:
+    """Return min(N, c·m)/D for a server with a cap of m streams on each of c connections.
+
+    D is the disk, and what the fastest call of a run with one in flight took beyond its disk.
+    """
+    streams = run.connections * int(run.server["settings"]["max_streams"])
+    beyond_disk_s = max(0.0, alone.latency_s(0.0) - disk_s(alone))
+    at_once, demand_s = min(run.in_flight, streams), disk_s(run) + beyond_disk_s
+    reason = (
+        f"{at_once} of {run.in_flight} calls are in the server at once, each for "
+        f"{seconds(demand_s)}"
+    )
+    return Prediction(at_once / demand_s, "calls/s", reason, "streams")
+
+
+PREDICTIONS = (
+    PredictionQuestion(
+        "06.layout",
+        "10 connections with one call at a time, against 1 connection with 10 at a time: how "
+        "many times the throughput?",
+        unit="times",
+        measured=gain,
+        model=lambda one, ten: Prediction(1.0, "times", "N / D for both: the same N and D"),
+    ),
+    PredictionQuestion(
+        "06.ceiling",
+        "More and more calls in flight: how many calls/s at most?",
+        measured=lambda probe, sweep: max(run.answered_per_s for run in sweep),
+        model=lambda probe, sweep: bounds.closed_loop(10**6, stations(probe)),
+        main=True,
+        binds="cpu",
+    ),
+    PredictionQuestion(
+        "06.capped",
+        "20 calls in flight on one connection, a cap of 4 streams, 20 ms of disk: how many "
+        "calls/s?",
+        measured=lambda alone, run: run,
+        model=behind_cap,
+        main=True,
+    ),
+    # further lessons
     computed(
         "06.failed",
         "100 connections, 10 requests at once on each, a cap of 1 stream: how many of 3,000 "
@@ -88,79 +129,6 @@ FURTHER = (
         measured=gain,
         model=lambda python, go: expected_gain(python),
     ),
-)
-
-
-def disk_s(run: Run) -> float:
-    """Return the read delay of the run's server, in seconds."""
-    return float(run.server["settings"]["read_delay_s"])
-
-
-def stations(probe: Run) -> list[Station]:
-    """Return the processors with the CPU time per call of a run, and the disk of its server."""
-    return [*machine.cpu_stations(probe), Station("disk", disk_s(probe), math.inf)]
-
-
-def ceiling(probe: Run) -> Prediction:
-    """Return 1/D_max: the bound for very many calls in flight, from the CPU time of a run."""
-    return bounds.closed_loop(10**6, stations(probe))
-
-
-def fastest(runs: Sequence[Run]) -> float:
-    """Return the highest throughput of the runs, in calls/s."""
-    return max(run.answered_per_s for run in runs)
-
-
-def layout_gain(one: Run, ten: Run) -> float:
-    """Return the throughput of the second run over that of the first."""
-    return ten.answered_per_s / one.answered_per_s
-
-
-def behind_cap(run: Run, beyond_disk_s: float = 0.0) -> Prediction:
-    """Return min(N, c·m)/D for a server with a cap of m streams on each of c connections.
-
-    D is the disk, and `beyond_disk_s` for the rest of a call that never waits.
-    """
-    streams = run.connections * int(run.server["settings"]["max_streams"])
-    at_once, demand_s = min(run.in_flight, streams), disk_s(run) + beyond_disk_s
-    reason = (
-        f"{at_once} of {run.in_flight} calls are in the server at once, each for "
-        f"{seconds(demand_s)}"
-    )
-    return Prediction(at_once / demand_s, "calls/s", reason, "streams")
-
-
-def least_beyond_disk_s(alone: Run) -> float:
-    """Return what the fastest call of a run with one in flight took beyond its disk, in seconds."""
-    return max(0.0, alone.latency_s(0.0) - disk_s(alone))
-
-
-PREDICTIONS = (
-    PredictionQuestion(
-        "06.layout",
-        "10 connections with one call at a time, against 1 connection with 10 at a time: how "
-        "many times the throughput?",
-        unit="times",
-        measured=layout_gain,
-        model=lambda one, ten: Prediction(1.0, "times", "N / D for both: the same N and D"),
-    ),
-    PredictionQuestion(
-        "06.ceiling",
-        "More and more calls in flight: how many calls/s at most?",
-        measured=lambda probe, sweep: fastest(sweep),
-        model=lambda probe, sweep: ceiling(probe),
-        main=True,
-        binds="cpu",
-    ),
-    PredictionQuestion(
-        "06.capped",
-        "20 calls in flight on one connection, a cap of 4 streams, 20 ms of disk: how many "
-        "calls/s?",
-        measured=lambda alone, run: run,
-        model=lambda alone, run: behind_cap(run, least_beyond_disk_s(alone)),
-        main=True,
-    ),
-    *FURTHER,
 )
 
 QUIZ = (

@@ -45,22 +45,6 @@ def in_python(parts: Parts) -> Prediction:
     return Prediction(1 / parts.python_s, "calls/s", reason, "interpreter")
 
 
-FURTHER = (
-    PredictionQuestion(
-        "07.search_loop",
-        "An event loop, 16 searches in flight: how many calls per second?",
-        measured=lambda run, parts: run.answered_per_s,
-        model=lambda run, parts: on_the_loop(parts),
-    ),
-    PredictionQuestion(
-        "07.search_threads",
-        "16 threads with a connection each, 16 searches in flight: how many calls per second?",
-        measured=lambda run, parts: run.answered_per_s,
-        model=lambda run, parts: with_connections(parts, 16),
-    ),
-)
-
-
 def waiting_for(back: Any, run: Run) -> list[Station]:
     """Return the station of a call: the back end's delay, in a pool of threads or in a task.
 
@@ -135,7 +119,18 @@ PREDICTIONS = (
         measured=lambda rate_per_s, bound_per_s: rate_per_s,
         model=lambda rate_per_s, bound_per_s: bound_per_s,
     ),
-    *FURTHER,
+    PredictionQuestion(
+        "07.search_loop",
+        "An event loop, 16 searches in flight: how many calls per second?",
+        measured=lambda run, parts: run.answered_per_s,
+        model=lambda run, parts: on_the_loop(parts),
+    ),
+    PredictionQuestion(
+        "07.search_threads",
+        "16 threads with a connection each, 16 searches in flight: how many calls per second?",
+        measured=lambda run, parts: run.answered_per_s,
+        model=lambda run, parts: with_connections(parts, 16),
+    ),
 )
 
 QUIZ = (

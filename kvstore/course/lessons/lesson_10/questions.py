@@ -57,17 +57,6 @@ def machines_table(alone: Run) -> pd.DataFrame:
     return rounded(pd.DataFrame(rows).set_index("cores").astype(int))
 
 
-FURTHER = (
-    PredictionQuestion(
-        "10.two_and_two",
-        "Two generators and two servers on this machine: how many calls per second?",
-        measured=lambda alone, run: run.answered_per_s,
-        model=lambda alone, run: bound_of_processes(alone, (2, 2)),
-        binds="cpu",
-    ),
-)
-
-
 SERVICE_S = 0.020
 """The time for which a call holds the lock of its server."""
 HOTTEST = 0.4
@@ -154,7 +143,14 @@ PREDICTIONS = (
         ),
         main=True,
     ),
-    *FURTHER,
+    # further lessons
+    PredictionQuestion(
+        "10.two_and_two",
+        "Two generators and two servers on this machine: how many calls per second?",
+        measured=lambda alone, run: run.answered_per_s,
+        model=lambda alone, run: bound_of_processes(alone, (2, 2)),
+        binds="cpu",
+    ),
 )
 
 QUIZ = (

@@ -33,23 +33,6 @@ def gains(sets: Sets, runs: Mapping[int, Run]) -> dict[str, float]:
     }
 
 
-FURTHER = (
-    PredictionQuestion(
-        "11.redis_group",
-        "32 clients of Redis, `appendfsync always`: how many SETs share one fsync?",
-        unit="calls",
-        measured=lambda sets: sets.sets_per_fsync(MANY),
-        model=lambda sets: group(MANY),
-    ),
-    PredictionQuestion(
-        "11.redis_rate",
-        "How many SETs per second do 32 clients get?",
-        measured=lambda sets: sets.durable[MANY],
-        model=lambda sets: sets.predicted(MANY),
-    ),
-)
-
-
 def log_of(lone: Run, pair: Run) -> dict[str, float]:
     """Return f and r in seconds: the time of one commit, and of a call outside the log.
 
@@ -97,7 +80,20 @@ PREDICTIONS = (
         measured=lambda run: run.mean_gap_s(),
         model=_gap,
     ),
-    *FURTHER,
+    # further lessons
+    PredictionQuestion(
+        "11.redis_group",
+        "32 clients of Redis, `appendfsync always`: how many SETs share one fsync?",
+        unit="calls",
+        measured=lambda sets: sets.sets_per_fsync(MANY),
+        model=lambda sets: group(MANY),
+    ),
+    PredictionQuestion(
+        "11.redis_rate",
+        "How many SETs per second do 32 clients get?",
+        measured=lambda sets: sets.durable[MANY],
+        model=lambda sets: sets.predicted(MANY),
+    ),
 )
 
 QUIZ = (
