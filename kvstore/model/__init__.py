@@ -3,6 +3,7 @@
     bounds        predictions with their reasons; Little's law; bounds of a closed loop, the knee
                   N*, and its exact mean values with exponential service times (MVA)
     simulate      a closed loop or an open loop, simulated call by call
+    waiting       arrival rates below capacity: utilisation, mean waiting times, percentiles
     overload      arrival rates above capacity: goodput, bursts, shedding, retries, memory
     tail_latency  servers that stall or die, and the slowest of several replies
     usl           the universal scalability law, fitted with intervals and warnings
@@ -13,7 +14,7 @@ The models import no client and no measurement, so that they cannot be fitted to
 predict.
 """
 
-from kvstore.model import batching, bounds, overload, scaling, simulate, tail_latency
+from kvstore.model import batching, bounds, overload, scaling, simulate, tail_latency, waiting
 from kvstore.model.bounds import Prediction, Station, service_time_s
 
 __all__ = [
@@ -26,4 +27,5 @@ __all__ = [
     "service_time_s",
     "simulate",
     "tail_latency",
+    "waiting",
 ]

@@ -271,13 +271,20 @@ class Played:
 
 
 def open_loop(
-    due_s: Iterable[float], pool: Pool, *, deadline_s: float, until_s: float = math.inf
+    due_s: Iterable[float],
+    pool: Pool,
+    *,
+    deadline_s: float,
+    until_s: float = math.inf,
+    disk_times_s: Iterable[float] | None = None,
 ) -> Played:
     """Simulate the calls due before `until_s`, with a deadline for each call.
 
     `due_s` are the due times in seconds, in order. The deadline of a call is `deadline_s` seconds
-    after its due time.
+    after its due time. `disk_times_s` are the disk times in seconds, in the order in which calls
+    begin; without them, each is `pool.disk_s`. There must be one for each call that begins.
     """
+    times_s = itertools.repeat(pool.disk_s) if disk_times_s is None else iter(disk_times_s)
     env = simpy.Environment()
     threads = simpy.Resource(env, pool.threads)
     ended: dict[int, OpenCall] = {}
@@ -294,7 +301,7 @@ def open_loop(
             if pool.passes_over(due + deadline_s - env.now):
                 ended[number] = OpenCall(due, env.now, "dropped")
             else:
-                yield env.timeout(pool.disk_s)
+                yield env.timeout(next(times_s))
                 in_time = env.now - due <= deadline_s + _ROUNDING_S
                 ended[number] = OpenCall(due, env.now, "in time" if in_time else "late")
         in_hand -= 1

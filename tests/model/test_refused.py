@@ -4,7 +4,17 @@ import math
 
 import pytest
 
-from kvstore.model import Station, batching, bounds, overload, scaling, simulate, tail_latency, usl
+from kvstore.model import (
+    Station,
+    batching,
+    bounds,
+    overload,
+    scaling,
+    simulate,
+    tail_latency,
+    usl,
+    waiting,
+)
 
 LOCK = Station("lock", 0.010)
 POOL = Station("pool", 0.020, 4)
@@ -21,6 +31,17 @@ def waits(**given):
 
 
 REFUSED = [
+    ("from 0 to 50 calls/s, the capacity of the disk, got 60", lambda: waiting.utilisation(
+        60, Station("disk", 0.020))),
+    ("throughput_per_s must .*-1", lambda: waiting.utilisation(-1, LOCK)),
+    ("arrivals_per_s must be above 0 and finite, got 0", lambda: waiting.wait(0, LOCK)),
+    ("service_c2 must be 0 or more .* -1", lambda: waiting.residence(1, LOCK, service_c2=-1)),
+    ("arrival_c2 must .*nan", lambda: waiting.residence(1, LOCK, arrival_c2=math.nan)),
+    ("free must have a demand above 0 s", lambda: waiting.wait(1, FREE)),
+    ("finite number of servers", lambda: waiting.wait(1, Station("free", 0.1, math.inf))),
+    ("share must be from 0 to below 1, got 1", lambda: waiting.percentile(1, 1, LOCK)),
+    ("pool must have one server, got 4", lambda: waiting.percentile(0.99, 1, POOL)),
+    ("within_s and .* got 0 and", lambda: waiting.highest_rate(0.99, 0, LOCK)),
     ("demand_s must be 0 or more .*nan", lambda: Station("station", math.nan)),
     ("servers must be 1 or more, got 0", lambda: Station("station", 0.01, 0)),
     ("in_flight must be 1 or more, got 0", lambda: bounds.closed_loop(0, [LOCK])),
