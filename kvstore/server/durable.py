@@ -18,7 +18,7 @@ from kvstore.protocol import CREATE, INTERNAL, OK, RETRIEVE, StationClock
 from kvstore.server.counts import Counts
 from kvstore.server.service import AsyncKeyValueService
 from kvstore.server.settings import ServerSettings
-from kvstore.server.store import CARRY_VALUE, FREE, Disk, Store
+from kvstore.server.store import CARRY_VALUE, FREE, Store, disk_for
 from kvstore.server.stream import Batch
 
 FILE_NAME = "entries.sqlite"
@@ -55,7 +55,7 @@ class DurableStore(Store):
     def __init__(self, settings: ServerSettings) -> None:
         super().__init__()
         self._group_commit = settings.group_commit
-        self._disk = Disk(settings)
+        self._disk = disk_for(settings)
         self._file = open_file(Path(settings.store_place))
         self._values.update(self._file.execute("select key, value from entries"))
         self._ahead = Store()  # the data once everything taken is on the disk

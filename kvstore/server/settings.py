@@ -24,6 +24,12 @@ read. `compare_and_replace`: a write reads the entry, uses the disk, and stores 
 entry is still what it read; if not, it begins again. Where `locking` holds a lock through the disk
 time, and in a group commit, all three do the same: no other write can come between."""
 
+DISK_TIMES = ("fixed", "two_point", "exponential", "heavy_tailed")
+"""How the times of the simulated disk vary; their mean is always the declared delay S.
+`fixed`: each is S. `two_point`: nine of ten are S/3, and one of ten is 7 S. `exponential`: drawn
+from an exponential distribution. `heavy_tailed`: drawn from a lognormal distribution. Variance
+divided by S² is 0, 4, 1 and 4, in this order."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
@@ -35,6 +41,14 @@ class ServerSettings:
     read_delay_s: float = setting(0.010, "seconds of simulated disk for a retrieve")
     write_delay_s: float = setting(
         0.050, "seconds of simulated disk for a create, update or delete"
+    )
+    disk_times: str = setting(
+        "fixed",
+        "how the times of the simulated disk vary around their mean, the read or write delay",
+        choices=DISK_TIMES,
+    )
+    disk_seed: int = setting(
+        1, "seed of these times: the same seed draws the same times; not used for fixed times"
     )
     locking: str = setting(
         "global",
@@ -200,10 +214,11 @@ _UNLIMITED = ("max_streams", "max_concurrent_rpcs")
 _WHOLE_NUMBERS = {
     "threads": (1, 10_000),
     "port": (0, 65_535),
+    "disk_seed": (0, 2**32 - 1),
     "metadata_work": (0, 1_000),
     **dict.fromkeys(_UNLIMITED, (1, 10_000_000)),
 }
-"""The lowest and the highest value of each setting that is a count."""
+"""The lowest and the highest value of each setting that is a whole number."""
 
 
 def _check_listen(settings: ServerSettings) -> None:

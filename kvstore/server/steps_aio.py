@@ -22,7 +22,7 @@ from kvstore.server import store
 from kvstore.server.admission import MeasuredPool, too_late
 from kvstore.server.counts import Counts
 from kvstore.server.settings import ServerSettings
-from kvstore.server.store import DETAILS, STORES, Disk, LooksFirst
+from kvstore.server.store import DETAILS, STORES, LooksFirst, disk_for
 from kvstore.server.stream import Answer, Batch, answer_to, operations_of, problem_of, refused
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
@@ -41,7 +41,7 @@ class AsyncSteps(kvstore_pb2_grpc.KeyValueServiceServicer):
     ) -> None:
         self._store = STORES[settings.writing]()
         self._looks_first = self._store if isinstance(self._store, LooksFirst) else None
-        self._disk = Disk(settings)
+        self._disk = disk_for(settings)
         self._locks = store.ASYNC_LOCKS[settings.locking]()
         self._group_commit = settings.group_commit
         self._time_needed_s = settings.time_needed_s

@@ -8,6 +8,8 @@
 """
 
 import asyncio
+import math
+import random
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
@@ -217,6 +219,47 @@ class Disk:
         delay_s = self.stalled_s() + self.delay_s(kind)
         if delay_s:
             await asyncio.sleep(delay_s)
+
+
+class VariedDisk(Disk):
+    """A disk whose times are drawn at random; their mean is the declared delay."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        super().__init__(settings)
+        self._draw = partial(DRAWS[settings.disk_times], random.Random(settings.disk_seed))
+
+    def delay_s(self, kind: int) -> float:
+        """Return the next disk time of an operation of this kind, in seconds."""
+        return super().delay_s(kind) * self._draw()
+
+
+def _two_point(rng: random.Random) -> float:
+    return 7.0 if rng.random() < 0.1 else 1 / 3
+
+
+def _exponential(rng: random.Random) -> float:
+    return rng.expovariate(1.0)
+
+
+_SIGMA = math.sqrt(math.log(5))
+"""Standard deviation of the logarithm, so that a lognormal variable has variance 4 and mean 1."""
+
+
+def _heavy_tailed(rng: random.Random) -> float:
+    return rng.lognormvariate(-(_SIGMA**2) / 2, _SIGMA)
+
+
+DRAWS: dict[str, Callable[[random.Random], float]] = {
+    "two_point": _two_point,
+    "exponential": _exponential,
+    "heavy_tailed": _heavy_tailed,
+}
+"""How to draw a disk time with mean 1, for each of the server's `disk_times` but "fixed"."""
+
+
+def disk_for(settings: ServerSettings) -> Disk:
+    """Return the simulated disk with these settings."""
+    return (VariedDisk if settings.disk_times in DRAWS else Disk)(settings)
 
 
 # ---- data ---------------------------------------------------------------------------------------

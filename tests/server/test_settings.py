@@ -15,6 +15,7 @@ CHANGED: dict[str, Any] = {
     "station_times": True, "metadata_work": 2, "default_limits": True, "settle_garbage": False,
     "listen": "0.0.0.0", "tls": "/some where",
     "time_needed_s": 0.1, "stall_s": 0.2, "stall_every_s": 2.0, "store": "sqlite:/some where/else",
+    "disk_times": "two_point", "disk_seed": 7,
     "transport": "poller", "use_asyncio": True,
 }  # fmt: skip
 """A value other than its default for every setting but those that exclude one of these."""
@@ -37,6 +38,11 @@ ON_LOOP = {"use_asyncio": True}
         ("read_delay_s must .* got True", {"read_delay_s": True}),
         ("locking must be one of global, per_key, per_key_held, got 'row'", {"locking": "row"}),
         ("writing must be one of in_one_step, .* got 'x'", {"writing": "x"}),
+        (
+            "disk_times must be one of fixed, two_point, exponential, heavy_tailed, got 'pareto'",
+            {"disk_times": "pareto"},
+        ),
+        ("disk_seed must be a whole number from 0 .* got -1", {"disk_seed": -1}),
         ("threads must be a whole number from 1 to 10000, got 0", {"threads": 0}),
         ("threads must .* got 1.5", {"threads": 1.5}),
         ("port must be a whole number from 0 to 65535, got 65536", {"port": 65_536}),

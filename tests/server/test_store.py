@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import statistics
 import threading
 from queue import SimpleQueue
 from typing import Any
@@ -20,7 +21,8 @@ from kvstore.protocol import (
 )
 from kvstore.server import LOCKINGS, ServerSettings
 from kvstore.server import store as store_module
-from kvstore.server.store import ASYNC_LOCKS, LOCKS, Disk, KeyLocks, Store
+from kvstore.server.settings import DISK_TIMES
+from kvstore.server.store import ASYNC_LOCKS, LOCKS, Disk, KeyLocks, Store, disk_for
 
 # ---- locks --------------------------------------------------------------------------------------
 
@@ -290,6 +292,41 @@ def test_a_stalled_disk_first_gets_over_its_stall(passed_s, stalled_s, slept, mo
 
     assert not stalling.instant
     assert pytest.approx([stalled_s + 0.01] * 2) == slept
+
+
+def drawn_s(count: int, **settings) -> list[float]:
+    """The disk times of this many reads."""
+    disk = disk_for(ServerSettings(read_delay_s=0.01, **settings))
+    return [disk.delay_s(RETRIEVE) for _ in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("disk_times", "variability"),
+    [("fixed", 0.0), ("two_point", 4.0), ("exponential", 1.0), ("heavy_tailed", 4.0)],
+)
+def test_disk_times_vary_around_the_same_mean(disk_times, variability):
+    times_s = drawn_s(200_000, disk_times=disk_times)
+    mean_s = statistics.fmean(times_s)
+
+    assert mean_s == pytest.approx(0.01, rel=0.02)
+    # The variance of a lognormal variable is estimated badly: its largest values decide.
+    assert statistics.pvariance(times_s) / mean_s**2 == pytest.approx(variability, rel=0.2)
+
+
+@pytest.mark.parametrize("disk_times", [name for name in DISK_TIMES if name != "fixed"])
+def test_the_same_seed_draws_the_same_disk_times(disk_times):
+    first = drawn_s(50, disk_times=disk_times, disk_seed=3)
+
+    assert first == drawn_s(50, disk_times=disk_times, disk_seed=3)
+    assert first != drawn_s(50, disk_times=disk_times, disk_seed=4)
+
+
+def test_a_write_draws_around_its_own_delay():
+    disk = disk_for(ServerSettings(read_delay_s=0, write_delay_s=0.05, disk_times="two_point"))
+    writes_s = {round(disk.delay_s(UPDATE), 6) for _ in range(200)}
+
+    assert writes_s == {round(0.05 / 3, 6), 0.35}
+    assert disk.delay_s(RETRIEVE) == 0
 
 
 # ---- data ---------------------------------------------------------------------------------------
