@@ -1,6 +1,5 @@
 """The service of the capstone in its process, and the trial of players against it."""
 
-import inspect
 import json
 import shutil
 import time
@@ -165,14 +164,6 @@ def test_a_mistake_of_the_learner_is_named_and_costs_nothing(fast):
         service.record()
 
     assert ["opened", "predict", "predict"] == events
-
-
-def test_the_kernel_side_never_draws_a_case():
-    """What a notebook imports has no case in it: it only asks the process."""
-    for module in (capstone, facts):
-        source = inspect.getsource(module)
-        assert "judge.cases" not in source
-        assert "draw(" not in source
 
 
 @pytest.mark.parametrize(

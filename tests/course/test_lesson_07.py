@@ -14,7 +14,6 @@ from kvstore.client import pacing
 from kvstore.course.exercises.grading import judged
 from kvstore.course.lessons.lesson_07 import exercises as lesson_07
 from kvstore.course.lessons.lesson_07 import exercises_server as lesson_07_server
-from kvstore.course.lessons.lesson_07 import questions
 from kvstore.course.questions import registered
 from kvstore.measure import Sample
 from kvstore.measure.run import Cpu
@@ -288,17 +287,3 @@ def test_the_model_of_a_question_is_computed_from_the_runs_settings():
     assert rate.measured(BACK, POOL) == pytest.approx(40.0, rel=0.1)
     assert loop_rate.model(BACK, LOOP).value == pytest.approx(80.0)
     assert threads.measured(LOOP) == threads.model(LOOP).value == 10
-
-
-# The published service --------------------------------------------------------------------------
-
-
-def test_ten_connections_bound_the_service_near_its_published_rates():
-    table = questions.published_bounds()
-
-    assert table.loc["connections to the back end", "bound (calls/s)"] == 1430
-    assert table.loc["connections to the back end", "717 ÷ bound"] == pytest.approx(0.50, abs=0.01)
-    assert table.loc["connections to the back end", "1,259 ÷ bound"] == pytest.approx(
-        0.88, abs=0.01
-    )
-    assert table.loc["threads of the pool", "717 ÷ bound"] < 0.03

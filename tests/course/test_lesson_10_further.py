@@ -30,12 +30,3 @@ def test_the_bound_comes_from_the_run_with_one_of_each(monkeypatch):
     monkeypatch.setattr(facts, "cores", lambda: 64)
     assert facts.bound_of_processes(alone, (1, 1)).value == pytest.approx(1 / 0.001)
     assert registered("10.two_and_two").model(alone, alone).value == pytest.approx(2_000)
-
-
-def test_the_table_ends_at_64_cores_which_one_of_each_cannot_fill():
-    table = facts.machines_table(made(100))
-
-    assert list(table.index) == [1, 2, 4, 8, 16, 32, 64]
-    assert table.loc[64, "bound (calls/s)"] == pytest.approx(64 / 0.003, rel=1e-3)
-    assert table.loc[64, "with p = s = 1 (calls/s)"] == 1_000
-    assert list(table.loc[64])[:2] == [11, 22]

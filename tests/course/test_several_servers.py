@@ -34,17 +34,6 @@ def test_every_server_has_a_request_at_every_due_time():
 
 
 @pytest.mark.slow
-def test_each_server_stalls_with_its_own_period():
-    """0.1 of 0.5 s, and 30 ms: a call that begins in the last 30 ms is not slow."""
-    with several_servers.stalling(2, slow_share=0.1, slow_s=0.040, disk_s=0.010) as both:
-        settings = [each.settings for each in both]
-
-    assert pytest.approx([0.080, 0.0955]) == [each.stall_s for each in settings]
-    assert pytest.approx([0.500, 0.655]) == [each.stall_every_s for each in settings]
-    assert {0.010} == {each.read_delay_s for each in settings}
-
-
-@pytest.mark.slow
 def test_a_request_without_a_reply_is_slow():
     """A server that takes one call at a time and refuses the others."""
     busy = {"read_delay_s": 2.0, "write_delay_s": 0, "threads": 1, "max_concurrent_rpcs": 1}
