@@ -1,4 +1,4 @@
-"""Published benchmarks: audited with Little's law, and two of them repeated.
+"""Published benchmarks: audited with Little's law, and the loop of one repeated.
 
 `JavaClient` is our own client with the control flow of the Java loop, not the original code.
 """
