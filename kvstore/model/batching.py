@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from kvstore.model.bounds import Prediction, Station, closed_loop, service_time_s
+from kvstore.model.bounds import Prediction, Station, closed_loop
 from kvstore.numbers import number, seconds
 
 
@@ -66,30 +66,6 @@ def enough(*, per_message_s: float, per_operation_s: float, share: float = 0.9) 
     if per_operation_s == 0:
         return math.inf
     return max(1.0, share / (1 - share) * per_message_s / per_operation_s)
-
-
-def disk_s(
-    size: int,
-    mix: Mapping[str, float],
-    *,
-    read_delay_s: float,
-    write_delay_s: float,
-    group_commit: bool,
-) -> float:
-    """Return the mean disk time in seconds of a batch of `size` operations drawn from a mix.
-
-    Without `group_commit` the operations take size * S, with S the mean service time of the mix.
-    With it the batch uses the disk once: `read_delay_s` if all operations are reads, which has
-    the probability (share of reads) ** size, otherwise `write_delay_s`. Raises `ValueError` for
-    a size below 1, and the errors of `service_time_s`.
-    """
-    if not size >= 1:
-        raise ValueError(f"size must be 1 or more operations, got {size}")
-    each_s = service_time_s(mix, read_delay_s=read_delay_s, write_delay_s=write_delay_s)
-    if not group_commit:
-        return size * each_s
-    only_reads = (mix.get("retrieve", 0.0) / sum(mix.values())) ** size
-    return only_reads * read_delay_s + (1 - only_reads) * write_delay_s
 
 
 def _check(per_message_s: float, per_operation_s: float) -> None:

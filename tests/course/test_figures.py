@@ -158,6 +158,7 @@ def closed_after(check):
     return run
 
 
+@pytest.mark.timeout(600)  # it draws all figures
 def test_the_geometry_of_every_figure():
     def check(name):
         ax = drawn(name)

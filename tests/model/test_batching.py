@@ -7,7 +7,6 @@ import pytest
 from kvstore.model import batching
 
 COST = {"per_message_s": 100e-6, "per_operation_s": 1e-6}
-DISK = {"read_delay_s": 0.010, "write_delay_s": 0.050}
 
 
 @pytest.mark.parametrize(
@@ -46,20 +45,6 @@ def test_a_small_message_counts_as_much_as_a_large_one():
 def test_beyond_some_size_more_is_waste(share, size):
     assert size == pytest.approx(batching.enough(**COST, share=share))
     assert math.inf == batching.enough(per_message_s=1e-4, per_operation_s=0, share=share)
-
-
-@pytest.mark.parametrize(
-    ("size", "mix", "each_s", "group_s"),
-    [
-        (8, {"retrieve": 1}, 0.080, 0.010),
-        (8, {"update": 3}, 0.400, 0.050),
-        # 2 of a half each: all reads with a chance of a quarter, 0.25 * 10 + 0.75 * 50 ms
-        (2, {"retrieve": 1, "update": 1}, 0.060, 0.040),
-    ],
-)
-def test_what_a_batch_spends_on_the_disk(size, mix, each_s, group_s):
-    assert each_s == pytest.approx(batching.disk_s(size, mix, **DISK, group_commit=False))
-    assert group_s == pytest.approx(batching.disk_s(size, mix, **DISK, group_commit=True))
 
 
 # ---- writes in an fsync ---------------------------------------------------------------------

@@ -61,7 +61,6 @@ REFUSED = [
     ("must have two sizes", lambda: batching.fit({8: 1.0})),
     ("must be above 0 s", lambda: batching.fit({8: 1.0, 16: 0.0})),
     ("share must be between 0 and 1, got 1", lambda: batching.enough(**COST, share=1)),
-    ("size must be 1", lambda: batching.disk_s(0, {"create": 1}, **DISK, group_commit=True)),
     ("in_flight must be 1 or more, got 0", lambda: batching.in_groups(0, fsync_s=0.01)),
     ("fsync_s must be 0 or more seconds, got -1", lambda: batching.one_by_one(1, fsync_s=-1)),
     ("way_s must .* got nan", lambda: batching.in_groups(1, fsync_s=0.01, way_s=math.nan)),

@@ -175,7 +175,6 @@ def plot_throughput_by_in_flight(
     runs: Sequence[Run],
     stations: Sequence[Station] = (),
     *,
-    think_s: float = 0.0,
     simulated: Mapping[int, float] | None = None,
     name: str = "",
     place: int = 0,
@@ -193,7 +192,7 @@ def plot_throughput_by_in_flight(
     dot, colour, dashes = style.look(place)
     with style.canvas(ax, height_in=6.0) as ax:
         if stations:
-            draw_bounds(ax, stations, think_s, most=_most(runs), name=name, dashes=dashes, log=log)
+            draw_bounds(ax, stations, most=_most(runs), name=name, dashes=dashes, log=log)
         if simulated:
             ax.plot(
                 list(simulated), list(simulated.values()), "--", marker="x", markeredgewidth=3,
@@ -216,7 +215,7 @@ def plot_throughput_by_in_flight(
         else:
             rates = [run.throughput_per_s for run in runs]
             if stations:
-                rates.append(bounds.closed_loop(_most(runs), stations, think_s=think_s).value)
+                rates.append(bounds.closed_loop(_most(runs), stations).value)
             ax.set(xlim=(0, 1.05 * _most(runs)), ylim=(0, 1.2 * max(rates, default=1.0)))
     return ax
 
@@ -232,7 +231,6 @@ def _of(what: str, name: str) -> str:
 def draw_bounds(
     ax: Axes,
     stations: Sequence[Station],
-    think_s: float,
     most: int,
     *,
     name: str = "",
@@ -243,9 +241,9 @@ def draw_bounds(
 
     On linear axes the line alone tells where they meet.
     """
-    slope = bounds.closed_loop(1, stations, think_s=think_s).value
-    ceiling = bounds.closed_loop(PLENTY, stations, think_s=think_s)
-    knee = bounds.knee(stations, think_s)
+    slope = bounds.closed_loop(1, stations).value
+    ceiling = bounds.closed_loop(PLENTY, stations)
+    knee = bounds.knee(stations)
     right = 1.5 * (max(most, 2 * knee) if math.isfinite(knee) else most)
     in_flight = np.geomspace(1, right, 200)
     ax.plot(
@@ -282,7 +280,6 @@ def plot_saturation(
     runs: Sequence[Run],
     stations: Sequence[Station],
     *,
-    think_s: float = 0.0,
     fit: "Fit | None" = None,
     ax: Axes | None = None,
 ) -> Axes:
@@ -290,10 +287,10 @@ def plot_saturation(
 
     A `fit` of the universal scalability law is a line through the dots, not a prediction.
     """
-    ax = plot_throughput_by_in_flight(runs, stations, think_s=think_s, ax=ax)
+    ax = plot_throughput_by_in_flight(runs, stations, ax=ax)
     with style.canvas(ax) as ax:
         in_flight = np.unique(np.geomspace(1, _most(runs), POINTS).astype(int))
-        queues = [bounds.exact_closed_loop(int(n), stations, think_s).value for n in in_flight]
+        queues = [bounds.exact_closed_loop(int(n), stations).value for n in in_flight]
         ax.plot(
             in_flight, queues, "--", color=style.ORANGE, linewidth=2.5, label="with queues (MVA)"
         )

@@ -20,12 +20,14 @@ from kvstore.measure import Run
 from kvstore.measure.audit import in_flight_between
 from kvstore.protocol import OK
 
+SLICE_S = 0.25
+"""The length of a slice in which answered calls are counted, in seconds."""
+
 
 def plot_answered_over_time(
     runs: Mapping[str, Run],
     prediction: HasValue | float | None = None,
     *,
-    slice_s: float = 0.25,
     cause_s: tuple[float, float] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
@@ -37,11 +39,11 @@ def plot_answered_over_time(
     """
     predicted, most = number(prediction), 1.0
     longest_s = max(run.settings.get("duration_s") or run.window_s for run in runs.values())
-    edges = np.arange(0.0, max(longest_s, slice_s) + slice_s / 2, slice_s)
+    edges = np.arange(0.0, max(longest_s, SLICE_S) + SLICE_S / 2, SLICE_S)
     with style.canvas(ax, height_in=5.0) as ax:
         for place, (name, run) in enumerate(runs.items()):
             ok = run.records[run.records["status"] == OK]
-            per_s = np.histogram(ok["done_s"], edges)[0] / slice_s
+            per_s = np.histogram(ok["done_s"], edges)[0] / SLICE_S
             marker, colour, _ = style.look(place)
             ax.plot(
                 (edges[:-1] + edges[1:]) / 2, per_s, marker, color=colour, markersize=8, label=name

@@ -45,10 +45,6 @@ class Cost(NamedTuple):
         """Return operations per second in messages of this size: k / (a + b k)."""
         return batching.throughput(size, **self._asdict())
 
-    def enough(self, share: float = 0.9) -> float:
-        """Return the size that reaches this share of 1/b."""
-        return batching.enough(**self._asdict(), share=share)
-
 
 def cost(ends: Mapping[int, Run]) -> Cost:
     """Return a and b from the CPU time of messages of two sizes."""
