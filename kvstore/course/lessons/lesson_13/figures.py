@@ -31,7 +31,7 @@ def levels(calibration: Calibration, run: Run, ax: Axes | None = None) -> Axes:
     """Draw X against N: a dot for each level and for `run`, the bounds as lines that meet at N*."""
     in_flight = [level.in_flight for level in calibration.levels]
     with style.canvas(ax, height_in=6.0) as ax:
-        draw_bounds(ax, calibration.stations, 0.0, most=max(*in_flight, run.in_flight))
+        draw_bounds(ax, calibration.stations, most=max(*in_flight, run.in_flight))
         ax.plot(
             in_flight, [level.throughput_per_s for level in calibration.levels], "o",
             color=style.MEASURED, label="calibration", zorder=3,
