@@ -82,11 +82,16 @@ QUIZ = (
     ),
     QuizQuestion(
         "02.safe",
-        "X is the most that a server can answer in a second. When is a sender without a limit safe "
-        "for ever?",
+        "X is the most that a server can answer in a second. When does a sender without a limit "
+        "not fill its memory?",
         (
             Option("With 1 TB of memory.", why="A backlog that grows fills any memory."),
-            Option("When λ ≤ X.", right=True, why="Then the backlog does not grow."),
+            Option(
+                "When λ < X on average, and the largest burst fits into memory.",
+                right=True,
+                why="Then each backlog drains again. At λ = X it need not: random arrivals leave "
+                "gaps, and a gap that passed unused is not made up for.",
+            ),
             Option(
                 "When calls have a deadline.",
                 why="A deadline bounds the backlog only if λ · deadline fits into memory. "

@@ -141,18 +141,18 @@ QUIZ = (
     ),
     QuizQuestion(
         "03.faster_disk",
-        "No lock, 100 calls in flight, and the CPU is mostly idle. The disk becomes ten times as "
-        "fast. The throughput ...",
+        "No lock, 100 calls in flight. A call needs 40 ms of disk, and 0.2 ms of the client's CPU. "
+        "The disk becomes ten times as fast. The throughput ...",
         (
             Option(
                 "... becomes ten times as high.",
-                why="N/(D+Z) does. But another station, the CPU, is soon the slowest.",
+                why="100/4.2 ms would be 24,000/s. But the CPU serves at most 1/0.2 ms = 5,000/s.",
             ),
             Option("... does not change.", why="The disk was the largest part of each call."),
             Option(
-                "... rises until the client or the server has no CPU time left.",
+                "... about doubles, and then the CPU is the bottleneck.",
                 right=True,
-                why="N/(D+Z) rises until the bound 1/D_max of the next station is smaller.",
+                why="100/40.2 ms = 2,490/s before. Then the smaller bound is 1/0.2 ms = 5,000/s.",
             ),
         ),
     ),
@@ -183,8 +183,8 @@ QUIZ = (
             Option(
                 "Nothing about the server.",
                 right=True,
-                why="L, λ and R of the same records always fit. A prediction uses parts known "
-                "before.",
+                why="Only that N calls were in flight all the time. L, X and R of the same records "
+                "always fit. A prediction uses parts known before.",
             ),
         ),
     ),

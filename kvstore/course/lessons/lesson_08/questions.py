@@ -98,7 +98,7 @@ PREDICTIONS = (
     ),
     Curve(
         "08.curve",
-        "No limit: how many calls per second are answered in time?",
+        "No limit, 3 s of load: how many calls per second are answered in time?",
         over="offered, λ (calls/s)",
         xs=(40, 80, 120, 160, 200, 240, 280, 320, 360),
         most=360,
@@ -166,7 +166,9 @@ QUIZ = (
         "A server answers 1,000/s and accepts at most 500 calls at once. How long is an accepted "
         "call in it, at most?",
         (
-            Option("About half a second.", right=True, why="limit/X = 500 / 1,000 per second."),
+            Option(
+                "About half a second.", right=True, why="About limit/X = 500 / 1,000 per second."
+            ),
             Option(
                 "That depends on how many are sent.",
                 why="The others are refused. At most 500 calls are before it.",
@@ -195,8 +197,8 @@ QUIZ = (
             Option(
                 "... most answers come too late, and the server looks busy.",
                 right=True,
-                why="1,000 / 200 per second = 5 s of waiting. At most 200/s · 0.5 s = 100 calls "
-                "are in time.",
+                why="At most 200/s · 0.5 s = 100 calls can be in time. gRPC skips a call whose "
+                "deadline has passed. So it begins those that are about to be late.",
             ),
             Option(
                 "... it refuses in time. That is the purpose of a limit.",

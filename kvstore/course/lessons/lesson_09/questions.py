@@ -228,7 +228,8 @@ QUIZ = (
             ),
             Option(
                 "Never: 70 % is too much.",
-                why="There is room for 40 % more calls: 0.7 · 1.4 is still below 1.",
+                why="There is room for some more calls: 0.7 · 1.05 = 0.74. But at 0.7 · 1.4 = 0.98 "
+                "the queues are very long, although they do not grow for ever.",
             ),
         ),
     ),

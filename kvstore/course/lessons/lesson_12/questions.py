@@ -88,8 +88,8 @@ QUIZ = (
     ),
     QuizQuestion(
         "12.kinds",
-        "Reads alone reach 60 calls/s, and updates alone 60 calls/s, though an update takes twice "
-        "as long. What binds?",
+        "Reads alone reach 60 calls/s, and updates alone 60 calls/s, though an update alone "
+        "takes twice as long. What binds?",
         (
             Option(
                 "A pool of threads.",

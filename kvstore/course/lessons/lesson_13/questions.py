@@ -44,14 +44,17 @@ QUIZ = (
                 right=True,
                 why="N* = (D + Z)·X_max is the number of servers if a call spends its time there.",
             ),
-            Option("The network.", why="A delay does not limit X: more calls in flight fit in."),
+            Option(
+                "The delay of the network.",
+                why="A delay does not limit X: more calls in flight fit in.",
+            ),
         ),
     ),
     QuizQuestion(
         "13.sent",
-        "The service stalls for one second, at 100 calls/s in an open loop. A generator measures "
-        "from the sending, and sends a call only when the last one has ended. How many slow calls "
-        "does it report?",
+        "The service stalls for one second. Calls are due at 100 per second. But the generator "
+        "sends a call only when the last one has ended, and measures from the sending. How many "
+        "slow calls does it report?",
         (
             Option(
                 "One.",
