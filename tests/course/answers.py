@@ -4,6 +4,7 @@ Each is judged as a learner's answer is: in a child of the judge's process. To a
 function with `@wrong("NN.exercise", "part of the message")` or `@right("NN.exercise")`.
 """
 
+import asyncio
 import queue
 import threading
 import time
@@ -16,6 +17,7 @@ import grpc
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1.kvstore_pb2_grpc import (
     KeyValueServiceServicer,
+    KeyValueServiceStub,
     add_KeyValueServiceServicer_to_server,
 )
 
@@ -37,6 +39,40 @@ def right(exercise):
         return answer
 
     return keep
+
+
+# ---- 00.median_ms --------------------------------------------------------------------------------
+
+
+def times_ms(stub, operations):
+    times = []
+    for operation in operations:
+        began_s = time.perf_counter()
+        operation.rpc(stub)(operation.request)
+        times.append(1e3 * (time.perf_counter() - began_s))
+    return times
+
+
+@wrong("00.median_ms", "")
+def middle_of_the_unsorted(stub, operations):
+    times = times_ms(stub, operations)
+    return times[len(times) // 2]
+
+
+@wrong("00.median_ms", "sort the times first")
+def second_call(stub, operations):
+    return times_ms(stub, operations)[1]
+
+
+@wrong("00.median_ms", "sort the times first")
+def fourth_call(stub, operations):
+    return times_ms(stub, operations)[3]
+
+
+@right("00.median_ms")
+def middle_of_the_sorted(stub, operations):
+    times = sorted(times_ms(stub, operations))
+    return times[len(times) // 2]
 
 
 # ---- 02.send_all ---------------------------------------------------------------------------------
@@ -499,3 +535,147 @@ def shed_with_errors(status):
 
 
 wrong("08.shed", "let the error out")(shed_with_errors(grpc.StatusCode.INTERNAL))
+
+
+# ---- 09.retry_config -----------------------------------------------------------------------------
+
+
+def config_with(codes=("UNAVAILABLE",), **changed):
+    def config(attempts, first_pause_s, tokens, ratio):
+        policy = {
+            "maxAttempts": attempts,
+            "initialBackoff": f"{first_pause_s}s",
+            "maxBackoff": "1s",
+            "backoffMultiplier": 2,
+            "retryableStatusCodes": list(codes),
+        }
+        return {
+            "methodConfig": [{"name": [{}], "retryPolicy": policy | changed}],
+            "retryThrottling": {"maxTokens": tokens, "tokenRatio": ratio},
+        }
+
+    return config
+
+
+wrong("09.retry_config", "`backoffMultiplier` 1")(config_with(backoffMultiplier=1))
+wrong("09.retry_config", "`backoffMultiplier` 10")(config_with(backoffMultiplier=10))
+wrong("09.retry_config", "`maxBackoff` '100s'")(config_with(maxBackoff="100s"))
+wrong("09.retry_config", "retry UNAVAILABLE and nothing else")(
+    config_with(["UNAVAILABLE", "RESOURCE_EXHAUSTED"])
+)
+wrong("09.retry_config", "retry UNAVAILABLE and nothing else")(
+    config_with(["UNAVAILABLE", "ABORTED"])
+)
+right("09.retry_config")(config_with())
+right("09.retry_config")(config_with(maxBackoff="1.0s", backoffMultiplier=2.0))
+
+
+# ---- 08.give_up ----------------------------------------------------------------------------------
+
+
+def reader(needed_s):
+    """A method that gives up where less than `needed_s(disk, number of the piece)` is left."""
+
+    class Reader(KeyValueServiceServicer):
+        def __init__(self, disk):
+            self.disk = disk
+
+        def Retrieve(self, request, context):
+            value = b""
+            for number in range(self.disk.pieces):
+                if context.time_remaining() < needed_s(self.disk, number):
+                    context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "too little time is left")
+                value += self.disk.read(request.key, number)
+            return pb.RetrieveResponse(value=value)
+
+    return Reader
+
+
+THIS_PIECE = "look only at the time for *this* piece"
+wrong("08.give_up", THIS_PIECE)(reader(lambda disk, number: 2 * disk.piece_s))
+wrong("08.give_up", THIS_PIECE)(reader(lambda disk, number: (disk.pieces - number) * disk.piece_s))
+wrong("08.give_up", THIS_PIECE)(reader(lambda disk, number: 1.5 * disk.piece_s))
+wrong("08.give_up", THIS_PIECE)(reader(lambda disk, number: disk.piece_s + 1000))
+wrong("08.give_up", "Begin no piece")(reader(lambda disk, number: disk.piece_s / 2))
+wrong("08.give_up", "Begin no piece")(reader(lambda disk, number: min(disk.piece_s, 100)))
+right("08.give_up")(reader(lambda disk, number: disk.piece_s))
+
+
+# ---- 12.client -----------------------------------------------------------------------------------
+
+
+def client(scaled=1, both=False, take=iter, codes=None):
+    def my_client(addresses, operations, in_flight, timeout_s):
+        channels = [grpc.insecure_channel(address) for address in addresses]
+        stubs = [KeyValueServiceStub(channel) for channel in channels]
+        free = threading.Semaphore(int(scaled * in_flight) or 1)
+
+        def send(operation, number, attempt):
+            call = operation.rpc(stubs[number % 2]).future(
+                operation.request, timeout=timeout_s * 2**attempt
+            )
+
+            def ended(call):
+                if attempt < 5 and call.code() is not grpc.StatusCode.OK:
+                    send(operation, number + 1, attempt + 1)
+                else:
+                    free.release()
+
+            call.add_done_callback(ended)
+
+        for number, operation in enumerate(take(operations)):
+            free.acquire()
+            if both:
+                operation.rpc(stubs[(number + 1) % 2]).future(operation.request)
+            send(operation, number, 0)
+        for _ in range(int(scaled * in_flight) or 1):
+            free.acquire()
+        for channel in channels:
+            channel.close()
+
+    return my_client
+
+
+wrong("12.client", "open at once")(client(scaled=2))
+wrong("12.client", "were in flight")(client(scaled=0.5))
+wrong("12.client", "no call failed")(client(both=True))
+wrong("12.client", "were taken that had no place")(client(take=list))
+right("12.client")(client())
+
+
+# ---- 09.hedged -----------------------------------------------------------------------------------
+
+
+def hedged_after(delay_s):
+    async def hedged(first, second, request, after_s):
+        calls = {asyncio.ensure_future(first.Retrieve(request))}
+        done, waiting = await asyncio.wait(calls, timeout=delay_s(after_s))
+        if not done:
+            waiting.add(asyncio.ensure_future(second.Retrieve(request)))
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for call in waiting:
+            call.cancel()
+        return done.pop().result()
+
+    return hedged
+
+
+wrong("09.hedged", "the second server")(hedged_after(lambda after_s: 1.0))
+wrong("09.hedged", "no longer")(hedged_after(lambda after_s: 10 * after_s))
+wrong("09.hedged", "no longer")(hedged_after(lambda after_s: 2 * after_s))
+wrong("09.hedged", "no less")(hedged_after(lambda after_s: after_s / 10))
+wrong("09.hedged", "no less")(hedged_after(lambda after_s: 0.9 * after_s))
+right("09.hedged")(hedged_after(lambda after_s: after_s))
+
+
+@right("09.hedged")
+async def hedged_shielded(first, second, request, after_s):
+    call = asyncio.ensure_future(first.Retrieve(request))
+    try:
+        return await asyncio.wait_for(asyncio.shield(call), after_s)
+    except TimeoutError:
+        other = asyncio.ensure_future(second.Retrieve(request))
+    done, waiting = await asyncio.wait({call, other}, return_when=asyncio.FIRST_COMPLETED)
+    for each in waiting:
+        each.cancel()
+    return done.pop().result()

@@ -325,9 +325,11 @@ UTILISATION = Exercise(
 READ_S, WRITE_S = 0.002, 0.030
 SLOWER = (1, 5, 25)
 """Factors of these times, in turn: on a busy machine all calls may take much the same time."""
-READS = (3, 2)
-"""Retrieves in each trial after two and three Creates: the median is one of a read, then one of a
-write. So neither the shortest time nor that of any one call is right both times."""
+ORDERS = ("wrwrr", "wwrwr", "wrwrw")
+"""Creates (w) and Retrieves (r) of each trial: the median is the time of a read, then of a write.
+
+No place in the order has such a call in all trials, and neither the shortest nor the longest is it.
+"""
 
 
 def median_ms(stub: Any, operations: Sequence[Operation]) -> float:
@@ -344,8 +346,8 @@ def _judge_median(answer: Any) -> Verdict:
     """Creates and Retrieves on a real server; the records of the run say what was done."""
     for slower in SLOWER:
         with serving(read_delay_s=slower * READ_S, write_delay_s=slower * WRITE_S) as server:
-            for reads in READS:
-                verdict, is_clear = _judge_once(answer, server, reads)
+            for order in ORDERS:
+                verdict, is_clear = _judge_once(answer, server, order)
                 if not verdict.passed:
                     break
         if is_clear:
@@ -353,14 +355,16 @@ def _judge_median(answer: Any) -> Verdict:
     return verdict
 
 
-def _judge_once(answer: Any, server: Server, reads: int) -> tuple[Verdict, bool]:
+def _judge_once(answer: Any, server: Server, order: str) -> tuple[Verdict, bool]:
     """The verdict on one trial, and whether it is clear.
 
     On a busy machine all calls may take much the same time, and two clocks around one call differ.
     """
-    writes = sum(READS) - reads
-    keys = [b"cup %d of %d" % (number, writes) for number in range(writes)]
-    operations = [create(key, b"of tea") for key in keys] + [retrieve(keys[0])] * reads
+    keys = [b"cup %d of %s" % (number, order.encode()) for number in range(len(order))]
+    operations = [
+        create(key, b"of tea") if kind == "w" else retrieve(keys[0])
+        for kind, key in zip(order, keys, strict=True)
+    ]
     returned, run = _made_by(answer, server, operations)
     calls = run.calls
     if len(calls) != len(operations):
@@ -380,7 +384,8 @@ def _judge_once(answer: Any, server: Server, reads: int) -> tuple[Verdict, bool]
     if not math.isfinite(found_ms):
         return not_yet(f"A number of milliseconds is needed, got {found_ms}."), True
     if _within(found_ms, median):
-        if 2 * times_ms[writes:].max() > times_ms[:writes].min():
+        is_read = np.array(list(order)) == "r"
+        if 2 * times_ms[is_read].max() > times_ms[~is_read].min():
             return not_yet(
                 "This machine is so busy that a read took about as long as a write. So other "
                 "numbers than the median are near it. Close other programs, then run the check "
@@ -395,9 +400,14 @@ def _judge_once(answer: Any, server: Server, reads: int) -> tuple[Verdict, bool]
     if _within(found_ms, mean):
         return not_yet("That is the mean: the slow calls have raised it."), True
     if _within(found_ms, float(times_ms.max())):
-        return not_yet("That is the slowest call, not the one in the middle."), True
+        return not_yet(
+            "That is a slow call, such as the slowest call: "
+            "sort the times first, and take the one in the middle."
+        ), True
     if _within(found_ms, float(times_ms.min())):
-        return not_yet("That is a quick call, not the one in the middle."), True
+        return not_yet(
+            "That is a quick call: sort the times first, and take the one in the middle."
+        ), True
     return not_yet(
         f"You return {numbers.number(found_ms)} ms; the records of the client give "
         f"{numbers.number(median)}. "

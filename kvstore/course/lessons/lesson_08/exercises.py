@@ -16,6 +16,7 @@ from kvstore.course.exercises import (
     StubReached,
     Verdict,
     WrongAnswer,
+    driven,
     not_yet,
     passed,
 )
@@ -204,7 +205,7 @@ def _judge_give_up(answer: Any) -> Verdict:
     draw = random.Random(8)
     try:
         _unwritten(answer)
-        for step in (_enough_time, _no_time_at_all, _time_for_some):
+        for step in (_enough_time, _no_time_at_all, _just_about, _time_for_some):
             if problem := step(answer, draw):
                 return not_yet(problem)
     except Failed as failed:
@@ -239,7 +240,7 @@ def _enough_time(answer: Callable[..., Any], draw: random.Random) -> str:
 def _no_time_at_all(answer: Callable[..., Any], draw: random.Random) -> str:
     """A piece takes longer than the caller waits: none may be begun, and the call ends early."""
     disk, waits_s = PieceDisk(draw.randint(1, 5), 30.0), 3.0
-    with running(answer(disk), 4) as trial:
+    with driven.standing_still(), running(answer(disk), 4) as trial:
         started_s = time.perf_counter()
         end = trial.end_of(trial.begin(deadline_s=waits_s))
         took_s = time.perf_counter() - started_s
@@ -252,6 +253,33 @@ def _no_time_at_all(answer: Callable[..., Any], draw: random.Random) -> str:
         return f"without time for a piece, the call must end with {LATE}, got {end}."
     if took_s > 0.8 * waits_s:
         return "the method waited until the deadline. End the call at once: `context.abort(...)`."
+    return ""
+
+
+def _just_about(answer: Callable[..., Any], draw: random.Random) -> str:
+    """A little more time than one piece takes, or a little less: by far more than any delay here.
+
+    The pieces of this disk take no time, so that there is as much left before the last one.
+    """
+    for pieces, piece_s, deadline_s in ((3, 5000.0, 6000.0), (1, 400.0, 500.0), (4, 1e-6, 60.0)):
+        disk = PieceDisk(pieces, piece_s)
+        with running(answer(disk), 4) as trial:
+            end = trial.end_of(trial.begin(deadline_s=deadline_s))
+        if end != "OK":
+            return (
+                f"the caller waits for {deadline_s:g} s, and a piece takes {piece_s:g} s: the call"
+                f" ended with {end}. Before a piece, look only at the time for *this* piece."
+            )
+    for pieces, piece_s, deadline_s in ((3, 5000.0, 4500.0), (1, 500.0, 400.0)):
+        disk = PieceDisk(pieces, piece_s)
+        with driven.standing_still(), running(answer(disk), 4) as trial:
+            end = trial.end_of(trial.begin(deadline_s=deadline_s))
+        if disk.read_pieces or end != LATE:
+            return (
+                f"the caller waits for {deadline_s:g} s, and a piece takes {piece_s:g} s: your"
+                f" method read {len(disk.read_pieces)}, and the call ended with {end}. Begin no"
+                " piece for which `context.time_remaining()` is less than `disk.piece_s`."
+            )
     return ""
 
 

@@ -26,6 +26,7 @@ from kvstore.v1.kvstore_pb2_grpc import (
 
 CALLS: Final = 30
 """Calls of which every attempt fails, so that a budget runs out."""
+OTHERS: Final = [status.name for status in grpc.StatusCode if status.name != "UNAVAILABLE"]
 SHORT_S: Final = 0.005
 """A short pause; with 1 ms, gRPC sometimes never sends the retry (grpcio 1.85)."""
 
@@ -113,7 +114,7 @@ def _call(stub: Any, status: str) -> str:
 def _judge_retry_config(answer: Any) -> Verdict:
     draw = random.Random(9)
     try:
-        for step in (_attempts, _pauses, _budget, _refill):
+        for step in (_attempts, _pauses, _longer_pauses, _budget, _refill):
             if problem := step(answer, draw):
                 return not_yet(problem)
     except _BadConfig as bad:
@@ -141,7 +142,7 @@ def _attempts(answer: Any, draw: random.Random) -> str:
                     f"attempts = {attempts}: the server saw {count} attempts of one call."
                     " `maxAttempts` counts the first attempt, too."
                 )
-            for status in ("OK", "NOT_FOUND", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "INTERNAL"):
+            for status in OTHERS:
                 call(status)
                 if (count := len(servicer.take())) != 1:
                     return (
@@ -171,6 +172,23 @@ def _pauses(answer: Any, draw: random.Random) -> str:
                 f"first_pause_s = {SHORT_S}, and each second attempt came much later: use the"
                 " argument."
             )
+    return ""
+
+
+def _longer_pauses(answer: Any, draw: random.Random) -> str:
+    """What gRPC does only after seconds is read off the config, which it has accepted."""
+    config = answer(4, 0.25, 100, 0.1)
+    config = json.loads(config) if isinstance(config, str) else config
+    for method in config["methodConfig"]:
+        policy = method.get("retryPolicy", {})
+        if policy.get("backoffMultiplier", 2) != 2:
+            return (
+                "the pause doubles after each attempt, got"
+                f" `backoffMultiplier` {policy['backoffMultiplier']!r}."
+            )
+        longest = str(policy.get("maxBackoff", "1s"))
+        if float(longest.removesuffix("s")) != 1:
+            return f'the longest pause is 1 s, `"1s"` as text, got `maxBackoff` {longest!r}.'
     return ""
 
 

@@ -7,8 +7,8 @@ during the check, so no judgement depends on the speed of the machine.
 import asyncio
 import inspect
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final
 
 import grpc
@@ -35,6 +35,11 @@ SETTLE_S: Final = 0.15
 BLOCKED_S: Final = 2.0
 """An event loop that answers nothing for so long is blocked."""
 AT_ONCE: Final = 8
+DELAYS_S: Final = (0.1, 0.3, 0.7)
+MOST_LATE: Final = 1.5
+"""After this many delays the second call must have been sent."""
+TURNS: Final = 50
+"""So many turns of the event loop are enough for an answer to do what it can do at once."""
 KEY: Final = b"key"
 
 Steps = Callable[["_Replicas", list[Any]], str]
@@ -54,28 +59,64 @@ class _Replicas:
 
     async def _read(self, answer: Any, steps: Steps, after_s: float, count: int) -> str:
         self._loop = asyncio.get_running_loop()
-        channels = [grpc.aio.insecure_channel(each, options=OPTIONS) for each in self._addresses]
-        first, second = (KeyValueServiceStub(channel) for channel in channels)
         request = RetrieveRequest(key=KEY)
-        tasks = [
-            asyncio.ensure_future(answer(first, second, request, after_s)) for _ in range(count)
-        ]
-        try:
-            problem = await asyncio.to_thread(steps, self, tasks)
-        finally:
-            for back_end in (self.first, self.second):
-                for number in range(len(back_end.arrived)):
-                    back_end.release(number)
-            await asyncio.wait(tasks, timeout=2)
-            for task in tasks:
-                task.cancel()
-            ends = await asyncio.gather(*tasks, return_exceptions=True)
-            for channel in channels:
-                await channel.close()
+        async with self._stubs() as (first, second):
+            tasks = [
+                asyncio.ensure_future(answer(first, second, request, after_s)) for _ in range(count)
+            ]
+            try:
+                problem = await asyncio.to_thread(steps, self, tasks)
+            finally:
+                for back_end in (self.first, self.second):
+                    for number in range(len(back_end.arrived)):
+                        back_end.release(number)
+                await asyncio.wait(tasks, timeout=2)
+                for task in tasks:
+                    task.cancel()
+                ends = await asyncio.gather(*tasks, return_exceptions=True)
         for end in ends:
             if isinstance(end, BaseException) and not isinstance(end, asyncio.CancelledError):
                 raise end
         return problem
+
+    async def delay(self, answer: Any, after_s: float) -> str:
+        """Return what is wrong with the delay before the second call.
+
+        A timer of the same event loop says when the call must have been sent: however slow the
+        machine is, the loop runs the earlier one of two timers first.
+        """
+        loop = asyncio.get_running_loop()
+        sent_s: list[float] = []
+        async with self._stubs() as (first, second):
+            began_s = loop.time()
+            noting = _Noting(second, lambda: sent_s.append(loop.time()))
+            read = answer(first, noting, RetrieveRequest(key=KEY), after_s)
+            task = asyncio.ensure_future(read)
+            await _turns()  # in which the answer sets its timer
+            await asyncio.sleep(MOST_LATE * after_s)
+            await _turns()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        if not sent_s:
+            return (
+                f"`after_s = {after_s:g}`: after {MOST_LATE * after_s:.2f} s without a reply the"
+                " second server was not called. Wait for `after_s` seconds, no longer."
+            )
+        if sent_s[0] - began_s < 0.99 * after_s:
+            return (
+                f"`after_s = {after_s:g}`, and the second server was called after"
+                f" {sent_s[0] - began_s:.3f} s: wait for `after_s` seconds, no less."
+            )
+        return ""
+
+    @asynccontextmanager
+    async def _stubs(self) -> AsyncIterator[list[Any]]:
+        channels = [grpc.aio.insecure_channel(each, options=OPTIONS) for each in self._addresses]
+        try:
+            yield [KeyValueServiceStub(channel) for channel in channels]
+        finally:
+            for channel in channels:
+                await channel.close()
 
     def loop_answers(self) -> bool:
         """Return whether the event loop of the reads runs another task soon."""
@@ -86,6 +127,24 @@ class _Replicas:
         except TimeoutError:
             return False
         return True
+
+
+class _Noting:
+    """A stub that says when a call is sent."""
+
+    def __init__(self, stub: Any, sent: Callable[[], object]) -> None:
+        self._stub, self._sent = stub, sent
+
+    def Retrieve(self, request: Any, **how: Any) -> Any:
+        """Send the call."""
+        self._sent()
+        return self._stub.Retrieve(request, **how)
+
+
+async def _turns() -> None:
+    """Let the other tasks of the loop go on until they wait for something."""
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
 
 
 @contextmanager
@@ -121,6 +180,10 @@ def _judge_hedged(answer: Any) -> Verdict:
     ):
         with _replicas() as replicas:
             if problem := replicas.read(answer, steps, after_s, count):
+                return not_yet(problem)
+    for after_s in DELAYS_S:
+        with _replicas() as replicas:
+            if problem := asyncio.run(replicas.delay(answer, after_s)):
                 return not_yet(problem)
     return passed(
         "the second server was called only after the delay, the first reply won, and the other call"

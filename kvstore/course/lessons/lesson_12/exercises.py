@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from kvstore.client.messages import Operation, update
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
+from kvstore.course.exercises.client_trials import Requests
 from kvstore.course.exercises.grading import in_order_of, judge_drawn
 from kvstore.course.lessons.lesson_12.capstone import patient, plain
 from kvstore.v1 import kvstore_pb2 as pb
@@ -98,45 +99,61 @@ PATIENCE_S: Final = 5.0
 BREAKS_AFTER = 4
 """Calls that arrive before a server breaks."""
 SERVICE_S = 0.002
+LONG_S: Final = 60.0
+"""A time for calls that is not over during the check."""
+FULL_S, SETTLE_S = 5.0, 0.1
+"""How long the servers wait for all calls that may be in flight, and then for one too many."""
 
 
 class _Trial:
-    """Two servers that count attempts and answers; the first one breaks."""
+    """Two servers that count attempts and answers. The first one breaks, or none."""
 
-    def __init__(self, fault: str) -> None:
+    def __init__(self, fault: str, in_flight: int = 0) -> None:
         self.answered: Counter[bytes] = Counter()
         self.attempts = [Counter[bytes](), Counter[bytes]()]
-        self.most_open = 0
+        self.most_waiting = 0
+        """The most operations that had arrived and had no answer."""
+        self.most_ahead = 0
+        """The most operations that were taken beyond those that may be in flight."""
+        self.taken: Callable[[], int] = lambda: 0
+        """How many operations the client has taken."""
         self.fault = fault
         self.broken = threading.Event()
         self.released = threading.Event()
-        self._open = 0
-        self._lock = threading.Lock()
+        self._in_flight = in_flight
+        self._waiting: set[bytes] = set()
+        self._changed = threading.Condition()
 
-    def arrive(self, number: int, key: bytes, context: Any) -> None:
-        """Count an attempt until its call has ended, also if its client has given it up."""
-        with self._lock:
-            self._open += 1
-            self.most_open = max(self.most_open, self._open)
+    def arrive(self, number: int, key: bytes) -> None:
+        """Count an attempt."""
+        with self._changed:
+            if not self.answered[key]:
+                self._waiting.add(key)
+            self.most_waiting = max(self.most_waiting, len(self._waiting))
             self.attempts[number][key] += 1
             if sum(counter.total() for counter in self.attempts) == BREAKS_AFTER:
                 self.broken.set()
-        if not context.add_callback(self._leave):
-            self._leave()
-
-    def _leave(self) -> None:
-        with self._lock:
-            self._open -= 1
+            self._changed.notify_all()
 
     def work(self, number: int, key: bytes, context: Any) -> None:
         """Answer one call after its service time, and not before the end of a stall."""
-        self.arrive(number, key, context)
+        self.arrive(number, key)
         if number == 0 and self.fault == "stall" and self.broken.is_set():
             self.released.wait()
+        if self.fault == "none" and not self.answered:
+            self._hold_the_first()
         time.sleep(SERVICE_S)
         if context.is_active():
-            with self._lock:
+            with self._changed:
                 self.answered[key] += 1
+                self._waiting.discard(key)
+
+    def _hold_the_first(self) -> None:
+        """Hold calls until all places are taken; then look for a call or an operation too many."""
+        with self._changed:
+            self._changed.wait_for(lambda: len(self._waiting) >= self._in_flight, FULL_S)
+            self._changed.wait_for(lambda: len(self._waiting) > self._in_flight, SETTLE_S)
+            self.most_ahead = max(self.most_ahead, self.taken() - self._in_flight)
 
 
 class _Service(kvstore_pb2_grpc.KeyValueServiceServicer):
@@ -176,6 +193,8 @@ def _two_servers(trial: _Trial) -> Iterator[list[str]]:
 
 def _when_broken(trial: _Trial, server: grpc.Server) -> None:
     trial.broken.wait()
+    if trial.fault == "none":
+        return
     if trial.fault == "goes":
         server.stop(0)
     else:
@@ -184,6 +203,9 @@ def _when_broken(trial: _Trial, server: grpc.Server) -> None:
 
 
 def _judge_client(client: Any) -> Verdict:
+    for in_flight in (1, IN_FLIGHT, 2 * IN_FLIGHT - 1):
+        if problem := _without_a_fault(client, in_flight):
+            return not_yet(problem)
     for fault in ("stall", "goes"):
         trial = _Trial(fault)
         operations = [update(b"item-%d" % n, b"value") for n in range(COUNT)]
@@ -199,15 +221,51 @@ def _judge_client(client: Any) -> Verdict:
     )
 
 
+def _without_a_fault(client: Any, in_flight: int) -> str:
+    """Both servers answer, the first calls when all places are taken: one attempt for each."""
+    trial = _Trial("none", in_flight)
+    wanted = [update(b"item-%d" % n, b"value") for n in range(COUNT)]
+    operations = Requests(wanted)
+    trial.taken = lambda: operations.count
+    with _two_servers(trial) as addresses:
+        client(addresses, operations, in_flight, LONG_S)
+    if trial.most_waiting > in_flight:
+        return _too_many(trial.most_waiting, in_flight)
+    if trial.most_ahead > 1:
+        return (
+            f"{trial.most_ahead} operations were taken that had no place, with in_flight = "
+            f"{in_flight}: take the next one from the iterator when its place is nearly there. In "
+            "an open loop it waits until the operation is due."
+        )
+    attempts = [key for counter in trial.attempts for key in counter.elements()]
+    if len(attempts) > COUNT:
+        return (
+            f"{len(attempts)} calls for {COUNT} operations, and no call failed: send an operation "
+            "to one server, and to the other one only after its call has failed."
+        )
+    if lost := COUNT - len(trial.answered):
+        return f"{lost} of {COUNT} operations were never sent, although no server failed."
+    if trial.most_waiting < in_flight:
+        return (
+            f"in_flight was {in_flight}, and at most {trial.most_waiting} operations were in "
+            "flight. Send the next one without waiting for the reply: `future` does not wait."
+        )
+    return ""
+
+
+def _too_many(most: int, in_flight: int) -> str:
+    return (
+        f"{most} operations were open at once, and in_flight was {in_flight}. Acquire a place "
+        "before the first attempt, and keep it until the operation is answered."
+    )
+
+
 def _problem(trial: _Trial, operations: Sequence[Operation], lasted_s: float) -> str:
     first, second = trial.attempts
     lost = [each.key for each in operations if not trial.answered[each.key]]
     again = [key for key, count in first.items() if count > 1 and not second[key]]
-    if trial.most_open > 2 * IN_FLIGHT:
-        return (
-            f"{trial.most_open} calls were open at once, and in_flight was {IN_FLIGHT}. Acquire a "
-            "place before the first attempt, and keep it until the operation is answered."
-        )
+    if not lost and trial.most_waiting > IN_FLIGHT:
+        return _too_many(trial.most_waiting, IN_FLIGHT)
     if trial.fault == "stall" and again:
         return (
             f"{len(again)} operations were sent again to the server that stalled, and never to the "
