@@ -270,6 +270,7 @@ function showReplay(root, panels) {
   play.onclick = toggle;
   step.onclick = () => goTo(nextEvent(now));
   slider.oninput = () => goTo(from + ((until - from) * slider.value) / 1e4);
+  root.setAttribute("data-lm-suppress-shortcuts", "true"); // the arrow keys are ours, not JupyterLab's
   root.addEventListener("keydown", (event) => {
     if (event.target === slider || event.target === speed || event.target === play || event.target === step) return;
     const act = { " ": toggle, ArrowRight: () => goTo(nextEvent(now)), ArrowLeft: () => goTo(now - (until - from) / 200), Home: () => goTo(from), End: () => goTo(until) }[event.key];
