@@ -5,6 +5,7 @@ function with `@wrong("NN.exercise", "part of the message")` or `@right("NN.exer
 """
 
 import asyncio
+import itertools
 import queue
 import threading
 import time
@@ -13,7 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 
 import grpc
+import numpy as np
 
+from kvstore.course.lessons.lesson_07.exercises_search import Search
+from kvstore.protocol import RETRIEVE
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1.kvstore_pb2_grpc import (
     KeyValueServiceServicer,
@@ -679,3 +683,91 @@ async def hedged_shielded(first, second, request, after_s):
     for each in waiting:
         each.cancel()
     return done.pop().result()
+
+
+# ---- 01.read_all, 05.reads_in_a_window, 07.ask_all, 07.search: edges ----------------------------
+
+
+@wrong("01.read_all", "Only NOT_FOUND is an answer")
+def read_all_past_other_failures(stub, keys, deadline_s):
+    raised = ("INTERNAL", "PERMISSION_DENIED", "DEADLINE_EXCEEDED")
+    values = []
+    for key in keys:
+        try:
+            values.append(stub.Retrieve(pb.RetrieveRequest(key=key), timeout=deadline_s).value)
+        except grpc.RpcError as error:
+            if error.code().name in raised:
+                raise
+            values.append(None)
+    return values
+
+
+def window_of(value_of):
+    def reads(stub, keys, window):
+        values = [None] * len(keys)
+        free = threading.Semaphore(window)
+
+        def requests():
+            for number, key in enumerate(keys):
+                free.acquire()
+                yield pb.PipelineRequest(id=number, kinds=bytes([RETRIEVE]), keys=[key])
+
+        for reply in stub.Pipeline(requests()):
+            values[reply.id] = value_of(reply)
+            free.release()
+        return values
+
+    return reads
+
+
+wrong("05.reads_in_a_window", "a key has the empty value")(
+    window_of(lambda reply: (reply.values[0] if reply.values else None) or None)
+)
+right("05.reads_in_a_window")(window_of(lambda reply: reply.values[0] if reply.values else None))
+
+
+@wrong("07.ask_all", "Only the status NOT_FOUND")
+async def ask_all_past_other_failures(stub, keys):
+    async def one(key):
+        try:
+            return (await stub.Retrieve(pb.RetrieveRequest(key=key))).value
+        except grpc.RpcError as error:
+            if error.code().name in ("UNAVAILABLE", "PERMISSION_DENIED", "INTERNAL"):
+                raise
+            return None
+
+    return list(await asyncio.gather(*map(one, keys)))
+
+
+@right("07.ask_all")
+async def ask_all_with_gather(stub, keys):
+    async def one(key):
+        try:
+            return (await stub.Retrieve(pb.RetrieveRequest(key=key))).value
+        except grpc.RpcError as error:
+            if error.code() is not grpc.StatusCode.NOT_FOUND:
+                raise
+            return None
+
+    return list(await asyncio.gather(*map(one, keys)))
+
+
+class SearchOfThree(Search):
+    """Always three threads, however many connections there are."""
+
+    def __init__(self, search, connections):
+        super().__init__(search, connections)
+        self.threads = ThreadPoolExecutor(3)
+
+
+wrong("07.search", "5 connections, and never more than 3")(SearchOfThree)
+right("07.search")(Search)
+
+
+# ---- right answers in other types of result ------------------------------------------------------
+
+right("00.mean_in_flight")(
+    lambda calls, window_s: np.asarray((calls["done_s"] - calls["sent_s"]).sum() / window_s)
+)
+right("04.where_they_are")(lambda n, c: np.array([max(0, n - c), min(n, c) - 1, 1]))
+right("05.in_order")(lambda calls: itertools.accumulate(calls["done_s"], max))

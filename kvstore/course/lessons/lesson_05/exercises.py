@@ -18,6 +18,7 @@ from kvstore.v1.kvstore_pb2 import PipelineRequest
 # 05.reads_in_a_window -----------------------------------------------------------------------------
 
 VALUES = {b"key %d" % number: b"value %d" % number for number in range(12)}
+VALUES[b"empty"] = b""
 """What the server of the check holds; other keys are not found."""
 
 
@@ -48,6 +49,8 @@ def _trials() -> list[tuple[list[bytes], int]]:
         ([known[0], b"unknown", *known[1:4], b"unknown", *known[2:5]], 3),
         (known[:5], 9),
         (known[:6], 1),
+        ([known[0], b"empty", b"unknown", b"empty"], 2),
+        ([*known, *known, *known], 16),
         ([], 2),
     ]
 
@@ -128,6 +131,11 @@ def _problem(values: Any, keys: Sequence[bytes], window: int, seen: Seen, stream
         return (
             f"{case} all values are there, at the wrong places: the replies come in another order "
             "than the requests. `reply.id` says which request is answered."
+        )
+    if b"empty" in keys and b"" not in found:
+        return (
+            f"{case} a key has the empty value, b'', and you returned {found!r:.60}: a key without"
+            " a value has another status, and no entry in `reply.values`."
         )
     if b"" in found:
         return f"{case} the value of an unknown key must be None, got b''."

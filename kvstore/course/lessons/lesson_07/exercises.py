@@ -24,9 +24,9 @@ EMPTY, UNKNOWN = b"empty", b"no such key"
 """A key whose value has no bytes, and one that the back end does not know."""
 VALUES: Final = {**{b"key %d" % number: b"value %d" % number for number in range(20)}, EMPTY: b""}
 FAILURES: Final = {
-    b"gone": grpc.StatusCode.UNAVAILABLE,
-    b"secret": grpc.StatusCode.PERMISSION_DENIED,
-    b"broken": grpc.StatusCode.INTERNAL,
+    status.name.encode(): status
+    for status in grpc.StatusCode
+    if status.name not in ("OK", "NOT_FOUND", "CANCELLED")
 }
 
 

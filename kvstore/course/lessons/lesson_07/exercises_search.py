@@ -30,7 +30,8 @@ from kvstore.course.lessons.lesson_07.exercises_server import (
 from kvstore.v1.kvstore_pb2 import RetrieveRequest, RetrieveResponse
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceServicer
 
-CONNECTIONS: Final = 3
+CONNECTIONS: Final = (3, 1, 5)
+"""So many connections there are, in turn."""
 CALLS: Final = 12
 DEADLINE_S: Final = 5.0
 BROKEN: Final = b"broken"
@@ -104,8 +105,8 @@ class _HeldSearch:
 
 
 class _Trial:
-    def __init__(self, search: _HeldSearch, stub: Any) -> None:
-        self.search, self.stub = search, stub
+    def __init__(self, search: _HeldSearch, stub: Any, connections: int) -> None:
+        self.search, self.stub, self.connections = search, stub, connections
 
     def begin(self, words: bytes, deadline_s: float = DEADLINE_S) -> Any:
         return self.stub.Retrieve.future(RetrieveRequest(key=words), deadline_s)
@@ -114,8 +115,10 @@ class _Trial:
         """Send `CALLS` calls, hold their searches; return how many ran at once, and the calls."""
         with self.search.held():
             calls = [self.begin(b"word %d" % number) for number in range(CALLS)]
-            wait_until(lambda: self.search.running > CONNECTIONS or self.search.on_the_loop, 0.3)
-            wait_until(lambda: self.search.running >= CONNECTIONS or self.search.on_the_loop)
+            wait_until(
+                lambda: self.search.running > self.connections or self.search.on_the_loop, 0.3
+            )
+            wait_until(lambda: self.search.running >= self.connections or self.search.on_the_loop)
             most = self.search.running
         return most, calls
 
@@ -135,11 +138,11 @@ def _ended(call: Any) -> bytes | grpc.StatusCode | None:
 
 
 @contextmanager
-def _started(answer: Callable[..., Any]) -> Iterator[_Trial]:
+def _started(answer: Callable[..., Any], connections: int) -> Iterator[_Trial]:
     """Start a server with the learner's servicer; all ends with the block."""
 
     async def begin(search: _HeldSearch) -> tuple[Any, int]:
-        servicer = answer(search, list(range(CONNECTIONS)))
+        servicer = answer(search, list(range(connections)))
         if servicer is NOT_ATTEMPTED:
             raise StubReached
         return await _serve(servicer)
@@ -160,7 +163,7 @@ def _started(answer: Callable[..., Any]) -> Iterator[_Trial]:
             server, port = run(begin(search))
             try:
                 with _connected((server, port)) as stub:
-                    yield _Trial(search, stub)
+                    yield _Trial(search, stub, connections)
             finally:
                 with suppress(TimeoutError):
                     run(server.stop(0))
@@ -184,14 +187,15 @@ def _first_reply(answer: Callable[..., Any]) -> None:
 def _judge_search(answer: Any) -> Verdict:
     _first_reply(answer)
     try:
-        with _started(answer) as trial:
-            for step in (_at_once, _after_errors, _after_a_deadline):
-                if problem := step(trial):
-                    return not_yet(problem)
+        for connections in CONNECTIONS:
+            with _started(answer, connections) as trial:
+                for step in (_at_once, _after_errors, _after_a_deadline):
+                    if problem := step(trial):
+                        return not_yet(problem)
     except _FrontFailed as failed:
         return not_yet(str(failed))
     return passed(
-        f"{CALLS} callers, {CONNECTIONS} connections, {CONNECTIONS} searches at once, and the event"
+        f"{CALLS} callers, and always as many searches at once as connections, and the event"
         " loop was free meanwhile. Errors and callers that gave up cost no connection."
     )
 
@@ -209,9 +213,9 @@ def _at_once(trial: _Trial) -> str:
         return "two searches used one connection at the same time: each needs one of its own."
     if found != [b"WORD %d" % number for number in range(CALLS)]:
         return f"every caller must get what its own search found, got {found[:3]!r} and more."
-    if most < CONNECTIONS:
+    if most < trial.connections:
         return (
-            f"{CALLS} calls, {CONNECTIONS} connections, and never more than {most} at work at"
+            f"{CALLS} calls, {trial.connections} connections, and never more than {most} at work at"
             " once: a connection that no search uses must serve the next caller."
         )
     return ""
@@ -219,13 +223,13 @@ def _at_once(trial: _Trial) -> str:
 
 def _after_errors(trial: _Trial) -> str:
     """A search that fails gives its connection back."""
-    for _ in range(CONNECTIONS):
+    for _ in range(trial.connections):
         _ended(trial.begin(BROKEN, PATIENCE_S))
     most, calls = trial.most_at_once()
-    if most < CONNECTIONS or any(isinstance(_ended(call), grpc.StatusCode) for call in calls):
+    if most < trial.connections or any(isinstance(_ended(call), grpc.StatusCode) for call in calls):
         return (
-            f"after searches that raised an error, {most} of {CONNECTIONS} connections are left:"
-            " give each one back in a `finally`."
+            f"after searches that raised an error, {most} of {trial.connections} connections are"
+            " left: give each one back in a `finally`."
         )
     return ""
 
@@ -233,10 +237,10 @@ def _after_errors(trial: _Trial) -> str:
 def _after_a_deadline(trial: _Trial) -> str:
     """After a deadline, gRPC cancels the coroutine; the search goes on in its thread."""
     with trial.search.held():
-        late = [trial.begin(b"late", 0.2) for _ in range(CONNECTIONS)]
+        late = [trial.begin(b"late", 0.2) for _ in range(trial.connections)]
         ended = [_ended(call) for call in late]
-        later = [trial.begin(b"later") for _ in range(CONNECTIONS)]
-        wait_until(lambda: trial.search.shared or trial.search.running > CONNECTIONS, 0.3)
+        later = [trial.begin(b"later") for _ in range(trial.connections)]
+        wait_until(lambda: trial.search.shared or trial.search.running > trial.connections, 0.3)
     for call in later:
         _ended(call)
     if grpc.StatusCode.DEADLINE_EXCEEDED not in ended:
