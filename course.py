@@ -17,6 +17,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -366,6 +367,11 @@ def main(arguments: Sequence[str]) -> int:
     try:
         if reason := too_old(sys.version_info[:2]):
             raise CannotGoOn(reason)
+        if sysconfig.get_config_var("Py_GIL_DISABLED"):
+            raise CannotGoOn(
+                "this Python is a free-threaded build, which runs several threads at once; the "
+                "lessons predict the usual build. Take that one: python3.13 course.py lab"
+            )
         return COMMANDS[name](rest)
     except CannotGoOn as obstacle:
         say(str(obstacle))

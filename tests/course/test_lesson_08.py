@@ -23,6 +23,15 @@ from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceServicer
 # 08.shed --------------------------------------------------------------------------------------
 
 
+def test_an_interceptor_refuses_only_with_more_threads_than_places():
+    """A call that waits for a thread has not reached the interceptor yet."""
+    behind_few = lesson_08_server.shed(lesson_08_server.Shed, threads=2, limit=3, calls=20)
+    behind_many = lesson_08_server.shed(lesson_08_server.Shed, threads=30, limit=3, calls=20)
+
+    assert "20 OK, 0 refused" in behind_few
+    assert " 0 refused" not in behind_many
+
+
 class WithACounter(grpc.ServerInterceptor):
     """A number and a lock in place of a semaphore, and a copy of the handler."""
 

@@ -4,6 +4,7 @@ It is judged by real calls: how many are in the servicer at once, and how the ot
 holds calls in the servicer, so no judgement depends on a speed.
 """
 
+import collections
 import functools
 import logging
 import random
@@ -568,3 +569,31 @@ MORE_WRONG_SHEDS: tuple[tuple[Callable[..., Any], str], ...] = (
     (_PassesOn, "calls were in the servicer at once"),
 )
 """More known-wrong answers, with messages that another one has as well."""
+
+
+# What the interceptor does behind a pool of threads, as lesson 08 shows it ------------------------
+
+
+class _Slow(KeyValueServiceServicer):
+    """Answers each read after 50 ms."""
+
+    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
+        """Keep the thread for 50 ms."""
+        time.sleep(0.050)
+        return RetrieveResponse(value=b"value of " + request.key)
+
+
+def shed(interceptor: Callable[[int], Any], *, threads: int, limit: int, calls: int = 200) -> str:
+    """Send reads of 50 ms, all at once, to a server with this interceptor; say how they ended.
+
+    An interceptor that is still to be written is replaced by the course's.
+    """
+    whose = ""
+    try:
+        _unwritten(interceptor)
+    except StubReached:
+        interceptor, whose = Shed, " (with the course's interceptor)"
+    with running(_Slow(), threads, (interceptor(limit),)) as trial:
+        sent = [trial.begin() for _ in range(calls)]
+        ends = collections.Counter(trial.end_of(call) for call in sent)
+    return f"{threads} threads: {ends['OK']} OK, {ends[REFUSED]} refused{whose}"
