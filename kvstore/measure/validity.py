@@ -56,6 +56,8 @@ OWN: Final = 0.08
 it is on threads that work beside the call."""
 OPEN: Final = 0.05
 """Calls that are still open when the sending ends matter from this share on."""
+BURST: Final = 0.1
+"""A run that sends for a smaller share of its time is a burst: its end is what it measures."""
 MANY: Final = 0.01
 """Calls that were cut off matter from this share on: the p99 is one of them."""
 CLOCK_S: Final = 0.1
@@ -300,9 +302,13 @@ def _censored(run: Run) -> _Found:
     still_open = int(np.count_nonzero(records["done_s"] > last_sent_s))
     cut_off = int(np.count_nonzero(np.isin(records["status"], CUT_OFF)))
     words, details = [], []
-    if still_open > max(1, OPEN * len(records)):
+    burst = last_sent_s < BURST * run.window_s
+    if still_open > max(1, OPEN * len(records)) and not burst:
         share = percent(still_open / len(records))
-        words.append(f"the run is short: {share} of its calls ended after the last one was sent")
+        words.append(
+            f"the run is short: {share} of its calls ended after the last one was sent. A longer"
+            " run has fewer of them"
+        )
         details.append(
             f"{still_open:,} of {count(len(records), 'call')} were still open when the sending"
             f" ended, and the run waited {seconds(run.window_s - last_sent_s)} for them with fewer"

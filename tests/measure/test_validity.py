@@ -89,6 +89,8 @@ def cut_off(share, status=DEADLINE_EXCEEDED):
         (lambda: closed_loop(noisy, in_flight=10), []),
         # 100 of 1,000 open at the end, all of which go in step
         (lambda: closed_loop(noisy, in_flight=100), ["censored", "noise"]),
+        # all were sent at once: a burst, whose end is what it measures
+        (lambda: closed_loop(noisy, in_flight=1_000), ["noise"]),
         (lambda: cut_off(0.005), []),
         (lambda: cut_off(0.02), ["censored"]),
         (lambda: cut_off(0.02, RESOURCE_EXHAUSTED), []),  # refused at once: nothing was cut off
