@@ -160,7 +160,8 @@ def closed_loop(in_flight: int, stations: Sequence[Station], think_s: float = 0.
         return Prediction(
             by_callers,
             "calls/s",
-            f"{in_flight} in flight, each takes {seconds(round_s)}: N / (D + Z)",
+            f"{in_flight} in flight, each takes {seconds(round_s)}:"
+            f" {'N / (D + Z)' if think_s else 'N / D'}",
             "calls in flight",
         )
     named = slowest.name.startswith(("a ", "the ")) or slowest.name[-1:].isdigit()
@@ -184,7 +185,8 @@ def residence(in_flight: int, stations: Sequence[Station], think_s: float = 0.0)
     return Prediction(
         in_flight / bound.value - think_s,
         "s",
-        f"{in_flight} in flight at {number(bound.value)} calls/s: R = N / X - Z",
+        f"{in_flight} in flight at {number(bound.value)} calls/s:"
+        f" R = N / X{' - Z' if think_s else ''}",
         bound.binds,
     )
 

@@ -111,7 +111,7 @@ def test_callers_or_the_slowest_station_set_the_rate(per_s, binds, in_flight, st
 @pytest.mark.parametrize(
     ("in_flight", "station", "reason"),
     [
-        (4, DISK, "4 in flight, each takes 40 ms: N / (D + Z)"),
+        (4, DISK, "4 in flight, each takes 40 ms: N / D"),
         (100, LOCK, "a call needs the global lock for 40 ms on average: 1 / 40 ms"),
         (100, POOL, "needs the pool for 40 ms on average, and it serves 8 at once: 8 / 40 ms"),
         (100, Station("server 0", 0.008), "a call needs server 0 for 8 ms on average"),

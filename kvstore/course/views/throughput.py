@@ -181,7 +181,7 @@ def plot_throughput_by_in_flight(
     log: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw measured dots with N/(D+Z), 1/D_max, and N* where they meet.
+    """Draw measured dots with N/D, 1/D_max, and N* where they meet.
 
     The axes are logarithmic, for runs over decades; from 0 and linear without `log`.
 
@@ -237,7 +237,7 @@ def draw_bounds(
     dashes: str = "-",
     log: bool = True,
 ) -> None:
-    """Draw N/(D+Z) and 1/D_max as lines up to `most` calls in flight, and N* where they meet.
+    """Draw N/D and 1/D_max as lines up to `most` calls in flight, and N* where they meet.
 
     On linear axes the line alone tells where they meet.
     """
@@ -255,7 +255,7 @@ def draw_bounds(
     beyond = np.array([knee, min(right, 3 * knee)])
     ax.plot(beyond, slope * beyond, color=style.PREDICTED, linestyle=":", linewidth=2)
     ax.annotate(
-        "N/(D+Z)", (beyond[1], slope * beyond[1]), (8, -4),
+        "N/D", (beyond[1], slope * beyond[1]), (8, -4),
         textcoords="offset points", color=style.PREDICTED, bbox=style.PAPER,
     )  # fmt: skip
     early = math.log(max(knee, 1.0)) < EARLY * math.log(right)  # no room left of N*

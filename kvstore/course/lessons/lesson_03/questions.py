@@ -47,7 +47,7 @@ def zipf_stations(run: Run) -> list[Station]:
 
 
 def bound(run: Run) -> Prediction:
-    """X ≤ min(N/(D+Z), 1/D_max) for the server of the run."""
+    """X ≤ min(N/D, 1/D_max) for the server of the run."""
     return bounds.closed_loop(run.in_flight, stations(run))
 
 
