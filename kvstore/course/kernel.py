@@ -62,16 +62,23 @@ def lesson(name: str) -> None:
     messages.install(name)
     path = messages.notebook_of(name)
     if get_ipython() is not None and path is not None:
-        _show_symbols()
+        _show_symbols(path.stem[:2])
         begin(path.stem, [cell.source for cell in messages.cells_of(path)])
 
 
-def _show_symbols() -> None:
-    """Show the symbols of the course, from the glossary; nothing where it is not at hand."""
+def _show_symbols(number: str) -> None:
+    """Show the symbols that this lesson and those before it use, from the glossary, if it is here.
+
+    `number` is the lesson's, such as "03".
+    """
     if not GLOSSARY.is_file():
         return
-    found = re.findall(r"^\| (\S+) \| ([^|]+) \| (\S+) \|$", GLOSSARY.read_text("utf-8"), re.M)
-    rows = [[symbol.replace("\\", ""), *others] for symbol, *others in found[2:]]
+    row = r"^\| (\S+) \| ([^|]+) \| (\S+) \| (\d\d) \|$"
+    rows = [
+        [symbol.replace("\\", ""), *others]
+        for symbol, *others, first in re.findall(row, GLOSSARY.read_text("utf-8"), re.MULTILINE)
+        if first <= number
+    ]
     sheet = rendering.table(["symbol", "quantity", "unit"], rows)
     rendering.show(
         {
