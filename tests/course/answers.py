@@ -17,6 +17,8 @@ import grpc
 import numpy as np
 
 from kvstore.course.lessons.lesson_07.exercises_search import Search
+from kvstore.course.lessons.lesson_08.exercises import Reader
+from kvstore.course.lessons.lesson_08.exercises_server import Shed
 from kvstore.protocol import RETRIEVE
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1.kvstore_pb2_grpc import (
@@ -771,3 +773,88 @@ right("00.mean_in_flight")(
 )
 right("04.where_they_are")(lambda n, c: np.array([max(0, n - c), min(n, c) - 1, 1]))
 right("05.in_order")(lambda calls: itertools.accumulate(calls["done_s"], max))
+
+
+# ---- more wrong answers, with messages that another one has as well ------------------------------
+
+
+@wrong("03.bounded", "again and again")
+def spins(stub, requests, limit):
+    sent, ended = 0, []
+    for request in requests:
+        while sent - len(ended) >= limit:
+            pass
+        sent += 1
+        stub.Update.future(request).add_done_callback(ended.append)
+    while len(ended) < sent:
+        pass
+
+
+@wrong("03.bounded", "the others wait in a queue")
+def pool_fed_with_everything(stub, requests, limit):
+    with ThreadPoolExecutor(limit) as pool:
+        for request in requests:
+            pool.submit(stub.Update, request)
+
+
+@wrong("08.give_up", "began one all the same")
+class OnlyWhenItIsOver(Reader):
+    def Retrieve(self, request, context):
+        value = b""
+        for number in range(self.disk.pieces):
+            if not context.is_active():
+                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "the caller has gone")
+            value += self.disk.read(request.key, number)
+        return pb.RetrieveResponse(value=value)
+
+
+@wrong("08.give_up", "began one all the same")
+class LooksAfterwards(Reader):
+    def Retrieve(self, request, context):
+        value = b""
+        for number in range(self.disk.pieces):
+            value += self.disk.read(request.key, number)
+            if context.time_remaining() < self.disk.piece_s:
+                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "too little time is left")
+        return pb.RetrieveResponse(value=value)
+
+
+@wrong("08.give_up", "look only at the time for *this* piece")
+class StopsWithoutADeadline(Reader):
+    def Retrieve(self, request, context):
+        if context.time_remaining() > 3600:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "set a deadline")
+        return super().Retrieve(request, context)
+
+
+@wrong("08.shed", "calls were in the servicer at once")
+class ReleasesWhatItNeverTook(Shed):
+    def intercept_service(self, continuation, details):
+        handler = continuation(details)
+
+        def answer(request, context):
+            try:
+                if not self.free.acquire(blocking=False):
+                    context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls")
+                return handler.unary_unary(request, context)
+            finally:
+                self.free.release()
+
+        return grpc.unary_unary_rpc_method_handler(
+            answer, handler.request_deserializer, handler.response_serializer
+        )
+
+
+@wrong("08.shed", "calls were in the servicer at once")
+class OneTooMany(Shed):
+    def __init__(self, limit):
+        super().__init__(limit + 1)
+
+
+@wrong("08.shed", "calls were in the servicer at once")
+class PassesOn(Shed):
+    def intercept_service(self, continuation, details):
+        return continuation(details)
+
+
+right("06.even_share")(lambda open_calls: np.argmin(open_calls))

@@ -107,12 +107,6 @@ def test_a_bounded_sender_in_another_style_is_right(answer):
     assert judged(find("03.bounded"), answer).passed
 
 
-@pytest.mark.parametrize("answer", lesson_03_client.MORE_WRONG_BOUNDED)
-def test_more_wrong_bounded_senders_are_rejected(answer):
-    """The first edition accepted a pool that is fed with everything, and polling."""
-    assert judged(find("03.bounded"), answer).outcome == "not yet"
-
-
 def test_a_list_of_all_requests_is_not_called_a_wave():
     verdict = judged(find("03.bounded"), lesson_03_client._takes_all_first)
 

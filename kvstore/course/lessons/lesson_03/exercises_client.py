@@ -6,7 +6,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
@@ -272,12 +271,6 @@ def _takes_all_first(stub: Any, requests: Any, limit: int) -> None:
     bounded(stub, list(requests), limit)
 
 
-def _pool_fed_with_everything(stub: Any, requests: Any, limit: int) -> None:
-    with ThreadPoolExecutor(limit) as pool:
-        for request in requests:
-            pool.submit(stub.Update, request)
-
-
 def _polls(stub: Any, requests: Any, limit: int) -> None:
     calls: list[Any] = []
     for request in requests:
@@ -286,17 +279,6 @@ def _polls(stub: Any, requests: Any, limit: int) -> None:
         calls.append(stub.Update.future(request))
     for call in calls:
         call.exception()
-
-
-def _spins(stub: Any, requests: Any, limit: int) -> None:
-    sent, ended = 0, []  # type: ignore[var-annotated]
-    for request in requests:
-        while sent - len(ended) >= limit:
-            pass
-        sent += 1
-        stub.Update.future(request).add_done_callback(ended.append)
-    while len(ended) < sent:
-        pass
 
 
 def _all_but_the_last(stub: Any, requests: Any, limit: int) -> None:
@@ -350,5 +332,3 @@ BOUNDED = Exercise(
     timeout_s=60.0,
     may_return_none=True,
 )
-MORE_WRONG_BOUNDED = (_spins, _pool_fed_with_everything)
-"""Wrong answers that are met with the message of another one."""

@@ -338,16 +338,6 @@ class _WantsTimeForAll(_NeverLooks):
         return super().Retrieve(request, context)
 
 
-class _OnlyWhenItIsOver(Reader):
-    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
-        value = b""
-        for number in range(self.disk.pieces):
-            if not context.is_active():
-                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "the caller has gone")
-            value += self.disk.read(request.key, number)
-        return RetrieveResponse(value=value)
-
-
 class _ReturnsWhatItHas(Reader):
     def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
         value = b""
@@ -368,16 +358,6 @@ class _Cancelled(Reader):
         return RetrieveResponse(value=value)
 
 
-class _LooksAfterwards(Reader):
-    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
-        value = b""
-        for number in range(self.disk.pieces):
-            value += self.disk.read(request.key, number)
-            if context.time_remaining() < self.disk.piece_s:
-                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "too little time is left")
-        return RetrieveResponse(value=value)
-
-
 class _LastPieceOnly(Reader):
     def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
         value = b""
@@ -386,13 +366,6 @@ class _LastPieceOnly(Reader):
                 context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "too little time is left")
             value = self.disk.read(request.key, number)
         return RetrieveResponse(value=value)
-
-
-class _StopsWithoutADeadline(Reader):
-    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
-        if context.time_remaining() > 3600:
-            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "set a deadline")
-        return super().Retrieve(request, context)
 
 
 class _SleepsUntilTheEnd(Reader):
@@ -425,9 +398,3 @@ GIVE_UP = Exercise(
     judge=_judge_give_up,
     timeout_s=60.0,
 )
-MORE_WRONG_READERS: tuple[tuple[Callable[..., Any], str], ...] = (
-    (_OnlyWhenItIsOver, "began one all the same"),
-    (_LooksAfterwards, "began one all the same"),
-    (_StopsWithoutADeadline, "look only at the time for *this* piece"),
-)
-"""More known-wrong answers, with messages that another one has as well."""

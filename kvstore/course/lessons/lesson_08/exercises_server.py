@@ -449,21 +449,6 @@ class _ReleasesAfterSuccess(Shed):
         return _handler(handler, answer)
 
 
-class _ReleasesWhatItNeverTook(Shed):
-    def intercept_service(self, continuation: Any, details: Any) -> Any:
-        handler = continuation(details)
-
-        def answer(request: Any, context: Any) -> Any:
-            try:
-                if not self.free.acquire(blocking=False):
-                    context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls")
-                return handler.unary_unary(request, context)
-            finally:
-                self.free.release()
-
-        return _handler(handler, answer)
-
-
 class _OnePerMethod(Shed):
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -471,11 +456,6 @@ class _OnePerMethod(Shed):
     def intercept_service(self, continuation: Any, details: Any) -> Any:
         self.free = threading.Semaphore(self.limit)
         return Shed.intercept_service(self, continuation, details)
-
-
-class _OneTooMany(Shed):
-    def __init__(self, limit: int) -> None:
-        super().__init__(limit + 1)
 
 
 class _OneTooFew(Shed):
@@ -512,11 +492,6 @@ class _AtArrival(Shed):
                 self.free.release()
 
         return _handler(handler, answer)
-
-
-class _PassesOn(Shed):
-    def intercept_service(self, continuation: Any, details: Any) -> Any:
-        return continuation(details)
 
 
 class _ReturnsNothing(Shed):
@@ -563,12 +538,6 @@ SHED = Exercise(
     judge=_judge_shed,
     timeout_s=60.0,
 )
-MORE_WRONG_SHEDS: tuple[tuple[Callable[..., Any], str], ...] = (
-    (_ReleasesWhatItNeverTook, "calls were in the servicer at once"),
-    (_OneTooMany, "calls were in the servicer at once"),
-    (_PassesOn, "calls were in the servicer at once"),
-)
-"""More known-wrong answers, with messages that another one has as well."""
 
 
 # What the interceptor does behind a pool of threads, as lesson 08 shows it ------------------------
