@@ -105,8 +105,8 @@ def again(question_id: str) -> None:
     """Open a fresh attempt at a question whose result has been seen; the first one is kept."""
     question = progress.start_again(questions.registered(question_id).id)
     rendering.say(
-        f"Attempt {question.attempt} at `{question_id}` is open: put your number in place of "
-        "None in its `predict` cell, then run that cell and the ones after it."
+        f"Attempt {question.attempt} at `{question_id}` is open: put your new number into "
+        "its `predict` cell, then run that cell and the ones after it."
     )
 
 
