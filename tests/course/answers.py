@@ -741,17 +741,18 @@ async def ask_all_past_other_failures(stub, keys):
     return list(await asyncio.gather(*map(one, keys)))
 
 
+async def ask_one(stub, key):
+    try:
+        return (await stub.Retrieve(pb.RetrieveRequest(key=key))).value
+    except grpc.RpcError as error:
+        if error.code() is not grpc.StatusCode.NOT_FOUND:
+            raise
+        return None
+
+
 @right("07.ask_all")
 async def ask_all_with_gather(stub, keys):
-    async def one(key):
-        try:
-            return (await stub.Retrieve(pb.RetrieveRequest(key=key))).value
-        except grpc.RpcError as error:
-            if error.code() is not grpc.StatusCode.NOT_FOUND:
-                raise
-            return None
-
-    return list(await asyncio.gather(*map(one, keys)))
+    return list(await asyncio.gather(*(ask_one(stub, key) for key in keys)))
 
 
 class SearchOfThree(Search):
@@ -858,3 +859,53 @@ class PassesOn(Shed):
 
 
 right("06.even_share")(lambda open_calls: np.argmin(open_calls))
+
+
+@wrong("07.ask_all", "the blocking client again")
+async def group_in_the_loop(stub, keys):
+    values = []
+    for key in keys:
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(ask_one(stub, key))
+        values.append(task.result())
+    return values
+
+
+@wrong("07.ask_all", "each has to be awaited")
+async def returns_the_tasks(stub, keys):
+    async with asyncio.TaskGroup() as group:
+        return [group.create_task(ask_one(stub, key)) for key in keys]
+
+
+@wrong("07.ask_all", "also a key that stands there twice")
+async def each_key_asked_once(stub, keys):
+    once = list(dict.fromkeys(keys))
+    values = dict(zip(once, await ask_all_with_gather(stub, once), strict=True))
+    return [values[key] for key in keys]
+
+
+@wrong("07.ask_all", "every key needs one call and one value")
+async def drops_the_unknown(stub, keys):
+    return [value for value in await ask_all_with_gather(stub, keys) if value is not None]
+
+
+@wrong("09.hedged", "had passed without a reply")
+async def same_server(first, second, request, after_s):
+    return await hedged_shielded(first, first, request, after_s)
+
+
+@wrong("09.hedged", "blocks the event loop")
+async def blocks(first, second, request, after_s):
+    call = first.Retrieve(request)
+    await asyncio.sleep(0.01)
+    ends_s = time.perf_counter() + min(after_s, 4.0)
+    while not call.done() and time.perf_counter() < ends_s:
+        time.sleep(0.005)
+    if call.done():
+        return await call
+    other = asyncio.ensure_future(second.Retrieve(request))
+    one = asyncio.ensure_future(call)
+    done, waiting = await asyncio.wait({one, other}, return_when=asyncio.FIRST_COMPLETED)
+    for each in waiting:
+        each.cancel()
+    return done.pop().result()

@@ -198,15 +198,6 @@ async def _one_by_one(stub: Any, keys: Sequence[bytes]) -> list[bytes | None]:
     return [await _one(stub, key) for key in keys]
 
 
-async def _group_in_the_loop(stub: Any, keys: Sequence[bytes]) -> list[bytes | None]:
-    values = []
-    for key in keys:
-        async with asyncio.TaskGroup() as group:
-            task = group.create_task(_one(stub, key))
-        values.append(task.result())
-    return values
-
-
 async def _as_they_come(stub: Any, keys: Sequence[bytes]) -> list[bytes | None]:
     return [await each for each in asyncio.as_completed([_one(stub, key) for key in keys])]
 
@@ -226,11 +217,6 @@ async def _never_awaits(stub: Any, keys: Sequence[bytes]) -> list[Any]:
     return [stub.Retrieve(RetrieveRequest(key=key)) for key in keys]
 
 
-async def _returns_the_tasks(stub: Any, keys: Sequence[bytes]) -> list[Any]:
-    async with asyncio.TaskGroup() as group:
-        return [group.create_task(_one(stub, key)) for key in keys]
-
-
 async def _two_at_a_time(stub: Any, keys: Sequence[bytes]) -> list[bytes | None]:
     return [
         value
@@ -241,12 +227,6 @@ async def _two_at_a_time(stub: Any, keys: Sequence[bytes]) -> list[bytes | None]
 
 async def _each_key_once(stub: Any, keys: Sequence[bytes]) -> list[bytes | None]:
     return await ask_all(stub, list(dict.fromkeys(keys)))
-
-
-async def _each_key_asked_once(stub: Any, keys: Sequence[bytes]) -> list[bytes | None]:
-    once = list(dict.fromkeys(keys))
-    values = dict(zip(once, await ask_all(stub, once), strict=True))
-    return [values[key] for key in keys]
 
 
 async def _any_error_is_none(stub: Any, keys: Sequence[bytes]) -> list[Any]:
@@ -261,10 +241,6 @@ async def _any_error_is_none(stub: Any, keys: Sequence[bytes]) -> list[Any]:
 
 async def _empty_is_none(stub: Any, keys: Sequence[bytes]) -> list[bytes | None]:
     return [value or None for value in await ask_all(stub, keys)]
-
-
-async def _drops_the_unknown(stub: Any, keys: Sequence[bytes]) -> list[Any]:
-    return [value for value in await ask_all(stub, keys) if value is not None]
 
 
 async def _returns_replies(stub: Any, keys: Sequence[bytes]) -> list[Any]:
@@ -303,13 +279,6 @@ ASK_ALL = Exercise(
     ),
     judge=_judge_ask_all,
 )
-MORE_WRONG_CLIENTS: tuple[tuple[Callable[..., Any], str], ...] = (
-    (_group_in_the_loop, "the blocking client again"),
-    (_returns_the_tasks, "each has to be awaited"),
-    (_each_key_asked_once, "also a key that stands there twice"),
-    (_drops_the_unknown, "every key needs one call and one value"),
-)
-"""More known-wrong answers, with messages that another one has as well."""
 
 
 # 07.calls_in_climb (further/07_jmeters_summary) ------------------------------------------------

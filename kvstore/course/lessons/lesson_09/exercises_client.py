@@ -340,28 +340,8 @@ async def _always_sleeps(first: Any, second: Any, request: Any, after_s: float) 
     return done.pop().result()
 
 
-async def _same_server(first: Any, second: Any, request: Any, after_s: float) -> Any:
-    return await hedged(first, first, request, after_s)
-
-
 async def _other_order(first: Any, second: Any, request: Any, after_s: float) -> Any:
     return await hedged(second, first, request, after_s)
-
-
-async def _blocks(first: Any, second: Any, request: Any, after_s: float) -> Any:
-    call = first.Retrieve(request)
-    await asyncio.sleep(0.01)
-    ends_s = time.perf_counter() + min(after_s, 4.0)
-    while not call.done() and time.perf_counter() < ends_s:
-        time.sleep(0.005)
-    if call.done():
-        return await call
-    other = asyncio.ensure_future(second.Retrieve(request))
-    one = asyncio.ensure_future(call)
-    done, waiting = await asyncio.wait({one, other}, return_when=asyncio.FIRST_COMPLETED)
-    for each in waiting:
-        each.cancel()
-    return done.pop().result()
 
 
 HEDGED = Exercise(
@@ -388,8 +368,3 @@ HEDGED = Exercise(
     judge=_judge_hedged,
     timeout_s=40.0,
 )
-MORE_WRONG_READS: tuple[tuple[Callable[..., Any], str], ...] = (
-    (_same_server, "had passed without a reply"),
-    (_blocks, "blocks the event loop"),
-)
-"""More known-wrong answers, with messages that another one has as well."""
