@@ -230,7 +230,8 @@ class VariedDisk(Disk):
 
     def delay_s(self, kind: int) -> float:
         """Return the next disk time of an operation of this kind, in seconds."""
-        return super().delay_s(kind) * self._draw()
+        mean_s = super().delay_s(kind)
+        return mean_s * self._draw() if mean_s else 0.0
 
 
 def _two_point(rng: random.Random) -> float:

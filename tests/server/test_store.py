@@ -321,6 +321,15 @@ def test_the_same_seed_draws_the_same_disk_times(disk_times):
     assert first != drawn_s(50, disk_times=disk_times, disk_seed=4)
 
 
+def test_an_operation_without_disk_time_draws_none():
+    """The reads of two runs take the same times, however many keys were created before."""
+    settings = ServerSettings(read_delay_s=0.01, write_delay_s=0, disk_times="exponential")
+    first, second = disk_for(settings), disk_for(settings)
+    first.delay_s(CREATE)
+
+    assert first.delay_s(RETRIEVE) == second.delay_s(RETRIEVE)
+
+
 def test_a_write_draws_around_its_own_delay():
     disk = disk_for(ServerSettings(read_delay_s=0, write_delay_s=0.05, disk_times="two_point"))
     writes_s = {round(disk.delay_s(UPDATE), 6) for _ in range(200)}
