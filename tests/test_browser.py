@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from labs import CELLS, CHROMIUM, CONNECTED, browser_open, checked_out, git, lab_open, open_lesson
 
-from kvstore.course.questions import registered
+from kvstore.course.questions import Curve, registered
 from tools import edition
 
 pytest.importorskip("playwright.sync_api")
@@ -170,7 +170,7 @@ class Learner:
 
     def type_predictions(self, cell):
         """Type a number into each `predict(...)` of the cell, key by key."""
-        share = registered(re.search(r'"([\w.]+)"', cell["source"])[1]).unit.startswith("of the ")
+        share = asked_in(cell["source"]).unit.startswith("of the ")
         number = "0.2" if share else "20"
         self.node(cell).query_selector(".cm-content").click()
         keyboard = self.page.keyboard
@@ -189,6 +189,19 @@ class Learner:
         now = next(each for each in self.cells() if each["id"] == cell["id"])["source"]
         wanted = re.sub(r"(, None)?\)", f", {number})", cell["source"])
         assert now == wanted, f"typing went wrong: {now!r}"
+
+    def draw(self, cell):
+        """Move each point of a curve up by a key, and see that each has a value then."""
+        outputs = self.node(cell, "outputs")
+        self._until(lambda: outputs.query_selector_all("[role=slider]"), "a curve has points")
+        for point in outputs.query_selector_all("[role=slider]"):
+            point.focus()
+            self.page.keyboard.press("ArrowUp")
+            self._until(
+                lambda point=point: "not drawn" not in point.get_attribute("aria-valuetext"),
+                "a point moves by a key",
+            )
+        self.picture(cell, "-drawn")
 
     def picture(self, cell, name=""):
         """Keep a picture of the outputs of a cell, for a person to look at."""
@@ -298,6 +311,11 @@ class Learner:
             self.page.wait_for_timeout(100)
 
 
+def asked_in(source):
+    """The question that a cell asks first."""
+    return registered(re.search(r'"([\w.]+)"', source)[1])
+
+
 def go_through(learner):
     """Work through the open lesson from the top."""
     learner.whole_page("top")
@@ -306,10 +324,13 @@ def go_through(learner):
         source = cell["source"]
         for before in IN_LESSON_12.get(cell["id"], ()):
             learner.run_new_cell(cell, before)
-        if source.startswith("predict("):
+        curve = source.startswith("predict(") and isinstance(asked_in(source), Curve)
+        if source.startswith("predict(") and not curve:
             learner.type_predictions(cell)
         outputs = learner.run(cell)
-        if 'check("' in source:
+        if curve:
+            learner.draw(cell)
+        elif 'check("' in source:
             learner.hand_in(cell, cells)
         elif "explore(" in source and "import" not in source:
             learner.picture(cell)
