@@ -29,7 +29,7 @@ from tools import certificate
 
 CALLS = {"in_flight": 4, "calls": 100}
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 
 @pytest.fixture(scope="module")

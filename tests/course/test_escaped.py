@@ -58,7 +58,6 @@ def test_tables_of_a_run_show_its_texts_as_text(nasty):
         summary,
         views.throughput_table,
         views.stations.mix_table,
-        views.timelines.throughput_over_time_table,
         views.cost_table,
         views.endings_table,
         views.time_by_station_table,

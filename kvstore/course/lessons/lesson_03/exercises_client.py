@@ -161,6 +161,7 @@ def _too_many(most: int, limit: int, failed: bool = False) -> str:
 
 
 def _why_returned(held: HeldCalls, count: int, limit: int, failed: bool = False) -> str:
+    held.wait_until(lambda: held.count >= count, 5 * GRACE_S)  # some may be on their way
     if held.most > limit:
         return _too_many(held.most, limit, failed)
     if held.count < count:
