@@ -161,13 +161,18 @@ def _too_many(most: int, limit: int, failed: bool = False) -> str:
 
 
 def _why_returned(held: HeldCalls, count: int, limit: int, failed: bool = False) -> str:
-    held.wait_until(lambda: held.count >= count, 5 * GRACE_S)  # some may be on their way
+    held.wait_until(lambda: held.count >= count)  # some may be on their way
     if held.most > limit:
         return _too_many(held.most, limit, failed)
     if held.count < count:
         return (
             f"it returned after {held.count} of {count} requests: send each request that "
             "`requests` hands out."
+        )
+    if failed:
+        return (
+            f"it returned with {numbers.count(held.held, 'call')} still in flight, after a call had"
+            " failed. Release one place for each call, at its end, and wait for all of them."
         )
     return (
         f"it returned with {numbers.count(held.held, 'call')} still in flight. Wait for "
