@@ -193,7 +193,8 @@ def _why_not_refilled(
             "fails must release its place too."
         )
     before = held.count
-    if held.held and any(share for share, _ in endings[:ended]):  # not always the oldest ended
+    not_the_oldest = any(share for share, _ in endings[:ended])
+    while not_the_oldest and held.held > 1:  # about from the oldest on: threads note the arrivals
         held.end(0)
         if held.wait_until(lambda: held.count > before, 2 * GRACE_S):
             return (
