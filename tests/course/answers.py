@@ -249,7 +249,7 @@ def bounded_releasing_twice_on_failure(stub, requests, limit):
         free.acquire()
 
 
-@wrong("03.bounded", "call")  # which mistake it looks like hangs on the order of arrival
+@wrong("03.bounded", "the oldest one")
 def bounded_waiting_for_the_oldest(stub, requests, limit):
     calls = deque()
     for request in requests:

@@ -71,13 +71,15 @@ def _judge_bounded(answer: Any) -> Verdict:
 
 def _why_not_bounded(answer: Any, limit: int, endings: Sequence[Ending]) -> str:
     """What is wrong with the sender on one schedule; "" where it is right."""
-    # each request twice: two of them may be alike
-    wanted = [UpdateRequest(key=b"key %d" % (n // 2), value=b"v") for n in range(len(endings))]
     at_once = min(limit, len(endings))
+    # all at once have a key of their own, and later ones come twice: two of them may be alike
+    keys = [b"key %d" % (n if n < at_once else n // 2) for n in range(len(endings))]
+    wanted = [UpdateRequest(key=key, value=b"v") for key in keys]
     requests = Requests(wanted)
     with sending(answer, requests, limit) as (held, sender):
         if at_once and (why := _why_not_full(held, sender, requests, limit, len(endings))):
             return why
+        held.sort(keys)  # those at once arrived in any order; from now on one comes at a time
         failed = False
         for ended, (share, status) in enumerate(endings, start=1):
             # the last call stays open until a sender that waits for a time would have returned
@@ -194,7 +196,7 @@ def _why_not_refilled(
         )
     before = held.count
     not_the_oldest = any(share for share, _ in endings[:ended])
-    while not_the_oldest and held.held > 1:  # about from the oldest on: threads note the arrivals
+    if held.held and not_the_oldest:
         held.end(0)
         if held.wait_until(lambda: held.count > before, 2 * GRACE_S):
             return (
