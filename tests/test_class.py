@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from tables import for_each
 
 from kvstore.course import lessons as calibration
 from kvstore.course import progress, questions
@@ -213,7 +212,7 @@ TOGETHER = {
 """Colours that one figure uses for different things, each with its hatching or dot."""
 
 
-@for_each("group", list(TOGETHER))
+@pytest.mark.parametrize("group", list(TOGETHER))
 def test_colour_blind_readers_can_distinguish_colours_or_their_form(group):
     """A distance of 10 is seen at a glance; 2.3 is just noticeable."""
     for eye, matrix in SIMULATED.items():

@@ -5,7 +5,6 @@ import re
 import nbformat
 import pytest
 from lessons import NOTEBOOKS
-from tables import for_each
 
 from kvstore.course import exercises, questions
 from kvstore.course.progress import lesson_of
@@ -67,7 +66,7 @@ def test_what_exceeds_its_limit_and_other_minutes_are_named(lesson):
     ]
 
 
-@for_each("path", NOTEBOOKS)
+@pytest.mark.parametrize("path", NOTEBOOKS)
 def test_a_lesson_asks_and_checks_what_is_registered(path):
     """A question with a typing error in its id would be a new one, in calls/s."""
     text = path.read_text("utf-8")

@@ -11,7 +11,6 @@ import psutil
 import pytest
 from kernels import Kernel
 from lessons import NOTEBOOKS, cells_of, needed_for
-from tables import for_each
 
 CORE = [
     path
@@ -35,7 +34,7 @@ def kernel():
 
 
 @pytest.mark.slow
-@for_each("path", INTERRUPTED)
+@pytest.mark.parametrize("path", INTERRUPTED)
 def test_an_interrupted_cell_leaves_nothing_and_runs_again(path, kernel, tmp_path):
     cells = cells_of(path)
     place = max(

@@ -10,7 +10,6 @@ from long import checker
 from long.checker import Event, Undecided, linearizable
 from long.histories import History
 from long.linearizable import caught, judge, run
-from tables import for_each
 
 from kvstore.protocol import ALREADY_EXISTS, CREATE, DELETE, NOT_FOUND, OK, RETRIEVE, UPDATE
 
@@ -59,7 +58,7 @@ TABLE = [
 ]  # fmt: skip
 
 
-@for_each(("history", "expected"), TABLE)
+@pytest.mark.parametrize(("history", "expected"), TABLE)
 def test_a_history_is_linearizable_if_an_order_explains_it(history, expected):
     assert expected is linearizable(history)
 

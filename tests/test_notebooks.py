@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from lessons import NOTEBOOKS
-from tables import for_each
 
 from tools.run_notebooks import one_kernel
 
@@ -108,7 +107,7 @@ def test_the_claims_of_a_lesson_hold(path, run, broken_beside_others, request):
     assert [] == [broken[place] for place in places]
 
 
-@for_each("path", NOTEBOOKS)
+@pytest.mark.parametrize("path", NOTEBOOKS)
 def test_what_running_a_lesson_does_not_show(path):
     cells = json.loads(path.read_text("utf-8"))["cells"]
     for cell in cells:
@@ -124,7 +123,7 @@ def test_what_running_a_lesson_does_not_show(path):
             assert "serving(" not in "\n".join(map(ast.unparse, drawn)), cell["id"]
 
 
-@for_each("path", NOTEBOOKS)
+@pytest.mark.parametrize("path", NOTEBOOKS)
 def test_links_between_lessons_lead_somewhere_in_the_learners_copies_too(path):
     """A learner's folder holds the notebooks as they lie here, and nothing else of the checkout."""
     cells = json.loads(path.read_text("utf-8"))["cells"]

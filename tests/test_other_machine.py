@@ -17,7 +17,6 @@ from pathlib import Path
 import grpc
 import pytest
 from stacks import impatient
-from tables import for_each
 from test_fleet_of_the_readme import by_the_readme
 
 from kvstore.client import load, strategies, workload
@@ -80,7 +79,7 @@ def serving_there(other_machine: list[str], *arguments: str) -> Iterator[str]:
             process.wait(20)
 
 
-@for_each("stack", [[], ["--use-asyncio"]])
+@pytest.mark.parametrize("stack", [[], ["--use-asyncio"]])
 def test_another_machine_needs_the_token(stack, other_machine, folder, monkeypatch):
     known = Tls.of(folder)
     with serving_there(other_machine, "--listen=0.0.0.0", f"--tls={folder}", *stack) as port:

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
-from tables import for_each
 
 from kvstore.course import kernel, mode, recorded_values
 from kvstore.course.recorded_values import KIND
@@ -176,7 +175,7 @@ def test_records_are_stored_in_few_bytes_and_lose_less_than_a_microsecond():
     assert len(unpacked(packed(records[:0]))) == 0
 
 
-@for_each(
+@pytest.mark.parametrize(
     "value",
     [
         pd.DataFrame({"a": [1, 2], "b": ["x", None]}, index=["one", "two"]),
@@ -227,7 +226,7 @@ def archived(plain: object, arrays: bytes = b"") -> bytes:
     return lzma.compress(len(text).to_bytes(8, "little") + text + arrays)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("says", "data"),
     [
         ("must not hold 'pathlib:Path'.*record it anew", {"type": "pathlib:Path", "of": {}}),
@@ -250,13 +249,17 @@ def test_a_recording_with_anything_else_is_refused_and_nothing_is_executed(says,
         recorded_values.loaded(archived({"value": {KIND: "course", **data}}))
 
 
-@for_each("data", [b"", b"x", lzma.compress(b""), lzma.compress(pickle.dumps({"a": 1}))])
+@pytest.mark.parametrize(
+    "data", [b"", b"x", lzma.compress(b""), lzma.compress(pickle.dumps({"a": 1}))]
+)
 def test_bytes_of_another_kind_are_refused(data):
     with pytest.raises(recorded_values.NotRecorded, match=r"no recording.*record it anew"):
         recorded_values.loaded(data)
 
 
-@for_each("value", [Path("x"), object(), lambda: 1, {"a": [Path("x")]}, np.array([None]), 1 + 2j])
+@pytest.mark.parametrize(
+    "value", [Path("x"), object(), lambda: 1, {"a": [Path("x")]}, np.array([None]), 1 + 2j]
+)
 def test_a_value_that_cannot_be_recorded_is_named(value):
     with pytest.raises(recorded_values.NotRecordable, match="a recording cannot hold"):
         recorded_values.dumped({"value": value})
@@ -278,7 +281,7 @@ def test_what_ships_is_small():
     assert max(each.stat().st_size for each in kernel.FOLDER.glob("*.zip")) < 1e6
 
 
-@for_each("path", SHIPPED)
+@pytest.mark.parametrize("path", SHIPPED)
 def test_a_recording_fits_its_lesson(path):
     """Otherwise: `python3 course.py build recordings`, on a machine with nothing else to do."""
     assert record.stale(path) == []

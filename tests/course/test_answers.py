@@ -3,7 +3,6 @@
 import answers
 import cloudpickle
 import pytest
-from tables import for_each
 
 from kvstore.course import judging
 
@@ -17,7 +16,7 @@ def answers_travel_as_from_a_notebook():
     cloudpickle.unregister_pickle_by_value(answers)
 
 
-@for_each("exercise, answer, outcome, said", answers.ANSWERS)
+@pytest.mark.parametrize(("exercise", "answer", "outcome", "said"), answers.ANSWERS)
 def test_an_answer_gets_its_verdict(exercise, answer, outcome, said):
     verdict = judging.judge(exercise, answer)
 

@@ -6,7 +6,6 @@ import builtins
 import numpy as np
 import pytest
 from lessons import NOTEBOOKS, Cell, cells_of
-from tables import for_each
 
 from kvstore.course import claim, comparisons
 from kvstore.course.exercises import Verdict
@@ -102,7 +101,7 @@ def cannot_be_false(cells):
     return [ast.unparse(each) for each in claims_of(cells) if settled(each, values)]
 
 
-@for_each("lesson", NOTEBOOKS)
+@pytest.mark.parametrize("lesson", NOTEBOOKS)
 def test_each_claim_of_a_lesson_can_be_false(lesson):
     assert [] == cannot_be_false(cells_of(lesson))
 

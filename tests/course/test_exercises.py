@@ -1,14 +1,13 @@
 """Every exercise of every lesson keeps the same promises."""
 
 import pytest
-from tables import for_each
 
 from kvstore.course import NOT_ATTEMPTED, exercises
 from kvstore.course.exercises.grading import judged
 
 EVERY = exercises.every()
 
-each_exercise = for_each("name", EVERY)
+each_exercise = pytest.mark.parametrize("name", EVERY)
 
 
 @each_exercise

@@ -12,7 +12,6 @@ import grpc
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from tables import for_each
 
 from kvstore.course.exercises.grading import judged
 from kvstore.course.lessons.lesson_00 import exercises as lesson_00
@@ -90,7 +89,9 @@ def _through_a_queue(stub, items):
     return values
 
 
-@for_each("answer", [_with_call, _futures_one_at_a_time, _from_a_pool_of_one, _through_a_queue])
+@pytest.mark.parametrize(
+    "answer", [_with_call, _futures_one_at_a_time, _from_a_pool_of_one, _through_a_queue]
+)
 def test_a_first_client_in_another_style_passes(answer):
     verdict = judged(lesson_00.FIRST_CLIENT, answer)
 
@@ -137,7 +138,7 @@ def _reads_at_once(stub, items):
     return [call.result().value for call in calls]
 
 
-@for_each(
+@pytest.mark.parametrize(
     "answer",
     [
         _last_item_left_out, _reversed_reads, _key_and_value_swapped, _reading_twice,
@@ -189,7 +190,7 @@ def _with_a_generator(stub, keys, deadline_s):
     return list(values())
 
 
-@for_each("answer", [_with_match, _with_futures, _with_a_generator])
+@pytest.mark.parametrize("answer", [_with_match, _with_futures, _with_a_generator])
 def test_a_loop_with_a_deadline_in_another_style_passes(answer):
     verdict = judged(lesson_01.READ_ALL, answer)
 
@@ -276,7 +277,7 @@ def _only_missing(stub, keys, deadline_s):
     return values
 
 
-@for_each(
+@pytest.mark.parametrize(
     "answer",
     [
         _stopping_at_a_missing_key, _empty_for_missing, _none_for_empty, _raising_late, _retrying,
@@ -291,7 +292,7 @@ def test_a_wrong_loop_with_a_deadline_fails(answer):
 # ---- 00.mean_in_flight ---------------------------------------------------------------------------
 
 
-@for_each(
+@pytest.mark.parametrize(
     "answer",
     [
         lambda calls, window_s: sum(
@@ -311,7 +312,7 @@ def test_a_mean_in_another_style_passes(answer):
     assert verdict.passed, verdict.message
 
 
-@for_each(
+@pytest.mark.parametrize(
     "answer",
     [
         lambda calls, window_s: 0.6,
@@ -351,7 +352,7 @@ def _lengths(sent, read_s, write_s):
     return [read_s if kind == "retrieve" else write_s for kind in Counter(sent).elements()]
 
 
-@for_each(
+@pytest.mark.parametrize(
     "answer",
     [
         lambda sent, read_s, write_s: 1 / statistics.fmean(_lengths(sent, read_s, write_s)),
@@ -370,7 +371,7 @@ def test_a_rate_in_another_style_passes(answer):
     assert verdict.passed, verdict.message
 
 
-@for_each(
+@pytest.mark.parametrize(
     "answer",
     [
         lambda sent, read_s, write_s: (
@@ -413,7 +414,7 @@ def test_a_known_mistake_has_its_message_and_the_input_that_shows_it():
 # ---- further: 00.utilisation, 00.median_ms -------------------------------------------------------
 
 
-@for_each(
+@pytest.mark.parametrize(
     "answer",
     [
         lambda calls_per_s, cpu_us: calls_per_s * cpu_us / 1e6,  # rejected by the first edition
@@ -425,7 +426,7 @@ def test_a_utilisation_in_another_style_passes(answer):
     assert judged(lesson_00.UTILISATION, answer).passed
 
 
-@for_each(
+@pytest.mark.parametrize(
     "answer",
     [
         lambda calls_per_s, cpu_us: min(1.0, calls_per_s * cpu_us / 1e6),
@@ -451,7 +452,7 @@ def _times_ms(stub, operations):
     return times_ms
 
 
-@for_each(
+@pytest.mark.parametrize(
     "answer",
     [
         lambda stub, operations: min(_times_ms(stub, operations)),  # accepted by the first edition
@@ -469,7 +470,7 @@ def test_a_wrong_median_fails(answer):
     assert judged(lesson_00.MEDIAN_MS, answer).outcome == "not yet"
 
 
-@for_each(
+@pytest.mark.parametrize(
     "answer",
     [
         lambda stub, operations: sorted(_times_ms(stub, operations))[len(operations) // 2],
@@ -497,7 +498,7 @@ def test_a_read_that_overtakes_its_create_is_told_that_calls_overlapped():
     assert "Calls overlapped" in verdict.message
 
 
-@for_each("times", [1, 1.8])
+@pytest.mark.parametrize("times", [1, 1.8])
 def test_a_median_is_judged_only_where_reads_are_far_quicker_than_writes(times, monkeypatch):
     """A busy machine makes all calls alike; so does a disk that writes nearly as fast as it reads.
 

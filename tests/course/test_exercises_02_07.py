@@ -11,7 +11,6 @@ from itertools import accumulate, count
 from pathlib import Path
 
 import pytest
-from tables import for_each
 
 from kvstore.client.messages import create, retrieve
 from kvstore.course.exercises import every, find
@@ -126,8 +125,8 @@ RIGHT = {
 """With those beside the tests of the lessons, three for each exercise."""
 
 
-@for_each(
-    "exercise, answer", [(exercise, answer) for exercise in RIGHT for answer in RIGHT[exercise]]
+@pytest.mark.parametrize(
+    ("exercise", "answer"), [(exercise, answer) for exercise in RIGHT for answer in RIGHT[exercise]]
 )
 def test_a_right_answer_in_another_style_passes(exercise, answer):
     verdict = judged(find(exercise), answer)
@@ -135,7 +134,9 @@ def test_a_right_answer_in_another_style_passes(exercise, answer):
     assert verdict.passed, verdict.message
 
 
-@for_each("exercise, source", [(name, each) for name, kept in MUTANTS.items() for each in kept])
+@pytest.mark.parametrize(
+    ("exercise", "source"), [(name, each) for name, kept in MUTANTS.items() for each in kept]
+)
 def test_a_mutant_of_the_reference_is_rejected(exercise, source):
     answer = mutants.answer_from(find(exercise), source)
 

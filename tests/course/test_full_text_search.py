@@ -7,7 +7,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tables import for_each
 
 from kvstore.course.exercises.grading import judged
 from kvstore.course.lessons.lesson_07 import questions as facts
@@ -67,7 +66,7 @@ def test_without_full_text_search_the_message_says_what_to_do(monkeypatch):
         search.check_full_text()
 
 
-@for_each("connections", [1, 3])
+@pytest.mark.parametrize("connections", [1, 3])
 def test_threads_search_on_as_many_connections_as_there_are(books, connections):
     def search_long_enough_to_overlap(place, words):
         time.sleep(0.01)
@@ -161,7 +160,7 @@ class Shielded(KeyValueServiceServicer):
         return RetrieveResponse(value=await asyncio.shield(task))
 
 
-@for_each("answer", [InPythonsPool, ConnectionOfAThread, Shielded])
+@pytest.mark.parametrize("answer", [InPythonsPool, ConnectionOfAThread, Shielded])
 def test_another_style_is_right(answer):
     verdict = judged(SEARCH, answer)
 
@@ -197,7 +196,7 @@ class WithoutWaiting(InPythonsPool):
             self.free.put(connection)
 
 
-@for_each("answer", [SharesTheFirst, WithoutWaiting])
+@pytest.mark.parametrize("answer", [SharesTheFirst, WithoutWaiting])
 def test_more_wrong_ways_are_rejected(answer):
     verdict = judged(SEARCH, answer)
 

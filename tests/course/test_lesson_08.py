@@ -8,7 +8,6 @@ import grpc
 import made_runs
 import pandas as pd
 import pytest
-from tables import for_each
 
 from kvstore.course.exercises.grading import judged
 from kvstore.course.lessons.lesson_08 import exercises as lesson_08
@@ -132,14 +131,14 @@ class LetsPlacesLeak(lesson_08_server.Shed):
         return handler._replace(unary_unary=limited)
 
 
-@for_each("shed", [WithACounter, SetsTheCode, WithAListOfTokens])
+@pytest.mark.parametrize("shed", [WithACounter, SetsTheCode, WithAListOfTokens])
 def test_an_interceptor_in_another_style_is_right(shed):
     verdict = judged(lesson_08_server.SHED, shed)
 
     assert verdict.passed, verdict.message
 
 
-@for_each("shed, said", [(LetsPlacesLeak, "after an error")])
+@pytest.mark.parametrize(("shed", "said"), [(LetsPlacesLeak, "after an error")])
 def test_more_wrong_interceptors_are_rejected(shed, said):
     verdict = judged(lesson_08_server.SHED, shed)
 
@@ -179,14 +178,14 @@ class SetsTheStatus(KeyValueServiceServicer):
         return RetrieveResponse(value=value)
 
 
-@for_each("reader", [WithAGenerator, SetsTheStatus])
+@pytest.mark.parametrize("reader", [WithAGenerator, SetsTheStatus])
 def test_a_method_in_another_style_is_right(reader):
     verdict = judged(lesson_08.GIVE_UP, reader)
 
     assert verdict.passed, verdict.message
 
 
-@for_each("exercise", [lesson_08_server.SHED, lesson_08.GIVE_UP])
+@pytest.mark.parametrize("exercise", [lesson_08_server.SHED, lesson_08.GIVE_UP])
 def test_a_class_that_is_still_to_be_written_is_not_attempted(exercise):
     from kvstore.course import NOT_ATTEMPTED
 

@@ -10,7 +10,6 @@ import grpc
 import made_runs
 import numpy as np
 import pytest
-from tables import for_each
 
 from kvstore.client import load, measured_channel, strategies, workload
 from kvstore.course.exercises.grading import judged
@@ -59,14 +58,14 @@ def by_default_and_method(attempts, first_pause_s, tokens, ratio):
     return config
 
 
-@for_each("answer", [as_text, by_default_and_method])
+@pytest.mark.parametrize("answer", [as_text, by_default_and_method])
 def test_a_service_config_in_another_style_is_right(answer):
     verdict = judged(lesson_09.RETRY_CONFIG, answer)
 
     assert verdict.passed, verdict.message
 
 
-@for_each("answer, said", lesson_09.MORE_WRONG_CONFIGS)
+@pytest.mark.parametrize(("answer", "said"), lesson_09.MORE_WRONG_CONFIGS)
 def test_more_wrong_configs_are_rejected(answer, said):
     verdict = judged(lesson_09.RETRY_CONFIG, answer)
 
@@ -120,7 +119,7 @@ async def with_calls(first, second, request, after_s):
     return await winner
 
 
-@for_each("answer", [with_wait_for, with_a_queue, with_calls])
+@pytest.mark.parametrize("answer", [with_wait_for, with_a_queue, with_calls])
 def test_a_hedged_read_in_another_style_is_right(answer):
     verdict = judged(lesson_09_client.HEDGED, answer)
 
@@ -173,7 +172,7 @@ def test_a_run_and_a_measured_channel_take_a_service_config():
     assert tasks.server["operations"] == {"create/UNAVAILABLE": 12}
 
 
-@for_each("use_asyncio", [True, False])
+@pytest.mark.parametrize("use_asyncio", [True, False])
 def test_a_front_gives_up_on_a_slow_back_end(use_asyncio):
     """UNAVAILABLE while the caller still waits, DEADLINE_EXCEEDED when it does not."""
     slow = {"read_delay_s": 0.6, "write_delay_s": 0, "locking": "per_key"}

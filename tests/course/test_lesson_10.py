@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from made_runs import closed_loop
-from tables import for_each
 
 from kvstore.course.exercises import find
 from kvstore.course.exercises.grading import judged
@@ -32,7 +31,7 @@ def with_the_option_of_the_channel(addresses):
     )
 
 
-@for_each("answer", [with_an_older_field, with_the_option_of_the_channel])
+@pytest.mark.parametrize("answer", [with_an_older_field, with_the_option_of_the_channel])
 def test_a_channel_that_spreads_in_another_way_is_right(answer):
     verdict = judged(find("10.spread"), answer)
 

@@ -3,7 +3,6 @@
 import grpc
 import pytest
 from made_runs import run_of
-from tables import for_each
 
 from kvstore.course import exercises
 from kvstore.course.exercises.grading import judged
@@ -46,7 +45,7 @@ def with_a_look_before(stub, key, value):
     return lesson_11.create_if_absent(stub, key, value)
 
 
-@for_each("answer", [by_create_revision, the_other_way_round, with_a_look_before])
+@pytest.mark.parametrize("answer", [by_create_revision, the_other_way_round, with_a_look_before])
 def test_another_style_of_creating_is_right(answer):
     verdict = judged(exercises.find("11.create_if_absent"), answer)
 
@@ -69,7 +68,9 @@ def tries_until_it_answers(stub, key, value):
     return False
 
 
-@for_each("answer", [by_value, tries_until_it_answers, lambda stub, key, value: True])
+@pytest.mark.parametrize(
+    "answer", [by_value, tries_until_it_answers, lambda stub, key, value: True]
+)
 def test_more_wrong_ways_of_creating_are_rejected(answer):
     assert "not yet" == judged(exercises.find("11.create_if_absent"), answer).outcome
 

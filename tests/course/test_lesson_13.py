@@ -4,7 +4,6 @@ import math
 
 import pytest
 from made_runs import run_of
-from tables import for_each
 
 from kvstore.course.exercises import find
 from kvstore.course.exercises.grading import drawn_inputs, judged
@@ -54,7 +53,7 @@ def rate_by_steps_of_two(meets, low, high):
     return low
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("exercise_id", "answer"),
     [
         ("13.knee", knee_by_sorting),

@@ -9,7 +9,6 @@ import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.message_factory import GetMessageClass
 from orders import PING, PLACE, UPLOAD, WATCH, orders, written
-from tables import for_each
 
 from kvstore.client.reflection import Descriptions
 from kvstore.load_test.__main__ import main
@@ -42,7 +41,7 @@ def ids(files, seen) -> set[str]:
     return {GetMessageClass(kind).FromString(raw).id for raw, _ in seen}
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("name", "content", "wanted"),
     [
         ("bom.jsonl", b'\xef\xbb\xbf{"id":"a"}\r\n\r\n{"id":"b"}\r\n', {"a", "b"}),
@@ -91,7 +90,7 @@ def test_any_holds_types_of_the_service_and_those_of_protobuf(load):
     assert "shop.v1.Nothing" in err
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("given", "wanted"),
     [
         ('{"X-Request-ID": "r1"}', [("x-request-id", "r1")]),
@@ -141,7 +140,7 @@ def test_secrets_in_metadata_are_in_no_report_and_in_no_file(load, tmp_path):
 # ---- addresses ----------------------------------------------------------------------------------
 
 
-@for_each("form", ["dns:///{}", "ipv4:{}", "dns:{}", "{},{}"])
+@pytest.mark.parametrize("form", ["dns:///{}", "ipv4:{}", "dns:{}", "{},{}"])
 def test_grpcs_own_names_of_an_address_are_accepted(load, service, files, form):
     with orders(files) as other:
         status, report, err, seen = load(
@@ -154,7 +153,7 @@ def test_grpcs_own_names_of_an_address_are_accepted(load, service, files, form):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no Unix sockets")
-@for_each("form", ["unix:{}", "unix://{}"])
+@pytest.mark.parametrize("form", ["unix:{}", "unix://{}"])
 def test_a_unix_socket_is_loaded(load, files, tmp_path, form):
     path = Path(tmp_path, "x.sock")
     with orders(files, at=f"unix:{path}") as other:
@@ -187,13 +186,13 @@ def test_reflection_gets_the_metadata_and_says_so_where_it_wants_some(load, file
         assert 0 == load(PING, "--metadata", metadata, address=odd.address)[0]
 
 
-@for_each("odd", [{"refused": "v1"}, {"only": ("v1alpha",)}, {"only": ("v1",)}])
+@pytest.mark.parametrize("odd", [{"refused": "v1"}, {"only": ("v1alpha",)}, {"only": ("v1",)}])
 def test_one_version_of_reflection_is_enough(load, files, odd):
     with orders(files, **odd) as other:
         assert 0 == load(PING, address=other.address)[0]
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("odd", "says"),
     [
         ({"placeholder": "google/protobuf/any.proto"}, "placeholder"),
@@ -216,7 +215,7 @@ def test_a_description_that_is_not_complete_names_the_fault_and_the_way_out(
         assert 0 == load(PING, "--descriptors", file, address=other.address)[0]
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("odd", "note"),
     [
         ({"placeholder": "shop/common/money.proto"}, "placeholder"),
@@ -333,7 +332,7 @@ def test_replies_that_fail_a_check_are_counted_and_end_with_1(load, capsys):
 ROWS = ["--json", '{"id": "{{row.id}}"}', "--data"]
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("says", "arguments"),
     [
         ("line 1: the byte 0xe9 is not utf-8", ["--requests", b'{"id":"caf\xe9"}']),
@@ -398,7 +397,7 @@ def test_bad_input_is_a_clear_error_before_any_load(load, tmp_path, says, argume
     assert says in err
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("address", "says"),
     [
         ("127.0.0.1:115637", "a port is a number from 1 to 65535"),

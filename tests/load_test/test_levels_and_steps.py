@@ -5,7 +5,6 @@ import random
 from dataclasses import replace
 
 import pytest
-from tables import for_each
 
 from kvstore.load_test import Calibration, Estimate, Level, Objective, Step, highest_rate
 from kvstore.load_test.bottleneck import Cores, limit_of
@@ -142,7 +141,7 @@ def service(capacity_per_s, *, generator_per_s=math.inf, hiccups=0.0, seed=1):
     return try_at
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("capacity_per_s", "guess_per_s", "hiccups"),
     [
         (1000, 1000, 0.0), (1000, 3000, 0.0), (20_000, 20_000, 0.0),
@@ -200,7 +199,7 @@ def test_ctrl_c_keeps_the_steps_so_far():
     assert len(found.steps) >= 2
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("late_s", "busy_s", "full", "generator"),
     [
         (0.0, 0.0, False, False),
@@ -240,7 +239,7 @@ def test_the_first_part_of_a_step_is_left_out():
     assert step.latency_s == pytest.approx(0.009)
 
 
-@for_each(("cut", "meets"), [(0, True), (5, False)])
+@pytest.mark.parametrize(("cut", "meets"), [(0, True), (5, False)])
 def test_a_step_in_which_too_many_calls_were_cut_off_does_not_meet_it(cut, meets):
     """At the end of the step, and too few for the latency at p99 to show them."""
     recorder = Recorder()
@@ -267,7 +266,9 @@ def arrivals_at(rate_per_s, capacity_per_s, *, refused=0.0, seconds=10.0):
     return run_of_recorder(recorder, in_flight=10_000, rate_per_s=rate_per_s)
 
 
-@for_each(("rate_per_s", "grows"), [(360, False), (398, False), (441, True), (800, True)])
+@pytest.mark.parametrize(
+    ("rate_per_s", "grows"), [(360, False), (398, False), (441, True), (800, True)]
+)
 def test_a_step_whose_queue_grows_fails_although_its_latency_is_still_low(rate_per_s, grows):
     run = arrivals_at(rate_per_s, 400)
     step = step_of(run, Objective(latency_s=100.0))
@@ -301,7 +302,7 @@ def test_cores_are_never_more_than_the_machine_has():
     assert max(cores) <= 2, cores
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("cores", "more", "name"),
     [
         (Cores(0.95, 1.0, 0.3, 0.3, 0.0), {}, "the load generator"),

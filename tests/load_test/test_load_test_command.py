@@ -16,7 +16,6 @@ import grpc
 import pytest
 from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_reflection.v1alpha import reflection
-from tables import for_each
 
 from kvstore.client.fleet import available
 from kvstore.course.lessons.lesson_13.greeter import description, greeter
@@ -37,7 +36,7 @@ def load_test(address, *arguments):
 
 
 @pytest.mark.slow
-@for_each(
+@pytest.mark.parametrize(
     ("method", "request_json", "extra"),
     [
         ("Hello", ONE, []),

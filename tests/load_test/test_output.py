@@ -10,7 +10,6 @@ import sys
 
 import pytest
 from orders import PING, WATCH, orders
-from tables import for_each
 
 from kvstore.load_test.__main__ import main
 
@@ -75,7 +74,7 @@ def test_a_name_that_looks_like_markup_is_shown_as_text(load):
     assert out.count("<script") == 1
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("condition", "status"),
     [
         ("p99 > 1us", 1),

@@ -4,7 +4,6 @@ import math
 from collections import namedtuple
 
 import pytest
-from tables import for_each
 from traces import Made, run_of
 
 from kvstore.measure import Cpu, verdict
@@ -53,7 +52,7 @@ def test_in_an_open_loop_lateness_is_compared_with_the_residence_time(subtests):
             assert binds == ("the load generator was late" in found.reason)
 
 
-@for_each(("late", "binds"), [(0, False), (2, False), (30, True)])
+@pytest.mark.parametrize(("late", "binds"), [(0, False), (2, False), (30, True)])
 def test_a_generator_is_late_if_more_than_one_call_of_a_hundred_is(late, binds):
     calls = [Made(n, n + 0.01, due_s=n - (0.5 if n < late else 0.0)) for n in range(1000)]
 

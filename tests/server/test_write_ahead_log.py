@@ -3,7 +3,6 @@
 import shutil
 
 import pytest
-from tables import for_each
 
 from kvstore.protocol import CREATE, OK
 from kvstore.server import ServerSettings
@@ -22,7 +21,9 @@ def log(tmp_path):
     return tmp_path / "copy" / f"{FILE_NAME}-wal"
 
 
-@for_each(("at", "says"), [(0.0, "in its header"), (0.3, "at frame"), (0.7, "at frame")])
+@pytest.mark.parametrize(
+    ("at", "says"), [(0.0, "in its header"), (0.3, "at frame"), (0.7, "at frame")]
+)
 def test_a_flipped_bit_is_named_with_its_place(at, says, log):
     whole = log.read_bytes()
     damaged = bytearray(whole)
@@ -36,7 +37,7 @@ def test_a_flipped_bit_is_named_with_its_place(at, says, log):
         log.write_bytes(whole)
 
 
-@for_each("cut", [0, 1, 100, 5000, 10_000])
+@pytest.mark.parametrize("cut", [0, 1, 100, 5000, 10_000])
 def test_a_log_that_ends_early_is_what_a_crash_leaves(cut, log):
     whole = log.read_bytes()
     log.write_bytes(whole[: len(whole) - cut])

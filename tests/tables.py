@@ -1,5 +1,0 @@
-"""A short name for a table of cases."""
-
-import pytest
-
-for_each = pytest.mark.parametrize
