@@ -177,6 +177,36 @@ def send_all_with_a_condition(stub, requests):
 
 
 @right("02.send_all")
+def send_all_with_an_event(stub, requests):
+    codes, lock, all_ended = [], threading.Lock(), threading.Event()
+
+    def note(call):
+        with lock:
+            codes.append(call.code())
+            if len(codes) == len(requests):
+                all_ended.set()
+
+    for request in requests:
+        stub.Retrieve.future(request).add_done_callback(note)
+    if requests:
+        all_ended.wait()
+    return codes
+
+
+@right("02.send_all")
+def send_all_with_asyncio(stub, requests):
+    async def work():
+        loop, ended = asyncio.get_running_loop(), asyncio.Queue()
+        for request in requests:
+            stub.Retrieve.future(request).add_done_callback(
+                lambda call: loop.call_soon_threadsafe(ended.put_nowait, call.code())
+            )
+        return [await ended.get() for _ in requests]
+
+    return asyncio.run(work())
+
+
+@right("02.send_all")
 def send_all_looking_again(stub, requests):
     codes = sent_noting(stub, requests)
     while len(codes) < len(requests):
@@ -298,6 +328,26 @@ def bounded_releasing_after_known_statuses(stub, requests, limit):
 
 
 @right("03.bounded")
+def bounded_with_blocking_calls(stub, requests, limit):
+    taking = threading.Lock()
+
+    def caller():
+        while True:
+            with taking:
+                request = next(requests, None)
+            if request is None:
+                return
+            try:
+                stub.Update(request)
+            except grpc.RpcError:
+                pass
+
+    with ThreadPoolExecutor(limit) as pool:
+        for _ in range(limit):
+            pool.submit(caller)
+
+
+@right("03.bounded")
 def bounded_with_a_pool(stub, requests, limit):
     def work():
         while True:
@@ -312,6 +362,45 @@ def bounded_with_a_pool(stub, requests, limit):
     with ThreadPoolExecutor(limit) as pool:
         for _ in range(limit):
             pool.submit(work)
+
+
+@right("03.bounded")
+def bounded_with_a_queue(stub, requests, limit):
+    free = queue.Queue()
+    for place in range(limit):
+        free.put(place)
+    for request in requests:
+        place = free.get()
+        stub.Update.future(request).add_done_callback(lambda _, place=place: free.put(place))
+    for _ in range(limit):
+        free.get()
+
+
+@right("03.bounded")
+def bounded_with_asyncio(stub, requests, limit):
+    async def work():
+        loop, free = asyncio.get_running_loop(), asyncio.Semaphore(limit)
+        for request in requests:
+            await free.acquire()
+            call = stub.Update.future(request)
+            call.add_done_callback(lambda _: loop.call_soon_threadsafe(free.release))
+        for _ in range(limit):
+            await free.acquire()
+
+    asyncio.run(work())
+
+
+@right("03.bounded")
+def bounded_sending_first_with_one_place_fewer(stub, requests, limit):
+    """The order of the first edition's solution: the calls count, not the spelling."""
+    free, sent = threading.Semaphore(0), 0
+    for request in requests:
+        if sent >= limit:
+            free.acquire()
+        sent += 1
+        stub.Update.future(request).add_done_callback(lambda _: free.release())
+    for _ in range(min(sent, limit)):
+        free.acquire()
 
 
 @right("03.bounded")

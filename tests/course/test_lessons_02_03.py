@@ -1,13 +1,8 @@
 """Lessons 02 and 03: what their exercises accept."""
 
-import asyncio
 import math
-import queue
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 
-import grpc
 import pytest
 
 from kvstore.course.exercises import find
@@ -20,148 +15,11 @@ from kvstore.course.lessons.lesson_03 import exercises_client as lesson_03_clien
 # ---- right answers in another style --------------------------------------------------------------
 
 
-def with_threads(stub, requests, limit):
-    lock = threading.Lock()
-
-    def caller():
-        while True:
-            with lock:
-                request = next(requests, None)
-            if request is None:
-                return
-            try:
-                stub.Update(request)
-            except grpc.RpcError:
-                pass
-
-    with ThreadPoolExecutor(limit) as pool:
-        for _ in range(limit):
-            pool.submit(caller)
-
-
-def with_a_queue(stub, requests, limit):
-    free = queue.Queue()
-    for place in range(limit):
-        free.put(place)
-    for request in requests:
-        place = free.get()
-        stub.Update.future(request).add_done_callback(lambda _, place=place: free.put(place))
-    for _ in range(limit):
-        free.get()
-
-
-def with_a_condition(stub, requests, limit):
-    changed, open_calls = threading.Condition(), 0
-
-    def ended(_):
-        nonlocal open_calls
-        with changed:
-            open_calls -= 1
-            changed.notify()
-
-    for request in requests:
-        with changed:
-            changed.wait_for(lambda: open_calls < limit)  # noqa: B023  read under the lock
-            open_calls += 1
-        stub.Update.future(request).add_done_callback(ended)
-    with changed:
-        changed.wait_for(lambda: open_calls == 0)
-
-
-def with_asyncio(stub, requests, limit):
-    async def work():
-        loop, free = asyncio.get_running_loop(), asyncio.Semaphore(limit)
-        for request in requests:
-            await free.acquire()
-            call = stub.Update.future(request)
-            call.add_done_callback(lambda _: loop.call_soon_threadsafe(free.release))
-        for _ in range(limit):
-            await free.acquire()
-
-    asyncio.run(work())
-
-
-def sends_first_with_one_place_fewer(stub, requests, limit):
-    """The order of the first edition's solution: the calls count, not the spelling."""
-    free, sent = threading.Semaphore(0), 0
-    for request in requests:
-        if sent >= limit:
-            free.acquire()
-        sent += 1
-        stub.Update.future(request).add_done_callback(lambda _: free.release())
-    for _ in range(min(sent, limit)):
-        free.acquire()
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        with_threads,
-        with_a_queue,
-        with_a_condition,
-        with_asyncio,
-        sends_first_with_one_place_fewer,
-    ],
-)
-def test_a_bounded_sender_in_another_style_is_right(answer):
-    assert judged(find("03.bounded"), answer).passed
-
-
 def test_a_list_of_all_requests_is_not_called_a_wave():
     verdict = judged(find("03.bounded"), lesson_03_client._takes_all_first)
 
     assert "queue of your own" in verdict.message
     assert "waves" not in verdict.message
-
-
-def codes_with_a_condition(stub, requests):
-    codes, changed = [], threading.Condition()
-
-    def note(call):
-        with changed:
-            codes.append(call.code())
-            changed.notify()
-
-    for request in requests:
-        stub.Retrieve.future(request).add_done_callback(note)
-    with changed:
-        changed.wait_for(lambda: len(codes) == len(requests))
-    return codes
-
-
-def codes_with_an_event(stub, requests):
-    codes, lock, all_ended = [], threading.Lock(), threading.Event()
-
-    def note(call):
-        with lock:
-            codes.append(call.code())
-            if len(codes) == len(requests):
-                all_ended.set()
-
-    for request in requests:
-        stub.Retrieve.future(request).add_done_callback(note)
-    if requests:
-        all_ended.wait()
-    return codes
-
-
-def codes_with_asyncio(stub, requests):
-    async def work():
-        loop, ended = asyncio.get_running_loop(), asyncio.Queue()
-        for request in requests:
-            stub.Retrieve.future(request).add_done_callback(
-                lambda call: loop.call_soon_threadsafe(ended.put_nowait, call.code())
-            )
-        return [await ended.get() for _ in requests]
-
-    return asyncio.run(work())
-
-
-@pytest.mark.parametrize(
-    "answer", [codes_with_a_condition, codes_with_an_event, codes_with_asyncio]
-)
-def test_a_sender_with_callbacks_in_another_style_is_right(answer):
-    assert judged(find("02.send_all"), answer).passed
 
 
 def test_a_call_sent_twice_is_seen_however_late_its_second_sending_comes():
