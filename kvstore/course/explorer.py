@@ -69,8 +69,14 @@ def explore(
 
     Where the notebook shows no widgets the figure stands for itself, and nothing is run. In the
     recorded mode there is no button.
-    ValueError when `over` names no slider of numbers.
+    TypeError for a parameter without a `Slider`; ValueError when `over` names no slider of numbers.
     """
+    for name, slider in sliders.items():
+        if not isinstance(slider, Slider):
+            raise TypeError(
+                f'the parameter {name!r} needs a slider, such as Slider("calls in flight, N", '
+                f"(1, 10, 100), 10), got {slider!r}"
+            )
     if over not in sliders or sliders[over].is_text:
         raise ValueError(f"over must name a slider of numbers, got {over!r}: have {list(sliders)}")
     if mode.name() == "recorded":

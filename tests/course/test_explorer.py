@@ -66,6 +66,11 @@ def test_a_line_needs_a_parameter_of_numbers(over):
         explore(law, SLIDERS, over=over)
 
 
+def test_a_parameter_without_a_slider_is_named():
+    with pytest.raises(TypeError, match="'n' needs a slider"):
+        explore(lambda n: n, {"n": 3}, over="n")
+
+
 @pytest.mark.parametrize(("values", "start"), [((1,), 1), ((1, 2), 3)])
 def test_a_slider_starts_at_one_of_its_values(values, start):
     with pytest.raises(ValueError, match="two or more values"):
