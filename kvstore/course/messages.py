@@ -12,9 +12,11 @@ import json
 import linecache
 import os
 import re
+import signal
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from types import TracebackType, UnionType
 from typing import Any, Final, Union, get_args, get_origin, get_type_hints
@@ -163,6 +165,26 @@ def install(name: str = "") -> None:
     if shell is not None:
         kinds = (Exception, KeyboardInterrupt, asyncio.CancelledError)
         shell.set_custom_exc(kinds, _handler)  # type: ignore[no-untyped-call]
+        _wake_for_signals()
+
+
+@cache
+def _wake_for_signals() -> tuple[socket.socket, ...]:
+    """Let a signal wake the kernel's event loop, so that ■ stops a cell that awaits, at once.
+
+    ipykernel's handler only asks the loop to cancel the cell, and Python sleeps on after a handler:
+    the loop would see it with its next event, such as the end of the sleep.
+    """
+    try:
+        loop = asyncio.get_running_loop()
+        woken, wakes = socket.socketpair()
+        woken.setblocking(False)
+        wakes.setblocking(False)
+        loop.add_reader(woken, woken.recv, 4096)
+        signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
+    except (RuntimeError, NotImplementedError, ValueError):
+        return ()  # no loop, one that cannot wait for sockets, or not the main thread
+    return woken, wakes
 
 
 def _cells_around(source: str) -> list[Cell]:
