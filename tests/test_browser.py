@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from labs import CELLS, CHROMIUM, CONNECTED, browser_open, checked_out, git, lab_open, open_lesson
 
+from kvstore.course import lessons
 from kvstore.course.questions import Curve, registered
 from tools import edition
 
@@ -26,7 +27,7 @@ pytest.importorskip("playwright.sync_api")
 NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
 FOLDER = os.environ.get("COURSE_SCREENSHOTS", "")
 ALL = bool(FOLDER or os.environ.get("COURSE_NIGHTLY"))
-LESSONS = [path.name for path in sorted(NOTEBOOKS.glob("[01][0-9]_*.ipynb"))]
+LESSONS = [f"{name}.ipynb" for name in lessons.LESSONS.values()]
 SIZES = {"1280x800": (1280, 800), "1920x1080": (1920, 1080), "640x400": (640, 400)}
 """The last one is the first one at a zoom of 200 %."""
 ONE = ("03", "1280x800")
@@ -428,7 +429,7 @@ def test_a_lesson_runs_in_the_browser_and_is_saved_beside_the_course(lab, page):
     page.wait_for_function(CONNECTED, timeout=180_000)  # its kernel is not starting any more
 
 
-@pytest.mark.skipif("COURSE_NIGHTLY" not in os.environ, reason="14 lessons: COURSE_NIGHTLY=1")
+@pytest.mark.skipif("COURSE_NIGHTLY" not in os.environ, reason="all lessons: COURSE_NIGHTLY=1")
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("mode", ["fast", "recorded"])
 def test_every_core_lesson_of_the_students_edition_runs(mode, page, tmp_path, monkeypatch):
@@ -436,10 +437,10 @@ def test_every_core_lesson_of_the_students_edition_runs(mode, page, tmp_path, mo
     monkeypatch.setenv("PYTHONPATH", str(students))
     labelled = {}
     with lab_open(students, mode) as address:
-        for path in sorted((students / "notebooks").glob("[01][0-9]_*.ipynb")):
-            outputs = run_all(page, address, path.name)
+        for name in LESSONS:
+            outputs = run_all(page, address, name)
             assert "image/png" in {kind for output in outputs for kind in output.get("data", ())}
-            labelled[path.stem] = "Recorded run, not of this machine" in json.dumps(outputs)
+            labelled[name] = "Recorded run, not of this machine" in json.dumps(outputs)
 
     assert {mode == "recorded"} == set(labelled.values()), labelled
-    assert len(labelled) == 14
+    assert len(labelled) == len(LESSONS)

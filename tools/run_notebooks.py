@@ -29,6 +29,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
 from kvstore.course import comparisons, mode, progress
+from kvstore.course.lessons import LESSONS
 from kvstore.cpu_idle import keeping_awake
 from kvstore.measure import cores
 from kvstore.measure.host import host_in_words
@@ -257,8 +258,11 @@ def chosen(names: Sequence[str], folder: Path = NOTEBOOKS) -> list[Path]:
 
 
 def lessons_in(folder: Path = NOTEBOOKS) -> list[Path]:
-    """The core lessons in their order, then the further ones."""
-    return [*sorted(folder.glob("*.ipynb")), *sorted((folder / FURTHER).glob("*.ipynb"))]
+    """The core lessons in the order in which they are taken, then the further ones."""
+    order = list(LESSONS.values())
+    core = sorted(folder.glob("*.ipynb"))
+    core.sort(key=lambda path: order.index(path.stem) if path.stem in order else len(order))
+    return [*core, *sorted((folder / FURTHER).glob("*.ipynb"))]
 
 
 def is_further(lesson: Path) -> bool:

@@ -34,6 +34,7 @@ from kvstore.client import workload
 from kvstore.course import messages, mode, progress, rendering
 from kvstore.course.checks import check, hint, solution
 from kvstore.course.comparisons import compare
+from kvstore.course.lessons import LESSONS
 from kvstore.course.predictions import again, predict, quiz
 from kvstore.course.recorded_values import dumped, loaded
 
@@ -74,10 +75,11 @@ def _show_symbols(number: str) -> None:
     if not GLOSSARY.is_file():
         return
     row = r"^\| (\S+) \| ([^|]+) \| (\S+) \| (\d\d) \|$"
+    known = list(LESSONS)[: list(LESSONS).index(number) + 1]
     rows = [
         [symbol.replace("\\", ""), *others]
         for symbol, *others, first in re.findall(row, GLOSSARY.read_text("utf-8"), re.MULTILINE)
-        if first <= number
+        if first in known
     ]
     sheet = rendering.table(["symbol", "quantity", "unit"], rows)
     rendering.show(

@@ -1,7 +1,7 @@
 import pytest
 
 from kvstore.course import lessons, progress
-from tools.run_notebooks import NOTEBOOKS
+from tools.run_notebooks import NOTEBOOKS, is_further, lessons_in
 
 
 def shown(page):
@@ -48,6 +48,13 @@ def test_an_exercise_that_was_only_looked_at_keeps_the_lesson_open(page):
     progress.record_answer("01.loop", "not attempted", "")
 
     assert "Go on with `01_blocking`." in shown(page)
+
+
+def test_the_notebooks_come_in_the_order_of_the_map():
+    """The number of a lesson is its name; its place is declared."""
+    core = [path.stem for path in lessons_in() if not is_further(path)]
+
+    assert core == list(lessons.LESSONS.values())
 
 
 @pytest.mark.parametrize("lesson", lessons.LESSONS.values())
