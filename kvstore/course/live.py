@@ -202,7 +202,8 @@ class View:
         if _has_page():
             picture = {"image/png": _picture(run, prediction, yours), "text/plain": words}
             self._put(picture, {"image/png": {"alt": words}})
-            rendering.show({"text/plain": words, "text/html": rendering.inline(words)})
+            html = f"{rendering.inline(words)}{_folded(run)}"
+            rendering.show({"text/plain": words, "text/html": html})
 
     def give_up(self) -> None:
         """Remove the progress bar of a run that ended without a result."""
@@ -251,20 +252,50 @@ class View:
 
 
 def in_words(run: Run) -> str:
-    """Return in words what the figure of a run shows."""
+    """Return in words what the figure of a run shows, and what to do about the first doubt."""
     most = run.samples["in_flight"].max() if len(run.samples) else math.nan
     in_flight = "" if math.isnan(most) else f", at most {most:,.0f} seen in flight"
     end = "" if run.outcome == Outcome.COMPLETE else f"; ended by: {run.ended_by}"
     return (
         f"{title(run)}: {numbers.number(run.throughput_per_s)} operations/s over "
-        f"{run.window_s:.1f} s{in_flight}{end}. Verdict: {verdict(run)}.{_doubts(run)}"
+        f"{run.window_s:.1f} s{in_flight}{end}. {advice(run)}"
     )
 
 
-def _doubts(run: Run) -> str:
-    """Return what else makes the figures of a run doubtful, as sentences; empty if nothing does."""
-    found = [each for each in findings(run) if each.name in ("warm-up", "censored", "clock")]
-    return "".join(f" {each.text[0].upper()}{each.text[1:]}." for each in found)
+ADVICE: Final = {
+    "clock": "The clock was set or the client stopped: repeat the run.",
+    "generator": "The client may have been the limit, and not the server: read this number as"
+    " *at least*.",
+    "other programs": "Other programs took processor time: close them and run again.",
+    "warm-up": "The calls did not all take about the same time: look at the figure, or run longer.",
+    "censored": "Many calls ended after the sending, or were cut off: run longer for a better"
+    " number.",
+}
+"""What a learner can do about each finding, the gravest first."""
+
+
+def advice(run: Run) -> str:
+    """Return one sentence: what to do about the gravest doubt, or that there is none."""
+    found = {name for name, _ in _doubts(run)}
+    return next((text for name, text in ADVICE.items() if name in found), "No doubt was found.")
+
+
+def _doubts(run: Run) -> list[tuple[str, str]]:
+    """Return the name of each doubt about the figures of a run, and what was found."""
+    judged = verdict(run)
+    doubts = [("generator", judged.reason)] if judged.generator_binds else []
+    if judged.crowd:
+        doubts.append(("other programs", judged.crowd))
+    others = [each for each in findings(run) if each.name in ("warm-up", "censored", "clock")]
+    return doubts + [(each.name, f"{each.text} ({each.details})") for each in others]
+
+
+def _folded(run: Run) -> str:
+    """Return what stands behind the advice, as HTML that is closed at first."""
+    judged = str(verdict(run))
+    reasons = dict.fromkeys([judged, *(text for _, text in _doubts(run))])
+    items = "".join(f"<li>{rendering.inline(text)}</li>" for text in reasons)
+    return f"<details><summary>The figures behind it</summary><ul>{items}</ul></details>"
 
 
 def _picture(run: Run, prediction: HasValue | float | None, yours: float | None) -> str:

@@ -1,4 +1,5 @@
 import base64
+import dataclasses
 
 import pytest
 from made_runs import run_of, staircase
@@ -184,10 +185,24 @@ def test_a_real_run_can_be_watched(screen):
     assert "bounded" in rendering.escaped(screen[-1][1]["text/plain"])
 
 
-def test_the_words_of_a_run_say_when_calls_were_open_at_its_end():
+def test_one_sentence_says_what_to_do_about_the_gravest_doubt(screen, page):
     """100 callers whose last calls are as long as the run itself."""
     steady = run_of([(n / 100, n / 100 + 0.01, "create") for n in range(1000)])
     cut_short = run_of([(n / 1000, n / 1000 + 1.0, "create") for n in range(1000)], in_flight=100)
+    stopped = dataclasses.replace(cut_short, clock_step_s=5.0)
 
-    assert "The run is short" not in live.in_words(steady)
-    assert "The run is short" in live.in_words(cut_short)
+    assert not any(text in live.in_words(steady) for text in live.ADVICE.values())
+    assert live.ADVICE["censored"] in live.in_words(cut_short)
+    assert live.ADVICE["clock"] in live.in_words(stopped)
+    assert live.ADVICE["censored"] not in live.in_words(stopped)
+
+
+def test_what_is_behind_the_sentence_is_in_a_fold(screen, page):
+    live.View("a strategy", 1.0, None).finish(
+        run_of([(n / 1000, n / 1000 + 1.0, "create") for n in range(1000)], in_flight=100)
+    )
+    shown = page[-1]
+    visible, _, folded = shown["text/html"].partition("<details>")
+
+    assert "were still open" not in visible + shown["text/plain"]
+    assert "were still open" in folded
