@@ -11,7 +11,7 @@ from tools.run_notebooks import lessons_in
 
 NOTEBOOKS = lessons_in(Path(__file__).parent.parent / "notebooks")
 """The core lessons, then the further ones."""
-STARTS = {"serving", "serving_go", "serving_sharded", "served", "probing"}
+STARTS = {"serving", "serving_go", "serving_replicas", "serving_sharded", "served", "probing"}
 """A cell that names one of these runs a server."""
 
 

@@ -13,7 +13,7 @@ import grpc
 import psutil
 
 from kvstore.client.channel import Target, target_of
-from kvstore.client.connections import Connections, Opened, aopen_all, open_all, route
+from kvstore.client.connections import Choose, Connections, Opened, aopen_all, open_all, route
 from kvstore.client.measured_channel import MeasuredChannel
 from kvstore.client.measured_channel_aio import MeasuredAioChannel
 from kvstore.client.messages import PIPELINE, SERVICE, Operation, PipelineReader
@@ -32,7 +32,10 @@ LATE_REPORTS_S = 0.1
 
 
 class Client:
-    """Runs one strategy over connections to one server, or to several that share out the keys."""
+    """Runs one strategy over connections to one server, or to several.
+
+    Several servers share out the keys. With `choose`, each has all of them.
+    """
 
     def __init__(
         self,
@@ -43,12 +46,15 @@ class Client:
         *,
         station_times: bool = False,
         on_start: Callable[[], object] | None = None,
+        choose: Choose | None = None,
     ) -> None:
         options = options or RunOptions()
         self._batch, self._own = options.batch, options.own
         self.recorder = Recorder(KINDS, on_start)
         self.reader = PipelineReader(operations.created)
-        self.connections = Connections(channel, server, options.connections, options.service_config)
+        self.connections = Connections(
+            channel, server, options.connections, options.service_config, choose
+        )
         of_any_service = isinstance(operations, MethodOperations)  # then requests are bytes
 
         def created(request: Any) -> None:

@@ -1,13 +1,14 @@
 """The connections of a client, and the route that chooses the connection of each call.
 
 By default, gRPC channels to one address share a connection; here each channel has its own. A route
-shares the calls out evenly among the connections, or sends each key to its server.
+shares the calls out evenly among the connections, sends each key to its server, or lets a function
+choose the server.
 """
 
 import asyncio
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from threading import Lock
 from typing import Any
 
 import grpc
+import numpy as np
 
 from kvstore.client.channel import (
     CONNECT_S,
@@ -82,6 +84,40 @@ class ByKey:
         self._shares[connection % self._shards].give(connection // self._shards)
 
 
+Choose = Callable[[list[int]], int]
+"""A function that chooses the server of the next call: its number, from 0. Its argument has the
+number of calls that this client has open at each server."""
+
+
+class Chosen:
+    """A route that asks a function for the server of each call; each server has one connection."""
+
+    def __init__(self, choose: Choose, servers: int) -> None:
+        self._choose = choose
+        self._open_calls = [0] * servers
+        self._lock = Lock()
+
+    def take(self, request: Any) -> int:
+        """Return the server that the function chooses.
+
+        Raises `ValueError` unless that is the number of a server, and what the function raises.
+        """
+        with self._lock:
+            chosen, servers = self._choose(list(self._open_calls)), len(self._open_calls)
+            if not isinstance(chosen, int | np.integer) or not 0 <= chosen < servers:
+                raise ValueError(
+                    f"choose must return the number of a server, from 0 to {servers - 1}, got"
+                    f" {chosen!r}"
+                )
+            self._open_calls[chosen] += 1
+        return int(chosen)
+
+    def give(self, connection: int) -> None:
+        """Count one call less at this server."""
+        with self._lock:
+            self._open_calls[connection] -= 1
+
+
 def route(shards: int, connections: int) -> Route | None:
     """Return the route for so many servers and connections to each; None for one connection."""
     if shards > 1:
@@ -113,12 +149,13 @@ class Connections:
         server: Target | str,
         count: int,
         service_config: Mapping[str, Any] | None = None,
+        choose: Choose | None = None,
     ) -> None:
         each = (server if isinstance(server, Target) else Target(server)).shards
         self.shards = len(each)
         """Number of servers that share the keys; connection i goes to server i modulo this."""
         self._targets = each * count
-        self.route = route(self.shards, count)
+        self.route = Chosen(choose, self.shards) if choose else route(self.shards, count)
         """Chooses the connection of a call; None where there is one."""
         self._given = channel
         self._service_config = service_config

@@ -14,18 +14,21 @@ import grpc
 from kvstore import gc_control
 from kvstore.client.channel import Target, uninterrupted
 from kvstore.client.client import Client, now_text, run_of
+from kvstore.client.connections import Choose
 from kvstore.client.errors import RunFailed, RunInterrupted, ServerGone, ServerNotReached
+from kvstore.client.messages import Operation
 from kvstore.client.monitor import (
     Gate,
     Monitor,
     OnSample,
+    Servers,
     connected_servers,
     loop_cpu_s,
     moments,
     server_report,
     status_after,
 )
-from kvstore.client.plan import WHOLE, Plan, RunOptions
+from kvstore.client.plan import WHOLE, Plan, RunOptions, name_of
 from kvstore.client.schedule import AnyOperations, Schedule, ShardedOperations
 from kvstore.client.strategies import Strategy, futures
 from kvstore.client.workload import MethodCalls, MethodOperations, Operations, Workload
@@ -54,6 +57,7 @@ def run(
     *,
     fleet: Generators | None = None,
     due_times: Iterator[float] | None = None,
+    choose: Choose | None = None,
     on_sample: OnSample | None = None,
     gate: Gate | None = None,
     **settings: Any,
@@ -64,6 +68,10 @@ def run(
     intervals, and ends the run in order after Ctrl-C. `server` is what `serving()` yields, or an
     address. `settings` are fields of `RunOptions`, such as `in_flight=100`, or arguments of the
     strategy's own; they change `options`. `due_times` makes an open loop, as `rate_per_s` does.
+
+    Several servers share out the keys. With `choose`, each has a copy of all keys, and this
+    function chooses the server of each call: it gets the number of open calls at each server, and
+    returns a number from 0 on. The workload must be one of reads.
 
     When the server stops answering, every call ends at its deadline and the run returns with the
     outcome "server unresponsive"; `Run.ended_by` says when that was. A stream breaks at the
@@ -85,7 +93,7 @@ def run(
     """
     plan = Plan.of(
         strategy, server, workload, options, settings,
-        due_times=due_times, for_fleet=fleet is not None,
+        due_times=due_times, choose=choose, for_fleet=fleet is not None,
     )  # fmt: skip
     return generate(plan, on_sample, gate) if fleet is None else fleet.run(plan, on_sample)
 
@@ -98,7 +106,7 @@ def generate(plan: Plan, on_sample: OnSample | None = None, gate: Gate | None = 
     operations: AnyOperations | MethodOperations
     if isinstance(workload, MethodCalls):
         operations = workload.operations()
-    elif shards == 1:
+    elif shards == 1 or plan.choose is not None:
         operations = Operations(workload, salt, owns)
     else:
         operations = ShardedOperations(workload, shards, salt, owns)
@@ -107,13 +115,13 @@ def generate(plan: Plan, on_sample: OnSample | None = None, gate: Gate | None = 
         channel, before = servers.channels[0], servers.before
         station_times = bool(json.loads(before.settings_json or "{}").get("station_times"))
         if not isinstance(operations, MethodOperations):
-            uninterrupted(partial(_preload, channel, target, operations))
+            uninterrupted(partial(_preload, servers, plan, operations))
         if isinstance(workload, Workload) and workload.preload:
             before = servers.status(5.0)
         sampler = Sampler(servers.pids, collector)
         client = Client(  # made last, because its clock starts when it is made
             channel, target, operations, options, station_times=station_times,
-            on_start=sampler.start_over,
+            on_start=sampler.start_over, choose=plan.choose,
         )  # fmt: skip
         monitor = Monitor(client, sampler, target, options, gate)
         schedule = Schedule(
@@ -148,6 +156,7 @@ def generate(plan: Plan, on_sample: OnSample | None = None, gate: Gate | None = 
                 "workload": workload.as_dict(),
                 **options.to_save(),
                 "paced": plan.paced,
+                **({"choose": name_of(plan.choose)} if plan.choose is not None else {}),
                 **(operations.report() if isinstance(operations, MethodOperations) else {}),
             },
             server=server_report(before, after),
@@ -176,9 +185,22 @@ PRELOAD_TRIES = 3
 """A front that has only just connected may give its back end too little time at first."""
 
 
-def _preload(channel: grpc.Channel, target: Target, operations: AnyOperations) -> None:
-    """Create the keys that the workload needs before its first call. Raises `ServerNotReached`."""
+def _preload(servers: Servers, plan: Plan, operations: AnyOperations) -> None:
+    """Create the keys that the workload needs before its first call. Raises `ServerNotReached`.
+
+    Where a function chooses the server, each of them gets all keys.
+    """
     creates = operations.preloads()
+    if plan.choose is None:
+        _create(servers.channels[0], plan.target, operations, creates)
+        return
+    for channel, target in zip(servers.channels, servers.targets, strict=True):
+        _create(channel, target, operations, creates)
+
+
+def _create(
+    channel: grpc.Channel, target: Target, operations: AnyOperations, creates: list[Operation]
+) -> None:
     for _ in range(PRELOAD_TRIES):
         with closing(Client(channel, target, operations)) as client:
             client.run(futures, iter(creates), len(creates))

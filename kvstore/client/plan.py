@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from kvstore.client import pacing
 from kvstore.client.channel import Target, target_of
+from kvstore.client.connections import Choose
 from kvstore.client.strategies import Strategy, Supports, blocking, supports, tasks, threads
 from kvstore.client.workload import MethodCalls, Workload
 from kvstore.flags import setting
@@ -307,6 +308,8 @@ class Plan:
     due_times: Iterator[float] | None = None
     """Due times in place of a constant rate."""
     part: Part = WHOLE
+    choose: Choose | None = None
+    """Chooses the server of each call, where each of several servers has all keys."""
 
     @classmethod
     def of(
@@ -318,6 +321,7 @@ class Plan:
         settings: Mapping[str, Any] | None = None,
         *,
         due_times: Iterator[float] | None = None,
+        choose: Choose | None = None,
         for_fleet: bool = False,
     ) -> "Plan":
         """Return the plan of a run, with the arguments of `load.run`.
@@ -330,10 +334,13 @@ class Plan:
         target, can = target_of(server), supports(strategy)
         plan = cls(
             strategy=strategy, can=can, target=target, workload=workload, options=options,
-            due_times=due_times,
+            due_times=due_times, choose=choose,
         )  # fmt: skip
         plan._check_method()
         plan._check_options()
+        plan._check_choose()
+        if for_fleet and choose is not None:
+            raise ValueError("a function that chooses cannot be sent to a fleet: leave one out")
         if for_fleet and due_times is not None:
             raise ValueError("due times cannot be sent to a fleet: use rate_per_s")
         if for_fleet and options.joins:
@@ -407,6 +414,20 @@ class Plan:
                 f"several addresses share out the keys of the course's own service, and"
                 f" {calls.method} has none: give one address"
             )
+
+    def _check_choose(self) -> None:
+        if self.choose is None:
+            return
+        if not callable(self.choose):
+            raise ValueError(f"choose must be a function, without parentheses, got {self.choose!r}")
+        calls = self.workload
+        if not isinstance(calls, Workload) or set(calls.mix) != {"retrieve"} or not calls.preload:
+            raise ValueError(
+                "choose sends a call to any server, so each needs a copy of all keys, and none may"
+                " change: use `workload.reads()`"
+            )
+        if self.can.streams or self.options.connections > 1:
+            raise ValueError("choose is for unary calls, with one connection to each server")
 
     def _check_options(self) -> None:
         options, can, name, shards = self.options, self.can, self.name, len(self.target.shards)

@@ -1,6 +1,6 @@
 """The servers that are measured.
 
-launch    serving(), serving_sharded(), serving_go(): servers in their own processes; exceptions
+launch    serving() and its like: servers in processes of their own; exceptions
 settings  ServerSettings: the settings of a server, checked
 __main__  the command: listen, answer, drain; on threads or asyncio; the status report
 service   the key-value service on threads and on asyncio: streams
@@ -23,6 +23,7 @@ from kvstore.server.launch import (
     ServerDidNotStart,
     ShardedServer,
     serving,
+    serving_replicas,
     serving_sharded,
 )
 from kvstore.server.settings import LOCKINGS, WRITINGS, ServerSettings
@@ -40,6 +41,7 @@ __all__ = [
     "ShardedServer",
     "etcd_cluster",
     "serving",
+    "serving_replicas",
     "serving_sharded",
 ]
 

@@ -156,7 +156,7 @@ MOST_PROCESSES = 64
 
 @dataclass(frozen=True)
 class ShardedServer:
-    """Running servers that share the keys: server number i has those of shard i."""
+    """Running servers with one target: number i has the keys of shard i, or each has all keys."""
 
     servers: tuple[Server, ...]
 
@@ -172,7 +172,7 @@ class ShardedServer:
 
     @property
     def settings(self) -> ServerSettings:
-        """Their settings, which are the same for all."""
+        """The settings of the first one; all shards have the same."""
         return self.servers[0].settings
 
     @property
@@ -213,6 +213,17 @@ def serving_sharded(processes: int, **settings: Any) -> Iterator[ShardedServer]:
             " each takes a free one"
         )
     with serving_each([_of_shard(n, processes, settings) for n in range(processes)]) as servers:
+        yield ShardedServer(servers)
+
+
+@contextmanager
+def serving_replicas(every: Sequence[Mapping[str, Any]]) -> Iterator[ShardedServer]:
+    """Serve from a process for each of these settings while the block lasts; yield the servers.
+
+    They know nothing of each other. A run with `choose=` gives each a copy of its keys, and sends
+    a call to any of them. Raises as `serving` does for any of them; the others are stopped.
+    """
+    with serving_each(every) as servers:
         yield ShardedServer(servers)
 
 

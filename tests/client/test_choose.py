@@ -1,0 +1,100 @@
+"""A run in which a function chooses the server of each call; each server has a copy of all keys."""
+
+import numpy as np
+import pytest
+
+from kvstore.client import load, workload
+from kvstore.client.connections import Chosen
+from kvstore.client.errors import RunFailed
+from kvstore.client.fleet import Local
+from kvstore.client.strategies import bounded, pipelined, tasks, threads
+from kvstore.measure import audit
+from kvstore.server import serving_replicas
+
+READS = workload.reads(keys=3, value_bytes_mean=16)
+QUICK = {"use_asyncio": True, "locking": "global", "read_delay_s": 0.002}
+
+
+@pytest.fixture(scope="module")
+def three():
+    with serving_replicas([QUICK, QUICK, QUICK | {"read_delay_s": 0.006}]) as servers:
+        yield servers
+
+
+def test_replicas_are_servers_with_settings_of_their_own(three):
+    delays = [server.settings.read_delay_s for server in three.servers]
+
+    assert [0.002, 0.002, 0.006] == delays
+    assert 3 == len(set(three.pids))
+
+
+@pytest.mark.parametrize("strategy", [bounded, tasks, threads])
+@pytest.mark.parametrize("server", [0, 2])
+def test_each_call_goes_to_the_server_that_was_chosen(strategy, server, three):
+    run = load.run(strategy, three, READS, choose=lambda _: server, in_flight=4, calls=40)
+
+    assert {server} == set(run.records["connection"])
+    assert 40 == run.operations_ok  # the server has all keys
+    assert {"retrieve/OK": 40} == run.server["operations"]
+    assert audit(run).holds
+
+
+@pytest.mark.parametrize("strategy", [bounded, tasks])
+def test_the_function_sees_the_open_calls_of_each_server(strategy, three):
+    """It is asked for each call, and a call that has ended does not count any more."""
+    seen = []
+
+    def fewest(open_calls):
+        seen.append(list(open_calls))
+        return int(np.argmin(open_calls))
+
+    run = load.run(strategy, three, READS, choose=fewest, in_flight=6, calls=120)
+    calls = np.bincount(run.records["connection"], minlength=3)
+
+    assert 120 == len(seen)
+    assert [0, 0, 0] == seen[0]
+    assert max(map(sum, seen)) <= 5  # the sixth place is that of the call itself
+    assert max(map(max, seen)) >= 1
+    assert min(calls) > 0
+    assert calls[2] < min(calls[:2])  # a slow server keeps its calls open for longer
+    assert "fewest" == run.settings["choose"]
+
+
+def test_the_function_may_change_its_list():
+    route = Chosen(lambda open_calls: open_calls.clear() or 1, 2)
+    route.take(None)
+
+    assert 1 == route.take(None)
+    route.give(1)
+    route.give(1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (lambda _: 3, "from 0 to 2, got 3"),
+        (lambda _: -1, "from 0 to 2, got -1"),
+        (lambda _: None, "from 0 to 2, got None"),
+        (lambda open_calls: open_calls[7], "list index out of range"),
+    ],
+)
+def test_a_choice_that_makes_no_sense_ends_the_run(answer, says, three):
+    with pytest.raises(RunFailed, match=says):
+        load.run(bounded, three, READS, choose=answer, in_flight=4, calls=40)
+
+
+@pytest.mark.parametrize(
+    ("says", "strategy", "calls", "options"),
+    [
+        ("without parentheses", bounded, READS, {"choose": 2}),
+        ("use `workload.reads\\(\\)`", bounded, workload.crud(), {}),
+        ("use `workload.reads\\(\\)`", bounded, workload.writes(), {}),
+        ("unary calls", pipelined, READS, {"streams": 3}),
+        ("one connection to each", bounded, READS, {"connections": 2}),
+        ("a fleet", bounded, READS, {"fleet": Local(2)}),
+    ],
+)
+def test_what_cannot_be_chosen_is_refused(says, strategy, calls, options, three):
+    options = {"choose": lambda _: 0, **options}
+    with pytest.raises(ValueError, match=says):
+        load.run(strategy, three, calls, in_flight=6, calls=12, **options)
