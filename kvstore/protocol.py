@@ -52,6 +52,10 @@ NO_ANSWER: Final = len(STATUSES) - 1
 
 
 METADATA_KEY = "server-timing"
+CALL_KEY: Final = "call-sent-s"
+"""Metadata of a call: when it was sent, in seconds of its run. All its attempts carry the same."""
+ATTEMPTS_KEY: Final = "grpc-previous-rpc-attempts"
+"""Metadata that gRPC adds to every attempt of a call after the first one."""
 
 
 class StationTimes(NamedTuple):

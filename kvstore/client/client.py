@@ -45,6 +45,7 @@ class Client:
         options: RunOptions | None = None,
         *,
         station_times: bool = False,
+        name_calls: bool = False,
         on_start: Callable[[], object] | None = None,
         choose: Choose | None = None,
     ) -> None:
@@ -65,6 +66,7 @@ class Client:
             deadline_s=options.deadline_s,
             metadata=tuple(options.metadata.items()) or None,
             station_times=station_times,
+            name_calls=name_calls,
             route=self.connections.route,
             on_ok={} if of_any_service else {f"/{SERVICE}/Create": created},
             readers={PIPELINE: self.reader},

@@ -113,14 +113,16 @@ def generate(plan: Plan, on_sample: OnSample | None = None, gate: Gate | None = 
     quiet = gc_control.settled() if options.settle_garbage else nullcontext()
     with connected_servers(target) as servers, quiet, watched_collector() as collector:
         channel, before = servers.channels[0], servers.before
-        station_times = bool(json.loads(before.settings_json or "{}").get("station_times"))
+        reported = json.loads(before.settings_json or "{}")
         if not isinstance(operations, MethodOperations):
             uninterrupted(partial(_preload, servers, plan, operations))
         if isinstance(workload, Workload) and workload.preload:
             before = servers.status(5.0)
         sampler = Sampler(servers.pids, collector)
         client = Client(  # made last, because its clock starts when it is made
-            channel, target, operations, options, station_times=station_times,
+            channel, target, operations, options,
+            station_times=bool(reported.get("station_times")),
+            name_calls=bool(reported.get("note_attempts")),
             on_start=sampler.start_over, choose=plan.choose,
         )  # fmt: skip
         monitor = Monitor(client, sampler, target, options, gate)

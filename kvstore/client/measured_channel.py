@@ -164,11 +164,11 @@ class _UnaryUnary(Due, grpc.UnaryUnaryMultiCallable):  # type: ignore[misc]
         connection = 0 if recording.route is None else recording.route.take(request)
         method = self._methods[connection]
         timeout = recording.deadline_s if timeout is None else timeout
-        metadata = metadata or recording.metadata
         call: Any = None
         status = CANCELLED
         _sizes.request = _sizes.reply = 0
         sent_s = self._recorder.sending()
+        metadata = metadata or recording.metadata_of(sent_s)
         try:
             if with_call or recording.station_times:
                 reply, call = method.with_call(request, timeout, metadata, *how)
@@ -198,7 +198,7 @@ class _UnaryUnary(Due, grpc.UnaryUnaryMultiCallable):  # type: ignore[misc]
             call = self._methods[connection].future(
                 request,
                 recording.deadline_s if timeout is None else timeout,
-                metadata or recording.metadata,
+                metadata or recording.metadata_of(sent_s),
                 credentials,
                 wait_for_ready,
                 compression,

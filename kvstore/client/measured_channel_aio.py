@@ -76,7 +76,8 @@ def value_of(finished: Coroutine[Any, Any, Any]) -> Any:
     raise RuntimeError("the call has not ended")
 
 
-def _status(call: Any) -> int:
+def status_of(call: Any) -> int:
+    """Return the number of the status of a call that has ended."""
     return int(value_of(call.code()).value[0])
 
 
@@ -136,7 +137,7 @@ class _UnaryUnary(Due, grpc.aio.UnaryUnaryMultiCallable):  # type: ignore[misc]
             request = None  # or the request would live as long as the call
 
         def ended(call: Any) -> None:
-            status = _status(call)
+            status = status_of(call)
             stations = UNKNOWN_STATIONS
             if recording.station_times:
                 stations = from_metadata(value_of(call.trailing_metadata()))
@@ -312,7 +313,7 @@ class MeasuredStreamCall:
             why, code = f"{error.code().name}: {error.details()}", error.code()
         elif isinstance(error, asyncio.CancelledError):
             why, code = "it was cancelled", grpc.StatusCode.CANCELLED
-        elif self._call.done() and _status(self._call) != OK:
+        elif self._call.done() and status_of(self._call) != OK:
             code = value_of(self._call.code())
             why = f"{code.name}: {value_of(self._call.details())}"
         self._call = _EndedCall(code, why)
@@ -386,7 +387,7 @@ class _WholeCall(WholeCall):
             if recording.station_times:
                 stations = from_metadata(value_of(call.trailing_metadata()))
             record.place = len(recorder)  # a single reply is parsed right after this
-            record.end(_status(call), stations, cut)
+            record.end(status_of(call), stations, cut)
 
         call.add_done_callback(ended)
         return call

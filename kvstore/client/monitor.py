@@ -495,7 +495,11 @@ def loop_cpu_s(
 def server_report(
     before: pb.GetServerStatusResponse, after: pb.GetServerStatusResponse | None
 ) -> dict[str, Any]:
-    """Return the server's identity, settings, versions and the operations it answered."""
+    """Return the server's identity, settings, versions and the operations it answered.
+
+    Where it notes attempts, also each one: when its call was sent, in seconds of the run; how many
+    were before it; and when it arrived and ended by the server's clock, 0 for no end.
+    """
     report: dict[str, Any] = {
         "identity": before.identity,
         "settings": json.loads(before.settings_json or "{}"),
@@ -508,4 +512,9 @@ def server_report(
             for name, count in after.operations.items()
             if count > before.operations.get(name, 0)
         }
+        if report["settings"].get("note_attempts"):
+            report["attempts"] = [
+                [float(each.call), each.before, round(each.arrived_s, 6), round(each.ended_s, 6)]
+                for each in after.attempts[len(before.attempts) :]
+            ]
     return report

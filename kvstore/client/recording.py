@@ -17,6 +17,7 @@ import grpc
 from kvstore.client.errors import StreamBroken
 from kvstore.measure.recorder import Recorder
 from kvstore.protocol import (
+    CALL_KEY,
     CANCELLED,
     DEADLINE_EXCEEDED,
     NO_ANSWER,
@@ -85,6 +86,9 @@ class Recording:
     """Sent with each call that sets none."""
     station_times: bool = True
     """Whether to read the server's station times from trailing metadata."""
+    name_calls: bool = False
+    """Whether each call that a thread sends carries its sending time, which tells it from others:
+    a server that notes attempts finds those of one call by it."""
     route: Route | None = None
     """Chooses among several connections; None where there is one."""
     on_ok: Mapping[str, Callable[[Any], object]] = field(default_factory=dict)
@@ -94,6 +98,12 @@ class Recording:
     whole_streams: bool = False
     """Whether a bidirectional stream is one call with one record. It has to be where a request has
     no reply of its own. Otherwise each request has a record, with its reply."""
+
+    def metadata_of(self, sent_s: float) -> tuple[tuple[str, str], ...] | None:
+        """Return what a call that sets no metadata is sent with."""
+        if not self.name_calls:
+            return self.metadata
+        return (*(self.metadata or ()), (CALL_KEY, repr(sent_s)))
 
     def kind(self, method: str) -> int:
         """Return the number of the method's kind in the records; its name is in lower case."""

@@ -29,6 +29,9 @@ function showReplay(root, panels) {
     panel.status = decode(panel.status, Uint8Array);
     panel.operations = decode(panel.operations, Uint16Array);
     panel.server = decode(panel.server, Uint8Array);
+    panel.call = decode(panel.call, Uint32Array); // the copies of a hedged call are dots of one call
+    panel.copy = decode(panel.copy, Uint8Array);
+    if (panel.attempts) panel.attempts = decode(panel.attempts, Uint8Array);
     panel.width = panel.path.length + 1; // edges of one call
   }
   const from = Math.min(...panels.map((panel) => panel.from_s));
@@ -38,20 +41,22 @@ function showReplay(root, panels) {
 
   // The calls in flight at t: for each room its calls, in the order in which they entered.
   function placed(panel, t) {
-    const rooms = panel.rooms.map(() => []);
+    const rooms = panel.rooms.map(() => []), open = new Set(), sent = new Set();
     let inFlight = 0, ended = 0;
     for (let call = 0; call < panel.count; call++) {
       const at = call * panel.width;
       if (panel.edges[at] > t) break; // they are in the order of sending
+      if (panel.copies) sent.add(panel.call[call]);
       if (panel.edges[at + panel.width - 1] <= t) { ended++; continue; }
       let step = 0;
       while (panel.edges[at + step + 1] <= t) step++;
       inFlight++;
+      if (panel.copies) open.add(panel.call[call]);
       const further = step === panel.spread ? panel.server[call] : 0; // the room of its server
       rooms[panel.path[step] + further].push({ call, step, entered: panel.edges[at + step], leaves: panel.edges[at + step + 1] });
     }
     for (const room of rooms) room.sort((a, b) => a.entered - b.entered);
-    return { rooms, inFlight, ended };
+    return panel.copies ? { rooms, inFlight: open.size, ended: sent.size - open.size } : { rooms, inFlight, ended };
   }
 
   // The next time at which a call is sent, moves or ends, in any panel.
@@ -128,8 +133,10 @@ function showReplay(root, panels) {
       else if (room.moving) travel(c, panel, here, t, x, roomW);
       else queueUp(c, panel, room, here, t, x, roomW, ink, write);
     });
-    chart(c, panel, t, PAD, (W - 2 * PAD - 36) / 2, "throughput X (calls/s)", panel.throughput, panel.predicted?.[1], panel.predicted?.[0], ink, write);
-    chart(c, panel, t, PAD + (W - 2 * PAD - 36) / 2 + 36, (W - 2 * PAD - 36) / 2, "in flight L (calls)", panel.in_flight, panel.limit, "limit", ink, write);
+    joined(c, panel, ink);
+    const half = (W - 2 * PAD - 36) / 2;
+    chart(c, panel, t, PAD, half, "throughput X", panel.unit, panel.throughput, panel.predicted?.[1], panel.predicted?.[0], ink, write, panel.arrivals);
+    chart(c, panel, t, PAD + half + 36, half, "in flight L", "calls", panel.in_flight, panel.limit, "limit", ink, write);
   }
 
   function legend(c, panel, write) {
@@ -140,9 +147,44 @@ function showReplay(root, panels) {
       write(kind, x + 14, 40, { alpha: 0.75 });
       x += 26 + c.measureText(kind).width;
     }
-    if (!panel.failures) return;
-    c.strokeStyle = FAILED; c.lineWidth = 2; c.beginPath(); c.arc(x + 5, 36, 5, 0, 7); c.stroke();
-    write("does not end with OK", x + 14, 40, { alpha: 0.75 });
+    if (panel.failures) {
+      c.strokeStyle = FAILED; c.lineWidth = 2; c.beginPath(); c.arc(x + 5, 36, 5, 0, 7); c.stroke();
+      write("does not end with OK", x + 14, 40, { alpha: 0.75 });
+      x += 26 + c.measureText("does not end with OK").width;
+    }
+    if (!panel.attempts) return;
+    failures(c, x + 5, 36, 5, 2);
+    write("attempts that failed", x + 18, 40, { alpha: 0.75 });
+  }
+
+  // The attempts of a call that have failed, as small marks around its dot.
+  function failures(c, x, y, radius, count) {
+    c.fillStyle = FAILED;
+    for (let number = 0; number < count; number++) {
+      const angle = -0.9 + 0.9 * number, far = radius + 2.5;
+      c.beginPath(); c.arc(x + far * Math.cos(angle), y + far * Math.sin(angle), Math.max(1, radius / 2.4), 0, 7); c.fill();
+    }
+  }
+
+  function failedBefore(panel, each) {
+    const last = panel.path.length - 1;
+    if (each.step < last) return Math.min(each.step >> 1, panel.attempts[each.call]);
+    return panel.attempts[each.call] - (panel.failed[panel.status[each.call]] ? 0 : 1);
+  }
+
+  // A line between the dots of one call, where it has several at once.
+  function joined(c, panel, ink) {
+    if (!panel.copies) return;
+    const first = new Map(), faint = panel.dots.length > 40 ? 0.12 : 0.35;
+    c.strokeStyle = ink; c.lineWidth = 1;
+    for (const [x, y, dot] of panel.dots) {
+      const call = panel.call[dot], other = first.get(call);
+      if (!other) { first.set(call, [x, y]); continue; }
+      c.globalAlpha = panel.picked === call ? 1 : faint;
+      c.beginPath(); c.moveTo(...other);
+      c.quadraticCurveTo((other[0] + x) / 2, Math.max(other[1], y) + 0.12 * Math.abs(x - other[0]), x, y); c.stroke();
+    }
+    c.globalAlpha = 1;
   }
 
   // The free places of the limit: a filled one is taken.
@@ -170,7 +212,7 @@ function showReplay(root, panels) {
 
   // Calls that wait or are served, first in first out; the ring is the rest of the service.
   function queueUp(c, panel, room, here, t, x, roomW, ink, write) {
-    const grid = gridOf(Math.max(here.length, room.workers), roomW, ROOMS_H - 56, room.serves ? 2 : 0);
+    const grid = gridOf(Math.max(here.length, room.workers), roomW, ROOMS_H - 56, panel.attempts ? 5 : room.serves ? 2 : 0);
     for (let worker = here.length; worker < Math.min(room.workers, grid.most); worker++) { // the idle threads
       const [px, py] = grid.at(x, worker);
       c.globalAlpha = 0.4; c.strokeStyle = ink; c.lineWidth = 1;
@@ -203,10 +245,12 @@ function showReplay(root, panels) {
     c.fillStyle = KINDS[panel.kind[each.call] % KINDS.length];
     c.beginPath();
     if (operations > 1) c.roundRect(x - radius, y - radius, 2 * radius, 2 * radius, 2); // a message with several
-    else c.arc(x, y, radius, 0, 7);
-    c.fill();
+    else c.arc(x, y, panel.copy[each.call] ? radius - 1 : radius, 0, 7);
+    if (panel.copy[each.call]) { c.strokeStyle = c.fillStyle; c.lineWidth = 2; c.stroke(); }
+    else c.fill();
+    if (panel.attempts) failures(c, x, y, radius, failedBefore(panel, each));
     if (failed) { c.strokeStyle = FAILED; c.lineWidth = 2; c.stroke(); }
-    if (panel.picked === each.call) { c.strokeStyle = LIMIT; c.lineWidth = 2.5; c.beginPath(); c.arc(x, y, radius + 5, 0, 7); c.stroke(); }
+    if (panel.picked === panel.call[each.call]) { c.strokeStyle = LIMIT; c.lineWidth = 2.5; c.beginPath(); c.arc(x, y, radius + 5, 0, 7); c.stroke(); }
     if (panel.deadline_s) { // the fuse: how much of the deadline is left
       const left = Math.max(0, 1 - (now - panel.edges[each.call * panel.width]) / panel.deadline_s);
       c.strokeStyle = FAILED; c.lineWidth = 1.2; c.beginPath();
@@ -215,22 +259,27 @@ function showReplay(root, panels) {
     panel.dots.push([x, y, each.call]);
   }
 
-  function chart(c, panel, t, x, width, name, values, reference, referenceName, ink, write) {
-    const y = TOP + ROOMS_H + 26, most = 1.15 * Math.max(reference || 0, ...values, 1e-9);
+  function chart(c, panel, t, x, width, name, unit, values, reference, referenceName, ink, write, others = null) {
+    const y = TOP + ROOMS_H + 26, most = 1.15 * Math.max(reference || 0, ...values, ...(others || []), 1e-9);
     c.globalAlpha = 0.3; c.strokeStyle = ink; c.lineWidth = 1; c.strokeRect(x, y, width, CHART_H); c.globalAlpha = 1;
-    write(name, x, y - 6, { alpha: 0.75 });
+    const here = (line) => format(line[Math.min(line.length - 1, Math.max(0, Math.floor((t / panel.end_s) * line.length)))]);
+    write(`${name} = ${here(values)} ${unit}`, x, y - 6, { alpha: 0.75 });
     if (reference) {
       const level = y + CHART_H * (1 - reference / most);
       c.setLineDash([5, 4]); c.strokeStyle = LIMIT; c.beginPath(); c.moveTo(x, level); c.lineTo(x + width, level); c.stroke(); c.setLineDash([]);
       write(`${referenceName} ${format(reference)}`, x + width, y - 6, { align: "right", colour: LIMIT });
     }
-    const bin = (panel.end_s) / values.length;
-    c.strokeStyle = KINDS[0]; c.lineWidth = 1.6; c.beginPath();
-    values.forEach((value, number) => {
-      const px = x + (width * (number + 0.5)) / values.length, py = y + CHART_H * (1 - value / most);
-      if ((number + 0.5) * bin <= t || number === 0) number ? c.lineTo(px, py) : c.moveTo(px, py);
-    });
-    c.stroke();
+    const bin = panel.end_s / values.length;
+    for (const [line, colour] of [[others, FAILED], [values, KINDS[0]]]) {
+      if (!line) continue;
+      c.strokeStyle = colour; c.lineWidth = 1.6; c.beginPath();
+      line.forEach((value, number) => {
+        const px = x + (width * (number + 0.5)) / line.length, py = y + CHART_H * (1 - value / most);
+        if ((number + 0.5) * bin <= t || number === 0) number ? c.lineTo(px, py) : c.moveTo(px, py);
+      });
+      c.stroke();
+    }
+    if (others) write(`attempts that arrived: ${here(others)}/s`, x + width, y - 6, { align: "right", colour: FAILED });
     const head = x + width * Math.min(1, t / panel.end_s);
     c.strokeStyle = ink; c.lineWidth = 1; c.beginPath(); c.moveTo(head, y); c.lineTo(head, y + CHART_H); c.stroke();
   }
@@ -285,16 +334,22 @@ function showReplay(root, panels) {
       const box = panel.canvas.getBoundingClientRect(), scale = Math.max(560, panel.canvas.clientWidth) / box.width;
       const x = (event.clientX - box.left) * scale, y = (event.clientY - box.top) * scale;
       const near = panel.dots.map(([dx, dy, call]) => [Math.hypot(dx - x, dy - y), call]).sort((a, b) => a[0] - b[0])[0];
-      panel.picked = near && near[0] < 12 ? near[1] : undefined;
+      const dot = near && near[0] < 12 ? near[1] : undefined;
+      panel.picked = panel.call[dot];
       pause(); show();
-      if (panel.picked !== undefined) said.textContent = aboutCall(panel, panel.picked);
+      if (dot !== undefined) said.textContent = dotsOf(panel, dot).map((each) => aboutCall(panel, each)).join(" — ");
     });
+  function dotsOf(panel, dot) {
+    return panel.copies ? [...panel.call.keys()].filter((each) => panel.call[each] === panel.call[dot]) : [dot];
+  }
   function aboutCall(panel, call) {
     const at = call * panel.width;
-    const steps = panel.path.map((_, number) => `${panel.steps[number]} ${time(panel.edges[at + number + 1] - panel.edges[at + number])}`);
+    const steps = panel.path.map((_, number) => [panel.steps[number], panel.edges[at + number + 1] - panel.edges[at + number]])
+      .filter(([, spent]) => spent > 0 || !panel.attempts).map(([name, spent]) => `${name} ${time(spent)}`);
     const operations = panel.operations[call];
+    const copy = panel.copy[call] ? `copy ${panel.copy[call] + 1}: ` : "";
     const served = panel.spread === null ? "" : ` at server ${panel.server[call]}`;
-    return `${panel.kinds[panel.kind[call]]}${served}${operations > 1 ? ` of ${operations} operations` : ""}, sent at ${panel.edges[at].toFixed(3)} s: ` +
+    return `${copy}${panel.kinds[panel.kind[call]]}${served}${operations > 1 ? ` of ${operations} operations` : ""}, sent at ${panel.edges[at].toFixed(3)} s: ` +
       `${steps.join(", ")}; ${time(panel.edges[at + panel.width - 1] - panel.edges[at])} in all, ended with ${panel.statuses[panel.status[call]]}`;
   }
 

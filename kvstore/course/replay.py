@@ -15,10 +15,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kvstore import numbers
 from kvstore.course import live, rendering
 from kvstore.measure import Run
+from kvstore.measure.attempts import Attempts, attempts_of
 from kvstore.measure.audit import in_flight_between
-from kvstore.protocol import OK, STATUSES
+from kvstore.protocol import CANCELLED, DEADLINE_EXCEEDED, OK, STATUSES
 
 MOST_CALLS: Final = 10_000
 """The most calls of one run that a page gets: about 0.4 MB."""
@@ -27,8 +29,13 @@ BINS: Final = 200
 HELD: Final = ("global", "per_key_held")
 """The lockings that hold their lock while the disk works: a call waits for the lock first."""
 
+GIVEN_UP: Final = (CANCELLED, DEADLINE_EXCEEDED)
+"""Statuses of calls that their client ended, wherever they were."""
+
 UNKNOWN: Final = "not known"
 """The room of calls that ended without the times of the server's stations."""
+BETWEEN: Final = "between attempts"
+"""The room of calls that are to be sent again."""
 
 
 class Room(NamedTuple):
@@ -64,6 +71,15 @@ class Scene:
     each step, and its end. In the order of sending."""
     records: npt.NDArray[np.void]
     """The records of these calls."""
+    call: npt.NDArray[np.uint32]
+    """The call of each dot: the copies of a hedged call are several dots of one call."""
+    copy: npt.NDArray[np.uint8]
+    """How many copies of its call were sent before it."""
+    attempts: npt.NDArray[np.uint8] | None
+    """How many attempts of each call the server noted; step 1 is the first one, step 3 the second.
+    None where no attempts are known."""
+    arrivals_s: npt.NDArray[np.float64] | None
+    """When the attempts of the run arrived at the server."""
     limit: int | None
     predicted: tuple[str, float] | None
     """A name and the throughput in operations/s, for the line in X(t)."""
@@ -123,10 +139,8 @@ class Replay(rendering.Shown):
     def _panel(self, scene: Scene) -> dict[str, Any]:
         run, records = scene.run, scene.records
         bins = np.linspace(0.0, run.window_s, BINS + 1)
-        ended, _ = np.histogram(run.records["done_s"], bins)
-        in_flight = in_flight_between(run.records["sent_s"], run.records["done_s"], bins)
-        smooth = max(1, BINS // 40)
-        rate = np.convolve(ended, np.ones(smooth) / smooth, mode="same") / (bins[1] - bins[0])
+        answered = _per_s(run.records["done_s"], bins, run.records["ok_operations"])
+        in_flight = in_flight_between(*_spans(run), bins)
         deadline_s = float(run.settings.get("deadline_s") or math.inf)
         from_s, until_s = scene.span_s
         busiest = _bottleneck(scene)
@@ -147,6 +161,11 @@ class Replay(rendering.Shown):
             "operations": _packed(records["operations"], "<u2"),
             "server": _packed(scene.server, "u1"),
             "spread": scene.spread,
+            "call": _packed(scene.call, "<u4"),
+            "copy": _packed(scene.copy, "u1"),
+            "copies": bool(scene.copy.any()),
+            "attempts": None if scene.attempts is None else _packed(scene.attempts, "u1"),
+            "arrivals": None if scene.arrivals_s is None else _per_s(scene.arrivals_s, bins),
             "kinds": list(run.kinds),
             "occurs": np.isin(np.arange(len(run.kinds)), records["kind"]).tolist(),
             "statuses": list(STATUSES),
@@ -155,13 +174,54 @@ class Replay(rendering.Shown):
             "limit": scene.limit,
             "predicted": scene.predicted,
             "deadline_s": deadline_s if deadline_s < 2 * max(until_s - from_s, 1.0) else None,
-            "throughput": np.round(rate, 3).tolist(),
+            "throughput": answered,
+            "unit": "operations/s" if (run.records["operations"] > 1).any() else "calls/s",
             "in_flight": np.round(in_flight, 3).tolist(),
             "from_s": from_s,
             "until_s": until_s,
             "end_s": run.window_s,
             "start_s": min(max(self.start_s, from_s), until_s),
         }
+
+
+def _per_s(
+    at_s: npt.NDArray[np.float64],
+    bins: npt.NDArray[np.float64],
+    weights: npt.NDArray[Any] | None = None,
+) -> list[float]:
+    """Return how much of this happens per second in each bin, as a running mean."""
+    found, _ = np.histogram(at_s, bins, weights=weights)
+    smooth = max(1, BINS // 40)
+    per_s = np.convolve(found, np.ones(smooth) / smooth, mode="same") / (bins[1] - bins[0])
+    return [float(value) for value in np.round(per_s, 3)]
+
+
+def _spans(run: Run) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return when each call was sent first, and when the last of its copies ended."""
+    sent_s, done_s = run.records["sent_s"], run.records["done_s"]
+    call, _ = _copies(run, run.records)
+    first_s, last_s = np.full(call.max(initial=0) + 1, np.inf), np.zeros(call.max(initial=0) + 1)
+    np.minimum.at(first_s, call, sent_s)
+    np.maximum.at(last_s, call, done_s)
+    return first_s, last_s
+
+
+def _copies(
+    run: Run, records: npt.NDArray[np.void]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the call of each record, and how many copies of the call stand before it.
+
+    Copies of a hedged call are due together. In any other run each record is a call of its own.
+    """
+    if not run.settings.get("hedged"):
+        return np.arange(len(records)), np.zeros(len(records), int)
+    _, call = np.unique(records["due_s"], return_inverse=True)
+    order = np.argsort(call, kind="stable")
+    sorted_call = call[order]
+    began = np.flatnonzero(np.diff(sorted_call, prepend=-1))
+    copy = np.empty(len(call), int)
+    copy[order] = np.arange(len(call)) - np.repeat(began, np.diff(began, append=len(call)))
+    return call, copy
 
 
 def replay(
@@ -202,12 +262,18 @@ def replay(
 
 def _scene(title: str, run: Run, predicted: float | str | None, from_s: float) -> Scene:
     in_order = run.records[np.argsort(run.records["sent_s"], kind="stable")]
-    records = in_order[in_order["done_s"] >= from_s]
-    if not len(records):
+    shown = np.flatnonzero(in_order["done_s"] >= from_s)
+    if not len(shown):
         raise ValueError(f"the run {title!r} has no calls from {from_s:g} s on")
-    left_out = len(records) > MOST_CALLS
-    records = records[:MOST_CALLS]
-    rooms, path, edges = _by_station(run, records)
+    left_out = len(shown) > MOST_CALLS
+    shown = shown[:MOST_CALLS]
+    records = in_order[shown]
+    noted = attempts_of(run)
+    if noted is None:
+        rooms, path, edges = _by_station(run, records)
+    else:
+        rooms, path, edges = _by_attempt(noted, shown, records)
+    call, copy = _copies(run, records)
     server, spread = np.zeros(len(records), "u1"), None
     servers = len(str(run.server.get("identity", "")).split(","))
     if servers > 1 and len(path) == 1 and records["connection"].max() < servers:
@@ -220,11 +286,23 @@ def _scene(title: str, run: Run, predicted: float | str | None, from_s: float) -
         notes.append(
             f"The first {MOST_CALLS:,} of {len(in_order):,} calls, sent until {last_s:.2f} s."
         )
-    attempts = sum(run.server.get("operations", {}).values())
-    if attempts > 1.05 * run.issued_operations:
+    counted = sum((run.server.get("operations") or {}).values())
+    if noted is not None:
         notes.append(
-            f"The server counted {attempts:,} attempts of {run.issued_operations:,} calls: all"
+            f"The server noted {noted.counts.sum():,} attempts of {run.issued:,} calls. A call has"
+            " a red mark for each attempt that has failed. Between two attempts it pauses or is on"
+            " its way: the client's gRPC does not say when it sends an attempt. The two clocks"
+            f" agree to {numbers.seconds(noted.error_s)}."
+        )
+    elif counted > 1.05 * run.issued_operations:
+        notes.append(
+            f"The server counted {counted:,} attempts of {run.issued_operations:,} calls: all"
             " attempts of a call are one dot."
+        )
+    if copy.any():
+        notes.append(
+            "A line joins the copies of one call, and a later copy is a ring. With the first reply"
+            " the client cancels the other copy. Whether a server still works on it is not known."
         )
     if run.strategy == "pipelined":
         notes.append("Each dot is a message of a stream.")
@@ -233,12 +311,12 @@ def _scene(title: str, run: Run, predicted: float | str | None, from_s: float) -
             "This run has no times of the server's stations: a pool takes calls in their order, so"
             " it is computed when each call got its thread."
         )
-    elif len(path) > 1:
+    elif noted is None and len(path) > 1:
         notes.append(
             "The server reports its own stations. The two ways through the network are a guess:"
             " half of the rest each. So for an instant a lock may seem to have two calls, or none."
         )
-    else:
+    elif noted is None:
         notes.append("This run has no times of the server's stations.")
     if any(room.label == UNKNOWN for room in rooms):
         notes.append(
@@ -247,7 +325,12 @@ def _scene(title: str, run: Run, predicted: float | str | None, from_s: float) -
     limit = run.in_flight or None
     line = _line(predicted, run)
     note = " ".join(notes)
-    return Scene(title, run, rooms, path, server, spread, edges, records, limit, line, note)
+    return Scene(
+        title, run, rooms, path, server, spread, edges, records, call.astype("u4"),
+        copy.astype("u1"), None if noted is None else noted.counts[shown].astype("u1"),
+        None if noted is None else noted.arrived_s[~np.isnan(noted.arrived_s)],
+        limit, line, note,
+    )  # fmt: skip
 
 
 def _line(predicted: float | str | None, run: Run) -> tuple[str, float] | None:
@@ -309,6 +392,32 @@ def _by_station(
     )
 
 
+def _by_attempt(
+    noted: Attempts, shown: npt.NDArray[np.int64], records: npt.NDArray[np.void]
+) -> tuple[tuple[Room, ...], tuple[int, ...], npt.NDArray[np.float32]]:
+    """Return the way of calls through their attempts: to the server, and again after a pause."""
+    sent_s, done_s, most = records["sent_s"], records["done_s"], noted.arrived_s.shape[1]
+    columns = [sent_s]
+    for number in range(most):
+        arrived_s, ended_s = noted.arrived_s[shown, number], noted.ended_s[shown, number]
+        # A call that was not sent again pauses no longer: it is on its way back, or given up.
+        given_up = np.isin(records["status"], GIVEN_UP)
+        after_s = np.where(given_up, done_s, columns[-1]) if number else done_s
+        columns += [
+            np.where(np.isnan(arrived_s), after_s, arrived_s),
+            np.where(np.isnan(arrived_s), after_s, ended_s),
+        ]
+    edges = np.minimum(np.stack([*columns, done_s], axis=1), done_s[:, None])
+    edges = np.maximum.accumulate(np.maximum(edges, sent_s[:, None]), axis=1)
+    rooms = (
+        Room("client", "in flight"),
+        Room("network", "on the way", moving=True),
+        Room("server", "attempts"),
+        Room(BETWEEN, "pause"),
+    )
+    return rooms, (1, 2, *(3, 2) * (most - 1), 1), edges.astype(np.float32)
+
+
 def _in_front(
     client: Room, settings: Mapping[str, Any], records: npt.NDArray[np.void]
 ) -> tuple[tuple[Room, ...], tuple[int, ...], npt.NDArray[np.float32]]:
@@ -339,7 +448,8 @@ def _bottleneck(scene: Scene) -> int | None:
     spent = np.diff(scene.edges, axis=1).sum(axis=0)
     in_room = np.bincount(scene.path, weights=spent, minlength=len(scene.rooms))
     room = int(in_room.argmax())
-    waits = room > 1 and not scene.rooms[room].serves and scene.rooms[room].label != UNKNOWN
+    where = scene.rooms[room]
+    waits = room > 1 and not where.serves and where.label not in (UNKNOWN, BETWEEN)
     return room if waits and in_room[room] > in_room.sum() / 2 else None
 
 

@@ -33,7 +33,7 @@ from kvstore.credentials import Access, access_from
 from kvstore.flags import add_flags, given_flags
 from kvstore.gc_control import CollectorWatch, watched_collector
 from kvstore.protocol import event_loop_factory
-from kvstore.server.admission import MeasuredPool, channel_options, interceptors
+from kvstore.server.admission import Attempt, MeasuredPool, channel_options, interceptors, noted
 from kvstore.server.counts import Counts
 from kvstore.server.service import AsyncKeyValueService, KeyValueService
 from kvstore.server.settings import ServerSettings
@@ -175,15 +175,16 @@ def _serve_threads(
     on_signals(stop.set)
     pool = MeasuredPool(settings.threads, "pool")
     counts = Counts()
+    before_methods = interceptors(settings, access)
     server = grpc.server(
         pool,
-        interceptors=interceptors(settings, access),
+        interceptors=before_methods,
         options=channel_options(settings),
         maximum_concurrent_rpcs=settings.max_concurrent_rpcs,
     )
     checks = health.HealthServicer()
     service = service_of(settings)(settings, counts, pool)
-    status = ServerStatusService(settings, identity, counts, collector)
+    status = ServerStatusService(settings, identity, counts, collector, noted(before_methods))
     port = _listen(server, (service, status, checks), settings, access)
     server.start()
     for name in SERVICES:
@@ -212,14 +213,15 @@ async def _serve_async(
 
     on_signals(request_stop)
     counts = Counts()
+    before_methods = interceptors(settings, access)
     server = grpc.aio.server(
-        interceptors=interceptors(settings, access),
+        interceptors=before_methods,
         options=channel_options(settings),
         maximum_concurrent_rpcs=settings.max_concurrent_rpcs,
     )
     checks = health.aio.HealthServicer()
     service = service_of(settings)(settings, counts)
-    status = AsyncServerStatusService(settings, identity, counts, collector)
+    status = AsyncServerStatusService(settings, identity, counts, collector, noted(before_methods))
     port = _listen(server, (service, status, checks), settings, access)
     await server.start()
     for name in SERVICES:
@@ -273,9 +275,15 @@ class ServerStatusService(server_status_pb2_grpc.ServerStatusServiceServicer):
     """Reports the status, on threads or asyncio: nothing in it waits."""
 
     def __init__(
-        self, settings: ServerSettings, identity: str, counts: Counts, collector: CollectorWatch
+        self,
+        settings: ServerSettings,
+        identity: str,
+        counts: Counts,
+        collector: CollectorWatch,
+        attempts: Sequence[Attempt] = (),
     ) -> None:
         self._collector = collector
+        self._attempts = attempts
         self._settings_json = json.dumps(settings.as_dict())
         self._identity = identity
         self._counts = counts
@@ -299,6 +307,15 @@ class ServerStatusService(server_status_pb2_grpc.ServerStatusServiceServicer):
             collections=[
                 server_status_pb2.Collections(at_unix_s=at_unix_s, **counted._asdict())
                 for at_unix_s, counted in self._collector.moments()
+            ],
+            attempts=[
+                server_status_pb2.Attempt(
+                    call=each.call,
+                    before=each.before,
+                    arrived_s=each.arrived_s,
+                    ended_s=each.ended_s,
+                )
+                for each in tuple(self._attempts)
             ],
         )
 

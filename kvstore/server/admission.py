@@ -5,14 +5,14 @@ The pool measures how long each call waited for one of its threads.
 
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, Final
 
 import grpc
 
 from kvstore.credentials import Access, AsyncDemandToken, DemandToken
-from kvstore.protocol import MESSAGE_LIMIT_BYTES
+from kvstore.protocol import ATTEMPTS_KEY, CALL_KEY, MESSAGE_LIMIT_BYTES
 from kvstore.server.settings import ServerSettings
 
 PENDING_CALLS = 12_000
@@ -143,6 +143,89 @@ class AsyncReadHeaders(ReadHeaders, grpc.aio.ServerInterceptor):  # type: ignore
         return await continuation(handler_call_details)
 
 
+MOST_ATTEMPTS: Final = 40_000
+"""Limit on the attempts that are noted: about 1.5 MB of the report."""
+
+
+class Attempt:
+    """One attempt of a call, as the server saw it; times are those of `time.perf_counter`."""
+
+    __slots__ = ("arrived_s", "before", "call", "ended_s")
+
+    def __init__(self, call: str, before: int) -> None:
+        self.call, self.before = call, before
+        self.arrived_s, self.ended_s = time.perf_counter(), 0.0
+
+
+class NoteAttempts(grpc.ServerInterceptor):  # type: ignore[misc]
+    """Notes when each attempt of a call arrived, and when its method ended."""
+
+    def __init__(self) -> None:
+        self.noted: list[Attempt] = []
+        """Appending is a single step of the interpreter, so no lock is needed."""
+
+    def intercept_service(
+        self, continuation: Callable[[Any], Any], handler_call_details: grpc.HandlerCallDetails
+    ) -> Any:
+        """Note the attempt, then continue with it."""
+        attempt = self._arrived(handler_call_details)
+        return self._watched(continuation(handler_call_details), attempt)
+
+    def _arrived(self, details: grpc.HandlerCallDetails) -> Attempt | None:
+        facts = dict(details.invocation_metadata or ())
+        call = facts.get(CALL_KEY)
+        if not isinstance(call, str) or len(self.noted) >= MOST_ATTEMPTS:
+            return None
+        attempt = Attempt(call, int(facts.get(ATTEMPTS_KEY, 0)))
+        self.noted.append(attempt)
+        return attempt
+
+    def _watched(self, handler: Any, attempt: Attempt | None) -> Any:
+        if attempt is None or handler is None or handler.unary_unary is None:
+            return handler
+        return grpc.unary_unary_rpc_method_handler(
+            self._ending(handler.unary_unary, attempt),
+            handler.request_deserializer,
+            handler.response_serializer,
+        )
+
+    def _ending(self, answer: Callable[..., Any], attempt: Attempt) -> Callable[..., Any]:
+        def answered(request: Any, context: Any) -> Any:
+            try:
+                return answer(request, context)
+            finally:
+                attempt.ended_s = time.perf_counter()
+
+        return answered
+
+
+class AsyncNoteAttempts(NoteAttempts, grpc.aio.ServerInterceptor):  # type: ignore[misc]
+    """`NoteAttempts` on an event loop."""
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[Any], Awaitable[Any]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Any:
+        """Note the attempt, then continue with it."""
+        attempt = self._arrived(handler_call_details)
+        return self._watched(await continuation(handler_call_details), attempt)
+
+    def _ending(self, answer: Callable[..., Any], attempt: Attempt) -> Callable[..., Any]:
+        async def answered(request: Any, context: Any) -> Any:
+            try:
+                return await answer(request, context)
+            finally:
+                attempt.ended_s = time.perf_counter()
+
+        return answered
+
+
+def noted(before_methods: Sequence[grpc.ServerInterceptor]) -> Sequence[Attempt]:
+    """Return the list to which the attempts are added; empty where none are noted."""
+    return next((each.noted for each in before_methods if isinstance(each, NoteAttempts)), [])
+
+
 def interceptors(
     settings: ServerSettings, access: Access | None = None
 ) -> list[grpc.ServerInterceptor]:
@@ -150,6 +233,8 @@ def interceptors(
     found: list[grpc.ServerInterceptor] = []
     if access is not None:
         found.append((AsyncDemandToken if settings.use_asyncio else DemandToken)(access.token))
+    if settings.note_attempts:
+        found.append((AsyncNoteAttempts if settings.use_asyncio else NoteAttempts)())
     if settings.metadata_work:
         kind = AsyncReadHeaders if settings.use_asyncio else ReadHeaders
         found.append(kind(settings.metadata_work))

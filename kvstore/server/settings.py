@@ -112,6 +112,11 @@ class ServerSettings:
     station_times: bool = setting(
         False, "report in trailing metadata how long each call spent at each station"
     )
+    note_attempts: bool = setting(
+        False,
+        "note when each attempt of a call arrived and ended, for calls that threads send in a run",
+    )
+    """A call that gRPC retries is one call of its client: only a server sees its attempts."""
     metadata_work: int = setting(
         0, "how often an interceptor reads all metadata of each call and writes it out as text"
     )

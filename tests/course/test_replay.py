@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 from made_runs import run_of
 
-from kvstore.client import load, strategies, workload
+from kvstore.client import load, pacing, strategies, workload
 from kvstore.course import predict
+from kvstore.course.experiments import several_servers
 from kvstore.course.replay import MOST_CALLS, replay
 from kvstore.protocol import StationTimes
 from kvstore.server import serving, serving_sharded
+from kvstore.server.launch import serving_each
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 ONE_LOCK = {"settings": {"locking": "global", "threads": 8, "use_asyncio": False}}
@@ -90,6 +92,61 @@ def test_attempts_of_a_call_are_one_dot_and_the_replay_says_so():
     assert "12 attempts of 3 calls" in repr(replay(run))
 
 
+def noted(calls, attempts, zero_s=1000.0):
+    """A run whose server noted (sent_s, before, arrived_s, ended_s), by a clock of its own."""
+    rows = [[sent, before, zero_s + came, zero_s + left] for sent, before, came, left in attempts]
+    return of(calls, server={"attempts": rows})
+
+
+def test_a_call_is_at_each_of_its_attempts_and_pauses_between_them():
+    run = noted(
+        [(0.0, 1.0, "retrieve"), (0.1, 0.5, "retrieve", "UNAVAILABLE")],
+        [(0.0, 0, 0.02, 0.2), (0.1, 0, 0.12, 0.48), (0.0, 1, 0.4, 0.6), (0.0, 2, 0.8, 0.98)],
+    )
+    scene = replay(run).scenes[0]
+
+    at = {at_s: scene.counts(at_s) for at_s in (0.01, 0.15, 0.3, 0.5, 0.7, 0.9, 0.99)}
+
+    assert {"network": 1, "server": 0, "between attempts": 0} == at[0.01]
+    assert {"network": 0, "server": 2, "between attempts": 0} == at[0.15]
+    assert {"network": 0, "server": 1, "between attempts": 1} == at[0.3]
+    assert {"network": 0, "server": 1, "between attempts": 0} == at[0.5]
+    assert {"network": 0, "server": 0, "between attempts": 1} == at[0.7]
+    assert {"network": 0, "server": 1, "between attempts": 0} == at[0.9]
+    assert {"network": 1, "server": 0, "between attempts": 0} == at[0.99]
+    assert "4 attempts of 2 calls" in repr(replay(run))
+
+
+def test_a_call_that_was_given_up_in_its_pause_is_not_on_its_way_back():
+    run = noted(
+        [(0.0, 1.0, "retrieve", "DEADLINE_EXCEEDED"), (0.0, 2.0, "retrieve")],
+        [(0.0, 0, 0.1, 0.5), (0.0, 1, 1.5, 1.9)],
+    )
+    run = dataclasses.replace(run, records=run.records.copy())
+    run.records["sent_s"] = [0.0, 0.05]
+    run.server["attempts"][1][0] = 0.05
+
+    found = replay(run).scenes[0].counts(0.8)
+
+    assert {"network": 1, "between attempts": 1} == {k: n for k, n in found.items() if n}
+
+
+def test_copies_of_a_read_are_dots_of_one_call():
+    run = of(
+        [(0.0, 0.4, "retrieve"), (0.1, 0.4, "retrieve", "CANCELLED"), (0.2, 0.3, "retrieve")],
+        server={"identity": "a,b"},
+        settings={"hedged": True},
+    )
+    records = run.records.copy()  # in the order of their ends
+    records["due_s"] = [0.2, 0.0, 0.0]
+    records["connection"] = [1, 0, 1]
+    scene = replay(dataclasses.replace(run, records=records)).scenes[0]
+
+    assert [0, 0, 1] == scene.call.tolist()  # in the order of sending
+    assert [0, 1, 0] == scene.copy.tolist()
+    assert {"server 0": 1, "server 1": 2} == scene.counts(0.25)
+
+
 def test_the_learners_number_is_the_line(own_progress):
     run = of([(0.0, 1.0, "retrieve")])
     assert replay(run, predicted="03.global_lock").scenes[0].predicted is None
@@ -146,6 +203,28 @@ def measured():
         serving(threads=5, back_end=back.address, station_times=True) as front,
     ):
         made["front"] = load.run(strategies.tasks, front, workload.reads(), in_flight=9, calls=90)
+    policy = {
+        "maxAttempts": 4,
+        "initialBackoff": "0.02s",
+        "maxBackoff": "0.1s",
+        "backoffMultiplier": 2,
+        "retryableStatusCodes": ["UNAVAILABLE"],
+    }
+    with (
+        serving(threads=2, read_delay_s=0.02, locking="per_key") as back,
+        serving(
+            use_asyncio=True, back_end=back.address, back_end_timeout_s=0.1, note_attempts=True
+        ) as front,
+    ):
+        made["retries"] = load.run(
+            strategies.futures, front, workload.reads(), rate_per_s=150, calls=100,
+            service_config={"methodConfig": [{"name": [{}], "retryPolicy": policy}]},
+        )  # fmt: skip
+    quick = {"locking": "per_key", "threads": 1, "read_delay_s": 0.02}
+    with serving_each([quick, quick]) as pair:
+        due = pacing.poisson(60, seed=3)
+        read = several_servers.hedging(0.03)
+        made["hedged"] = several_servers.reads(pair, read, due, duration_s=1).sent
     with serving_sharded(3, read_delay_s=0.005) as servers:
         made["servers"] = load.run(
             strategies.tasks, servers, workload.crud(seed=3), in_flight=20, calls=200
@@ -165,10 +244,36 @@ def test_every_call_in_flight_is_in_one_room(measured):
 
 
 @pytest.mark.slow
+def test_the_replay_has_each_attempt_that_the_server_counted(measured):
+    run = measured["retries"]
+    (scene,) = replay(run).scenes
+
+    assert scene.attempts.sum() == sum(run.server["operations"].values()) > 1.2 * run.issued
+    ok = scene.records["status"] == 0
+    assert ok.any()  # its last attempt is the one that was answered, and ends before the call
+    last = scene.edges[np.arange(len(ok)), 2 * scene.attempts.astype(int)]
+    assert (last[ok] <= scene.records["done_s"][ok].astype("f4")).all()
+    assert (last[ok] > scene.records["sent_s"][ok] + 0.02).all()  # the back end needs this
+
+
+@pytest.mark.slow
+def test_the_copies_of_hedged_reads_are_recorded(measured):
+    (scene,) = replay(measured["hedged"]).scenes
+
+    twice = np.bincount(scene.call) == 2
+    assert twice.any()
+    assert not twice.all()
+    for call in np.flatnonzero(twice):
+        a, b = np.flatnonzero(scene.call == call)
+        assert scene.server[a] != scene.server[b]
+        assert scene.edges[b, 0] - scene.edges[a, 0] > 0.029  # sent when the first one was late
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
 def test_the_page_shows_the_counts_of_the_records(measured, tmp_path):
     playwright = pytest.importorskip("playwright.sync_api")
-    made = replay(measured, predicted=[100.0, None, None, 5.0])
+    made = replay(measured, predicted=[100.0, None, None, None, None, 5.0])
     page_file = tmp_path / "page.html"
     page_file.write_text(f"<!doctype html><meta charset=utf-8>{made.html}", "utf-8")
     times = [float(at_s) for at_s in np.linspace(0, made.scenes[0].span_s[1], 5)[1:4]]

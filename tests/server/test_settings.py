@@ -12,8 +12,8 @@ from kvstore.server.__main__ import main, parser
 CHANGED: dict[str, Any] = {
     "read_delay_s": 1e-05, "write_delay_s": 0.1, "locking": "per_key", "threads": 3, "port": 4321,
     "max_concurrent_rpcs": 9, "max_streams": 8, "refuse_streams": False, "group_commit": True,
-    "station_times": True, "metadata_work": 2, "default_limits": True, "settle_garbage": False,
-    "listen": "0.0.0.0", "tls": "/some where",
+    "station_times": True, "note_attempts": True, "metadata_work": 2, "default_limits": True,
+    "settle_garbage": False, "listen": "0.0.0.0", "tls": "/some where",
     "time_needed_s": 0.1, "stall_s": 0.2, "stall_every_s": 2.0, "store": "sqlite:/some where/else",
     "disk_times": "two_point", "disk_seed": 7,
     "transport": "poller", "use_asyncio": True,

@@ -21,6 +21,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kvstore.client.channel import OPTIONS, connected, target_of
+from kvstore.client.client import run_of
+from kvstore.client.measured_channel_aio import status_of
+from kvstore.measure import Outcome, Run
+from kvstore.measure.recorder import Recorder, sample_rows
+from kvstore.protocol import KINDS, RETRIEVE
 from kvstore.server import Server, serving
 from kvstore.subprocesses import shielded
 from kvstore.v1.kvstore_pb2 import CreateRequest, RetrieveRequest
@@ -267,6 +272,8 @@ class Reads:
     """Calls that were sent for them."""
     servers: int
     """Replicas, each of which is the first one of as many reads."""
+    sent: Run | None = None
+    """These calls as a run, with the number of the server as connection, for a replay."""
     started_at: str = ""
     """The local time of the first read, as in a run."""
 
@@ -321,7 +328,7 @@ def reads(
 async def _reads(addresses: Sequence[str], read: Read, due_s: Sequence[float]) -> Reads:
     key = secrets.token_bytes(8)
     took_s = np.full(len(due_s), np.inf)
-    counter = itertools.count()
+    recorder = Recorder(KINDS)
     async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
         stubs = []
         for address in addresses:
@@ -330,12 +337,14 @@ async def _reads(addresses: Sequence[str], read: Read, due_s: Sequence[float]) -
             )
             stub = KeyValueServiceStub(channel)
             await stub.Create(CreateRequest(key=key, value=b"value"), timeout=HEDGED_DEADLINE_S)
-            stubs.append(_Counted(stub, counter))
+            stubs.append(stub)
         request, began_s = RetrieveRequest(key=key), time.perf_counter()
+        recorder.start_clock(began_s)
         started_at = datetime.now().astimezone().isoformat(timespec="milliseconds")
 
         async def one(number: int) -> None:
-            first, second = (stubs[(number + place) % len(stubs)] for place in (0, 1))
+            places = (number % len(stubs), (number + 1) % len(stubs))
+            first, second = (_Recorded(stubs[at], recorder, due_s[number], at) for at in places)
             try:
                 await read(first, second, request)
             except grpc.RpcError:
@@ -347,18 +356,38 @@ async def _reads(addresses: Sequence[str], read: Read, due_s: Sequence[float]) -
             await asyncio.sleep(max(0.0, began_s + at_s - time.perf_counter()))
             running.append(group.create_task(one(number)))
         await asyncio.gather(*running)
-    return Reads(took_s, next(counter), len(stubs), started_at)
+    sent = run_of(
+        recorder,
+        (),
+        strategy="reads",
+        in_flight=0,
+        settings={"hedged": True},
+        server={"identity": ",".join(addresses)},
+        started_at=started_at,
+        outcome=Outcome.COMPLETE,
+        sample_rows=sample_rows([]),
+    )
+    return Reads(took_s, recorder.issued, len(stubs), sent, started_at)
 
 
-class _Counted:
-    """A stub of one method that counts its calls."""
+class _Recorded:
+    """A stub of one method that records its calls: due with their read, at one server."""
 
-    def __init__(self, stub: Any, counter: "itertools.count[int]") -> None:
-        self._stub, self._counter = stub, counter
+    def __init__(self, stub: Any, recorder: Recorder, due_s: float, server: int) -> None:
+        self._stub, self._recorder, self._due_s, self._server = stub, recorder, due_s, server
 
     def Retrieve(self, request: Any, **named: Any) -> Any:
-        next(self._counter)
-        return self._stub.Retrieve(request, **{"timeout": HEDGED_DEADLINE_S} | named)
+        sent_s = self._recorder.sending_from_loop()
+        call = self._stub.Retrieve(request, **{"timeout": HEDGED_DEADLINE_S} | named)
+
+        def ended(call: Any) -> None:
+            self._recorder.record(
+                self._due_s, sent_s, self._recorder.now_s(), RETRIEVE, status_of(call), 0, 0,
+                connection=self._server,
+            )  # fmt: skip
+
+        call.add_done_callback(ended)
+        return call
 
 
 def hedging(after_s: float) -> Read:
