@@ -66,6 +66,10 @@ class StreamBroken(grpc.RpcError, ConnectionError):  # type: ignore[misc]
         return str(self)
 
 
+class StrategyStuck(RuntimeError):
+    """A strategy did not return, although no operation was left and every call had ended."""
+
+
 class RunInterrupted(KeyboardInterrupt):
     """Ctrl-C came during a run; `run` holds every call until then."""
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from kvstore.client.channel import Target, connected, local_pids, server_status
 from kvstore.client.client import Client
-from kvstore.client.errors import ServerNotReached
+from kvstore.client.errors import ServerNotReached, StrategyStuck
 from kvstore.client.plan import RunOptions
 from kvstore.client.schedule import Schedule
 from kvstore.gc_control import Collections, Moment
@@ -34,6 +34,8 @@ DYING_S = 0.5
 """Seconds between the last reply of a server that ends and the end of its process."""
 SETTLE_S = 10.0
 """Seconds to wait for the last records after all calls were cancelled."""
+STUCK_S = 5.0
+"""Seconds that a strategy has to return when no operation is left and every call has ended."""
 
 OnSample = Callable[[Sample], object]
 """A function that is called with each sample of a run, in the thread that started the run."""
@@ -88,6 +90,8 @@ class Monitor:
         self._cut_s = math.inf if options.drain_s is None else self._sending_s + options.drain_s
         self._cut = False
         """Whether the calls that were open at the end are cut off."""
+        self._stuck = False
+        """Whether the strategy waits for ever, with no call open and none left to send."""
         self._keep_going = options.keep_going
         self._ceiling_bytes = options.memory_ceiling_bytes
         self._interval_s = options.sample_interval_s
@@ -167,9 +171,15 @@ class Monitor:
         # hundreds of megabytes in a second.
         often = self._keep_going or not math.isinf(self._ceiling_bytes)
         step_s = min(self._interval_s, 0.02) if often else self._interval_s
-        shown_s = -math.inf
+        shown_s, idle_since_s = -math.inf, 0.0
         while not ended.is_set() and self.outcome is Outcome.COMPLETE:
             now_s = self.client.recorder.now_s()
+            over = self._began and (schedule.stopped or now_s >= self._sending_s)
+            if not over or self.client.recorder.in_flight:
+                idle_since_s = now_s
+            elif now_s - idle_since_s >= STUCK_S:
+                self._stuck = True
+                break
             if self._began and now_s - shown_s >= self._interval_s:
                 shown_s = now_s
                 self._sample(on_sample)
@@ -201,10 +211,21 @@ class Monitor:
     def _end(self, ended: threading.Event) -> None:
         """Let calls in flight finish after Ctrl-C; cancel them at a ceiling or a dead server."""
         if self.outcome is Outcome.INTERRUPTED:
+            end_s = time.perf_counter() + DRAIN_S
             try:
-                ended.wait(DRAIN_S)
+                while self.client.recorder.in_flight and time.perf_counter() < end_s:
+                    ended.wait(0.02)
+                self._stuck = not self.client.recorder.in_flight and not ended.wait(0.5)
             except KeyboardInterrupt:
                 pass  # a second Ctrl-C: do not wait for replies
+        if self._stuck:  # no call is open; a coroutine can be cancelled, a thread cannot
+            threading.Thread(target=self.client.cancel, daemon=True).start()
+            ended.wait(0.5)
+            self.error = StrategyStuck(
+                f"all {self.client.recorder.issued:,} calls have ended and none is left to send,"
+                f" but the strategy did not return within {STUCK_S:g} s: what does it wait for?"
+            )
+            return
         # A strategy that failed, or returned too early, may leave calls in flight, such as the
         # call of a thread that was between two calls. These calls are cancelled as well.
         if not ended.is_set() or self.client.recorder.in_flight:

@@ -7,6 +7,7 @@
     exercises                  tasks with hints and solutions, and their grading
     checks, judging            check, hint, solution; the process in which answers are judged
     live                       a run with a view of it while it lasts
+    own_code                   the learner's code in the runs, its target, the ladder of all lessons
     replay                     the calls of a run, moving through its stations
     explorer                   sliders for a law, and a button that measures
     views                      tables and figures of runs
@@ -31,6 +32,7 @@ from kvstore.course.comparisons import claim, compare
 from kvstore.course.exercises import NOT_ATTEMPTED
 from kvstore.course.explorer import Slider, explore
 from kvstore.course.kernel import lesson
+from kvstore.course.own_code import ladder, target, yours
 from kvstore.course.predictions import again, predict, quiz
 from kvstore.course.rendering import show_source
 from kvstore.course.replay import replay
@@ -46,6 +48,7 @@ __all__ = [
     "draw_stations",
     "explore",
     "hint",
+    "ladder",
     "lesson",
     "lessons",
     "live",
@@ -56,7 +59,9 @@ __all__ = [
     "replay",
     "show_source",
     "solution",
+    "target",
     "views",
+    "yours",
 ]
 
 messages.install()

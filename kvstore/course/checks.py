@@ -1,11 +1,14 @@
 """The verbs of an exercise: check, hint, solution; and marks, for graders of other projects."""
 
 import dataclasses
-from typing import Any
+from typing import Any, Final
 
 from kvstore.course import judging, progress, rendering
 from kvstore.course.exercises import Verdict, find
 from kvstore.course.rendering import fenced, source_of
+
+_judged: Final[dict[str, tuple[Any, Verdict]]] = {}
+"""The last answer to each exercise in this kernel, and the verdict on it."""
 
 
 def check(exercise_id: str, answer: Any) -> Verdict:
@@ -15,8 +18,18 @@ def check(exercise_id: str, answer: Any) -> Verdict:
     """
     verdict = dataclasses.replace(judging.judge(exercise_id, answer), exercise_id=exercise_id)
     progress.record_answer(exercise_id, verdict.outcome, verdict.message)
+    _judged[exercise_id] = answer, verdict
     verdict._show()
     return verdict
+
+
+def passed(exercise_id: str, answer: Any) -> bool:
+    """Return whether this very answer has passed its check in this kernel.
+
+    Raise LookupError for an unknown id.
+    """
+    checked, verdict = _judged.get(find(exercise_id).id, (None, None))
+    return checked is answer and verdict is not None and verdict.passed
 
 
 def marks(exercise_id: str, answer: Any, points: float) -> float:

@@ -70,6 +70,12 @@ _TABLES: Final = {
         drawn REAL,            -- what the learner predicts at x; NULL where only measured
         measured REAL,
         PRIMARY KEY (question_id, attempt, x)""",
+    "climb": """
+        rung TEXT NOT NULL,
+        whose TEXT NOT NULL,   -- 'yours' or 'ours'
+        per_s REAL NOT NULL,   -- operations answered OK in a second, in the latest run
+        at REAL NOT NULL,
+        PRIMARY KEY (rung, whose)""",
 }
 
 
@@ -400,6 +406,21 @@ def curve(question: Question) -> tuple[Point, ...]:
         return _points(connection, question)
 
 
+def keep_rung(rung: str, whose: str, per_s: float) -> None:
+    """Store the throughput of the latest run on one rung of the ladder."""
+    with writing() as connection:
+        connection.execute(
+            "INSERT OR REPLACE INTO climb VALUES (?, ?, ?, ?)", (rung, whose, per_s, time.time())
+        )
+
+
+def climb() -> dict[tuple[str, str], float]:
+    """Return the throughput of the latest runs by rung and by whose client made them."""
+    with writing() as connection:
+        rows = connection.execute("SELECT rung, whose, per_s FROM climb").fetchall()
+        return {(row[0], row[1]): row[2] for row in rows}
+
+
 def questions() -> tuple[Question, ...]:
     """Return every attempt at every question so far, in the order of lessons."""
     with writing() as connection:
@@ -416,7 +437,7 @@ def by_lesson() -> pd.DataFrame:
         tables = {
             name: connection.execute(f"SELECT * FROM {name}").fetchall()
             for name in _TABLES
-            if name != "curves"  # each has its row among the questions
+            if name not in ("curves", "climb")  # a curve has its row among the questions
         }
     lessons = sorted({lesson_of(row[0]) for rows in tables.values() for row in rows})
     made = [

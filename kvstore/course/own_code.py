@@ -1,0 +1,322 @@
+"""The learner's code in the runs of the course: `yours`, its `target`, and the `ladder` it climbs.
+
+`client = yours("03.bounded", bounded, ours=strategies.bounded)` is the client of the next runs, and
+`target("03.bounded", run, bound=2_500, rung="no lock, 100 in flight")` says what a run reached.
+"""
+
+import functools
+import inspect
+import math
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypeVar
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from kvstore import numbers
+from kvstore.client.strategies import Strategy, supports
+from kvstore.course import checks, mode, progress, rendering
+from kvstore.course.rendering import HasValue
+from kvstore.course.views import style
+from kvstore.measure import Run, accounts
+
+T = TypeVar("T")
+
+YOUR: Final = "your "
+"""How the name of a run begins that the learner's client made."""
+
+
+class YourCodeFailed(RuntimeError):
+    """The learner's code was judged right, and raised an error in a run."""
+
+
+def yours(exercise_id: str, answer: T, ours: T) -> T:
+    """Return the learner's answer if its check has passed, else `ours`; one line says which.
+
+    A client is a strategy, `answer(stub, operations, in_flight)`. Its runs are named after it,
+    such as "your bounded". Raise LookupError for an unknown exercise.
+    """
+    name = getattr(answer, "__name__", exercise_id)
+    if mode.name() == "recorded":
+        _say(exercise_id, f"the recorded runs were made with the course's `{_name(ours)}`.")
+        return ours
+    if not checks.passed(exercise_id, answer):
+        _say(
+            exercise_id,
+            f"`{name}` has not passed its check, so the course's `{_name(ours)}` makes the runs."
+            " When it has, run this cell again.",
+        )
+        return ours
+    _say(exercise_id, f"from here on, your `{name}` makes the runs.", good=True)
+    return _named(answer, ours) if inspect.isfunction(answer) else answer  # type: ignore[return-value]
+
+
+def made_by_you(run: Run) -> bool:
+    """Return whether the learner's code made this run."""
+    return run.strategy.startswith(YOUR)
+
+
+def _name(ours: object) -> str:
+    return str(getattr(ours, "__name__", "version"))
+
+
+def _say(exercise_id: str, text: str, *, good: bool = False) -> None:
+    colour = rendering.GOOD if good else rendering.QUIET
+    rendering.show(
+        {
+            "text/plain": f"{exercise_id}: {text}",
+            "text/html": rendering.headline(f"{exercise_id}:", text, colour),
+        }
+    )
+
+
+def _named(answer: Callable[..., Any], ours: object) -> Strategy:
+    """Return the learner's client under the name "your ...", with its errors explained."""
+
+    @functools.wraps(answer)
+    def call(*arguments: Any, **named: Any) -> None:
+        with _explained(answer):
+            answer(*arguments, **named)
+
+    @functools.wraps(answer)
+    async def call_async(*arguments: Any, **named: Any) -> None:
+        with _explained(answer):
+            await answer(*arguments, **named)
+
+    made: Any = call_async if inspect.iscoroutinefunction(answer) else call
+    made.__name__ = f"{YOUR}{answer.__name__}"
+    made.supports = supports(ours)  # type: ignore[arg-type]
+    return made  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _explained(answer: Callable[..., Any]) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        its_file = answer.__code__.co_filename
+        lines = traceback.extract_tb(error.__traceback__)
+        at = [each.lineno for each in lines if each.filename == its_file]
+        where = f" in line {at[-1]} of its cell" if at else ""
+        raise YourCodeFailed(
+            f"your `{answer.__name__}` passed its check and failed under load:"
+            f" {type(error).__name__}{where}: {error}"
+        ) from None
+
+
+# ---- the target ---------------------------------------------------------------------------------
+
+
+class Part(NamedTuple):
+    """One number of a target, as it was measured, and whether it is reached."""
+
+    text: str
+    reached: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Target(rendering.Shown):
+    """What a run reached of the target of an exercise."""
+
+    exercise_id: str
+    run: Run
+    parts: tuple[Part, ...]
+    marks: Mapping[str, float] = field(default_factory=dict)
+    """Throughput in operations/s of yours, ours and the published client, where these exist."""
+
+    @property
+    def reached(self) -> bool:
+        """Whether every part is reached."""
+        return all(part.reached for part in self.parts)
+
+    def __repr__(self) -> str:
+        whose = "" if made_by_you(self.run) else f" by the course's `{self.run.strategy}`"
+        word = "reached" if self.reached else "not reached"
+        signs = ("✘", "✔")
+        said = "; ".join(f"{signs[part.reached]} {part.text}" for part in self.parts)
+        return f"Target of {self.exercise_id}, {word}{whose}: {said}."
+
+    def _forms(self) -> dict[str, Any]:
+        mark, _, text = repr(self).partition(": ")
+        good = self.reached and made_by_you(self.run)
+        return {
+            "text/plain": repr(self),
+            "text/html": rendering.headline(
+                f"{mark}:", text, rendering.GOOD if good else rendering.QUIET
+            ),
+        }
+
+
+def target(
+    exercise_id: str,
+    run: Run,
+    *,
+    bound: HasValue | float | None = None,
+    beside: Run | None = None,
+    at_least: float = 0.9,
+    cpu_at_most: float | None = None,
+    published: float | None = None,
+    rung: str | None = None,
+) -> Target:
+    """Show whether a run reached the target of an exercise, and draw it beside others.
+
+    The target: at least `at_least` of the throughput of the `bound` (or of our run `beside` it), at
+    most `cpu_at_most` times the CPU time of that run, no operation lost, and never more open than
+    the limit. All is computed from the records. `rung` keeps the throughput for `ladder`.
+    """
+    limit = style.number(bound) if bound is not None else None
+    parts = []
+    if limit is not None:
+        share = run.throughput_per_s / limit
+        parts.append(Part(f"{share:.2f} of the bound (at least {at_least:g})", share >= at_least))
+    elif beside is not None:
+        share = run.throughput_per_s / beside.throughput_per_s
+        parts.append(Part(f"{share:.2f} of ours (at least {at_least:g})", share >= at_least))
+    if cpu_at_most is not None and beside is not None:
+        ratio = cpu_s(run) / cpu_s(beside)
+        text = f"{ratio:.2f} times our CPU time for each operation (at most {cpu_at_most:g})"
+        parts.append(Part(text, ratio <= cpu_at_most))
+    lost = lost_operations(run)
+    parts.append(Part(f"{lost:,} of {run.issued_operations:,} operations lost", lost == 0))
+    if run.in_flight:
+        most = most_open(run)
+        text = f"at most {most:,} open, the limit is {run.in_flight:,}"
+        parts.append(Part(text, most <= run.in_flight))
+    whose = "yours" if made_by_you(run) else "ours"
+    marks = {whose: run.throughput_per_s}
+    if beside is not None:
+        marks["ours"] = beside.throughput_per_s
+    if rung is not None and mode.name() != "recorded":
+        rung = _known(rung).name
+        for each, per_s in marks.items():
+            progress.keep_rung(rung, each, per_s)
+    if published is not None:
+        marks["published"] = published
+    made = Target(exercise_id, run, tuple(parts), marks)
+    if len(marks) > 1:
+        rendering.captioned(draw_marks(marks, limit), _said(marks, limit))
+    made._show()
+    return made
+
+
+def cpu_s(run: Run) -> float:
+    """Return the client's CPU seconds for each operation that ended OK."""
+    return run.client_cpu.total_s / run.operations_ok if run.operations_ok else math.nan
+
+
+def lost_operations(run: Run) -> int:
+    """Return the operations without a known end, or that the server did not count."""
+    counted = run.server.get("operations")
+    missing = 0 if counted is None else run.issued_operations - sum(counted.values())
+    return max(accounts(run).unknown, missing)
+
+
+def most_open(run: Run) -> int:
+    """Return the most calls that were open at one time."""
+    records = run.records
+    times = np.concatenate([records["sent_s"], records["done_s"]])
+    steps = np.repeat([1, -1], len(records))
+    order = np.lexsort((steps, times))  # at the same time, an end comes before a beginning
+    return int(np.cumsum(steps[order]).max(initial=0))
+
+
+MARKS: Final = {
+    "yours": ("D", style.ORANGE),
+    "ours": ("o", style.MEASURED),
+    "published": ("s", style.GREY),
+}
+"""Dot and colour of each mark."""
+
+
+def draw_marks(marks: Mapping[str, float], bound: float | None = None) -> Axes:
+    """Draw throughputs by whose they are, from 0; the bound is a line."""
+    with style.canvas(None, height_in=1.2 + 0.5 * len(marks)) as ax:
+        for row, (name, per_s) in enumerate(reversed(list(marks.items()))):
+            dot, colour = MARKS[name]
+            ax.plot([per_s], [row], dot, color=colour)
+            ax.annotate(
+                numbers.number(per_s), (per_s, row), (10, 0), textcoords="offset points",
+                va="center", fontsize=style.TEXT_PT,
+            )  # fmt: skip
+        if bound is not None:
+            ax.axvline(bound, color=style.PREDICTED, linestyle="--", label="bound")
+        ax.set_yticks(range(len(marks)), list(reversed(list(marks))))
+        ax.set(ylim=(-0.6, len(marks) - 0.4), xlabel="throughput, X (operations/s)")
+        ax.set_xlim(0, 1.2 * max([*marks.values(), bound or 0]))
+    return ax
+
+
+def _said(marks: Mapping[str, float], bound: float | None) -> str:
+    said = ", ".join(f"{name} {numbers.number(per_s)}" for name, per_s in marks.items())
+    until = "" if bound is None else f"; the bound is {numbers.number(bound)}"
+    return f"Operations per second: {said}{until}."
+
+
+# ---- the ladder ---------------------------------------------------------------------------------
+
+
+class Rung(NamedTuple):
+    """One step of the climb through the lessons."""
+
+    name: str
+    lesson: str
+    published: float | None = None
+    """Operations per second of the published client."""
+
+
+RUNGS: Final = (
+    Rung("one lock, one at a time", "01", 16.55),
+    Rung("one lock, 100 in flight", "03", 24.28),
+    Rung("no lock, 100 in flight", "03", 2_449.8),
+    Rung("no disk, one stream", "05"),
+    Rung("no disk, batches", "05"),
+)
+"""From the first client of the course to the last. The published figures are from parts 1 and 2 of
+*So you want to optimize gRPC*."""
+
+
+def _known(rung: str) -> Rung:
+    for each in RUNGS:
+        if each.name == rung:
+            return each
+    raise LookupError(f"the ladder has no rung {rung!r}; it has {[each.name for each in RUNGS]}")
+
+
+def ladder() -> None:
+    """Show how far the learner has climbed: your runs, ours and the published ones, by lesson.
+
+    All of them were measured on this machine, except for the published ones.
+    """
+    kept = progress.climb()
+    shown = [rung for rung in RUNGS if any(name == rung.name for name, _ in kept)]
+    if not shown:
+        rendering.show({"text/plain": "The ladder begins with the first target of lesson 01."})
+        return
+    rows = []
+    with style.canvas(None, height_in=1.6 + 0.7 * len(shown)) as ax:
+        for whose, (dot, colour) in MARKS.items():
+            at = [
+                (rung.published if whose == "published" else kept.get((rung.name, whose)), row)
+                for row, rung in enumerate(shown)
+            ]
+            there = [(per_s, row) for per_s, row in at if per_s]
+            if there:
+                line = "-" if whose == "yours" else ""
+                ax.plot(*zip(*there, strict=True), dot + line, color=colour, label=whose)
+                rows += [
+                    f"{shown[row].name}, {whose}: {numbers.number(per_s)}" for per_s, row in there
+                ]
+        ax.set_yticks(range(len(shown)), [f"{rung.lesson}  {rung.name}" for rung in shown])
+        ax.set(ylim=(-0.5, len(shown) - 0.5), xscale="log", xlabel="operations/s")
+        ax.margins(x=0.12)
+        style.plain_numbers(ax.xaxis)
+    best = max((per_s for (_, whose), per_s in kept.items() if whose == "yours"), default=None)
+    said = (
+        "No client of yours is on the ladder yet: pass an exercise, and run its lesson."
+        if best is None
+        else f"Your fastest client makes {numbers.number(best)} operations/s."
+    )
+    rendering.captioned(ax, f"{said} {'; '.join(rows)}.")

@@ -1,0 +1,175 @@
+"""The learner's code in the runs: solved and unsolved, its target, the ladder, and what breaks."""
+
+import _thread
+import threading
+import time
+
+import pytest
+
+from kvstore.client import load, monitor, strategies, workload
+from kvstore.client.errors import RunFailed, RunInterrupted
+from kvstore.course import check, checks, live, own_code, progress
+from kvstore.course.exercises import NOT_ATTEMPTED, not_yet, passed
+from kvstore.measure import Run
+from kvstore.server import serving
+
+DISK = {"locking": "per_key", "read_delay_s": 0.002, "write_delay_s": 0.002}
+
+
+def bounded(stub, operations, in_flight):
+    free = threading.Semaphore(in_flight)
+    for operation in operations:
+        free.acquire()
+        operation.rpc(stub).future(operation.request).add_done_callback(lambda _: free.release())
+    for _ in range(in_flight):
+        free.acquire()
+
+
+def raises_later(stub, operations, in_flight):
+    for sent, operation in enumerate(operations):
+        operation.rpc(stub)(operation.request)
+        if sent == 20:
+            raise ValueError("twenty is enough")
+
+
+def returns_early(stub, operations, in_flight):
+    for operation in operations:
+        operation.rpc(stub).future(operation.request)
+
+
+def twice_the_limit(stub, operations, in_flight):
+    bounded(stub, operations, 2 * in_flight)
+
+
+def hangs(stub, operations, in_flight):
+    bounded(stub, operations, in_flight)
+    threading.Event().wait()
+
+
+def hangs_at_once(stub, operations, in_flight):
+    threading.Event().wait()
+
+
+def judged(answer, verdict=None):
+    checks._judged["03.bounded"] = answer, verdict or passed("as it should be")
+    return own_code.yours("03.bounded", answer, ours=strategies.bounded)
+
+
+def run_of(client, **options) -> Run:
+    settings = {"in_flight": 8, "duration_s": 0.4} | options
+    with serving(**DISK) as server:
+        return load.run(client, server, workload.crud(preload=50), **settings)
+
+
+@pytest.fixture(autouse=True)
+def nothing_judged(monkeypatch):
+    monkeypatch.setattr(checks, "_judged", {})
+
+
+def test_an_answer_that_passed_runs_and_gives_the_run_its_name(page):
+    client = judged(bounded)
+    run = run_of(client)
+
+    assert run.strategy == "your bounded"
+    assert own_code.made_by_you(run)
+    assert "your `bounded` makes the runs" in page[-1]["text/plain"]
+    reached = own_code.target("03.bounded", run, bound=1.0)
+    assert reached.reached
+    assert "course's" not in repr(reached)
+
+
+@pytest.mark.parametrize("verdict", [None, not_yet("too many")], ids=["unchecked", "wrong"])
+def test_until_it_has_passed_ours_runs_and_one_line_says_so(page, verdict):
+    if verdict is not None:
+        checks._judged["03.bounded"] = bounded, verdict
+    client = own_code.yours("03.bounded", bounded, ours=strategies.bounded)
+
+    assert client is strategies.bounded
+    (line,) = page
+    assert "has not passed its check" in line["text/plain"]
+
+
+def test_an_answer_that_was_changed_after_its_check_has_to_be_checked_again(page):
+    judged(bounded)
+
+    assert own_code.yours("03.bounded", hangs, ours=strategies.bounded) is strategies.bounded
+
+
+def test_the_check_is_what_lets_an_answer_run(page):
+    def stub(stub, operations, in_flight):
+        return NOT_ATTEMPTED
+
+    check("00.median_ms", stub)
+    assert not checks.passed("00.median_ms", stub)
+
+
+def test_in_recorded_mode_nothing_claims_that_yours_was_measured(page, monkeypatch):
+    monkeypatch.setenv("COURSE_MODE", "recorded")
+
+    assert judged(bounded) is strategies.bounded
+    assert "recorded" in page[-1]["text/plain"]
+
+
+def test_an_answer_that_raises_under_load_says_what_and_where(page):
+    with pytest.raises(RunFailed, match=r"your `raises_later` .* ValueError in line \d+.*twenty"):
+        run_of(judged(raises_later))
+
+
+@pytest.mark.parametrize("answer", [hangs, hangs_at_once], ids=lambda answer: answer.__name__)
+def test_an_answer_that_never_returns_ends_its_run(page, monkeypatch, answer):
+    monkeypatch.setattr(monitor, "STUCK_S", 0.5)
+    began_s = time.monotonic()
+
+    with pytest.raises(RunFailed, match="did not return within"):
+        run_of(judged(answer))
+    assert time.monotonic() - began_s < 10
+
+
+def test_an_answer_that_hangs_can_be_stopped_at_once(page):
+    client = judged(hangs_at_once)
+    with serving(**DISK) as server:
+        threading.Timer(0.5, _thread.interrupt_main).start()
+        began_s = time.monotonic()
+        with pytest.raises(RunInterrupted):
+            load.run(client, server, workload.crud(), in_flight=8, duration_s=60)
+    assert time.monotonic() - began_s < 5
+
+
+def test_a_lost_call_and_a_limit_that_is_not_kept_miss_the_target(page):
+    lost = own_code.target("03.bounded", run_of(judged(returns_early), calls=200, duration_s=None))
+    wide = own_code.target("03.bounded", run_of(judged(twice_the_limit)))
+
+    assert not lost.reached
+    assert own_code.lost_operations(lost.run) > 0
+    assert not wide.reached
+    assert 8 < own_code.most_open(wide.run) <= 16
+
+
+def test_yours_stands_beside_ours_and_the_published_one(page, monkeypatch, no_windows):
+    captions = []
+    monkeypatch.setattr(own_code.rendering, "captioned", lambda ax, text: captions.append(text))
+    mine, theirs = run_of(judged(bounded)), run_of(strategies.bounded)
+    made = own_code.target(
+        "03.bounded", mine, beside=theirs, at_least=0.1, cpu_at_most=50, published=2_449.8,
+        rung="no lock, 100 in flight",
+    )  # fmt: skip
+
+    assert list(made.marks) == ["yours", "ours", "published"]
+    assert made.reached
+    assert "yours" in captions[0]
+    assert "published 2,450" in captions[0]
+    own_code.ladder()
+    assert "Your fastest client makes" in captions[1]
+    assert progress.climb()["no lock, 100 in flight", "yours"] == mine.throughput_per_s
+
+
+def test_an_unknown_rung_is_refused(page):
+    with pytest.raises(LookupError, match="no rung 'the top'"):
+        own_code.target("03.bounded", run_of(strategies.bounded, calls=5), rung="the top")
+
+
+def test_the_live_view_takes_it_as_any_strategy(page, monkeypatch):
+    client = judged(bounded)
+    with serving(**DISK) as server:
+        run = live.run(client, server, workload.crud(), in_flight=4, duration_s=0.2)
+    assert run.strategy == "your bounded"
