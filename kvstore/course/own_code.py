@@ -36,7 +36,8 @@ class YourCodeFailed(RuntimeError):
 def yours(exercise_id: str, answer: T, ours: T) -> T:
     """Return the learner's answer if its check has passed, else `ours`; one line says which.
 
-    A client is a strategy, `answer(stub, operations, in_flight)`. Its runs are named after it,
+    A function that computes a setting of the runs returns what the learner's returns. A client is a
+    strategy, `answer(stub, operations, in_flight)`. Its runs are named after it,
     such as "your bounded". Raise LookupError for an unknown exercise.
     """
     name = getattr(answer, "__name__", exercise_id)
@@ -77,14 +78,14 @@ def _named(answer: Callable[..., Any], ours: object) -> Strategy:
     """Return the learner's client under the name "your ...", with its errors explained."""
 
     @functools.wraps(answer)
-    def call(*arguments: Any, **named: Any) -> None:
+    def call(*arguments: Any, **named: Any) -> Any:
         with _explained(answer):
-            answer(*arguments, **named)
+            return answer(*arguments, **named)
 
     @functools.wraps(answer)
-    async def call_async(*arguments: Any, **named: Any) -> None:
+    async def call_async(*arguments: Any, **named: Any) -> Any:
         with _explained(answer):
-            await answer(*arguments, **named)
+            return await answer(*arguments, **named)
 
     made: Any = call_async if inspect.iscoroutinefunction(answer) else call
     made.__name__ = f"{YOUR}{answer.__name__}"

@@ -360,7 +360,8 @@ def _by_station(
     if settings.get("use_asyncio"):
         pool = Room("event loop", "waiting")
     else:
-        pool = Room("thread pool", f"wait, {threads} threads" if threads else "waiting")
+        kept = f"wait, {numbers.count(threads, 'thread')}" if threads else "waiting"
+        pool = Room("thread pool", kept)
     disk = Room("disk", "served", serves=True)
     if settings.get("back_end"):
         workers = 0 if settings.get("use_asyncio") else int(threads or 0)
@@ -435,7 +436,7 @@ def _in_front(
     edges = np.stack([sent_s, np.minimum(begun_s, done_s), done_s], axis=1)
     rooms = (
         client,
-        Room("thread pool", f"wait, {threads} threads"),
+        Room("thread pool", f"wait, {numbers.count(threads, 'thread')}"),
         Room("back end", f"of {threads} threads", serves=True, workers=threads),
     )
     return rooms, (1, 2), edges.astype(np.float32)

@@ -6,6 +6,7 @@ function with `@wrong("NN.exercise", "part of the message")` or `@right("NN.exer
 
 import asyncio
 import itertools
+import math
 import queue
 import threading
 import time
@@ -998,3 +999,74 @@ async def blocks(first, second, request, after_s):
     for each in waiting:
         each.cancel()
     return done.pop().result()
+
+
+# ---- 14.rate_for ---------------------------------------------------------------------------------
+
+
+def rate_by_mean(service_s, share, within_s):
+    mean_s = within_s / -math.log(1 - share)
+    return max((1 - service_s / mean_s) / service_s, 0)
+
+
+right("14.rate_for")(rate_by_mean)
+
+
+@right("14.rate_for")
+def rate_by_halving(service_s, share, within_s):
+    low, high = 0.0, 1 / service_s
+    for _ in range(100):
+        middle = (low + high) / 2
+        late = math.exp(-within_s * (1 / service_s - middle))
+        low, high = (middle, high) if late <= 1 - share else (low, middle)
+    return low
+
+
+@right("14.rate_for")
+def rate_with_numpy(service_s, share, within_s):
+    return np.maximum(0.0, 1 / service_s + np.log1p(-share) / within_s)
+
+
+@wrong("14.rate_for", "return 0")
+def rate_below_zero(service_s, share, within_s):
+    return 1 / service_s + math.log(1 - share) / within_s
+
+
+@wrong("14.rate_for", "keeps the *mean* within the target")
+def rate_of_the_mean(service_s, share, within_s):
+    return max(0.0, (1 - service_s / within_s) / service_s)
+
+
+@wrong("14.rate_for", "which one is in the logarithm")
+def rate_of_the_others(service_s, share, within_s):
+    return max(0.0, 1 / service_s + math.log(share) / within_s)
+
+
+@wrong("14.rate_for", "That is the utilisation")
+def busy_share(service_s, share, within_s):
+    return service_s * rate_by_mean(service_s, share, within_s)
+
+
+@wrong("14.rate_for", "is another logarithm")
+def rate_with_the_decimal_logarithm(service_s, share, within_s):
+    return max(0.0, 1 / service_s + math.log10(1 - share) / within_s)
+
+
+@wrong("14.rate_for", "compute it from `share`")
+def rate_for_a_p99(service_s, share, within_s):
+    return max(0.0, 1 / service_s - math.log(100) / within_s)
+
+
+@wrong("14.rate_for", "a part of the ceiling")
+def share_of_the_ceiling(service_s, share, within_s):
+    return share / service_s
+
+
+@wrong("14.rate_for", "is right")
+def eighty_percent(service_s, share, within_s):
+    return 0.8 / service_s
+
+
+@wrong("14.rate_for", "ZeroDivisionError")
+def rate_from_the_wait(service_s, share, within_s):
+    return max(0.0, 1 / service_s + math.log(1 - share) / (within_s - service_s))

@@ -19,6 +19,7 @@ LESSONS: Final[Mapping[str, str]] = {
     "05": "05_pipelined",
     "06": "06_saturation",
     "07": "07_threads_and_coroutines",
+    "14": "14_why_80_percent_busy_is_slow",
     "08": "08_overload",
     "09": "09_retries_and_tails",
     "10": "10_beyond_one_machine",
