@@ -144,11 +144,11 @@ def _name_conditions(rungs: Sequence[Rung], ax: Axes) -> None:
     for height, rung in enumerate(rungs):
         if rung.conditions != before:
             if height:
-                ax.axhline(height - 0.5, color=style.GREY, linestyle=":", linewidth=1.5)
+                ax.axhline(height - 0.5, color=style.INK, linestyle=":", linewidth=1.5)
             ax.annotate(
                 rung.conditions, (1.0, height - 0.45), (-4, 2), ha="right", va="bottom",
                 xycoords=("axes fraction", "data"), textcoords="offset points",
-                color=style.GREY, fontsize=style.TEXT_PT,
+                color=style.INK, fontsize=style.TEXT_PT,
             )  # fmt: skip
         before = rung.conditions
 

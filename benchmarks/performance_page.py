@@ -126,7 +126,7 @@ def draw(case: Case, ax: Axes) -> Axes:
         ax.barh(range(len(names)), medians, height=0.6, color=style.MEASURED, alpha=0.8)
         ax.hlines(
             range(len(names)), [min(each) for each in rates], [max(each) for each in rates],
-            color=style.GREY, linewidth=2.5,
+            color=style.INK, linewidth=2.5,
         )  # fmt: skip
         for place, median in enumerate(medians):
             ax.annotate(

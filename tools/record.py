@@ -120,9 +120,10 @@ def _small(output: NotebookNode) -> dict[str, Any] | None:
 
 def palette(png: str) -> str:
     """Return a PNG in base64 with at most COLOURS colours."""
-    picture = Image.open(io.BytesIO(base64.b64decode(png))).convert("RGB")
+    picture = Image.open(io.BytesIO(base64.b64decode(png))).convert("RGBA")  # it has no ground
     buffer = io.BytesIO()
-    picture.quantize(COLOURS, dither=Image.Dither.NONE).save(buffer, "PNG", optimize=True)
+    few = picture.quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+    few.save(buffer, "PNG", optimize=True)
     return base64.b64encode(buffer.getvalue()).decode("ascii")
 
 

@@ -165,13 +165,11 @@ class Explorer:
                         *zip(*dots, strict=True), "o", color=style.MEASURED, fillstyle=fill,
                         markeredgewidth=2, label=name, zorder=3,
                     )  # fmt: skip
-            for axis, shown in (
-                ("x", xs), ("y", [*predicted, *(number for _, number in self._dots)])
-            ):  # fmt: skip
-                _scale(ax, axis, shown)
+            shown = [*predicted, *(number for _, number in self._dots)]
+            _scale(ax, shown, decades=_far(xs))
             ax.set(xlabel=self._sliders[self._over].label, ylabel=self._label)
         picture = io.BytesIO()
-        figure.savefig(picture, format="png")
+        figure.savefig(picture, format="png", transparent=True)
         words = f"{self.said()} {rendering.described(figure)}"
         return base64.b64encode(picture.getvalue()).decode("ascii"), words
 
@@ -259,16 +257,22 @@ def _shown(value: Any) -> str:
     return value if isinstance(value, str) else numbers.number(value)
 
 
+DECADES: Final = 500.0
+"""From this ratio of the largest to the smallest value of the slider on, axes are logarithmic."""
+
+
 def _far(values: list[float]) -> bool:
-    return min(values) > 0 and max(values) > style.LOG_FROM * min(values)
+    return min(values) > 0 and max(values) > DECADES * min(values)
 
 
-def _scale(ax: Any, name: str, shown: list[float]) -> None:
-    finite = [each for each in shown if math.isfinite(each)]
-    if finite and _far(finite):
-        ax.set(**{f"{name}scale": "log"})
-        axis = getattr(ax, f"{name}axis")
+def _scale(ax: Any, shown: list[float], *, decades: bool) -> None:
+    if decades:
+        ax.set(xscale="log", yscale="log")
+    for axis in (ax.xaxis, ax.yaxis):
         style.plain_numbers(axis)
-        style.close_ticks(axis)
-    elif name == "y":
+        if decades:
+            style.close_ticks(axis)
+    if not decades:
+        finite = [each for each in shown if math.isfinite(each)]
+        ax.set_xlim(left=0.0)
         ax.set_ylim(0, 1.15 * max(finite, default=1.0))

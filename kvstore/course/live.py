@@ -64,7 +64,7 @@ def sparkline(name: str, elapsed_s: Sequence[float], values: Sequence[float], co
     label = escaped(f"{name}: {last} now, {top:,.0f} at most")
     return (
         f'<div>{label}<br><svg role="img" aria-label="{label}" width="{WIDTH}" height="{HEIGHT}" '
-        'style="background: #f7f7f7">'
+        'style="background: color-mix(in srgb, currentcolor 5%, transparent)">'
         f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2.5"/>'
         "</svg></div>"
     )
@@ -307,7 +307,7 @@ def _picture(run: Run, prediction: HasValue | float | None, yours: float | None)
     views.plot_throughput_over_time(run, prediction, yours=yours, ax=below)
     above.set_xlabel("")
     picture = io.BytesIO()
-    figure.savefig(picture, format="png")
+    figure.savefig(picture, format="png", transparent=True)
     return base64.b64encode(picture.getvalue()).decode("ascii")
 
 

@@ -166,7 +166,7 @@ def draw_round_trips(run: Run, *, ax: Axes | None = None) -> Axes:
             color=style.SKY, edgecolor="black", linewidth=0.5,
         )  # fmt: skip
         for name, value, dashes in (("p50", p50, "-"), ("p99", p99, "--")):
-            ax.axvline(value, color=style.BLACK, linestyle=dashes)
+            ax.axvline(value, color=style.INK, linestyle=dashes)
             ax.annotate(
                 f"{name}: {value:,.0f} µs", (value, 1.0), (0, 6), ha="center",
                 xycoords=("data", "axes fraction"), textcoords="offset points",
@@ -174,7 +174,7 @@ def draw_round_trips(run: Run, *, ax: Axes | None = None) -> Axes:
         if beyond:
             ax.annotate(
                 f"{beyond} more,\nup to {times_us.max():,.0f} µs", (1.0, 0.6),
-                xycoords="axes fraction", ha="right", bbox=style.PAPER,
+                xycoords="axes fraction", ha="right",
             )  # fmt: skip
         ax.set(xlabel="round trip (µs)", ylabel="calls (number)", xlim=(0.95 * left, right))
     return ax

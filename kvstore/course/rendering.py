@@ -318,6 +318,8 @@ def _message(name: str) -> str:
 # end takes them as the alternative text of the image.
 
 
+NO_GROUND: Final = "course figure"
+"""The id of figures whose ground is that of the page. Their text suits light and dark pages."""
 MOST_POINTS: Final = 6
 """So many points are listed; of more, the ends and the extremes are."""
 
@@ -336,19 +338,26 @@ def attach_alt_text() -> None:
         inner = formatter.lookup_by_type(Figure)
     except KeyError:
         return  # no backend that shows figures in the page
-    if isinstance(inner, _Described):
+    if isinstance(inner, Described):
         return
-    formatter.for_type(Figure, _Described(inner))
+    formatter.for_type(Figure, Described(inner))
 
 
-class _Described:
-    """The formatter of another, with the description of the figure added to its metadata."""
+class Described:
+    """A formatter with the description of the figure in its metadata; ours have no ground."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
 
     def __call__(self, figure: Figure) -> Any:
-        made = self._inner(figure)
+        """Return the picture of the figure, and its metadata."""
+        ground = figure.get_facecolor()
+        if figure.get_gid() == NO_GROUND:  # only here, or matplotlib asks the page for a ground
+            figure.set_facecolor("none")
+        try:
+            made = self._inner(figure)
+        finally:
+            figure.set_facecolor(ground)
         if made is None:
             return None
         picture, metadata = made if isinstance(made, tuple) else (made, {})
@@ -492,7 +501,7 @@ def captioned(ax: Axes, text: str) -> None:
     figure = ax.figure.get_figure(root=True)
     assert figure is not None
     picture = io.BytesIO()
-    figure.savefig(picture, format="png", bbox_inches="tight")
+    figure.savefig(picture, format="png", bbox_inches="tight", transparent=True)
     plt.close(figure)
     bundle = {"image/png": base64.b64encode(picture.getvalue()).decode("ascii"), "text/plain": text}
     if get_ipython() is not None:

@@ -85,7 +85,7 @@ def plot_audit(published: Sequence[Published] = PUBLISHED, *, ax: Axes | None = 
         for row, each in enumerate(published):
             ax.annotate(
                 number(each.share), (each.share, row), (0, 12), textcoords="offset points",
-                ha="center", bbox=style.PAPER,
+                ha="center",
             )  # fmt: skip
         ax.set(yticks=list(rows), xlabel="X·R / N", xlim=(0.0, 1.15))
         ax.set_yticklabels([each.name for each in published])

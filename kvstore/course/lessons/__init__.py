@@ -86,7 +86,7 @@ def overview() -> pd.DataFrame:
 
 MARKERS: Final = "osDv^P*Xd<>ph8"
 """The dot of each lesson; it takes another colour as well."""
-COLOURS: Final = (style.BLUE, style.GREEN, style.PURPLE, style.ORANGE, style.SKY, style.BLACK)
+COLOURS: Final = (style.BLUE, style.GREEN, style.PURPLE, style.ORANGE, style.SKY, style.INK)
 
 
 def plot_calibration(questions: Sequence[progress.Question], ax: Axes | None = None) -> Axes:
@@ -105,7 +105,7 @@ def plot_calibration(questions: Sequence[progress.Question], ax: Axes | None = N
         ax.plot([low, high], [low, high], color=style.PREDICTED, label="exact", zorder=1)
         for factor, name in ((2.0, "off by a factor of 2"), (0.5, None)):
             ax.plot(
-                [low, high], [low * factor, high * factor], ":", color=style.GREY, linewidth=2,
+                [low, high], [low * factor, high * factor], ":", color=style.INK, linewidth=2,
                 label=name, zorder=1,
             )  # fmt: skip
         for place, lesson in enumerate(lessons):

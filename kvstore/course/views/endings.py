@@ -12,7 +12,7 @@ ENDS = {
     "CANCELLED": (style.RED, "xxx"),
     "RESOURCE_EXHAUSTED": (style.ORANGE, "..."),
     "DEADLINE_EXCEEDED": (style.PURPLE, "///"),
-    "UNAVAILABLE": (style.GREY, "---"),
+    "UNAVAILABLE": (style.INK, "---"),
 }
 """Colour and hatching of the statuses that overload causes; all others look the same."""
 OTHER = (style.SKY, "")

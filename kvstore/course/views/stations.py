@@ -328,10 +328,10 @@ def plot_ceilings(
         for row, per_s in zip(rows, data, strict=True):
             ax.annotate(
                 numbers.rate(per_s), (per_s, row), (10, 0), textcoords="offset points",
-                va="center", bbox=style.PAPER,
+                va="center",
             )  # fmt: skip
         ax.axvline(
-            throughput_per_s, color=style.GREY, linestyle="--", zorder=1,
+            throughput_per_s, color=style.INK, linestyle="--", zorder=1,
             label=f"throughput: {numbers.rate(throughput_per_s)}",
         )  # fmt: skip
         ax.set_xlim(0.0, 1.25 * max([*data, throughput_per_s]))

@@ -93,7 +93,7 @@ def plot_throughput(runs: Runs, predictions: Predictions = None, *, ax: Axes | N
         for row, rate in zip(rows, measured, strict=True):
             ax.annotate(
                 f"measured {numbers.rate(rate)}" if across else numbers.rate(rate), (rate, row),
-                (0, 14), textcoords="offset points", ha="center", bbox=style.PAPER, zorder=4,
+                (0, 14), textcoords="offset points", ha="center", zorder=4,
             )  # fmt: skip
         if "predicted (operations/s)" in data and data["predicted (operations/s)"].notna().any():
             ax.vlines(
@@ -121,12 +121,13 @@ def plot_ladder(steps: Mapping[str, Run | HasValue | float], *, ax: Axes | None 
     data = ladder_table(steps)
     with style.canvas(ax, height_in=5.5) as ax:
         rates = data["throughput (operations/s)"]
-        ax.plot(range(len(data)), rates, color="#BBBBBB", linewidth=1.5, zorder=1)
+        decades = rates.max() > style.LOG_FROM * rates.min()
+        ax.plot(range(len(data)), rates, color=style.INK, linewidth=1.5, zorder=1)
         for place, (step, rate) in enumerate(zip(steps.values(), rates, strict=True)):
             if isinstance(step, HasValue) and not isinstance(step, Run):
                 ax.hlines(rate, place - 0.3, place + 0.3, color=style.PREDICTED)
             else:
-                fill = style.MEASURED if isinstance(step, Run) else "white"
+                fill = style.MEASURED if isinstance(step, Run) else "none"
                 ax.plot(place, rate, "o", color=style.MEASURED, markerfacecolor=fill)
             # Labels of seven digits would overlap.
             label = (
@@ -141,13 +142,16 @@ def plot_ladder(steps: Mapping[str, Run | HasValue | float], *, ax: Axes | None 
                     f"{TIMES} {numbers.number(factor)}",
                     (place - 0.5, min(pair) if flat else math.sqrt(pair[0] * pair[1])),
                     (-20, -32) if flat else (8, -16),
-                    textcoords="offset points", color=style.GREY,
+                    textcoords="offset points", color=style.INK,
                 )  # fmt: skip
-        ax.set_yscale("log")
+        if decades:
+            ax.set_yscale("log")
         style.plain_numbers(ax.yaxis)
         ax.set(xticks=range(len(data)), ylabel="throughput (operations/s)", xlabel="step")
         ax.set_xticklabels(data.index)
         ax.margins(x=0.1, y=0.2)
+        if not decades:
+            ax.set_ylim(0.0, 1.25 * rates.max())
     return ax
 
 
@@ -167,8 +171,8 @@ def _value(named: tuple[str, HasValue | float]) -> float:
 
 PLENTY = 10**12
 """A number in flight at which only the bottleneck limits throughput."""
-EARLY = 0.4
-"""Below this share of the axis, N* leaves no room on its left for the label of the ceiling."""
+NEAR = 4.0
+"""N* is shown up to so many times the most calls in flight."""
 
 
 def plot_throughput_by_in_flight(
@@ -178,12 +182,10 @@ def plot_throughput_by_in_flight(
     simulated: Mapping[int, float] | None = None,
     name: str = "",
     place: int = 0,
-    log: bool = True,
+    notes: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw measured dots with N/D, 1/D_max, and N* where they meet.
-
-    The axes are logarithmic, for runs over decades; from 0 and linear without `log`.
+    """Draw measured dots with N/D and 1/D_max; `notes` name N*, where they meet, and 1/D_max.
 
     On axes that two servers share, each has a `name` for the legend, and its look at `place`.
     `simulated` gives operations per second by the number in flight. It is a third series, for
@@ -191,8 +193,11 @@ def plot_throughput_by_in_flight(
     """
     dot, colour, dashes = style.look(place)
     with style.canvas(ax, height_in=6.0) as ax:
+        before, right = ax.get_ylim()[1] if ax.has_data() else 0.0, 1.05 * _most(runs)
         if stations:
-            draw_bounds(ax, stations, most=_most(runs), name=name, dashes=dashes, log=log)
+            right = draw_bounds(
+                ax, stations, most=_most(runs), name=name, dashes=dashes, notes=notes
+            )
         if simulated:
             ax.plot(
                 list(simulated), list(simulated.values()), "--", marker="x", markeredgewidth=3,
@@ -205,18 +210,11 @@ def plot_throughput_by_in_flight(
         ax.set(xlabel="in flight, N (calls)", ylabel="throughput, X (operations/s)")
         style.plain_numbers(ax.xaxis)
         style.plain_numbers(ax.yaxis)
-        if log:
-            ax.set_xscale("log")
-            ax.set_yscale("log")
-            style.plain_numbers(ax.xaxis)
-            style.plain_numbers(ax.yaxis)
-            style.close_ticks(ax.yaxis)
-            ax.margins(0.08)
-        else:
-            rates = [run.throughput_per_s for run in runs]
-            if stations:
-                rates.append(bounds.closed_loop(_most(runs), stations).value)
-            ax.set(xlim=(0, 1.05 * _most(runs)), ylim=(0, 1.2 * max(rates, default=1.0)))
+        rates = [run.throughput_per_s for run in runs]
+        if stations:
+            rates.append(bounds.closed_loop(math.ceil(right), stations).value)
+        ax.set_xlim(0, right)
+        ax.set_ylim(0, max(before, 1.2 * max(rates, default=1.0)))
     return ax
 
 
@@ -235,41 +233,34 @@ def draw_bounds(
     *,
     name: str = "",
     dashes: str = "-",
-    log: bool = True,
-) -> None:
-    """Draw N/D and 1/D_max as lines up to `most` calls in flight, and N* where they meet.
+    notes: bool = True,
+) -> float:
+    """Draw N/D and 1/D_max as a line; `notes` name 1/D_max and N*. Return where the line ends.
 
-    On linear axes the line alone tells where they meet.
+    It ends at `most` calls in flight, or beyond N* where that is near.
     """
     slope = bounds.closed_loop(1, stations).value
     ceiling = bounds.closed_loop(PLENTY, stations)
     knee = bounds.knee(stations)
-    right = 1.5 * (max(most, 2 * knee) if math.isfinite(knee) else most)
-    in_flight = np.geomspace(1, right, 200)
+    near = notes and most <= knee <= NEAR * most
+    right = 1.3 * knee if near else 1.05 * most
+    in_flight = np.unique(np.clip([0.0, knee, right], 0.0, right))
     ax.plot(
         in_flight, np.minimum(slope * in_flight, ceiling.value),
         color=style.PREDICTED, linestyle=dashes, label=_of("bound", name), zorder=2,
     )  # fmt: skip
-    if not math.isfinite(knee) or not log:
-        return  # no station ever binds, or there is no room
-    beyond = np.array([knee, min(right, 3 * knee)])
-    ax.plot(beyond, slope * beyond, color=style.PREDICTED, linestyle=":", linewidth=2)
+    if knee >= right or not notes:
+        return right  # no station binds here, or there is no room
     ax.annotate(
-        "N/D", (beyond[1], slope * beyond[1]), (8, -4),
-        textcoords="offset points", color=style.PREDICTED, bbox=style.PAPER,
+        f"1/D_max = {numbers.rate(ceiling.value)} ({ceiling.binds})", (right, ceiling.value),
+        (0, 8), textcoords="offset points", ha="right", color=style.PREDICTED,
     )  # fmt: skip
-    early = math.log(max(knee, 1.0)) < EARLY * math.log(right)  # no room left of N*
+    ax.axvline(knee, color=style.INK, linestyle="--", linewidth=1.5)
     ax.annotate(
-        f"1/D_max = {numbers.rate(ceiling.value)} ({ceiling.binds})",
-        (right if early else 1.0, ceiling.value), (0, 8), ha="right" if early else "left",
-        textcoords="offset points", color=style.PREDICTED, bbox=style.PAPER,
+        f"N* = {numbers.number(knee)}", (knee, 0.0), (8, 8), xycoords=("data", "axes fraction"),
+        textcoords="offset points", color=style.INK,
     )  # fmt: skip
-    ax.plot([1.0, knee], [ceiling.value] * 2, color=style.PREDICTED, linestyle=":", linewidth=2)
-    ax.axvline(knee, color=style.GREY, linestyle="--", linewidth=1.5)
-    ax.annotate(
-        f"N* = {numbers.number(knee)}", (knee, 1.0), (0, 6), xycoords=("data", "axes fraction"),
-        textcoords="offset points", color=style.GREY, ha="center",
-    )  # fmt: skip
+    return right
 
 
 POINTS = 60
@@ -280,26 +271,20 @@ def plot_saturation(
     runs: Sequence[Run],
     stations: Sequence[Station],
     *,
-    fit: "Fit | None" = None,
+    fit: "Fit",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw measured dots, the bound with N*, and mean value analysis, which includes queues.
+    """Draw measured dots, the bound with N*, and a fit of the universal scalability law.
 
-    A `fit` of the universal scalability law is a line through the dots, not a prediction.
+    The fit is a line through the dots, not a prediction.
     """
     ax = plot_throughput_by_in_flight(runs, stations, ax=ax)
     with style.canvas(ax) as ax:
-        in_flight = np.unique(np.geomspace(1, _most(runs), POINTS).astype(int))
-        queues = [bounds.exact_closed_loop(int(n), stations).value for n in in_flight]
+        in_flight = np.linspace(1, _most(runs), POINTS)
         ax.plot(
-            in_flight, queues, "--", color=style.ORANGE, linewidth=2.5, label="with queues (MVA)"
-        )
-        if fit is not None:
-            fitted = [fit.throughput_per_s(float(n)) for n in in_flight]
-            ax.plot(
-                in_flight, fitted, ":", color=style.MEASURED, linewidth=2.5,
-                label="USL, fitted to the dots",
-            )  # fmt: skip
+            in_flight, [fit.throughput_per_s(float(n)) for n in in_flight], ":",
+            color=style.MEASURED, linewidth=2.5, label="USL, fitted to the dots",
+        )  # fmt: skip
     return ax
 
 

@@ -52,7 +52,7 @@ def plot_answered_over_time(
         if predicted is not None:
             ax.axhline(predicted, color=style.PREDICTED, label="predicted", zorder=1)
         if cause_s is not None:
-            ax.axvspan(*cause_s, color=style.GREY, alpha=0.25, label="the peak", zorder=0)
+            ax.axvspan(*cause_s, color=style.INK, alpha=0.25, label="the peak", zorder=0)
         ax.set(xlabel="elapsed (s)", ylabel="answered OK (calls/s)")
         ax.set_xlim(left=0.0)
         ax.set_ylim(0.0, 1.15 * max(most, predicted or 0.0))
@@ -114,7 +114,7 @@ def plot_in_flight_over_time(run: Run, *, ax: Axes | None = None) -> Axes:
             label="measured",
         )  # fmt: skip
         if run.in_flight:
-            ax.axhline(run.in_flight, color=style.GREY, linestyle="--", label="limit", zorder=1)
+            ax.axhline(run.in_flight, color=style.INK, linestyle="--", label="limit", zorder=1)
         ax.set(xlabel="elapsed (s)", ylabel="in flight\n(calls)")
         ax.yaxis.set_major_locator(MaxNLocator("auto", integer=True))
         ax.set_ylim(0.0, 1.15 * max([*mean, run.in_flight, 1]))
@@ -176,7 +176,7 @@ def plot_calls_over_time(
         failed = shown[shown["status"] != "OK"]
         if len(failed):
             ax.plot(
-                failed["done_s"], place[failed.index], "x", color=style.BLACK,
+                failed["done_s"], place[failed.index], "x", color=style.INK,
                 markersize=8, linewidth=2, label="not OK",
             )  # fmt: skip
         ax.set(xlabel="elapsed (s)", ylabel="lane (call in flight)" if lanes else "call (number)")

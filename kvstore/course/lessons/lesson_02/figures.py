@@ -90,7 +90,7 @@ def memory(
             )  # fmt: skip
             ends_s = max(ends_s, soonest_s)
         early = soonest_s < 0.4 * ends_s  # the other label is on the left
-        ax.axhline(ceiling_mb, color=style.BLACK, linestyle="--", linewidth=2)
+        ax.axhline(ceiling_mb, color=style.INK, linestyle="--", linewidth=2)
         ax.annotate(
             f"ceiling {ceiling_mb:,.0f} MB", (float(early), ceiling_mb), (-4 if early else 4, 8),
             xycoords=("axes fraction", "data"), textcoords="offset points",

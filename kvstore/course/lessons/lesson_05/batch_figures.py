@@ -148,9 +148,9 @@ def _finish(ax: Axes, enough: float) -> None:
     style.plain_numbers(ax.yaxis)
     ax.set_xlabel("in a message, k (operations)")
     if enough <= ax.get_xlim()[1]:
-        ax.axvline(enough, color=style.GREY, linestyle="--", linewidth=1.5)
+        ax.axvline(enough, color=style.INK, linestyle="--", linewidth=1.5)
         ax.annotate(
             f"{numbers.percent(ENOUGH)} of 1/b", (enough, 0.0), (-6, 8),
             xycoords=("data", "axes fraction"), textcoords="offset points",
-            color=style.GREY, ha="right",
+            color=style.INK, ha="right",
         )  # fmt: skip

@@ -32,10 +32,10 @@ def race(runs: Mapping[str, Sequence[Run]], ax: Axes | None = None) -> Axes:
             if name in published:
                 there = published[name].real_s / published[rpc_pipeline.PIPELINED].real_s
                 ax.plot(
-                    there, row, "D", color=style.BLACK, fillstyle="none", markersize=13,
+                    there, row, "D", color=style.INK, fillstyle="none", markersize=13,
                     markeredgewidth=2, label="published (Go)" if row == 0 else None,
                 )  # fmt: skip
-        ax.axvline(1.0, color=style.GREY, linestyle="--", linewidth=1.5)
+        ax.axvline(1.0, color=style.INK, linestyle="--", linewidth=1.5)
         ax.set(yticks=range(len(runs)), xlabel="real time ÷ pipelined client's (times)")
         ax.set_yticklabels(runs)
         ax.set_ylabel("client")
@@ -77,7 +77,7 @@ def both_orders(run: Run, *, most: int = 24, ax: Axes | None = None) -> Axes:
                     hatch=hatch, edgecolor="black", linewidth=0.5, label=name,
                 )  # fmt: skip
         ax.barh(
-            data.index, data["held back (ms)"], left=done, height=0.75, color="white",
+            data.index, data["held back (ms)"], left=done, height=0.75, color="none",
             edgecolor=style.RED, linestyle="--", linewidth=1.2,
             label="wait with replies in order",
         )  # fmt: skip

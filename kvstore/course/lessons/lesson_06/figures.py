@@ -105,15 +105,15 @@ def side_by_side(
         )
         if other in data:
             ax.plot(
-                data[other], rows, "D", color=style.MEASURED, markerfacecolor="white",
+                data[other], rows, "D", color=style.MEASURED, markerfacecolor="none",
                 markeredgewidth=2, label=name, zorder=3,
             )  # fmt: skip
             pairs = zip(rows, data["ours (operations/s)"], data[other], strict=True)
             for row, mine, yours in pairs:
-                ax.plot([mine, yours], [row, row], color="#BBBBBB", linewidth=1.5, zorder=1)
+                ax.plot([mine, yours], [row, row], color=style.INK, linewidth=1.5, zorder=1)
                 ax.annotate(
                     f"{TIMES} {numbers.number(yours / mine)}", (max(mine, yours), row), (14, -5),
-                    textcoords="offset points", color=style.GREY,
+                    textcoords="offset points", color=style.INK,
                 )  # fmt: skip
         shown = [*data["ours (operations/s)"], *data.get(other, ())]
         style.rates(ax, shown)

@@ -72,7 +72,7 @@ def throughput_in_climb(
 
     `simulated` maps the name of a run to the calls of `simulate.joined`; they are crosses.
     """
-    crosses: dict[str, Any] = {"color": style.BLACK, "markeredgewidth": 2, "zorder": 4}
+    crosses: dict[str, Any] = {"color": style.INK, "markeredgewidth": 2, "zorder": 4}
     with style.canvas(ax) as ax:
         for place, (name, run) in enumerate(runs_by_name(runs)):
             marker, colour, _ = style.look(place)

@@ -175,7 +175,7 @@ def collections(runs: Runs, *, ax: Axes | None = None) -> Axes:
                 shown = total[total > 0]
                 ax.plot(
                     samples.loc[shown.index, "elapsed_s"], shown, marker, color=colour,
-                    markersize=7, markerfacecolor="white" if place % 2 else colour,
+                    markersize=7, markerfacecolor="none" if place % 2 else colour,
                     label=f"{name}, {side}",
                 )  # fmt: skip
         ax.set_yscale("log")

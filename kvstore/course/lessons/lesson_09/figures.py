@@ -90,34 +90,49 @@ def latency_from_table(runs: Runs, prediction: Curve | None = None) -> pd.DataFr
     return rounded(pd.DataFrame(rows, columns=columns).set_index("run"))
 
 
-def latency_from(runs: Runs, prediction: Curve | None = None, *, ax: Axes | None = None) -> Axes:
-    """Draw latency by the share of calls: filled dots from due times, hollow dots from sending.
+SHOWN_S: Final = 1.6
+"""Seconds of a run in which each call is a dot."""
 
-    `prediction` is a function from the share to seconds for latency from due times: a line.
+
+def latency_over_time(
+    runs: Mapping[str, Run],
+    p90: HasValue | float,
+    *,
+    axes: Sequence[Axes] | None = None,
+) -> list[Axes]:
+    """Draw the latency of each call by when it was due, or sent in a closed loop.
+
+    Each run has axes of its own. A dashed line shows the latency that 90 % of the calls keep.
+    `p90` is the predicted one for calls with due times, in seconds.
     """
-    data = latency_from_table(runs)
-    columns = [heading for heading in data.columns if heading != "from"]
-    with style.canvas(ax, height_in=6.0) as ax:
-        for place, name in enumerate(dict.fromkeys(data.index)):
-            marker, colour, _ = style.look(place)
-            for _, row in data.loc[[name]].iterrows():
-                hollow = row["from"] == "sending"
-                ax.plot(
-                    range(len(columns)), row[columns].astype(float), marker, color=colour,
-                    markerfacecolor="white" if hollow else colour, markeredgewidth=2.5,
-                    markersize=13 if hollow else 8, label=f"{name}, from {row['from']}",
-                )  # fmt: skip
-        if prediction is not None:
-            predicted_ms = [1e3 * (number(prediction(share)) or 0.0) for share in SHARES]
+    axes = axes or style.subplots(
+        1, len(runs), figsize=(11.0, 4.6), sharey=True, layout="constrained", dpi=style.DPI
+    )
+    for place, (ax, (name, run)) in enumerate(zip(axes, runs.items(), strict=True)):
+        ok = run.records[run.records["status"] == OK]
+        start_s = np.where(np.isnan(ok["due_s"]), ok["sent_s"], ok["due_s"])
+        taken_ms = 1e3 * (ok["done_s"] - start_s)
+        first_s = run.window_s / 4
+        shown = (start_s >= first_s) & (start_s < first_s + SHOWN_S)
+        measured_ms = float(np.quantile(taken_ms, 0.9)) if len(ok) else 0.0
+        with style.canvas(ax):
             ax.plot(
-                range(len(SHARES)), predicted_ms, color=style.PREDICTED, zorder=1,
-                label="predicted, from due",
+                start_s[shown], taken_ms[shown], "o", color=style.MEASURED, markersize=6,
+                label="a call",
             )  # fmt: skip
-        ax.set_yscale("log")
-        style.plain_numbers(ax.yaxis)
-        ax.set_xticks(range(len(columns)), [f"{100 * share:g}" for share in SHARES])
-        ax.set(xlabel="share of the calls (%)", ylabel="latency, at most (ms)")
-    return ax
+            ax.axhline(
+                measured_ms, color=style.MEASURED, linestyle="--",
+                label=f"its p90: {numbers.number(measured_ms)} ms",
+            )  # fmt: skip
+            paced = not np.isnan(ok["due_s"]).all()
+            if paced:
+                ax.axhline(1e3 * (number(p90) or 0.0), color=style.PREDICTED, label="predicted")
+            ax.set(
+                xlabel=f"{'due' if paced else 'sent'} (s), {name}",
+                ylabel="" if place else "latency (ms)",
+            )
+            ax.set_ylim(bottom=0.0)
+    return list(axes)
 
 
 def slow_by_servers(

@@ -1,10 +1,10 @@
 """The figures of lesson 10: throughput and keys by the number of servers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from kvstore import numbers
 from kvstore.course.rendering import HasValue
@@ -23,40 +23,39 @@ def throughput_by_servers(
     predicted: Mapping[str, Callable[[int], HasValue | float]],
     simulated: Mapping[str, Mapping[int, Played]],
     *,
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw measured dots, simulated crosses and predicted lines by the number of servers.
+    axes: Sequence[Axes] | None = None,
+) -> list[Axes]:
+    """Draw measured dots, simulated crosses and a predicted line by the number of servers.
 
-    Each workload has its own colour and dashes. Both axes are logarithmic: linear scaling is a
-    diagonal.
+    Each workload has axes of its own; all have the same scale.
     """
-    with style.canvas(ax, height_in=6.0) as ax:
-        for place, (name, predict) in enumerate(predicted.items()):
-            dot, colour, dash = style.look(place)
-            dots = measured.get(name, {})
-            crosses = {s: each.throughput_per_s for s, each in simulated.get(name, {}).items()}
-            most = max({*dots, *crosses})
-            servers = np.unique(np.geomspace(1, most, 40).round().astype(int))
+    axes = axes or style.subplots(
+        1, len(predicted), figsize=(11.0, 4.8), sharey=True, layout="constrained", dpi=style.DPI
+    )
+    for place, (ax, (name, predict)) in enumerate(zip(axes, predicted.items(), strict=True)):
+        dots = measured.get(name, {})
+        crosses = {s: each.throughput_per_s for s, each in simulated.get(name, {}).items()}
+        servers = range(1, max({*dots, *crosses}) + 1)
+        with style.canvas(ax):
             ax.plot(
-                servers, [number(predict(int(s))) or 0.0 for s in servers],
-                dash, color=style.PREDICTED, label=f"predicted, {name}", zorder=2,
+                servers, [number(predict(s)) or 0.0 for s in servers], color=style.PREDICTED,
+                label="predicted", zorder=2,
             )  # fmt: skip
             ax.plot(
-                list(crosses), list(crosses.values()), "x", color=colour, zorder=2.5,
-                label=f"simulated, {name}", markeredgewidth=3,
+                list(crosses), list(crosses.values()), "x", color=style.GREEN, zorder=2.5,
+                label="simulated", markeredgewidth=3,
             )  # fmt: skip
             ax.plot(
-                list(dots), list(dots.values()), dot, color=colour, zorder=3,
-                label=f"measured, {name}",
+                list(dots), list(dots.values()), "o", color=style.MEASURED, zorder=3,
+                label="measured",
             )  # fmt: skip
-        ax.set_xscale("log", base=2)
-        ax.set_yscale("log")
-        ax.set(xlabel="servers (processes)", ylabel="throughput, X (operations/s)")
-        style.plain_numbers(ax.xaxis)
-        style.plain_numbers(ax.yaxis)
-        style.close_ticks(ax.yaxis)
-        ax.margins(0.08)
-    return ax
+            ax.set(
+                xlabel=f"servers, {name}", ylabel="" if place else "throughput, X (operations/s)"
+            )
+            ax.set_xlim(left=0.0)
+            ax.set_ylim(bottom=0.0)
+            ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return list(axes)
 
 
 def simulated_over_time(played: Played, bound: HasValue | float, *, ax: Axes | None = None) -> Axes:
@@ -73,7 +72,7 @@ def simulated_over_time(played: Played, bound: HasValue | float, *, ax: Axes | N
         ax.annotate(
             numbers.rate(limit), (1.0, limit), (-4, 8 if low else -12),
             xycoords=("axes fraction", "data"), textcoords="offset points", ha="right",
-            va="bottom" if low else "top", color=style.PREDICTED, bbox=style.PAPER,
+            va="bottom" if low else "top", color=style.PREDICTED,
         )  # fmt: skip
         ax.set(xlabel="simulated time (s)", ylabel="throughput (operations/s)", xlim=(0, None))
         ax.set_ylim(0, 1.1 * most)

@@ -22,7 +22,7 @@ def throughput_by_commit(
     with style.canvas(ax, height_in=6.0) as ax:
         for place, (name, by_in_flight) in enumerate(runs.items()):
             marker, colour, dashes = style.look(place)
-            in_flight = np.unique(np.geomspace(1, most, 60).astype(int))
+            in_flight = range(1, most + 1)
             ax.plot(
                 in_flight, [predictions[name](int(n)).value for n in in_flight],
                 color=style.PREDICTED, linestyle=dashes, label=f"predicted: {name}", zorder=2,
@@ -31,19 +31,16 @@ def throughput_by_commit(
                 list(by_in_flight), [run.answered_per_s for run in by_in_flight.values()], marker,
                 color=colour, label=f"measured: {name}", zorder=3,
             )  # fmt: skip
-        ax.set_xscale("log", base=2)
-        ax.set_yscale("log")
         ax.set(xlabel="in flight, N (calls)", ylabel="throughput, X (calls/s)")
-        style.plain_numbers(ax.xaxis)
-        style.plain_numbers(ax.yaxis)
-        style.close_ticks(ax.yaxis)
+        ax.set_xlim(left=0.0)
+        ax.set_ylim(bottom=0.0)
     return ax
 
 
 def puts_by_in_flight(puts: Puts, ax: Axes | None = None) -> Axes:
     """Draw the puts per second of an etcd cluster: dots over the line of the model."""
     in_flight = [run.in_flight for run in puts.runs]
-    line = sorted({*in_flight, *(2**n for n in range(1, 10) if 2**n < max(in_flight))})
+    line = range(1, max(in_flight) + 1)
     with style.canvas(ax, height_in=5.0) as ax:
         ax.plot(
             line, [puts.predicted(n).value for n in line], color=style.PREDICTED, zorder=2,
@@ -53,9 +50,8 @@ def puts_by_in_flight(puts: Puts, ax: Axes | None = None) -> Axes:
             in_flight, [run.puts_per_s for run in puts.runs], "o", color=style.MEASURED, zorder=3,
             label="measured" + (" (recorded)" if puts.recorded else ""),
         )  # fmt: skip
-        ax.set_xscale("log", base=2)
-        ax.set_xticks(in_flight, [f"{n}" for n in in_flight])
         ax.set(xlabel="in flight, N (puts)", ylabel="throughput, X (puts/s)")
+        ax.set_xlim(left=0.0)
         ax.set_ylim(bottom=0.0)
     return ax
 

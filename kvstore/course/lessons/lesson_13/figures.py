@@ -31,21 +31,18 @@ def levels(calibration: Calibration, run: Run, ax: Axes | None = None) -> Axes:
     """Draw X against N: a dot for each level and for `run`, the bounds as lines that meet at N*."""
     in_flight = [level.in_flight for level in calibration.levels]
     with style.canvas(ax, height_in=6.0) as ax:
-        draw_bounds(ax, calibration.stations, most=max(*in_flight, run.in_flight))
+        most = max(*in_flight, run.in_flight)
+        right = draw_bounds(ax, calibration.stations, most=most)
         ax.plot(
             in_flight, [level.throughput_per_s for level in calibration.levels], "o",
             color=style.MEASURED, label="calibration", zorder=3,
         )  # fmt: skip
         ax.plot(
             run.in_flight, run.answered_per_s, "s", color=style.GREEN,
-            markeredgecolor="black", label="run", zorder=4,
+            label="run", zorder=4,
         )  # fmt: skip
-        ax.set(
-            xscale="log", yscale="log", xlabel="in flight, N (calls)",
-            ylabel="throughput, X (calls/s)",
-        )  # fmt: skip
-        style.plain_numbers(ax.xaxis)
-        style.plain_numbers(ax.yaxis)
-        style.close_ticks(ax.yaxis)
-        ax.margins(0.08)
+        ax.set(xlabel="in flight, N (calls)", ylabel="throughput, X (calls/s)")
+        rates = [level.throughput_per_s for level in calibration.levels]
+        ax.set_xlim(0.0, right)
+        ax.set_ylim(0.0, 1.2 * max(*rates, run.answered_per_s))
     return ax
