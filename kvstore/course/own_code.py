@@ -227,7 +227,7 @@ def most_open(run: Run) -> int:
 MARKS: Final = {
     "yours": ("D", style.ORANGE),
     "ours": ("o", style.MEASURED),
-    "published": ("s", style.GREY),
+    "published": ("s", style.INK),
 }
 """Dot and colour of each mark."""
 
