@@ -173,7 +173,7 @@ def _serve_threads(
 ) -> None:
     stop = threading.Event()
     on_signals(stop.set)
-    pool = MeasuredPool(settings.threads, "pool")
+    pool = MeasuredPool(settings.threads, "pool", newest_first=settings.newest_first)
     counts = Counts()
     before_methods = interceptors(settings, access)
     server = grpc.server(

@@ -5,6 +5,7 @@ The pool measures how long each call waited for one of its threads.
 
 import threading
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final
@@ -72,11 +73,16 @@ def too_late(context: Any, needs_s: float) -> bool:
 
 
 class MeasuredPool(ThreadPoolExecutor):
-    """A thread pool that measures how long each task waited for its thread."""
+    """A thread pool that measures how long each task waited for its thread.
 
-    def __init__(self, threads: int, name: str) -> None:
+    A free thread takes the task that has waited longest; with `newest_first`, the latest one.
+    """
+
+    def __init__(self, threads: int, name: str, *, newest_first: bool = False) -> None:
         super().__init__(threads, thread_name_prefix=name)
         self._here = threading.local()
+        self._newest_first = newest_first
+        self._waiting: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
         """Queue a task; it waits from now until a thread takes it."""
@@ -86,7 +92,22 @@ class MeasuredPool(ThreadPoolExecutor):
             self._here.waited_s = time.perf_counter() - submitted_s
             return fn(*args, **kwargs)
 
-        return super().submit(begin)
+        if not self._newest_first:
+            return super().submit(begin)
+        ended: Future[Any] = Future()
+        self._waiting.append((ended, begin))
+        super().submit(self._run_newest)
+        return ended
+
+    def _run_newest(self) -> None:
+        """Run the task that came last; there is one for each call of this method."""
+        ended, begin = self._waiting.pop()
+        if not ended.set_running_or_notify_cancel():
+            return
+        try:
+            ended.set_result(begin())
+        except BaseException as error:
+            ended.set_exception(error)
 
     def waited_s(self) -> float:
         """Return the seconds for which the task of this thread waited in the queue."""

@@ -62,6 +62,11 @@ class ServerSettings:
         choices=WRITINGS,
     )
     threads: int = setting(128, "size of the thread pool; not used with asyncio")
+    newest_first: bool = setting(
+        False,
+        "a free thread takes the call that came last, not the one that waited longest; not used"
+        " with asyncio",
+    )
     use_asyncio: bool = setting(False, "serve from one event loop instead of a thread pool")
     listen: str = setting(
         "127.0.0.1",

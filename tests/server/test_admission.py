@@ -33,6 +33,44 @@ def test_a_task_that_waits_for_a_thread_knows_it():
         assert isinstance(pool.submit(int, "x").exception(), ValueError)
 
 
+@pytest.mark.parametrize(("newest_first", "expected"), [(False, "abc"), (True, "cba")])
+def test_a_free_thread_takes_the_oldest_or_the_newest_task(newest_first, expected):
+    """The only thread is busy while three tasks come; then it takes one after the other."""
+    begun, let_go, order = threading.Event(), threading.Event(), []
+    with MeasuredPool(1, "test", newest_first=newest_first) as pool:
+        pool.submit(lambda: (begun.set(), let_go.wait(10)))
+        assert begun.wait(10)
+        ended = [pool.submit(lambda name=name: order.append(name) or name) for name in "abc"]
+        failed = pool.submit(int, "x")
+        let_go.set()
+
+        assert "abc" == "".join(each.result(10) for each in ended)
+        assert isinstance(failed.exception(10), ValueError)
+    assert expected == "".join(order)
+
+
+@pytest.mark.slow
+def test_a_server_with_newest_first_serves_the_call_that_came_last():
+    """Three calls with a name each come while the only thread has a first one."""
+    with (
+        serving(**SETTINGS, newest_first=True) as server,
+        grpc.insecure_channel(server.address) as channel,
+    ):
+        server_status(channel, Target(server.address), 10, wait_for_ready=True)
+        stub, order = kvstore_pb2_grpc.KeyValueServiceStub(channel), []
+        calls = []
+        for name in "0abc":
+            call = stub.Retrieve.future(pb.RetrieveRequest(key=name.encode()), timeout=10)
+            call.add_done_callback(lambda _, name=name: order.append(name))
+            calls.append(call)
+            time.sleep(0.02)
+        for call in calls:
+            call.exception()
+        time.sleep(0.05)  # for the last callback
+
+    assert "".join(order) == "0cba"
+
+
 DISK_S = 0.2
 SETTINGS = {"threads": 1, "read_delay_s": DISK_S, "locking": "per_key"}
 

@@ -15,7 +15,7 @@ CHANGED: dict[str, Any] = {
     "station_times": True, "note_attempts": True, "metadata_work": 2, "default_limits": True,
     "settle_garbage": False, "listen": "0.0.0.0", "tls": "/some where",
     "time_needed_s": 0.1, "stall_s": 0.2, "stall_every_s": 2.0, "store": "sqlite:/some where/else",
-    "disk_times": "two_point", "disk_seed": 7,
+    "disk_times": "two_point", "newest_first": True, "disk_seed": 7,
     "transport": "poller", "use_asyncio": True,
 }  # fmt: skip
 """A value other than its default for every setting but those that exclude one of these."""
