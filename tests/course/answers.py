@@ -85,32 +85,34 @@ def middle_of_the_sorted(stub, operations):
 # ---- 02.send_all ---------------------------------------------------------------------------------
 
 
-def sent_noting(stub, requests):
+def sent_noting(stub, operations, in_flight=0):
     codes = []
-    for request in requests:
-        stub.Retrieve.future(request).add_done_callback(lambda call: codes.append(call.code()))
+    for operation in operations:
+        call = operation.rpc(stub).future(operation.request)
+        call.add_done_callback(lambda call: codes.append(call.code()))
     return codes
 
 
 @wrong("02.send_all", "calls were in flight")
-def send_all_then_a_pause(stub, requests):
-    codes = sent_noting(stub, requests)
+def send_all_then_a_pause(stub, operations, in_flight=0):
+    codes = sent_noting(stub, operations)
     time.sleep(1)
     return codes
 
 
 @wrong("02.send_all", "calls were in flight")
-def send_all_then_a_timed_event(stub, requests):
-    codes = sent_noting(stub, requests)
+def send_all_then_a_timed_event(stub, operations, in_flight=0):
+    codes = sent_noting(stub, operations)
     threading.Event().wait(0.5)
     return codes
 
 
 @wrong("02.send_all", "calls were in flight")
-def send_all_until_nothing_comes(stub, requests):
+def send_all_until_nothing_comes(stub, operations, in_flight=0):
     ended, codes = queue.Queue(), []
-    for request in requests:
-        stub.Retrieve.future(request).add_done_callback(lambda call: ended.put(call.code()))
+    for operation in operations:
+        call = operation.rpc(stub).future(operation.request)
+        call.add_done_callback(lambda call: ended.put(call.code()))
     try:
         while True:
             codes.append(ended.get(timeout=0.5))
@@ -119,10 +121,11 @@ def send_all_until_nothing_comes(stub, requests):
 
 
 @wrong("02.send_all", "calls were in flight")
-def send_all_until_nothing_comes_in_c(stub, requests):
+def send_all_until_nothing_comes_in_c(stub, operations, in_flight=0):
     ended, codes = SimpleQueue(), []
-    for request in requests:
-        stub.Retrieve.future(request).add_done_callback(lambda call: ended.put(call.code()))
+    for operation in operations:
+        call = operation.rpc(stub).future(operation.request)
+        call.add_done_callback(lambda call: ended.put(call.code()))
     try:
         while True:
             codes.append(ended.get(timeout=0.5))
@@ -131,38 +134,44 @@ def send_all_until_nothing_comes_in_c(stub, requests):
 
 
 @wrong("02.send_all", "note the failed calls too")
-def send_all_without_other_failures(stub, requests):
+def send_all_without_other_failures(stub, operations, in_flight=0):
+    operations = list(operations)
     ended = SimpleQueue()
     seen = (grpc.StatusCode.OK, grpc.StatusCode.NOT_FOUND)
 
     def note(call):
         ended.put(call.code() if call.code() in seen else None)
 
-    for request in requests:
-        stub.Retrieve.future(request).add_done_callback(note)
-    return [code for code in (ended.get() for _ in requests) if code]
+    for operation in operations:
+        operation.rpc(stub).future(operation.request).add_done_callback(note)
+    return [code for code in (ended.get() for _ in operations) if code]
 
 
 @wrong("02.send_all", "IndexError")
-def send_all_of_at_least_one(stub, requests):
-    first = requests[0]
+def send_all_of_at_least_one(stub, operations, in_flight=0):
+    operations = list(operations)
+    first = operations[0]
     ended = SimpleQueue()
-    for request in [first, *requests[1:]]:
-        stub.Retrieve.future(request).add_done_callback(lambda call: ended.put(call.code()))
-    return [ended.get() for _ in requests]
+    for operation in [first, *operations[1:]]:
+        call = operation.rpc(stub).future(operation.request)
+        call.add_done_callback(lambda call: ended.put(call.code()))
+    return [ended.get() for _ in operations]
 
 
 @wrong("02.send_all", "where two have the same key")
-def send_all_by_key(stub, requests):
-    """One call for each key: two requests of one key become one."""
+def send_all_by_key(stub, operations, in_flight=0):
+    """One call for each key: two operations of one key become one."""
+    operations = list(operations)
     ended = SimpleQueue()
-    for request in {request.key: request for request in requests}.values():
-        stub.Retrieve.future(request).add_done_callback(lambda call: ended.put(call.code()))
-    return [ended.get() for _ in requests]
+    for operation in {operation.key: operation for operation in operations}.values():
+        call = operation.rpc(stub).future(operation.request)
+        call.add_done_callback(lambda call: ended.put(call.code()))
+    return [ended.get() for _ in operations]
 
 
 @right("02.send_all")
-def send_all_with_a_condition(stub, requests):
+def send_all_with_a_condition(stub, operations, in_flight=0):
+    operations = list(operations)
     codes, changed = [], threading.Condition()
 
     def note(call):
@@ -170,242 +179,250 @@ def send_all_with_a_condition(stub, requests):
             codes.append(call.code())
             changed.notify()
 
-    for request in requests:
-        stub.Retrieve.future(request).add_done_callback(note)
+    for operation in operations:
+        operation.rpc(stub).future(operation.request).add_done_callback(note)
     with changed:
-        changed.wait_for(lambda: len(codes) == len(requests))
+        changed.wait_for(lambda: len(codes) == len(operations))
     return codes
 
 
 @right("02.send_all")
-def send_all_with_an_event(stub, requests):
+def send_all_with_an_event(stub, operations, in_flight=0):
+    operations = list(operations)
     codes, lock, all_ended = [], threading.Lock(), threading.Event()
 
     def note(call):
         with lock:
             codes.append(call.code())
-            if len(codes) == len(requests):
+            if len(codes) == len(operations):
                 all_ended.set()
 
-    for request in requests:
-        stub.Retrieve.future(request).add_done_callback(note)
-    if requests:
+    for operation in operations:
+        operation.rpc(stub).future(operation.request).add_done_callback(note)
+    if operations:
         all_ended.wait()
     return codes
 
 
 @right("02.send_all")
-def send_all_with_asyncio(stub, requests):
+def send_all_with_asyncio(stub, operations, in_flight=0):
+    operations = list(operations)
+
     async def work():
         loop, ended = asyncio.get_running_loop(), asyncio.Queue()
-        for request in requests:
-            stub.Retrieve.future(request).add_done_callback(
+        for operation in operations:
+            operation.rpc(stub).future(operation.request).add_done_callback(
                 lambda call: loop.call_soon_threadsafe(ended.put_nowait, call.code())
             )
-        return [await ended.get() for _ in requests]
+        return [await ended.get() for _ in operations]
 
     return asyncio.run(work())
 
 
 @right("02.send_all")
-def send_all_looking_again(stub, requests):
-    codes = sent_noting(stub, requests)
-    while len(codes) < len(requests):
+def send_all_looking_again(stub, operations, in_flight=0):
+    operations = list(operations)
+    codes = sent_noting(stub, operations)
+    while len(codes) < len(operations):
         time.sleep(0.01)
     return codes
 
 
 @right("02.send_all")
-def send_all_with_a_guard(stub, requests):
+def send_all_with_a_guard(stub, operations, in_flight=0):
+    operations = list(operations)
     ended = queue.Queue()
-    for request in requests:
-        stub.Retrieve.future(request).add_done_callback(lambda call: ended.put(call.code()))
-    return [ended.get(timeout=60) for _ in requests]
+    for operation in operations:
+        call = operation.rpc(stub).future(operation.request)
+        call.add_done_callback(lambda call: ended.put(call.code()))
+    return [ended.get(timeout=60) for _ in operations]
 
 
 # ---- 03.bounded ----------------------------------------------------------------------------------
 
 
-def bounded_without_its_end(stub, requests, limit):
-    free = threading.Semaphore(limit)
-    for request in requests:
+def bounded_without_its_end(stub, operations, in_flight):
+    free = threading.Semaphore(in_flight)
+    for operation in operations:
         free.acquire()
-        stub.Update.future(request).add_done_callback(lambda _: free.release())
+        operation.rpc(stub).future(operation.request).add_done_callback(lambda _: free.release())
     return free
 
 
 @wrong("03.bounded", "still in flight")
-def bounded_then_a_pause(stub, requests, limit):
-    bounded_without_its_end(stub, requests, limit)
+def bounded_then_a_pause(stub, operations, in_flight):
+    bounded_without_its_end(stub, operations, in_flight)
     time.sleep(0.5)
 
 
 @wrong("03.bounded", "still in flight")
-def bounded_then_timed_acquires(stub, requests, limit):
-    free = bounded_without_its_end(stub, requests, limit)
-    for _ in range(limit):
+def bounded_then_timed_acquires(stub, operations, in_flight):
+    free = bounded_without_its_end(stub, operations, in_flight)
+    for _ in range(in_flight):
         free.acquire(timeout=1)
 
 
 @wrong("03.bounded", "it returned with 1 call still in flight")
-def bounded_with_one_acquire_too_few_at_the_end(stub, requests, limit):
-    free = bounded_without_its_end(stub, requests, limit)
-    for _ in range(limit - 1):
+def bounded_with_one_acquire_too_few_at_the_end(stub, operations, in_flight):
+    free = bounded_without_its_end(stub, operations, in_flight)
+    for _ in range(in_flight - 1):
         free.acquire()
 
 
 @wrong("03.bounded", "were in flight")
-def bounded_with_a_timed_acquire(stub, requests, limit):
-    free = threading.Semaphore(limit)
-    for request in requests:
+def bounded_with_a_timed_acquire(stub, operations, in_flight):
+    free = threading.Semaphore(in_flight)
+    for operation in operations:
         free.acquire(timeout=1)
-        stub.Update.future(request).add_done_callback(lambda _: free.release())
-    for _ in range(limit):
+        operation.rpc(stub).future(operation.request).add_done_callback(lambda _: free.release())
+    for _ in range(in_flight):
         free.acquire()
 
 
 @wrong("03.bounded", "after a call had failed")
-def bounded_releasing_twice_on_failure(stub, requests, limit):
-    free = threading.Semaphore(limit)
+def bounded_releasing_twice_on_failure(stub, operations, in_flight):
+    free = threading.Semaphore(in_flight)
 
     def ended(call):
         if call.code() is not grpc.StatusCode.OK:
             free.release()
         free.release()
 
-    for request in requests:
+    for operation in operations:
         free.acquire()
-        stub.Update.future(request).add_done_callback(ended)
-    for _ in range(limit):
+        operation.rpc(stub).future(operation.request).add_done_callback(ended)
+    for _ in range(in_flight):
         free.acquire()
 
 
 @wrong("03.bounded", "the oldest one")
-def bounded_waiting_for_the_oldest(stub, requests, limit):
+def bounded_waiting_for_the_oldest(stub, operations, in_flight):
     calls = deque()
-    for request in requests:
-        if len(calls) == limit:
+    for operation in operations:
+        if len(calls) == in_flight:
             calls.popleft().exception()
-        calls.append(stub.Update.future(request))
+        calls.append(operation.rpc(stub).future(operation.request))
     for call in calls:
         call.exception()
 
 
 @wrong("03.bounded", "in flight")
-def bounded_by_a_timer(stub, requests, limit):
-    free = threading.Semaphore(limit)
-    for request in requests:
+def bounded_by_a_timer(stub, operations, in_flight):
+    free = threading.Semaphore(in_flight)
+    for operation in operations:
         free.acquire()
-        stub.Update.future(request)
+        operation.rpc(stub).future(operation.request)
         threading.Timer(0.15, free.release).start()
-    for _ in range(limit):
+    for _ in range(in_flight):
         free.acquire()
 
 
 @wrong("03.bounded", "in flight")
-def bounded_by_pauses(stub, requests, limit):
+def bounded_by_pauses(stub, operations, in_flight):
     calls = []
-    for number, request in enumerate(requests):
-        if number % limit == 0:
+    for number, operation in enumerate(operations):
+        if number % in_flight == 0:
             time.sleep(0.15)
-        calls.append(stub.Update.future(request))
+        calls.append(operation.rpc(stub).future(operation.request))
     for call in calls:
         call.exception()
 
 
 @wrong("03.bounded", "fails must release its place too")
-def bounded_releasing_after_known_statuses(stub, requests, limit):
-    free = threading.Semaphore(limit)
+def bounded_releasing_after_known_statuses(stub, operations, in_flight):
+    free = threading.Semaphore(in_flight)
 
     def ended(call):
         if call.code() in (grpc.StatusCode.OK, grpc.StatusCode.NOT_FOUND):
             free.release()
 
-    for request in requests:
+    for operation in operations:
         free.acquire()
-        stub.Update.future(request).add_done_callback(ended)
-    for _ in range(limit):
+        operation.rpc(stub).future(operation.request).add_done_callback(ended)
+    for _ in range(in_flight):
         free.acquire()
 
 
 @right("03.bounded")
-def bounded_with_blocking_calls(stub, requests, limit):
+def bounded_with_blocking_calls(stub, operations, in_flight):
     taking = threading.Lock()
 
     def caller():
         while True:
             with taking:
-                request = next(requests, None)
-            if request is None:
+                operation = next(operations, None)
+            if operation is None:
                 return
             try:
-                stub.Update(request)
+                operation.rpc(stub)(operation.request)
             except grpc.RpcError:
                 pass
 
-    with ThreadPoolExecutor(limit) as pool:
-        for _ in range(limit):
+    with ThreadPoolExecutor(in_flight) as pool:
+        for _ in range(in_flight):
             pool.submit(caller)
 
 
 @right("03.bounded")
-def bounded_with_a_pool(stub, requests, limit):
+def bounded_with_a_pool(stub, operations, in_flight):
     def work():
         while True:
             with taking:
-                request = next(requests, None)
-            if request is None:
+                operation = next(operations, None)
+            if operation is None:
                 return
-            stub.Update.future(request).exception()
+            operation.rpc(stub).future(operation.request).exception()
 
     taking = threading.Lock()
-    requests = iter(requests)
-    with ThreadPoolExecutor(limit) as pool:
-        for _ in range(limit):
+    operations = iter(operations)
+    with ThreadPoolExecutor(in_flight) as pool:
+        for _ in range(in_flight):
             pool.submit(work)
 
 
 @right("03.bounded")
-def bounded_with_a_queue(stub, requests, limit):
+def bounded_with_a_queue(stub, operations, in_flight):
     free = queue.Queue()
-    for place in range(limit):
+    for place in range(in_flight):
         free.put(place)
-    for request in requests:
+    for operation in operations:
         place = free.get()
-        stub.Update.future(request).add_done_callback(lambda _, place=place: free.put(place))
-    for _ in range(limit):
+        operation.rpc(stub).future(operation.request).add_done_callback(
+            lambda _, place=place: free.put(place)
+        )
+    for _ in range(in_flight):
         free.get()
 
 
 @right("03.bounded")
-def bounded_with_asyncio(stub, requests, limit):
+def bounded_with_asyncio(stub, operations, in_flight):
     async def work():
-        loop, free = asyncio.get_running_loop(), asyncio.Semaphore(limit)
-        for request in requests:
+        loop, free = asyncio.get_running_loop(), asyncio.Semaphore(in_flight)
+        for operation in operations:
             await free.acquire()
-            call = stub.Update.future(request)
+            call = operation.rpc(stub).future(operation.request)
             call.add_done_callback(lambda _: loop.call_soon_threadsafe(free.release))
-        for _ in range(limit):
+        for _ in range(in_flight):
             await free.acquire()
 
     asyncio.run(work())
 
 
 @right("03.bounded")
-def bounded_sending_first_with_one_place_fewer(stub, requests, limit):
+def bounded_sending_first_with_one_place_fewer(stub, operations, in_flight):
     """The order of the first edition's solution: the calls count, not the spelling."""
     free, sent = threading.Semaphore(0), 0
-    for request in requests:
-        if sent >= limit:
+    for operation in operations:
+        if sent >= in_flight:
             free.acquire()
         sent += 1
-        stub.Update.future(request).add_done_callback(lambda _: free.release())
-    for _ in range(min(sent, limit)):
+        operation.rpc(stub).future(operation.request).add_done_callback(lambda _: free.release())
+    for _ in range(min(sent, in_flight)):
         free.acquire()
 
 
 @right("03.bounded")
-def bounded_with_a_condition(stub, requests, limit):
+def bounded_with_a_condition(stub, operations, in_flight):
     changed, count = threading.Condition(), 0
 
     def ended(_):
@@ -414,12 +431,12 @@ def bounded_with_a_condition(stub, requests, limit):
             count -= 1
             changed.notify()
 
-    for request in requests:
+    for operation in operations:
         with changed:
-            while count >= limit:
+            while count >= in_flight:
                 changed.wait()
             count += 1
-        stub.Update.future(request).add_done_callback(ended)
+        operation.rpc(stub).future(operation.request).add_done_callback(ended)
     with changed:
         changed.wait_for(lambda: count == 0)
 
@@ -870,22 +887,22 @@ right("05.in_order")(lambda calls: itertools.accumulate(calls["done_s"], max))
 
 
 @wrong("03.bounded", "again and again")
-def spins(stub, requests, limit):
+def spins(stub, operations, in_flight):
     sent, ended = 0, []
-    for request in requests:
-        while sent - len(ended) >= limit:
+    for operation in operations:
+        while sent - len(ended) >= in_flight:
             pass
         sent += 1
-        stub.Update.future(request).add_done_callback(ended.append)
+        operation.rpc(stub).future(operation.request).add_done_callback(ended.append)
     while len(ended) < sent:
         pass
 
 
 @wrong("03.bounded", "the others wait in a queue")
-def pool_fed_with_everything(stub, requests, limit):
-    with ThreadPoolExecutor(limit) as pool:
-        for request in requests:
-            pool.submit(stub.Update, request)
+def pool_fed_with_everything(stub, operations, in_flight):
+    with ThreadPoolExecutor(in_flight) as pool:
+        for operation in operations:
+            pool.submit(operation.rpc(stub), operation.request)
 
 
 @wrong("08.give_up", "began one all the same")

@@ -23,16 +23,16 @@ def test_a_list_of_all_requests_is_not_called_a_wave():
 
 
 def test_a_call_sent_twice_is_seen_however_late_its_second_sending_comes():
-    def sends_again_after_the_end(stub, requests):
-        requests = list(requests)
-        lesson_02_client.send_all(stub, requests)
+    def sends_again_after_the_end(stub, operations, in_flight):
+        operations = list(operations)
+        lesson_02_client.send_all(stub, operations)
         time.sleep(0.5)
-        return lesson_02_client.send_all(stub, requests)
+        return lesson_02_client.send_all(stub, operations)
 
     verdict = judged(find("02.send_all"), sends_again_after_the_end)
 
     assert verdict.outcome == "not yet"
-    assert "send each request once" in verdict.message
+    assert "send each one once" in verdict.message
 
 
 # ---- references beside slow, obvious ones --------------------------------------------------------

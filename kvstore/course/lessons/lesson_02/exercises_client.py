@@ -1,12 +1,13 @@
 """The clients of lesson 02: futures with callbacks."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from queue import SimpleQueue
 from typing import Any
 
 import grpc
 
+from kvstore.client.messages import Operation, retrieve
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
 from kvstore.course.exercises.client_trials import (
     GRACE_S,
@@ -14,19 +15,21 @@ from kvstore.course.exercises.client_trials import (
     reach_stub,
     sending,
 )
-from kvstore.v1.kvstore_pb2 import RetrieveRequest
 
 OK, NOT_FOUND = grpc.StatusCode.OK, grpc.StatusCode.NOT_FOUND
 ENDS = (OK, NOT_FOUND, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNAVAILABLE)
 
 
-def send_all(stub: Any, requests: Sequence[RetrieveRequest]) -> list[grpc.StatusCode]:
-    """Send all requests without waiting; status codes in the order in which the calls ended."""
-    ended: SimpleQueue[grpc.StatusCode] = SimpleQueue()
-    for request in requests:
-        call = stub.Retrieve.future(request)
+def send_all(
+    stub: Any, operations: Iterable[Operation], in_flight: int = 0
+) -> list[grpc.StatusCode]:
+    """Send every operation without waiting; status codes in the order in which the calls ended."""
+    sent, ended = 0, SimpleQueue[grpc.StatusCode]()
+    for operation in operations:
+        call = operation.rpc(stub).future(operation.request)
         call.add_done_callback(lambda call: ended.put(call.code()))
-    return [ended.get() for _ in requests]  # `get` waits until there is one
+        sent += 1
+    return [ended.get() for _ in range(sent)]  # `get` waits until there is one
 
 
 Ending = tuple[int, grpc.StatusCode]
@@ -48,7 +51,7 @@ def _orders() -> list[list[Ending]]:
 
 
 def _judge_send_all(answer: Any) -> Verdict:
-    reach_stub(answer, [])
+    reach_stub(answer, iter(()), 0)
     for order in _orders():
         if why := _why_not_all(answer, order):
             return not_yet(why)
@@ -63,18 +66,18 @@ def _judge_send_all(answer: Any) -> Verdict:
 def _why_not_all(answer: Any, order: Sequence[Ending], callbacks_late_s: float = 0.0) -> str:
     """What is wrong with the answer when the calls end in this order; "" where it is right."""
     keys = [n // 2 if len(order) > 2 else n for n in range(len(order))]  # two may be alike
-    requests = [RetrieveRequest(key=b"key %d" % key) for key in keys]
-    with sending(answer, requests, callbacks_late_s=callbacks_late_s) as (held, sender):
+    operations = iter([retrieve(b"key %d" % key) for key in keys])
+    with sending(answer, operations, 0, callbacks_late_s=callbacks_late_s) as (held, sender):
         if not held.wait_until(lambda: held.held >= len(order) or sender.returned):
             if held.held > 1:
                 return (
-                    f"of {len(order)} requests, {held.held} were sent: send each of them, also "
+                    f"of {len(order)} operations, {held.held} were sent: send each of them, also "
                     "where two have the same key."
                 )
             return (
                 f"of {len(order)} calls, {held.held} was in flight after {WAIT_S:g} s and the next "
                 "one was never sent: it waits for a reply before it sends. "
-                "`stub.Retrieve.future(request)` does not wait; `result()` and `code()` do."
+                "`.future(request)` does not wait; `result()` and `code()` do."
             )
         for count, (place, status) in enumerate(order, start=1):
             # the last call stays open until a sender that waits for a time would have returned
@@ -89,9 +92,7 @@ def _why_not_all(answer: Any, order: Sequence[Ending], callbacks_late_s: float =
             WAIT_S + callbacks_late_s * len(order)
         )
         if sender.issued > len(order):  # perhaps after the judge ended those that it knew
-            return (
-                f"it sent {sender.issued} calls for {len(order)} requests: send each request once."
-            )
+            return f"it sent {sender.issued} calls for {len(order)} operations: send each one once."
         if not returns:
             return (
                 f"all {len(order)} calls have ended, and it does not return. Which of them does it "
@@ -127,40 +128,48 @@ def _why_not_codes(found: Any, codes: Sequence[grpc.StatusCode]) -> str:
 # Known-wrong answers, each as a learner would write it.
 
 
-def _blocking(stub: Any, requests: Any) -> Any:
+def _blocking(stub: Any, operations: Any, in_flight: int = 0) -> Any:
     codes = []
-    for request in requests:
+    for operation in operations:
         try:
-            stub.Retrieve(request)
+            operation.rpc(stub)(operation.request)
             codes.append(OK)
         except grpc.RpcError as error:
             codes.append(error.code())
     return codes
 
 
-def _waits_for_each(stub: Any, requests: Any) -> Any:
-    return [stub.Retrieve.future(request).code() for request in requests]
+def _waits_for_each(stub: Any, operations: Any, in_flight: int = 0) -> Any:
+    return [operation.rpc(stub).future(operation.request).code() for operation in operations]
 
 
-def _order_of_sending(stub: Any, requests: Any) -> Any:
-    return [call.code() for call in [stub.Retrieve.future(request) for request in requests]]
+def _order_of_sending(stub: Any, operations: Any, in_flight: int = 0) -> Any:
+    return [
+        call.code()
+        for call in [operation.rpc(stub).future(operation.request) for operation in operations]
+    ]
 
 
-def _returns_at_once(stub: Any, requests: Any) -> Any:
+def _returns_at_once(stub: Any, operations: Any, in_flight: int = 0) -> Any:
     codes: list[Any] = []
-    for request in requests:
-        stub.Retrieve.future(request).add_done_callback(lambda call: codes.append(call.code()))
+    for operation in operations:
+        operation.rpc(stub).future(operation.request).add_done_callback(
+            lambda call: codes.append(call.code())
+        )
     return codes
 
 
 def _noting(note: Callable[[Any, Any], object]) -> Callable[..., Any]:
     """A right sender, but for what its callback notes in the queue."""
 
-    def sender(stub: Any, requests: Any) -> Any:
-        ended: SimpleQueue[Any] = SimpleQueue()
-        for request in requests:
-            stub.Retrieve.future(request).add_done_callback(lambda call: note(ended, call))
-        return [ended.get() for _ in requests]
+    def sender(stub: Any, operations: Any, in_flight: int = 0) -> Any:
+        sent, ended = 0, SimpleQueue[Any]()
+        for operation in operations:
+            sent += 1
+            operation.rpc(stub).future(operation.request).add_done_callback(
+                lambda call: note(ended, call)
+            )
+        return [ended.get() for _ in range(sent)]
 
     return sender
 
@@ -170,13 +179,13 @@ def _put_result(ended: Any, call: Any) -> None:
     ended.put(call.code())
 
 
-def _only_the_good(stub: Any, requests: Any) -> Any:
-    return [code for code in send_all(stub, requests) if code is OK]
+def _only_the_good(stub: Any, operations: Any, in_flight: int = 0) -> Any:
+    return [code for code in send_all(stub, operations) if code is OK]
 
 
-def _waits_for_calls(stub: Any, requests: Any) -> Any:
+def _waits_for_calls(stub: Any, operations: Any, in_flight: int = 0) -> Any:
     codes: list[Any] = []
-    calls = [stub.Retrieve.future(request) for request in requests]
+    calls = [operation.rpc(stub).future(operation.request) for operation in operations]
     for call in calls:
         call.add_done_callback(lambda call: codes.append(call.code()))
     for call in calls:
@@ -184,8 +193,9 @@ def _waits_for_calls(stub: Any, requests: Any) -> Any:
     return list(codes)
 
 
-def _sends_twice(stub: Any, requests: Any) -> Any:
-    return send_all(stub, [*requests, *requests])[: len(requests)]
+def _sends_twice(stub: Any, operations: Any, in_flight: int = 0) -> Any:
+    kept = list(operations)
+    return send_all(stub, [*kept, *kept])[: len(kept)]
 
 
 SEND_ALL = Exercise(
@@ -196,8 +206,8 @@ SEND_ALL = Exercise(
         "or without success. The function runs in another thread.",
         "Let the callback put the code into a `queue.SimpleQueue()`. A queue is safe to use from "
         "several threads.",
-        "`ended.get()` waits until there is an entry. Call it once for each request, after all "
-        "requests were sent.",
+        "`ended.get()` waits until there is an entry. Call it once for each call, after all "
+        "calls were sent: count them.",
     ),
     reference=send_all,
     wrong=(
@@ -208,7 +218,7 @@ SEND_ALL = Exercise(
         WrongAnswer(_only_the_good, "note the failed calls too"),
         WrongAnswer(_waits_for_calls, "wait for the callbacks"),
         WrongAnswer(_noting(lambda ended, call: ended.put(call.code().name)), "status codes, such"),
-        WrongAnswer(_sends_twice, "send each request once"),
+        WrongAnswer(_sends_twice, "send each one once"),
     ),
     judge=_judge_send_all,
     timeout_s=60.0,

@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 
 from kvstore import numbers
+from kvstore.client.messages import METHODS, Operation
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
 from kvstore.course.exercises.client_trials import (
     GRACE_S,
@@ -21,17 +22,17 @@ from kvstore.course.exercises.client_trials import (
     reach_stub,
     sending,
 )
-from kvstore.v1.kvstore_pb2 import UpdateRequest
+from kvstore.protocol import UPDATE
 
 
-def bounded(stub: Any, requests: Iterable[UpdateRequest], limit: int) -> None:
-    """Send every request as an update, with at most `limit` calls in flight."""
-    free = threading.Semaphore(limit)
-    for request in requests:
+def bounded(stub: Any, operations: Iterable[Operation], in_flight: int) -> None:
+    """Send every operation, with at most `in_flight` calls in flight."""
+    free = threading.Semaphore(in_flight)
+    for operation in operations:
         free.acquire()
-        call = stub.Update.future(request)
+        call = operation.rpc(stub).future(operation.request)
         call.add_done_callback(lambda _: free.release())
-    for _ in range(limit):  # every place is free again: all calls have ended
+    for _ in range(in_flight):  # every place is free again: all calls have ended
         free.acquire()
 
 
@@ -74,10 +75,11 @@ def _why_not_bounded(answer: Any, limit: int, endings: Sequence[Ending]) -> str:
     at_once = min(limit, len(endings))
     # all at once have a key of their own, and later ones come twice: two of them may be alike
     keys = [b"key %d" % (n if n < at_once else n // 2) for n in range(len(endings))]
-    wanted = [UpdateRequest(key=key, value=b"v") for key in keys]
-    requests = Requests(wanted)
-    with sending(answer, requests, limit) as (held, sender):
-        if at_once and (why := _why_not_full(held, sender, requests, limit, len(endings))):
+    kinds = [[*METHODS][(n if n < at_once else n // 2) % 4] for n in range(len(endings))]
+    wanted = [Operation(kind, key, b"v") for kind, key in zip(kinds, keys, strict=True)]
+    operations = Requests(wanted)
+    with sending(answer, operations, limit) as (held, sender):
+        if at_once and (why := _why_not_full(held, sender, operations, limit, len(endings))):
             return why
         held.sort(keys)  # those at once arrived in any order; from now on one comes at a time
         failed = False
@@ -95,11 +97,18 @@ def _why_not_bounded(answer: Any, limit: int, endings: Sequence[Ending]) -> str:
                 return _why_not_refilled(held, sender, limit, endings, ended)
         if held.most > limit:
             return _too_many(held.most, limit, failed)
-        if strange := held.received - Counter(("Update", each.key) for each in wanted):
+        asked = Counter((METHODS[each.kind], each.key) for each in wanted)
+        if strange := held.received - asked:
             method, key = next(iter(strange))
+            other = next((name for name, each in asked if each == key), method)
+            if other != method:
+                return (
+                    f"the server received {method} of {key!r}, and the operation was {other}: let "
+                    "`operation.rpc(stub)` choose the method."
+                )
             return (
-                f"the server received {method} of {key!r} once more than `requests` has it: "
-                "send each request once, as an update."
+                f"the server received {method} of {key!r} once more than `operations` has it: "
+                "send each operation once."
             )
         if not sender.returns():
             return f"all {len(endings)} calls have ended. It does not return: what ends its wait?"
@@ -107,7 +116,7 @@ def _why_not_bounded(answer: Any, limit: int, endings: Sequence[Ending]) -> str:
 
 
 def _why_not_full(
-    held: HeldCalls, sender: Sender, requests: Requests, limit: int, count: int
+    held: HeldCalls, sender: Sender, operations: Requests, limit: int, count: int
 ) -> str:
     """What is wrong before the first call has ended: `limit` calls must be held, and no more."""
     at_once = min(limit, count)
@@ -120,18 +129,17 @@ def _why_not_full(
     if not reached and held.held == 1:
         return (
             f"the limit was {limit}, and one call was in flight: the next one was sent only after "
-            "the reply. `stub.Update(request)` waits for its reply; `stub.Update.future(request)` "
-            "does not."
+            "the reply. A method of the stub waits for its reply; its `.future(request)` does not."
         )
     if not reached:
         return (
             f"the limit was {limit}, and only {held.held} of {count} calls were in flight after "
             f"{WAIT_S:g} s: a place stays empty."
         )
-    if requests.count > 2 * limit + 1:
+    if operations.count > 2 * limit + 1:
         return (
-            f"it took {requests.count} requests while {limit} calls were in flight: the others "
-            "wait in a queue of your own, which has no limit. Take a request when there is a "
+            f"it took {operations.count} operations while {limit} calls were in flight: the others "
+            "wait in a queue of your own, which has no limit. Take an operation when there is a "
             "place for its call."
         )
     polls = sender.polls()
@@ -168,8 +176,8 @@ def _why_returned(held: HeldCalls, count: int, limit: int, failed: bool = False)
         return _too_many(held.most, limit, failed)
     if held.count < count:
         return (
-            f"it returned after {held.count} of {count} requests: send each request that "
-            "`requests` hands out."
+            f"it returned after {held.count} of {count} operations: send each one that "
+            "`operations` hands out."
         )
     if failed:
         return (
@@ -227,12 +235,12 @@ def _sender(
 ) -> Callable[..., None]:
     """A sender with a mistake: what it does before each call and after it."""
 
-    def sender(stub: Any, requests: Any, limit: int) -> None:
-        free = threading.Semaphore(limit)
-        for request in requests:
+    def sender(stub: Any, operations: Any, in_flight: int) -> None:
+        free = threading.Semaphore(in_flight)
+        for operation in operations:
             before(free)
-            after(free, stub.Update.future(request))
-        for _ in range(limit if wait else 0):
+            after(free, operation.rpc(stub).future(operation.request))
+        for _ in range(in_flight if wait else 0):
             free.acquire()
 
     return sender
@@ -252,60 +260,64 @@ _releases_when_ok = _sender(lambda free: free.acquire(), _release_if_ok)
 _does_not_wait = _sender(lambda free: free.acquire(), _release_later, wait=False)
 
 
-def _sends_first(stub: Any, requests: Any, limit: int) -> None:
-    free = threading.Semaphore(limit)
-    for request in requests:
-        _release_later(free, stub.Update.future(request))
+def _sends_first(stub: Any, operations: Any, in_flight: int) -> None:
+    free = threading.Semaphore(in_flight)
+    for operation in operations:
+        _release_later(free, operation.rpc(stub).future(operation.request))
         free.acquire()
-    for _ in range(limit):
+    for _ in range(in_flight):
         free.acquire()
 
 
-def _one_too_few(stub: Any, requests: Any, limit: int) -> None:
-    bounded(stub, requests, max(1, limit - 1))
+def _one_too_few(stub: Any, operations: Any, in_flight: int) -> None:
+    bounded(stub, operations, max(1, in_flight - 1))
 
 
-def _in_waves(stub: Any, requests: Any, limit: int) -> None:
-    while wave := list(itertools.islice(requests, limit)):
-        for call in [stub.Update.future(request) for request in wave]:
+def _in_waves(stub: Any, operations: Any, in_flight: int) -> None:
+    while wave := list(itertools.islice(operations, in_flight)):
+        for call in [operation.rpc(stub).future(operation.request) for operation in wave]:
             call.exception()
 
 
-def _waits_for_each(stub: Any, requests: Any, limit: int) -> None:
-    for request in requests:
-        stub.Update.future(request).exception()
+def _waits_for_each(stub: Any, operations: Any, in_flight: int) -> None:
+    for operation in operations:
+        operation.rpc(stub).future(operation.request).exception()
 
 
-def _takes_all_first(stub: Any, requests: Any, limit: int) -> None:
-    bounded(stub, list(requests), limit)
+def _takes_all_first(stub: Any, operations: Any, in_flight: int) -> None:
+    bounded(stub, list(operations), in_flight)
 
 
-def _polls(stub: Any, requests: Any, limit: int) -> None:
+def _polls(stub: Any, operations: Any, in_flight: int) -> None:
     calls: list[Any] = []
-    for request in requests:
-        while sum(not call.done() for call in calls) >= limit:
+    for operation in operations:
+        while sum(not call.done() for call in calls) >= in_flight:
             time.sleep(0.001)
-        calls.append(stub.Update.future(request))
+        calls.append(operation.rpc(stub).future(operation.request))
     for call in calls:
         call.exception()
 
 
-def _all_but_the_last(stub: Any, requests: Any, limit: int) -> None:
-    free = threading.Semaphore(limit)
-    next(requests, None)
-    for request in requests:
+def _all_but_the_last(stub: Any, operations: Any, in_flight: int) -> None:
+    free = threading.Semaphore(in_flight)
+    next(operations, None)
+    for operation in operations:
         free.acquire()
-        _release_later(free, stub.Update.future(request))
-    for _ in range(limit):
+        _release_later(free, operation.rpc(stub).future(operation.request))
+    for _ in range(in_flight):
         free.acquire()
 
 
-def _sends_twice(stub: Any, requests: Any, limit: int) -> None:
-    bounded(stub, itertools.chain.from_iterable([one, one] for one in requests), limit)
+def _sends_twice(stub: Any, operations: Any, in_flight: int) -> None:
+    bounded(stub, itertools.chain.from_iterable([one, one] for one in operations), in_flight)
 
 
-def _stays_in_the_loop(stub: Any, requests: Any, limit: int) -> None:
-    bounded(stub, requests, limit)
+def _only_updates(stub: Any, operations: Any, in_flight: int) -> None:
+    bounded(stub, (operation._replace(kind=UPDATE) for operation in operations), in_flight)
+
+
+def _stays_in_the_loop(stub: Any, operations: Any, in_flight: int) -> None:
+    bounded(stub, operations, in_flight)
     threading.Event().wait()
 
 
@@ -313,13 +325,13 @@ BOUNDED = Exercise(
     id="03.bounded",
     title="Hold the limit",
     hints=(
-        "`threading.Semaphore(limit)` counts free places. `acquire()` takes a place, and waits "
+        "`threading.Semaphore(in_flight)` counts free places. `acquire()` takes a place, and waits "
         "when there is none. `release()` gives one back.",
         "Acquire a place before each call. `call.add_done_callback(function)` calls "
         "`function(call)` when the call has ended, with or without success. Release "
         "the place there.",
         "After the loop some calls are still in flight. Each of them releases its place at its end."
-        " So acquire all `limit` places: then every call has ended.",
+        " So acquire all `in_flight` places: then every call has ended.",
     ),
     reference=bounded,
     wrong=(
@@ -333,8 +345,9 @@ BOUNDED = Exercise(
         WrongAnswer(_waits_for_each, "waits for its reply"),
         WrongAnswer(_takes_all_first, "while 3 calls were in flight: the others wait in a queue"),
         WrongAnswer(_polls, "again and again"),
-        WrongAnswer(_all_but_the_last, "send each request that"),
-        WrongAnswer(_sends_twice, "send each request once"),
+        WrongAnswer(_all_but_the_last, "send each one that"),
+        WrongAnswer(_sends_twice, "send each operation once"),
+        WrongAnswer(_only_updates, "let `operation.rpc(stub)` choose"),
         WrongAnswer(_stays_in_the_loop, "what ends its wait"),
     ),
     judge=_judge_bounded,
