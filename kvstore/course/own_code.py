@@ -164,18 +164,17 @@ def target(
 ) -> Target:
     """Show whether a run reached the target of an exercise, and draw it beside others.
 
-    The target: at least `at_least` of the throughput of the `bound` (or of our run `beside` it), at
-    most `cpu_at_most` times the CPU time of that run, no operation lost, and never more open than
-    the limit. All is computed from the records. `rung` keeps the throughput for `ladder`.
+    The target: at least `at_least` of the throughput of our run `beside` it (without one, of the
+    `bound`), at most `cpu_at_most` times the CPU time of that run, no operation lost, and never
+    more open than the limit. All is computed from the records. `rung` keeps the throughput for `ladder`.
     """
     limit = style.number(bound) if bound is not None else None
     parts = []
-    if limit is not None:
-        share = run.throughput_per_s / limit
-        parts.append(Part(f"{share:.2f} of the bound (at least {at_least:g})", share >= at_least))
-    elif beside is not None:
-        share = run.throughput_per_s / beside.throughput_per_s
-        parts.append(Part(f"{share:.2f} of ours (at least {at_least:g})", share >= at_least))
+    against = (beside.throughput_per_s, "ours") if beside else (limit, "the bound")
+    if against[0] is not None:
+        share = run.throughput_per_s / against[0]
+        text = f"{share:.2f} of the throughput of {against[1]} (at least {at_least:g})"
+        parts.append(Part(text, share >= at_least))
     if cpu_at_most is not None and beside is not None:
         ratio = cpu_s(run) / cpu_s(beside)
         text = f"{ratio:.2f} times our CPU time for each operation (at most {cpu_at_most:g})"
