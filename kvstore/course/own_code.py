@@ -166,7 +166,7 @@ def target(
 
     The target: at least `at_least` of the throughput of our run `beside` it (without one, of the
     `bound`), at most `cpu_at_most` times the CPU time of that run, no operation lost, and never
-    more open than the limit. All is computed from the records. `rung` keeps the throughput for `ladder`.
+    more open than the limit. All is computed from the records. `rung` keeps it for `ladder`.
     """
     limit = style.number(bound) if bound is not None else None
     parts = []
