@@ -181,6 +181,50 @@ def test_one_lesson_as_a_file_and_as_slides_works_offline(executed, browser, tmp
     page.context.close()
 
 
+REPLAYED = """each => {
+  const seen = [each.replay.time()];
+  each.querySelector('canvas').dispatchEvent(
+    new KeyboardEvent('keydown', {key: 'ArrowRight', bubbles: true}));
+  seen.push(each.replay.time());
+  const [rooms] = each.replay.counts(seen[1]);
+  return [seen[0] < seen[1], rooms.slice(1).reduce((a, b) => a + b, 0),
+          each.querySelector('canvas').getAttribute('aria-label').includes('a replay of')];
+}"""
+
+
+@pytest.mark.parametrize("kind", ["html", "slides", "site"])
+def test_the_runs_of_lesson_03_are_replayed_without_a_network(
+    kind, executed, request, browser, tmp_path
+):
+    if kind == "site":
+        file = request.getfixturevalue("site") / "lessons" / "03_bounded.html"
+    else:
+        file = build.as_html(LESSONS[0], tmp_path, slides=kind == "slides")
+    page, requests = look(browser, file, 800)
+    page.wait_for_selector(".rpc-replay canvas", state="attached")
+    replays = page.locator(".rpc-replay")
+
+    assert replays.count() == 2  # one for each round
+    for number in range(2):
+        moved, in_flight, words = replays.nth(number).evaluate(REPLAYED)
+        assert moved
+        assert words
+        assert 0 < in_flight <= 100  # the limit of the lesson
+    if kind == "slides":
+        page.evaluate(
+            "document.querySelectorAll('.slide').forEach(each => each.classList.add('shown'))"
+        )
+    replays.first.scroll_into_view_if_needed()
+    box = replays.first.bounding_box()
+    assert 0 <= box["x"] < box["x"] + box["width"] <= 801
+    replays.first.get_by_role("button", name="play", exact=True).click()
+    before = replays.first.evaluate("each => each.replay.time()")
+    page.wait_for_timeout(300)
+    assert replays.first.evaluate("each => each.replay.time()") > before
+    assert requests == []
+    page.context.close()
+
+
 def test_a_broken_link_a_load_from_elsewhere_and_a_nameless_picture_are_found(tmp_path):
     (tmp_path / "a.html").write_text(
         '<p id="here"></p><a href="b.html">x</a><a href="#here">y</a><a href="#gone">z</a>'

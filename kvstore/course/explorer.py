@@ -166,7 +166,7 @@ class Explorer:
                         markeredgewidth=2, label=name, zorder=3,
                     )  # fmt: skip
             shown = [*predicted, *(number for _, number in self._dots)]
-            _scale(ax, shown, decades=_far(xs))
+            _scale(ax, shown, decades=style.decades(xs))
             ax.set(xlabel=self._sliders[self._over].label, ylabel=self._label)
         picture = io.BytesIO()
         figure.savefig(picture, format="png", transparent=True)
@@ -243,7 +243,11 @@ class Explorer:
         """Where the law is evaluated: along the slider's values, whole numbers staying whole."""
         values = sorted(self._sliders[self._over].values)
         low, high = values[0], values[-1]
-        made = np.geomspace(low, high, POINTS) if _far(values) else np.linspace(low, high, POINTS)
+        made = (
+            np.geomspace(low, high, POINTS)
+            if style.decades(values)
+            else np.linspace(low, high, POINTS)
+        )
         if all(isinstance(value, int) for value in values):
             return sorted({*(round(each) for each in made), *values})
         return sorted({*made.tolist(), *values})
@@ -255,14 +259,6 @@ def _value(made: HasValue | float) -> float:
 
 def _shown(value: Any) -> str:
     return value if isinstance(value, str) else numbers.number(value)
-
-
-DECADES: Final = 500.0
-"""From this ratio of the largest to the smallest value of the slider on, axes are logarithmic."""
-
-
-def _far(values: list[float]) -> bool:
-    return min(values) > 0 and max(values) > DECADES * min(values)
 
 
 def _scale(ax: Any, shown: list[float], *, decades: bool) -> None:

@@ -65,6 +65,8 @@ STATIONS: Final = {
 }
 """Colour and hatching of each place where a call spends time."""
 
+DECADES: Final = 500.0
+"""From this ratio of the largest to the smallest number in flight on, axes are logarithmic."""
 LOG_FROM: Final = 12.0
 """From this ratio of the largest to the smallest throughput on, the axis is logarithmic."""
 DPI: Final = 80
@@ -146,6 +148,11 @@ def rates(ax: Axes, shown: Iterable[float]) -> None:
     else:
         ax.set_xlim(0.0, 1.15 * max(positive, default=1.0))
     plain_numbers(ax.xaxis)
+
+
+def decades(values: Sequence[float]) -> bool:
+    """Return whether the values of an x axis are so far apart that a linear one would hide some."""
+    return min(values, default=0.0) > 0 and max(values) > DECADES * min(values)
 
 
 def plain_numbers(axis: Axis) -> None:

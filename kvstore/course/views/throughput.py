@@ -187,6 +187,8 @@ def plot_throughput_by_in_flight(
 ) -> Axes:
     """Draw measured dots with N/D and 1/D_max; `notes` name N*, where they meet, and 1/D_max.
 
+    Runs with numbers in flight that are far apart, such as 1 and 1,000, have logarithmic axes.
+
     On axes that two servers share, each has a `name` for the legend, and its look at `place`.
     `simulated` gives operations per second by the number in flight. It is a third series, for
     cases in which the bound is known to be too high.
@@ -213,8 +215,14 @@ def plot_throughput_by_in_flight(
         rates = [run.throughput_per_s for run in runs]
         if stations:
             rates.append(bounds.closed_loop(math.ceil(right), stations).value)
-        ax.set_xlim(0, right)
-        ax.set_ylim(0, max(before, 1.2 * max(rates, default=1.0)))
+        if style.decades([run.in_flight for run in runs]):
+            ax.set(xscale="log", yscale="log")
+            style.plain_numbers(ax.xaxis)
+            style.plain_numbers(ax.yaxis)
+            ax.margins(0.08)
+        else:
+            ax.set_xlim(0, right)
+            ax.set_ylim(0, max(before, 1.2 * max(rates, default=1.0)))
     return ax
 
 
@@ -244,7 +252,7 @@ def draw_bounds(
     knee = bounds.knee(stations)
     near = notes and most <= knee <= NEAR * most
     right = 1.3 * knee if near else 1.05 * most
-    in_flight = np.unique(np.clip([0.0, knee, right], 0.0, right))
+    in_flight = np.unique(np.clip([0.0, 1.0, knee, right], 0.0, right))
     ax.plot(
         in_flight, np.minimum(slope * in_flight, ceiling.value),
         color=style.PREDICTED, linestyle=dashes, label=_of("bound", name), zorder=2,

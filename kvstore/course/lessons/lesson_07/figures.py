@@ -76,7 +76,7 @@ def throughput_in_climb(
     with style.canvas(ax) as ax:
         for place, (name, run) in enumerate(runs_by_name(runs)):
             marker, colour, _ = style.look(place)
-            edges = np.linspace(0.0, _ends_s(run), PARTS + 1)
+            edges = _edges(_ends_s(run), max(each.demand_s for each in stations[name]))
             middles = (edges[:-1] + edges[1:]) / 2
             per_s = answered_per_s(run.records["done_s"], edges)
             ax.plot(middles, per_s, marker, color=colour, label=name, zorder=3)
@@ -134,6 +134,17 @@ def threads_in_climb(runs: Runs, limits: Mapping[str, float], *, ax: Axes | None
         ax.set_xlim(left=0.0)
         ax.set_ylim(bottom=0.0)
     return ax
+
+
+def _edges(ends_s: float, round_s: float) -> Floats:
+    """Return the edges of about `PARTS` parts, each so many rounds long.
+
+    The users who joined together are answered together, once in a round. So parts of another
+    length would have one answer more or less by chance.
+    """
+    width_s = round_s * max(1, round(ends_s / PARTS / round_s)) if round_s else ends_s / PARTS
+    parts = max(1, round(ends_s / width_s))
+    return np.linspace(0.0, parts * width_s, parts + 1)
 
 
 def _ends_s(run: Run) -> float:
