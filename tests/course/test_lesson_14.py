@@ -72,6 +72,12 @@ def test_a_refused_call_has_no_part_in_the_mean():
     assert {"mean (ms)": 20.0, "p99 (ms)": 20.0, "refused (%)": 75.0} == row
 
 
+def test_a_replay_begins_where_most_calls_are_in_flight():
+    run = open_run([(0.0, 0.0, 0.1), (0.2, 0.2, 0.4), (0.3, 0.3, 0.5), (0.4, 0.4, 0.6)])
+
+    assert 0.3 == facts.most_in_flight_s(run)
+
+
 @pytest.mark.parametrize(
     ("question", "in_service_times"),
     [("14.random", 3.0), ("14.long_jobs", 11.0), ("14.second_worker", 1 + 2.5 * 0.16 / 0.84)],

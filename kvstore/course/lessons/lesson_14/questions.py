@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import repeat
 
+import numpy as np
+
 from kvstore import numbers
 from kvstore.course.questions import Curve, Option, PredictionQuestion, QuizQuestion
 from kvstore.measure import Run, latencies_s
@@ -28,6 +30,13 @@ def mean_ms(run: Run) -> float:
 def p99_ms(run: Run) -> float:
     """The time within which 99 % of the answered calls end, from their due time."""
     return 1e3 * run.latency_s(0.99)
+
+
+def most_in_flight_s(run: Run) -> float:
+    """The time in the run at which most calls were in flight."""
+    sent_s, done_s = np.sort(run.records["sent_s"]), np.sort(run.records["done_s"])
+    in_flight = np.arange(1, len(sent_s) + 1) - np.searchsorted(done_s, sent_s, side="right")
+    return float(sent_s[in_flight.argmax()])
 
 
 def law(busy: float, service_s: float, disk_times: str, workers: int = 1) -> Prediction:
@@ -84,7 +93,7 @@ PREDICTIONS = (
     ),
     Curve(
         "14.curve",
-        "The mean time of a call, R, for each utilisation",
+        "How many ms does a call take on average, at each utilisation?",
         unit="ms",
         over="utilisation, U",
         xs=(0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9),
