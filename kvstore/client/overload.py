@@ -11,7 +11,7 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from statistics import median
 from typing import Any, NamedTuple
@@ -112,6 +112,21 @@ RETRIED = ("RESOURCE_EXHAUSTED", "UNAVAILABLE")
 Not DEADLINE_EXCEEDED: the server may have executed it, and only the reply was lost."""
 
 
+Pause = Callable[[int, float, float, Callable[[], float]], float]
+"""A function `(failures, first_s, most_s, draw)` that returns the seconds until the next attempt.
+`failures` counts from 1; `draw()` returns a random number from 0 to 1."""
+
+
+def in_step(failures: int, first_s: float, most_s: float, draw: Callable[[], float]) -> float:
+    """Return a pause that doubles with each failure, up to `most_s`: the same for all callers."""
+    return min(most_s, first_s * 2.0 ** (failures - 1))
+
+
+def full_jitter(failures: int, first_s: float, most_s: float, draw: Callable[[], float]) -> float:
+    """Return any part of the pause that doubles, so that callers do not retry together."""
+    return draw() * min(most_s, first_s * 2.0 ** (failures - 1))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Backoff:
     """How long to wait before a retry. Raises `ValueError` for a time that makes no sense."""
@@ -120,8 +135,8 @@ class Backoff:
     """Longest pause before the second attempt; it doubles with each attempt. 0: no pause."""
     most_s: float = 1.0
     """No pause is longer."""
-    jitter: bool = True
-    """Draw the pause uniformly between 0 and the longest, so that callers do not retry together."""
+    pause_s: Pause = full_jitter
+    """Chooses each pause."""
     attempts: int = 1_000
     """Attempts of one operation after which it has failed."""
 
@@ -135,8 +150,7 @@ class Backoff:
 
     def wait_s(self, failures: int, rng: random.Random) -> float:
         """Return the seconds between failure number `failures`, from 1, and the next attempt."""
-        longest_s = min(self.most_s, self.first_s * 2.0 ** min(failures - 1, 1_000))
-        return rng.uniform(0.0, longest_s) if self.jitter else longest_s
+        return self.pause_s(min(failures, 1_000), self.first_s, self.most_s, rng.random)
 
 
 class Budget:

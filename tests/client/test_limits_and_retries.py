@@ -12,7 +12,7 @@ import pytest
 
 from kvstore.client import load, workload
 from kvstore.client.errors import RunInterrupted
-from kvstore.client.overload import Adaptive, Backoff, Budget, Limiter, Retrying
+from kvstore.client.overload import Adaptive, Backoff, Budget, Limiter, Retrying, in_step
 from kvstore.measure import audit
 from kvstore.model import overload
 from kvstore.server import serving
@@ -99,7 +99,7 @@ def test_the_settled_limit_is_a_mean_over_time():
 
 
 def test_without_jitter_pauses_double_up_to_the_longest():
-    backoff = Backoff(first_s=0.02, most_s=0.1, jitter=False)
+    backoff = Backoff(first_s=0.02, most_s=0.1, pause_s=in_step)
 
     assert [0.02, 0.04, 0.08, 0.1, 0.1] == [backoff.wait_s(n, RNG) for n in range(1, 6)]
     assert 0.1 == backoff.wait_s(10_000, RNG)  # 2 to this power is no number any more
@@ -108,7 +108,7 @@ def test_without_jitter_pauses_double_up_to_the_longest():
 
 @pytest.mark.parametrize("failures", [1, 3, 9])
 def test_full_jitter_uses_all_of_the_pause(failures):
-    longest_s = Backoff(first_s=0.02, most_s=0.1, jitter=False).wait_s(failures, RNG)
+    longest_s = Backoff(first_s=0.02, most_s=0.1, pause_s=in_step).wait_s(failures, RNG)
     drawn = [Backoff(first_s=0.02, most_s=0.1).wait_s(failures, RNG) for _ in range(2_000)]
 
     assert min(drawn) < 0.05 * longest_s
@@ -231,7 +231,7 @@ def test_who_asks_often_enough_is_served_in_the_end(narrow):
 @pytest.mark.slow
 def test_callers_in_step_ask_about_as_often_as_predicted(narrow):
     """In a wide band: on a busy machine they fall out of step. All pauses count as their time."""
-    strategy = Retrying(Backoff(first_s=0.12, most_s=0.12, jitter=False))
+    strategy = Retrying(Backoff(first_s=0.12, most_s=0.12, pause_s=in_step))
     run = crowd(narrow, strategy)
 
     assert all(each.took_s > 0.11 * (each.attempts - 1) for each in strategy.operations)

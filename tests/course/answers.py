@@ -756,7 +756,7 @@ wrong("12.client", "were taken that had no place")(client(take=list))
 right("12.client")(client())
 
 
-# ---- 09.hedged -----------------------------------------------------------------------------------
+# ---- 16.hedged -----------------------------------------------------------------------------------
 
 
 def hedged_after(delay_s):
@@ -773,15 +773,15 @@ def hedged_after(delay_s):
     return hedged
 
 
-wrong("09.hedged", "the second server")(hedged_after(lambda after_s: 1.0))
-wrong("09.hedged", "no longer")(hedged_after(lambda after_s: 10 * after_s))
-wrong("09.hedged", "no longer")(hedged_after(lambda after_s: 2 * after_s))
-wrong("09.hedged", "no less")(hedged_after(lambda after_s: after_s / 10))
-wrong("09.hedged", "no less")(hedged_after(lambda after_s: 0.9 * after_s))
-right("09.hedged")(hedged_after(lambda after_s: after_s))
+wrong("16.hedged", "the second server")(hedged_after(lambda after_s: 1.0))
+wrong("16.hedged", "no longer")(hedged_after(lambda after_s: 10 * after_s))
+wrong("16.hedged", "no longer")(hedged_after(lambda after_s: 2 * after_s))
+wrong("16.hedged", "no less")(hedged_after(lambda after_s: after_s / 10))
+wrong("16.hedged", "no less")(hedged_after(lambda after_s: 0.9 * after_s))
+right("16.hedged")(hedged_after(lambda after_s: after_s))
 
 
-@right("09.hedged")
+@right("16.hedged")
 async def hedged_shielded(first, second, request, after_s):
     call = asyncio.ensure_future(first.Retrieve(request))
     try:
@@ -996,12 +996,12 @@ async def drops_the_unknown(stub, keys):
     return [value for value in await ask_all_with_gather(stub, keys) if value is not None]
 
 
-@wrong("09.hedged", "had passed without a reply")
+@wrong("16.hedged", "had passed without a reply")
 async def same_server(first, second, request, after_s):
     return await hedged_shielded(first, first, request, after_s)
 
 
-@wrong("09.hedged", "blocks the event loop")
+@wrong("16.hedged", "blocks the event loop")
 async def blocks(first, second, request, after_s):
     call = first.Retrieve(request)
     await asyncio.sleep(0.01)

@@ -24,6 +24,7 @@ from kvstore.course.lessons.lesson_09 import figures as lesson_09
 from kvstore.course.lessons.lesson_10 import figures as lesson_10
 from kvstore.course.lessons.lesson_11 import figures as lesson_11
 from kvstore.course.lessons.lesson_13 import figures as lesson_13
+from kvstore.course.lessons.lesson_16 import figures as lesson_16
 from kvstore.course.views import style
 from kvstore.load_test import Calibration, Estimate, Level
 from kvstore.model import Prediction, Station, batching, bounds, scaling, simulate, usl
@@ -51,7 +52,6 @@ ARGUMENTS = {
     "goodput_by_offered": (({"no limit": [PACED], "at most 10": [PACED]}, FLOWS), {}),
     "in_flight_over_time": ((MANY,), {}),
     "ladder": (({"published": 16.55, "predicted": PREDICTED, "here": ONE},), {}),
-    "latency_over_time": (({"paced": PACED, "closed": ONE}, 0.1), {}),
     "limit_over_time": (([(0.0, 1), (0.4, 2), (0.9, 1)], PREDICTED), {}),
     "moved_keys": (({1: 0.52, 2: 0.66, 4: 0.81},), {}),
     "memory_in_burst": (({"no limit": MANY, "at most 10": ONE},), {}),
@@ -113,6 +113,7 @@ ARGUMENTS |= {
 }
 ROOMS = (
     batch_figures, lesson_06, lesson_07, lesson_08, lesson_09, lesson_10, lesson_11, lesson_13,
+    lesson_16,
 )  # fmt: skip
 FIGURES = {name: getattr(views, f"plot_{name}", None) for name in ARGUMENTS}
 FIGURES |= {

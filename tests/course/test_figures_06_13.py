@@ -13,6 +13,7 @@ from kvstore.course.lessons.lesson_06 import figures as lesson_06
 from kvstore.course.lessons.lesson_07 import figures as lesson_07
 from kvstore.course.lessons.lesson_08 import figures as lesson_08
 from kvstore.course.lessons.lesson_09 import figures as lesson_09
+from kvstore.course.lessons.lesson_16 import figures as lesson_16
 from kvstore.measure import Sample, boxes
 from kvstore.model import Prediction, Station
 
@@ -183,12 +184,12 @@ def test_a_crowd_is_counted_by_how_its_operations_ended():
 
 
 def test_a_call_that_is_sent_late_is_slow_from_its_due_time_only():
-    table = lesson_09.latency_from_table({"paced": paced(90)})
+    table = lesson_16.latency_from_table({"paced": paced(90)})
 
     assert ["sending", "due"] == list(table["from"])
     assert [20.0, 20.0] == list(table["50 % (ms)"])
     assert [20.0, 110.0] == list(table["90 % (ms)"])
-    assert ["sending"] == list(lesson_09.latency_from_table(staircase())["from"])
+    assert ["sending"] == list(lesson_16.latency_from_table(staircase())["from"])
 
 
 @pytest.mark.slow

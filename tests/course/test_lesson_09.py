@@ -1,21 +1,16 @@
 """Lesson 09: what its exercises accept, the models of its questions, and what grpcio does."""
 
-import asyncio
 import dataclasses
 import json
-import math
 from types import SimpleNamespace
 
 import grpc
 import made_runs
-import numpy as np
 import pytest
 
 from kvstore.client import load, measured_channel, strategies, workload
 from kvstore.course.exercises.grading import judged
-from kvstore.course.experiments import several_servers
 from kvstore.course.lessons.lesson_09 import exercises as lesson_09
-from kvstore.course.lessons.lesson_09 import exercises_client as lesson_09_client
 from kvstore.course.questions import registered
 from kvstore.measure.recorder import Recorder
 from kvstore.server import serving
@@ -71,65 +66,6 @@ def test_more_wrong_configs_are_rejected(answer, said):
 
     assert verdict.outcome == "not yet"
     assert said in verdict.message
-
-
-# 09.hedged ------------------------------------------------------------------------------------
-
-
-async def with_wait_for(first, second, request, after_s):
-    call = asyncio.ensure_future(first.Retrieve(request))
-    try:
-        return await asyncio.wait_for(asyncio.shield(call), after_s)
-    except TimeoutError:
-        other = asyncio.ensure_future(second.Retrieve(request))
-    for winner in asyncio.as_completed([call, other]):
-        reply = await winner
-        break
-    call.cancel()
-    other.cancel()
-    return reply
-
-
-async def with_a_queue(first, second, request, after_s):
-    replies = asyncio.Queue()
-
-    async def ask(stub, delay_s):
-        await asyncio.sleep(delay_s)
-        await replies.put(await stub.Retrieve(request))
-
-    tasks = [asyncio.create_task(ask(first, 0)), asyncio.create_task(ask(second, after_s))]
-    reply = await replies.get()
-    for task in tasks:
-        task.cancel()
-    return reply
-
-
-async def with_calls(first, second, request, after_s):
-    """Calls of grpc.aio have `cancel` themselves."""
-    one = first.Retrieve(request)
-    done = asyncio.ensure_future(one.code())
-    await asyncio.wait({done}, timeout=after_s)
-    if done.done():
-        return await one
-    two = second.Retrieve(request)
-    other = asyncio.ensure_future(two.code())
-    await asyncio.wait({done, other}, return_when=asyncio.FIRST_COMPLETED)
-    winner, loser = (one, two) if done.done() else (two, one)
-    loser.cancel()
-    return await winner
-
-
-@pytest.mark.parametrize("answer", [with_wait_for, with_a_queue, with_calls])
-def test_a_hedged_read_in_another_style_is_right(answer):
-    verdict = judged(lesson_09_client.HEDGED, answer)
-
-    assert verdict.passed, verdict.message
-
-
-def test_a_plain_function_is_met_with_a_sentence():
-    verdict = judged(lesson_09_client.HEDGED, lambda first, second, request, after_s: 5)
-
-    assert "async def" in verdict.message
 
 
 # What grpcio does -----------------------------------------------------------------------------
@@ -188,34 +124,6 @@ def test_a_front_gives_up_on_a_slow_back_end(use_asyncio):
     assert dict(hasty.outcomes()) == {"DEADLINE_EXCEEDED": 2}
 
 
-# Hedged reads on real servers -------------------------------------------------------------------
-
-
-def test_reads_are_made_counted_and_hedged():
-    quick = {"read_delay_s": 0.0, "write_delay_s": 0, "locking": "per_key", "use_asyncio": True}
-    with serving(**quick) as one, serving(**{**quick, "read_delay_s": 0.4}) as other:
-        due_s = [0.0, 0.01, 0.02, 0.03, 9.0]
-        single = several_servers.reads([one, other], several_servers.single, due_s, duration_s=1)
-        hedged = several_servers.reads(
-            [one, other], several_servers.hedging(0.02), due_s, duration_s=1
-        )
-
-    assert len(single.took_s) == single.calls == 4
-    assert single.slow_share(0.3) == 0.5
-    assert hedged.calls > 4
-    assert hedged.slow_share(math.inf) == 0.0
-
-
-def test_an_error_of_a_read_that_is_no_status_is_raised():
-    async def broken(first, second, request):
-        raise ZeroDivisionError
-
-    with serving(use_asyncio=True) as one, pytest.raises(BaseExceptionGroup) as raised:
-        several_servers.reads([one], broken, [0.0], duration_s=1)
-
-    assert raised.group_contains(ZeroDivisionError)
-
-
 # Models of the questions -----------------------------------------------------------------------
 
 BACK = SimpleNamespace(settings=SimpleNamespace(read_delay_s=0.04, threads=4))
@@ -237,24 +145,12 @@ def storm(*, failing=1.0, attempts=3.0, per_s=70.0):
     )
 
 
-def some_reads(slow, twice=0.0):
-    took_s = np.array([0.2] * slow + [0.05] * (100 - slow))
-    return several_servers.Reads(took_s, 100 + round(100 * twice), 4)
-
-
-def test_the_models_of_the_questions():
-    late, p90, hedged, busy = (
-        registered(f"09.{name}") for name in ("storm", "stall_p90", "hedged", "hedged_busy")
-    )
+def test_the_model_of_the_storm():
+    late = registered("09.storm")
 
     assert late.measured(BACK, CONFIG, storm(failing=0.5)) == 50
     assert late.model(BACK, CONFIG, storm()).value == 100
     assert late.model(BACK, CONFIG, storm(per_s=20.0)).value == 0
-    assert p90.model(None).value == pytest.approx(0.155)
-    assert 0.01 < hedged.model(some_reads(2)).value < 0.02
-    assert hedged.measured(some_reads(2)) == 0.02
-    assert busy.model(some_reads(90, twice=1.0)).value == 1.0
-    assert busy.model(some_reads(90, twice=0.1)).value == 0.0
 
 
 def test_pauses_in_another_style_are_right():

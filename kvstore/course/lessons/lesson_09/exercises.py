@@ -13,6 +13,7 @@ from typing import Any, Final
 import grpc
 
 from kvstore.client.channel import OPTIONS
+from kvstore.client.overload import full_jitter
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
 from kvstore.course.exercises.grading import judge_drawn
 from kvstore.v1.kvstore_pb2 import RetrieveRequest, RetrieveResponse
@@ -336,12 +337,7 @@ MORE_WRONG_CONFIGS: tuple[tuple[Callable[..., Any], str], ...] = (
 """More known-wrong answers, with messages that another one has as well."""
 
 
-# 09.backoff (further/09_come_back) ---------------------------------------------------------------
-
-
-def backoff_s(failures: int, first_s: float, most_s: float, draw: Callable[[], float]) -> float:
-    """Return a pause between 0 and the longest one, which doubles up to `most_s`: full jitter."""
-    return draw() * min(most_s, first_s * 2.0 ** (failures - 1))
+# 09.backoff -------------------------------------------------------------------------------------
 
 
 class _Draw:
@@ -404,7 +400,7 @@ _BACKOFF_MISTAKES = (
 def _judge_backoff(answer: Any) -> Verdict:
     return judge_drawn(
         answer,
-        backoff_s,
+        full_jitter,
         _pauses_drawn(),
         mistakes=_BACKOFF_MISTAKES,
         right="The pause doubles up to a longest one, and each caller draws any part of it: a "
@@ -420,7 +416,7 @@ BACKOFF = Exercise(
         "`min` holds the pause at `most_s`. Apply it before you draw.",
         "Full jitter: any pause between 0 and that one is as likely as any other. Multiply.",
     ),
-    reference=backoff_s,
+    reference=full_jitter,
     wrong=_BACKOFF_MISTAKES,
     judge=_judge_backoff,
 )

@@ -1,4 +1,4 @@
-"""The hedged read of lesson 09, judged by the calls that two replicas get.
+"""The hedged read of lesson 16, judged by the calls that two replicas get.
 
 The replicas hold their calls until the judge releases one. A delay is either over soon or not
 during the check, so no judgement depends on the speed of the machine.
@@ -345,7 +345,7 @@ async def _other_order(first: Any, second: Any, request: Any, after_s: float) ->
 
 
 HEDGED = Exercise(
-    id="09.hedged",
+    id="16.hedged",
     title="A hedged read",
     hints=(
         "Make a task of the first call: `asyncio.ensure_future(first.Retrieve(request))`. "

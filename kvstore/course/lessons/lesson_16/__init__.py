@@ -1,0 +1,1 @@
+"""The room of lesson 16: what it asks, its exercises, and its experiments."""
