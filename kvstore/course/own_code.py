@@ -75,7 +75,7 @@ def _say(exercise_id: str, text: str, *, good: bool = False) -> None:
 
 
 def _named(answer: Callable[..., Any], ours: object) -> Strategy:
-    """Return the learner's client under the name "your ...", with its errors explained."""
+    """Return the learner's function under the name "your ...", with its errors explained."""
 
     @functools.wraps(answer)
     def call(*arguments: Any, **named: Any) -> Any:

@@ -181,12 +181,11 @@ def _left_open(question: progress.Question, known: PredictionQuestion) -> Guess:
         )
     else:
         text = f"{known.text}\n" if known.text else ""
-        such = (
-            f'`predict("{known.id}", 0.25)` commits 0.25 {unit}.'
-            if _is_share(unit)
-            else f'`predict("{known.id}", 123)` commits 123 {unit}.'
+        asked, such = ("as a share", "0.25") if _is_share(unit) else (f"in {unit}", "123")
+        message = (
+            f"{text}Add your number, {asked}, and run this cell again: "
+            f'`predict("{known.id}", {such})` commits {such} {unit}.'
         )
-        message = f"{text}Add your number, in {unit}, and run this cell again: {such}"
     return Guess(question.question_id, None, unit, "not predicted", message)
 
 

@@ -22,14 +22,15 @@ SHARES: Final = (0.50, 0.90, 0.99)
 HEADINGS: Final = tuple(f"{numbers.percent(share)} (ms)" for share in SHARES)
 WINDOW_S: Final = 0.6
 """So much of each run is drawn around its slowest call."""
+SLOW: Final = 3
+"""A call is slow that takes so many times as long as the median of those drawn."""
 
 
 def through_a_stall(runs: Runs, *, axes: Sequence[Axes] | None = None) -> list[Axes]:
     """Draw the calls of each run around its slowest one: a line for each call, in its own row.
 
     A line begins when the call was due; it is thin until the call was sent, and thick until the
-    reply. A closed loop has no due times. Calls that took longer than half of the slowest one are
-    orange.
+    reply. A closed loop has no due times. Slow calls are orange.
     """
     named = runs_by_name(runs)
     if axes is None:
@@ -38,7 +39,7 @@ def through_a_stall(runs: Runs, *, axes: Sequence[Axes] | None = None) -> list[A
         )
     for ax, (name, run) in zip(axes, named, strict=True):
         due_s, sent_s, done_s = _around_the_slowest(run)
-        slow = done_s - due_s > 0.5 * np.max(done_s - due_s)
+        slow = done_s - due_s > SLOW * np.median(done_s - due_s)
         rows = np.arange(len(due_s))
         with style.canvas(ax) as ax:
             for which, colour, word in (
@@ -47,7 +48,7 @@ def through_a_stall(runs: Runs, *, axes: Sequence[Axes] | None = None) -> list[A
             ):
                 ax.hlines(
                     rows[which], 1e3 * sent_s[which], 1e3 * done_s[which], color=colour,
-                    linewidth=4, label=f"{name}: {np.sum(which):,} {word} calls",
+                    linewidth=4, label=f"{name}, {word}: {np.sum(which):,}",
                 )  # fmt: skip
                 ax.hlines(
                     rows[which], 1e3 * due_s[which], 1e3 * sent_s[which], color=colour, linewidth=1
