@@ -72,7 +72,7 @@ function showReplay(root, panels) {
   root.textContent = "";
   root.style.cssText = `font: 13px ${FONT}; max-width: 1100px`;
   for (const panel of panels) {
-    panel.canvas = make("canvas", { role: "img", tabindex: "0", "aria-label": panel.alt });
+    panel.canvas = make("canvas", { role: "img", tabindex: "0", "aria-label": panel.alt, title: "space: play; → next event; ↓ next call, or click on it" });
     panel.canvas.style.cssText = "display: block; width: 100%; touch-action: manipulation";
     root.append(panel.canvas);
   }
@@ -322,23 +322,30 @@ function showReplay(root, panels) {
   root.setAttribute("data-lm-suppress-shortcuts", "true"); // the arrow keys are ours, not JupyterLab's
   root.addEventListener("keydown", (event) => {
     if (event.target === slider || event.target === speed || event.target === play || event.target === step) return;
-    const act = { " ": toggle, ArrowRight: () => goTo(nextEvent(now)), ArrowLeft: () => goTo(now - (until - from) / 200), Home: () => goTo(from), End: () => goTo(until) }[event.key];
+    const act = { " ": toggle, ArrowRight: () => goTo(nextEvent(now)), ArrowLeft: () => goTo(now - (until - from) / 200), Home: () => goTo(from), End: () => goTo(until), ArrowDown: () => nextCall(event.target, 1), ArrowUp: () => nextCall(event.target, -1) }[event.key];
     if (!act) return;
     event.preventDefault(); event.stopPropagation(); // JupyterLab's own keys
     act();
   });
 
-  // A click on a dot shows the call: its times at each station, and how it ended.
+  // A click on a dot, and ↓ or ↑ in the picture, show the call: its times at each station, and how it ended.
   for (const panel of panels)
     panel.canvas.addEventListener("click", (event) => {
       const box = panel.canvas.getBoundingClientRect(), scale = Math.max(560, panel.canvas.clientWidth) / box.width;
       const x = (event.clientX - box.left) * scale, y = (event.clientY - box.top) * scale;
       const near = panel.dots.map(([dx, dy, call]) => [Math.hypot(dx - x, dy - y), call]).sort((a, b) => a[0] - b[0])[0];
-      const dot = near && near[0] < 12 ? near[1] : undefined;
-      panel.picked = panel.call[dot];
-      pause(); show();
-      if (dot !== undefined) said.textContent = dotsOf(panel, dot).map((each) => aboutCall(panel, each)).join(" — ");
+      choose(panel, near && near[0] < 12 ? near[1] : undefined);
     });
+  function choose(panel, dot) {
+    panel.chosen = dot; panel.picked = panel.call[dot];
+    pause(); show();
+    if (dot !== undefined) said.textContent = dotsOf(panel, dot).map((each) => aboutCall(panel, each)).join(" — ");
+  }
+  // Through the calls in flight, in the order in which they are drawn.
+  function nextCall(canvas, by) {
+    const panel = panels.find((each) => each.canvas === canvas) || panels[0], dots = panel.dots.map(([, , dot]) => dot);
+    if (dots.length) choose(panel, dots[(dots.indexOf(panel.chosen) + by + dots.length) % dots.length]);
+  }
   function dotsOf(panel, dot) {
     return panel.copies ? [...panel.call.keys()].filter((each) => panel.call[each] === panel.call[dot]) : [dot];
   }
@@ -354,6 +361,7 @@ function showReplay(root, panels) {
   }
 
   root.replay = { goTo, time: () => now, counts: (t) => panels.map((panel) => placed(panel, t).rooms.map((room) => room.length)) };
-  new ResizeObserver(show).observe(root);
+  // Only the pictures: a longer text below them makes the page higher, and must not be replaced.
+  new ResizeObserver(() => panels.forEach((panel) => draw(panel, now))).observe(root);
   show();
 }

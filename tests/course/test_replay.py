@@ -1,6 +1,7 @@
 """The replay of a run: its counts are those of the records, in Python and on the page."""
 
 import dataclasses
+import re
 import shutil
 
 import numpy as np
@@ -182,6 +183,13 @@ def test_what_cannot_be_shown_is_refused():
         replay({"one": run, "two": run}, predicted=[1.0])
 
 
+def test_the_page_needs_nothing_from_elsewhere():
+    """VS Code, an exported page and a slide show it without a network, a module or a kernel."""
+    html = replay(of([(0.0, 1.0, "create")])).html
+
+    assert re.findall(r"https?:|\bimport\b|\brequire\b|\bfetch\(|\bJupyter\b|\bsrc=", html) == []
+
+
 def test_text_of_a_run_cannot_end_its_script():
     made = replay({"</script><b>": of([(0.0, 1.0, "create")])})
 
@@ -298,6 +306,13 @@ def test_the_page_shows_the_counts_of_the_records(measured, tmp_path):
             page.keyboard.press("Tab")
             page.get_by_role("button", name="next event").click()
             moved = page.evaluate("document.querySelector('.rpc-replay').replay.time()")
+            page.evaluate("t => document.querySelector('.rpc-replay').replay.goTo(t)", times[0])
+            page.locator("canvas").first.focus()
+            page.keyboard.press("ArrowDown")
+            chosen = page.locator("[data-replay=counts]").inner_text()
+            page.keyboard.press("ArrowUp")
+            page.keyboard.press("ArrowUp")
+            other = page.locator("[data-replay=counts]").inner_text()
             page.get_by_role("button", name="play").click()
             page.get_by_role("button", name="pause").wait_for()
         finally:
@@ -308,4 +323,8 @@ def test_the_page_shows_the_counts_of_the_records(measured, tmp_path):
     from_s = min(scene.span_s[0] for scene in made.scenes)
     assert at_s == pytest.approx((from_s + until_s) / 2, abs=0.001)
     assert "in flight" in words
+    for call in (chosen, other):  # by the keys alone
+        assert "sent at" in call
+        assert "ended with" in call
+    assert chosen != other
     assert moved > at_s
