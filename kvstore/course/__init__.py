@@ -32,7 +32,7 @@ from kvstore.course.comparisons import claim, compare
 from kvstore.course.exercises import NOT_ATTEMPTED
 from kvstore.course.explorer import Slider, explore
 from kvstore.course.kernel import lesson
-from kvstore.course.own_code import ladder, target, yours
+from kvstore.course.own_code import ladder, serving_own, target, yours
 from kvstore.course.predictions import again, predict, quiz
 from kvstore.course.rendering import show_source
 from kvstore.course.replay import replay
@@ -57,6 +57,7 @@ __all__ = [
     "progress",
     "quiz",
     "replay",
+    "serving_own",
     "show_source",
     "solution",
     "target",

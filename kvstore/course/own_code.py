@@ -11,8 +11,10 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
+import cloudpickle
 import numpy as np
 from matplotlib.axes import Axes
 
@@ -22,11 +24,16 @@ from kvstore.course import checks, mode, progress, rendering
 from kvstore.course.rendering import HasValue
 from kvstore.course.views import style
 from kvstore.measure import Run, accounts
+from kvstore.subprocesses import child, private_folder
 
 T = TypeVar("T")
 
 YOUR: Final = "your "
 """How the name of a run begins that the learner's client made."""
+
+
+START_S: Final = 20.0
+"""Seconds in which a server of the learner must start."""
 
 
 class YourCodeFailed(RuntimeError):
@@ -47,17 +54,18 @@ def yours(exercise_id: str, answer: T, ours: T) -> T:
     if not checks.passed(exercise_id, answer):
         _say(
             exercise_id,
-            f"`{name}` has not passed its check, so the course's `{_name(ours)}` makes the runs."
+            f"`{name}` has not passed its check, so the runs have the course's `{_name(ours)}`."
             " When it has, run this cell again.",
         )
         return ours
-    _say(exercise_id, f"from here on, your `{name}` makes the runs.", good=True)
+    _say(exercise_id, f"from here on, the runs have your `{name}`.", good=True)
     return _named(answer, ours) if inspect.isfunction(answer) else answer  # type: ignore[return-value]
 
 
-def made_by_you(run: Run) -> bool:
-    """Return whether the learner's code made this run."""
-    return run.strategy.startswith(YOUR)
+def is_yours(made_by: Run | Callable[..., Any]) -> bool:
+    """Return whether a run was made by the learner's client, or this function is the learner's."""
+    name = made_by.strategy if isinstance(made_by, Run) else _name(made_by)
+    return name.startswith(YOUR)
 
 
 def _name(ours: object) -> str:
@@ -108,6 +116,31 @@ def _explained(answer: Callable[..., Any]) -> Iterator[None]:
         ) from None
 
 
+# ---- a server of the learner --------------------------------------------------------------------
+
+
+@contextmanager
+def serving_own(start: Callable[..., tuple[Any, int]], *arguments: Any) -> Iterator[str]:
+    """Call `start(*arguments)` in a process of its own while the block lasts; yield its address.
+
+    `start` returns the running server of `grpc.server` and its port, as the exercises ask for it.
+    Function and arguments travel by cloudpickle. Raise YourCodeFailed if it does not start.
+    """
+    packed = cloudpickle.dumps((start, arguments))
+    with private_folder("kvstore-own-") as folder:
+        (path := folder / "server.pickle").write_bytes(packed)
+        with child("kvstore.course.own_server", [str(path)]) as process:
+            address = process.first_line(START_S)
+            if not address:
+                process.ended(within_s=1.0)
+                said = process.error_text().strip().rpartition("\n")[2].rpartition("Failed: ")[2]
+                raise YourCodeFailed(
+                    f"the server of `{_name(start)}` did not start: "
+                    f"{said or f'it was not there within {START_S:g} s'}"
+                )
+            yield address
+
+
 # ---- the target ---------------------------------------------------------------------------------
 
 
@@ -125,8 +158,15 @@ class Target(rendering.Shown):
     exercise_id: str
     run: Run
     parts: tuple[Part, ...]
+    made_by: Callable[..., Any] | None = None
+    """The code that was measured, where that was no strategy."""
     marks: Mapping[str, float] = field(default_factory=dict)
     """Throughput in operations/s of yours, ours and the published client, where these exist."""
+
+    @property
+    def yours(self) -> bool:
+        """Whether the learner's code was measured."""
+        return is_yours(self.made_by or self.run)
 
     @property
     def reached(self) -> bool:
@@ -134,7 +174,8 @@ class Target(rendering.Shown):
         return all(part.reached for part in self.parts)
 
     def __repr__(self) -> str:
-        whose = "" if made_by_you(self.run) else f" by the course's `{self.run.strategy}`"
+        name = _name(self.made_by) if self.made_by else self.run.strategy
+        whose = "" if self.yours else f" by the course's `{name}`"
         word = "reached" if self.reached else "not reached"
         signs = ("✘", "✔")
         said = "; ".join(f"{signs[part.reached]} {part.text}" for part in self.parts)
@@ -142,7 +183,7 @@ class Target(rendering.Shown):
 
     def _forms(self) -> dict[str, Any]:
         mark, _, text = repr(self).partition(": ")
-        good = self.reached and made_by_you(self.run)
+        good = self.reached and self.yours
         return {
             "text/plain": repr(self),
             "text/html": rendering.headline(
@@ -161,12 +202,14 @@ def target(
     cpu_at_most: float | None = None,
     published: float | None = None,
     rung: str | None = None,
+    code: Callable[..., Any] | None = None,
 ) -> Target:
     """Show whether a run reached the target of an exercise, and draw it beside others.
 
     The target: at least `at_least` of the throughput of our run `beside` it (without one, of the
     `bound`), at most `cpu_at_most` times the CPU time of that run, no operation lost, and never
     more open than the limit. All is computed from the records. `rung` keeps it for `ladder`.
+    `code` is what `yours` returned, where that is no strategy, such as a server.
     """
     limit = style.number(bound) if bound is not None else None
     parts = []
@@ -185,7 +228,7 @@ def target(
         most = most_open(run)
         text = f"at most {most:,} open, the limit is {run.in_flight:,}"
         parts.append(Part(text, most <= run.in_flight))
-    whose = "yours" if made_by_you(run) else "ours"
+    whose = "yours" if is_yours(code or run) else "ours"
     marks = {whose: run.throughput_per_s}
     if beside is not None:
         marks["ours"] = beside.throughput_per_s
@@ -195,7 +238,7 @@ def target(
             progress.keep_rung(rung, each, per_s)
     if published is not None:
         marks["published"] = published
-    made = Target(exercise_id, run, tuple(parts), marks)
+    made = Target(exercise_id, run, tuple(parts), code, marks)
     if len(marks) > 1:
         rendering.captioned(draw_marks(marks, limit), _said(marks, limit))
     made._show()
@@ -285,11 +328,16 @@ def _known(rung: str) -> Rung:
     raise LookupError(f"the ladder has no rung {rung!r}; it has {[each.name for each in RUNGS]}")
 
 
-def ladder() -> None:
+def ladder(runs: Mapping[str, Run] = MappingProxyType({})) -> None:
     """Show how far the learner has climbed: your runs, ours and the published ones, by lesson.
 
-    All of them were measured on this machine, except for the published ones.
+    `runs` puts runs on their rungs first. All were measured on this machine, except for the
+    published ones.
     """
+    for name, run in runs.items():
+        if mode.name() != "recorded":
+            whose = "yours" if is_yours(run) else "ours"
+            progress.keep_rung(_known(name).name, whose, run.throughput_per_s)
     kept = progress.climb()
     shown = [rung for rung in RUNGS if any(name == rung.name for name, _ in kept)]
     if not shown:

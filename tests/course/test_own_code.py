@@ -1,15 +1,18 @@
 """The learner's code in the runs: solved and unsolved, its target, the ladder, and what breaks."""
 
 import _thread
+import sys
 import threading
 import time
 
+import cloudpickle
 import pytest
 
 from kvstore.client import load, monitor, strategies, workload
 from kvstore.client.errors import RunFailed, RunInterrupted
 from kvstore.course import check, checks, live, own_code, progress
 from kvstore.course.exercises import NOT_ATTEMPTED, not_yet, passed
+from kvstore.course.lessons.lesson_04 import your_server
 from kvstore.measure import Run
 from kvstore.server import serving
 
@@ -61,6 +64,13 @@ def run_of(client, **options) -> Run:
         return load.run(client, server, workload.crud(preload=50), **settings)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def answers_travel_as_from_a_notebook():
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    yield
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+
+
 @pytest.fixture(autouse=True)
 def nothing_judged(monkeypatch):
     monkeypatch.setattr(checks, "_judged", {})
@@ -79,8 +89,8 @@ def test_an_answer_that_passed_runs_and_gives_the_run_its_name(page):
     run = run_of(client)
 
     assert run.strategy == "your bounded"
-    assert own_code.made_by_you(run)
-    assert "your `bounded` makes the runs" in page[-1]["text/plain"]
+    assert own_code.is_yours(run)
+    assert "the runs have your `bounded`" in page[-1]["text/plain"]
     reached = own_code.target("03.bounded", run, bound=1.0)
     assert reached.reached
     assert "course's" not in repr(reached)
@@ -181,3 +191,44 @@ def test_the_live_view_takes_it_as_any_strategy(page, monkeypatch):
     with serving(**DISK) as server:
         run = live.run(client, server, workload.crud(), in_flight=4, duration_s=0.2)
     assert run.strategy == "your bounded"
+
+
+def serve(disk, values, threads):
+    return your_server.serve(disk, values, threads)
+
+
+def serves_no_port(disk, values, threads):
+    raise OSError("no port is free")
+
+
+def ends(disk, values, threads):
+    raise SystemExit(3)
+
+
+def started(answer):
+    checks._judged["04.server"] = answer, passed("as it should be")
+    start = own_code.yours("04.server", answer, ours=your_server.serve)
+    return start, own_code.serving_own(start, your_server.Disk(0.002, 0.002), your_server.VALUES, 4)
+
+
+def test_a_server_of_the_learner_runs_in_a_process_of_its_own(page):
+    start, serving_it = started(serve)
+    with serving_it as address:
+        calls = your_server.calls(reads=1, writes=1)
+        run = load.run(strategies.bounded, address, calls, in_flight=8, duration_s=0.4)
+
+    assert set(run.outcomes()) == {"OK"}
+    reached = own_code.target("04.server", run, code=start, bound=1.0)
+    assert reached.yours
+    assert list(reached.marks) == ["yours"]
+    ours = own_code.target("04.server", run, code=your_server.serve, bound=1.0)
+    assert not ours.yours
+
+
+@pytest.mark.parametrize(("answer", "said"), [(serves_no_port, "no port is free"), (ends, "")])
+def test_a_server_that_does_not_start_says_why(page, answer, said):
+    with (
+        pytest.raises(own_code.YourCodeFailed, match=f"did not start: .*{said}"),
+        started(answer)[1],
+    ):
+        pass
