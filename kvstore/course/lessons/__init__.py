@@ -40,9 +40,15 @@ def progress_by_lesson() -> pd.DataFrame:
 
 
 def your_progress() -> None:
-    """Show the learner's progress in every lesson, and which one to open now."""
-    table = progress_by_lesson()
-    lesson = _next(table)
+    """Show the learner's progress in the lessons that were begun, and which one to open now.
+
+    Before the first prediction there is nothing to show.
+    """
+    every = progress_by_lesson()
+    table = every[(every != rendering.NONE).any(axis="columns")]
+    if table.empty:
+        return
+    lesson = _next(every)
     where = f"Go on with `{lesson}`."
     link = f'Go on with <a href="{lesson}.ipynb"><code>{rendering.escaped(lesson)}</code></a>.'
     head = ["lesson", *table.columns]

@@ -40,6 +40,12 @@ def _stated(published: Published) -> Prediction:
 
 PREDICTIONS: Final = (
     PredictionQuestion(
+        "00.climb",
+        "How many operations per second can this service reach on your laptop, at its best?",
+        unit="operations/s",
+        measured=lambda runs: max(run.throughput_per_s for run in runs.values()),
+    ),
+    PredictionQuestion(
         "00.retrieve",
         "How many milliseconds does one Retrieve take, from sending to reply?",
         unit="ms",
