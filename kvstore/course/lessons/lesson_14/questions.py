@@ -166,8 +166,7 @@ QUIZ = (
     ),
     QuizQuestion(
         "14.limit",
-        "U is 85 %, and the p99 is too long. Nobody wants refused calls. Which change does not "
-        "help?",
+        "U is 85 %, and the p99 is too long. No call may be refused. Which change does not help?",
         (
             Option("A second worker.", why="U of each worker is halved."),
             Option("Less varied service times.", why="The wait is proportional to c_a² + c_s²."),
