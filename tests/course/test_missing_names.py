@@ -117,7 +117,7 @@ CALLS = [
     ("compare()", "TypeError", "compare(question_id, *runs, why=None)"),
     ("def mine():\n    claim('x')\nmine()", "TypeError", "claim(sentence, holds)"),
     ("workload.crud(sed=3)", "TypeError", "'sed'"),
-    ("explore(lambda x: x, 3, over='x')", "TypeError", "Slider] as sliders, got 3"),
+    ("explore(lambda x: x, 3, over='x')", "AttributeError", "Slider] as sliders, got 3"),
     ("draw_stations(3)", "TypeError", "as stations, got 3"),
     ("measure.audit(3)", "AttributeError", "takes Run as run, got 3"),
     ("views.plot_throughput(3)", "TypeError", "got 3"),
