@@ -8,6 +8,7 @@ function showReplay(root, panels) {
   const KINDS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442"];
   const FAILED = "#d03030", LIMIT = "#d55e00", FONT = "system-ui, sans-serif";
   const SPEEDS = [[1, "real time"], [0.2, "5 × slower"], [0.05, "20 × slower"], [0.01, "100 × slower"]];
+  const WIDE = 1100, MOST_ZOOM = 1.7; // a wider page, as on a projector, shows everything larger
   const TOP = 54, ROOMS_H = 190, CHART_H = 64, PAD = 12, GAP = 14;
 
   const decode = (text, Type) => {
@@ -70,7 +71,7 @@ function showReplay(root, panels) {
   // ---- the page -----------------------------------------------------------------------------------
 
   root.textContent = "";
-  root.style.cssText = `font: 13px ${FONT}; max-width: 1100px`;
+  root.style.cssText = `font: 13px ${FONT}; max-width: ${MOST_ZOOM * WIDE}px`;
   for (const panel of panels) {
     panel.canvas = make("canvas", { role: "img", tabindex: "0", "aria-label": panel.alt, title: "space: play; → next event; ↓ next call, or click on it" });
     panel.canvas.style.cssText = "display: block; width: 100%; touch-action: manipulation";
@@ -87,6 +88,7 @@ function showReplay(root, panels) {
   speed.value = SPEEDS[1][0];
   const clock = make("span", { "data-replay": "clock" });
   clock.style.cssText = "min-width: 6em; text-align: right; font-variant-numeric: tabular-nums";
+  for (const each of [play, step, speed]) each.style.font = "inherit";
   bar.append(play, step, slider, speed, clock);
   const said = make("div", { "aria-live": "polite", "data-replay": "counts" });
   said.style.cssText = "margin: 4px 0; min-height: 1.4em";
@@ -100,9 +102,12 @@ function showReplay(root, panels) {
   // ---- drawing ------------------------------------------------------------------------------------
 
   function draw(panel, t) {
-    const canvas = panel.canvas, W = Math.max(560, canvas.clientWidth || 800), H = TOP + ROOMS_H + 30 + CHART_H;
-    const ratio = window.devicePixelRatio || 1;
+    const canvas = panel.canvas, zoom = Math.min(MOST_ZOOM, Math.max(1, canvas.clientWidth / WIDE));
+    const W = Math.max(560, (canvas.clientWidth || 800) / zoom), H = TOP + ROOMS_H + 30 + CHART_H;
+    const ratio = zoom * (window.devicePixelRatio || 1);
     if (canvas.width !== Math.round(W * ratio)) {
+      panel.W = W;
+      root.style.fontSize = `${13 * zoom}px`;
       canvas.width = Math.round(W * ratio);
       canvas.height = Math.round(H * ratio);
       canvas.style.height = `${(H * (canvas.clientWidth || W)) / W}px`;
@@ -331,7 +336,7 @@ function showReplay(root, panels) {
   // A click on a dot, and ↓ or ↑ in the picture, show the call: its times at each station, and how it ended.
   for (const panel of panels)
     panel.canvas.addEventListener("click", (event) => {
-      const box = panel.canvas.getBoundingClientRect(), scale = Math.max(560, panel.canvas.clientWidth) / box.width;
+      const box = panel.canvas.getBoundingClientRect(), scale = panel.W / box.width;
       const x = (event.clientX - box.left) * scale, y = (event.clientY - box.top) * scale;
       const near = panel.dots.map(([dx, dy, call]) => [Math.hypot(dx - x, dy - y), call]).sort((a, b) => a[0] - b[0])[0];
       choose(panel, near && near[0] < 12 ? near[1] : undefined);
