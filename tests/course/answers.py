@@ -8,6 +8,7 @@ import asyncio
 import itertools
 import math
 import queue
+import random
 import threading
 import time
 from collections import deque
@@ -965,9 +966,6 @@ class PassesOn(Shed):
         return continuation(details)
 
 
-right("06.even_share")(lambda open_calls: np.argmin(open_calls))
-
-
 @wrong("07.ask_all", "the blocking client again")
 async def group_in_the_loop(stub, keys):
     values = []
@@ -1087,3 +1085,88 @@ def eighty_percent(service_s, share, within_s):
 @wrong("14.rate_for", "ZeroDivisionError")
 def rate_from_the_wait(service_s, share, within_s):
     return max(0.0, 1 / service_s + math.log(1 - share) / (within_s - service_s))
+
+
+# ---- 15: which server ----------------------------------------------------------------------------
+
+
+@right("15.least_open")
+def by_count_and_chance(open_calls):
+    return min(range(len(open_calls)), key=lambda server: (open_calls[server], random.random()))
+
+
+@right("15.least_open")
+def shuffled_first(open_calls):
+    servers = list(range(len(open_calls)))
+    random.shuffle(servers)
+    return min(servers, key=open_calls.__getitem__)
+
+
+right("15.least_open")(
+    lambda open_calls: random.choice(np.flatnonzero(np.array(open_calls) == min(open_calls)))
+)
+
+
+@wrong("15.least_open", "look at all of them")
+def two_where_all_are_asked_for(open_calls):
+    drawn = random.sample(range(len(open_calls)), min(2, len(open_calls)))
+    return min(drawn, key=open_calls.__getitem__)
+
+
+@wrong("15.least_open", "Another one has")
+def only_the_first_four(open_calls):
+    seen = open_calls[:4]
+    return random.choice([server for server, calls in enumerate(seen) if calls == min(seen)])
+
+
+@wrong("15.least_open", "numbered from 0")
+def the_fewest_and_not_its_server(open_calls):
+    return min(open_calls) + len(open_calls)
+
+
+@wrong("15.least_open", "an int, got [")
+def all_with_the_fewest(open_calls):
+    return [server for server, calls in enumerate(open_calls) if calls == min(open_calls)]
+
+
+@wrong("15.least_open", "is its `return` missing")
+def forgets_to_return(open_calls):
+    min(open_calls)
+
+
+@wrong("15.least_open", "it never returned 3")
+def a_tie_between_two_only(open_calls):
+    servers = [server for server, calls in enumerate(open_calls) if calls == min(open_calls)]
+    return random.choice(servers[:2] if len(servers) == 3 and servers[0] else servers)
+
+
+@right("15.two_choices")
+def the_lower_of_a_sample(open_calls):
+    return min(random.sample(range(len(open_calls)), 2), key=open_calls.__getitem__)
+
+
+@right("15.two_choices")
+def draws_until_they_differ(open_calls):
+    one = other = random.randrange(len(open_calls))
+    while other == one:
+        other = random.randrange(len(open_calls))
+    return other if open_calls[other] < open_calls[one] else one
+
+
+@wrong("15.two_choices", "Not all pairs")
+def from_each_half(open_calls):
+    half = len(open_calls) // 2
+    one, other = random.randrange(half), random.randrange(half, len(open_calls))
+    return min(one, other, key=open_calls.__getitem__)
+
+
+@wrong("15.two_choices", "always the same one")
+def the_first_of_equals(open_calls):
+    if len(set(open_calls)) == 1:
+        return 0
+    return the_lower_of_a_sample(open_calls)
+
+
+@wrong("15.two_choices", "the same servers each time")
+def the_first_two(open_calls):
+    return 0 if open_calls[0] < open_calls[1] else 1

@@ -1,7 +1,6 @@
 """Lesson 06: what its exercises accept, and the models of its questions."""
 
 import dataclasses
-import itertools
 
 import grpc
 import pytest
@@ -64,52 +63,6 @@ def test_channels_with_own_connections_in_another_style_are_right(answer):
 @pytest.mark.parametrize("answer", lesson_06.MORE_WRONG_CHANNELS)
 def test_more_wrong_channels_are_rejected(answer):
     assert judged(find("06.own_connections"), answer).outcome == "not yet"
-
-
-# ---- an even share -------------------------------------------------------------------------------
-
-
-def first_below_the_most(open_calls):
-    """Any connection below the maximum keeps the share even, not only the emptiest one."""
-    most = max(open_calls)
-    return next((k for k, count in enumerate(open_calls) if count < most), 0)
-
-
-def the_last_emptiest(open_calls):
-    return max(k for k, count in enumerate(open_calls) if count == min(open_calls))
-
-
-def by_sorting(open_calls):
-    return sorted(range(len(open_calls)), key=open_calls.__getitem__)[0]
-
-
-@pytest.mark.parametrize("answer", [first_below_the_most, the_last_emptiest, by_sorting])
-def test_an_even_share_in_another_style_is_right(answer):
-    verdict = judged(find("06.even_share"), answer)
-
-    assert verdict.passed, verdict.message
-
-
-@pytest.mark.parametrize("most", [1, 2, 3, 4, 5, 6])
-def test_first_fit_below_any_constant_is_rejected(most):
-    """The first edition accepted first fit below 3, which was the number in its one trial."""
-
-    def first_fit(open_calls):
-        return next((k for k, count in enumerate(open_calls) if count < most), 0)
-
-    assert judged(find("06.even_share"), first_fit).outcome == "not yet"
-
-
-def test_more_uneven_shares_are_rejected():
-    turn = itertools.count()
-    for answer in (
-        lambda open_calls: -1,
-        lambda open_calls: float(open_calls.index(min(open_calls))),
-        lambda open_calls: next(turn) * 7 % len(open_calls),
-        lambda open_calls: len(open_calls) // 2,
-        lambda open_calls: open_calls.index(sorted(open_calls)[len(open_calls) // 2]),
-    ):
-        assert judged(find("06.even_share"), answer).outcome == "not yet"
 
 
 # ---- behind a cap --------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ LESSONS: Final[Mapping[str, str]] = {
     "09": "09_retries",
     "16": "16_tails",
     "10": "10_beyond_one_machine",
+    "15": "15_which_server",
     "11": "11_a_write_that_lasts",
     "12": "12_design_one",
     "13": "13_your_own_service",

@@ -1,7 +1,6 @@
-"""Lesson 06: channels with connections of their own, an even share, and a cap of streams."""
+"""Lesson 06: channels with connections of their own, and a cap of streams."""
 
-import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Final
@@ -9,7 +8,7 @@ from typing import Any, Final
 import grpc
 
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
-from kvstore.course.exercises.grading import drawn_inputs, judge_drawn
+from kvstore.course.exercises.grading import judge_drawn
 
 # 06.own_connections -------------------------------------------------------------------------------
 
@@ -152,151 +151,6 @@ MORE_WRONG_CHANNELS: tuple[Callable[..., Any], ...] = (
     lambda a, n: own_connections(a, max(1, n - 1)),
 )
 """More known-wrong answers, with messages that another one has as well."""
-
-
-# 06.even_share (further/06_even_share) ------------------------------------------------------------
-
-
-def connection_for(open_calls: Sequence[int]) -> int:
-    """Return the connection with the fewest calls in flight."""
-    return list(open_calls).index(min(open_calls))
-
-
-def _drawn_schedules() -> Any:
-    """Return connections, calls in flight, and which call ends at each step."""
-    from hypothesis import strategies as st
-
-    return st.tuples(
-        st.integers(1, 6), st.integers(1, 20), st.lists(st.integers(0, 999), max_size=60)
-    )
-
-
-def _drawn_states() -> Any:
-    from hypothesis import strategies as st
-
-    return st.tuples(st.lists(st.integers(0, 9), min_size=2, max_size=6))
-
-
-def _judge_even_share(answer: Any) -> Verdict:
-    schedules = drawn_inputs(_drawn_schedules(), 150)
-    for connections, in_flight, ends in sorted(schedules, key=_size):
-        if problem := _uneven(answer, connections, in_flight, ends):
-            return not_yet(problem)
-    return passed(
-        f"{len(schedules)} drawn schedules, with 1 to 6 connections and 1 to 20 calls in flight: "
-        "no connection ever had more than N / c, rounded up."
-    )
-
-
-def _size(schedule: tuple[int, int, list[int]]) -> int:
-    connections, in_flight, ends = schedule
-    return connections + in_flight + len(ends)
-
-
-def _uneven(answer: Any, connections: int, in_flight: int, ends: Sequence[int]) -> str:
-    """Return what went wrong while `in_flight` calls were kept open, or ""."""
-    open_calls = [0] * connections
-    most = -(-in_flight // connections)
-    chosen = []
-    for end in [None, *ends]:
-        if end is not None:  # one of the open calls ends
-            calls = [place for place, count in enumerate(open_calls) for _ in range(count)]
-            open_calls[calls[end % len(calls)]] -= 1
-        while sum(open_calls) < in_flight:
-            place = answer(list(open_calls))
-            if isinstance(place, bool) or not isinstance(place, int):
-                return f"return the number of a connection, an int, got {place!r:.40}."
-            chosen.append(place)
-            problem = _misplaced(open_calls, place, in_flight, most)
-            if problem:
-                return f"{_turns(chosen, connections) or _known_mistake(answer)}{problem}"
-            open_calls[place] += 1
-    return ""
-
-
-def _misplaced(open_calls: Sequence[int], place: int, in_flight: int, most: int) -> str:
-    given, connections = f"With open_calls = {open_calls} it returned {place}", len(open_calls)
-    if not 0 <= place < connections:
-        return f"{given}; the connections are numbered from 0 to {connections - 1}."
-    if open_calls[place] < most:
-        return ""
-    return (
-        f"{given}. That connection would have {open_calls[place] + 1} calls; with {in_flight} in "
-        f"flight over {connections}, at most {most} are allowed."
-    )
-
-
-def _turns(chosen: Sequence[int], connections: int) -> str:
-    pairs = itertools.pairwise(chosen)
-    if (
-        connections > 1
-        and len(chosen) > connections
-        and all((b - a) % connections == 1 for a, b in pairs)
-    ):
-        return "Round robin does not look at the calls that ended: they end in any order. "
-    return ""
-
-
-def _known_mistake(answer: Any) -> str:
-    """Return the message of the mistake that chooses as the answer does, or ""."""
-    states = [state for (state,) in drawn_inputs(_drawn_states(), 30)]
-    for mistake in _SHARE_MISTAKES:
-        if all(answer(list(each)) == mistake.answer(each) for each in states):
-            return f"{mistake.expected} "
-    return ""
-
-
-class _InTurn:
-    """Round robin: it ignores what is open."""
-
-    def __init__(self) -> None:
-        self._next = -1
-
-    def __call__(self, open_calls: Sequence[int]) -> int:
-        self._next = (self._next + 1) % len(open_calls)
-        return self._next
-
-
-_SHARE_MISTAKES: Final = (
-    WrongAnswer(lambda open_calls: 0, "You always take connection 0: the others carry nothing."),
-    WrongAnswer(
-        lambda open_calls: open_calls.index(max(open_calls)),
-        "You take the busiest connection.",
-    ),
-    WrongAnswer(min, "You return how many calls are open, not which connection it is."),
-    WrongAnswer(len, "You return the number of connections; the last one is numbered one lower."),
-    WrongAnswer(
-        lambda open_calls: next((k for k, n in enumerate(open_calls) if n < 3), 0),
-        "You fill each connection up to 3: the limit follows from N and c, and is no constant.",
-    ),
-    WrongAnswer(
-        lambda open_calls: sum(open_calls) % len(open_calls),
-        "You choose by the sum of the open calls: it does not say where they are.",
-    ),
-    WrongAnswer(
-        lambda open_calls: open_calls.index(0) if 0 in open_calls else 0,
-        "You look for an idle connection only: what if every connection has a call?",
-    ),
-    WrongAnswer(
-        lambda open_calls: 0 if open_calls[0] <= open_calls[-1] else len(open_calls) - 1,
-        "You compare the first and the last connection only.",
-    ),
-)
-
-EVEN_SHARE = Exercise(
-    id="06.even_share",
-    title="An even share",
-    hints=(
-        "Round robin looks fair. But calls end in any order. After a while one connection has "
-        "many calls open, and another one few.",
-        "Fewer than N calls are open when the next one is sent. Which connection surely has fewer "
-        "than N / c?",
-        "The one with the fewest: `min(open_calls)`, and its place in the list.",
-    ),
-    reference=connection_for,
-    wrong=(*_SHARE_MISTAKES, WrongAnswer(_InTurn(), "Round robin does not look")),
-    judge=_judge_even_share,
-)
 
 
 # 06.behind_a_cap ----------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """What lesson 06 and its further lessons ask."""
 
 import math
-from itertools import accumulate
 
 import pandas as pd
 
@@ -11,18 +10,6 @@ from kvstore.measure import Run
 from kvstore.measure.cpu_cost import pace_s, serial_s
 from kvstore.model import Prediction, Station, bounds
 from kvstore.numbers import seconds
-
-
-def open_by_connection(run: Run) -> dict[int, tuple[list[float], list[int]]]:
-    """Return for each connection the times in seconds, and the calls in flight from then on."""
-    found = {}
-    for connection in sorted(set(run.records["connection"].tolist())):
-        calls = run.records[run.records["connection"] == connection]
-        steps = sorted([*((s, 1) for s in calls["sent_s"]), *((s, -1) for s in calls["done_s"])])
-        in_flight = list(accumulate(step for _, step in steps))
-        found[connection] = ([float(at_s) for at_s, _ in steps], in_flight)
-    return found
-
 
 PUBLISHED = (
     ("one thread", 100 * 1, 55_935.0, 1.62),

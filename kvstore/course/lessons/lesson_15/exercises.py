@@ -1,0 +1,348 @@
+"""Lesson 15: the choice of a server by its open calls, and between two drawn servers."""
+
+import itertools
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
+
+Choose = Callable[[list[int]], int]
+
+ASKED: Final = 300
+"""How often the function is asked with the same counts: a server that may be chosen is, then."""
+
+
+def _bad_choice(given: Sequence[int], passed_on: list[int], chosen: Any) -> str:
+    """Return what is wrong with a choice, whatever the policy, or ""."""
+    if passed_on != list(given):
+        return (
+            f"With open_calls = {list(given)} it changed the list to {passed_on}. The client counts"
+            " the calls; your function only reads them."
+        )
+    if isinstance(chosen, bool) or not isinstance(chosen, int):
+        return f"Return the number of a server, an int, got {chosen!r:.40}."
+    if not 0 <= chosen < len(given):
+        return (
+            f"With {len(given)} servers it returned {chosen}. They are numbered from 0 to"
+            f" {len(given) - 1}."
+        )
+    return ""
+
+
+def _choices(answer: Any, given: Sequence[int], times: int) -> list[int] | str:
+    """Return the choices for the same counts, or what is wrong with one of them."""
+    made = []
+    for _ in range(times):
+        passed_on = list(given)
+        chosen = answer(passed_on)
+        if problem := _bad_choice(given, passed_on, chosen):
+            return problem
+        made.append(chosen)
+    return made
+
+
+def _takes_turns(made: Sequence[int], servers: int) -> bool:
+    return servers > 1 and all((b - a) % servers == 1 for a, b in itertools.pairwise(made))
+
+
+# 15.least_open ------------------------------------------------------------------------------------
+
+
+def least_open(open_calls: list[int]) -> int:
+    """Return a server with the fewest open calls; one of several at random."""
+    fewest = min(open_calls)
+    return random.choice([server for server, calls in enumerate(open_calls) if calls == fewest])
+
+
+def _drawn_counts() -> list[list[int]]:
+    """Return lists of counts: small ones first, with and without ties, and some with zeros."""
+    rng = random.Random(15)
+    drawn = [
+        [rng.randrange(lowest, 10) for _ in range(servers)]
+        for servers in (1, 2, 3, 5, 8)
+        for lowest in (0, 1, 4)
+        for _ in range(8)
+    ]
+    last = [[5, 4, 3, 2, 1], [1, 2, 3, 4, 5], [40, 7, 9], [3, 90, 8, 4]]
+    return [*drawn, *last]
+
+
+TIES: Final = ([0, 0, 0], [2, 1, 1, 1], [1, 1, 1, 7], [3, 0, 5, 0])
+"""Counts of which several are the lowest."""
+
+
+def _judge_least_open(answer: Any) -> Verdict:
+    for given in _drawn_counts():
+        made = _choices(answer, given, 1)
+        if isinstance(made, str):
+            return not_yet(made)
+        if given[made[0]] > min(given):
+            return not_yet(
+                f"{_not_the_fewest(answer)}With open_calls = {given} it returned {made[0]}, a"
+                f" server with {given[made[0]]} open calls. Another one has {min(given)}."
+            )
+    for given in TIES:
+        if problem := _tie_problem(answer, given):
+            return not_yet(problem)
+    return passed(
+        "always a server with the fewest open calls, and of several not always the same one."
+    )
+
+
+def _not_the_fewest(answer: Any) -> str:
+    """Return the message of the policy that the answer follows, if that is a known one."""
+    given = [3, 4, 0, 1, 2]
+    made = _choices(answer, given, ASKED)
+    if isinstance(made, str):
+        return ""
+    counts = Counter(made)
+    if _takes_turns(made, len(given)):
+        return "That is round robin: it does not look at the open calls. "
+    if set(counts) == {given.index(max(given))}:
+        return "You choose the most open calls: look for the fewest. "
+    if set(counts) == {0} or set(counts) == {len(given) - 1}:
+        again = _choices(answer, given[::-1], ASKED)
+        if set(again) == set(counts):
+            return f"Your function returns {made[0]}, whatever the counts are. "
+    if len(counts) == len(given) and min(counts.values()) > ASKED / 15:
+        return "A random server ignores the open calls: look for the fewest. "
+    if set(counts) == {given.index(1)}:
+        return "A server with no open call is free: it counts, too. "
+    if set(counts) == {0, 1, 2, 3, 4} - {given.index(max(given))}:
+        return "You compare two drawn servers. Here look at all of them. "
+    return ""
+
+
+def _tie_problem(answer: Any, given: Sequence[int]) -> str:
+    made = _choices(answer, given, ASKED)
+    if isinstance(made, str):
+        return made
+    lowest = [server for server, calls in enumerate(given) if calls == min(given)]
+    missing = sorted(set(lowest) - set(made))
+    if not missing:
+        return ""
+    if len(set(made)) == 1:
+        which = {lowest[0]: "the first", lowest[-1]: "the last"}.get(made[0], "the same")
+        return (
+            f"With open_calls = {list(given)} it always returned {made[0]}: {which} of the servers"
+            " with the fewest. Every client would call that one. Take one of them at random."
+        )
+    return (
+        f"With open_calls = {list(given)} it never returned {missing[0]} in {ASKED} tries, and"
+        " that server has the fewest as well. Take any of them."
+    )
+
+
+def _in_turn() -> Choose:
+    turn = itertools.count()
+    return lambda open_calls: next(turn) % len(open_calls)
+
+
+def _counts_the_call(open_calls: list[int]) -> int:
+    chosen = least_open(open_calls)
+    open_calls[chosen] += 1
+    return chosen
+
+
+def _sorts(open_calls: list[int]) -> int:
+    before = list(open_calls)
+    open_calls.sort()
+    return before.index(open_calls[0])
+
+
+def _passes_over_free_ones(open_calls: list[int]) -> int:
+    busy = [calls for calls in open_calls if calls]
+    return open_calls.index(min(busy)) if busy else least_open(open_calls)
+
+
+LEAST_OPEN = Exercise(
+    id="15.least_open",
+    title="The fewest open calls",
+    hints=(
+        "`min(open_calls)` is the lowest count. Which servers have it?",
+        "`[server for server, calls in enumerate(open_calls) if calls == fewest]` is the list of"
+        " these servers.",
+        "`random.choice(servers)` takes one of a list at random.",
+    ),
+    reference=least_open,
+    wrong=(
+        WrongAnswer(lambda open_calls: 0, "whatever the counts are"),
+        WrongAnswer(lambda open_calls: random.randrange(len(open_calls)), "A random server"),
+        WrongAnswer(_in_turn(), "That is round robin"),
+        WrongAnswer(lambda open_calls: open_calls.index(max(open_calls)), "the most open calls"),
+        WrongAnswer(lambda open_calls: open_calls.index(min(open_calls)), "the first of"),
+        WrongAnswer(
+            lambda open_calls: max(i for i, c in enumerate(open_calls) if c == min(open_calls)),
+            "the last of",
+        ),
+        WrongAnswer(lambda open_calls: least_open(open_calls) + 1, "numbered from 0"),
+        WrongAnswer(_counts_the_call, "it changed the list"),
+        WrongAnswer(_sorts, "it changed the list"),
+        WrongAnswer(_passes_over_free_ones, "A server with no open call is free"),
+        WrongAnswer(lambda open_calls: open_calls[least_open(open_calls)] / 1, "an int"),
+    ),
+    judge=_judge_least_open,
+)
+
+
+# 15.two_choices -----------------------------------------------------------------------------------
+
+
+def two_choices(open_calls: list[int]) -> int:
+    """Draw two different servers at random, and return the one with fewer open calls."""
+    one, other = random.sample(range(len(open_calls)), 2)
+    return one if open_calls[one] < open_calls[other] else other
+
+
+DRAWS: Final = 4_000
+RANKED: Final = [30, 10, 50, 20, 40]
+"""Five servers; the one with the fewest open calls is chosen where it is one of the two: 2 of 5."""
+TOLERANCE: Final = 0.05
+"""How far a share may be from its expectation: more than six standard deviations."""
+
+
+def _shares(answer: Any, given: Sequence[int]) -> list[float] | str:
+    """Return how often each server was chosen, those with the fewest open calls first."""
+    made = _choices(answer, given, DRAWS)
+    if isinstance(made, str):
+        return made
+    counts = Counter(given[server] for server in made)
+    return [counts[calls] / DRAWS for calls in sorted(given)]
+
+
+def _expected(servers: int, drawn: int = 2) -> list[float]:
+    """Return the shares of the servers, by rank, if the best of `drawn` different ones is taken."""
+    left, shares = 1.0, []
+    for rank in range(servers):
+        after = 1.0
+        for place in range(drawn):
+            after *= max(0, servers - rank - 1 - place) / (servers - place)
+        shares.append(left - after)
+        left = after
+    return shares
+
+
+def _near(shares: Sequence[float], expected: Sequence[float]) -> bool:
+    return all(abs(a - b) < TOLERANCE for a, b in zip(shares, expected, strict=True))
+
+
+def _judge_two_choices(answer: Any) -> Verdict:
+    for given in ([3, 7], [7, 3], RANKED, RANKED[::-1], [4, 4, 4]):
+        made = _choices(answer, given, 1)
+        if isinstance(made, str):
+            return not_yet(made)
+    shares = _shares(answer, RANKED)
+    if isinstance(shares, str):
+        return not_yet(shares)
+    pair = _shares(answer, [3, 7])
+    if not _near(shares, _expected(5)) or isinstance(pair, str) or pair[1]:
+        return not_yet(_two_problem(answer, shares))
+    equal = _choices(answer, [4, 4, 4], ASKED)
+    if isinstance(equal, str) or len(set(equal)) == 1:
+        return not_yet("With open_calls = [4, 4, 4] it returned always the same one: draw both.")
+    return passed(
+        "two different servers, drawn anew for each call, and the one with fewer open calls. Of"
+        " five servers, the busiest one was never chosen, and the one with the fewest open calls"
+        " in two of five draws."
+    )
+
+
+def _is_drawn(answer: Any, server: int) -> bool:
+    """Return whether this one of five servers is ever chosen where it has the fewest open calls."""
+    made = _choices(answer, [9 * (number != server) for number in range(5)], ASKED)
+    return server in made if isinstance(made, list) else True
+
+
+def _two_problem(answer: Any, shares: Sequence[float]) -> str:
+    seen = (
+        f"With open_calls = {RANKED} in {DRAWS:,} draws, the server with the fewest open calls was"
+        f" chosen in {shares[0]:.0%}, and the one with the most in {shares[-1]:.0%}. With two"
+        " different servers drawn at random it is 40 % and 0 %."
+    )
+    made = _choices(answer, RANKED, 40)
+    pair = _shares(answer, [3, 7])
+    if not isinstance(made, str) and _takes_turns(made, 5):
+        return f"That is round robin: draw two servers at random. {seen}"
+    if never := [server for server in range(5) if not _is_drawn(answer, server)]:
+        if len(never) >= 3:
+            return f"You look at the same servers each time: draw two for each call. {seen}"
+        return f"Server {never[0]} is never drawn: draw both from all servers. {seen}"
+    if shares[0] > 0.99:
+        return f"That is the fewest of all. Draw two first, and look at these two only. {seen}"
+    if _near(shares, [0.2] * 5):
+        return f"A random server: you draw, but you do not compare the two. {seen}"
+    if _near(shares, _expected(5)[::-1]):
+        return f"You choose the busier one of the two. {seen}"
+    if _near(shares, _expected(5, 3)):
+        return f"That is the best of three servers: draw two. {seen}"
+    if not isinstance(pair, str) and 0.02 < pair[1] < 0.35:
+        return f"You may draw the same server twice. The two must differ. {seen}"
+    return f"Not all pairs of servers are equally likely. {seen}"
+
+
+def _with_the_same_twice(open_calls: list[int]) -> int:
+    one, other = random.choices(range(len(open_calls)), k=2)
+    return min(one, other, key=open_calls.__getitem__)
+
+
+def _best_of_three(open_calls: list[int]) -> int:
+    drawn = random.sample(range(len(open_calls)), min(3, len(open_calls)))
+    return min(drawn, key=open_calls.__getitem__)
+
+
+def _busier_of_two(open_calls: list[int]) -> int:
+    return max(random.sample(range(len(open_calls)), 2), key=open_calls.__getitem__)
+
+
+def _neighbours(open_calls: list[int]) -> int:
+    one = random.randrange(len(open_calls))
+    return min(one, (one + 1) % len(open_calls), key=open_calls.__getitem__)
+
+
+def _first_against_one(open_calls: list[int]) -> int:
+    other = random.randrange(1, len(open_calls))
+    return min(0, other, key=open_calls.__getitem__)
+
+
+def _without_the_last(open_calls: list[int]) -> int:
+    drawn = random.sample(range(max(2, len(open_calls) - 1)), 2)
+    return min(drawn, key=open_calls.__getitem__)
+
+
+def _always_the_same_pair(open_calls: list[int]) -> int:
+    one, other = random.Random(2).sample(range(len(open_calls)), 2)
+    return min(one, other, key=open_calls.__getitem__)
+
+
+def _the_count(open_calls: list[int]) -> int:
+    return min(random.sample(open_calls, 2))
+
+
+TWO_CHOICES = Exercise(
+    id="15.two_choices",
+    title="Two random choices",
+    hints=(
+        "`random.sample(range(len(open_calls)), 2)` draws two different servers.",
+        "Compare `open_calls[one]` with `open_calls[other]`.",
+        "`return one if open_calls[one] < open_calls[other] else other`",
+    ),
+    reference=two_choices,
+    wrong=(
+        WrongAnswer(least_open, "That is the fewest of all"),
+        WrongAnswer(lambda open_calls: random.sample(range(len(open_calls)), 2)[0], "not compare"),
+        WrongAnswer(_busier_of_two, "the busier one of the two"),
+        WrongAnswer(_with_the_same_twice, "the same server twice"),
+        WrongAnswer(_best_of_three, "the best of three"),
+        WrongAnswer(_neighbours, "Not all pairs"),
+        WrongAnswer(_first_against_one, "Not all pairs"),
+        WrongAnswer(_without_the_last, "is never drawn"),
+        WrongAnswer(_always_the_same_pair, "the same servers each time"),
+        WrongAnswer(_in_turn(), "That is round robin"),
+        WrongAnswer(_the_count, "numbered from 0"),
+        WrongAnswer(_counts_the_call, "it changed the list"),
+        WrongAnswer(lambda open_calls: random.sample(range(len(open_calls)), 2), "an int"),
+    ),
+    judge=_judge_two_choices,
+)
