@@ -33,10 +33,13 @@ def plot_answered_over_time(
 ) -> Axes:
     """Draw the calls answered OK per second over time, as dots for each run.
 
+    More than two runs have axes of their own, with the same scale; those of the first are returned.
     Drawn is the time in which calls were sent: in an open loop, until its duration is over.
     `prediction` in calls/s is a line. `cause_s` is when the cause of a failure began and ended, in
     seconds: that time is shaded.
     """
+    if ax is None and len(runs) > 2:
+        return _side_by_side(runs, prediction, cause_s)
     predicted, most = number(prediction), 1.0
     longest_s = max(run.settings.get("duration_s") or run.window_s for run in runs.values())
     edges = np.arange(0.0, max(longest_s, SLICE_S) + SLICE_S / 2, SLICE_S)
@@ -57,6 +60,24 @@ def plot_answered_over_time(
         ax.set_xlim(left=0.0)
         ax.set_ylim(0.0, 1.15 * max(most, predicted or 0.0))
     return ax
+
+
+def _side_by_side(
+    runs: Mapping[str, Run],
+    prediction: HasValue | float | None,
+    cause_s: tuple[float, float] | None,
+) -> Axes:
+    tops = []
+    axes = style.subplots(
+        1, len(runs), figsize=(11.0, 4.2), sharey=True, dpi=style.DPI, layout="constrained"
+    )
+    for ax, (name, run) in zip(axes, runs.items(), strict=True):
+        plot_answered_over_time({name: run}, prediction, cause_s=cause_s, ax=ax)
+        tops.append(ax.get_ylim()[1])
+    axes[0].set_ylim(0.0, max(tops))
+    for ax in axes[1:]:
+        ax.set_ylabel("")
+    return axes[0]
 
 
 FAR = 4.0
