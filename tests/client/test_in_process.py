@@ -77,7 +77,7 @@ def test_secrets_of_metadata_stand_in_no_process_list_and_in_no_saved_run(quick_
 @pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="sends a POSIX signal")
-def test_a_server_that_falls_silent_gives_the_command_a_status_as_a_killed_one(capfd):
+def test_a_server_that_falls_silent_gives_the_command_a_status_as_a_killed_one():
     """Both commands: that of the course, and the load test of any service."""
     ours = "-m", "kvstore.client", "--seconds=4", "--deadline-s=0.5"
     any_service = (
@@ -85,26 +85,40 @@ def test_a_server_that_falls_silent_gives_the_command_a_status_as_a_killed_one(c
         "--json", '{"key": "YQ==", "value": "YQ=="}',
         "--quiet",
     )  # fmt: skip
-    for command in (ours, any_service):
-        with serving(read_delay_s=0.01, write_delay_s=0.01) as silent:
-            method = [] if command is ours else ["kvstore.v1.KeyValueService/Create"]
-            running = subprocess.Popen([sys.executable, *command, silent.address, *method])
-            stub = server_status_pb2_grpc.ServerStatusServiceStub(
-                grpc.insecure_channel(silent.address)
-            )
-            end_s = time.monotonic() + 60
-            while sum(stub.GetServerStatus(pb.GetServerStatusRequest()).operations.values()) < 20:
-                assert running.poll() is None, capfd.readouterr().err
-                assert time.monotonic() < end_s
+    with contextlib.ExitStack() as open_now:
+        both = [
+            (*_at_work(open_now, ours), ours),
+            (*_at_work(open_now, any_service, "kvstore.v1.KeyValueService/Create"), any_service),
+        ]
+        for silent, _, _ in both:
             os.kill(silent.pid, signal.SIGSTOP)
-            try:
-                status = running.wait(60)
-            finally:
-                running.kill()
-                os.kill(silent.pid, signal.SIGCONT)
+            open_now.callback(os.kill, silent.pid, signal.SIGCONT)
+        for _, running, command in both:
+            said = running.communicate(timeout=60)[1]
 
-        assert 1 == status, command
-        assert "stopped answering" in capfd.readouterr().err
+            assert 1 == running.returncode, (command, said)
+            assert "stopped answering" in said
+
+
+def _at_work(open_now, command, *method):
+    """A server of its own, and the command that loads it, which has been answered."""
+    server = open_now.enter_context(serving(read_delay_s=0.01, write_delay_s=0.01))
+    running = open_now.enter_context(
+        subprocess.Popen(
+            [sys.executable, *command, server.address, *method],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    )
+    open_now.callback(running.kill)
+    channel = open_now.enter_context(grpc.insecure_channel(server.address))
+    stub = server_status_pb2_grpc.ServerStatusServiceStub(channel)
+    end_s = time.monotonic() + 60
+    while sum(stub.GetServerStatus(pb.GetServerStatusRequest()).operations.values()) < 20:
+        assert running.poll() is None, running.stderr.read()
+        assert time.monotonic() < end_s
+    return server, running
 
 
 @pytest.mark.slow
