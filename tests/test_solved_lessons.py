@@ -80,17 +80,30 @@ def texts_of(done) -> str:
     )
 
 
+def shown_by(path: Path, folder: Path, monkeypatch) -> str:
+    monkeypatch.setenv("COURSE_MODE", "fast")
+    monkeypatch.setenv("COURSE_PROGRESS", str(folder / "progress.sqlite3"))
+    done = execute(path)
+    assert done.error is None
+    return texts_of(done)
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", SOLVED)
 def test_a_solved_lesson_measures_the_learners_code(name, tmp_path, monkeypatch):
-    monkeypatch.setenv("COURSE_MODE", "fast")
-    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.sqlite3"))
-    done = execute(solved(name, tmp_path))
-    shown = texts_of(done)
+    shown = shown_by(solved(name, tmp_path), tmp_path, monkeypatch)
 
-    assert done.error is None
     assert "has not passed its check" not in shown
     targets = [line for line in shown.splitlines() if line.startswith("Target of")]
     assert targets
     assert not [line for line in targets if "by the course's" in line]
     assert "Operations per second: yours " in shown
+
+
+@pytest.mark.timeout(300)
+def test_an_unsolved_lesson_says_that_ours_runs(tmp_path, monkeypatch):
+    shown = shown_by(FOLDER / "03_bounded.ipynb", tmp_path, monkeypatch)
+
+    assert shown.count("has not passed its check") == 1
+    assert "by the course's `bounded`" in shown
+    assert "yours" not in shown.partition("Operations per second: ")[2].partition(".")[0]
