@@ -21,6 +21,7 @@ from urllib.parse import unquote, urlsplit
 import nbformat
 from nbformat import NotebookNode
 
+from kvstore.course.lessons import LESSONS, parts
 from kvstore.measure.host import host_in_words
 from tools import pages, run_notebooks
 
@@ -131,12 +132,15 @@ def _symbol_sheet() -> str:
 def _index(titles: dict[Path, str]) -> str:
     core = [lesson for lesson in titles if not run_notebooks.is_further(lesson)]
     further = [lesson for lesson in titles if run_notebooks.is_further(lesson)]
-    first = ["cheat_sheet", "symbols", "glossary"]
+    sheets = ["cheat_sheet", "symbols", "glossary"]
     others = [page.stem for page in _docs()]
+    first = {LESSONS[numbers[0]]: title for title, numbers in parts().items()}
     rows = [
-        f"| [{titles[lesson]}](lessons/{lesson.name}) | {_promise(lesson)} |" for lesson in core
+        f"| {first.get(lesson.stem, '')} | [{titles[lesson]}](lessons/{lesson.name}) "
+        f"| {_promise(lesson)} |"
+        for lesson in core
     ]
-    parts = [
+    sections = [
         "# RPC throughput: predict, run, compare",
         "An interactive course for JupyterLab. You measure a real gRPC key-value service. Before "
         "each step you commit to a prediction. Then you run it, and find out why the measurement "
@@ -145,12 +149,12 @@ def _index(titles: dict[Path, str]) -> str:
         "sliders work in JupyterLab: `python3 course.py lab` opens it.",
         "![Throughput of each step, predicted and measured](ladder.svg)",
         "## The lessons",
-        "\n".join(["| lesson | you predict |", "| --- | --- |", *rows]),
+        "\n".join(["| part | lesson | you predict |", "| --- | --- | --- |", *rows]),
         _toctree("Lessons", [f"lessons/{lesson.stem}" for lesson in core]),
         _toctree("Further lessons", [f"lessons/further/{lesson.stem}" for lesson in further]),
-        _toctree("Reference", [*first, *(each for each in others if each not in first)]),
+        _toctree("Reference", [*sheets, *(each for each in others if each not in sheets)]),
     ]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(sections) + "\n"
 
 
 def _promise(lesson: Path) -> str:

@@ -69,3 +69,13 @@ def test_the_notebooks_come_in_the_order_of_the_map():
 @pytest.mark.parametrize("lesson", lessons.LESSONS.values())
 def test_a_lesson_on_the_map_is_there(lesson):
     assert (NOTEBOOKS / f"{lesson}.ipynb").exists()
+
+
+def test_every_part_stands_beside_its_first_lesson(page):
+    progress.keep_prediction("01.mix", 20.0, "calls/s")
+    text = shown(page)
+
+    assert list(lessons.LESSONS) == [each for part in lessons.parts().values() for each in part]
+    for title, numbers in lessons.parts().items():
+        (row,) = (line for line in text.splitlines() if line.startswith(title))
+        assert lessons.LESSONS[numbers[0]] in row

@@ -31,6 +31,24 @@ LESSONS: Final[Mapping[str, str]] = {
 }
 """The lessons that exist, in the order in which they are taken."""
 
+FIRST_OF_PART: Final[Mapping[str, str]] = {
+    "00": "One call",
+    "02": "Many calls",
+    "14": "Too many calls",
+    "10": "Many machines",
+    "12": "A service that you do not know",
+}
+"""The titles of the parts, each with the lesson that it begins with."""
+
+
+def parts() -> dict[str, list[str]]:
+    """Return the numbers of the lessons of each part, by its title, in their order."""
+    found: dict[str, list[str]] = {}
+    for number in LESSONS:
+        title = FIRST_OF_PART.get(number) or next(reversed(found))
+        found.setdefault(title, []).append(number)
+    return found
+
 
 def progress_by_lesson() -> pd.DataFrame:
     """One row for each lesson that exists, begun or not, with what `progress` knows of it."""
@@ -52,8 +70,10 @@ def your_progress() -> None:
     lesson = _next(every)
     where = f"Go on with `{lesson}`."
     link = f'Go on with <a href="{lesson}.ipynb"><code>{rendering.escaped(lesson)}</code></a>.'
-    head = ["lesson", *table.columns]
-    rows = [[name, *table.loc[name]] for name in table.index]
+    head = ["part", "lesson", *table.columns]
+    names = [[LESSONS[number] for number in numbers] for numbers in parts().values()]
+    part_of = {lessons[0]: title for title, lessons in zip(parts(), names, strict=True)}
+    rows = [[part_of.get(name, ""), name, *table.loc[name]] for name in table.index]
     rendering.show(
         {
             "text/plain": f"{rendering.plain_table(head, rows)}\n{where}",
