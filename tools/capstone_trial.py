@@ -2,12 +2,14 @@
 
     python tools/capstone_trial.py --cases 30           computed, without a process
     python tools/capstone_trial.py --cases 30 --real    with the process and real gRPC calls
+    python tools/capstone_trial.py --cases 10 --day 2026-11-25    the services of ten days
 
 The scripted learner follows the method of the lessons and sees only what a learner sees. Its code
 names no case. `--first N` is the first practice number.
 """
 
 import argparse
+import datetime
 import functools
 import itertools
 import math
@@ -24,6 +26,7 @@ if __name__ == "__main__":  # run as a file, in a checkout that need not be inst
 from kvstore.course.lessons.lesson_12 import capstone
 from kvstore.course.lessons.lesson_12.capstone import open_service
 from kvstore.judge import CHANGES, Case, Sitting, draw, is_passed, lines_of, simulate
+from kvstore.judge.days import LEVELS, share_of_par, sitting_of
 from kvstore.judge.sitting import drawn
 from kvstore.judge.traffic import Result
 
@@ -280,6 +283,29 @@ def play(player: str, number: int, *, real: bool, folder: Path) -> Outcome:
     )
 
 
+def share_of_day(player: str, day: str, level: str) -> float:
+    """Let a player play the service of a day, computed; return its throughput over par."""
+    service: Any = Computed(sitting_of(day, level, learner=player))
+    service.letter["id"] = day  # purchases at random are the same each time
+    PLAYERS[player](service)
+    return share_of_par(service.record())
+
+
+PAR = 0.95
+"""The share of par from which it is reached."""
+
+
+def print_days(last: str, count: int) -> None:
+    """Print for each level what the scripted learner and random purchases reach of par."""
+    end = datetime.date.fromisoformat(last)
+    names = [str(end - datetime.timedelta(days=back)) for back in range(count)]
+    for level in LEVELS:
+        for player in ("learner", "at_random"):
+            shares = [share_of_day(player, name, level) for name in names]
+            print(f"{level} {player}: {sum(each >= PAR for each in shares)} of {count} reach par: "
+                  f"{', '.join(f'{each:.2f}' for each in shares)}", flush=True)  # fmt: skip
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print each sitting; then for each player how many passed, met the target, had 80 points."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -287,7 +313,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, metavar="N")
     parser.add_argument("--real", action="store_true", help="with the process and gRPC")
     parser.add_argument("--players", nargs="+", choices=PLAYERS, default=list(PLAYERS))
+    parser.add_argument("--day", help="the services of the days up to this one")
     given = parser.parse_args(arguments)
+    if given.day is not None:
+        print_days(given.day, given.cases)
+        return 0
     with tempfile.TemporaryDirectory() as folder:
         for player in given.players:
             made = []

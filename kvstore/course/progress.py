@@ -76,6 +76,12 @@ _TABLES: Final = {
         per_s REAL NOT NULL,   -- operations answered OK in a second, in the latest run
         at REAL NOT NULL,
         PRIMARY KEY (rung, whose)""",
+    "days": """
+        service TEXT NOT NULL, -- the day and the level, such as '2026-11-25 C'
+        par_per_s REAL NOT NULL,
+        share REAL NOT NULL,   -- of par
+        purchases INTEGER NOT NULL,
+        at REAL NOT NULL""",
 }
 
 
@@ -421,6 +427,36 @@ def climb() -> dict[tuple[str, str], float]:
         return {(row[0], row[1]): row[2] for row in rows}
 
 
+class Day(NamedTuple):
+    """One finished service of a day."""
+
+    par_per_s: float
+    share: float
+    purchases: int
+
+
+def keep_day(service: str, par_per_s: float, share: float, purchases: int) -> None:
+    """Store a finished service of a day beside those before it."""
+    with writing() as connection:
+        connection.execute(
+            "INSERT INTO days VALUES (?, ?, ?, ?, ?)",
+            (service, par_per_s, share, purchases, time.time()),
+        )
+
+
+def days() -> dict[str, tuple[Day, int]]:
+    """Return the best result of each service of a day, the cheaper one of equals, and the tries."""
+    tries: dict[str, list[Day]] = {}
+    with writing() as connection:
+        rows = connection.execute("SELECT service, par_per_s, share, purchases FROM days")
+        for service, *made in rows:
+            tries.setdefault(service, []).append(Day(*made))
+    return {
+        service: (max(made, key=lambda each: (each.share, -each.purchases)), len(made))
+        for service, made in tries.items()
+    }
+
+
 def questions() -> tuple[Question, ...]:
     """Return every attempt at every question so far, in the order of lessons."""
     with writing() as connection:
@@ -437,7 +473,7 @@ def by_lesson() -> pd.DataFrame:
         tables = {
             name: connection.execute(f"SELECT * FROM {name}").fetchall()
             for name in _TABLES
-            if name not in ("curves", "climb")  # a curve has its row among the questions
+            if name not in ("curves", "climb", "days")  # a curve has its row among the questions
         }
     lessons = sorted({lesson_of(row[0]) for rows in tables.values() for row in rows})
     made = [

@@ -16,6 +16,7 @@ from typing import Any
 
 import grpc
 
+from kvstore.judge import days
 from kvstore.judge.cases import SERVERS, Network
 from kvstore.judge.sitting import Refused, Sitting, drawn
 from kvstore.judge.traffic import Plan, Tally
@@ -279,13 +280,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parse.add_argument("--folder", type=Path, required=True, help="where the record is written")
     parse.add_argument("--learner", default="learner", help="the name in the record")
     parse.add_argument("--practice", type=int, help="a case that follows from this number")
+    parse.add_argument("--day", help="the service of this day, such as 2026-11-25")
+    parse.add_argument("--level", default="B", help="its difficulty: A, B or C")
     parse.add_argument("--fast", action="store_true", help="half as long runs, for tests")
     given = parse.parse_args(arguments)
     given.folder.mkdir(parents=True, exist_ok=True)
 
     def judge() -> _Judge:
-        sitting = drawn(given.practice, learner=given.learner, fast=given.fast)
-        return _Judge(sitting, given.folder)
+        who = {"learner": given.learner, "fast": given.fast}
+        if given.day is not None:
+            return _Judge(days.sitting_of(given.day, given.level, **who), given.folder)
+        return _Judge(drawn(given.practice, **who), given.folder)
 
     asyncio.run(_serve(judge))
     return 0

@@ -38,12 +38,14 @@ class Sitting:
         rng: random.Random,
         *,
         learner: str = "",
-        practice: int | None = None,
+        practice: int | str | None = None,
+        par_per_s: float | None = None,
         fast: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._case = case
         self._rng = rng
+        self._par_per_s = par_per_s
         self._clock = clock
         self._factor = FAST if fast else 1.0
         self._changes: list[str] = []
@@ -203,6 +205,8 @@ class Sitting:
             "most_in_flight": MOST_IN_FLIGHT,
             "case": self._case.as_dict(),
         }
+        if self._par_per_s is not None:
+            self._record["final"]["par_per_s"] = self._par_per_s
         lines = lines_of(self._record)
         self._record["final"]["lines"] = [line._asdict() for line in lines]
         self._record["final"]["points"] = round(sum(line.points for line in lines), 1)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import grpc
 import pandas as pd
@@ -311,10 +311,14 @@ class Service(rendering.Shown):
             return None
         self._run("result", client, {}, self._in_flight())
         score = Score(self.record())
-        line = f"{score.points:g} points"
-        progress.record_answer("12.capstone", "passed" if score.passed else "not yet", line)
+        self._keep(score)
         score._show()
         return score
+
+    def _keep(self, score: Score) -> None:
+        """Keep the score in the learner's progress."""
+        line = f"{score.points:g} points"
+        progress.record_answer("12.capstone", "passed" if score.passed else "not yet", line)
 
     def record(self) -> dict[str, Any]:
         """Return the record: the history so far; and after your run the case and the score."""
@@ -399,9 +403,17 @@ def open_service(
     """
     if practice is None and os.environ.get(PRACTICE):
         practice = int(os.environ[PRACTICE])
+    case = [] if practice is None else [f"--practice={practice}"]
+    return opened(Service, case, learner, folder)
+
+
+S = TypeVar("S", bound=Service)
+
+
+def opened(kind: type[S], case: Sequence[str], learner: str | None, folder: Path | None) -> S:
+    """Start the judge's process with the arguments that name its case; return its service."""
     learner = re.sub(r"[^\w.-]+", "_", learner or getpass.getuser())
-    arguments = [f"--folder={folder or records()}", f"--learner={learner}"]
-    arguments += [] if practice is None else [f"--practice={practice}"]
+    arguments = [f"--folder={folder or records()}", f"--learner={learner}", *case]
     arguments += ["--fast"] if mode.fast() else []
     with ExitStack() as stack:
         process = stack.enter_context(child("kvstore.judge", arguments))
@@ -410,9 +422,9 @@ def open_service(
             raise RuntimeError(f"the service did not start: {process.error_text() or 'no reason'}")
         channel = stack.enter_context(grpc.insecure_channel(address))
         ask = channel.unary_unary(METHOD, response_deserializer=json.loads)
-        opened = Service(ask, stack)  # an interrupt while it asks for its letter ends the process
-        opened._stack = stack.pop_all()
-    return opened
+        service = kind(ask, stack)  # an interrupt while it asks for its letter ends the process
+        service._stack = stack.pop_all()
+    return service
 
 
 _SHOWN: Final = ("steady_per_s", "mean_s", "p99_s", "processor_busy", "lost")
