@@ -136,10 +136,11 @@ class Goodput(NamedTuple):
     reported its operations."""
 
 
-def goodput(run: Run, deadline_s: float | None = None) -> Goodput:
-    """Return the goodput of an open loop.
+def goodput(run: Run, deadline_s: float | None = None, *, from_s: float = 0.0) -> Goodput:
+    """Return the goodput of an open loop, of the calls that were due from `from_s` seconds on.
 
-    `deadline_s` is in seconds; without it the deadline of the run applies. Raises `ValueError`
+    `deadline_s` is in seconds; without it the deadline of the run applies. What the server wasted
+    is always that of the whole run. Raises `ValueError`
     for a closed loop: its calls have no due times, because each caller waits for a reply before
     the next call.
     """
@@ -153,16 +154,20 @@ def goodput(run: Run, deadline_s: float | None = None) -> Goodput:
     offered_s = run.settings.get("duration_s") or run.window_s or math.nan
     ok = records["status"] == OK
     in_time = ok & (records["done_s"] - records["due_s"] <= limit_s)
+    all_in_time = int(np.count_nonzero(in_time))
+    seen = records["due_s"] >= from_s
+    issued, counted_s = run.issued - int(np.count_nonzero(~seen)), offered_s - from_s
+    in_time &= seen
     out_of_time = records["status"] == DEADLINE_EXCEEDED
-    late = int(np.count_nonzero(ok & ~in_time) + np.count_nonzero(out_of_time))
+    late = int(np.count_nonzero(ok & ~in_time & seen) + np.count_nonzero(out_of_time & seen))
     counted = run.server.get("operations")
     done = math.nan if counted is None else _done(counted)
     return Goodput(
-        offered_per_s=run.issued / offered_s,
-        in_time_per_s=int(np.count_nonzero(in_time)) / offered_s,
+        offered_per_s=issued / counted_s,
+        in_time_per_s=int(np.count_nonzero(in_time)) / counted_s,
         late=late,
-        refused=run.issued - int(np.count_nonzero(in_time)) - late,
-        wasted=done - int(np.count_nonzero(in_time)),
+        refused=issued - int(np.count_nonzero(in_time)) - late,
+        wasted=done - all_in_time,
     )
 
 

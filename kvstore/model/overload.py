@@ -20,8 +20,11 @@ def goodput(
     deadline_s: float,
     offered_for_s: float,
     limit: float = math.inf,
+    from_s: float = 0.0,
 ) -> Prediction:
     """Return the goodput: calls per second answered within the deadline.
+
+    Only the calls that arrive from `from_s` seconds on count, in calls per second of that time.
 
     lambda = `offered_per_s` for `offered_for_s` seconds, X the capacity of the pool, S its service
     time. With a limit below the number of servers, X is limit / S. If λ ≤ X, every call is in
@@ -30,18 +33,22 @@ def goodput(
     (deadline - S) X / (lambda - X) seconds, and not afterwards. With at most `limit` calls in the
     server, waiting or in service, mean residence time is about limit / X. If this is within the
     deadline, every accepted call is taken to be in time. Raises `ValueError`
-    for a rate or duration that is not above 0 and finite, and the errors of `within`.
+    for a rate or duration that is not above 0 and finite, for a `from_s` outside the duration, and
+    the errors of `within`.
     """
     for name, value in {"offered_per_s": offered_per_s, "offered_for_s": offered_for_s}.items():
         if not 0 < value < math.inf:
             raise ValueError(f"{name} must be above 0 and finite, got {value}")
+    if not 0 <= from_s < offered_for_s:
+        raise ValueError(f"from_s must be from 0 to below {offered_for_s} s, got {from_s}")
     most = within(deadline_s, pool)
     served_per_s = replace(pool, servers=min(pool.servers, limit)).most_per_s
     if offered_per_s <= served_per_s:
         return _of(offered_per_s, "λ ≤ X: every call is in time", "callers")
     growth_per_s = offered_per_s - served_per_s
     if limit <= most.value:
-        accepted_per_s = min(offered_per_s, served_per_s + limit / offered_for_s)
+        at_first_per_s = 0.0 if from_s else limit / offered_for_s  # the queue was empty
+        accepted_per_s = min(offered_per_s, served_per_s + at_first_per_s)
         reason = (
             f"at most {number(limit)} calls are in the server, so each ends in time: X, and the "
             f"last {number(limit)} end after the sending"
@@ -52,7 +59,8 @@ def goodput(
         f"the queue grows by {number(growth_per_s)} calls per second: calls are in time for the"
         f" first {seconds(in_time_s)} of {seconds(offered_for_s)}, and late afterwards"
     )
-    return _of(offered_per_s * min(1.0, in_time_s / offered_for_s), reason, "queue")
+    counted_s = max(0.0, min(in_time_s, offered_for_s) - from_s)
+    return _of(offered_per_s * counted_s / (offered_for_s - from_s), reason, "queue")
 
 
 def within(deadline_s: float, pool: Station) -> Prediction:

@@ -31,6 +31,17 @@ def test_an_interceptor_refuses_only_with_more_threads_than_places():
     assert " 0 refused" not in behind_many
 
 
+def test_a_method_that_looks_ahead_answers_more_calls_in_time_and_reads_less_in_vain():
+    this_piece = lesson_08.under_load(lesson_08.Reader, for_s=0.8)
+    the_rest = lesson_08.under_load(lesson_08.LooksAhead, for_s=0.8)
+
+    assert the_rest.in_time > 1.3 * this_piece.in_time
+    assert the_rest.pieces_in_vain < 0.5 * this_piece.pieces_in_vain
+    for found in (this_piece, the_rest):
+        assert found.sent > found.in_time > 0
+        assert found.pieces == found.pieces_in_vain + lesson_08.PIECES * found.in_time
+
+
 class WithACounter(grpc.ServerInterceptor):
     """A number and a lock in place of a semaphore, and a copy of the handler."""
 
@@ -258,6 +269,7 @@ def test_the_models_are_computed_from_the_settings():
     assert burst_q.model(burst()).value == burst_q.measured(burst()) == 4.0
     assert wait.model(burst(max_concurrent_rpcs=4)).value == 2.0
     assert wait.measured(burst()) == pytest.approx(4.0)
-    assert free.measured(open_loop(late=0.5)) == 10.0
+    # The late calls are those of the first second; of the last 4/3 s, 20 calls are in time.
+    assert free.measured(open_loop(late=0.5)) == pytest.approx(15.0)
     # 10/s of 20/s are served, and with S = T nothing may wait.
     assert free.model(open_loop()).value == 0.0

@@ -34,6 +34,23 @@ def test_goodput_by_hand(in_time_per_s, offered_per_s, for_s, limit):
     assert found.reason
 
 
+@pytest.mark.parametrize(
+    ("in_time_per_s", "offered_per_s", "from_s", "limit"),
+    [
+        (0.0, 400.0, 0.1, math.inf),  # after 0.08 s no call is in time
+        (200.0, 400.0, 0.04, 10),  # the queue is as long at the end as at the beginning
+        (400.0 * 0.04 / 0.96, 400.0, 0.04, math.inf),  # in time from 0.04 s to 0.08 s
+        (150.0, 150.0, 0.5, math.inf),
+    ],
+)
+def test_goodput_without_the_beginning_by_hand(in_time_per_s, offered_per_s, from_s, limit):
+    found = overload.goodput(
+        offered_per_s, POOL, deadline_s=0.1, offered_for_s=1.0, limit=limit, from_s=from_s
+    )
+
+    assert in_time_per_s == pytest.approx(found.value)
+
+
 def test_littles_law_says_how_many_may_wait():
     assert 20.0 == pytest.approx(overload.within(0.1, POOL).value)
     assert 4.0 == pytest.approx(overload.within(0.020, POOL).value)  # no queueing

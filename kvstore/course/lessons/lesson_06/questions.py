@@ -72,11 +72,12 @@ def behind_cap(alone: Run, run: Run) -> Prediction:
 PREDICTIONS = (
     PredictionQuestion(
         "06.layout",
-        "10 connections with one call at a time, against 1 connection with 10 at a time: how "
-        "many times the throughput?",
+        "1 connection, 10 calls at a time as 10 streams: how many times the throughput of 1 call?",
         unit="times",
         measured=gain,
-        model=lambda one, ten: Prediction(1.0, "times", "N / D for both: the same N and D"),
+        model=lambda single, one: Prediction(
+            one.in_flight / single.in_flight, "times", "N / D for both, with the same D"
+        ),
     ),
     PredictionQuestion(
         "06.ceiling",

@@ -6,10 +6,12 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from itertools import takewhile
+from typing import Any, Final, NamedTuple
 
 import grpc
 
+from kvstore.client import pacing
 from kvstore.course.exercises import (
     NOT_ATTEMPTED,
     Exercise,
@@ -318,20 +320,23 @@ def _end_here(trial: Trial, call: Any) -> str:
 # Known-wrong methods, each as a learner would write it.
 
 
-class _NeverLooks(Reader):
+class NeverLooks(Reader):
+    """Reads all pieces of every call that it begins."""
+
     def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
+        """Return all pieces, however late it is."""
         pieces = [self.disk.read(request.key, number) for number in range(self.disk.pieces)]
         return RetrieveResponse(value=b"".join(pieces))
 
 
-class _LooksOnce(_NeverLooks):
+class _LooksOnce(NeverLooks):
     def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
         if context.time_remaining() < self.disk.piece_s:
             context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "too little time is left")
         return super().Retrieve(request, context)
 
 
-class _WantsTimeForAll(_NeverLooks):
+class _WantsTimeForAll(NeverLooks):
     def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
         if context.time_remaining() < 2 * self.disk.pieces * self.disk.piece_s + 50:
             context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "too little time is left")
@@ -387,7 +392,7 @@ GIVE_UP = Exercise(
     ),
     reference=Reader,
     wrong=(
-        WrongAnswer(_NeverLooks, "began one all the same"),
+        WrongAnswer(NeverLooks, "began one all the same"),
         WrongAnswer(_LooksOnce, "look at the time before *each* piece"),
         WrongAnswer(_WantsTimeForAll, "look only at the time for *this* piece"),
         WrongAnswer(_ReturnsWhatItHas, "must end with DEADLINE_EXCEEDED, got OK"),
@@ -398,3 +403,61 @@ GIVE_UP = Exercise(
     judge=_judge_give_up,
     timeout_s=60.0,
 )
+
+
+# What the method does under load, as lesson 08 shows it -----------------------------------------
+
+THREADS, PIECES, PIECE_S, CALLER_WAITS_S = 8, 10, 0.005, 0.250
+
+
+class LooksAhead(Reader):
+    """Begins no piece unless the pieces that are still missing can all be read in time."""
+
+    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
+        """Return all pieces; end with DEADLINE_EXCEEDED where the rest would come too late."""
+        value = b""
+        for number in range(self.disk.pieces):
+            missing_s = (self.disk.pieces - number) * self.disk.piece_s
+            if context.time_remaining() < missing_s:
+                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "the rest would come too late")
+            value += self.disk.read(request.key, number)
+        return RetrieveResponse(value=value)
+
+
+class UnderLoad(NamedTuple):
+    """What a method reached while twice as many calls came as 8 threads can answer."""
+
+    sent: int
+    in_time: int
+    pieces: int
+    pieces_in_vain: int
+    """Pieces that were read for calls that did not end OK."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.in_time:,} of {self.sent:,} calls in time; {self.pieces_in_vain:,} of"
+            f" {self.pieces:,} pieces were read in vain"
+        )
+
+
+class _SlowDisk(PieceDisk):
+    """A disk on which each piece takes its time."""
+
+    def read(self, key: bytes, number: int) -> bytes:
+        time.sleep(self.piece_s)
+        return super().read(key, number)
+
+
+def under_load(reader: Callable[[Any], Any], *, for_s: float = 2.0) -> UnderLoad:
+    """Serve with the learner's method, send twice what its threads can answer, and count."""
+    disk = _SlowDisk(PIECES, PIECE_S)
+    rate_per_s = 2 * THREADS / (PIECES * PIECE_S)
+    due = list(takewhile(lambda due_s: due_s < for_s, pacing.poisson(rate_per_s, seed=8)))
+    with running(reader(disk), THREADS) as trial:
+        calls, began_s = [], time.perf_counter()
+        for number, due_s in enumerate(due):
+            time.sleep(max(0.0, began_s + due_s - time.perf_counter()))
+            calls.append(trial.begin(b"%d" % number, deadline_s=CALLER_WAITS_S))
+        in_time = {number for number, call in enumerate(calls) if trial.end_of(call) == "OK"}
+    in_vain = sum(int(key) not in in_time for key, _ in disk.read_pieces)
+    return UnderLoad(len(calls), len(in_time), len(disk.read_pieces), in_vain)

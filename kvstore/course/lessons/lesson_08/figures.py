@@ -25,13 +25,16 @@ MOST_DOTS: Final = 60
 
 
 def goodput_by_offered_table(
-    runs: Mapping[str, Sequence[Run]], predictions: Mapping[str, Curve]
+    runs: Mapping[str, Sequence[Run]], predictions: Mapping[str, Curve], *, from_s: float = 0.0
 ) -> pd.DataFrame:
-    """Return the goodput for each server and offered rate, and the outcomes of the other calls."""
+    """Return the goodput for each server and offered rate, and the outcomes of the other calls.
+
+    Only the calls that were due from `from_s` seconds on count; the last column has all.
+    """
     rows: list[dict[str, Any]] = []
     for name, group in runs.items():
         for run in group:
-            found = goodput(run)
+            found = goodput(run, from_s=from_s)
             rows.append(
                 {
                     "server": name,
@@ -50,10 +53,14 @@ def goodput_by_offered(
     runs: Mapping[str, Sequence[Run]],
     predictions: Mapping[str, Curve],
     *,
+    from_s: float = 0.0,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw goodput over offered rate: measured dots, predicted lines."""
-    data = goodput_by_offered_table(runs, predictions)
+    """Draw goodput over offered rate: measured dots, predicted lines.
+
+    Only the calls that were due from `from_s` seconds on count.
+    """
+    data = goodput_by_offered_table(runs, predictions, from_s=from_s)
     most = 1.05 * float(data["offered (calls/s)"].max())
     with style.canvas(ax, height_in=6.0) as ax:
         for place, name in enumerate(runs):

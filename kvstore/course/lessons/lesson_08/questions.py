@@ -54,7 +54,18 @@ def _goodput(run: Run, offered: float | None = None) -> Prediction:
         deadline_s=run.settings["deadline_s"],
         offered_for_s=run.settings["duration_s"],
         limit=limit(run),
+        from_s=settled_from_s(run),
     )
+
+
+def settled_from_s(run: Run) -> float:
+    """Return from when on the calls of an open loop count: 1 s in a run of 3 s."""
+    return float(run.settings["duration_s"]) / 3
+
+
+def settled_per_s(run: Run) -> float:
+    """Return the goodput of an open loop without its beginning, when the queue was empty."""
+    return goodput(run, from_s=settled_from_s(run)).in_time_per_s
 
 
 def lost(run: Run) -> int:
@@ -98,17 +109,17 @@ PREDICTIONS = (
     ),
     Curve(
         "08.curve",
-        "No limit, 3 s of load: how many calls per second are answered in time?",
+        "No limit. Of the calls due after the first second, how many per second are in time?",
         over="offered, λ (calls/s)",
         xs=(40, 80, 120, 160, 200, 240, 280, 320, 360),
         most=360,
-        measured=lambda runs: {offered_per_s(run): goodput(run).in_time_per_s for run in runs},
+        measured=lambda runs: {offered_per_s(run): settled_per_s(run) for run in runs},
         model=lambda runs: {x: _goodput(runs[0], x).value for x in range(40, 361, 10)},
     ),
     PredictionQuestion(
         "08.goodput_limit",
         "Twice the capacity, at most 20 calls in the server: how many per second are in time?",
-        measured=lambda run: goodput(run).in_time_per_s,
+        measured=settled_per_s,
         model=_goodput,
     ),
     # further lessons
