@@ -15,6 +15,7 @@ import shutil
 import time
 from pathlib import Path
 
+import nbformat
 import pytest
 from labs import CELLS, CHROMIUM, CONNECTED, browser_open, checked_out, git, lab_open, open_lesson
 
@@ -444,3 +445,127 @@ def test_every_core_lesson_of_the_students_edition_runs(mode, page, tmp_path, mo
 
     assert {mode == "recorded"} == set(labelled.values()), labelled
     assert len(labelled) == len(LESSONS)
+
+
+REPLAYS = '''
+import json
+import numpy as np
+from kvstore.client import load, pacing, strategies, workload
+from kvstore.course import replay
+from kvstore.course.experiments import several_servers
+from kvstore.measure.attempts import attempts_of
+from kvstore.server import serving, serving_sharded
+
+mix, reads = workload.crud(seed=3), workload.reads(seed=3)
+disk = {"read_delay_s": 0.004, "write_delay_s": 0.008, "station_times": True}
+runs, order = {}, {}
+for name, lesson in (("global", "03"), ("per_key", "03, no lock"), ("per_key_held", "04")):
+    with serving(locking=name, threads=8, **disk) as server:
+        runs[lesson] = load.run(strategies.bounded, server, mix, in_flight=20, duration_s=1)
+    held = ("pool_s", "lock_s", "disk_s", "rest_s")
+    order[lesson] = ("pool_s", "disk_s", "lock_s", "rest_s") if name == "per_key" else held
+with (
+    serving(read_delay_s=0.05, locking="per_key", use_asyncio=True) as back,
+    serving(threads=5, back_end=back.address, station_times=True) as front,
+):
+    runs["07"] = load.run(strategies.tasks, front, reads, in_flight=9, duration_s=1)
+    order["07"] = ("pool_s", "disk_s", "rest_s")
+slow = disk | {"read_delay_s": 0.05}
+with serving(threads=4, locking="per_key", max_concurrent_rpcs=16, **slow) as server:
+    late = {"deadline_s": 0.22, "duration_s": 1}
+    runs["08"] = load.run(strategies.futures, server, reads, rate_per_s=200, **late)
+    order["08"] = ("pool_s", "disk_s", "lock_s", "rest_s")
+policy = {"maxAttempts": 4, "initialBackoff": "0.02s", "maxBackoff": "0.1s",
+          "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}
+with (
+    serving(threads=2, read_delay_s=0.02, locking="per_key") as back,
+    serving(use_asyncio=True, back_end=back.address, back_end_timeout_s=0.1,
+            note_attempts=True) as front,
+):
+    again = {"methodConfig": [{"name": [{}], "retryPolicy": policy}]}
+    runs["09, retries"] = load.run(
+        strategies.futures, front, reads, rate_per_s=150, duration_s=1, service_config=again)
+with serving_sharded(3, read_delay_s=0.005) as servers:
+    runs["10"] = load.run(strategies.tasks, servers, mix, in_flight=20, duration_s=1)
+    due = pacing.poisson(150, seed=3)
+with serving(locking="per_key", threads=2, read_delay_s=0.02) as a, serving(
+    locking="per_key", threads=2, read_delay_s=0.02
+) as b:
+    runs["09, hedged"] = several_servers.reads(
+        [a, b], several_servers.hedging(0.03), due, duration_s=1).sent
+
+
+def counted(lesson, t):
+    """The calls at each station, from the records of the run alone."""
+    run = runs[lesson]
+    sent, done = (run.records[name].astype("f4") for name in ("sent_s", "done_s"))
+    here = (sent <= t) & (t < done)
+    if lesson in order:
+        times = np.stack([run.records[name] for name in order[lesson]])
+        known = ~np.isnan(times).any(axis=0)
+        way = np.maximum(0, (run.records["done_s"] - run.records["sent_s"] - times.sum(axis=0)) / 2)
+        since = run.records["sent_s"] + way + np.cumsum(times, axis=0)
+        began = run.records["sent_s"] + way
+        at = [here & known & (np.vstack([began, since])[n] <= t) & (t < since[n])
+              for n in range(len(times))]
+        found = [int(each.sum()) for each in at]
+        network = int((here & known).sum()) - sum(found)
+        return [network, *found, *([int((here & ~known).sum())] if not known.all() else [])]
+    if run.server.get("attempts"):
+        seen = attempts_of(run)
+        calls = run.records[np.argsort(run.records["sent_s"], kind="stable")]
+        open_now = (seen.arrived_s <= t) & (t < np.minimum(seen.ended_s, calls["done_s"][:, None]))
+        began = (seen.arrived_s[:, 0] <= t) & (calls["done_s"] > t)
+        later = [(a[~np.isnan(a)] > t).any() for a in seen.arrived_s]
+        between = began & ~open_now.any(axis=1) & np.array(later)
+        in_server = int(open_now.any(axis=1).sum())
+        return [int(here.sum()) - in_server - int(between.sum()), in_server, int(between.sum())]
+    return [int((here & (run.records["connection"] == n)).sum())
+            for n in range(1 + run.records["connection"].max())]
+
+
+made = replay(runs)
+edges = np.concatenate([scene.edges.ravel() for scene in made.scenes])
+times = []
+for about in (0.3, 0.55, 0.8):
+    near = np.unique(edges[np.abs(edges - about) < 0.05])
+    widest = np.diff(near).argmax()  # no call is at an edge there
+    times.append(float(near[widest] + np.diff(near)[widest] / 2))
+print("counted", json.dumps({t: [counted(name, t) for name in runs] for t in times}))
+'''
+"""Runs as in the lessons that have a replay, and what their records say of three moments."""
+
+
+def test_replays_show_the_counts_of_the_records_in_jupyterlab(lab):
+    checkout, address = lab
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(REPLAYS, id="replays")])
+    notebook.metadata = nbformat.read(NOTEBOOKS / LESSONS[0], as_version=4).metadata  # its kernel
+    nbformat.write(notebook, checkout / "my_lessons" / "replays.ipynb")
+    with browser_open(1920, 1080) as page:
+        complaints = []
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        outputs = run_all(page, address, "replays.ipynb")
+        (said,) = re.findall(r"counted (\{.*?\]\]\})", str(outputs))
+        root = page.locator(".rpc-replay")
+        for theme in ("Light", "Dark"):
+            page.evaluate(
+                "t => window.jupyterapp.commands.execute('apputils:change-theme', {theme: t})",
+                f"JupyterLab {theme}",
+            )
+            for width in (1920, 800):
+                page.set_viewport_size({"width": width, "height": 1080})
+                for at_s, expected in json.loads(said).items():
+                    found = root.evaluate("(e, t) => e.replay.counts(t)", float(at_s))
+                    assert expected == [rooms[1:] for rooms in found], (theme, width, at_s)
+                    root.evaluate("(e, t) => e.replay.goTo(t)", float(at_s))
+                    words = root.locator("[data-replay=counts]").inner_text()
+                    for rooms in expected:
+                        assert all(f" {count}" in words for count in rooms)
+                canvas = root.locator("canvas").first
+                assert canvas.bounding_box()["width"] <= width
+                if FOLDER:
+                    page.wait_for_timeout(500)
+                    for number, each in enumerate(root.locator("canvas").all()):
+                        name = f"replay-{number}-{theme}-{width}.png"
+                        each.screenshot(path=Path(FOLDER, name))
+    assert complaints == []
