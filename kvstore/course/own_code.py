@@ -276,19 +276,21 @@ MARKS: Final = {
 
 def draw_marks(marks: Mapping[str, float], bound: float | None = None) -> Axes:
     """Draw throughputs by whose they are, from 0; the bound is a line."""
+    most = max([*marks.values(), bound or 0])
     with style.canvas(None, height_in=1.2 + 0.5 * len(marks)) as ax:
         for row, (name, per_s) in enumerate(reversed(list(marks.items()))):
             dot, colour = MARKS[name]
             ax.plot([per_s], [row], dot, color=colour)
+            beside, side = (-10, "right") if per_s > most / 2 else (10, "left")
             ax.annotate(
-                numbers.number(per_s), (per_s, row), (10, 0), textcoords="offset points",
-                va="center", fontsize=style.TEXT_PT,
+                numbers.number(per_s), (per_s, row), (beside, 0), textcoords="offset points",
+                ha=side, va="center", fontsize=style.TEXT_PT,
             )  # fmt: skip
         if bound is not None:
             ax.axvline(bound, color=style.PREDICTED, linestyle="--", label="bound")
         ax.set_yticks(range(len(marks)), list(reversed(list(marks))))
         ax.set(ylim=(-0.6, len(marks) - 0.4), xlabel="throughput, X (operations/s)")
-        ax.set_xlim(0, 1.2 * max([*marks.values(), bound or 0]))
+        ax.set_xlim(0, 1.1 * most)
     return ax
 
 
@@ -350,10 +352,12 @@ def ladder(runs: Mapping[str, Run] = MappingProxyType({})) -> None:
                 (rung.published if whose == "published" else kept.get((rung.name, whose)), row)
                 for row, rung in enumerate(shown)
             ]
+            off = {"yours": 0.18, "ours": 0.0, "published": -0.18}[whose]
             there = [(per_s, row) for per_s, row in at if per_s]
             if there:
                 line = "-" if whose == "yours" else ""
-                ax.plot(*zip(*there, strict=True), dot + line, color=colour, label=whose)
+                rates, places = zip(*there, strict=True)
+                ax.plot(rates, [row + off for row in places], dot + line, color=colour, label=whose)
                 rows += [
                     f"{shown[row].name}, {whose}: {numbers.number(per_s)}" for per_s, row in there
                 ]
