@@ -71,9 +71,8 @@ def your_progress() -> None:
     where = f"Go on with `{lesson}`."
     link = f'Go on with <a href="{lesson}.ipynb"><code>{rendering.escaped(lesson)}</code></a>.'
     head = ["part", "lesson", *table.columns]
-    names = [[LESSONS[number] for number in numbers] for numbers in parts().values()]
-    part_of = {lessons[0]: title for title, lessons in zip(parts(), names, strict=True)}
-    rows = [[part_of.get(name, ""), name, *table.loc[name]] for name in table.index]
+    part_of = {LESSONS[n]: title for title, numbers in parts().items() for n in numbers}
+    rows = [[part_of[name], name, *table.loc[name]] for name in table.index]
     rendering.show(
         {
             "text/plain": f"{rendering.plain_table(head, rows)}\n{where}",
