@@ -284,7 +284,7 @@ function showReplay(root, panels) {
       });
       c.stroke();
     }
-    if (others) write(`attempts that arrived: ${here(others)}/s`, x + width, y - 6, { align: "right", colour: FAILED });
+    if (others) write(`attempts that arrived: ${here(others)}/s`, x + 6, y + 13, { colour: FAILED });
     const head = x + width * Math.min(1, t / panel.end_s);
     c.strokeStyle = ink; c.lineWidth = 1; c.beginPath(); c.moveTo(head, y); c.lineTo(head, y + CHART_H); c.stroke();
   }
