@@ -58,9 +58,9 @@ def judged(answer, verdict=None):
     return own_code.yours("03.bounded", answer, ours=strategies.bounded)
 
 
-def run_of(client, **options) -> Run:
+def run_of(client, disk=DISK, **options) -> Run:
     settings = {"in_flight": 8, "duration_s": 0.4} | options
-    with serving(**DISK) as server:
+    with serving(**disk) as server:
         return load.run(client, server, workload.crud(preload=50), **settings)
 
 
@@ -154,8 +154,10 @@ def test_an_answer_that_hangs_can_be_stopped_at_once(page):
 
 
 def test_a_lost_call_and_a_limit_that_is_not_kept_miss_the_target(page):
-    lost = own_code.target("03.bounded", run_of(judged(returns_early), calls=200, duration_s=None))
-    wide = own_code.target("03.bounded", run_of(judged(twice_the_limit)))
+    slow = {**DISK, "read_delay_s": 0.2, "write_delay_s": 0.2}  # all that are sent are open
+    early, twice = judged(returns_early), judged(twice_the_limit)
+    lost = own_code.target("03.bounded", run_of(early, slow, calls=20, duration_s=None))
+    wide = own_code.target("03.bounded", run_of(twice, slow))
 
     assert not lost.reached
     assert own_code.lost_operations(lost.run) > 0
