@@ -225,7 +225,9 @@ class Comparison(rendering.Shown):
         return f"{self.question_id}: {self.verdict}\n{rendering.plain_table(*self._table())}"
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
-        rows = [("your prediction", self.yours), ("the model's", self.model)]
+        rows = [("your prediction", self.yours)]
+        if self.model is not None:
+            rows.append(("the model's", self.model))
         return ["", self.unit, "against the run"], [
             *([name, _shown(value), _off(value, self.measured)] for name, value in rows),
             ["measured", self._measured(), ""],
@@ -279,7 +281,9 @@ class Comparison(rendering.Shown):
         parts.append(f'<circle cx="{at:.1f}" cy="{middle}" r="7" fill="#0072b2"/>')
         parts.append(text(at, middle + 54, f"measured {_shown(self.measured)}"))
         scale = "Each factor takes the same width." if log else ""
-        said = ", ".join(f"{name} {_shown(value)}" for name, value in lines.items())
+        said = ", ".join(
+            f"{name} {_shown(value)}" for name, value in lines.items() if value is not None
+        )
         return (
             f'<svg role="img" aria-label="{rendering.escaped(said)}, measured '
             f'{_shown(self.measured)} {rendering.escaped(self.unit)}. {scale}" '

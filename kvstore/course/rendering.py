@@ -188,7 +188,7 @@ def scripted(script: str, function: str, words: str, data: Any, *, kind: str) ->
 
 def headline(mark: str, text: str, colour: str) -> str:
     """Return one line of HTML: a coloured mark and the text."""
-    return f'<b style="color: {colour}">{escaped(mark)}</b> {inline(text)}'
+    return f'<b style="color: {colour}">{inline(mark)}</b> {inline(text)}'
 
 
 def show(bundle: Mapping[str, Any]) -> None:

@@ -46,6 +46,14 @@ def test_the_error_is_the_logarithm_of_the_ratio(page):
     assert math.isclose(1.0, progress.ask("97.plain").log_error)
 
 
+def test_a_question_without_a_model_has_no_row_for_it(page):
+    predict("97.plain", 20)
+    compare("97.plain", 25.0)
+
+    assert "model" not in page[-1]["text/plain"]
+    assert "model" not in page[-1]["text/html"]
+
+
 def test_yours_the_models_and_measured_stand_side_by_side(page):
     predict("97.plain", 20)
     compare("97.plain", 25.0, Prediction(24.0, "calls/s", "1 / <W>", "disk"))

@@ -183,6 +183,14 @@ def test_yours_stands_beside_ours_and_the_published_one(page, monkeypatch, no_wi
     assert progress.climb()["no lock, 100 in flight", "yours"] == mine.throughput_per_s
 
 
+def test_the_line_of_a_target_has_the_name_of_our_client_as_code(page):
+    own_code.target("03.bounded", run_of(strategies.bounded, calls=5), bound=1.0)
+
+    (line,) = (each["text/html"] for each in page if "Target of" in each["text/html"])
+    assert "`" not in line
+    assert "<code>bounded</code>" in line
+
+
 def test_an_unknown_rung_is_refused(page):
     with pytest.raises(LookupError, match="no rung 'the top'"):
         own_code.target("03.bounded", run_of(strategies.bounded, calls=5), rung="the top")
