@@ -1170,3 +1170,13 @@ def the_first_of_equals(open_calls):
 @wrong("15.two_choices", "the same servers each time")
 def the_first_two(open_calls):
     return 0 if open_calls[0] < open_calls[1] else 1
+
+
+# ---- 13.highest_rate -----------------------------------------------------------------------------
+
+
+@wrong("13.highest_rate", "halve the interval with each of them")
+def one_rate_after_the_other(meets, low, high):
+    while meets(low + 1):
+        low += 1
+    return low

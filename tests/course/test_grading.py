@@ -13,7 +13,7 @@ from kvstore.course.exercises.grading import judged, same_result
 
 
 def exercise(judge, **settings):
-    return Exercise("00.test", "", ("hint",), None, (), judge, **settings)
+    return Exercise("00.test", "", ("hint",), None, judge, **settings)
 
 
 def doubles(answer):

@@ -142,8 +142,9 @@ class Exercise:
     title: str
     hints: tuple[str, ...]
     reference: Any
-    wrong: tuple[WrongAnswer, ...]
     judge: Callable[[Any], Verdict]
+    wrong: tuple[WrongAnswer, ...] = ()
+    """Known-wrong answers; those of a judge that names mistakes are its own."""
     timeout_s: float = 20.0
     may_return_none: bool = False
     may_return_text: bool = False
@@ -155,6 +156,10 @@ class Exercise:
             raise ValueError(
                 f"id must be the lesson and a name, such as 00.utilisation, got {self.id!r}"
             )
+        if not self.wrong:
+            named = dict(getattr(self.judge, "mistakes", ()))
+            wrong = tuple(WrongAnswer(answer, sentence) for sentence, answer in named.items())
+            object.__setattr__(self, "wrong", wrong)
         if not self.timeout_s > 0:
             raise ValueError(f"timeout_s must be more than 0 seconds, got {self.timeout_s}")
 

@@ -13,6 +13,7 @@ import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
@@ -25,7 +26,6 @@ from kvstore.course.exercises import (
     Exercise,
     StubReached,
     Verdict,
-    WrongAnswer,
     not_yet,
     passed,
 )
@@ -183,46 +183,6 @@ COMPARED: Final = 40
 
 Function = Callable[..., Any]
 
-_INPUTS: "dict[tuple[Function, str], SearchStrategy[tuple[Any, ...]]]" = {}
-"""The strategy of each reference: Hypothesis checks and prepares each strategy at its first use."""
-
-
-def judge_drawn(
-    answer: Function,
-    reference: Function,
-    inputs: "SearchStrategy[tuple[Any, ...]]",
-    *,
-    mistakes: Sequence[WrongAnswer] = (),
-    right: str,
-    shown: Callable[..., str] | None = None,
-    same: Callable[[Any, Any], bool] | None = None,
-) -> Verdict:
-    """Return whether the answer agrees with the reference on every drawn input.
-
-    `inputs` draws the tuples of arguments, over the whole domain that the exercise states. `right`
-    is the message of a right answer. `shown` writes the arguments; `same` compares two results.
-    """
-    same = same or same_result
-    inputs = _INPUTS.setdefault((reference, repr(inputs)), inputs)
-    smallest = _smallest(inputs, lambda given: not same(_result(answer, given), reference(*given)))
-    if smallest is None:
-        return passed(right)
-    call = shown(*smallest) if shown else _arguments(reference, smallest)
-    result, expected = _result(answer, smallest), reference(*copy.deepcopy(smallest))
-    if isinstance(result, AnswerFailed):
-        seen = f"With {call}: {result.verdict.message}"
-    else:
-        seen = (
-            f"With {call} it returned {_short_result(result)}; {_short_result(expected)} is right."
-        )
-    return not_yet(f"{_hint(answer, inputs, mistakes, same)}{seen}")
-
-
-def in_order_of(function: Function) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
-    """Return what brings arguments drawn by name into the order of the function's parameters."""
-    names = tuple(inspect.signature(function).parameters)
-    return lambda arguments: tuple(arguments[name] for name in names)
-
 
 def same_result(found: Any, expected: Any) -> bool:
     """Return whether two results are equal; numbers may differ by rounding."""
@@ -231,6 +191,70 @@ def same_result(found: Any, expected: Any) -> bool:
             return False
         return math.isclose(found, expected, rel_tol=1e-6, abs_tol=1e-12)
     return bool(type(found) is type(expected) and found == expected)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A judge that compares an answer with the reference on drawn inputs.
+
+    `inputs` draws the arguments, as a tuple or by name, over the whole domain that the exercise
+    states. `mistakes` are sentences, each with the wrong function that gets it. `right` is the
+    message of a right answer. `shown` writes the arguments; `same` compares two results.
+    """
+
+    reference: Function
+    inputs: "SearchStrategy[Any]"
+    _: KW_ONLY
+    mistakes: Sequence[tuple[str, Function]]
+    right: str
+    shown: Callable[..., str] | None = None
+    same: Callable[[Any, Any], bool] = same_result
+
+    @functools.cached_property
+    def given(self) -> "SearchStrategy[tuple[Any, ...]]":
+        """What draws the arguments in the order of the reference's parameters."""
+        names = tuple(inspect.signature(self.reference).parameters)
+        return self.inputs.map(
+            lambda drawn: tuple(drawn[name] for name in names) if isinstance(drawn, dict) else drawn
+        )
+
+    @functools.cached_property
+    def compared_on(self) -> Sequence[tuple[Any, ...]]:
+        """The inputs on which mistakes are compared."""
+        return drawn_inputs(self.given, COMPARED)
+
+    def __call__(self, answer: Function) -> Verdict:
+        """Return whether the answer agrees with the reference on every drawn input."""
+        smallest = _smallest(
+            self.given,
+            lambda given: not self.same(_result(answer, given), self.reference(*given)),
+        )
+        if smallest is None:
+            return passed(self.right)
+        call = self.shown(*smallest) if self.shown else _arguments(self.reference, smallest)
+        result, expected = _result(answer, smallest), self.reference(*copy.deepcopy(smallest))
+        if isinstance(result, AnswerFailed):
+            seen = f"With {call}: {result.verdict.message}"
+        else:
+            seen = (
+                f"With {call} it returned {_short_result(result)};"
+                f" {_short_result(expected)} is right."
+            )
+        return not_yet(f"{self._hint(answer)}{seen}")
+
+    def _hint(self, answer: Function) -> str:
+        """Return the sentence of the first mistake that computes the same, or ""."""
+
+        def alike(found: Any, wrong: Any) -> bool:
+            if isinstance(found, AnswerFailed) or wrong is _FAILED:  # on the same inputs only
+                return isinstance(found, AnswerFailed) and wrong is _FAILED
+            return _both_nan(found, wrong) or self.same(found, wrong)
+
+        for sentence, mistake in self.mistakes:
+            pairs = ((_result(answer, each), _mistaken(mistake, each)) for each in self.compared_on)
+            if all(alike(found, wrong) for found, wrong in pairs):
+                return f"{sentence} "
+        return ""
 
 
 def drawn_inputs(inputs: "SearchStrategy[tuple[Any, ...]]", count: int) -> list[tuple[Any, ...]]:
@@ -278,33 +302,6 @@ def _result(answer: Function, given: tuple[Any, ...]) -> Any:
             return answer(*copy.deepcopy(given))
     except AnswerFailed as failure:
         return failure
-
-
-@functools.cache
-def _compared_on(inputs: "SearchStrategy[tuple[Any, ...]]") -> Sequence[tuple[Any, ...]]:
-    """Return the inputs on which mistakes are compared; drawn once for each strategy."""
-    return drawn_inputs(inputs, COMPARED)
-
-
-def _hint(
-    answer: Function,
-    inputs: "SearchStrategy[tuple[Any, ...]]",
-    mistakes: Sequence[WrongAnswer],
-    same: Callable[[Any, Any], bool],
-) -> str:
-    """Return the message of the first mistake that computes what the answer computes, or ""."""
-
-    def alike(found: Any, wrong: Any) -> bool:
-        if isinstance(found, AnswerFailed) or wrong is _FAILED:  # on the same inputs only
-            return isinstance(found, AnswerFailed) and wrong is _FAILED
-        return _both_nan(found, wrong) or same(found, wrong)
-
-    drawn = _compared_on(inputs)
-    for mistake in mistakes:
-        pairs = ((_result(answer, each), _mistaken(mistake.answer, each)) for each in drawn)
-        if all(alike(found, wrong) for found, wrong in pairs):
-            return f"{mistake.expected} "
-    return ""
 
 
 _FAILED: Final = object()

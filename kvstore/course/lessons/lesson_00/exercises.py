@@ -22,7 +22,7 @@ from kvstore.course.exercises import (
     not_yet,
     passed,
 )
-from kvstore.course.exercises.grading import judge_drawn
+from kvstore.course.exercises.grading import Drawn
 from kvstore.course.exercises.server_trials import ClientTrial, Script, try_client
 from kvstore.measure import Run
 from kvstore.numbers import count
@@ -231,22 +231,6 @@ def _busy_share(calls: pd.DataFrame, window_s: float) -> float:
     return busy_s / window_s
 
 
-_IN_FLIGHT_MISTAKES = (
-    WrongAnswer(_ok_only, "You leave out the calls that failed: they were in flight too."),
-    WrongAnswer(
-        _until_the_last_reply,
-        "You divide by the time of the last reply. Divide by `window_s`: its empty end counts too.",
-    ),
-    WrongAnswer(_rate, "That is X, calls per second. How long was each call in flight?"),
-    WrongAnswer(_mean_residence, "That is R, the mean time in flight of one call, in seconds."),
-    WrongAnswer(_most_in_flight, "That is the largest number in flight, not the mean."),
-    WrongAnswer(
-        _busy_share,
-        "That is the share of time with a call in flight. Two calls at once count twice.",
-    ),
-)
-
-
 MEAN_IN_FLIGHT = Exercise(
     id="00.mean_in_flight",
     title="How many calls were in flight?",
@@ -256,12 +240,24 @@ MEAN_IN_FLIGHT = Exercise(
         "Add up the lengths of all bars, failed calls too, and divide by `window_s`.",
     ),
     reference=mean_in_flight,
-    wrong=_IN_FLIGHT_MISTAKES,
-    judge=lambda answer: judge_drawn(
-        answer,
+    judge=Drawn(
         mean_in_flight,
         drawn_calls(),
-        mistakes=_IN_FLIGHT_MISTAKES,
+        mistakes=(
+            ("You leave out the calls that failed: they were in flight too.", _ok_only),
+            (
+                "You divide by the time of the last reply. Divide by `window_s`: its empty end "
+                "counts too.",
+                _until_the_last_reply,
+            ),
+            ("That is X, calls per second. How long was each call in flight?", _rate),
+            ("That is R, the mean time in flight of one call, in seconds.", _mean_residence),
+            ("That is the largest number in flight, not the mean.", _most_in_flight),
+            (
+                "That is the share of time with a call in flight. Two calls at once count twice.",
+                _busy_share,
+            ),
+        ),
         shown=_calls_shown,
         right="L is all the time in flight, divided by the window. Multiply and divide by the "
         "number of calls, and it reads L = X·R: Little's law is an identity.",
@@ -283,23 +279,6 @@ def drawn_load() -> "SearchStrategy[tuple[float, float]]":
     )  # fmt: skip
 
 
-_UTILISATION_MISTAKES = (
-    WrongAnswer(lambda calls, cpu_us: calls * cpu_us, "That is µs of work in each second."),
-    WrongAnswer(lambda calls, cpu_us: calls * cpu_us / 1e4, "That is in percent."),
-    WrongAnswer(
-        lambda calls, cpu_us: calls * cpu_us / 1e3,
-        "That is in thousandths of a core: how many µs are in a second?",
-    ),
-    WrongAnswer(
-        lambda calls, cpu_us: min(1.0, calls * cpu_us / 1e6),
-        "You cut the result at 1. A result above 1 says that one core is not enough.",
-    ),
-    WrongAnswer(
-        lambda calls, cpu_us: calls / cpu_us,
-        "You divide one number by the other. Twice the calls need twice the work.",
-    ),
-)
-
 UTILISATION = Exercise(
     id="00.utilisation",
     title="How busy is one core?",
@@ -309,12 +288,25 @@ UTILISATION = Exercise(
         "1 µs is 1e-6 s.",
     ),
     reference=utilisation,
-    wrong=_UTILISATION_MISTAKES,
-    judge=lambda answer: judge_drawn(
-        answer,
+    judge=Drawn(
         utilisation,
         drawn_load(),
-        mistakes=_UTILISATION_MISTAKES,
+        mistakes=(
+            ("That is µs of work in each second.", lambda calls, cpu_us: calls * cpu_us),
+            ("That is in percent.", lambda calls, cpu_us: calls * cpu_us / 1e4),
+            (
+                "That is in thousandths of a core: how many µs are in a second?",
+                lambda calls, cpu_us: calls * cpu_us / 1e3,
+            ),
+            (
+                "You cut the result at 1. A result above 1 says that one core is not enough.",
+                lambda calls, cpu_us: min(1.0, calls * cpu_us / 1e6),
+            ),
+            (
+                "You divide one number by the other. Twice the calls need twice the work.",
+                lambda calls, cpu_us: calls / cpu_us,
+            ),
+        ),
         shown=lambda calls, cpu_us: f"{calls:,.0f} calls/s at {cpu_us:,.0f} µs each",
         right="25 calls/s at 200 µs each keep half a percent of a core busy: a slow client and an "
         "idle machine go together.",

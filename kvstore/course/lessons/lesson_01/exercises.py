@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
-from kvstore.course.exercises.grading import judge_drawn
+from kvstore.course.exercises.grading import Drawn
 from kvstore.course.exercises.server_trials import ClientTrial, Script, try_client
 from kvstore.numbers import seconds
 from kvstore.v1.kvstore_pb2 import RetrieveRequest
@@ -302,43 +302,6 @@ def _share_of_reads(sent: Mapping[str, int]) -> float:
     return sent.get("retrieve", 0) / sum(sent.values())
 
 
-_RATE_MISTAKES = (
-    WrongAnswer(
-        lambda sent, read_s, write_s: 1 / max(read_s, write_s),
-        "That is the rate if every call were the slowest one: the others are faster.",
-    ),
-    WrongAnswer(
-        lambda sent, read_s, write_s: 4 / (read_s + 3 * write_s),
-        "That holds for a quarter of each kind: count what `sent` holds.",
-    ),
-    WrongAnswer(
-        lambda sent, read_s, write_s: (1 / read_s + 3 / write_s) / 4,
-        "You average four rates: add up the times instead.",
-    ),
-    WrongAnswer(
-        lambda sent, read_s, write_s: (
-            _share_of_reads(sent) / read_s + (1 - _share_of_reads(sent)) / write_s
-        ),
-        "You weight the rates by their shares. A second full of slow calls holds fewer calls, so "
-        "weight the times.",
-    ),
-    WrongAnswer(
-        lambda sent, read_s, write_s: 1 / calls_per_s(sent, read_s, write_s),
-        "That is the mean time of a call in seconds: how many calls fit into a second?",
-    ),
-    WrongAnswer(
-        lambda sent, read_s, write_s: 2 / (read_s + write_s),
-        "That takes as many reads as writes.",
-    ),
-    WrongAnswer(
-        lambda sent, read_s, write_s: (
-            sum(sent.values())
-            / (sent["retrieve"] * read_s + (sum(sent.values()) - sent["retrieve"]) * write_s)
-        ),
-        "A kind that is not in `sent` was not sent: `sent.get(kind, 0)`.",
-    ),
-)
-
 MIX_TO_RATE = Exercise(
     id="01.mix_to_rate",
     title="From what was sent to calls per second",
@@ -348,12 +311,49 @@ MIX_TO_RATE = Exercise(
         "X is the number of calls divided by reads · read_s + writes · write_s.",
     ),
     reference=calls_per_s,
-    wrong=_RATE_MISTAKES[:-1],
-    judge=lambda answer: judge_drawn(
-        answer,
+    judge=Drawn(
         calls_per_s,
         drawn_mixes(),
-        mistakes=_RATE_MISTAKES,
+        mistakes=(
+            (
+                "That is the rate if every call were the slowest one: the others are faster.",
+                lambda sent, read_s, write_s: 1 / max(read_s, write_s),
+            ),
+            (
+                "That holds for a quarter of each kind: count what `sent` holds.",
+                lambda sent, read_s, write_s: 4 / (read_s + 3 * write_s),
+            ),
+            (
+                "You average four rates: add up the times instead.",
+                lambda sent, read_s, write_s: (1 / read_s + 3 / write_s) / 4,
+            ),
+            (
+                "You weight the rates by their shares. A second full of slow calls holds fewer "
+                "calls, so "
+                "weight the times.",
+                lambda sent, read_s, write_s: (
+                    _share_of_reads(sent) / read_s + (1 - _share_of_reads(sent)) / write_s
+                ),
+            ),
+            (
+                "That is the mean time of a call in seconds: how many calls fit into a second?",
+                lambda sent, read_s, write_s: 1 / calls_per_s(sent, read_s, write_s),
+            ),
+            (
+                "That takes as many reads as writes.",
+                lambda sent, read_s, write_s: 2 / (read_s + write_s),
+            ),
+            (
+                "A kind that is not in `sent` was not sent: `sent.get(kind, 0)`.",
+                lambda sent, read_s, write_s: (
+                    sum(sent.values())
+                    / (
+                        sent["retrieve"] * read_s
+                        + (sum(sent.values()) - sent["retrieve"]) * write_s
+                    )
+                ),
+            ),
+        ),
         right="X = 1/R, and R weights each delay by the share of the calls that had it. Times add "
         "up when one call waits for the other; rates do not.",
     ),

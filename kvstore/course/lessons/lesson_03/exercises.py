@@ -2,12 +2,11 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from hypothesis import strategies as st
 
-from kvstore.course.exercises import Exercise, Verdict, WrongAnswer
-from kvstore.course.exercises.grading import in_order_of, judge_drawn
+from kvstore.course.exercises import Exercise
+from kvstore.course.exercises.grading import Drawn
 
 
 def hot_key_bound(
@@ -29,56 +28,6 @@ HOT_KEY_INPUTS = st.fixed_dictionaries(
         "write_delay_s": st.integers(1, 200).map(lambda n: n / 1000),
     }
 )
-HOT_KEY_MISTAKES = (
-    WrongAnswer(
-        lambda key_shares, write_share, write_delay_s: (
-            len(key_shares) / (write_share * write_delay_s) if write_share else math.inf
-        ),
-        "You take all keys for equally hot: look for the busiest one.",
-    ),
-    WrongAnswer(
-        lambda key_shares, write_share, write_delay_s: (
-            1 / (max(key_shares.values()) * write_delay_s)
-        ),
-        "A read takes no lock: only the writes of the hottest key queue.",
-    ),
-    WrongAnswer(
-        lambda key_shares, write_share, write_delay_s: 1 / write_delay_s,
-        "That is what one lock serves, but not every call needs that lock.",
-    ),
-    WrongAnswer(
-        lambda key_shares, write_share, write_delay_s: (
-            1 / (min(key_shares.values()) * write_share * write_delay_s)
-            if write_share
-            else math.inf
-        ),
-        "That is the coldest key: its lock is the last one to be busy.",
-    ),
-    WrongAnswer(
-        lambda key_shares, write_share, write_delay_s: (
-            1 / (max(key_shares.values()) * write_share * write_delay_s)
-        ),
-        "Without any write no lock limits the rate: return `math.inf`.",
-    ),
-    WrongAnswer(
-        lambda key_shares, write_share, write_delay_s: (
-            max(key_shares.values()) * write_share / write_delay_s
-        ),
-        "You multiply by the share where you have to divide: a hotter key makes the rate lower.",
-    ),
-)
-
-
-def _judge_hot_key(answer: Any) -> Verdict:
-    return judge_drawn(
-        answer,
-        hot_key_bound,
-        HOT_KEY_INPUTS.map(in_order_of(hot_key_bound)),
-        mistakes=HOT_KEY_MISTAKES,
-        right="The demand on the hottest lock is p_max·S, and X ≤ 1/D_max is the rest.",
-    )
-
-
 HOT_KEY = Exercise(
     id="03.hot_key",
     title="The hottest key",
@@ -90,8 +39,50 @@ HOT_KEY = Exercise(
         "lock, and each holds it for `write_delay_s`. X ≤ 1/D_max.",
     ),
     reference=hot_key_bound,
-    wrong=HOT_KEY_MISTAKES,
-    judge=_judge_hot_key,
+    judge=Drawn(
+        hot_key_bound,
+        HOT_KEY_INPUTS,
+        mistakes=(
+            (
+                "You take all keys for equally hot: look for the busiest one.",
+                lambda key_shares, write_share, write_delay_s: (
+                    len(key_shares) / (write_share * write_delay_s) if write_share else math.inf
+                ),
+            ),
+            (
+                "A read takes no lock: only the writes of the hottest key queue.",
+                lambda key_shares, write_share, write_delay_s: (
+                    1 / (max(key_shares.values()) * write_delay_s)
+                ),
+            ),
+            (
+                "That is what one lock serves, but not every call needs that lock.",
+                lambda key_shares, write_share, write_delay_s: 1 / write_delay_s,
+            ),
+            (
+                "That is the coldest key: its lock is the last one to be busy.",
+                lambda key_shares, write_share, write_delay_s: (
+                    1 / (min(key_shares.values()) * write_share * write_delay_s)
+                    if write_share
+                    else math.inf
+                ),
+            ),
+            (
+                "Without any write no lock limits the rate: return `math.inf`.",
+                lambda key_shares, write_share, write_delay_s: (
+                    1 / (max(key_shares.values()) * write_share * write_delay_s)
+                ),
+            ),
+            (
+                "You multiply by the share where you have to divide: a hotter key makes the rate "
+                "lower.",
+                lambda key_shares, write_share, write_delay_s: (
+                    max(key_shares.values()) * write_share / write_delay_s
+                ),
+            ),
+        ),
+        right="The demand on the hottest lock is p_max·S, and X ≤ 1/D_max is the rest.",
+    ),
     timeout_s=60.0,  # drawing the shares takes seconds where many programs run
 )
 
@@ -143,57 +134,6 @@ def _unless_too_many(calls: Callable[[float, float, float], float]) -> Callable[
     return answer
 
 
-IN_FLIGHT_MISTAKES = (
-    WrongAnswer(
-        _unless_too_many(lambda x, disk, trip: _ceil(x * disk)),
-        "A call is in flight on the network too: add the round trip.",
-    ),
-    WrongAnswer(
-        _unless_too_many(lambda x, disk, trip: round(x * (disk + trip))),
-        "There are no parts of a call, and one call too few misses the target: round up.",
-    ),
-    WrongAnswer(
-        _unless_too_many(lambda x, disk, trip: int(x * (disk + trip)) + 1),
-        "When N is a whole number, it is enough: that is one call too many.",
-    ),
-    WrongAnswer(
-        lambda target_per_s, disk_s, round_trip_s, most_per_s: _ceil(
-            target_per_s * (disk_s + round_trip_s)
-        ),
-        "The bottleneck is slower than the target: more calls only wait. Return `math.inf`.",
-    ),
-    WrongAnswer(
-        _unless_too_many(lambda x, disk, trip: x / (disk + trip)),
-        "You divide by the time of a call. If each call takes longer, do you need fewer of them?",
-    ),
-    WrongAnswer(
-        lambda target_per_s, disk_s, round_trip_s, most_per_s: (
-            math.inf
-            if target_per_s >= most_per_s
-            else _ceil(target_per_s * (disk_s + round_trip_s))
-        ),
-        "A target equal to 1/D_max can be reached: the bound is ≤.",
-    ),
-    WrongAnswer(
-        lambda target_per_s, disk_s, round_trip_s, most_per_s: _ceil(
-            min(target_per_s, most_per_s) * (disk_s + round_trip_s)
-        ),
-        "That many calls reach 1/D_max, and the target is above it. No number does: `math.inf`.",
-    ),
-)
-
-
-def _judge_in_flight_for(answer: Any) -> Verdict:
-    return judge_drawn(
-        answer,
-        in_flight_for,
-        IN_FLIGHT_INPUTS.map(in_order_of(in_flight_for)),
-        mistakes=IN_FLIGHT_MISTAKES,
-        right="N = X·(D + round trip), rounded up, as long as the bottleneck can serve the target. "
-        "A semaphore can keep a server busy. It cannot make it faster.",
-    )
-
-
 IN_FLIGHT_FOR = Exercise(
     id="03.in_flight_for",
     title="How large should the semaphore be?",
@@ -203,6 +143,51 @@ IN_FLIGHT_FOR = Exercise(
         "Round up with `math.ceil`. Before that: is the target above `most_per_s`?",
     ),
     reference=in_flight_for,
-    wrong=IN_FLIGHT_MISTAKES,
-    judge=_judge_in_flight_for,
+    judge=Drawn(
+        in_flight_for,
+        IN_FLIGHT_INPUTS,
+        mistakes=(
+            (
+                "A call is in flight on the network too: add the round trip.",
+                _unless_too_many(lambda x, disk, trip: _ceil(x * disk)),
+            ),
+            (
+                "There are no parts of a call, and one call too few misses the target: round up.",
+                _unless_too_many(lambda x, disk, trip: round(x * (disk + trip))),
+            ),
+            (
+                "When N is a whole number, it is enough: that is one call too many.",
+                _unless_too_many(lambda x, disk, trip: int(x * (disk + trip)) + 1),
+            ),
+            (
+                "The bottleneck is slower than the target: more calls only wait. Return "
+                "`math.inf`.",
+                lambda target_per_s, disk_s, round_trip_s, most_per_s: _ceil(
+                    target_per_s * (disk_s + round_trip_s)
+                ),
+            ),
+            (
+                "You divide by the time of a call. If each call takes longer, do you need fewer "
+                "of them?",
+                _unless_too_many(lambda x, disk, trip: x / (disk + trip)),
+            ),
+            (
+                "A target equal to 1/D_max can be reached: the bound is ≤.",
+                lambda target_per_s, disk_s, round_trip_s, most_per_s: (
+                    math.inf
+                    if target_per_s >= most_per_s
+                    else _ceil(target_per_s * (disk_s + round_trip_s))
+                ),
+            ),
+            (
+                "That many calls reach 1/D_max, and the target is above it. No number does: "
+                "`math.inf`.",
+                lambda target_per_s, disk_s, round_trip_s, most_per_s: _ceil(
+                    min(target_per_s, most_per_s) * (disk_s + round_trip_s)
+                ),
+            ),
+        ),
+        right="N = X·(D + round trip), rounded up, as long as the bottleneck can serve the target. "
+        "A semaphore can keep a server busy. It cannot make it faster.",
+    ),
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 from kvstore.client.messages import create, retrieve
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
-from kvstore.course.exercises.grading import judge_drawn
+from kvstore.course.exercises.grading import Drawn
 from kvstore.course.lessons.lesson_04.lost_update import (
     History,
     NeverDone,
@@ -34,51 +34,6 @@ def _counts() -> Any:
     return st.tuples(st.integers(1, 400), st.integers(1, 100))
 
 
-_WHERE_MISTAKES = (
-    WrongAnswer(
-        lambda n, c: (0, n - 1, 1),
-        "No call is in the pool's queue: but the calls share a fixed number of threads.",
-    ),
-    WrongAnswer(
-        lambda n, c: (max(n - c, 0), min(n, c), 1),
-        "The numbers add up to one call too many: the call on the disk has a thread, too.",
-    ),
-    WrongAnswer(
-        lambda n, c: (max(n - c, 0), 0, min(n, c)),
-        "The lock is held through the disk, so it lets only one call use the disk.",
-    ),
-    WrongAnswer(
-        lambda n, c: (n - 1, 0, 1),
-        "A call that waits for the lock has its thread already, and keeps it.",
-    ),
-    WrongAnswer(
-        lambda n, c: (n - c, c - 1, 1),
-        "With fewer calls than threads, some threads are idle: no number is below zero.",
-    ),
-    *(
-        WrongAnswer(
-            lambda n, c, order=order: tuple(where_they_are(n, c)[place] for place in order),
-            "The three numbers are right, in another order: first the queue, then the lock, "
-            "then the disk.",
-        )
-        for order in itertools.permutations(range(3))
-        if order != (0, 1, 2)
-    ),
-)
-
-
-def _judge_where_they_are(answer: Any) -> Verdict:
-    return judge_drawn(
-        answer,
-        where_they_are,
-        _counts(),
-        mistakes=_WHERE_MISTAKES,
-        same=lambda found, expected: isinstance(found, tuple | list) and tuple(found) == expected,
-        right="N - c in the queue, c - 1 at the lock, 1 on the disk. More threads move the calls "
-        "from one place to the next; they remove none.",
-    )
-
-
 WHERE_THEY_ARE = Exercise(
     id="04.where_they_are",
     title="Where are they?",
@@ -88,8 +43,45 @@ WHERE_THEY_ARE = Exercise(
         "`with_a_thread = min(in_flight, threads)`, and the three numbers add up to `in_flight`.",
     ),
     reference=where_they_are,
-    wrong=_WHERE_MISTAKES[:6],
-    judge=_judge_where_they_are,
+    judge=Drawn(
+        where_they_are,
+        _counts(),
+        mistakes=(
+            (
+                "No call is in the pool's queue: but the calls share a fixed number of threads.",
+                lambda n, c: (0, n - 1, 1),
+            ),
+            (
+                "The numbers add up to one call too many: the call on the disk has a thread, too.",
+                lambda n, c: (max(n - c, 0), min(n, c), 1),
+            ),
+            (
+                "The lock is held through the disk, so it lets only one call use the disk.",
+                lambda n, c: (max(n - c, 0), 0, min(n, c)),
+            ),
+            (
+                "A call that waits for the lock has its thread already, and keeps it.",
+                lambda n, c: (n - 1, 0, 1),
+            ),
+            (
+                "With fewer calls than threads, some threads are idle: no number is below zero.",
+                lambda n, c: (n - c, c - 1, 1),
+            ),
+            *(
+                (
+                    "The three numbers are right, in another order: first the queue, then the "
+                    "lock, "
+                    "then the disk.",
+                    lambda n, c, order=order: tuple(where_they_are(n, c)[place] for place in order),
+                )
+                for order in itertools.permutations(range(3))
+                if order != (0, 1, 2)
+            ),
+        ),
+        same=lambda found, expected: isinstance(found, tuple | list) and tuple(found) == expected,
+        right="N - c in the queue, c - 1 at the lock, 1 on the disk. More threads move the calls "
+        "from one place to the next; they remove none.",
+    ),
 )
 
 

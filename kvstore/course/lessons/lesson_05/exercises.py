@@ -11,7 +11,7 @@ import pandas as pd
 
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
 from kvstore.course.exercises.client_trials import Seen, WatchedStub, windowed
-from kvstore.course.exercises.grading import judge_drawn
+from kvstore.course.exercises.grading import Drawn
 from kvstore.protocol import RETRIEVE
 from kvstore.v1.kvstore_pb2 import PipelineRequest
 
@@ -317,59 +317,9 @@ def _same_times(found: Any, expected: Any) -> bool:
     )
 
 
-_ORDER_MISTAKES = (
-    WrongAnswer(
-        lambda calls: sorted(calls["done_s"]),
-        "You sort the times: then a reply leaves at the time of another one.",
-    ),
-    WrongAnswer(
-        lambda calls: list((calls["done_s"] - calls["sent_s"]).cumsum()),
-        "You add up how long the calls took: but the server worked on them at the same time.",
-    ),
-    WrongAnswer(
-        _served_in_turn,
-        "You let each request begin when the one before it has left: that is a lock, which delays "
-        "the work. Here only the replies wait.",
-    ),
-    WrongAnswer(
-        lambda calls: [max(calls["done_s"])] * len(calls),
-        "You let all replies wait for the slowest: the first one has nothing before it.",
-    ),
-    WrongAnswer(
-        lambda calls: list(calls["done_s"]),
-        "These are the times at which the replies were ready: a later one may not overtake.",
-    ),
-    WrongAnswer(
-        lambda calls: list((calls["done_s"] - calls["sent_s"]).cummax()),
-        "You compare how long the calls took: compare the times at which they were ready.",
-    ),
-    WrongAnswer(
-        lambda calls: list(calls["done_s"].rolling(2, min_periods=1).max()),
-        "You look at one earlier reply only: a reply waits for *all* earlier ones.",
-    ),
-    WrongAnswer(
-        lambda calls: list(calls["done_s"][::-1].cummin()[::-1]),
-        "You let a reply leave as soon as a later one is ready: it waits for the earlier ones.",
-    ),
-)
-
-
 def _shown_calls(calls: pd.DataFrame) -> str:
     done_ms = ", ".join(f"{1e3 * done_s:.0f}" for done_s in calls["done_s"])
     return f"{len(calls)} calls, ready at ({done_ms}) ms,"
-
-
-def _judge_in_order(answer: Any) -> Verdict:
-    return judge_drawn(
-        answer,
-        in_order,
-        _drawn_calls(),
-        mistakes=_ORDER_MISTAKES,
-        same=_same_times,
-        shown=_shown_calls,
-        right="It is the running maximum: a slow request holds back all replies behind it, and "
-        "none before it.",
-    )
 
 
 IN_ORDER_REPLIES = Exercise(
@@ -381,8 +331,53 @@ IN_ORDER_REPLIES = Exercise(
         "That is the running maximum of `done_s`. Pandas has it: `cummax()`.",
     ),
     reference=in_order,
-    wrong=_ORDER_MISTAKES,
-    judge=_judge_in_order,
+    judge=Drawn(
+        in_order,
+        _drawn_calls(),
+        mistakes=(
+            (
+                "You sort the times: then a reply leaves at the time of another one.",
+                lambda calls: sorted(calls["done_s"]),
+            ),
+            (
+                "You add up how long the calls took: but the server worked on them at the same "
+                "time.",
+                lambda calls: list((calls["done_s"] - calls["sent_s"]).cumsum()),
+            ),
+            (
+                "You let each request begin when the one before it has left: that is a lock, "
+                "which delays "
+                "the work. Here only the replies wait.",
+                _served_in_turn,
+            ),
+            (
+                "You let all replies wait for the slowest: the first one has nothing before it.",
+                lambda calls: [max(calls["done_s"])] * len(calls),
+            ),
+            (
+                "These are the times at which the replies were ready: a later one may not "
+                "overtake.",
+                lambda calls: list(calls["done_s"]),
+            ),
+            (
+                "You compare how long the calls took: compare the times at which they were ready.",
+                lambda calls: list((calls["done_s"] - calls["sent_s"]).cummax()),
+            ),
+            (
+                "You look at one earlier reply only: a reply waits for *all* earlier ones.",
+                lambda calls: list(calls["done_s"].rolling(2, min_periods=1).max()),
+            ),
+            (
+                "You let a reply leave as soon as a later one is ready: it waits for the earlier "
+                "ones.",
+                lambda calls: list(calls["done_s"][::-1].cummin()[::-1]),
+            ),
+        ),
+        same=_same_times,
+        shown=_shown_calls,
+        right="It is the running maximum: a slow request holds back all replies behind it, and "
+        "none before it.",
+    ),
 )
 
 
@@ -428,55 +423,6 @@ def _drawn_entries() -> Any:
     return st.tuples(st.lists(st.integers(1, 9), max_size=14))
 
 
-_COMMIT_MISTAKES = (
-    WrongAnswer(
-        lambda acknowledged: [max(acknowledged[: n + 1]) for n in range(len(acknowledged))],
-        "That is the highest one: an entry below it may be missing, and would be lost if the "
-        "leader died now.",
-    ),
-    WrongAnswer(
-        lambda acknowledged: list(range(1, len(acknowledged) + 1)),
-        "You count acknowledgements: a count does not see a gap, and some come twice.",
-    ),
-    WrongAnswer(
-        lambda acknowledged: [len(set(acknowledged[: n + 1])) for n in range(len(acknowledged))],
-        "You count different entries: a count does not see a gap.",
-    ),
-    WrongAnswer(
-        _one_step_each,
-        "One acknowledgement that closes a gap can move the index by several steps.",
-    ),
-    WrongAnswer(
-        _next_only,
-        "An entry that came early must be remembered: it counts when the gap before it closes.",
-    ),
-    WrongAnswer(
-        lambda acknowledged: [index - 1 for index in commit_indices(acknowledged)],
-        "Entries count from 1: with nothing committed the index is 0.",
-    ),
-    WrongAnswer(
-        lambda acknowledged: [index + 1 for index in commit_indices(acknowledged)],
-        "That is the first entry that is missing: the index is the last one that is there.",
-    ),
-    WrongAnswer(
-        lambda acknowledged: commit_indices(acknowledged)[-1:],
-        "Return one number after *each* acknowledgement, not the last one alone.",
-    ),
-)
-
-
-def _judge_commit(answer: Any) -> Verdict:
-    return judge_drawn(
-        answer,
-        commit_indices,
-        _drawn_entries(),
-        mistakes=_COMMIT_MISTAKES,
-        same=lambda found, expected: _listed(found) == expected and hasattr(found, "__len__"),
-        right="The index never moves over a gap. When the gap closes, it catches up at once. So "
-        "replies out of order become a log in order.",
-    )
-
-
 COMMIT_INDEX = Exercise(
     id="05.commit_index",
     title="How far is the log safe?",
@@ -487,6 +433,50 @@ COMMIT_INDEX = Exercise(
         "After each acknowledgement: `while index + 1 in seen: index += 1`, not `if`.",
     ),
     reference=commit_indices,
-    wrong=_COMMIT_MISTAKES,
-    judge=_judge_commit,
+    judge=Drawn(
+        commit_indices,
+        _drawn_entries(),
+        mistakes=(
+            (
+                "That is the highest one: an entry below it may be missing, and would be lost if "
+                "the "
+                "leader died now.",
+                lambda acknowledged: [max(acknowledged[: n + 1]) for n in range(len(acknowledged))],
+            ),
+            (
+                "You count acknowledgements: a count does not see a gap, and some come twice.",
+                lambda acknowledged: list(range(1, len(acknowledged) + 1)),
+            ),
+            (
+                "You count different entries: a count does not see a gap.",
+                lambda acknowledged: [
+                    len(set(acknowledged[: n + 1])) for n in range(len(acknowledged))
+                ],
+            ),
+            (
+                "One acknowledgement that closes a gap can move the index by several steps.",
+                _one_step_each,
+            ),
+            (
+                "An entry that came early must be remembered: it counts when the gap before it "
+                "closes.",
+                _next_only,
+            ),
+            (
+                "Entries count from 1: with nothing committed the index is 0.",
+                lambda acknowledged: [index - 1 for index in commit_indices(acknowledged)],
+            ),
+            (
+                "That is the first entry that is missing: the index is the last one that is there.",
+                lambda acknowledged: [index + 1 for index in commit_indices(acknowledged)],
+            ),
+            (
+                "Return one number after *each* acknowledgement, not the last one alone.",
+                lambda acknowledged: commit_indices(acknowledged)[-1:],
+            ),
+        ),
+        same=lambda found, expected: _listed(found) == expected and hasattr(found, "__len__"),
+        right="The index never moves over a gap. When the gap closes, it catches up at once. So "
+        "replies out of order become a log in order.",
+    ),
 )

@@ -8,7 +8,7 @@ from typing import Any, Final
 import grpc
 
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
-from kvstore.course.exercises.grading import judge_drawn
+from kvstore.course.exercises.grading import Drawn
 
 # 06.own_connections -------------------------------------------------------------------------------
 
@@ -176,64 +176,9 @@ def _drawn_caps() -> Any:
     )
 
 
-_CAP_MISTAKES: Final = (
-    WrongAnswer(
-        lambda n, c, m, s, d: min(n / (s + d), 1 / d),
-        "You leave out the cap: calls beyond it wait in the client.",
-    ),
-    WrongAnswer(
-        lambda n, c, m, s, d: min(min(n, m) / (s + d), 1 / d),
-        "The cap holds for each connection: a second one admits as many calls again.",
-    ),
-    WrongAnswer(
-        lambda n, c, m, s, d: min(c * m / (s + d), 1 / d),
-        "You fill every stream: but the client may have fewer calls in flight.",
-    ),
-    WrongAnswer(
-        lambda n, c, m, s, d: min(n, c * m) / (s + d),
-        "You leave out the processor: it computes for one call at a time.",
-    ),
-    WrongAnswer(
-        lambda n, c, m, s, d: min(min(n, c * m) / s if s else float("inf"), 1 / d),
-        "A call keeps its stream for the CPU time as well, not for the disk alone.",
-    ),
-    WrongAnswer(
-        lambda n, c, m, s, d: min(n, c * m, 1 / d),
-        "You return a number of calls: divide it by the time of a call.",
-    ),
-    WrongAnswer(
-        lambda n, c, m, s, d: 1 / (s + d),
-        "That is one call at a time: but several are in the server at once.",
-    ),
-    WrongAnswer(
-        lambda n, c, m, s, d: min(n * c, c * m) / (s + d) if n * c < 1 / d else 1 / d,
-        "`in_flight` counts the calls on all connections together.",
-    ),
-    WrongAnswer(
-        lambda n, c, m, s, d: max(min(n, c * m) / (s + d), 1 / d),
-        "Both bounds hold, so the smaller one decides.",
-    ),
-    WrongAnswer(
-        lambda n, c, m, s, d: min(min(n, c * m) / (s + d), c / d),
-        "More connections do not bring more processors.",
-    ),
-)
-
-
 def _shown_cap(n: int, c: int, m: int, disk_s: float, cpu_s: float) -> str:
     return (
         f"in_flight={n}, connections={c}, max_streams={m}, disk_s={disk_s:.6g}, cpu_s={cpu_s:.6g}"
-    )
-
-
-def _judge_behind_a_cap(answer: Any) -> Verdict:
-    return judge_drawn(
-        answer,
-        rate_per_s,
-        _drawn_caps(),
-        mistakes=_CAP_MISTAKES,
-        shown=_shown_cap,
-        right="X is at most min(min(N, c·m) / D, 1/d): the calls, the streams, or the processor.",
     )
 
 
@@ -246,6 +191,52 @@ BEHIND_A_CAP = Exercise(
         "And one process computes for one call at a time: at most `1 / cpu_s` calls per second.",
     ),
     reference=rate_per_s,
-    wrong=_CAP_MISTAKES,
-    judge=_judge_behind_a_cap,
+    judge=Drawn(
+        rate_per_s,
+        _drawn_caps(),
+        mistakes=(
+            (
+                "You leave out the cap: calls beyond it wait in the client.",
+                lambda n, c, m, s, d: min(n / (s + d), 1 / d),
+            ),
+            (
+                "The cap holds for each connection: a second one admits as many calls again.",
+                lambda n, c, m, s, d: min(min(n, m) / (s + d), 1 / d),
+            ),
+            (
+                "You fill every stream: but the client may have fewer calls in flight.",
+                lambda n, c, m, s, d: min(c * m / (s + d), 1 / d),
+            ),
+            (
+                "You leave out the processor: it computes for one call at a time.",
+                lambda n, c, m, s, d: min(n, c * m) / (s + d),
+            ),
+            (
+                "A call keeps its stream for the CPU time as well, not for the disk alone.",
+                lambda n, c, m, s, d: min(min(n, c * m) / s if s else float("inf"), 1 / d),
+            ),
+            (
+                "You return a number of calls: divide it by the time of a call.",
+                lambda n, c, m, s, d: min(n, c * m, 1 / d),
+            ),
+            (
+                "That is one call at a time: but several are in the server at once.",
+                lambda n, c, m, s, d: 1 / (s + d),
+            ),
+            (
+                "`in_flight` counts the calls on all connections together.",
+                lambda n, c, m, s, d: min(n * c, c * m) / (s + d) if n * c < 1 / d else 1 / d,
+            ),
+            (
+                "Both bounds hold, so the smaller one decides.",
+                lambda n, c, m, s, d: max(min(n, c * m) / (s + d), 1 / d),
+            ),
+            (
+                "More connections do not bring more processors.",
+                lambda n, c, m, s, d: min(min(n, c * m) / (s + d), c / d),
+            ),
+        ),
+        shown=_shown_cap,
+        right="X is at most min(min(N, c·m) / D, 1/d): the calls, the streams, or the processor.",
+    ),
 )

@@ -11,7 +11,7 @@ import grpc
 from kvstore.client.channel import OPTIONS
 from kvstore.client.client import LATE_REPORTS_S
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
-from kvstore.course.exercises.grading import judge_drawn
+from kvstore.course.exercises.grading import Drawn
 from kvstore.course.exercises.server_trials import PATIENCE_S, HeldBackEnd, held_back_end
 from kvstore.v1.kvstore_pb2 import RetrieveRequest
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
@@ -303,49 +303,6 @@ def _climbs() -> Any:
     )
 
 
-_CLIMB_MISTAKES = (
-    WrongAnswer(
-        lambda n, t, c, w: n / w * t,
-        "That is all users all the time: they join one after the other.",
-    ),
-    WrongAnswer(
-        lambda n, t, c, w: min(n, c) / w * t,
-        "That is the rate at the end of the climb all the time: at its start there are few users.",
-    ),
-    WrongAnswer(
-        lambda n, t, c, w: n / 2 / w * t,
-        "That is the area under N(t): no more calls than there are threads are in service at once.",
-    ),
-    WrongAnswer(
-        lambda n, t, c, w: min(n / 2, c) / w * t,
-        "min(mean of N, c) is not the mean of min(N, c): the pool is full at the end only.",
-    ),
-    WrongAnswer(
-        lambda n, t, c, w: calls_in_climb(n, t, c, w) * w,
-        "Those are seconds of service: how many calls fit into them?",
-    ),
-    WrongAnswer(
-        lambda n, t, c, w: calls_in_climb(n, t, c, w) / t,
-        "That is a rate in calls/s, averaged over the climb: multiply it by its seconds.",
-    ),
-    WrongAnswer(
-        lambda n, t, c, w: (c / 2 * t * c / n + c * (t - t * c / n)) / w,
-        "With fewer users than threads the pool is never full: begin with `min(users, threads)`.",
-    ),
-)
-
-
-def _judge_calls_in_climb(answer: Any) -> Verdict:
-    return judge_drawn(
-        answer,
-        calls_in_climb,
-        _climbs(),
-        mistakes=_CLIMB_MISTAKES,
-        right="the area under X(t) = min(N(t), c)/S. Over the whole climb, the limit of a pool is"
-        " nearly invisible. Look at the end of the climb.",
-    )
-
-
 CALLS_IN_CLIMB = Exercise(
     id="07.calls_in_climb",
     title="The calls of a whole climb",
@@ -357,6 +314,43 @@ CALLS_IN_CLIMB = Exercise(
         "`limit = min(users, threads)`.",
     ),
     reference=calls_in_climb,
-    wrong=_CLIMB_MISTAKES,
-    judge=_judge_calls_in_climb,
+    judge=Drawn(
+        calls_in_climb,
+        _climbs(),
+        mistakes=(
+            (
+                "That is all users all the time: they join one after the other.",
+                lambda n, t, c, w: n / w * t,
+            ),
+            (
+                "That is the rate at the end of the climb all the time: at its start there are "
+                "few users.",
+                lambda n, t, c, w: min(n, c) / w * t,
+            ),
+            (
+                "That is the area under N(t): no more calls than there are threads are in service "
+                "at once.",
+                lambda n, t, c, w: n / 2 / w * t,
+            ),
+            (
+                "min(mean of N, c) is not the mean of min(N, c): the pool is full at the end only.",
+                lambda n, t, c, w: min(n / 2, c) / w * t,
+            ),
+            (
+                "Those are seconds of service: how many calls fit into them?",
+                lambda n, t, c, w: calls_in_climb(n, t, c, w) * w,
+            ),
+            (
+                "That is a rate in calls/s, averaged over the climb: multiply it by its seconds.",
+                lambda n, t, c, w: calls_in_climb(n, t, c, w) / t,
+            ),
+            (
+                "With fewer users than threads the pool is never full: begin with `min(users, "
+                "threads)`.",
+                lambda n, t, c, w: (c / 2 * t * c / n + c * (t - t * c / n)) / w,
+            ),
+        ),
+        right="the area under X(t) = min(N(t), c)/S. Over the whole climb, the limit of a pool is"
+        " nearly invisible. Look at the end of the climb.",
+    ),
 )

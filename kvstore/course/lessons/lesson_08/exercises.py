@@ -22,7 +22,7 @@ from kvstore.course.exercises import (
     not_yet,
     passed,
 )
-from kvstore.course.exercises.grading import judge_drawn
+from kvstore.course.exercises.grading import Drawn
 from kvstore.course.lessons.lesson_08.exercises_server import Failed, Trial, running
 from kvstore.v1.kvstore_pb2 import RetrieveRequest, RetrieveResponse
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceServicer
@@ -55,57 +55,6 @@ def _overloads() -> Any:
     )  # fmt: skip
 
 
-_IN_TIME_MISTAKES = (
-    WrongAnswer(
-        lambda offered, c, disk, deadline: (
-            math.inf if offered <= c / disk else deadline * c / disk / (offered - c / disk)
-        ),
-        "A call that waits for its whole deadline has no time left for its own disk.",
-    ),
-    WrongAnswer(
-        lambda offered, c, disk, deadline: (
-            math.inf if offered <= c / disk else (deadline - disk) * c / disk / offered
-        ),
-        "The queue does not grow at λ: calls are served meanwhile, so it grows at λ - X.",
-    ),
-    WrongAnswer(
-        lambda offered, c, disk, deadline: (
-            math.inf if offered <= c / disk else (deadline - disk) / (offered - c / disk)
-        ),
-        "You divide seconds by a rate. How many *calls* may be in the queue?",
-    ),
-    WrongAnswer(
-        lambda offered, c, disk, deadline: (
-            math.inf if offered <= 1 / disk else (deadline - disk) / disk / (offered - 1 / disk)
-        ),
-        "You count on one thread. All of them serve at once, so X is threads / disk_s.",
-    ),
-    WrongAnswer(
-        lambda offered, c, disk, deadline: (
-            math.nan if offered == c / disk else (deadline - disk) * c / disk / (offered - c / disk)
-        ),
-        "At or below the capacity no queue grows: then it goes well for ever, `math.inf`.",
-    ),
-    WrongAnswer(
-        lambda offered, c, disk, deadline: (
-            0.0 if offered <= c / disk else (deadline - disk) * c / disk / (offered - c / disk)
-        ),
-        "Below the capacity every call is in time, for ever: return `math.inf`, not 0.",
-    ),
-)
-
-
-def _judge_in_time_for(answer: Any) -> Verdict:
-    return judge_drawn(
-        answer,
-        in_time_for_s,
-        _overloads(),
-        mistakes=_IN_TIME_MISTAKES,
-        right="A queue is short enough up to (deadline - disk)·X calls, and it fills at λ - X. "
-        "After that, a server that serves in order of arrival answers no call in time.",
-    )
-
-
 IN_TIME_FOR = Exercise(
     id="08.in_time_for",
     title="How long are calls in time?",
@@ -115,8 +64,56 @@ IN_TIME_FOR = Exercise(
         "Calls that may wait, (deadline - disk)·X, divided by the growth, λ - X.",
     ),
     reference=in_time_for_s,
-    wrong=_IN_TIME_MISTAKES,
-    judge=_judge_in_time_for,
+    judge=Drawn(
+        in_time_for_s,
+        _overloads(),
+        mistakes=(
+            (
+                "A call that waits for its whole deadline has no time left for its own disk.",
+                lambda offered, c, disk, deadline: (
+                    math.inf if offered <= c / disk else deadline * c / disk / (offered - c / disk)
+                ),
+            ),
+            (
+                "The queue does not grow at λ: calls are served meanwhile, so it grows at λ - X.",
+                lambda offered, c, disk, deadline: (
+                    math.inf if offered <= c / disk else (deadline - disk) * c / disk / offered
+                ),
+            ),
+            (
+                "You divide seconds by a rate. How many *calls* may be in the queue?",
+                lambda offered, c, disk, deadline: (
+                    math.inf if offered <= c / disk else (deadline - disk) / (offered - c / disk)
+                ),
+            ),
+            (
+                "You count on one thread. All of them serve at once, so X is threads / disk_s.",
+                lambda offered, c, disk, deadline: (
+                    math.inf
+                    if offered <= 1 / disk
+                    else (deadline - disk) / disk / (offered - 1 / disk)
+                ),
+            ),
+            (
+                "At or below the capacity no queue grows: then it goes well for ever, `math.inf`.",
+                lambda offered, c, disk, deadline: (
+                    math.nan
+                    if offered == c / disk
+                    else (deadline - disk) * c / disk / (offered - c / disk)
+                ),
+            ),
+            (
+                "Below the capacity every call is in time, for ever: return `math.inf`, not 0.",
+                lambda offered, c, disk, deadline: (
+                    0.0
+                    if offered <= c / disk
+                    else (deadline - disk) * c / disk / (offered - c / disk)
+                ),
+            ),
+        ),
+        right="A queue is short enough up to (deadline - disk)·X calls, and it fills at λ - X. "
+        "After that, a server that serves in order of arrival answers no call in time.",
+    ),
 )
 
 

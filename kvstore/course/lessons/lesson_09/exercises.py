@@ -15,7 +15,7 @@ import grpc
 from kvstore.client.channel import OPTIONS
 from kvstore.client.overload import full_jitter
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
-from kvstore.course.exercises.grading import judge_drawn
+from kvstore.course.exercises.grading import Drawn
 from kvstore.v1.kvstore_pb2 import RetrieveRequest, RetrieveResponse
 from kvstore.v1.kvstore_pb2_grpc import (
     KeyValueServiceServicer,
@@ -364,50 +364,6 @@ def _pauses_drawn() -> Any:
     )
 
 
-_BACKOFF_MISTAKES = (
-    WrongAnswer(
-        lambda n, first, most, draw: min(most, first * 2.0 ** (n - 1)),
-        "All callers wait equally long: they were refused together, and come back together.",
-    ),
-    WrongAnswer(
-        lambda n, first, most, draw: min(most, first * 2.0 ** (n - 1)) * (1 + draw()) / 2,
-        "A caller that draws 0 still waits: full jitter uses the whole pause, from 0 on.",
-    ),
-    WrongAnswer(
-        lambda n, first, most, draw: draw() * min(most, first * 2.0**n),
-        "After the first failure the longest pause is `first_s`: with which power of 2 does it "
-        "begin?",
-    ),
-    WrongAnswer(
-        lambda n, first, most, draw: draw() * min(most, first),
-        "The pause does not grow with the failures: a server in trouble needs more.",
-    ),
-    WrongAnswer(
-        lambda n, first, most, draw: draw() * min(most, first * n),
-        "The pause grows by the same amount each time, but it has to double.",
-    ),
-    WrongAnswer(
-        lambda n, first, most, draw: draw() * first * 2.0 ** (n - 1),
-        "After many failures the pause is longer than `most_s`.",
-    ),
-    WrongAnswer(
-        lambda n, first, most, draw: min(most, draw() * first * 2.0 ** (n - 1)),
-        "Apply `most_s` before you draw: otherwise nearly all callers wait exactly `most_s`.",
-    ),
-)
-
-
-def _judge_backoff(answer: Any) -> Verdict:
-    return judge_drawn(
-        answer,
-        full_jitter,
-        _pauses_drawn(),
-        mistakes=_BACKOFF_MISTAKES,
-        right="The pause doubles up to a longest one, and each caller draws any part of it: a "
-        "crowd that was refused together comes back one by one.",
-    )
-
-
 BACKOFF = Exercise(
     id="09.backoff",
     title="Come back, but not together",
@@ -417,6 +373,44 @@ BACKOFF = Exercise(
         "Full jitter: any pause between 0 and that one is as likely as any other. Multiply.",
     ),
     reference=full_jitter,
-    wrong=_BACKOFF_MISTAKES,
-    judge=_judge_backoff,
+    judge=Drawn(
+        full_jitter,
+        _pauses_drawn(),
+        mistakes=(
+            (
+                "All callers wait equally long: they were refused together, and come back "
+                "together.",
+                lambda n, first, most, draw: min(most, first * 2.0 ** (n - 1)),
+            ),
+            (
+                "A caller that draws 0 still waits: full jitter uses the whole pause, from 0 on.",
+                lambda n, first, most, draw: min(most, first * 2.0 ** (n - 1)) * (1 + draw()) / 2,
+            ),
+            (
+                "After the first failure the longest pause is `first_s`: with which power of 2 "
+                "does it "
+                "begin?",
+                lambda n, first, most, draw: draw() * min(most, first * 2.0**n),
+            ),
+            (
+                "The pause does not grow with the failures: a server in trouble needs more.",
+                lambda n, first, most, draw: draw() * min(most, first),
+            ),
+            (
+                "The pause grows by the same amount each time, but it has to double.",
+                lambda n, first, most, draw: draw() * min(most, first * n),
+            ),
+            (
+                "After many failures the pause is longer than `most_s`.",
+                lambda n, first, most, draw: draw() * first * 2.0 ** (n - 1),
+            ),
+            (
+                "Apply `most_s` before you draw: otherwise nearly all callers wait exactly "
+                "`most_s`.",
+                lambda n, first, most, draw: min(most, draw() * first * 2.0 ** (n - 1)),
+            ),
+        ),
+        right="The pause doubles up to a longest one, and each caller draws any part of it: a "
+        "crowd that was refused together comes back one by one.",
+    ),
 )

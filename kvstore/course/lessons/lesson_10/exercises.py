@@ -12,7 +12,7 @@ import grpc
 from hypothesis import strategies as st
 
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
-from kvstore.course.exercises.grading import drawn_inputs, in_order_of, judge_drawn
+from kvstore.course.exercises.grading import Drawn, drawn_inputs
 
 # 10.spread ----------------------------------------------------------------------------------------
 
@@ -209,53 +209,6 @@ def _formula_alone(target_per_s: float, service_s: float, hottest_share: float) 
     return max(1, math.ceil((1 - hottest_share) / room))
 
 
-NEEDED_MISTAKES = (
-    WrongAnswer(
-        lambda target_per_s, service_s, hottest_share: max(1, math.ceil(target_per_s * service_s)),
-        "You take all keys for equally hot: no number of servers splits one key.",
-    ),
-    WrongAnswer(
-        _unless_hot(lambda x, s, q: max(1, math.ceil(x * s))),
-        "You look at the hot key alone. Its server also has 1/s of all other keys.",
-    ),
-    WrongAnswer(
-        lambda target_per_s, service_s, hottest_share: (
-            max(
-                1, math.ceil((1 - hottest_share) / (1 / (target_per_s * service_s) - hottest_share))
-            )
-            if target_per_s * service_s * hottest_share != 1
-            else math.inf
-        ),
-        "Where q·X·S is above 1, no number of servers is enough: return `math.inf`.",
-    ),
-    WrongAnswer(
-        lambda target_per_s, service_s, hottest_share: (
-            servers_needed(target_per_s, service_s, hottest_share) - 1
-            if math.isfinite(servers_needed(target_per_s, service_s, hottest_share))
-            else math.inf
-        ),
-        "One server too few: round up, and at least one is needed.",
-    ),
-    WrongAnswer(
-        lambda target_per_s, service_s, hottest_share: (
-            servers_needed(target_per_s, service_s, hottest_share) + 1
-        ),
-        "One server too many: round up, and no more.",
-    ),
-)
-
-
-def _judge_servers_needed(answer: Any) -> Verdict:
-    return judge_drawn(
-        answer,
-        servers_needed,
-        NEEDED_INPUTS.map(in_order_of(servers_needed)),
-        mistakes=NEEDED_MISTAKES,
-        right="(q + (1 - q)/s)·X·S ≤ 1, solved for s. No s is enough for more than 1/q times the "
-        "throughput of one server.",
-    )
-
-
 SERVERS_NEEDED = Exercise(
     id="10.servers_needed",
     title="How many servers?",
@@ -266,8 +219,51 @@ SERVERS_NEEDED = Exercise(
         " is `math.inf`, unless one server is enough.",
     ),
     reference=servers_needed,
-    wrong=NEEDED_MISTAKES,
-    judge=_judge_servers_needed,
+    judge=Drawn(
+        servers_needed,
+        NEEDED_INPUTS,
+        mistakes=(
+            (
+                "You take all keys for equally hot: no number of servers splits one key.",
+                lambda target_per_s, service_s, hottest_share: max(
+                    1, math.ceil(target_per_s * service_s)
+                ),
+            ),
+            (
+                "You look at the hot key alone. Its server also has 1/s of all other keys.",
+                _unless_hot(lambda x, s, q: max(1, math.ceil(x * s))),
+            ),
+            (
+                "Where q·X·S is above 1, no number of servers is enough: return `math.inf`.",
+                lambda target_per_s, service_s, hottest_share: (
+                    max(
+                        1,
+                        math.ceil(
+                            (1 - hottest_share) / (1 / (target_per_s * service_s) - hottest_share)
+                        ),
+                    )
+                    if target_per_s * service_s * hottest_share != 1
+                    else math.inf
+                ),
+            ),
+            (
+                "One server too few: round up, and at least one is needed.",
+                lambda target_per_s, service_s, hottest_share: (
+                    servers_needed(target_per_s, service_s, hottest_share) - 1
+                    if math.isfinite(servers_needed(target_per_s, service_s, hottest_share))
+                    else math.inf
+                ),
+            ),
+            (
+                "One server too many: round up, and no more.",
+                lambda target_per_s, service_s, hottest_share: (
+                    servers_needed(target_per_s, service_s, hottest_share) + 1
+                ),
+            ),
+        ),
+        right="(q + (1 - q)/s)·X·S ≤ 1, solved for s. No s is enough for more than 1/q times the "
+        "throughput of one server.",
+    ),
     timeout_s=60.0,
 )
 

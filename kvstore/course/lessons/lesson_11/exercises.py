@@ -1,7 +1,7 @@
 """Lesson 11: create a key in etcd only if it is absent, and how often a cluster is late."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from math import comb
@@ -11,7 +11,7 @@ import grpc
 from hypothesis import strategies as st
 
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
-from kvstore.course.exercises.grading import in_order_of, judge_drawn
+from kvstore.course.exercises.grading import Drawn
 from kvstore.v1 import etcd_pb2 as pb
 from kvstore.v1.etcd_pb2 import Compare, PutRequest, RangeRequest, RequestOp, TxnRequest
 from kvstore.v1.etcd_pb2_grpc import KVServicer, KVStub, add_KVServicer_to_server
@@ -321,49 +321,12 @@ LATE_INPUTS = st.fixed_dictionaries(
         "nodes": st.sampled_from([1, 3, 5, 7]),
     }
 )
-LATE_MISTAKES: Sequence[WrongAnswer] = (
-    WrongAnswer(
-        _majority,
-        "Without a leader any majority would do. Here the leader must be in it.",
-    ),
-    WrongAnswer(
-        lambda stalled, nodes: stalled,
-        "That is the leader alone. A write also waits when too few followers run.",
-    ),
-    WrongAnswer(
-        lambda stalled, nodes: 1 - (1 - stalled) ** nodes,
-        "So often *any* node stalls. One follower of two may stall, and no write waits.",
-    ),
-    WrongAnswer(
-        lambda stalled, nodes: 1 - late_writes(stalled, nodes),
-        "So often a write does *not* wait.",
-    ),
-    WrongAnswer(
-        lambda stalled, nodes: stalled + (1 - stalled) * stalled ** (nodes - 1),
-        "With five nodes, a write waits before *all* followers stall: two of them must run.",
-    ),
-    WrongAnswer(
-        lambda stalled, nodes: stalled + 1 - late_writes_of_followers(stalled, nodes),
-        "You add two chances that can hold at once. Followers matter only when the leader runs.",
-    ),
-)
 
 
 def late_writes_of_followers(stalled: float, nodes: int) -> float:
     """Return the chance that enough followers run."""
     followers = nodes - 1
     return sum(_exactly(run, followers, 1 - stalled) for run in range(nodes // 2, followers + 1))
-
-
-def _judge_late_writes(answer: Any) -> Verdict:
-    return judge_drawn(
-        answer,
-        late_writes,
-        LATE_INPUTS.map(in_order_of(late_writes)),
-        mistakes=LATE_MISTAKES,
-        right="With p = 1/4, three nodes are late for 30 % of the writes, and one server for 25 %."
-        " Copies with a leader keep the data. They make a stalled write no rarer.",
-    )
 
 
 LATE_WRITES = Exercise(
@@ -378,6 +341,35 @@ LATE_WRITES = Exercise(
     ),
     reference=late_writes,
     solution_parts=(_exactly,),
-    wrong=tuple(LATE_MISTAKES),
-    judge=_judge_late_writes,
+    judge=Drawn(
+        late_writes,
+        LATE_INPUTS,
+        mistakes=(
+            ("Without a leader any majority would do. Here the leader must be in it.", _majority),
+            (
+                "That is the leader alone. A write also waits when too few followers run.",
+                lambda stalled, nodes: stalled,
+            ),
+            (
+                "So often *any* node stalls. One follower of two may stall, and no write waits.",
+                lambda stalled, nodes: 1 - (1 - stalled) ** nodes,
+            ),
+            (
+                "So often a write does *not* wait.",
+                lambda stalled, nodes: 1 - late_writes(stalled, nodes),
+            ),
+            (
+                "With five nodes, a write waits before *all* followers stall: two of them must "
+                "run.",
+                lambda stalled, nodes: stalled + (1 - stalled) * stalled ** (nodes - 1),
+            ),
+            (
+                "You add two chances that can hold at once. Followers matter only when the leader "
+                "runs.",
+                lambda stalled, nodes: stalled + 1 - late_writes_of_followers(stalled, nodes),
+            ),
+        ),
+        right="With p = 1/4, three nodes are late for 30 % of the writes, and one server for 25 %."
+        " Copies with a leader keep the data. They make a stalled write no rarer.",
+    ),
 )

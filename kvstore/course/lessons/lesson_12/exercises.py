@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kvstore.client.messages import Operation, update
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
 from kvstore.course.exercises.client_trials import Requests
-from kvstore.course.exercises.grading import in_order_of, judge_drawn
+from kvstore.course.exercises.grading import Drawn
 from kvstore.course.lessons.lesson_12.capstone import patient, plain
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
@@ -37,39 +37,6 @@ def _drawn(rates: list[int], place: int) -> dict[str, Any]:
 INPUTS = st.builds(_drawn, st.lists(st.integers(1, 40), min_size=2, max_size=5), st.integers(0, 4))
 """Two to five stations, and any of them is widened: also one that does not bind."""
 
-MISTAKES = (
-    WrongAnswer(
-        lambda most_per_s, widened: max(most_per_s.values()) / min(most_per_s.values()),
-        "The widest station never limits anything: which one binds next?",
-    ),
-    WrongAnswer(
-        lambda most_per_s, widened: min(v for k, v in most_per_s.items() if k != widened),
-        "That is the throughput afterwards. How many times the one before is it?",
-    ),
-    WrongAnswer(
-        lambda most_per_s, widened: (
-            min(most_per_s.values()) / min(v for k, v in most_per_s.items() if k != widened)
-        ),
-        "Upside down: divide the throughput afterwards by the one before.",
-    ),
-    WrongAnswer(
-        lambda most_per_s, widened: sorted(most_per_s.values())[1] / sorted(most_per_s.values())[0],
-        "You widen the bottleneck. But the station that is widened may be another one.",
-    ),
-)
-
-
-def _judge(answer: Any) -> Verdict:
-    return judge_drawn(
-        answer,
-        most_gain,
-        INPUTS.map(in_order_of(most_gain)),
-        mistakes=MISTAKES,
-        right="The bound of the next station over the bound of the bottleneck: more than this no "
-        "change of one station can bring.",
-    )
-
-
 MOST_GAIN = Exercise(
     id="12.most_gain",
     title="What one change can bring",
@@ -79,8 +46,34 @@ MOST_GAIN = Exercise(
         "Divide the second by the first. A station that does not bind gives 1 without any `if`.",
     ),
     reference=most_gain,
-    wrong=MISTAKES,
-    judge=_judge,
+    judge=Drawn(
+        most_gain,
+        INPUTS,
+        mistakes=(
+            (
+                "The widest station never limits anything: which one binds next?",
+                lambda most_per_s, widened: max(most_per_s.values()) / min(most_per_s.values()),
+            ),
+            (
+                "That is the throughput afterwards. How many times the one before is it?",
+                lambda most_per_s, widened: min(v for k, v in most_per_s.items() if k != widened),
+            ),
+            (
+                "Upside down: divide the throughput afterwards by the one before.",
+                lambda most_per_s, widened: (
+                    min(most_per_s.values()) / min(v for k, v in most_per_s.items() if k != widened)
+                ),
+            ),
+            (
+                "You widen the bottleneck. But the station that is widened may be another one.",
+                lambda most_per_s, widened: (
+                    sorted(most_per_s.values())[1] / sorted(most_per_s.values())[0]
+                ),
+            ),
+        ),
+        right="The bound of the next station over the bound of the bottleneck: more than this no "
+        "change of one station can bring.",
+    ),
 )
 
 

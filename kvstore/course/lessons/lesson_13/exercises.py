@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kvstore.course.exercises import Exercise, Verdict, WrongAnswer
-from kvstore.course.exercises.grading import judge_drawn
+from kvstore.course.exercises import Exercise
+from kvstore.course.exercises.grading import Drawn
 
 Levels = Sequence[tuple[int, float, float]]
 """Calls in flight, throughput in calls/s, mean residence time in seconds; one row for each run."""
@@ -30,54 +30,6 @@ LEVELS = st.lists(
     max_size=6,
     unique_by=lambda row: row[0],
 )
-KNEE_MISTAKES = (
-    WrongAnswer(
-        lambda levels: max(row[1] for row in levels),
-        "That is the ceiling, in calls/s. N* is a number of calls: multiply by a time.",
-    ),
-    WrongAnswer(
-        lambda levels: float(max(levels, key=lambda row: row[1])[0]),
-        "That is the level with the highest throughput. The knee may lie far below it.",
-    ),
-    WrongAnswer(
-        lambda levels: max(row[2] for row in levels) * max(row[1] for row in levels),
-        "The longest residence time includes a queue. Take the time of a call that does not wait.",
-    ),
-    WrongAnswer(
-        lambda levels: levels[0][2] * max(row[1] for row in levels),
-        "The rows come in any order, and the first one need not be the fastest. Take the minimum.",
-    ),
-    WrongAnswer(
-        lambda levels: levels[0][2] * levels[-1][1],
-        "The rows come in any order. Take the minimum of R and the maximum of X.",
-    ),
-    WrongAnswer(
-        lambda levels: float(
-            math.ceil(min(row[2] for row in levels) * max(row[1] for row in levels))
-        ),
-        "Do not round: the two bounds meet between whole numbers.",
-    ),
-    WrongAnswer(
-        lambda levels: max(row[1] * row[2] for row in levels),
-        "X times R of one row is the number of calls in flight in that run: Little's law.",
-    ),
-    WrongAnswer(
-        lambda levels: max(row[1] for row in levels) / min(row[2] for row in levels),
-        "You divide by the time. N* = (D + Z) times the ceiling.",
-    ),
-)
-
-
-def _judge_knee(answer: Any) -> Verdict:
-    return judge_drawn(
-        answer,
-        knee,
-        LEVELS.map(lambda levels: (levels,)),
-        mistakes=KNEE_MISTAKES,
-        right="N* = (D + Z)·X_max. D + Z is the shortest R, and X_max the highest X.",
-    )
-
-
 KNEE = Exercise(
     id="13.knee",
     title="The knee of an unknown service",
@@ -88,8 +40,49 @@ KNEE = Exercise(
         "`min(R for N, X, R in levels)` times `max(X for N, X, R in levels)`.",
     ),
     reference=knee,
-    wrong=KNEE_MISTAKES,
-    judge=_judge_knee,
+    judge=Drawn(
+        knee,
+        LEVELS.map(lambda levels: (levels,)),
+        mistakes=(
+            (
+                "That is the ceiling, in calls/s. N* is a number of calls: multiply by a time.",
+                lambda levels: max(row[1] for row in levels),
+            ),
+            (
+                "That is the level with the highest throughput. The knee may lie far below it.",
+                lambda levels: float(max(levels, key=lambda row: row[1])[0]),
+            ),
+            (
+                "The longest residence time includes a queue. Take the time of a call that does "
+                "not wait.",
+                lambda levels: max(row[2] for row in levels) * max(row[1] for row in levels),
+            ),
+            (
+                "The rows come in any order, and the first one need not be the fastest. Take the "
+                "minimum.",
+                lambda levels: levels[0][2] * max(row[1] for row in levels),
+            ),
+            (
+                "The rows come in any order. Take the minimum of R and the maximum of X.",
+                lambda levels: levels[0][2] * levels[-1][1],
+            ),
+            (
+                "Do not round: the two bounds meet between whole numbers.",
+                lambda levels: float(
+                    math.ceil(min(row[2] for row in levels) * max(row[1] for row in levels))
+                ),
+            ),
+            (
+                "X times R of one row is the number of calls in flight in that run: Little's law.",
+                lambda levels: max(row[1] * row[2] for row in levels),
+            ),
+            (
+                "You divide by the time. N* = (D + Z) times the ceiling.",
+                lambda levels: max(row[1] for row in levels) / min(row[2] for row in levels),
+            ),
+        ),
+        right="N* = (D + Z)·X_max. D + Z is the shortest R, and X_max the highest X.",
+    ),
 )
 
 # 13.highest_rate ------------------------------------------------------------------------------
@@ -142,12 +135,6 @@ SERVICES = (
 )
 
 
-def _linear(meets: Callable[[int], bool], low: int, high: int) -> int:
-    while meets(low + 1):
-        low += 1
-    return low
-
-
 def _bisect(
     meets: Callable[[int], bool], low: int, high: int, *, gap: int = 1, answer: str = "low"
 ) -> Any:
@@ -175,45 +162,6 @@ def _once(meets: Callable[[int], bool], low: int, high: int) -> int:
     return middle if meets(middle) else low
 
 
-RATE_MISTAKES = (
-    WrongAnswer(_linear, "halve the interval with each of them"),
-    WrongAnswer(
-        lambda meets, low, high: _bisect(meets, low, high, answer="high"),
-        "That is the lowest rate that fails. Return the highest one that meets the objective.",
-    ),
-    WrongAnswer(
-        lambda meets, low, high: _bisect(meets, low, high, answer="middle"),
-        "That is the mean of the last two rates, and no run was made at it. Return the lower of the"
-        " two: it met the objective.",
-    ),
-    WrongAnswer(
-        lambda meets, low, high: _bisect(meets, low, high, gap=2),
-        "You stop while a rate between the two is untried: go on until they differ by 1.",
-    ),
-    WrongAnswer(
-        _skipping,
-        "After a run at `middle` that met the objective, `middle` itself is the best rate so far:"
-        " keep it in the interval.",
-    ),
-    WrongAnswer(_once, "One run leaves half of the interval unknown: repeat it in a loop."),
-    WrongAnswer(lambda meets, low, high: low, "You made no run. Call `meets(rate)`."),
-    WrongAnswer(
-        lambda meets, low, high: high - 1,
-        "That is the rate below `high`, whatever the service does. Call `meets(rate)`.",
-    ),
-)
-
-
-def _judge_rate(answer: Any) -> Verdict:
-    return judge_drawn(
-        answer,
-        highest_rate,
-        SERVICES,
-        mistakes=RATE_MISTAKES[1:],
-        right="Each run halves the interval, so 10 runs find one rate in 1,000.",
-    )
-
-
 HIGHEST_RATE = Exercise(
     id="13.highest_rate",
     title="The highest rate that meets an objective",
@@ -223,6 +171,38 @@ HIGHEST_RATE = Exercise(
         "Loop while `high - low > 1`. Then return `low`.",
     ),
     reference=highest_rate,
-    wrong=RATE_MISTAKES,
-    judge=_judge_rate,
+    judge=Drawn(
+        highest_rate,
+        SERVICES,
+        mistakes=(
+            (
+                "That is the lowest rate that fails. Return the highest one that meets the "
+                "objective.",
+                lambda meets, low, high: _bisect(meets, low, high, answer="high"),
+            ),
+            (
+                "That is the mean of the last two rates, and no run was made at it. Return the "
+                "lower of the"
+                " two: it met the objective.",
+                lambda meets, low, high: _bisect(meets, low, high, answer="middle"),
+            ),
+            (
+                "You stop while a rate between the two is untried: go on until they differ by 1.",
+                lambda meets, low, high: _bisect(meets, low, high, gap=2),
+            ),
+            (
+                "After a run at `middle` that met the objective, `middle` itself is the best rate "
+                "so far:"
+                " keep it in the interval.",
+                _skipping,
+            ),
+            ("One run leaves half of the interval unknown: repeat it in a loop.", _once),
+            ("You made no run. Call `meets(rate)`.", lambda meets, low, high: low),
+            (
+                "That is the rate below `high`, whatever the service does. Call `meets(rate)`.",
+                lambda meets, low, high: high - 1,
+            ),
+        ),
+        right="Each run halves the interval, so 10 runs find one rate in 1,000.",
+    ),
 )

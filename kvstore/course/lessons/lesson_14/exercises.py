@@ -1,12 +1,11 @@
 """Lesson 14: the highest rate that keeps a percentile below a target."""
 
 import math
-from typing import Any
 
 from hypothesis import strategies as st
 
-from kvstore.course.exercises import Exercise, Verdict, WrongAnswer
-from kvstore.course.exercises.grading import in_order_of, judge_drawn
+from kvstore.course.exercises import Exercise
+from kvstore.course.exercises.grading import Drawn
 
 
 def rate_for(service_s: float, share: float, within_s: float) -> float:
@@ -20,64 +19,7 @@ RATES = st.fixed_dictionaries(
         "share": st.sampled_from([0.5, 0.9, 0.95, 0.99, 0.999]),
         "within_s": st.integers(1, 5000).map(lambda n: n / 1000),
     }
-).map(in_order_of(rate_for))
-RATE_MISTAKES = (
-    WrongAnswer(
-        lambda service_s, share, within_s: 1 / service_s - math.log(1 / (1 - share)) / within_s,
-        "A rate below 0 means that even an idle server is too slow: return 0.",
-    ),
-    WrongAnswer(
-        lambda service_s, share, within_s: max(0.0, 1 / service_s - 1 / within_s),
-        "That keeps the *mean* within the target. The percentile is a multiple of the mean.",
-    ),
-    WrongAnswer(
-        lambda service_s, share, within_s: max(0.0, 1 / service_s - math.log(1 / share) / within_s),
-        "`share` of the calls are in time, and 1 - share are late: which one is in the logarithm?",
-    ),
-    WrongAnswer(
-        lambda service_s, share, within_s: max(
-            0.0, 1 - service_s * math.log(1 / (1 - share)) / within_s
-        ),
-        "That is the utilisation. The arrival rate is U / S.",
-    ),
-    WrongAnswer(
-        lambda service_s, share, within_s: max(
-            0.0, 1 / service_s - math.log10(1 / (1 - share)) / within_s
-        ),
-        "`math.log10` is another logarithm. The percentile needs `math.log`.",
-    ),
-    WrongAnswer(
-        lambda service_s, share, within_s: max(0.0, 1 / service_s - math.log(100) / within_s),
-        "4.6 is the factor of the p99 only: compute it from `share`.",
-    ),
-    WrongAnswer(
-        lambda service_s, share, within_s: share / service_s,
-        "That is a part of the ceiling, whatever the target is. Begin with R = S / (1 - U).",
-    ),
-    WrongAnswer(
-        lambda service_s, share, within_s: 1 / service_s,
-        "That is the ceiling, U = 1: the queue grows without end there.",
-    ),
-    WrongAnswer(
-        lambda service_s, share, within_s: max(
-            0.0, 1 / service_s - math.log(1 / (1 - share)) / (within_s - service_s)
-        ),
-        "The percentile of R has the service in it already: do not take S off the target.",
-    ),
 )
-
-
-def _judge_rate_for(answer: Any) -> Verdict:
-    return judge_drawn(
-        answer,
-        rate_for,
-        RATES,
-        mistakes=RATE_MISTAKES,
-        right="λ = 1/S - ln(1/(1-p))/T. The second term is the capacity that must stay free: it "
-        "depends on the target alone, not on S.",
-    )
-
-
 RATE_FOR = Exercise(
     id="14.rate_for",
     title="The highest rate that keeps a percentile",
@@ -87,6 +29,63 @@ RATE_FOR = Exercise(
         "λ = 1/S - ln(1/(1-p))/T, and `max(0.0, ...)` where that is below 0.",
     ),
     reference=rate_for,
-    wrong=RATE_MISTAKES,
-    judge=_judge_rate_for,
+    judge=Drawn(
+        rate_for,
+        RATES,
+        mistakes=(
+            (
+                "A rate below 0 means that even an idle server is too slow: return 0.",
+                lambda service_s, share, within_s: (
+                    1 / service_s - math.log(1 / (1 - share)) / within_s
+                ),
+            ),
+            (
+                "That keeps the *mean* within the target. The percentile is a multiple of the "
+                "mean.",
+                lambda service_s, share, within_s: max(0.0, 1 / service_s - 1 / within_s),
+            ),
+            (
+                "`share` of the calls are in time, and 1 - share are late: which one is in the "
+                "logarithm?",
+                lambda service_s, share, within_s: max(
+                    0.0, 1 / service_s - math.log(1 / share) / within_s
+                ),
+            ),
+            (
+                "That is the utilisation. The arrival rate is U / S.",
+                lambda service_s, share, within_s: max(
+                    0.0, 1 - service_s * math.log(1 / (1 - share)) / within_s
+                ),
+            ),
+            (
+                "`math.log10` is another logarithm. The percentile needs `math.log`.",
+                lambda service_s, share, within_s: max(
+                    0.0, 1 / service_s - math.log10(1 / (1 - share)) / within_s
+                ),
+            ),
+            (
+                "4.6 is the factor of the p99 only: compute it from `share`.",
+                lambda service_s, share, within_s: max(
+                    0.0, 1 / service_s - math.log(100) / within_s
+                ),
+            ),
+            (
+                "That is a part of the ceiling, whatever the target is. Begin with R = S / (1 - "
+                "U).",
+                lambda service_s, share, within_s: share / service_s,
+            ),
+            (
+                "That is the ceiling, U = 1: the queue grows without end there.",
+                lambda service_s, share, within_s: 1 / service_s,
+            ),
+            (
+                "The percentile of R has the service in it already: do not take S off the target.",
+                lambda service_s, share, within_s: max(
+                    0.0, 1 / service_s - math.log(1 / (1 - share)) / (within_s - service_s)
+                ),
+            ),
+        ),
+        right="λ = 1/S - ln(1/(1-p))/T. The second term is the capacity that must stay free: it "
+        "depends on the target alone, not on S.",
+    ),
 )
