@@ -51,6 +51,41 @@ def serve(disk, values, threads):
     return server, port
 """,
     },
+    "07_threads_and_coroutines": {
+        "do-front": """
+class Front(kvstore_pb2_grpc.KeyValueServiceServicer):
+    def __init__(self, stub):
+        self.stub = stub
+
+    async def Retrieve(self, request, context):
+        try:
+            return await self.stub.Retrieve(request, timeout=context.time_remaining())
+        except grpc.aio.AioRpcError as error:
+            await context.abort(error.code(), error.details())
+""",
+        "do-serve": """
+async def serve(stub):
+    server = grpc.aio.server()
+    kvstore_pb2_grpc.add_KeyValueServiceServicer_to_server(Front(stub), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    return server, port
+""",
+        "do-ask": """
+async def ask_all(stub, keys):
+    async def one(key):
+        try:
+            return (await stub.Retrieve(kvstore_pb2.RetrieveRequest(key=key))).value
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.NOT_FOUND:
+                raise
+            return None
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one(key)) for key in keys]
+    return [task.result() for task in tasks]
+""",
+    },
 }
 """The cells that a learner fills, by lesson; what follows the stub in such a cell stays."""
 

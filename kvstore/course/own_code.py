@@ -120,13 +120,17 @@ def _explained(answer: Callable[..., Any]) -> Iterator[None]:
 
 
 @contextmanager
-def serving_own(start: Callable[..., tuple[Any, int]], *arguments: Any) -> Iterator[str]:
+def serving_own(
+    start: Callable[..., Any], *arguments: Any, back_end: str | None = None
+) -> Iterator[str]:
     """Call `start(*arguments)` in a process of its own while the block lasts; yield its address.
 
     `start` returns the running server of `grpc.server` and its port, as the exercises ask for it.
-    Function and arguments travel by cloudpickle. Raise YourCodeFailed if it does not start.
+    With the address of a `back_end`, `start` is a coroutine function: it gets a stub of grpc.aio
+    that calls this address, and returns a server of `grpc.aio.server` and its port. Function and
+    arguments travel by cloudpickle. Raise YourCodeFailed if it does not start.
     """
-    packed = cloudpickle.dumps((start, arguments))
+    packed = cloudpickle.dumps((start, arguments, back_end))
     with private_folder("kvstore-own-") as folder:
         (path := folder / "server.pickle").write_bytes(packed)
         with child("kvstore.course.own_server", [str(path)]) as process:

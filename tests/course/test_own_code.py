@@ -6,6 +6,7 @@ import threading
 import time
 
 import cloudpickle
+import grpc
 import pytest
 
 from kvstore.client import load, monitor, strategies, workload
@@ -13,8 +14,13 @@ from kvstore.client.errors import RunFailed, RunInterrupted
 from kvstore.course import check, checks, live, own_code, progress
 from kvstore.course.exercises import NOT_ATTEMPTED, not_yet, passed
 from kvstore.course.lessons.lesson_04 import your_server
+from kvstore.course.lessons.lesson_07 import your_front
 from kvstore.measure import Run
 from kvstore.server import serving
+from kvstore.v1.kvstore_pb2_grpc import (
+    KeyValueServiceServicer,
+    add_KeyValueServiceServicer_to_server,
+)
 
 DISK = {"locking": "per_key", "read_delay_s": 0.002, "write_delay_s": 0.002}
 
@@ -240,5 +246,43 @@ def test_a_server_that_does_not_start_says_why(page, answer, said):
     with (
         pytest.raises(own_code.YourCodeFailed, match=f"did not start: .*{said}"),
         started(answer)[1],
+    ):
+        pass
+
+
+async def front(stub):
+    class Front(KeyValueServiceServicer):
+        async def Retrieve(self, request, context):
+            return await stub.Retrieve(request, timeout=context.time_remaining())
+
+    server = grpc.aio.server()
+    add_KeyValueServiceServicer_to_server(Front(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    return server, port
+
+
+async def no_server(stub):
+    raise OSError("no port is free")
+
+
+def test_a_server_on_an_event_loop_gets_a_stub_of_its_back_end(page):
+    checks._judged["07.front"] = front, passed("as it should be")
+    start = own_code.yours("07.front", front, ours=your_front.serve)
+    with (
+        serving(**DISK, use_asyncio=True) as back,
+        own_code.serving_own(start, back_end=back.address) as address,
+    ):
+        calls = your_front.calls(back)
+        run = load.run(strategies.tasks, address, calls, in_flight=8, duration_s=0.4)
+
+    assert run.outcomes() == {"OK": run.issued}
+    assert own_code.target("07.front", run, code=start).yours
+
+
+def test_a_server_on_an_event_loop_that_does_not_start_says_why(page):
+    with (
+        pytest.raises(own_code.YourCodeFailed, match=r"did not start: .*no port is free"),
+        own_code.serving_own(no_server, back_end="127.0.0.1:9"),
     ):
         pass
