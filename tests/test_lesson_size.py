@@ -56,6 +56,13 @@ def test_what_is_counted_and_how_long_it_takes(lesson):
     assert list(lesson_size.problems(lesson)) == []
 
 
+def test_every_question_of_the_quiz_of_a_part_takes_its_time(lesson):
+    text = lesson.read_text("utf-8").replace("97.double", "part 1")
+    lesson.write_text(text, "utf-8")
+
+    assert lesson_size.measured(lesson)["quiz questions"] == len(questions.asked("part 1")) > 1
+
+
 def test_what_exceeds_its_limit_and_other_minutes_are_named(lesson):
     text = lesson.read_text("utf-8").replace("one | two", f"one | {'word ' * 1483} two")
     lesson.write_text(text, "utf-8")

@@ -66,7 +66,7 @@ def measured(lesson: Path) -> dict[str, float]:
         "figures": sum(bool(re.match(r"(plot|draw)_(?!stations)", _name(each))) for each in calls),
         "exercises": len(asked["exercises"]),
         "quiz questions": sum(
-            len(questions.quiz_of(each)) if re.fullmatch(r"\d\d", each) else 1 for each in asked[""]
+            1 if "." in each else len(questions.asked(each)) for each in asked[""]
         ),
     }
     minutes = found["words"] / WORDS_PER_MINUTE + sum(map(_run_s, code)) / 60

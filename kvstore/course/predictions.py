@@ -1,7 +1,6 @@
 """What a learner commits to: a number or a curve before the run, the first choice in a quiz."""
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -273,26 +272,18 @@ def _with_unit(value: float, unit: str) -> str:
 
 
 def quiz(question_id: str, choice: str | None = None) -> None:
-    """Ask the quiz questions of a lesson, or answer one of them.
+    """Ask the quiz questions of a lesson or of a part, or answer one of them.
 
-    `quiz("03")` shows the questions of lesson 03, `quiz("03.double")` one of them: as radio buttons
-    where the notebook shows widgets, as text elsewhere. `quiz("03.double", "b")` chooses option b.
+    `quiz("03")` shows the questions of lesson 03, `quiz("part 1")` those over the first part,
+    `quiz("03.double")` one question: as radio buttons where the notebook shows widgets, as text
+    elsewhere. `quiz("03.double", "b")` chooses option b.
     The first choice is kept and scored; a later one only shows its explanation.
     LookupError for an unknown question, ValueError for a letter that is none of its options.
     """
     if choice is None:
-        _ask(_meant(question_id))
+        _ask(questions.asked(question_id))
     else:
         rendering.show(_verdict(questions.registered_quiz(question_id), choice))
-
-
-def _meant(name: str) -> tuple[QuizQuestion, ...]:
-    if not isinstance(name, str) or not re.fullmatch(r"\d\d", name):
-        return (questions.registered_quiz(name),)
-    found = questions.quiz_of(name)
-    if not found:
-        raise LookupError(f"lesson {name} has no quiz: look up its number in the map of lesson 00")
-    return found
 
 
 def _ask(asked: Sequence[QuizQuestion]) -> None:

@@ -1,11 +1,13 @@
 import dataclasses
+import re
 from pathlib import Path
 
 import made_runs
 import nbformat
 import pytest
+from lessons import NOTEBOOKS
 
-from kvstore.course import compare, predict, progress, questions, quiz
+from kvstore.course import compare, lessons, predict, progress, questions, quiz
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
 from kvstore.model import Prediction
 from tools.run_notebooks import execute
@@ -112,6 +114,8 @@ def test_explanations_are_escaped(page):
     [
         (("97.dubble", "a"), "no quiz question '97.dubble': did you mean 97.double"),
         (("96",), "lesson 96 has no quiz"),
+        (("part 5",), "part 5 has no quiz: parts 1 to 4 have one"),
+        (("part 9",), "part 9 has no quiz: parts 1 to 4 have one"),
         (("97.double", "c"), "options a, b, got 'c'"),
         (("97.double", ["a"]), r"options a, b, got \['a'\]"),
         ((97,), "in quotes"),
@@ -144,6 +148,34 @@ def test_the_questions_of_every_lesson_can_be_loaded():
     found = [questions.predictions_of(f"{n:02}") + questions.quiz_of(f"{n:02}") for n in range(14)]
 
     assert all(each.id[:2] == f"{n:02}" for n, these in enumerate(found) for each in these)
+
+
+def test_the_last_lesson_of_a_part_asks_over_the_part():
+    last = {f"part {n}": part[-1] for n, part in enumerate(lessons.parts().values(), start=1)}
+    asking = {
+        name: path.name[:2]
+        for path in NOTEBOOKS
+        for name in re.findall(r'\bquiz\(\\"(part \d+)', path.read_text("utf-8"))
+    }
+
+    assert asking == {name: last[name] for name in ("part 1", "part 2", "part 3", "part 4")}
+    for name, lesson in asking.items():
+        ids = [each.id for each in questions.asked(name)]
+        assert len(ids) >= 4
+        assert {each[:2] for each in ids} == {lesson}
+        assert not set(ids) & {each.id for each in questions.quiz_of(lesson)}
+
+
+def test_the_quiz_of_a_part_is_kept_and_scored_with_its_last_lesson(page):
+    quiz("part 1")
+    first, second, *_ = questions.asked("part 1")
+    assert page[-1]["text/plain"].index(first.text) < page[-1]["text/plain"].index(second.text)
+
+    for question, right in ((first, True), (second, False)):
+        letters = [letter for letter, o in question.lettered.items() if o.right == right]
+        quiz(question.id, letters[0])
+
+    assert progress.by_lesson().loc["01", "quiz right at first"] == "1 of 2"
 
 
 @pytest.mark.slow

@@ -1,7 +1,8 @@
 """The two kinds of questions, and how one is found by its id.
 
 To add one to lesson NN, write it into `PREDICTIONS` or `QUIZ` of `lessons/lesson_NN/questions.py`:
-tuples of `PredictionQuestion` and of `QuizQuestion`. Such a module is imported when one of its
+tuples of `PredictionQuestion` and of `QuizQuestion`. The last lesson of a part has the quiz over
+the part as well, in `PART_QUIZ`. Such a module is imported when one of its
 questions is needed, and not before. A lesson without a module has no registered questions.
 """
 
@@ -15,6 +16,7 @@ from types import ModuleType
 from typing import Any, Final, Literal, TypeVar
 
 from kvstore import numbers
+from kvstore.course.lessons import parts
 from kvstore.course.progress import lesson_of
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "Option",
     "PredictionQuestion",
     "QuizQuestion",
+    "asked",
     "computed",
     "predictions_of",
     "quiz_of",
@@ -198,7 +201,26 @@ def registered(question_id: str) -> PredictionQuestion:
 
 def registered_quiz(question_id: str) -> QuizQuestion:
     """Return the quiz question with this id; LookupError, with the nearest ids, if none."""
-    return _found(question_id, quiz_of, "quiz question")
+    return _found(question_id, _all_quizzes_of, "quiz question")
+
+
+def asked(name: str) -> tuple[QuizQuestion, ...]:
+    """Return the quiz questions of a lesson ("03"), of a part ("part 1"), or the one with this id.
+
+    LookupError, with what to do, if there is none.
+    """
+    if not isinstance(name, str) or not re.fullmatch(r"\d\d|part \d+", name):
+        return (registered_quiz(name),)
+    if not name.startswith("part "):
+        found, where = quiz_of(name), "look up its number in the map of lesson 00"
+        name = f"lesson {name}"
+    else:
+        quizzes = [_part_quiz_of(lessons[-1]) for lessons in parts().values()]
+        found = dict(enumerate(quizzes, start=1)).get(int(name.removeprefix("part ")), ())
+        where = f"parts 1 to {sum(map(bool, quizzes))} have one"
+    if not found:
+        raise LookupError(f"{name} has no quiz: {where}")
+    return found
 
 
 def _found(question_id: str, of: Callable[[str], tuple[T, ...]], what: str) -> T:
@@ -225,6 +247,15 @@ def predictions_of(lesson: str) -> tuple[PredictionQuestion, ...]:
 def quiz_of(lesson: str) -> tuple[QuizQuestion, ...]:
     """The quiz questions of a lesson, such as "03", in their order."""
     return _checked(lesson, "QUIZ", QuizQuestion)
+
+
+def _part_quiz_of(lesson: str) -> tuple[QuizQuestion, ...]:
+    """The quiz over the part of which this lesson is the last; nothing for another lesson."""
+    return _checked(lesson, "PART_QUIZ", QuizQuestion)
+
+
+def _all_quizzes_of(lesson: str) -> tuple[QuizQuestion, ...]:
+    return quiz_of(lesson) + _part_quiz_of(lesson)
 
 
 @functools.cache

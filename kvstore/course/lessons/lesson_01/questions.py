@@ -169,3 +169,115 @@ QUIZ: Final = (
         ),
     ),
 )
+
+PART_QUIZ = (
+    QuizQuestion(
+        "01.part_idle",
+        "A loop has one call in flight and makes 25 calls/s. The mean latency is 30 ms. What "
+        "do you conclude?",
+        (
+            Option(
+                "A quarter of the calls was lost.",
+                why="No count was compared here. Calls that are missing from the records change X"
+                " and L together.",
+            ),
+            Option(
+                "For a quarter of the time, no call was in flight.",
+                right=True,
+                why="L = 25 · 0.030 = 0.75. The loop works for 10 ms between two calls, so X is "
+                "less than 1/R.",
+            ),
+            Option(
+                "The figures are wrong: X·R must be 1.",
+                why="X·R is the mean number in flight. It is below 1 when the client does "
+                "something between two calls.",
+            ),
+        ),
+    ),
+    QuizQuestion(
+        "01.part_eight",
+        "Eight of these loops run side by side. Together they make 100 calls/s. How long does"
+        " a call take, at most?",
+        (
+            Option(
+                "10 ms",
+                why="That is 1/X, and it holds for one loop. Here up to 8 calls are in flight.",
+            ),
+            Option(
+                "80 ms",
+                right=True,
+                why="R = L/X, and L is at most 8. It is less if the loops pause between two calls.",
+            ),
+            Option(
+                "800 ms",
+                why="R is L divided by X: 8/100 s.",
+            ),
+        ),
+    ),
+    QuizQuestion(
+        "01.part_station",
+        "One call in flight, half of the calls are reads. A call spends 1 ms on the network, "
+        "then 10 ms (a read) or 50 ms (a write) at the disk. A new disk writes in 10 ms. The "
+        "throughput becomes ...",
+        (
+            Option(
+                "... 5 times as high.",
+                why="Only one station of one operation became 5 times as fast. The network and "
+                "the reads stay.",
+            ),
+            Option(
+                "... about 2.8 times as high.",
+                right=True,
+                why="The mean of R falls from (11 + 51) / 2 = 31 ms to 11 ms.",
+            ),
+            Option(
+                "... about 1.7 times as high.",
+                why="That would hold if the writes took half of the time. They take 51 of 62 ms.",
+            ),
+        ),
+    ),
+    QuizQuestion(
+        "01.part_missing",
+        "A loop calls without a pause, one call at a time. Its records say 16 calls/s and R ="
+        " 50 ms. The server counted 20 calls/s. What is likely?",
+        (
+            Option(
+                "The client was idle for a fifth of the time.",
+                why="The records alone look like that: L = 0.8. But 20 calls/s · 50 ms = 1: a "
+                "call was in flight all the time.",
+            ),
+            Option(
+                "A fifth of the calls is not in the records.",
+                right=True,
+                why="With the server's count, L is 1, as it must be for a loop without a pause.",
+            ),
+            Option(
+                "The server answered some calls before they were sent.",
+                why="The server only counts what arrives. The client sent these calls, and did "
+                "not record them.",
+            ),
+        ),
+    ),
+    QuizQuestion(
+        "01.part_two_minutes",
+        "For a minute, a loop makes reads at 100 calls/s. In the next minute it makes writes "
+        "at 20 calls/s. What is X over both minutes?",
+        (
+            Option(
+                "60 calls/s",
+                right=True,
+                why="Calls divided by time: (6,000 + 1,200) / 120 s. The two *times* are equal, "
+                "so here the mean of the rates is right.",
+            ),
+            Option(
+                "33 calls/s",
+                why="That is right for equally many reads and writes. Here there are 5 times as "
+                "many reads.",
+            ),
+            Option(
+                "20 calls/s: the slower minute decides",
+                why="X is the number of all calls divided by the whole time.",
+            ),
+        ),
+    ),
+)

@@ -232,3 +232,119 @@ def until_full_s(pool: Run, loop: Run) -> tuple[float, float]:
         calls = run.calls
         medians.append(float(calls["residence_s"][calls["sent_s"] < full_s].median()))
     return medians[0], medians[1]
+
+
+PART_QUIZ = (
+    QuizQuestion(
+        "07.part_lock",
+        "A pool has 40 threads. A call reads a disk for 80 ms, and then holds one lock for 4 "
+        "ms. 100 calls are in flight. What raises the throughput most?",
+        (
+            Option(
+                "80 threads",
+                why="The pool could pass 40 / 0.084 s = 476 calls/s. The lock passes only 250. "
+                "More threads wait at the lock.",
+            ),
+            Option(
+                "a lock that is held for 2 ms",
+                right=True,
+                why="The lock then passes 500 calls/s. After that the pool is the bottleneck, at "
+                "40 / 0.082 s = 488.",
+            ),
+            Option(
+                "200 calls in flight",
+                why="100 / 0.084 s is 1,190 calls/s, far above what the lock passes. The new "
+                "calls wait.",
+            ),
+        ),
+    ),
+    QuizQuestion(
+        "07.part_semaphore",
+        "300 orders/s arrive at a client. It makes one call for each, and the server answers "
+        "250 calls/s. You put a semaphore of 100 around the calls. Where do the 50/s go?",
+        (
+            Option(
+                "Nowhere: the server is full now, so it answers 300/s.",
+                why="A semaphore fills the server. It does not make its bottleneck faster.",
+            ),
+            Option(
+                "They wait in the client, in front of the semaphore.",
+                right=True,
+                why="With λ > X, a queue grows somewhere. The semaphore moves it from the server "
+                "to the client, and the client can slow its source down.",
+            ),
+            Option(
+                "The semaphore refuses them.",
+                why="A semaphore lets its callers wait. It refuses nothing.",
+            ),
+        ),
+    ),
+    QuizQuestion(
+        "07.part_batch",
+        "A client makes 4,000 unary calls/s and uses 0.98 of a core; the server uses 0.30. In"
+        " the client, a message costs a = 240 µs and an operation b = 5 µs. You put 10 "
+        "operations into each message. How many operations/s at most?",
+        (
+            Option(
+                "4,000: the client is full",
+                why="The client's time for a *message* is nearly all of it. A batch shares this "
+                "time among 10 operations.",
+            ),
+            Option(
+                "about 34,000",
+                right=True,
+                why="A message now costs 240 + 10 · 5 = 290 µs: 10 / 290 µs. Measure the server "
+                "again, too: it may be the bottleneck next.",
+            ),
+            Option(
+                "40,000: ten times as many",
+                why="Each operation still costs its b: a message of 10 takes 290 µs, and not the "
+                "245 µs of before.",
+            ),
+        ),
+    ),
+    QuizQuestion(
+        "07.part_connections",
+        "A call that never waits takes 100 ms. The bottleneck needs 0.2 ms for a call. A "
+        "connection may have 50 streams. How many connections fill the bottleneck?",
+        (
+            Option(
+                "1: HTTP/2 multiplexes",
+                why="One connection has at most 50 calls in flight: 50 / 0.1 s = 500 calls/s. The"
+                " bottleneck could pass 5,000.",
+            ),
+            Option(
+                "10",
+                right=True,
+                why="N* = 100 / 0.2 = 500 calls in flight, and 500 / 50 = 10 connections.",
+            ),
+            Option(
+                "500: one for each call",
+                why="500 *calls* have to be in flight. A connection carries 50 of them.",
+            ),
+        ),
+    ),
+    QuizQuestion(
+        "07.part_next",
+        "A front has 50 threads, and each call waits 200 ms for a back end. You replace the "
+        "threads by an event loop. With 1,000 users, a lock in the back end is now always "
+        "busy, at 400 calls/s. How long does a call take?",
+        (
+            Option(
+                "200 ms: nothing waits for a thread any more",
+                why="That is a call that never waits. Now the calls wait for the lock, the next "
+                "bottleneck.",
+            ),
+            Option(
+                "2.5 s",
+                right=True,
+                why="R = N/X = 1,000 / 400. The bound c/S = 250 calls/s is gone, and the lock "
+                "sets the throughput.",
+            ),
+            Option(
+                "4 s",
+                why="That is 1,000 / 250, the time with the pool.",
+            ),
+        ),
+    ),
+)

@@ -167,3 +167,116 @@ QUIZ = (
         ),
     ),
 )
+
+PART_QUIZ = (
+    QuizQuestion(
+        "11.part_hashed",
+        "Two servers need 10 ms and 40 ms for a call, one at a time. The key of a call "
+        "decides which of them can answer; each gets half. How many calls/s at most?",
+        (
+            Option(
+                "125",
+                why="That is 100 + 25. It needs a free choice for each call, and here the key "
+                "decides.",
+            ),
+            Option(
+                "50",
+                right=True,
+                why="The slow server passes 25 calls/s, and it gets half of the calls. Move keys "
+                "away from it to get more.",
+            ),
+            Option(
+                "25",
+                why="That is what the slow server passes. The other one answers as many.",
+            ),
+        ),
+    ),
+    QuizQuestion(
+        "11.part_more_writes",
+        "A group of three nodes is full: its leader has no more time. No key is hot. What "
+        "raises the writes per second?",
+        (
+            Option(
+                "two more nodes in the group",
+                why="The same leader then sends each write to four followers.",
+            ),
+            Option(
+                "a second group, with half of the keys",
+                right=True,
+                why="Each group has its own leader. No key is split, so the order of its writes "
+                "stays with one leader.",
+            ),
+            Option(
+                "clients that choose the node with the fewest open calls",
+                why="Whichever node gets a write, the leader has to order it.",
+            ),
+        ),
+    ),
+    QuizQuestion(
+        "11.part_hot_write",
+        "Each write holds the lock of its key until its fsync has ended, 5 ms. The hottest "
+        "key gets 5 % of the writes. How many writes/s at most, with any number of servers?",
+        (
+            Option(
+                "200",
+                why="That is the bound of the hottest *key*. The other keys have locks of their "
+                "own.",
+            ),
+            Option(
+                "4,000",
+                right=True,
+                why="The hottest key takes 1 / 5 ms = 200 writes/s, and these are 5 % of all. "
+                "Servers do not split a key.",
+            ),
+            Option(
+                "There is no bound: add servers.",
+                why="New servers take other keys. The hottest key stays on one server.",
+            ),
+        ),
+    ),
+    QuizQuestion(
+        "11.part_stall",
+        "Each of three nodes stalls for 1 % of the time, independently. Which operation is "
+        "late least often?",
+        (
+            Option(
+                "a write, because two of three nodes are enough",
+                why="A write also needs the leader, which stalls for 1 % of the time.",
+            ),
+            Option(
+                "a read that may be old, from the node with the fewest open calls",
+                right=True,
+                why="Any node can answer, and open calls pile up at one that stalls. So the "
+                "client soon avoids it.",
+            ),
+            Option(
+                "a read that has to see the last write",
+                why="It needs the leader, or an answer from a majority. One free node is not "
+                "enough.",
+            ),
+        ),
+    ),
+    QuizQuestion(
+        "11.part_killed",
+        "A client has one channel to one of six servers. That server is killed with `kill -9`"
+        " during a Create. What happens?",
+        (
+            Option(
+                "The channel connects again, and gRPC repeats the Create.",
+                why="gRPC repeats by itself only a call that surely reached no handler. This one "
+                "may have been executed.",
+            ),
+            Option(
+                "The channel connects again. Whether the Create was executed is unknown.",
+                right=True,
+                why="A channel finds another server for the *next* call. This call ends with "
+                "UNAVAILABLE, and your client has to find out.",
+            ),
+            Option(
+                "The channel is broken, and the write is lost.",
+                why="A channel connects again. And no answer does not say that nothing was "
+                "written.",
+            ),
+        ),
+    ),
+)

@@ -139,3 +139,117 @@ QUIZ = (
         ),
     ),
 )
+
+PART_QUIZ = (
+    QuizQuestion(
+        "16.part_limit",
+        "A server works on one call at a time, 200 calls/s at most. Callers wait for 100 ms. "
+        "Arrivals and work are random; at U = 80 %, 4 calls are in it on average. Which limit"
+        " on accepted calls fits?",
+        (
+            Option(
+                "4",
+                why="4 is the mean. Bursts go far beyond it, so this limit refuses many calls "
+                "that would be answered in time.",
+            ),
+            Option(
+                "20",
+                right=True,
+                why="limit ≤ X · deadline = 200 · 0.1. Bursts have room, and each accepted call "
+                "is answered in time.",
+            ),
+            Option(
+                "200",
+                why="The last of 200 calls waits for a second. Its caller is gone by then.",
+            ),
+        ),
+    ),
+    QuizQuestion(
+        "16.part_retry",
+        "U is 60 %, arrivals are random. Now a tenth of all attempts fails after the full "
+        "work, and each is retried until it succeeds. By how much does the time in the queue "
+        "grow?",
+        (
+            Option(
+                "not at all",
+                why="Each call needs 1 / 0.9 = 1.11 attempts. The server does all of them.",
+            ),
+            Option(
+                "by about a tenth",
+                why="The load grows by a ninth. The wait grows with U / (1 - U), which is steeper.",
+            ),
+            Option(
+                "by about a third",
+                right=True,
+                why="U becomes 0.6 / 0.9 = 0.67. U / (1 - U) rises from 1.5 to 2.",
+            ),
+        ),
+    ),
+    QuizQuestion(
+        "16.part_refused",
+        "A request needs an answer from each of 20 groups of servers. Each server refuses 1 %"
+        " of its calls, at random. The client sends a refused call once more, to another "
+        "server of the group. How many requests stay incomplete?",
+        (
+            Option(
+                "18 %",
+                why="That is 1 - 0.99^20, without the second call.",
+            ),
+            Option(
+                "0.2 %",
+                right=True,
+                why="Both calls are refused in 0.01 · 0.01 of the cases: 1 - (1 - 0.0001)^20. It "
+                "costs 1 % more calls, a small budget.",
+            ),
+            Option(
+                "1 %",
+                why="That is the share for one server, without a second call. 20 groups have to "
+                "answer.",
+            ),
+        ),
+    ),
+    QuizQuestion(
+        "16.part_hedge",
+        "Reads are hedged after 20 ms, the 95th percentile. U is 70 %. Then a burst makes "
+        "nearly all reads slower than 20 ms. What do the hedges do, without a budget?",
+        (
+            Option(
+                "5 % of the reads are hedged, as before.",
+                why="The delay is fixed. The share was 5 % because 5 % took longer. Now nearly "
+                "all do.",
+            ),
+            Option(
+                "They can keep the servers overloaded after the burst.",
+                right=True,
+                why="Nearly every read is sent twice: 0.7 · 2 = 1.4. It is the loop of the "
+                "retries: slow calls make more calls.",
+            ),
+            Option(
+                "They end the burst sooner: two servers work on each read.",
+                why="That helps where servers are idle. Here every second call waits in a queue, "
+                "and makes it longer.",
+            ),
+        ),
+    ),
+    QuizQuestion(
+        "16.part_dashboard",
+        "A limit now refuses 30 % of the calls, each within 0.1 ms. The p99 and the mean of "
+        "*all* calls fall. Is the service better?",
+        (
+            Option(
+                "Yes: nearly all calls are faster.",
+                why="A refusal is a fast answer, and not a useful one.",
+            ),
+            Option(
+                "These two numbers cannot tell.",
+                right=True,
+                why="Look at accepted calls: how many are answered in time each second, and how "
+                "long they take, from their due times.",
+            ),
+            Option(
+                "No: a limit makes accepted calls slower.",
+                why="A limit makes the queue shorter, so accepted calls become faster.",
+            ),
+        ),
+    ),
+)
