@@ -38,7 +38,8 @@ def open_run(times, status=0, **settings):
 
 
 def test_the_reference_finds_the_rate_at_which_the_percentile_meets_the_target():
-    for service_s, share, within_s in drawn_inputs(exercises.RATES, 100):
+    for given in drawn_inputs(exercises.RATES, 100):
+        service_s, share, within_s = (given[each] for each in ("service_s", "share", "within_s"))
         worker = Station("worker", service_s)
         low, high = 0.0, 1 / service_s
         for _ in range(60):

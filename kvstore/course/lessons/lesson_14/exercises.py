@@ -9,7 +9,7 @@ from kvstore.course.exercises.grading import Drawn
 
 
 def rate_for(service_s: float, share: float, within_s: float) -> float:
-    """Return the highest rate at which this share of the calls ends in time: R ln(1/(1-p)) = T."""
+    """Return the highest rate at which this share of the calls ends in time."""
     return max(0.0, 1 / service_s - math.log(1 / (1 - share)) / within_s)
 
 
@@ -24,9 +24,9 @@ RATE_FOR = Exercise(
     id="14.rate_for",
     title="The highest rate that keeps a percentile",
     hints=(
-        "The percentile must equal the target: R · ln(1/(1-p)) = T. What may R be?",
+        "The percentile must equal the target: R · ln(1/(1 - share)) = T. What may R be?",
         "R = S / (1 - U), and U = λ·S. So 1/R = 1/S - λ. Solve for λ.",
-        "λ = 1/S - ln(1/(1-p))/T, and `max(0.0, ...)` where that is below 0.",
+        "λ = 1/S - ln(1/(1 - share))/T, and `max(0.0, ...)` where that is below 0.",
     ),
     reference=rate_for,
     judge=Drawn(
@@ -85,7 +85,7 @@ RATE_FOR = Exercise(
                 ),
             ),
         ),
-        right="λ = 1/S - ln(1/(1-p))/T. The second term is the capacity that must stay free: it "
-        "depends on the target alone, not on S.",
+        right="λ = 1/S - ln(1/(1 - share))/T. The second term is the capacity that must stay free: "
+        "it depends on the target alone, not on S.",
     ),
 )
