@@ -314,10 +314,14 @@ class Rung(NamedTuple):
     lesson: str
     published: float | None = None
     """Operations per second of the published client."""
+    reads: bool = False
+    """Whether it has reads only, so that no line leads from it to the rungs of the mix."""
 
 
 RUNGS: Final = (
-    Rung("one lock, one at a time", "01", 16.55),
+    Rung("reads, one at a time", "01", reads=True),
+    Rung("reads, all at once", "02", reads=True),
+    Rung("the mix, one at a time", "01", 16.55),
     Rung("one lock, 100 in flight", "03", 24.28),
     Rung("no lock, 100 in flight", "03", 2_449.8),
     Rung("no disk, one stream", "05"),
@@ -359,9 +363,11 @@ def ladder(runs: Mapping[str, Run] = MappingProxyType({})) -> None:
             off = {"yours": 0.18, "ours": 0.0, "published": -0.18}[whose]
             there = [(per_s, row) for per_s, row in at if per_s]
             if there:
-                line = "-" if whose == "yours" else ""
                 rates, places = zip(*there, strict=True)
-                ax.plot(rates, [row + off for row in places], dot + line, color=colour, label=whose)
+                ax.plot(rates, [row + off for row in places], dot, color=colour, label=whose)
+                for reads in (True, False) if whose == "yours" else ():
+                    line = [(rate, row + off) for rate, row in there if shown[row].reads == reads]
+                    ax.plot(*zip(*line, strict=True) if line else ((), ()), color=colour)
                 rows += [
                     f"{shown[row].name}, {whose}: {numbers.number(per_s)}" for per_s, row in there
                 ]
@@ -375,4 +381,6 @@ def ladder(runs: Mapping[str, Run] = MappingProxyType({})) -> None:
         if best is None
         else f"Your fastest client makes {numbers.number(best)} operations/s."
     )
+    if best is not None and (left := [r.name for r in shown if (r.name, "yours") not in kept]):
+        said += f" The course's client alone made: {', '.join(left)}."
     rendering.captioned(ax, f"{said} {'; '.join(rows)}.")

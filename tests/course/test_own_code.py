@@ -197,6 +197,23 @@ def test_the_line_of_a_target_has_the_name_of_our_client_as_code(page):
     assert "<code>bounded</code>" in line
 
 
+def test_the_ladder_says_which_rungs_ours_alone_has(page, monkeypatch, no_windows):
+    drawn = []
+    monkeypatch.setattr(own_code.rendering, "captioned", lambda *shown: drawn.append(shown))
+    made_by = {"yours": ("reads, one at a time", "reads, all at once", "no disk, one stream"),
+               "ours": ("the mix, one at a time", "no disk, batches")}  # fmt: skip
+    for whose, rungs in made_by.items():
+        for place, rung in enumerate(rungs):
+            progress.keep_rung(rung, whose, 90.0 * 10**place)
+    own_code.ladder()
+
+    ((ax, said),) = drawn
+    assert "The course's client alone made: the mix, one at a time, no disk, batches." in said
+    lines = [list(line.get_xdata()) for line in ax.lines if line.get_linestyle() == "-"]
+    assert [90.0, 900.0] in lines
+    assert not any(len(line) > 2 for line in lines)  # none leads from the reads to the mix
+
+
 def test_an_unknown_rung_is_refused(page):
     with pytest.raises(LookupError, match="no rung 'the top'"):
         own_code.target("03.bounded", run_of(strategies.bounded, calls=5), rung="the top")
