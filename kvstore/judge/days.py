@@ -54,7 +54,14 @@ def sitting_of(day: object, level: object, **more: Any) -> Sitting:
     day, level = checked(day, level)
     case = case_of(day, level)
     rng = random.SystemRandom()  # the calls of a run, and an id for each sitting
-    return Sitting(case, rng, practice=f"{day} {level}", par_per_s=par_per_s(case), **more)
+    return Sitting(
+        case,
+        rng,
+        practice=f"{day} {level}",
+        par_per_s=par_per_s(case),
+        fails=LEVELS[level][1],
+        **more,
+    )
 
 
 def par_per_s(case: Case) -> float:

@@ -40,12 +40,14 @@ class Sitting:
         learner: str = "",
         practice: int | str | None = None,
         par_per_s: float | None = None,
+        fails: bool | None = None,
         fast: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._case = case
         self._rng = rng
         self._par_per_s = par_per_s
+        self._fails = fails
         self._clock = clock
         self._factor = FAST if fast else 1.0
         self._changes: list[str] = []
@@ -76,11 +78,15 @@ class Sitting:
         return self._record["final"] is not None
 
     def letter(self) -> dict[str, Any]:
-        """Return what the learner is given. Only the kind of target and the growth vary."""
+        """Return what the learner is given: the kind of target, the growth, and what is the same.
+
+        `fails` is whether a server fails during the run; None leaves it open.
+        """
         return {
             "id": self._record["id"],
             "growth": self._case.growth,
             "open_loop": self._case.open_loop,
+            "fails": self._fails,
             "p99_s": P99_S,
             "most_in_flight": MOST_IN_FLIGHT,
             "most_changes": MOST_CHANGES,

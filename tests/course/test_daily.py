@@ -55,6 +55,14 @@ def test_the_line_to_share_says_nothing_of_the_stations():
     )
 
 
+def test_the_letter_says_of_each_level_whether_a_server_fails():
+    said = {level: judged.sitting_of(DAY, level).letter()["fails"] for level in judged.LEVELS}
+    fails = {level: judged.case_of(DAY, level).fault is not None for level in judged.LEVELS}
+
+    assert said == fails
+    assert set(said.values()) == {True, False}
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [
@@ -99,10 +107,14 @@ def test_the_process_of_a_day_keeps_its_case_and_its_score_is_kept(
     monkeypatch.setenv("COURSE_MODE", "fast")
     with daily.day(DAY, "A", learner="ada", folder=tmp_path) as service:
         shown = json.dumps([service.letter, service.record()])
+        assert "a third of the services" not in repr(service)
         service.predict(result=100.0)
         service.buy(*judged.case_of(DAY, "A").cures())
-        service.run(capstone.patient)
+        before = len(page)
+        score = service.run(capstone.patient)
 
+    assert len(page) == before + 1, "one line is shown, and no points beside it"
+    assert "points" not in repr(score) + page[-1]["text/html"]
     assert "widths" not in shown
     assert "par_per_s" not in shown
     assert page[-1]["text/plain"].startswith(f"RPC service {DAY} A · par ")

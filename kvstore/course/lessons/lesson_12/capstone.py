@@ -310,15 +310,16 @@ class Service(rendering.Shown):
             _say("Predict first, such as `predict(result=150)`: the run is final. Nothing was run.")
             return None
         self._run("result", client, {}, self._in_flight())
-        score = Score(self.record())
-        self._keep(score)
+        score = self._kept(self.record())
         score._show()
         return score
 
-    def _keep(self, score: Score) -> None:
-        """Keep the score in the learner's progress."""
+    def _kept(self, record: dict[str, Any]) -> Score:
+        """Keep the score of a finished record in the learner's progress, and return it."""
+        score = Score(record)
         line = f"{score.points:g} points"
         progress.record_answer("12.capstone", "passed" if score.passed else "not yet", line)
+        return score
 
     def record(self) -> dict[str, Any]:
         """Return the record: the history so far; and after your run the case and the score."""
@@ -440,6 +441,13 @@ def _row(result: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+_FAILS: Final = {
+    None: "In a third of the services, one of the two servers stalls or goes away during the run.",
+    True: "One of the two servers stalls or goes away during the run.",
+    False: "Both servers work during the whole run.",
+}
+
+
 def _letter(letter: Mapping[str, Any]) -> list[str]:
     target = (
         f"When calls arrive at {letter['growth']:g} times the throughput of today, the p99 must "
@@ -453,8 +461,7 @@ def _letter(letter: Mapping[str, Any]) -> list[str]:
         f"Clients keep up to {letter['most_in_flight']} calls in flight. The throughput of today "
         "is the highest of the unchanged service.",
         target,
-        "In a third of the services, one of the two servers stalls or goes away during the run. "
-        "Nothing may be lost.",
+        f"{_FAILS[letter['fails']]} Nothing may be lost.",
         f"You may buy up to {letter['most_changes']} changes: {', '.join(letter['changes'])}.",
     ]
 

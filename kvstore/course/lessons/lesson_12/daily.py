@@ -1,31 +1,38 @@
 """A service a day: open it, and keep its history in the learner's progress."""
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from kvstore.course import progress, rendering
-from kvstore.course.exercises import NotAttempted
-from kvstore.course.lessons.lesson_12.capstone import Client, Score, Service, opened
+from kvstore.course.lessons.lesson_12.capstone import Score, Service, opened
 from kvstore.judge import days as judged
 
-__all__ = ["DayService", "day", "days"]
+__all__ = ["DayScore", "DayService", "day", "days"]
+
+
+@dataclass(frozen=True)
+class DayScore(Score):
+    """The score of a service of a day. It shows one line to share, and not the points."""
+
+    tries: int = 1
+
+    def __repr__(self) -> str:
+        return judged.line_to_share(self.record, self.tries)
+
+    def _forms(self) -> dict[str, Any]:
+        return {"text/plain": repr(self), "text/html": rendering.inline(repr(self))}
 
 
 class DayService(Service):
     """The service of a day. After your run it shows one line to share."""
 
-    def run(self, client: Client | NotAttempted) -> Score | None:
-        """Run your client as on any service; then show the line to share."""
-        score = super().run(client)
-        if score is not None:
-            rendering.say(judged.line_to_share(score.record, _tries(score.record["practice"])))
-        return score
-
-    def _keep(self, score: Score) -> None:
-        record = score.record
+    def _kept(self, record: dict[str, Any]) -> DayScore:
         share, count = judged.share_of_par(record), judged.purchases(record)
         progress.keep_day(record["practice"], record["final"]["par_per_s"], share, count)
+        return DayScore(record, _tries(record["practice"]))
 
 
 def day(
