@@ -1,6 +1,7 @@
 """Lesson 06: what its exercises accept, and the models of its questions."""
 
 import dataclasses
+from contextlib import ExitStack
 
 import grpc
 import pytest
@@ -8,6 +9,7 @@ from made_runs import closed_loop
 
 from kvstore.course.exercises import find
 from kvstore.course.exercises.grading import judged
+from kvstore.course.experiments.several_servers import spread_over
 from kvstore.course.lessons.lesson_06 import exercises as lesson_06
 from kvstore.course.lessons.lesson_06 import external_clients, questions
 from kvstore.measure.run import Cpu
@@ -63,6 +65,24 @@ def test_channels_with_own_connections_in_another_style_are_right(answer):
 @pytest.mark.parametrize("answer", lesson_06.MORE_WRONG_CHANNELS)
 def test_more_wrong_channels_are_rejected(answer):
     assert judged(find("06.own_connections"), answer).outcome == "not yet"
+
+
+def plain(address, count):
+    return [grpc.insecure_channel(address) for _ in range(count)]
+
+
+def test_a_run_over_two_connections_fills_the_streams_of_both():
+    """Two channels that share one connection get the cap of one."""
+    capped = {"use_asyncio": True, "locking": "per_key", "read_delay_s": 0.040, "max_streams": 2}
+    per_s = {}
+    for opening in (plain, lesson_06.own_connections):
+        with serving(**capped, refuse_streams=False) as server, ExitStack() as stack:
+            channels = [stack.enter_context(each) for each in opening(server.address, 2)]
+            run = spread_over([server], *channels, in_flight=8, duration_s=0.6)
+        per_s[opening] = run.answered_per_s
+
+    assert per_s[plain] < 1.1 * 2 / 0.040
+    assert per_s[lesson_06.own_connections] > 1.4 * per_s[plain]
 
 
 # ---- behind a cap --------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from queue import SimpleQueue
 from typing import Any, Final
 
 import grpc
@@ -151,37 +152,42 @@ def copy_key(servers: Sequence[object], key: bytes) -> None:
 
 
 def spread_over(
-    servers: Sequence[object], channel: grpc.Channel, *, in_flight: int, duration_s: float
+    servers: Sequence[object], *channels: grpc.Channel, in_flight: int, duration_s: float
 ) -> Spread:
-    """Read one key over the channel, with `in_flight` calls, and see who answered.
+    """Read one key over the channels, with `in_flight` calls, and see who answered.
 
-    Every server has a copy of the key. The channel stays open. Raise `RuntimeError` if a call
-    fails, and `ServerNotReached` as every client does.
+    The channels have equal shares of these calls, and stay open. Every server has a copy of the
+    key. Raise `RuntimeError` if a call fails, and `ServerNotReached` as every client does.
     """
     key = secrets.token_bytes(8)
     copy_key(servers, key)
     request = RetrieveRequest(key=key)
-    retrieve = KeyValueServiceStub(channel).Retrieve
-    for _ in range(4 * len(servers)):  # connections are established one after the other
-        retrieve(request, timeout=DEADLINE_S, wait_for_ready=True)
-        time.sleep(0.01)
+    methods = [KeyValueServiceStub(channel).Retrieve for channel in channels]
+    for retrieve in methods:
+        for _ in range(4 * len(servers)):  # connections are established one after the other
+            retrieve(request, timeout=DEADLINE_S, wait_for_ready=True)
+            time.sleep(0.01)
     before = _retrieved(servers)
-    free, failed = threading.Semaphore(in_flight), threading.Event()
+    free: SimpleQueue[Any] = SimpleQueue()
+    for retrieve in itertools.islice(itertools.cycle(methods), in_flight):
+        free.put(retrieve)
+    failed = threading.Event()
 
-    def done(call: grpc.Future) -> None:
+    def done(retrieve: Any, call: grpc.Future) -> None:
         if call.cancelled() or call.exception() is not None:
             failed.set()
-        free.release()
+        free.put(retrieve)
 
     began_s = time.perf_counter()
     while time.perf_counter() < began_s + duration_s and not failed.is_set():
-        free.acquire()
-        retrieve.future(request, timeout=DEADLINE_S).add_done_callback(done)
+        retrieve = free.get()
+        call = retrieve.future(request, timeout=DEADLINE_S)
+        call.add_done_callback(functools.partial(done, retrieve))
     for _ in range(in_flight):
-        free.acquire()
+        free.get()
     window_s = time.perf_counter() - began_s
     if failed.is_set():
-        raise RuntimeError("a call over this channel failed: does each of the servers still run?")
+        raise RuntimeError("a call over a channel failed: does each of the servers still run?")
     after = _retrieved(servers)
     return Spread(tuple(b - a for a, b in zip(before, after, strict=True)), window_s)
 
