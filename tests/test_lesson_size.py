@@ -1,5 +1,6 @@
 """The size of a lesson, and what the lessons ask."""
 
+import json
 import re
 
 import nbformat
@@ -71,6 +72,31 @@ def test_what_exceeds_its_limit_and_other_minutes_are_named(lesson):
         "has 1501 words, at most 1500 are allowed",
         "takes 21 minutes: it has to say so",
     ]
+
+
+def test_the_minutes_of_each_section_are_written_and_stale_ones_named(lesson):
+    notebook = json.loads(lesson.read_text("utf-8"))
+    heading = {"cell_type": "markdown", "id": "round", "metadata": {}, "source": ["## Round 1: x"]}
+    notebook["cells"].insert(3, heading)  # 3 cells, 75 s, and what they ask
+    notebook["cells"].append(heading | {"id": "end", "source": ["## What now?"]})
+    lesson.write_text(json.dumps(notebook), "utf-8")
+    (stale,) = lesson_size.problems(lesson)
+    done = lesson_size.with_minutes(notebook, further=False)
+    lesson.write_text(json.dumps(done), "utf-8")
+
+    assert "other minutes of its sections" in stale
+    assert "".join(done["cells"][0]["source"]).endswith("\n\nMinutes: Round 1 (10) · What now? (1)")
+    assert list(lesson_size.problems(lesson)) == []
+    assert lesson_size.with_minutes(done, further=False) == done
+    assert lesson_size.measured(lesson)["words"] == 18 + 3 + 2  # the line itself is not counted
+
+    title = done["cells"][0]
+    title["source"] = ["".join(title["source"]).replace("1 (10)", "1 (12)").replace("11 m", "20 m")]
+    lesson.write_text(json.dumps(done), "utf-8")
+    assert len(list(lesson_size.problems(lesson))) == 2
+    again = lesson_size.with_minutes(done, further=False)
+    assert "takes about 11 minutes" in "".join(again["cells"][0]["source"])
+    assert "Minutes: Round 1 (10) ·" in "".join(again["cells"][0]["source"])
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS)

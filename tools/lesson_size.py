@@ -1,12 +1,15 @@
 """Measure a lesson against the limits of its size, and compute how long it takes.
 
-`course.py check` names what exceeds a limit. A cell is visible unless its source is hidden. A cell
-with the tag `seconds-30` takes 30 seconds to run in class; without one, the lengths that it sets
-with `mode.seconds(normal=...)` or as `duration_s=...` are added up.
+`course.py check` names what exceeds a limit, and `--fix` writes the minutes. A cell is visible
+unless its source is hidden. A cell with the tag `seconds-30` takes 30 seconds to run in class;
+without one, the lengths that it sets with `mode.seconds(normal=...)` or as `duration_s=...` are
+added up.
 """
 
 import ast
+import copy
 import json
+import math
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -34,21 +37,89 @@ MINUTES: Final = {
 }
 
 
+STATED: Final = re.compile(r"(takes\s+(?:about\s+)?\**)(\d+)(\s+minutes)")
+PARTS: Final = "Minutes: "
+"""How the line with the minutes of each section begins."""
+PARTS_LINE: Final = re.compile(rf"^{PARTS}(.*)$", re.M)
+
+
 def problems(lesson: Path) -> Iterator[str]:
     """Yield what exceeds its limit, and the minutes if the lesson states others."""
-    found, text = measured(lesson), _text(_cells(lesson, "markdown"))
-    limits = FURTHER_LIMITS if run_notebooks.is_further(lesson) else LIMITS
-    for name, most in limits.items():
+    cells = _cells(lesson)
+    found, text = _measured(cells), _text(_of("markdown", cells))
+    further = run_notebooks.is_further(lesson)
+    for name, most in (FURTHER_LIMITS if further else LIMITS).items():
         if found[name] > most:
             yield f"has {found[name]:g} {name}, at most {most} are allowed"
-    stated = re.search(r"takes\s+(?:about\s+)?\**(\d+)\s+minutes", text)
-    if not stated or abs(int(stated[1]) - found["minutes"]) > 1:
-        yield f"takes {found['minutes']} minutes: it has to say so"
+    stated = STATED.search(text)
+    if not stated or abs(int(stated[2]) - found["minutes"]) > 1:
+        yield f"takes {found['minutes']:g} minutes: it has to say so"
+    if not further and not _same(_parts_in(text), dict(sections(cells))):
+        yield "states other minutes of its sections: run `course.py check --fix`"
+
+
+def with_minutes(notebook: dict[str, Any], *, further: bool) -> dict[str, Any]:
+    """Return a copy that states the minutes of the lesson and, if it is a core one, of its parts.
+
+    What it states is kept where it is off by a minute at most.
+    """
+    cells = copy.deepcopy(notebook["cells"])
+    found = _measured(cells)["minutes"]
+    for cell in _of("markdown", cells):
+        if not (stated := STATED.search(text := _text([cell]))):
+            continue
+        if abs(int(stated[2]) - found) > 1:
+            text = STATED.sub(rf"\g<1>{found:g}\g<3>", text, count=1)
+        if not further and not _same(_parts_in(text), parts := dict(sections(cells))):
+            said = " · ".join(f"{name} ({minutes})" for name, minutes in parts.items())
+            text = f"{PARTS_LINE.sub('', text).rstrip()}\n\n{PARTS}{said}"
+        cell["source"] = text.splitlines(keepends=True)
+        break
+    return {**notebook, "cells": cells}
+
+
+def sections(cells: Sequence[dict[str, Any]]) -> Iterator[tuple[str, int]]:
+    """Yield the heading of each section, up to its colon, and its minutes, at least 1."""
+    heading, part = "", list[dict[str, Any]]()
+    for cell in [*cells, {"cell_type": "markdown", "source": ["## End"]}]:
+        found = re.search(r"^## +(.+)$", _text(_of("markdown", [cell])), re.M)
+        if found:
+            if heading:
+                yield heading, max(1, round(_minutes(_quantities(part), part)))
+            heading, part = found[1].partition(":")[0].strip(), []
+        part.append(cell)
+
+
+def _parts_in(text: str) -> dict[str, int]:
+    """Return the minutes of each section that a lesson states."""
+    line = PARTS_LINE.search(text)
+    parts = re.findall(r"(.+?) \((\d+)\)(?: · |$)", line[1]) if line else ()
+    return {name: int(minutes) for name, minutes in parts}
+
+
+def _same(stated: dict[str, int], found: dict[str, int]) -> bool:
+    near = (abs(minutes - found.get(name, math.inf)) <= 1 for name, minutes in stated.items())
+    return list(stated) == list(found) and all(near)
 
 
 def measured(lesson: Path) -> dict[str, float]:
     """Return the quantities of a lesson by name: those with a limit, and those that take time."""
-    code = _cells(lesson, "code")
+    return _measured(_cells(lesson))
+
+
+def _measured(cells: Sequence[dict[str, Any]]) -> dict[str, float]:
+    found = _quantities(cells)
+    return {**found, "minutes": round(_minutes(found, cells))}
+
+
+def _minutes(found: dict[str, float], cells: Sequence[dict[str, Any]]) -> float:
+    runs_s = sum(map(_run_s, _of("code", cells)))
+    counted = sum(each * found[name] for name, each in MINUTES.items())
+    return found["words"] / WORDS_PER_MINUTE + runs_s / 60 + counted
+
+
+def _quantities(cells: Sequence[dict[str, Any]]) -> dict[str, float]:
+    code = _of("code", cells)
     visible = [
         each for each in code if not each["metadata"].get("jupyter", {}).get("source_hidden")
     ]
@@ -58,10 +129,10 @@ def measured(lesson: Path) -> dict[str, float]:
         name: {text for call in calls for text in _first_text(call, function)}
         for name, function in (("predictions", "predict"), ("exercises", "check"), ("", "quiz"))
     }
-    found: dict[str, float] = {
+    return {
         "visible cells": len(visible),
         "lines of a cell": max(lines, default=0),
-        "words": _words(_text(_cells(lesson, "markdown"))),
+        "words": _words(_text(_of("markdown", cells))),
         "predictions": len(asked["predictions"]),
         "figures": sum(bool(re.match(r"(plot|draw)_(?!stations)", _name(each))) for each in calls),
         "exercises": len(asked["exercises"]),
@@ -69,13 +140,13 @@ def measured(lesson: Path) -> dict[str, float]:
             1 if "." in each else len(questions.asked(each)) for each in asked[""]
         ),
     }
-    minutes = found["words"] / WORDS_PER_MINUTE + sum(map(_run_s, code)) / 60
-    minutes += sum(each * found[name] for name, each in MINUTES.items())
-    return {**found, "minutes": round(minutes)}
 
 
-def _cells(lesson: Path, kind: str) -> list[dict[str, Any]]:
-    cells = json.loads(lesson.read_text("utf-8"))["cells"]
+def _cells(lesson: Path) -> list[dict[str, Any]]:
+    return list(json.loads(lesson.read_text("utf-8"))["cells"])
+
+
+def _of(kind: str, cells: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [cell for cell in cells if cell["cell_type"] == kind]
 
 
@@ -85,7 +156,7 @@ def _text(cells: Sequence[dict[str, Any]]) -> str:
 
 def _words(text: str) -> int:
     """Return how many words a text has, without code blocks, addresses, markup and formulas."""
-    text = re.sub(r"^```.*?^```|<!--.*?-->", "", text, flags=re.M | re.S)
+    text = re.sub(r"^```.*?^```|<!--.*?-->", "", PARTS_LINE.sub("", text), flags=re.M | re.S)
     text = re.sub(r"\$\$.*?\$\$|\$[^$\n]+\$", "X", text, flags=re.S)
     text = re.sub(r"`[^`\n]+`", "code", text)
     text = re.sub(r"\]\([^)]*\)|https?://\S+|<[^>]+>", "", text)

@@ -17,7 +17,7 @@ from typing import Any
 
 import nbformat
 
-from tools import lesson_size
+from tools import lesson_size, run_notebooks
 
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
@@ -31,13 +31,17 @@ def main(arguments: Sequence[str], folder: Path = FOLDER) -> int:
     """Check or fix all notebooks; the exit status is 1 if a problem remains."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument(
-        "--fix", action="store_true", help="remove outputs and metadata, add ids, format"
+        "--fix",
+        action="store_true",
+        help="remove outputs and metadata, add ids, write minutes",
     )
     fix, found = parser.parse_args(arguments).fix, False
     for path in sorted(folder.rglob("*.ipynb")):
         if path.parent.name[:1] == ".":
             continue
         problems = fixed(path) if fix else list(problems_of(path.read_text(encoding="utf-8")))
+        if fix and not problems:
+            _write_minutes(path)
         for problem in problems or lesson_size.problems(path):
             print(f"{path.relative_to(folder).as_posix()}: {problem}")
             found = True
@@ -54,6 +58,13 @@ def fixed(path: Path) -> list[str]:
     if tidy != text:
         path.write_text(tidy, encoding="utf-8", newline="\n")
     return list(problems_of(tidy))
+
+
+def _write_minutes(path: Path) -> None:
+    before = json.loads(path.read_text(encoding="utf-8"))
+    after = lesson_size.with_minutes(before, further=run_notebooks.is_further(path))
+    if after != before:
+        path.write_text(formatted(after), encoding="utf-8", newline="\n")
 
 
 def problems_of(text: str) -> Iterator[str]:
