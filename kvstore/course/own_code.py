@@ -382,5 +382,5 @@ def ladder(runs: Mapping[str, Run] = MappingProxyType({})) -> None:
         else f"Your fastest client makes {numbers.number(best)} operations/s."
     )
     if best is not None and (left := [r.name for r in shown if (r.name, "yours") not in kept]):
-        said += f" The course's client alone made: {', '.join(left)}."
+        said += f" The course's client alone made: {'; '.join(left)}."
     rendering.captioned(ax, f"{said} {'; '.join(rows)}.")

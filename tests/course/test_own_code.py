@@ -208,7 +208,7 @@ def test_the_ladder_says_which_rungs_ours_alone_has(page, monkeypatch, no_window
     own_code.ladder()
 
     ((ax, said),) = drawn
-    assert "The course's client alone made: the mix, one at a time, no disk, batches." in said
+    assert "The course's client alone made: the mix, one at a time; no disk, batches." in said
     lines = [list(line.get_xdata()) for line in ax.lines if line.get_linestyle() == "-"]
     assert [90.0, 900.0] in lines
     assert not any(len(line) > 2 for line in lines)  # none leads from the reads to the mix
