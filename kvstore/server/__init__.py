@@ -13,6 +13,7 @@ durable   a store on a real disk (SQLite), and its service on asyncio
 etcd, etcd_nodes   a service with its data in etcd, on asyncio; a cluster on this machine
 front     a service that forwards every call to another server; made of front_aio
 proxy     what both forms of it need
+wire      a TCP proxy that delivers everything later: a server at a distance
 """
 
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ from kvstore.server.launch import (
     serving_sharded,
 )
 from kvstore.server.settings import LOCKINGS, WRITINGS, ServerSettings
+from kvstore.server.wire import at_distance
 
 if TYPE_CHECKING:
     from kvstore.server.etcd_nodes import etcd_cluster
@@ -39,6 +41,7 @@ __all__ = [
     "ServerDidNotStart",
     "ServerSettings",
     "ShardedServer",
+    "at_distance",
     "etcd_cluster",
     "serving",
     "serving_replicas",

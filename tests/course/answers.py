@@ -1140,6 +1140,19 @@ def a_tie_between_two_only(open_calls):
     return random.choice(servers[:2] if len(servers) == 3 and servers[0] else servers)
 
 
+@wrong("15.least_open", "it changed the list")
+def least_open_sorted(open_calls):
+    before = list(open_calls)
+    open_calls.sort()
+    return before.index(open_calls[0])
+
+
+@wrong("15.two_choices", "Not all pairs")
+def two_choices_first_against_one(open_calls):
+    other = random.randrange(1, len(open_calls))
+    return min(0, other, key=open_calls.__getitem__)
+
+
 @right("15.two_choices")
 def the_lower_of_a_sample(open_calls):
     return min(random.sample(range(len(open_calls)), 2), key=open_calls.__getitem__)

@@ -1,5 +1,7 @@
 """What lesson 05 and its further lessons ask."""
 
+from collections.abc import Sequence
+
 from kvstore.course.lessons.lesson_05 import batch_ladder
 from kvstore.course.questions import (
     Curve,
@@ -39,6 +41,29 @@ def by_processor_time(unary_probe: Run, stream_probe: Run, *runs: Run) -> Predic
 def cost_of(one: Run, large: Run) -> batch_ladder.Cost:
     """Return a and b of a message: from runs with 1 and with 1,024 operations in each."""
     return batch_ladder.cost(dict(zip(batch_ladder.ENDS, (one, large), strict=True)))
+
+
+WINDOW_BYTES, REPLY_BYTES = 65_535, 16 * 1024
+"""The window with which a stream begins in HTTP/2, and a reply of the further lesson on it."""
+
+
+def replies_per_s(came_s: Sequence[float]) -> float:
+    """Return the rate at which replies came, without the wait for the first one."""
+    return (len(came_s) - 1) / (came_s[-1] - came_s[0])
+
+
+def by_the_window(round_trip_s: float) -> Prediction:
+    """Return W / round trip, in replies/s: what one stream carries with a window of W bytes.
+
+    RFC 9113, section 5.2: a sender may have a window of bytes on their way, until it is granted
+    more.
+    """
+    return Prediction(
+        WINDOW_BYTES / REPLY_BYTES / round_trip_s,
+        "replies/s",
+        f"{WINDOW_BYTES / REPLY_BYTES:.0f} replies in a round trip of {1e3 * round_trip_s:.0f} ms",
+        "flow control",
+    )
 
 
 PREDICTIONS = (
@@ -85,6 +110,13 @@ PREDICTIONS = (
         binds="cpu",
     ),
     # further lessons
+    PredictionQuestion(
+        "05.window",
+        "A window of 64 KiB, replies of 16 KiB, 50 ms there and back: how many replies/s?",
+        unit="replies/s",
+        measured=lambda came_s, round_trip_s: replies_per_s(came_s),
+        model=lambda came_s, round_trip_s: by_the_window(round_trip_s),
+    ),
     computed(
         "05.times_faster",
         "How many times faster than the synchronous client is the pipelined one?",

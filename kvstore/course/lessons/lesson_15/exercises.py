@@ -146,12 +146,6 @@ def _counts_the_call(open_calls: list[int]) -> int:
     return chosen
 
 
-def _sorts(open_calls: list[int]) -> int:
-    before = list(open_calls)
-    open_calls.sort()
-    return before.index(open_calls[0])
-
-
 def _passes_over_free_ones(open_calls: list[int]) -> int:
     busy = [calls for calls in open_calls if calls]
     return open_calls.index(min(busy)) if busy else least_open(open_calls)
@@ -179,7 +173,6 @@ LEAST_OPEN = Exercise(
         ),
         WrongAnswer(lambda open_calls: least_open(open_calls) + 1, "numbered from 0"),
         WrongAnswer(_counts_the_call, "it changed the list"),
-        WrongAnswer(_sorts, "it changed the list"),
         WrongAnswer(_passes_over_free_ones, "A server with no open call is free"),
         WrongAnswer(lambda open_calls: open_calls[least_open(open_calls)] / 1, "an int"),
     ),
@@ -265,6 +258,8 @@ def _two_problem(answer: Any, shares: Sequence[float]) -> str:
     pair = _shares(answer, [3, 7])
     if not isinstance(made, str) and _takes_turns(made, 5):
         return f"That is round robin: draw two servers at random. {seen}"
+    if _near(shares, _expected(5)[::-1]):
+        return f"You choose the busier one of the two. {seen}"
     if never := [server for server in range(5) if not _is_drawn(answer, server)]:
         if len(never) >= 3:
             return f"You look at the same servers each time: draw two for each call. {seen}"
@@ -273,8 +268,6 @@ def _two_problem(answer: Any, shares: Sequence[float]) -> str:
         return f"That is the fewest of all. Draw two first, and look at these two only. {seen}"
     if _near(shares, [0.2] * 5):
         return f"A random server: you draw, but you do not compare the two. {seen}"
-    if _near(shares, _expected(5)[::-1]):
-        return f"You choose the busier one of the two. {seen}"
     if _near(shares, _expected(5, 3)):
         return f"That is the best of three servers: draw two. {seen}"
     if not isinstance(pair, str) and 0.02 < pair[1] < 0.35:
@@ -299,11 +292,6 @@ def _busier_of_two(open_calls: list[int]) -> int:
 def _neighbours(open_calls: list[int]) -> int:
     one = random.randrange(len(open_calls))
     return min(one, (one + 1) % len(open_calls), key=open_calls.__getitem__)
-
-
-def _first_against_one(open_calls: list[int]) -> int:
-    other = random.randrange(1, len(open_calls))
-    return min(0, other, key=open_calls.__getitem__)
 
 
 def _without_the_last(open_calls: list[int]) -> int:
@@ -336,7 +324,6 @@ TWO_CHOICES = Exercise(
         WrongAnswer(_with_the_same_twice, "the same server twice"),
         WrongAnswer(_best_of_three, "the best of three"),
         WrongAnswer(_neighbours, "Not all pairs"),
-        WrongAnswer(_first_against_one, "Not all pairs"),
         WrongAnswer(_without_the_last, "is never drawn"),
         WrongAnswer(_always_the_same_pair, "the same servers each time"),
         WrongAnswer(_in_turn(), "That is round robin"),
