@@ -514,9 +514,10 @@ def counted(lesson, t):
     if run.server.get("attempts"):
         seen = attempts_of(run)
         calls = run.records[np.argsort(run.records["sent_s"], kind="stable")]
-        open_now = (seen.arrived_s <= t) & (t < np.minimum(seen.ended_s, calls["done_s"][:, None]))
-        began = (seen.arrived_s[:, 0] <= t) & (calls["done_s"] > t)
-        later = [(a[~np.isnan(a)] > t).any() for a in seen.arrived_s]
+        arrived_s = np.maximum(seen.arrived_s, calls["sent_s"][:, None])  # the clocks differ
+        open_now = (arrived_s <= t) & (t < np.minimum(seen.ended_s, calls["done_s"][:, None]))
+        began = (arrived_s[:, 0] <= t) & (calls["done_s"] > t)
+        later = [(a[~np.isnan(a)] > t).any() for a in arrived_s]
         between = began & ~open_now.any(axis=1) & np.array(later)
         in_server = int(open_now.any(axis=1).sum())
         return [int(here.sum()) - in_server - int(between.sum()), in_server, int(between.sum())]

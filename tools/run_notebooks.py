@@ -122,8 +122,11 @@ def _execute(
     def seconds_left(_cell: object = None) -> int:  # a cell ends when the time for all is up
         return max(1, round(began_s + timeout_s - time.perf_counter()))
 
-    # A tag must not hide an error from the tests.
-    client = _OwnClient(notebook, timeout_func=seconds_left, force_raise_errors=True)
+    # A tag must not hide an error from the tests. On a busy machine the outputs of a cell can come
+    # seconds after its reply; without them it would seem to have none.
+    client = _OwnClient(
+        notebook, timeout_func=seconds_left, force_raise_errors=True, iopub_timeout=60
+    )
     client.km, client.kc = carrier.km, carrier.kc
     begin = nbformat.v4.new_code_cell(_BEGIN.format(folder=str(path.parent)))
     runner.run(carrier.async_execute_cell(begin, 0, store_history=False))

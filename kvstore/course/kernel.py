@@ -70,12 +70,14 @@ def lesson(name: str) -> None:
 def _show_symbols(number: str) -> None:
     """Show the symbols that this lesson and those before it use, from the glossary, if it is here.
 
-    `number` is the lesson's, such as "03".
+    `number` is the lesson's, such as "03"; a lesson of a teacher's own shows all symbols.
     """
     if not GLOSSARY.is_file():
         return
     row = r"^\| (\S+) \| ([^|]+) \| (\S+) \| (\d\d) \|$"
-    known = list(LESSONS)[: list(LESSONS).index(number) + 1]
+    known = list(LESSONS)
+    if number in known:
+        known = known[: known.index(number) + 1]
     rows = [
         [symbol.replace("\\", ""), *others]
         for symbol, *others, first in re.findall(row, GLOSSARY.read_text("utf-8"), re.MULTILINE)
