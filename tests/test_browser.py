@@ -448,6 +448,7 @@ def test_every_core_lesson_of_the_students_edition_runs(mode, page, tmp_path, mo
 
 
 REPLAYS = '''
+import functools
 import json
 import numpy as np
 from kvstore.client import load, pacing, strategies, workload
@@ -492,7 +493,7 @@ with serving(locking="per_key", threads=2, read_delay_s=0.02) as a, serving(
     locking="per_key", threads=2, read_delay_s=0.02
 ) as b:
     runs["09, hedged"] = several_servers.reads(
-        [a, b], several_servers.hedging(0.03), due, duration_s=1).sent
+        [a, b], functools.partial(several_servers.hedged, after_s=0.03), due, duration_s=1).sent
 
 
 def counted(lesson, t):

@@ -1,6 +1,7 @@
 """Lesson 16: hedged reads that its exercise accepts, its models, and its figures."""
 
 import asyncio
+import functools
 import math
 
 import made_runs
@@ -81,7 +82,10 @@ def test_reads_are_made_counted_and_hedged():
         due_s = [0.0, 0.01, 0.02, 0.03, 9.0]
         single = several_servers.reads([one, other], several_servers.single, due_s, duration_s=1)
         hedged = several_servers.reads(
-            [one, other], several_servers.hedging(0.02), due_s, duration_s=1
+            [one, other],
+            functools.partial(several_servers.hedged, after_s=0.02),
+            due_s,
+            duration_s=1,
         )
 
     assert len(single.took_s) == single.calls == 4

@@ -1,6 +1,7 @@
 """The replay of a run: its counts are those of the records, in Python and on the page."""
 
 import dataclasses
+import functools
 import re
 import shutil
 
@@ -232,7 +233,7 @@ def measured():
     quick = {"locking": "per_key", "threads": 1, "read_delay_s": 0.02}
     with serving_each([quick, quick]) as pair:
         due = pacing.poisson(60, seed=3)
-        read = several_servers.hedging(0.03)
+        read = functools.partial(several_servers.hedged, after_s=0.03)
         made["hedged"] = several_servers.reads(pair, read, due, duration_s=1).sent
     with serving_sharded(3, read_delay_s=0.005) as servers:
         made["servers"] = load.run(

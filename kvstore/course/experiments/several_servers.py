@@ -394,8 +394,3 @@ class _Recorded:
 
         call.add_done_callback(ended)
         return call
-
-
-def hedging(after_s: float) -> Read:
-    """Return `hedged` with its delay set, for `reads`."""
-    return functools.partial(hedged, after_s=after_s)
