@@ -146,7 +146,9 @@ class _Trial:
         with self._changed:
             self._changed.wait_for(lambda: len(self._waiting) >= self._in_flight, FULL_S)
             self._changed.wait_for(lambda: len(self._waiting) > self._in_flight, SETTLE_S)
-            self.most_ahead = max(self.most_ahead, self.taken() - self._in_flight)
+            # Another thread may have answered meanwhile: each answer frees a place.
+            places = self._in_flight + self.answered.total()
+            self.most_ahead = max(self.most_ahead, self.taken() - places)
 
 
 class _Service(kvstore_pb2_grpc.KeyValueServiceServicer):
