@@ -26,7 +26,7 @@ from kvstore import gc_control
 from kvstore.client import run_in_process, strategies, workload
 from kvstore.client.strategies import Strategy
 from kvstore.course.lessons.lesson_06.external_clients import PROGRAMS, path_of
-from kvstore.course.lessons.lesson_11 import redis_runs
+from kvstore.course.lessons.lesson_14 import redis_runs
 from kvstore.measure import Run, describe_host
 from kvstore.model import Station, bounds, service_time_s
 from kvstore.server import Server, serving

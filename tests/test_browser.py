@@ -1,7 +1,7 @@
 """The core lessons in a real browser: run as a whole, and as a learner goes through them.
 
 Predictions are typed, a wrong and a right answer are handed in, sliders are moved by mouse and by
-keyboard, the button runs the client, the service of lesson 12 is measured and named, and the quiz
+keyboard, the button runs the client, the service of lesson 15 is measured and named, and the quiz
 is answered. The suite has two lessons. COURSE_NIGHTLY=1 has all of them, and so has
 COURSE_SCREENSHOTS, which names a folder for a picture of each output to look at:
 
@@ -72,7 +72,7 @@ IN_LESSON_12 = {
     ],
     "yours-run": ['service.buy("more threads")', "service.predict(result=150)"],
 }
-"""The cells that a learner adds to lesson 12 before one of its cells."""
+"""The cells that a learner adds to lesson 15 before one of its cells."""
 
 
 def unreadable(text):
@@ -474,8 +474,8 @@ with (
 slow = disk | {"read_delay_s": 0.05}
 with serving(threads=4, locking="per_key", max_concurrent_rpcs=16, **slow) as server:
     late = {"deadline_s": 0.22, "duration_s": 1}
-    runs["08"] = load.run(strategies.futures, server, reads, rate_per_s=200, **late)
-    order["08"] = ("pool_s", "disk_s", "lock_s", "rest_s")
+    runs["09"] = load.run(strategies.futures, server, reads, rate_per_s=200, **late)
+    order["09"] = ("pool_s", "disk_s", "lock_s", "rest_s")
 policy = {"maxAttempts": 4, "initialBackoff": "0.02s", "maxBackoff": "0.1s",
           "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}
 with (
@@ -487,7 +487,7 @@ with (
     runs["09, retries"] = load.run(
         strategies.futures, front, reads, rate_per_s=150, duration_s=1, service_config=again)
 with serving_sharded(3, read_delay_s=0.005) as servers:
-    runs["10"] = load.run(strategies.tasks, servers, mix, in_flight=20, duration_s=1)
+    runs["12"] = load.run(strategies.tasks, servers, mix, in_flight=20, duration_s=1)
     due = pacing.poisson(150, seed=3)
 with serving(locking="per_key", threads=2, read_delay_s=0.02) as a, serving(
     locking="per_key", threads=2, read_delay_s=0.02

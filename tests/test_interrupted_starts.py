@@ -16,8 +16,8 @@ import pytest
 from kvstore.client import RunInterrupted, load, strategies, workload
 from kvstore.client.fleet import Local
 from kvstore.course.experiments.failures import killed_at_work
-from kvstore.course.lessons.lesson_12 import capstone
-from kvstore.course.lessons.lesson_12 import questions as lesson_12
+from kvstore.course.lessons.lesson_15 import capstone
+from kvstore.course.lessons.lesson_15 import questions as lesson_15
 from kvstore.judge import Refused
 from kvstore.measure import audit
 from kvstore.server import serving
@@ -115,14 +115,14 @@ def test_while_a_service_opens_its_process_ends(fast, monkeypatch, tmp_path):
     before = psutil.Process().children()
     interrupted_after("letter", monkeypatch)
     with pytest.raises(KeyboardInterrupt) as kept:
-        capstone.open_service("ada", practice=lesson_12.EXAMPLE, folder=tmp_path)
+        capstone.open_service("ada", practice=lesson_15.EXAMPLE, folder=tmp_path)
 
     assert before == psutil.Process().children(), kept
 
 
 @pytest.mark.slow
 def test_while_a_run_of_a_service_begins_the_run_is_broken_off(fast, monkeypatch, tmp_path):
-    with capstone.open_service("ada", practice=lesson_12.EXAMPLE, folder=tmp_path) as service:
+    with capstone.open_service("ada", practice=lesson_15.EXAMPLE, folder=tmp_path) as service:
         interrupted_after("begin", monkeypatch)
         with pytest.raises(KeyboardInterrupt):
             service.measure(in_flight=2)

@@ -24,11 +24,11 @@ TRIES = {"core": 2, "further": 4}
 
 NEEDS = {
     "06_what_python_costs": ("go",),
-    "11_second_witness": ("redis-server", "valkey-server"),
+    "14_second_witness": ("redis-server", "valkey-server"),
 }
 """Programs of which a lesson needs one. Without it, the lesson says how to install it."""
 
-WAITS = {"12_a_service_a_day"}
+WAITS = {"15_a_service_a_day"}
 """Lessons that run nothing before the learner has predicted."""
 
 pytestmark = pytest.mark.slow

@@ -23,8 +23,8 @@ from typing import Any, Final, NamedTuple
 if __name__ == "__main__":  # run as a file, in a checkout that need not be installed
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from kvstore.course.lessons.lesson_12 import capstone
-from kvstore.course.lessons.lesson_12.capstone import open_service
+from kvstore.course.lessons.lesson_15 import capstone
+from kvstore.course.lessons.lesson_15.capstone import open_service
 from kvstore.judge import CHANGES, Case, Sitting, draw, is_passed, lines_of, simulate
 from kvstore.judge.days import LEVELS, share_of_par, sitting_of
 from kvstore.judge.sitting import drawn

@@ -234,11 +234,11 @@ CEILING_BYTES = 512e6
 USERS, BACK_END_S = 250, 0.250
 """Users of lesson 07, and the service time of its back end."""
 FLOOD, FLOOD_BYTES = 10_000, 52 * 1024
-"""Calls of a burst in lesson 08, and the memory of client and server for one waiting call."""
+"""Calls of a burst in lesson 09, and the memory of client and server for one waiting call."""
 SERVERS, SERVER_BYTES = 8, 80e6
-"""Server processes of lessons 09 and 10, and the most memory that each of them uses."""
+"""Server processes of lessons 10 and 12, and the most memory that each of them uses."""
 DESIGNED_PER_S = 600
-"""Calls per second of the designs in lesson 12 whose bottleneck is a disk."""
+"""Calls per second of the designs in lesson 15 whose bottleneck is a disk."""
 MOST_BUSY = 0.8
 """Above this utilisation of a processor, calls wait for it."""
 YES, TIGHT, NO = "✔ enough", "◐ just enough", "✘ only a smaller run"
@@ -262,10 +262,10 @@ def lessons(
         ("05", "a round trip far longer than one message's CPU", *_window(pipelined, trip_s)),
         ("06", "a core each for client and server", *_core_each(round_trip)),
         ("07", "CPU for 250 users before a slow back end", *_users(round_trip)),
-        ("08", "memory for 10,000 calls in flight", *_flood(free_bytes)),
-        ("09", f"memory for {SERVERS} servers", *_servers(free_bytes)),
+        ("09", "memory for 10,000 calls in flight", *_flood(free_bytes)),
         ("10", f"memory for {SERVERS} servers", *_servers(free_bytes)),
-        ("12", "CPU for its designs", *_designed(round_trip)),
+        ("12", f"memory for {SERVERS} servers", *_servers(free_bytes)),
+        ("15", "CPU for its designs", *_designed(round_trip)),
     ]
     columns = ["lesson", "needs", "measured here", "this machine", "up to"]
     table = pd.DataFrame([(LESSONS[number], *row) for number, *row in rows], columns=columns)

@@ -19,8 +19,8 @@ import grpc
 import numpy as np
 
 from kvstore.course.lessons.lesson_07.exercises_search import Search
-from kvstore.course.lessons.lesson_08.exercises import Reader
-from kvstore.course.lessons.lesson_08.exercises_server import Shed
+from kvstore.course.lessons.lesson_09.exercises import Reader
+from kvstore.course.lessons.lesson_09.exercises_server import Shed
 from kvstore.protocol import RETRIEVE
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1.kvstore_pb2_grpc import (
@@ -546,7 +546,7 @@ right("04.server")(serving(Store))
 right("04.server")(serving(SetsDefault))
 
 
-# ---- 08.shed -------------------------------------------------------------------------------------
+# ---- 09.shed -------------------------------------------------------------------------------------
 
 
 def shed_with(take, give):
@@ -618,14 +618,14 @@ def give_to_a_locked_counter(shed):
         shed.count -= 1
 
 
-wrong("08.shed", "must be refused *at once*")(shed_with(take_after_a_while, give))
-wrong("08.shed", "must be refused *at once*")(shed_with(take_after_pauses, give))
-wrong("08.shed", "both took the last place")(
+wrong("09.shed", "must be refused *at once*")(shed_with(take_after_a_while, give))
+wrong("09.shed", "must be refused *at once*")(shed_with(take_after_pauses, give))
+wrong("09.shed", "both took the last place")(
     shed_with(take_of_an_unlocked_counter, give_to_an_unlocked_counter)
 )
-wrong("08.shed", "three steps")(shed_with(take_of_a_locked_counter, give_to_an_unlocked_counter))
-right("08.shed")(shed_with(take_of_a_locked_counter, give_to_a_locked_counter))
-right("08.shed")(shed_with(take_without_waiting, give))
+wrong("09.shed", "three steps")(shed_with(take_of_a_locked_counter, give_to_an_unlocked_counter))
+right("09.shed")(shed_with(take_of_a_locked_counter, give_to_a_locked_counter))
+right("09.shed")(shed_with(take_without_waiting, give))
 
 
 def shed_with_errors(status):
@@ -648,10 +648,10 @@ def shed_with_errors(status):
     return Shed
 
 
-wrong("08.shed", "let the error out")(shed_with_errors(grpc.StatusCode.INTERNAL))
+wrong("09.shed", "let the error out")(shed_with_errors(grpc.StatusCode.INTERNAL))
 
 
-# ---- 09.retry_config -----------------------------------------------------------------------------
+# ---- 10.retry_config -----------------------------------------------------------------------------
 
 
 def config_with(codes=("UNAVAILABLE",), **changed):
@@ -671,20 +671,20 @@ def config_with(codes=("UNAVAILABLE",), **changed):
     return config
 
 
-wrong("09.retry_config", "`backoffMultiplier` 1")(config_with(backoffMultiplier=1))
-wrong("09.retry_config", "`backoffMultiplier` 10")(config_with(backoffMultiplier=10))
-wrong("09.retry_config", "`maxBackoff` '100s'")(config_with(maxBackoff="100s"))
-wrong("09.retry_config", "retry UNAVAILABLE and nothing else")(
+wrong("10.retry_config", "`backoffMultiplier` 1")(config_with(backoffMultiplier=1))
+wrong("10.retry_config", "`backoffMultiplier` 10")(config_with(backoffMultiplier=10))
+wrong("10.retry_config", "`maxBackoff` '100s'")(config_with(maxBackoff="100s"))
+wrong("10.retry_config", "retry UNAVAILABLE and nothing else")(
     config_with(["UNAVAILABLE", "RESOURCE_EXHAUSTED"])
 )
-wrong("09.retry_config", "retry UNAVAILABLE and nothing else")(
+wrong("10.retry_config", "retry UNAVAILABLE and nothing else")(
     config_with(["UNAVAILABLE", "ABORTED"])
 )
-right("09.retry_config")(config_with())
-right("09.retry_config")(config_with(maxBackoff="1.0s", backoffMultiplier=2.0))
+right("10.retry_config")(config_with())
+right("10.retry_config")(config_with(maxBackoff="1.0s", backoffMultiplier=2.0))
 
 
-# ---- 08.give_up ----------------------------------------------------------------------------------
+# ---- 09.give_up ----------------------------------------------------------------------------------
 
 
 def reader(needed_s):
@@ -706,16 +706,16 @@ def reader(needed_s):
 
 
 THIS_PIECE = "look only at the time for *this* piece"
-wrong("08.give_up", THIS_PIECE)(reader(lambda disk, number: 2 * disk.piece_s))
-wrong("08.give_up", THIS_PIECE)(reader(lambda disk, number: (disk.pieces - number) * disk.piece_s))
-wrong("08.give_up", THIS_PIECE)(reader(lambda disk, number: 1.5 * disk.piece_s))
-wrong("08.give_up", THIS_PIECE)(reader(lambda disk, number: disk.piece_s + 1000))
-wrong("08.give_up", "Begin no piece")(reader(lambda disk, number: disk.piece_s / 2))
-wrong("08.give_up", "Begin no piece")(reader(lambda disk, number: min(disk.piece_s, 100)))
-right("08.give_up")(reader(lambda disk, number: disk.piece_s))
+wrong("09.give_up", THIS_PIECE)(reader(lambda disk, number: 2 * disk.piece_s))
+wrong("09.give_up", THIS_PIECE)(reader(lambda disk, number: (disk.pieces - number) * disk.piece_s))
+wrong("09.give_up", THIS_PIECE)(reader(lambda disk, number: 1.5 * disk.piece_s))
+wrong("09.give_up", THIS_PIECE)(reader(lambda disk, number: disk.piece_s + 1000))
+wrong("09.give_up", "Begin no piece")(reader(lambda disk, number: disk.piece_s / 2))
+wrong("09.give_up", "Begin no piece")(reader(lambda disk, number: min(disk.piece_s, 100)))
+right("09.give_up")(reader(lambda disk, number: disk.piece_s))
 
 
-# ---- 12.client -----------------------------------------------------------------------------------
+# ---- 15.client -----------------------------------------------------------------------------------
 
 
 def client(scaled=1, both=False, take=iter, codes=None):
@@ -750,14 +750,14 @@ def client(scaled=1, both=False, take=iter, codes=None):
     return my_client
 
 
-wrong("12.client", "open at once")(client(scaled=2))
-wrong("12.client", "were in flight")(client(scaled=0.5))
-wrong("12.client", "no call failed")(client(both=True))
-wrong("12.client", "were taken that had no place")(client(take=list))
-right("12.client")(client())
+wrong("15.client", "open at once")(client(scaled=2))
+wrong("15.client", "were in flight")(client(scaled=0.5))
+wrong("15.client", "no call failed")(client(both=True))
+wrong("15.client", "were taken that had no place")(client(take=list))
+right("15.client")(client())
 
 
-# ---- 16.hedged -----------------------------------------------------------------------------------
+# ---- 11.hedged -----------------------------------------------------------------------------------
 
 
 def hedged_after(delay_s):
@@ -774,15 +774,15 @@ def hedged_after(delay_s):
     return hedged
 
 
-wrong("16.hedged", "the second server")(hedged_after(lambda after_s: 1.0))
-wrong("16.hedged", "no longer")(hedged_after(lambda after_s: 10 * after_s))
-wrong("16.hedged", "no longer")(hedged_after(lambda after_s: 2 * after_s))
-wrong("16.hedged", "no less")(hedged_after(lambda after_s: after_s / 10))
-wrong("16.hedged", "no less")(hedged_after(lambda after_s: 0.9 * after_s))
-right("16.hedged")(hedged_after(lambda after_s: after_s))
+wrong("11.hedged", "the second server")(hedged_after(lambda after_s: 1.0))
+wrong("11.hedged", "no longer")(hedged_after(lambda after_s: 10 * after_s))
+wrong("11.hedged", "no longer")(hedged_after(lambda after_s: 2 * after_s))
+wrong("11.hedged", "no less")(hedged_after(lambda after_s: after_s / 10))
+wrong("11.hedged", "no less")(hedged_after(lambda after_s: 0.9 * after_s))
+right("11.hedged")(hedged_after(lambda after_s: after_s))
 
 
-@right("16.hedged")
+@right("11.hedged")
 async def hedged_shielded(first, second, request, after_s):
     call = asyncio.ensure_future(first.Retrieve(request))
     try:
@@ -906,7 +906,7 @@ def pool_fed_with_everything(stub, operations, in_flight):
             pool.submit(operation.rpc(stub), operation.request)
 
 
-@wrong("08.give_up", "began one all the same")
+@wrong("09.give_up", "began one all the same")
 class OnlyWhenItIsOver(Reader):
     def Retrieve(self, request, context):
         value = b""
@@ -917,7 +917,7 @@ class OnlyWhenItIsOver(Reader):
         return pb.RetrieveResponse(value=value)
 
 
-@wrong("08.give_up", "began one all the same")
+@wrong("09.give_up", "began one all the same")
 class LooksAfterwards(Reader):
     def Retrieve(self, request, context):
         value = b""
@@ -928,7 +928,7 @@ class LooksAfterwards(Reader):
         return pb.RetrieveResponse(value=value)
 
 
-@wrong("08.give_up", "look only at the time for *this* piece")
+@wrong("09.give_up", "look only at the time for *this* piece")
 class StopsWithoutADeadline(Reader):
     def Retrieve(self, request, context):
         if context.time_remaining() > 3600:
@@ -936,7 +936,7 @@ class StopsWithoutADeadline(Reader):
         return super().Retrieve(request, context)
 
 
-@wrong("08.shed", "calls were in the servicer at once")
+@wrong("09.shed", "calls were in the servicer at once")
 class ReleasesWhatItNeverTook(Shed):
     def intercept_service(self, continuation, details):
         handler = continuation(details)
@@ -954,13 +954,13 @@ class ReleasesWhatItNeverTook(Shed):
         )
 
 
-@wrong("08.shed", "calls were in the servicer at once")
+@wrong("09.shed", "calls were in the servicer at once")
 class OneTooMany(Shed):
     def __init__(self, limit):
         super().__init__(limit + 1)
 
 
-@wrong("08.shed", "calls were in the servicer at once")
+@wrong("09.shed", "calls were in the servicer at once")
 class PassesOn(Shed):
     def intercept_service(self, continuation, details):
         return continuation(details)
@@ -994,12 +994,12 @@ async def drops_the_unknown(stub, keys):
     return [value for value in await ask_all_with_gather(stub, keys) if value is not None]
 
 
-@wrong("16.hedged", "had passed without a reply")
+@wrong("11.hedged", "had passed without a reply")
 async def same_server(first, second, request, after_s):
     return await hedged_shielded(first, first, request, after_s)
 
 
-@wrong("16.hedged", "blocks the event loop")
+@wrong("11.hedged", "blocks the event loop")
 async def blocks(first, second, request, after_s):
     call = first.Retrieve(request)
     await asyncio.sleep(0.01)
@@ -1016,7 +1016,7 @@ async def blocks(first, second, request, after_s):
     return done.pop().result()
 
 
-# ---- 14.rate_for ---------------------------------------------------------------------------------
+# ---- 08.rate_for ---------------------------------------------------------------------------------
 
 
 def rate_by_mean(service_s, share, within_s):
@@ -1024,10 +1024,10 @@ def rate_by_mean(service_s, share, within_s):
     return max((1 - service_s / mean_s) / service_s, 0)
 
 
-right("14.rate_for")(rate_by_mean)
+right("08.rate_for")(rate_by_mean)
 
 
-@right("14.rate_for")
+@right("08.rate_for")
 def rate_by_halving(service_s, share, within_s):
     low, high = 0.0, 1 / service_s
     for _ in range(100):
@@ -1037,52 +1037,52 @@ def rate_by_halving(service_s, share, within_s):
     return low
 
 
-@right("14.rate_for")
+@right("08.rate_for")
 def rate_with_numpy(service_s, share, within_s):
     return np.maximum(0.0, 1 / service_s + np.log1p(-share) / within_s)
 
 
-@wrong("14.rate_for", "return 0")
+@wrong("08.rate_for", "return 0")
 def rate_below_zero(service_s, share, within_s):
     return 1 / service_s + math.log(1 - share) / within_s
 
 
-@wrong("14.rate_for", "keeps the *mean* within the target")
+@wrong("08.rate_for", "keeps the *mean* within the target")
 def rate_of_the_mean(service_s, share, within_s):
     return max(0.0, (1 - service_s / within_s) / service_s)
 
 
-@wrong("14.rate_for", "which one is in the logarithm")
+@wrong("08.rate_for", "which one is in the logarithm")
 def rate_of_the_others(service_s, share, within_s):
     return max(0.0, 1 / service_s + math.log(share) / within_s)
 
 
-@wrong("14.rate_for", "That is the utilisation")
+@wrong("08.rate_for", "That is the utilisation")
 def busy_share(service_s, share, within_s):
     return service_s * rate_by_mean(service_s, share, within_s)
 
 
-@wrong("14.rate_for", "is another logarithm")
+@wrong("08.rate_for", "is another logarithm")
 def rate_with_the_decimal_logarithm(service_s, share, within_s):
     return max(0.0, 1 / service_s + math.log10(1 - share) / within_s)
 
 
-@wrong("14.rate_for", "compute it from `share`")
+@wrong("08.rate_for", "compute it from `share`")
 def rate_for_a_p99(service_s, share, within_s):
     return max(0.0, 1 / service_s - math.log(100) / within_s)
 
 
-@wrong("14.rate_for", "a part of the ceiling")
+@wrong("08.rate_for", "a part of the ceiling")
 def share_of_the_ceiling(service_s, share, within_s):
     return share / service_s
 
 
-@wrong("14.rate_for", "is right")
+@wrong("08.rate_for", "is right")
 def eighty_percent(service_s, share, within_s):
     return 0.8 / service_s
 
 
-@wrong("14.rate_for", "ZeroDivisionError")
+@wrong("08.rate_for", "ZeroDivisionError")
 def rate_from_the_wait(service_s, share, within_s):
     return max(0.0, 1 / service_s + math.log(1 - share) / (within_s - service_s))
 
@@ -1090,75 +1090,75 @@ def rate_from_the_wait(service_s, share, within_s):
 # ---- 15: which server ----------------------------------------------------------------------------
 
 
-@right("15.least_open")
+@right("13.least_open")
 def by_count_and_chance(open_calls):
     return min(range(len(open_calls)), key=lambda server: (open_calls[server], random.random()))
 
 
-@right("15.least_open")
+@right("13.least_open")
 def shuffled_first(open_calls):
     servers = list(range(len(open_calls)))
     random.shuffle(servers)
     return min(servers, key=open_calls.__getitem__)
 
 
-right("15.least_open")(
+right("13.least_open")(
     lambda open_calls: random.choice(np.flatnonzero(np.array(open_calls) == min(open_calls)))
 )
 
 
-@wrong("15.least_open", "look at all of them")
+@wrong("13.least_open", "look at all of them")
 def two_where_all_are_asked_for(open_calls):
     drawn = random.sample(range(len(open_calls)), min(2, len(open_calls)))
     return min(drawn, key=open_calls.__getitem__)
 
 
-@wrong("15.least_open", "Another one has")
+@wrong("13.least_open", "Another one has")
 def only_the_first_four(open_calls):
     seen = open_calls[:4]
     return random.choice([server for server, calls in enumerate(seen) if calls == min(seen)])
 
 
-@wrong("15.least_open", "numbered from 0")
+@wrong("13.least_open", "numbered from 0")
 def the_fewest_and_not_its_server(open_calls):
     return min(open_calls) + len(open_calls)
 
 
-@wrong("15.least_open", "an int, got [")
+@wrong("13.least_open", "an int, got [")
 def all_with_the_fewest(open_calls):
     return [server for server, calls in enumerate(open_calls) if calls == min(open_calls)]
 
 
-@wrong("15.least_open", "is its `return` missing")
+@wrong("13.least_open", "is its `return` missing")
 def forgets_to_return(open_calls):
     min(open_calls)
 
 
-@wrong("15.least_open", "it never returned 3")
+@wrong("13.least_open", "it never returned 3")
 def a_tie_between_two_only(open_calls):
     servers = [server for server, calls in enumerate(open_calls) if calls == min(open_calls)]
     return random.choice(servers[:2] if len(servers) == 3 and servers[0] else servers)
 
 
-@wrong("15.least_open", "it changed the list")
+@wrong("13.least_open", "it changed the list")
 def least_open_sorted(open_calls):
     before = list(open_calls)
     open_calls.sort()
     return before.index(open_calls[0])
 
 
-@wrong("15.two_choices", "Not all pairs")
+@wrong("13.two_choices", "Not all pairs")
 def two_choices_first_against_one(open_calls):
     other = random.randrange(1, len(open_calls))
     return min(0, other, key=open_calls.__getitem__)
 
 
-@right("15.two_choices")
+@right("13.two_choices")
 def the_lower_of_a_sample(open_calls):
     return min(random.sample(range(len(open_calls)), 2), key=open_calls.__getitem__)
 
 
-@right("15.two_choices")
+@right("13.two_choices")
 def draws_until_they_differ(open_calls):
     one = other = random.randrange(len(open_calls))
     while other == one:
@@ -1166,29 +1166,29 @@ def draws_until_they_differ(open_calls):
     return other if open_calls[other] < open_calls[one] else one
 
 
-@wrong("15.two_choices", "Not all pairs")
+@wrong("13.two_choices", "Not all pairs")
 def from_each_half(open_calls):
     half = len(open_calls) // 2
     one, other = random.randrange(half), random.randrange(half, len(open_calls))
     return min(one, other, key=open_calls.__getitem__)
 
 
-@wrong("15.two_choices", "always the same one")
+@wrong("13.two_choices", "always the same one")
 def the_first_of_equals(open_calls):
     if len(set(open_calls)) == 1:
         return 0
     return the_lower_of_a_sample(open_calls)
 
 
-@wrong("15.two_choices", "the same servers each time")
+@wrong("13.two_choices", "the same servers each time")
 def the_first_two(open_calls):
     return 0 if open_calls[0] < open_calls[1] else 1
 
 
-# ---- 13.highest_rate -----------------------------------------------------------------------------
+# ---- 16.highest_rate -----------------------------------------------------------------------------
 
 
-@wrong("13.highest_rate", "halve the interval with each of them")
+@wrong("16.highest_rate", "halve the interval with each of them")
 def one_rate_after_the_other(meets, low, high):
     while meets(low + 1):
         low += 1

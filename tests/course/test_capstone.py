@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from kvstore.course import NOT_ATTEMPTED
-from kvstore.course.lessons.lesson_12 import capstone
-from kvstore.course.lessons.lesson_12 import questions as facts
+from kvstore.course.lessons.lesson_15 import capstone
+from kvstore.course.lessons.lesson_15 import questions as facts
 from kvstore.judge import Line, Refused
 from kvstore.judge.__main__ import LATE_S
 from kvstore.judge.sitting import FAST, MEASURE_S, MOST

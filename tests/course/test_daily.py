@@ -7,7 +7,7 @@ import re
 import pytest
 
 from kvstore.course import progress
-from kvstore.course.lessons.lesson_12 import capstone, daily
+from kvstore.course.lessons.lesson_15 import capstone, daily
 from kvstore.judge import Refused
 from kvstore.judge import days as judged
 from tools import capstone_trial

@@ -19,11 +19,11 @@ from kvstore.course.experiments.several_servers import FanOut, Reads
 from kvstore.course.lessons.lesson_05 import batch_figures, batch_ladder, figures
 from kvstore.course.lessons.lesson_06 import figures as lesson_06
 from kvstore.course.lessons.lesson_07 import figures as lesson_07
-from kvstore.course.lessons.lesson_08 import figures as lesson_08
 from kvstore.course.lessons.lesson_09 import figures as lesson_09
 from kvstore.course.lessons.lesson_10 import figures as lesson_10
 from kvstore.course.lessons.lesson_11 import figures as lesson_11
-from kvstore.course.lessons.lesson_13 import figures as lesson_13
+from kvstore.course.lessons.lesson_12 import figures as lesson_12
+from kvstore.course.lessons.lesson_14 import figures as lesson_14
 from kvstore.course.lessons.lesson_16 import figures as lesson_16
 from kvstore.course.views import style
 from kvstore.load_test import Calibration, Estimate, Level
@@ -112,8 +112,8 @@ ARGUMENTS |= {
     "levels": ((SEEN, MANY), {}),
 }
 ROOMS = (
-    batch_figures, lesson_06, lesson_07, lesson_08, lesson_09, lesson_10, lesson_11, lesson_13,
-    lesson_16,
+    batch_figures, lesson_06, lesson_07, lesson_09, lesson_10, lesson_12, lesson_14, lesson_16,
+    lesson_11,
 )  # fmt: skip
 FIGURES = {name: getattr(views, f"plot_{name}", None) for name in ARGUMENTS}
 FIGURES |= {
@@ -222,11 +222,11 @@ def batches_side_by_side():
 
 
 def three_workloads():
-    """Lesson 10: axes for each workload."""
+    """Lesson 12: axes for each workload."""
     names = ("even keys", "Zipf 0.99", "one hot key in ten")
     runs = {name: {n: 900.0 * n for n in (1, 2, 4)} for name in names}
     predicted = {name: lambda servers: 1_000.0 * servers for name in names}
-    return lesson_10.throughput_by_servers(
+    return lesson_12.throughput_by_servers(
         runs, predicted, {name: {2: PLAYED_ON} for name in names}
     )[0]
 

@@ -1,4 +1,4 @@
-"""The tables and figures in the rooms of lessons 06 to 13, by hand."""
+"""The tables and figures in the rooms of lessons 06 to 16, by hand."""
 
 import dataclasses
 import math
@@ -11,9 +11,9 @@ from kvstore.client.overload import Attempts
 from kvstore.course import views
 from kvstore.course.lessons.lesson_06 import figures as lesson_06
 from kvstore.course.lessons.lesson_07 import figures as lesson_07
-from kvstore.course.lessons.lesson_08 import figures as lesson_08
 from kvstore.course.lessons.lesson_09 import figures as lesson_09
-from kvstore.course.lessons.lesson_16 import figures as lesson_16
+from kvstore.course.lessons.lesson_10 import figures as lesson_10
+from kvstore.course.lessons.lesson_11 import figures as lesson_11
 from kvstore.measure import Sample, boxes
 from kvstore.model import Prediction, Station
 
@@ -123,7 +123,7 @@ TWO_TURNS = run_of(CALLS, strategy="turns", in_flight=2, samples=SAMPLES)
 
 
 def test_each_offered_rate_stands_beside_its_prediction():
-    table = lesson_08.goodput_by_offered_table(
+    table = lesson_09.goodput_by_offered_table(
         {"a": [paced(60, per_s=20.0)]}, {"a": lambda per_s: Prediction(per_s / 2, "calls/s", "")}
     )
 
@@ -134,7 +134,7 @@ def test_each_offered_rate_stands_beside_its_prediction():
 
 @pytest.mark.slow
 def test_the_memory_of_each_turn_has_a_line_for_each_side():
-    ax = lesson_08.memory_by_turn(TWO_TURNS, {"client": 150.0, "server": 60.0})
+    ax = lesson_09.memory_by_turn(TWO_TURNS, {"client": 150.0, "server": 60.0})
     drawn = {line.get_label(): line.get_ydata() for line in ax.lines}
 
     assert [130.0, 230.0] == list(drawn["client, measured"])
@@ -143,13 +143,13 @@ def test_the_memory_of_each_turn_has_a_line_for_each_side():
 
 def test_collections_are_counted_for_each_side():
     run = staircase(40, in_flight=4)
-    table = lesson_08.collections_table({"left": run})
+    table = lesson_09.collections_table({"left": run})
     end_s = run.samples["elapsed_s"].iloc[-1]
 
     assert ["left, client", "left, server"] == list(table.index)
     assert pytest.approx(90 * end_s, rel=1e-3) == table["young (collections)"].iloc[0]
     assert pytest.approx(2 * end_s, rel=1e-3) == table["paused (ms)"].iloc[1]
-    unknown = lesson_08.collections_table({"no samples": run_of(CALLS)})
+    unknown = lesson_09.collections_table({"no samples": run_of(CALLS)})
     assert unknown["young (collections)"].isna().all()
 
 
@@ -171,7 +171,7 @@ def test_a_crowd_is_counted_by_how_its_operations_ended():
         Attempts(3, "OK", 0.4),
         Attempts(1, "RESOURCE_EXHAUSTED", 0.1),
     ]
-    table = lesson_09.crowd_table({"a": run, "b": run}, {"a": tried, "b": tried[:2]})
+    table = lesson_10.crowd_table({"a": run, "b": run}, {"a": tried, "b": tried[:2]})
 
     assert {
         "attempts (calls)": 5,
@@ -184,17 +184,17 @@ def test_a_crowd_is_counted_by_how_its_operations_ended():
 
 
 def test_a_call_that_is_sent_late_is_slow_from_its_due_time_only():
-    table = lesson_16.latency_from_table({"paced": paced(90)})
+    table = lesson_11.latency_from_table({"paced": paced(90)})
 
     assert ["sending", "due"] == list(table["from"])
     assert [20.0, 20.0] == list(table["50 % (ms)"])
     assert [20.0, 110.0] == list(table["90 % (ms)"])
-    assert ["sending"] == list(lesson_16.latency_from_table(staircase())["from"])
+    assert ["sending"] == list(lesson_11.latency_from_table(staircase())["from"])
 
 
 @pytest.mark.slow
 def test_the_attempts_of_a_slice_add_up_to_the_calls():
     storm = run_of([(0.001 * n, 1.0, "retrieve") for n in range(100)])
-    (dots,) = lesson_09.attempts_over_time({"storm": storm}).lines
+    (dots,) = lesson_10.attempts_over_time({"storm": storm}).lines
 
     assert 100 == pytest.approx(np.sum(dots.get_ydata()) * storm.window_s / views.style.SLICES)

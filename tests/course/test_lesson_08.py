@@ -1,275 +1,154 @@
-"""Lesson 08: what its exercises accept, and the models of its questions."""
+"""Lesson 08: its exercise, the queue on paper, and what its questions measure."""
 
 import dataclasses
 import math
-import threading
 
-import grpc
-import made_runs
-import pandas as pd
+import numpy as np
 import pytest
+from made_runs import run_of
 
-from kvstore.course.exercises.grading import judged
-from kvstore.course.lessons.lesson_08 import exercises as lesson_08
-from kvstore.course.lessons.lesson_08 import exercises_server as lesson_08_server
+from kvstore.client import load, pacing, strategies, workload
+from kvstore.course.exercises.grading import drawn_inputs
+from kvstore.course.lessons.lesson_08 import exercises, figures
+from kvstore.course.lessons.lesson_08 import questions as facts
 from kvstore.course.questions import registered
-from kvstore.measure import Sample
 from kvstore.measure.recorder import Recorder
-from kvstore.protocol import StationTimes
-from kvstore.v1.kvstore_pb2 import RetrieveResponse
-from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceServicer
+from kvstore.model import Station, waiting
+from kvstore.server import ServerSettings
+from kvstore.server.store import DRAWS, disk_for
 
-# 08.shed --------------------------------------------------------------------------------------
+pytestmark = pytest.mark.usefixtures("no_windows")
 
 
-def test_an_interceptor_refuses_only_with_more_threads_than_places():
-    """A call that waits for a thread has not reached the interceptor yet."""
-    behind_few = lesson_08_server.shed(lesson_08_server.Shed, threads=2, limit=3, calls=20)
-    behind_many = lesson_08_server.shed(lesson_08_server.Shed, threads=30, limit=3, calls=20)
-
-    assert "20 OK, 0 refused" in behind_few
-    assert " 0 refused" not in behind_many
-
-
-def test_a_method_that_looks_ahead_answers_more_calls_in_time_and_reads_less_in_vain():
-    this_piece = lesson_08.under_load(lesson_08.Reader, for_s=0.8)
-    the_rest = lesson_08.under_load(lesson_08.LooksAhead, for_s=0.8)
-
-    assert the_rest.in_time > 1.3 * this_piece.in_time
-    assert the_rest.pieces_in_vain < 0.5 * this_piece.pieces_in_vain
-    for found in (this_piece, the_rest):
-        assert found.sent > found.in_time > 0
-        assert found.pieces == found.pieces_in_vain + lesson_08.PIECES * found.in_time
-
-
-class WithACounter(grpc.ServerInterceptor):
-    """A number and a lock in place of a semaphore, and a copy of the handler."""
-
-    def __init__(self, limit):
-        self.limit, self.inside, self.lock = limit, 0, threading.Lock()
-
-    def enter(self):
-        with self.lock:
-            if self.inside >= self.limit:
-                return False
-            self.inside += 1
-            return True
-
-    def leave(self):
-        with self.lock:
-            self.inside -= 1
-
-    def intercept_service(self, continuation, handler_call_details):
-        handler = continuation(handler_call_details)
-
-        def limited(request, context):
-            if not self.enter():
-                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "full")
-            try:
-                return handler.unary_unary(request, context)
-            finally:
-                self.leave()
-
-        return handler._replace(unary_unary=limited)
-
-
-class SetsTheCode(grpc.ServerInterceptor):
-    """No `abort`: the status is set, and an empty reply is returned."""
-
-    def __init__(self, limit):
-        self.places = threading.BoundedSemaphore(limit)
-
-    def intercept_service(self, continuation, details):
-        handler = continuation(details)
-
-        def limited(request, context):
-            if self.places.acquire(timeout=0):
-                try:
-                    return handler.unary_unary(request, context)
-                finally:
-                    self.places.release()
-            context.set_code(grpc.StatusCode.RESOURCE_EXHAUSTED)
-            return RetrieveResponse()
-
-        return grpc.unary_unary_rpc_method_handler(
-            limited,
-            request_deserializer=handler.request_deserializer,
-            response_serializer=lambda reply: reply.SerializeToString(),
-        )
-
-
-class WithAListOfTokens(grpc.ServerInterceptor):
-    """Places are the elements of a list: `pop` raises when there is none."""
-
-    def __init__(self, limit):
-        self.tokens = list(range(limit))
-
-    def intercept_service(self, continuation, details):
-        handler = continuation(details)
-
-        def limited(request, context):
-            try:
-                token = self.tokens.pop()
-            except IndexError:
-                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "full")
-            try:
-                return handler.unary_unary(request, context)
-            finally:
-                self.tokens.append(token)
-
-        return grpc.unary_unary_rpc_method_handler(
-            limited, handler.request_deserializer, handler.response_serializer
-        )
-
-
-class LetsPlacesLeak(lesson_08_server.Shed):
-    """Gives the place back for replies only: what `finally` is for."""
-
-    def intercept_service(self, continuation, details):
-        handler = continuation(details)
-
-        def limited(request, context):
-            if not self.free.acquire(blocking=False):
-                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "full")
-            try:
-                reply = handler.unary_unary(request, context)
-            except ValueError:
-                self.free.release()
-                raise
-            self.free.release()
-            return reply
-
-        return handler._replace(unary_unary=limited)
-
-
-@pytest.mark.parametrize("shed", [WithACounter, SetsTheCode, WithAListOfTokens])
-def test_an_interceptor_in_another_style_is_right(shed):
-    verdict = judged(lesson_08_server.SHED, shed)
-
-    assert verdict.passed, verdict.message
-
-
-@pytest.mark.parametrize(("shed", "said"), [(LetsPlacesLeak, "after an error")])
-def test_more_wrong_interceptors_are_rejected(shed, said):
-    verdict = judged(lesson_08_server.SHED, shed)
-
-    assert verdict.outcome == "not yet"
-    assert said in verdict.message
-
-
-# 08.give_up -----------------------------------------------------------------------------------
-
-
-class WithAGenerator(KeyValueServiceServicer):
-    def __init__(self, disk):
-        self.disk = disk
-
-    def pieces(self, key, context):
-        for number in range(self.disk.pieces):
-            if self.disk.piece_s > context.time_remaining():
-                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "late")
-            yield self.disk.read(key, number)
-
-    def Retrieve(self, request, context):
-        return RetrieveResponse(value=b"".join(self.pieces(request.key, context)))
-
-
-class SetsTheStatus(KeyValueServiceServicer):
-    def __init__(self, disk):
-        self.disk = disk
-
-    def Retrieve(self, request, context):
-        value, number = b"", 0
-        while number < self.disk.pieces:
-            if context.time_remaining() <= self.disk.piece_s:
-                context.set_code(grpc.StatusCode.DEADLINE_EXCEEDED)
-                return RetrieveResponse()
-            value += self.disk.read(request.key, number)
-            number += 1
-        return RetrieveResponse(value=value)
-
-
-@pytest.mark.parametrize("reader", [WithAGenerator, SetsTheStatus])
-def test_a_method_in_another_style_is_right(reader):
-    verdict = judged(lesson_08.GIVE_UP, reader)
-
-    assert verdict.passed, verdict.message
-
-
-@pytest.mark.parametrize("exercise", [lesson_08_server.SHED, lesson_08.GIVE_UP])
-def test_a_class_that_is_still_to_be_written_is_not_attempted(exercise):
-    from kvstore.course import NOT_ATTEMPTED
-
-    class Unwritten(exercise.reference):
-        def intercept_service(self, continuation, details):
-            return NOT_ATTEMPTED
-
-        def Retrieve(self, request, context):
-            return NOT_ATTEMPTED
-
-    assert judged(exercise, Unwritten).outcome == "not attempted"
-
-
-# The functions of the further lessons -----------------------------------------------------------
-
-
-def test_in_time_for_is_a_queue_in_small_steps():
-    offered, threads, disk_s, deadline_s = 300.0, 4, 0.025, 0.2
-    queue, at_s, step_s = 0.0, 0.0, 1e-4
-    while queue * disk_s / threads <= deadline_s - disk_s:
-        queue, at_s = queue + (offered - threads / disk_s) * step_s, at_s + step_s
-
-    found = lesson_08.in_time_for_s(offered, threads, disk_s, deadline_s)
-    assert found == pytest.approx(at_s, rel=0.01)
-    assert lesson_08.in_time_for_s(100.0, threads, disk_s, deadline_s) == math.inf
-
-
-# Models of the questions -----------------------------------------------------------------------
-
-
-def burst(*, answered_s=4.0, count=8, status="OK", grown_mb=80.0, **settings):
-    """A burst of calls that end one after the other."""
-    stations = StationTimes(0.0, answered_s - 0.1, 0.1, 0.0)
-    calls = [
-        (0.0, answered_s * (n + 1) / count, "create", status if n % 2 else "OK", stations)
-        for n in range(count)
-    ]
-    samples = pd.DataFrame(0.0, index=range(3), columns=list(Sample._fields))
-    samples["server_rss_bytes"] = [5e7, 5e7 + 1e6 * grown_mb, 5e7]
-    run = made_runs.run_of(calls, in_flight=count)
-    server = {
-        "settings": {"write_delay_s": 0.5, "max_concurrent_rpcs": None, **settings},
-        "operations": {"create/OK": run.operations_ok},
-    }
-    return dataclasses.replace(run, sample_rows=samples.to_records(index=False), server=server)
-
-
-def open_loop(*, late=0.0, lost=0):
-    """Reads at 20/s for 2 s with a deadline of 0.1 s; `late` of them take 0.2 s."""
+def open_run(times, status=0, **settings):
+    """Calls given as (due_s, sent_s, done_s), answered by a server with these settings."""
     recorder = Recorder()
-    for number in range(40):
-        took_s = 0.2 if number < 40 * late else 0.02
-        recorder.record(number / 20, number / 20, number / 20 + took_s, 2, 0, 64, 64)
-    settings = {"threads": 1, "read_delay_s": 0.1, "max_concurrent_rpcs": None}
+    for due_s, sent_s, done_s in sorted(times, key=lambda each: each[2]):
+        recorder.record(due_s, sent_s, done_s, 2, status, 64, 64)
+    made = {"threads": 1, "disk_times": "fixed", "disk_seed": 1, "read_delay_s": 0.02, **settings}
     return dataclasses.replace(
-        made_runs.run_of([]),
-        settings={"deadline_s": 0.1, "duration_s": 2.0},
-        server={"operations": {"retrieve/OK": 40}, "settings": settings},
-        window_s=2.2,
-        issued=40 + lost,
+        run_of([], strategy="futures"),
+        server={"settings": made},
+        issued=len(times),
         records=recorder.array(),
     )
 
 
-def test_the_models_are_computed_from_the_settings():
-    burst_q, wait, free = (
-        registered(f"08.{name}") for name in ("burst", "limit_wait", "goodput_limit")
+# ---- 08.rate_for ---------------------------------------------------------------------------------
+
+
+def test_the_reference_finds_the_rate_at_which_the_percentile_meets_the_target():
+    for given in drawn_inputs(exercises.RATES, 100):
+        service_s, share, within_s = (given[each] for each in ("service_s", "share", "within_s"))
+        worker = Station("worker", service_s)
+        low, high = 0.0, 1 / service_s
+        for _ in range(60):
+            middle = (low + high) / 2
+            kept = middle and waiting.percentile(share, middle, worker).value <= within_s
+            low, high = (middle, high) if kept else (low, middle)
+        found = exercises.rate_for(service_s, share, within_s)
+        assert low == pytest.approx(found, rel=1e-6, abs=1e-6)
+
+
+# ---- what is measured ----------------------------------------------------------------------------
+
+
+def test_the_time_of_a_call_counts_from_its_due_time():
+    run = open_run([(0.0, 0.0, 0.02), (0.1, 0.15, 0.18)])
+
+    assert 50.0 == pytest.approx(facts.mean_ms(run))
+    assert 50.0 == pytest.approx(registered("08.random").measured(0.02, run))
+    assert {0.5: 50.0} == pytest.approx(registered("08.curve").measured(0.02, {0.5: run}))
+
+
+def test_a_refused_call_has_no_part_in_the_mean():
+    answered = open_run([(0.0, 0.0, 0.02)])
+    refused = open_run([(0.01, 0.01, 0.011)] * 3, status=8)
+    both = dataclasses.replace(
+        answered, issued=4, records=np.concatenate([answered.records, refused.records])
     )
 
-    assert burst_q.model(burst()).value == burst_q.measured(burst()) == 4.0
-    assert wait.model(burst(max_concurrent_rpcs=4)).value == 2.0
-    assert wait.measured(burst()) == pytest.approx(4.0)
-    # The late calls are those of the first second; of the last 4/3 s, 20 calls are in time.
-    assert free.measured(open_loop(late=0.5)) == pytest.approx(15.0)
-    # 10/s of 20/s are served, and with S = T nothing may wait.
-    assert free.model(open_loop()).value == 0.0
+    assert 20.0 == pytest.approx(facts.mean_ms(both))
+    (row,) = figures.changes_table({"limit": both}).to_dict("records")
+    assert {"mean (ms)": 20.0, "p99 (ms)": 20.0, "refused (%)": 75.0} == row
+
+
+def test_a_replay_begins_where_most_calls_are_in_flight():
+    run = open_run([(0.0, 0.0, 0.1), (0.2, 0.2, 0.4), (0.3, 0.3, 0.5), (0.4, 0.4, 0.6)])
+
+    assert 0.3 == facts.most_in_flight_s(run)
+
+
+@pytest.mark.parametrize(
+    ("question", "in_service_times"),
+    [("08.random", 3.0), ("08.long_jobs", 11.0), ("08.second_worker", 1 + 2.5 * 0.16 / 0.84)],
+)
+def test_the_model_of_each_question(question, in_service_times):
+    found = registered(question).model(0.02, None)
+
+    assert 0.02 * in_service_times == pytest.approx(found.value)
+    assert "s" == found.unit
+
+
+def test_the_model_of_the_curve_is_the_law_up_to_the_last_run():
+    found = registered("08.curve").model(0.02, {0.3: None, 0.9: None})
+
+    assert {40.0: 0.5, 100.0: 0.8, 200.0: 0.9} == {
+        round(found[busy], 6): busy for busy in (0.5, 0.8, 0.9)
+    }
+    assert max(found) == 0.9
+
+
+def test_the_reason_shown_in_round_1_does_not_answer_round_2():
+    """The law of round 2 has the wait of exponential times, which is twice that of round 1."""
+    assert "exponential" in facts.law(0.8, 0.02, "fixed").reason
+    assert "exponential" not in facts.random_arrivals(0.02).reason
+
+
+# ---- the queue on paper --------------------------------------------------------------------------
+
+
+def test_the_queue_on_paper_by_hand():
+    """20 ms of disk, 1 ms besides: the second call waits for 11 ms, the third for nothing."""
+    run = open_run([(0.0, 0.0, 0.1), (0.01, 0.01, 0.1), (0.5, 0.5, 0.6)])
+
+    assert [21.0, 32.0, 21.0] == pytest.approx(facts.played_ms(run, 0.021))
+    two = open_run([(0.0, 0.0, 0.1), (0.01, 0.01, 0.1), (0.5, 0.5, 0.6)], threads=2)
+    assert [21.0, 21.0, 21.0] == pytest.approx(facts.played_ms(two, 0.021))
+
+
+@pytest.mark.parametrize("disk_times", DRAWS)
+def test_the_queue_on_paper_has_the_disk_times_of_the_server(disk_times):
+    named = {"disk_times": disk_times, "disk_seed": 7, "read_delay_s": 0.02}
+    disk = disk_for(ServerSettings(**named, write_delay_s=0.0))
+    apart = [(10.0 * n, 10.0 * n, 10.0 * n + 1) for n in range(30)]
+    drawn_ms = [1e3 * disk.delay_s(2) for _ in apart]
+
+    assert drawn_ms == pytest.approx(facts.played_ms(open_run(apart, **named), 0.02))
+
+
+def test_one_worker_takes_calls_in_order_with_the_times_of_the_seed(own_server):
+    """Whatever else takes time here: the long disk times are those of the calls on paper."""
+    named = {"disk_times": "two_point", "disk_seed": 2, "read_delay_s": 0.004}
+    server = own_server(threads=1, locking="global", station_times=True, write_delay_s=0.0, **named)
+    due = {"due_times": pacing.poisson(150, seed=5), "calls": 60}
+    run = load.run(strategies.futures, server, workload.reads(seed=1), **due)
+    by_due = np.sort(run.records, order="due_s")
+    apart = [(10.0 * n, 10.0 * n, 10.0 * n + 1) for n in range(60)]
+    paper_ms = np.array(facts.played_ms(open_run(apart, **named), 0.004))
+
+    assert len(by_due) == 60
+    long = paper_ms > 20
+    assert 0 < long.sum() < 20
+    assert by_due["disk_s"][long].min() >= 0.027
+    assert all(long[np.argsort(by_due["disk_s"])[-int(long.sum()) :]])
+
+
+def test_the_figure_has_the_law_as_lines_and_the_runs_as_dots():
+    run = open_run([(0.0, 0.0, 0.03), (0.1, 0.1, 0.15)])
+    ax = figures.over_utilisation({0.5: run}, 0.02)
+    lines = {line.get_label(): line for line in ax.lines}
+
+    assert [40.0] == pytest.approx(lines["measured: mean"].get_ydata())
+    assert 40.0 == pytest.approx(lines["the law: mean"].get_ydata()[-1])
+    assert 40.0 * math.log(100) == pytest.approx(lines["the law: p99"].get_ydata()[-1])

@@ -1,163 +1,275 @@
-"""Lesson 09: what its exercises accept, the models of its questions, and what grpcio does."""
+"""Lesson 09: what its exercises accept, and the models of its questions."""
 
 import dataclasses
-import json
-from types import SimpleNamespace
+import math
+import threading
 
 import grpc
 import made_runs
+import pandas as pd
 import pytest
 
-from kvstore.client import load, measured_channel, strategies, workload
 from kvstore.course.exercises.grading import judged
 from kvstore.course.lessons.lesson_09 import exercises as lesson_09
+from kvstore.course.lessons.lesson_09 import exercises_server as lesson_09_server
 from kvstore.course.questions import registered
+from kvstore.measure import Sample
 from kvstore.measure.recorder import Recorder
-from kvstore.server import serving
-from kvstore.v1.kvstore_pb2 import RetrieveRequest
-from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
+from kvstore.protocol import StationTimes
+from kvstore.v1.kvstore_pb2 import RetrieveResponse
+from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceServicer
 
-CONFIG = lesson_09.retry_config(4, 0.01, 10, 0.1)
-
-
-# 09.retry_config ------------------------------------------------------------------------------
+# 09.shed --------------------------------------------------------------------------------------
 
 
-def as_text(attempts, first_pause_s, tokens, ratio):
-    """JSON in place of a dict, and the service by its name."""
-    return json.dumps(
-        {
-            "retryThrottling": {"tokenRatio": ratio, "maxTokens": tokens},
-            "methodConfig": [
-                {
-                    "name": [{"service": "kvstore.v1.KeyValueService"}],
-                    "retryPolicy": {
-                        "retryableStatusCodes": ["UNAVAILABLE"],
-                        "backoffMultiplier": 2.0,
-                        "maxBackoff": "1.000s",
-                        "initialBackoff": f"{first_pause_s:.3f}s",
-                        "maxAttempts": attempts,
-                    },
-                }
-            ],
-        }
-    )
+def test_an_interceptor_refuses_only_with_more_threads_than_places():
+    """A call that waits for a thread has not reached the interceptor yet."""
+    behind_few = lesson_09_server.shed(lesson_09_server.Shed, threads=2, limit=3, calls=20)
+    behind_many = lesson_09_server.shed(lesson_09_server.Shed, threads=30, limit=3, calls=20)
+
+    assert "20 OK, 0 refused" in behind_few
+    assert " 0 refused" not in behind_many
 
 
-def by_default_and_method(attempts, first_pause_s, tokens, ratio):
-    config = lesson_09.retry_config(attempts, first_pause_s, tokens, ratio)
-    config["methodConfig"][0]["timeout"] = "30s"
-    config["methodConfig"].append(
-        {**config["methodConfig"][0], "name": [{"service": "kvstore.v1.Other"}]}
-    )
-    return config
+def test_a_method_that_looks_ahead_answers_more_calls_in_time_and_reads_less_in_vain():
+    this_piece = lesson_09.under_load(lesson_09.Reader, for_s=0.8)
+    the_rest = lesson_09.under_load(lesson_09.LooksAhead, for_s=0.8)
+
+    assert the_rest.in_time > 1.3 * this_piece.in_time
+    assert the_rest.pieces_in_vain < 0.5 * this_piece.pieces_in_vain
+    for found in (this_piece, the_rest):
+        assert found.sent > found.in_time > 0
+        assert found.pieces == found.pieces_in_vain + lesson_09.PIECES * found.in_time
 
 
-@pytest.mark.parametrize("answer", [as_text, by_default_and_method])
-def test_a_service_config_in_another_style_is_right(answer):
-    verdict = judged(lesson_09.RETRY_CONFIG, answer)
+class WithACounter(grpc.ServerInterceptor):
+    """A number and a lock in place of a semaphore, and a copy of the handler."""
+
+    def __init__(self, limit):
+        self.limit, self.inside, self.lock = limit, 0, threading.Lock()
+
+    def enter(self):
+        with self.lock:
+            if self.inside >= self.limit:
+                return False
+            self.inside += 1
+            return True
+
+    def leave(self):
+        with self.lock:
+            self.inside -= 1
+
+    def intercept_service(self, continuation, handler_call_details):
+        handler = continuation(handler_call_details)
+
+        def limited(request, context):
+            if not self.enter():
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "full")
+            try:
+                return handler.unary_unary(request, context)
+            finally:
+                self.leave()
+
+        return handler._replace(unary_unary=limited)
+
+
+class SetsTheCode(grpc.ServerInterceptor):
+    """No `abort`: the status is set, and an empty reply is returned."""
+
+    def __init__(self, limit):
+        self.places = threading.BoundedSemaphore(limit)
+
+    def intercept_service(self, continuation, details):
+        handler = continuation(details)
+
+        def limited(request, context):
+            if self.places.acquire(timeout=0):
+                try:
+                    return handler.unary_unary(request, context)
+                finally:
+                    self.places.release()
+            context.set_code(grpc.StatusCode.RESOURCE_EXHAUSTED)
+            return RetrieveResponse()
+
+        return grpc.unary_unary_rpc_method_handler(
+            limited,
+            request_deserializer=handler.request_deserializer,
+            response_serializer=lambda reply: reply.SerializeToString(),
+        )
+
+
+class WithAListOfTokens(grpc.ServerInterceptor):
+    """Places are the elements of a list: `pop` raises when there is none."""
+
+    def __init__(self, limit):
+        self.tokens = list(range(limit))
+
+    def intercept_service(self, continuation, details):
+        handler = continuation(details)
+
+        def limited(request, context):
+            try:
+                token = self.tokens.pop()
+            except IndexError:
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "full")
+            try:
+                return handler.unary_unary(request, context)
+            finally:
+                self.tokens.append(token)
+
+        return grpc.unary_unary_rpc_method_handler(
+            limited, handler.request_deserializer, handler.response_serializer
+        )
+
+
+class LetsPlacesLeak(lesson_09_server.Shed):
+    """Gives the place back for replies only: what `finally` is for."""
+
+    def intercept_service(self, continuation, details):
+        handler = continuation(details)
+
+        def limited(request, context):
+            if not self.free.acquire(blocking=False):
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "full")
+            try:
+                reply = handler.unary_unary(request, context)
+            except ValueError:
+                self.free.release()
+                raise
+            self.free.release()
+            return reply
+
+        return handler._replace(unary_unary=limited)
+
+
+@pytest.mark.parametrize("shed", [WithACounter, SetsTheCode, WithAListOfTokens])
+def test_an_interceptor_in_another_style_is_right(shed):
+    verdict = judged(lesson_09_server.SHED, shed)
 
     assert verdict.passed, verdict.message
 
 
-@pytest.mark.parametrize(("answer", "said"), lesson_09.MORE_WRONG_CONFIGS)
-def test_more_wrong_configs_are_rejected(answer, said):
-    verdict = judged(lesson_09.RETRY_CONFIG, answer)
+@pytest.mark.parametrize(("shed", "said"), [(LetsPlacesLeak, "after an error")])
+def test_more_wrong_interceptors_are_rejected(shed, said):
+    verdict = judged(lesson_09_server.SHED, shed)
 
     assert verdict.outcome == "not yet"
     assert said in verdict.message
 
 
-# What grpcio does -----------------------------------------------------------------------------
+# 09.give_up -----------------------------------------------------------------------------------
 
 
-def attempts_seen(config, status="UNAVAILABLE", calls=1):
-    """The attempts that a server counts of calls which end with this status."""
-    with lesson_09._calling(config) as (servicer, call):
-        for _ in range(calls):
-            call(status)
-        return len(servicer.arrived_s)
+class WithAGenerator(KeyValueServiceServicer):
+    def __init__(self, disk):
+        self.disk = disk
+
+    def pieces(self, key, context):
+        for number in range(self.disk.pieces):
+            if self.disk.piece_s > context.time_remaining():
+                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "late")
+            yield self.disk.read(key, number)
+
+    def Retrieve(self, request, context):
+        return RetrieveResponse(value=b"".join(self.pieces(request.key, context)))
 
 
-def test_grpc_caps_the_attempts_at_five_and_ignores_a_hedging_policy():
-    """If this grpcio hedges one day, the lesson need not hedge by hand."""
-    nine = lesson_09.retry_config(9, 0.01, 100, 0.1)
-    policy = {"maxAttempts": 3, "hedgingDelay": "0.01s", "nonFatalStatusCodes": ["UNAVAILABLE"]}
-    hedged = {"methodConfig": [{"name": [{}], "hedgingPolicy": policy}]}
+class SetsTheStatus(KeyValueServiceServicer):
+    def __init__(self, disk):
+        self.disk = disk
 
-    assert attempts_seen(nine) == 5
-    assert attempts_seen(hedged) == 1
-
-
-def test_a_run_and_a_measured_channel_take_a_service_config():
-    """The front answers UNAVAILABLE; its count has all attempts, the records have the calls."""
-    creates = workload.Workload(mix={"create": 1}, value_bytes_mean=8)
-    config = lesson_09.retry_config(3, 0.005, 1000, 0.1)
-    with serving(use_asyncio=True, back_end="127.0.0.1:1") as front:
-        run = load.run(strategies.futures, front, creates, calls=6, service_config=config)
-        tasks = load.run(
-            strategies.tasks, front, creates, calls=4, in_flight=2, service_config=config
-        )
-        with measured_channel(front, service_config=config) as channel:
-            with pytest.raises(grpc.RpcError):
-                KeyValueServiceStub(channel).Retrieve(RetrieveRequest(key=b"k"), timeout=5)
-            assert len(channel.run().records) == 1
-
-    assert dict(run.outcomes()) == {"UNAVAILABLE": 6}
-    assert run.server["operations"] == {"create/UNAVAILABLE": 18}
-    assert tasks.server["operations"] == {"create/UNAVAILABLE": 12}
+    def Retrieve(self, request, context):
+        value, number = b"", 0
+        while number < self.disk.pieces:
+            if context.time_remaining() <= self.disk.piece_s:
+                context.set_code(grpc.StatusCode.DEADLINE_EXCEEDED)
+                return RetrieveResponse()
+            value += self.disk.read(request.key, number)
+            number += 1
+        return RetrieveResponse(value=value)
 
 
-@pytest.mark.parametrize("use_asyncio", [True, False])
-def test_a_front_gives_up_on_a_slow_back_end(use_asyncio):
-    """UNAVAILABLE while the caller still waits, DEADLINE_EXCEEDED when it does not."""
-    slow = {"read_delay_s": 0.6, "write_delay_s": 0, "locking": "per_key"}
-    reads = workload.reads(keys=1, value_bytes_mean=8)
-    with (
-        serving(**slow) as back,
-        serving(use_asyncio=use_asyncio, back_end=back.address, back_end_timeout_s=0.2) as front,
-    ):
-        patient = load.run(strategies.futures, front, reads, calls=2, deadline_s=20)
-        hasty = load.run(strategies.futures, front, reads, calls=2, deadline_s=0.1)
+@pytest.mark.parametrize("reader", [WithAGenerator, SetsTheStatus])
+def test_a_method_in_another_style_is_right(reader):
+    verdict = judged(lesson_09.GIVE_UP, reader)
 
-    assert dict(patient.outcomes()) == {"UNAVAILABLE": 2}
-    assert dict(hasty.outcomes()) == {"DEADLINE_EXCEEDED": 2}
+    assert verdict.passed, verdict.message
+
+
+@pytest.mark.parametrize("exercise", [lesson_09_server.SHED, lesson_09.GIVE_UP])
+def test_a_class_that_is_still_to_be_written_is_not_attempted(exercise):
+    from kvstore.course import NOT_ATTEMPTED
+
+    class Unwritten(exercise.reference):
+        def intercept_service(self, continuation, details):
+            return NOT_ATTEMPTED
+
+        def Retrieve(self, request, context):
+            return NOT_ATTEMPTED
+
+    assert judged(exercise, Unwritten).outcome == "not attempted"
+
+
+# The functions of the further lessons -----------------------------------------------------------
+
+
+def test_in_time_for_is_a_queue_in_small_steps():
+    offered, threads, disk_s, deadline_s = 300.0, 4, 0.025, 0.2
+    queue, at_s, step_s = 0.0, 0.0, 1e-4
+    while queue * disk_s / threads <= deadline_s - disk_s:
+        queue, at_s = queue + (offered - threads / disk_s) * step_s, at_s + step_s
+
+    found = lesson_09.in_time_for_s(offered, threads, disk_s, deadline_s)
+    assert found == pytest.approx(at_s, rel=0.01)
+    assert lesson_09.in_time_for_s(100.0, threads, disk_s, deadline_s) == math.inf
 
 
 # Models of the questions -----------------------------------------------------------------------
 
-BACK = SimpleNamespace(settings=SimpleNamespace(read_delay_s=0.04, threads=4))
+
+def burst(*, answered_s=4.0, count=8, status="OK", grown_mb=80.0, **settings):
+    """A burst of calls that end one after the other."""
+    stations = StationTimes(0.0, answered_s - 0.1, 0.1, 0.0)
+    calls = [
+        (0.0, answered_s * (n + 1) / count, "create", status if n % 2 else "OK", stations)
+        for n in range(count)
+    ]
+    samples = pd.DataFrame(0.0, index=range(3), columns=list(Sample._fields))
+    samples["server_rss_bytes"] = [5e7, 5e7 + 1e6 * grown_mb, 5e7]
+    run = made_runs.run_of(calls, in_flight=count)
+    server = {
+        "settings": {"write_delay_s": 0.5, "max_concurrent_rpcs": None, **settings},
+        "operations": {"create/OK": run.operations_ok},
+    }
+    return dataclasses.replace(run, sample_rows=samples.to_records(index=False), server=server)
 
 
-def storm(*, failing=1.0, attempts=3.0, per_s=70.0):
-    """Calls for 6 s; the given share of those due in the last third fails."""
-    count, recorder = int(6 * per_s), Recorder()
-    for number in range(count):
-        due_s = number / per_s
-        late = due_s >= 4 and (number % 10) < 10 * failing
-        recorder.record(due_s, due_s, due_s + 0.1, 2, 14 if late else 0, 64, 64)
+def open_loop(*, late=0.0, lost=0):
+    """Reads at 20/s for 2 s with a deadline of 0.1 s; `late` of them take 0.2 s."""
+    recorder = Recorder()
+    for number in range(40):
+        took_s = 0.2 if number < 40 * late else 0.02
+        recorder.record(number / 20, number / 20, number / 20 + took_s, 2, 0, 64, 64)
+    settings = {"threads": 1, "read_delay_s": 0.1, "max_concurrent_rpcs": None}
     return dataclasses.replace(
         made_runs.run_of([]),
-        settings={"duration_s": 6.0},
-        server={"operations": {"retrieve/OK": int(count * attempts)}},
-        issued=count,
+        settings={"deadline_s": 0.1, "duration_s": 2.0},
+        server={"operations": {"retrieve/OK": 40}, "settings": settings},
+        window_s=2.2,
+        issued=40 + lost,
         records=recorder.array(),
     )
 
 
-def test_the_model_of_the_storm():
-    late = registered("09.storm")
+def test_the_models_are_computed_from_the_settings():
+    burst_q, wait, free = (
+        registered(f"09.{name}") for name in ("burst", "limit_wait", "goodput_limit")
+    )
 
-    assert late.measured(BACK, CONFIG, storm(failing=0.5)) == 50
-    assert late.model(BACK, CONFIG, storm()).value == 100
-    assert late.model(BACK, CONFIG, storm(per_s=20.0)).value == 0
-
-
-def test_pauses_in_another_style_are_right():
-    def mine(failures, first_s, most_s, draw):
-        longest_s = first_s
-        for _ in range(failures - 1):
-            longest_s = min(2 * longest_s, most_s)
-        return draw() * min(longest_s, most_s)
-
-    assert judged(lesson_09.BACKOFF, mine).passed
+    assert burst_q.model(burst()).value == burst_q.measured(burst()) == 4.0
+    assert wait.model(burst(max_concurrent_rpcs=4)).value == 2.0
+    assert wait.measured(burst()) == pytest.approx(4.0)
+    # The late calls are those of the first second; of the last 4/3 s, 20 calls are in time.
+    assert free.measured(open_loop(late=0.5)) == pytest.approx(15.0)
+    # 10/s of 20/s are served, and with S = T nothing may wait.
+    assert free.model(open_loop()).value == 0.0

@@ -1,163 +1,163 @@
-"""Lesson 10: what its exercises accept, and the models of its questions."""
+"""Lesson 10: what its exercises accept, the models of its questions, and what grpcio does."""
 
 import dataclasses
-import math
+import json
+from types import SimpleNamespace
 
 import grpc
-import numpy as np
-import pandas as pd
+import made_runs
 import pytest
-from made_runs import closed_loop
 
-from kvstore.course.exercises import find
+from kvstore.client import load, measured_channel, strategies, workload
 from kvstore.course.exercises.grading import judged
-from kvstore.course.experiments import several_servers
 from kvstore.course.lessons.lesson_10 import exercises as lesson_10
-from kvstore.course.lessons.lesson_10 import questions as core
-from kvstore.server import serving_sharded
+from kvstore.course.questions import registered
+from kvstore.measure.recorder import Recorder
+from kvstore.server import serving
+from kvstore.v1.kvstore_pb2 import RetrieveRequest
+from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
-# ---- the exercises -------------------------------------------------------------------------------
-
-
-def with_an_older_field(addresses):
-    """`loadBalancingPolicy` is the older field of the service config, and still understood."""
-    options = [("grpc.service_config", '{"loadBalancingPolicy": "round_robin"}')]
-    return grpc.insecure_channel(f"ipv4:{','.join(addresses)}", options)
+CONFIG = lesson_10.retry_config(4, 0.01, 10, 0.1)
 
 
-def with_the_option_of_the_channel(addresses):
-    return grpc.insecure_channel(
-        "ipv4:" + ",".join(addresses), options=(("grpc.lb_policy_name", "round_robin"),)
+# 10.retry_config ------------------------------------------------------------------------------
+
+
+def as_text(attempts, first_pause_s, tokens, ratio):
+    """JSON in place of a dict, and the service by its name."""
+    return json.dumps(
+        {
+            "retryThrottling": {"tokenRatio": ratio, "maxTokens": tokens},
+            "methodConfig": [
+                {
+                    "name": [{"service": "kvstore.v1.KeyValueService"}],
+                    "retryPolicy": {
+                        "retryableStatusCodes": ["UNAVAILABLE"],
+                        "backoffMultiplier": 2.0,
+                        "maxBackoff": "1.000s",
+                        "initialBackoff": f"{first_pause_s:.3f}s",
+                        "maxAttempts": attempts,
+                    },
+                }
+            ],
+        }
     )
 
 
-@pytest.mark.parametrize("answer", [with_an_older_field, with_the_option_of_the_channel])
-def test_a_channel_that_spreads_in_another_way_is_right(answer):
-    verdict = judged(find("10.spread"), answer)
+def by_default_and_method(attempts, first_pause_s, tokens, ratio):
+    config = lesson_10.retry_config(attempts, first_pause_s, tokens, ratio)
+    config["methodConfig"][0]["timeout"] = "30s"
+    config["methodConfig"].append(
+        {**config["methodConfig"][0], "name": [{"service": "kvstore.v1.Other"}]}
+    )
+    return config
+
+
+@pytest.mark.parametrize("answer", [as_text, by_default_and_method])
+def test_a_service_config_in_another_style_is_right(answer):
+    verdict = judged(lesson_10.RETRY_CONFIG, answer)
 
     assert verdict.passed, verdict.message
 
 
-def test_every_mistake_of_a_kind_gets_the_message_of_that_kind():
-    for answer in lesson_10.MORE_WRONG_CHANNELS:
-        assert "`pick_first`" in judged(find("10.spread"), answer).message
-    unchanged = judged(find("10.add_server"), lambda slots, servers: list(slots))
-    assert "should differ by one at most" in unchanged.message
+@pytest.mark.parametrize(("answer", "said"), lesson_10.MORE_WRONG_CONFIGS)
+def test_more_wrong_configs_are_rejected(answer, said):
+    verdict = judged(lesson_10.RETRY_CONFIG, answer)
+
+    assert verdict.outcome == "not yet"
+    assert said in verdict.message
 
 
-def by_trying(target_per_s, service_s, hottest_share):
-    """Count servers up, as a learner may; the limit is far above the drawn inputs."""
-    for servers in range(1, 3_000_000):
-        busiest = hottest_share + (1 - hottest_share) / servers
-        if busiest * target_per_s * service_s <= 1:
-            return servers
-        if servers > 1 and hottest_share * target_per_s * service_s >= 1:
-            return math.inf
-    return math.inf
+# What grpcio does -----------------------------------------------------------------------------
 
 
-def test_servers_needed_by_trying_is_right():
-    """The first edition wanted 3, 6 and 8 servers; 4, 7 and 36 are right (a hash places keys)."""
-    assert judged(find("10.servers_needed"), by_trying).passed
-    for target, hottest, servers in [(150, 0.01, 4), (300, 0.01, 7), (400, 0.1, 36)]:
-        assert servers == lesson_10.servers_needed(target, 0.020, hottest)
+def attempts_seen(config, status="UNAVAILABLE", calls=1):
+    """The attempts that a server counts of calls which end with this status."""
+    with lesson_10._calling(config) as (servicer, call):
+        for _ in range(calls):
+            call(status)
+        return len(servicer.arrived_s)
 
 
-def test_constants_are_rejected():
-    """The first edition tried seven fixed inputs, so a table of their results passed."""
-    table = {(150, 0.01): 4, (300, 0.01): 7, (400, 0.1): 36}
+def test_grpc_caps_the_attempts_at_five_and_ignores_a_hedging_policy():
+    """If this grpcio hedges one day, the lesson need not hedge by hand."""
+    nine = lesson_10.retry_config(9, 0.01, 100, 0.1)
+    policy = {"maxAttempts": 3, "hedgingDelay": "0.01s", "nonFatalStatusCodes": ["UNAVAILABLE"]}
+    hedged = {"methodConfig": [{"name": [{}], "hedgingPolicy": policy}]}
 
-    def constants(target_per_s, service_s, hottest_share):
-        return table.get((target_per_s, hottest_share), 1)
-
-    assert judged(find("10.servers_needed"), constants).outcome == "not yet"
-
-
-def test_slots_taken_in_another_order_are_right():
-    def from_the_end(slots, servers):
-        after = list(slots)
-        for _ in range(len(slots) // (servers + 1)):
-            fullest = max(range(servers), key=after.count)
-            last = len(after) - 1 - after[::-1].index(fullest)
-            after[last] = servers
-        return after
-
-    assert judged(find("10.add_server"), from_the_end).passed
+    assert attempts_seen(nine) == 5
+    assert attempts_seen(hedged) == 1
 
 
-# ---- the experiment ------------------------------------------------------------------------------
+def test_a_run_and_a_measured_channel_take_a_service_config():
+    """The front answers UNAVAILABLE; its count has all attempts, the records have the calls."""
+    creates = workload.Workload(mix={"create": 1}, value_bytes_mean=8)
+    config = lesson_10.retry_config(3, 0.005, 1000, 0.1)
+    with serving(use_asyncio=True, back_end="127.0.0.1:1") as front:
+        run = load.run(strategies.futures, front, creates, calls=6, service_config=config)
+        tasks = load.run(
+            strategies.tasks, front, creates, calls=4, in_flight=2, service_config=config
+        )
+        with measured_channel(front, service_config=config) as channel:
+            with pytest.raises(grpc.RpcError):
+                KeyValueServiceStub(channel).Retrieve(RetrieveRequest(key=b"k"), timeout=5)
+            assert len(channel.run().records) == 1
+
+    assert dict(run.outcomes()) == {"UNAVAILABLE": 6}
+    assert run.server["operations"] == {"create/UNAVAILABLE": 18}
+    assert tasks.server["operations"] == {"create/UNAVAILABLE": 12}
 
 
-@pytest.mark.slow
-def test_a_channel_is_pinned_to_one_server_until_its_policy_is_another():
-    """A canary for gRPC's default, `pick_first`, against real servers."""
-    settings = {"use_asyncio": True, "locking": "global", "read_delay_s": 0.005}
-    with serving_sharded(2, **settings) as both:
-        addresses = [server.address for server in both.servers]
-        with grpc.insecure_channel("ipv4:" + ",".join(addresses)) as channel:
-            one = several_servers.spread_over(both.servers, channel, in_flight=8, duration_s=0.3)
-        with lesson_10.spread(addresses) as channel:
-            turns = several_servers.spread_over(both.servers, channel, in_flight=8, duration_s=0.3)
+@pytest.mark.parametrize("use_asyncio", [True, False])
+def test_a_front_gives_up_on_a_slow_back_end(use_asyncio):
+    """UNAVAILABLE while the caller still waits, DEADLINE_EXCEEDED when it does not."""
+    slow = {"read_delay_s": 0.6, "write_delay_s": 0, "locking": "per_key"}
+    reads = workload.reads(keys=1, value_bytes_mean=8)
+    with (
+        serving(**slow) as back,
+        serving(use_asyncio=use_asyncio, back_end=back.address, back_end_timeout_s=0.2) as front,
+    ):
+        patient = load.run(strategies.futures, front, reads, calls=2, deadline_s=20)
+        hasty = load.run(strategies.futures, front, reads, calls=2, deadline_s=0.1)
 
-    assert max(one.answered) == sum(one.answered)
-    assert max(turns.answered) < 1.2 * sum(turns.answered) / 2
-    assert one.answered_per_s * one.window_s == pytest.approx(sum(one.answered))
-
-
-# ---- models of the questions ---------------------------------------------------------------------
+    assert dict(patient.outcomes()) == {"UNAVAILABLE": 2}
+    assert dict(hasty.outcomes()) == {"DEADLINE_EXCEEDED": 2}
 
 
-def of_fleet(*, first_s=(0.0, 0.01), counted=None, p99=None):
-    """A run of two workers with one connection each."""
-    run = closed_loop(2, 50, rounds=20)
-    records = run.records.copy()
-    half = len(records) // 2
-    records["connection"] = np.repeat([0, 1], [half, len(records) - half])
-    for worker, at_s in enumerate(first_s):
-        mine = records["connection"] == worker
-        shift = at_s - records["sent_s"][mine].min()
-        records["sent_s"][mine] += shift
-        records["done_s"][mine] += shift
-    workers = [{"clock_error_s": 0.001, "late_s": 0.0}] * 2
+# Models of the questions -----------------------------------------------------------------------
+
+BACK = SimpleNamespace(settings=SimpleNamespace(read_delay_s=0.04, threads=4))
+
+
+def storm(*, failing=1.0, attempts=3.0, per_s=70.0):
+    """Calls for 6 s; the given share of those due in the last third fails."""
+    count, recorder = int(6 * per_s), Recorder()
+    for number in range(count):
+        due_s = number / per_s
+        late = due_s >= 4 and (number % 10) < 10 * failing
+        recorder.record(due_s, due_s, due_s + 0.1, 2, 14 if late else 0, 64, 64)
     return dataclasses.replace(
-        run,
-        records=records,
-        connections=2,
-        settings={"workers": workers, "duration_s": 1.0},
-        server={"operations": {"retrieve/OK": len(records) if counted is None else counted}},
-        window_s=float(records["done_s"].max()),
+        made_runs.run_of([]),
+        settings={"duration_s": 6.0},
+        server={"operations": {"retrieve/OK": int(count * attempts)}},
+        issued=count,
+        records=recorder.array(),
     )
 
 
-def test_the_table_of_workers_has_the_percentile_of_all_calls():
-    run = of_fleet()
-    table = core.workers_table(run)
+def test_the_model_of_the_storm():
+    late = registered("10.storm")
 
-    assert ["worker 1", "worker 2", "all together"] == list(table.index)
-    assert len(run.records) == table.loc["all together", "calls"]
-    assert len(run.records) == table["calls"].iloc[:2].sum()
-    residence_s = pd.Series(run.records["done_s"] - run.records["sent_s"])
-    assert 1e3 * residence_s.quantile(0.99) == pytest.approx(
-        table.loc["all together", "p99 (ms)"], rel=0.01
-    )
-    alone = core.workers_table(closed_loop(2, 50, rounds=5))
-    assert ["all together"] == list(alone.index)
+    assert late.measured(BACK, CONFIG, storm(failing=0.5)) == 50
+    assert late.model(BACK, CONFIG, storm()).value == 100
+    assert late.model(BACK, CONFIG, storm(per_s=20.0)).value == 0
 
 
-def test_models_by_hand():
-    question = {each.id: each for each in core.PREDICTIONS}
+def test_pauses_in_another_style_are_right():
+    def mine(failures, first_s, most_s, draw):
+        longest_s = first_s
+        for _ in range(failures - 1):
+            longest_s = min(2 * longest_s, most_s)
+        return draw() * min(longest_s, most_s)
 
-    assert 50 == pytest.approx(question["10.one_channel"].model(None).value)
-    assert 90.9 == pytest.approx(question["10.hot_key"].model(closed_loop(40, 90)).value, rel=1e-3)
-    assert 0.8 == question["10.moved"].model([], []).value
-    assert 0.5 == question["10.moved"].measured([0, 1, 0, 1], [0, 1, 2, 2])
-    assert 19.6 == pytest.approx(question["10.thousand"].model(None).value, rel=1e-2)
-    assert 2.6 > core.bound(10**6, 0.4, 10**9).value * core.SERVICE_S
-
-
-def test_without_dask_the_lesson_says_so_and_goes_on(monkeypatch, capsys):
-    monkeypatch.setattr(core, "available", lambda: False)
-
-    with core.fleet(2) as fleet:
-        assert fleet is None
-    assert "pip install distributed" in capsys.readouterr().out
+    assert judged(lesson_10.BACKOFF, mine).passed

@@ -1,157 +1,142 @@
-"""Lesson 11: what its exercises accept, and runs that were recorded."""
+"""Lesson 11: hedged reads that its exercise accepts, its models, and its figures."""
 
-import grpc
+import asyncio
+import functools
+import math
+
+import made_runs
+import numpy as np
 import pytest
-from made_runs import run_of
 
-from kvstore.course import exercises
 from kvstore.course.exercises.grading import judged
-from kvstore.course.lessons.lesson_11 import etcd_runs
-from kvstore.course.lessons.lesson_11 import exercises as lesson_11
-from kvstore.course.lessons.lesson_11 import questions as facts
-from kvstore.course.lessons.lesson_11.etcd_runs import Failover
-from kvstore.course.questions import predictions_of
-from kvstore.model import tail_latency
-from kvstore.server import EtcdNotInstalled
-from kvstore.server.etcd_nodes import found_etcd
-from kvstore.v1.etcd_pb2 import Compare, PutRequest, RangeRequest, RequestOp, TxnRequest
+from kvstore.course.experiments import several_servers
+from kvstore.course.lessons.lesson_11 import exercises, figures
+from kvstore.course.questions import registered
+from kvstore.server import serving
 
-KILLED = Failover(
-    1.0, 0.1, 100.0, 0.3, (2.0, 5.0), (1.0, 1.99, 3.2, 4.99, 6.3, 7.0), 0, {"UNAVAILABLE": 3}, 1
-)
+# 11.hedged ------------------------------------------------------------------------------------
 
 
-# ---- exercises ---------------------------------------------------------------------------------
+async def with_wait_for(first, second, request, after_s):
+    call = asyncio.ensure_future(first.Retrieve(request))
+    try:
+        return await asyncio.wait_for(asyncio.shield(call), after_s)
+    except TimeoutError:
+        other = asyncio.ensure_future(second.Retrieve(request))
+    for winner in asyncio.as_completed([call, other]):
+        reply = await winner
+        break
+    call.cancel()
+    other.cancel()
+    return reply
 
 
-def by_create_revision(stub, key, value):
-    """The idiom of etcd's own clients."""
-    absent = Compare(key=key, target="CREATE", result="EQUAL", create_revision=0)
-    read = RequestOp(request_range=RangeRequest(key=key))
-    put = RequestOp(request_put=PutRequest(key=key, value=value))
-    return stub.Txn(TxnRequest(compare=[absent], success=[put], failure=[read])).succeeded
+async def with_a_queue(first, second, request, after_s):
+    replies = asyncio.Queue()
+
+    async def ask(stub, delay_s):
+        await asyncio.sleep(delay_s)
+        await replies.put(await stub.Retrieve(request))
+
+    tasks = [asyncio.create_task(ask(first, 0)), asyncio.create_task(ask(second, after_s))]
+    reply = await replies.get()
+    for task in tasks:
+        task.cancel()
+    return reply
 
 
-def the_other_way_round(stub, key, value):
-    """If it is present, nothing; else put."""
-    present = Compare(key=key, target=Compare.VERSION, result=Compare.GREATER, version=0)
-    put = RequestOp(request_put=PutRequest(key=key, value=value))
-    return not stub.Txn(TxnRequest(compare=[present], failure=[put])).succeeded
+async def with_calls(first, second, request, after_s):
+    """Calls of grpc.aio have `cancel` themselves."""
+    one = first.Retrieve(request)
+    done = asyncio.ensure_future(one.code())
+    await asyncio.wait({done}, timeout=after_s)
+    if done.done():
+        return await one
+    two = second.Retrieve(request)
+    other = asyncio.ensure_future(two.code())
+    await asyncio.wait({done, other}, return_when=asyncio.FIRST_COMPLETED)
+    winner, loser = (one, two) if done.done() else (two, one)
+    loser.cancel()
+    return await winner
 
 
-def with_a_look_before(stub, key, value):
-    if stub.Range(RangeRequest(key=key), timeout=5).kvs:
-        return False
-    return lesson_11.create_if_absent(stub, key, value)
-
-
-@pytest.mark.parametrize("answer", [by_create_revision, the_other_way_round, with_a_look_before])
-def test_another_style_of_creating_is_right(answer):
-    verdict = judged(exercises.find("11.create_if_absent"), answer)
+@pytest.mark.parametrize("answer", [with_wait_for, with_a_queue, with_calls])
+def test_a_hedged_read_in_another_style_is_right(answer):
+    verdict = judged(exercises.HEDGED, answer)
 
     assert verdict.passed, verdict.message
 
 
-def by_value(stub, key, value):
-    """A key that does not exist has no value to compare, so this never creates."""
-    empty = Compare(key=key, target=Compare.VALUE, result=Compare.EQUAL, value=b"")
-    put = RequestOp(request_put=PutRequest(key=key, value=value))
-    return stub.Txn(TxnRequest(compare=[empty], success=[put])).succeeded
+def test_a_plain_function_is_met_with_a_sentence():
+    verdict = judged(exercises.HEDGED, lambda first, second, request, after_s: 5)
+
+    assert "async def" in verdict.message
 
 
-def tries_until_it_answers(stub, key, value):
-    for _ in range(3):
-        try:
-            return lesson_11.create_if_absent(stub, key, value)
-        except grpc.RpcError:
-            pass
-    return False
+# Hedged reads on real servers -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "answer", [by_value, tries_until_it_answers, lambda stub, key, value: True]
-)
-def test_more_wrong_ways_of_creating_are_rejected(answer):
-    assert "not yet" == judged(exercises.find("11.create_if_absent"), answer).outcome
+def test_reads_are_made_counted_and_hedged():
+    quick = {"read_delay_s": 0.0, "write_delay_s": 0, "locking": "per_key", "use_asyncio": True}
+    with serving(**quick) as one, serving(**{**quick, "read_delay_s": 0.4}) as other:
+        due_s = [0.0, 0.01, 0.02, 0.03, 9.0]
+        single = several_servers.reads([one, other], several_servers.single, due_s, duration_s=1)
+        hedged = several_servers.reads(
+            [one, other],
+            functools.partial(several_servers.hedged, after_s=0.02),
+            due_s,
+            duration_s=1,
+        )
+
+    assert len(single.took_s) == single.calls == 4
+    assert single.slow_share(0.3) == 0.5
+    assert hedged.calls > 4
+    assert hedged.slow_share(math.inf) == 0.0
 
 
-def test_late_writes_agrees_with_the_model_and_with_another_style():
-    for stalled in (0.0, 0.1, 0.25, 0.9, 1.0):
-        for nodes in (1, 3, 5, 7):
-            expected = pytest.approx(tail_latency.late(stalled, nodes))
-            assert expected == lesson_11.late_writes(stalled, nodes)
-    assert judged(exercises.find("11.late_writes"), tail_latency.late).passed
+def test_an_error_of_a_read_that_is_no_status_is_raised():
+    async def broken(first, second, request):
+        raise ZeroDivisionError
+
+    with serving(use_asyncio=True) as one, pytest.raises(BaseExceptionGroup) as raised:
+        several_servers.reads([one], broken, [0.0], duration_s=1)
+
+    assert raised.group_contains(ZeroDivisionError)
 
 
-# ---- claims that can fail, and predictions ------------------------------------------------------
+# Models and figures ----------------------------------------------------------------------------
 
 
-def writes(count, commit_s, in_flight):
-    """Writes that are committed one after the other while all of them are in flight."""
-    return run_of([(0.0, commit_s * (n + 1), "create") for n in range(count)], in_flight=in_flight)
+def some_reads(slow, twice=0.0):
+    took_s = np.array([0.2] * slow + [0.05] * (100 - slow))
+    return several_servers.Reads(took_s, 100 + round(100 * twice), 4)
 
 
-def test_the_parts_of_the_log_come_from_one_and_two_in_flight():
-    lone = run_of([(0.1 * n, 0.1 * n + 0.03, "create") for n in range(9)], in_flight=1)
+def test_the_models_of_the_questions():
+    p90, slowest, hedged, busy = (
+        registered(f"11.{name}") for name in ("stall_p90", "slowest", "hedged", "hedged_busy")
+    )
+    pages = several_servers.FanOut(np.array([[0.05, 0.2], [0.05, 0.05]]))
 
-    log = facts.log_of(lone, writes(9, 0.02, 2))
-
-    assert {"fsync_s": pytest.approx(0.02), "way_s": pytest.approx(0.01)} == log
-
-
-def test_a_gap_is_the_longest_time_without_an_answer_around_its_kill():
-    assert (pytest.approx(1.79), pytest.approx(1.31)) == KILLED.gaps_s()
-    gap = next(each for each in predictions_of("11") if each.id == "11.gap")
-    assert gap.model is not None
-    assert pytest.approx(4 / 3 - 0.1) == gap.model(KILLED).value
-    assert pytest.approx((1.79 + 1.31) / 2) == gap.measured(KILLED)
-
-
-# ---- recorded runs, and real ones ----------------------------------------------------------------
+    assert p90.model(None).value == pytest.approx(0.155)
+    assert slowest.measured(pages) == 0.5
+    assert slowest.model(pages).value == pytest.approx(0.19)
+    assert 0.01 < hedged.model(some_reads(2)).value < 0.02
+    assert hedged.measured(some_reads(2)) == 0.02
+    assert busy.model(some_reads(90, twice=1.0)).value == 1.0
+    assert busy.model(some_reads(90, twice=0.1)).value == 0.0
 
 
-def test_without_etcd_a_recorded_run_is_shown_and_says_so(monkeypatch, capsys, tmp_path):
-    def missing():
-        raise EtcdNotInstalled("there is no etcd on PATH. Install it")
+def test_the_calls_around_the_slowest_one_are_drawn_from_their_due_times():
+    """A call every 20 ms; those due in a stall from 1.0 s to 1.2 s end with it."""
+    due_s = [0.02 * n for n in range(100)]
+    stalled = [
+        (at, (1.2 if 50 <= n < 60 else at) + 0.005, "retrieve") for n, at in enumerate(due_s)
+    ]
+    (ax,) = figures.through_a_stall({"does not wait": made_runs.run_of(stalled)})
+    quick, _, slow, _ = ax.collections
+    ends_ms = [segment[:, 0] for segment in slow.get_segments()]
 
-    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.sqlite"))
-    monkeypatch.setattr(etcd_runs, "found_etcd", missing)
-    puts = etcd_runs.puts((1, 4), duration_s=1, closes="11.puts")
-    reads = etcd_runs.reads(times=1)
-    killed = etcd_runs.failover(kills=1, closes="11.gap")
-    said = capsys.readouterr().out
-
-    assert 3 == said.count("RECORDED, not run here: etcd 3.4.23") == said.count("Install it")
-    assert all(each.recorded for each in (puts, reads, killed))
-    assert puts.of(4).puts_per_fsync > puts.of(1).puts_per_fsync
-    assert killed.missing == 0
-    assert len(puts.table()) == len(puts.runs)
-    assert "no answer" in reads.table().to_string()
-
-
-@pytest.mark.slow
-def test_a_leader_and_a_server_are_killed_and_no_acknowledged_write_is_missing(
-    monkeypatch, tmp_path
-):
-    """The short form; `failover(kills=20)` is the long one."""
-    try:
-        found_etcd()
-    except EtcdNotInstalled as absent:
-        pytest.skip(str(absent))
-    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.sqlite"))
-
-    killed = etcd_runs.failover(kills=1, election_timeout_s=0.5, closes="11.gap")
-
-    assert killed.missing == 0
-    assert killed.acknowledged_s[-1] > killed.kills_s[-1]
-
-
-@pytest.mark.slow
-def test_a_write_that_vanished_is_counted_as_missing(own_server):
-    """The count of the missing is only as good as the reading."""
-    with grpc.insecure_channel(own_server().address) as channel:
-        stub = etcd_runs.KeyValueServiceStub(channel)
-        stub.Create(etcd_runs.kvstore_pb2.CreateRequest(key=b"there", value=b"v"), timeout=10)
-        keys = [b"there", *(b"missing %d" % n for n in range(150))]
-
-        assert {b"there": b"v"} == etcd_runs.found(stub, keys)
+    assert len(quick.get_segments()) + len(slow.get_segments()) == 31  # of 0.6 s
+    assert len(ends_ms) == 10  # those due in the stall
+    assert max(end - begin for begin, end in ends_ms) == pytest.approx(205)

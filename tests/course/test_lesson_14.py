@@ -1,154 +1,157 @@
-"""Lesson 14: its exercise, the queue on paper, and what its questions measure."""
+"""Lesson 14: what its exercises accept, and runs that were recorded."""
 
-import dataclasses
-import math
-
-import numpy as np
+import grpc
 import pytest
 from made_runs import run_of
 
-from kvstore.client import load, pacing, strategies, workload
-from kvstore.course.exercises.grading import drawn_inputs
-from kvstore.course.lessons.lesson_14 import exercises, figures
+from kvstore.course import exercises
+from kvstore.course.exercises.grading import judged
+from kvstore.course.lessons.lesson_14 import etcd_runs
+from kvstore.course.lessons.lesson_14 import exercises as lesson_14
 from kvstore.course.lessons.lesson_14 import questions as facts
-from kvstore.course.questions import registered
-from kvstore.measure.recorder import Recorder
-from kvstore.model import Station, waiting
-from kvstore.server import ServerSettings
-from kvstore.server.store import DRAWS, disk_for
+from kvstore.course.lessons.lesson_14.etcd_runs import Failover
+from kvstore.course.questions import predictions_of
+from kvstore.model import tail_latency
+from kvstore.server import EtcdNotInstalled
+from kvstore.server.etcd_nodes import found_etcd
+from kvstore.v1.etcd_pb2 import Compare, PutRequest, RangeRequest, RequestOp, TxnRequest
 
-pytestmark = pytest.mark.usefixtures("no_windows")
-
-
-def open_run(times, status=0, **settings):
-    """Calls given as (due_s, sent_s, done_s), answered by a server with these settings."""
-    recorder = Recorder()
-    for due_s, sent_s, done_s in sorted(times, key=lambda each: each[2]):
-        recorder.record(due_s, sent_s, done_s, 2, status, 64, 64)
-    made = {"threads": 1, "disk_times": "fixed", "disk_seed": 1, "read_delay_s": 0.02, **settings}
-    return dataclasses.replace(
-        run_of([], strategy="futures"),
-        server={"settings": made},
-        issued=len(times),
-        records=recorder.array(),
-    )
+KILLED = Failover(
+    1.0, 0.1, 100.0, 0.3, (2.0, 5.0), (1.0, 1.99, 3.2, 4.99, 6.3, 7.0), 0, {"UNAVAILABLE": 3}, 1
+)
 
 
-# ---- 14.rate_for ---------------------------------------------------------------------------------
+# ---- exercises ---------------------------------------------------------------------------------
 
 
-def test_the_reference_finds_the_rate_at_which_the_percentile_meets_the_target():
-    for given in drawn_inputs(exercises.RATES, 100):
-        service_s, share, within_s = (given[each] for each in ("service_s", "share", "within_s"))
-        worker = Station("worker", service_s)
-        low, high = 0.0, 1 / service_s
-        for _ in range(60):
-            middle = (low + high) / 2
-            kept = middle and waiting.percentile(share, middle, worker).value <= within_s
-            low, high = (middle, high) if kept else (low, middle)
-        found = exercises.rate_for(service_s, share, within_s)
-        assert low == pytest.approx(found, rel=1e-6, abs=1e-6)
+def by_create_revision(stub, key, value):
+    """The idiom of etcd's own clients."""
+    absent = Compare(key=key, target="CREATE", result="EQUAL", create_revision=0)
+    read = RequestOp(request_range=RangeRequest(key=key))
+    put = RequestOp(request_put=PutRequest(key=key, value=value))
+    return stub.Txn(TxnRequest(compare=[absent], success=[put], failure=[read])).succeeded
 
 
-# ---- what is measured ----------------------------------------------------------------------------
+def the_other_way_round(stub, key, value):
+    """If it is present, nothing; else put."""
+    present = Compare(key=key, target=Compare.VERSION, result=Compare.GREATER, version=0)
+    put = RequestOp(request_put=PutRequest(key=key, value=value))
+    return not stub.Txn(TxnRequest(compare=[present], failure=[put])).succeeded
 
 
-def test_the_time_of_a_call_counts_from_its_due_time():
-    run = open_run([(0.0, 0.0, 0.02), (0.1, 0.15, 0.18)])
-
-    assert 50.0 == pytest.approx(facts.mean_ms(run))
-    assert 50.0 == pytest.approx(registered("14.random").measured(0.02, run))
-    assert {0.5: 50.0} == pytest.approx(registered("14.curve").measured(0.02, {0.5: run}))
+def with_a_look_before(stub, key, value):
+    if stub.Range(RangeRequest(key=key), timeout=5).kvs:
+        return False
+    return lesson_14.create_if_absent(stub, key, value)
 
 
-def test_a_refused_call_has_no_part_in_the_mean():
-    answered = open_run([(0.0, 0.0, 0.02)])
-    refused = open_run([(0.01, 0.01, 0.011)] * 3, status=8)
-    both = dataclasses.replace(
-        answered, issued=4, records=np.concatenate([answered.records, refused.records])
-    )
+@pytest.mark.parametrize("answer", [by_create_revision, the_other_way_round, with_a_look_before])
+def test_another_style_of_creating_is_right(answer):
+    verdict = judged(exercises.find("14.create_if_absent"), answer)
 
-    assert 20.0 == pytest.approx(facts.mean_ms(both))
-    (row,) = figures.changes_table({"limit": both}).to_dict("records")
-    assert {"mean (ms)": 20.0, "p99 (ms)": 20.0, "refused (%)": 75.0} == row
+    assert verdict.passed, verdict.message
 
 
-def test_a_replay_begins_where_most_calls_are_in_flight():
-    run = open_run([(0.0, 0.0, 0.1), (0.2, 0.2, 0.4), (0.3, 0.3, 0.5), (0.4, 0.4, 0.6)])
+def by_value(stub, key, value):
+    """A key that does not exist has no value to compare, so this never creates."""
+    empty = Compare(key=key, target=Compare.VALUE, result=Compare.EQUAL, value=b"")
+    put = RequestOp(request_put=PutRequest(key=key, value=value))
+    return stub.Txn(TxnRequest(compare=[empty], success=[put])).succeeded
 
-    assert 0.3 == facts.most_in_flight_s(run)
+
+def tries_until_it_answers(stub, key, value):
+    for _ in range(3):
+        try:
+            return lesson_14.create_if_absent(stub, key, value)
+        except grpc.RpcError:
+            pass
+    return False
 
 
 @pytest.mark.parametrize(
-    ("question", "in_service_times"),
-    [("14.random", 3.0), ("14.long_jobs", 11.0), ("14.second_worker", 1 + 2.5 * 0.16 / 0.84)],
+    "answer", [by_value, tries_until_it_answers, lambda stub, key, value: True]
 )
-def test_the_model_of_each_question(question, in_service_times):
-    found = registered(question).model(0.02, None)
-
-    assert 0.02 * in_service_times == pytest.approx(found.value)
-    assert "s" == found.unit
+def test_more_wrong_ways_of_creating_are_rejected(answer):
+    assert "not yet" == judged(exercises.find("14.create_if_absent"), answer).outcome
 
 
-def test_the_model_of_the_curve_is_the_law_up_to_the_last_run():
-    found = registered("14.curve").model(0.02, {0.3: None, 0.9: None})
-
-    assert {40.0: 0.5, 100.0: 0.8, 200.0: 0.9} == {
-        round(found[busy], 6): busy for busy in (0.5, 0.8, 0.9)
-    }
-    assert max(found) == 0.9
-
-
-def test_the_reason_shown_in_round_1_does_not_answer_round_2():
-    """The law of round 2 has the wait of exponential times, which is twice that of round 1."""
-    assert "exponential" in facts.law(0.8, 0.02, "fixed").reason
-    assert "exponential" not in facts.random_arrivals(0.02).reason
+def test_late_writes_agrees_with_the_model_and_with_another_style():
+    for stalled in (0.0, 0.1, 0.25, 0.9, 1.0):
+        for nodes in (1, 3, 5, 7):
+            expected = pytest.approx(tail_latency.late(stalled, nodes))
+            assert expected == lesson_14.late_writes(stalled, nodes)
+    assert judged(exercises.find("14.late_writes"), tail_latency.late).passed
 
 
-# ---- the queue on paper --------------------------------------------------------------------------
+# ---- claims that can fail, and predictions ------------------------------------------------------
 
 
-def test_the_queue_on_paper_by_hand():
-    """20 ms of disk, 1 ms besides: the second call waits for 11 ms, the third for nothing."""
-    run = open_run([(0.0, 0.0, 0.1), (0.01, 0.01, 0.1), (0.5, 0.5, 0.6)])
-
-    assert [21.0, 32.0, 21.0] == pytest.approx(facts.played_ms(run, 0.021))
-    two = open_run([(0.0, 0.0, 0.1), (0.01, 0.01, 0.1), (0.5, 0.5, 0.6)], threads=2)
-    assert [21.0, 21.0, 21.0] == pytest.approx(facts.played_ms(two, 0.021))
+def writes(count, commit_s, in_flight):
+    """Writes that are committed one after the other while all of them are in flight."""
+    return run_of([(0.0, commit_s * (n + 1), "create") for n in range(count)], in_flight=in_flight)
 
 
-@pytest.mark.parametrize("disk_times", DRAWS)
-def test_the_queue_on_paper_has_the_disk_times_of_the_server(disk_times):
-    named = {"disk_times": disk_times, "disk_seed": 7, "read_delay_s": 0.02}
-    disk = disk_for(ServerSettings(**named, write_delay_s=0.0))
-    apart = [(10.0 * n, 10.0 * n, 10.0 * n + 1) for n in range(30)]
-    drawn_ms = [1e3 * disk.delay_s(2) for _ in apart]
+def test_the_parts_of_the_log_come_from_one_and_two_in_flight():
+    lone = run_of([(0.1 * n, 0.1 * n + 0.03, "create") for n in range(9)], in_flight=1)
 
-    assert drawn_ms == pytest.approx(facts.played_ms(open_run(apart, **named), 0.02))
+    log = facts.log_of(lone, writes(9, 0.02, 2))
+
+    assert {"fsync_s": pytest.approx(0.02), "way_s": pytest.approx(0.01)} == log
 
 
-def test_one_worker_takes_calls_in_order_with_the_times_of_the_seed(own_server):
-    """Whatever else takes time here: the long disk times are those of the calls on paper."""
-    named = {"disk_times": "two_point", "disk_seed": 2, "read_delay_s": 0.004}
-    server = own_server(threads=1, locking="global", station_times=True, write_delay_s=0.0, **named)
-    due = {"due_times": pacing.poisson(150, seed=5), "calls": 60}
-    run = load.run(strategies.futures, server, workload.reads(seed=1), **due)
-    by_due = np.sort(run.records, order="due_s")
-    apart = [(10.0 * n, 10.0 * n, 10.0 * n + 1) for n in range(60)]
-    paper_ms = np.array(facts.played_ms(open_run(apart, **named), 0.004))
-
-    assert len(by_due) == 60
-    long = paper_ms > 20
-    assert 0 < long.sum() < 20
-    assert by_due["disk_s"][long].min() >= 0.027
-    assert all(long[np.argsort(by_due["disk_s"])[-int(long.sum()) :]])
+def test_a_gap_is_the_longest_time_without_an_answer_around_its_kill():
+    assert (pytest.approx(1.79), pytest.approx(1.31)) == KILLED.gaps_s()
+    gap = next(each for each in predictions_of("14") if each.id == "14.gap")
+    assert gap.model is not None
+    assert pytest.approx(4 / 3 - 0.1) == gap.model(KILLED).value
+    assert pytest.approx((1.79 + 1.31) / 2) == gap.measured(KILLED)
 
 
-def test_the_figure_has_the_law_as_lines_and_the_runs_as_dots():
-    run = open_run([(0.0, 0.0, 0.03), (0.1, 0.1, 0.15)])
-    ax = figures.over_utilisation({0.5: run}, 0.02)
-    lines = {line.get_label(): line for line in ax.lines}
+# ---- recorded runs, and real ones ----------------------------------------------------------------
 
-    assert [40.0] == pytest.approx(lines["measured: mean"].get_ydata())
-    assert 40.0 == pytest.approx(lines["the law: mean"].get_ydata()[-1])
-    assert 40.0 * math.log(100) == pytest.approx(lines["the law: p99"].get_ydata()[-1])
+
+def test_without_etcd_a_recorded_run_is_shown_and_says_so(monkeypatch, capsys, tmp_path):
+    def missing():
+        raise EtcdNotInstalled("there is no etcd on PATH. Install it")
+
+    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.sqlite"))
+    monkeypatch.setattr(etcd_runs, "found_etcd", missing)
+    puts = etcd_runs.puts((1, 4), duration_s=1, closes="14.puts")
+    reads = etcd_runs.reads(times=1)
+    killed = etcd_runs.failover(kills=1, closes="14.gap")
+    said = capsys.readouterr().out
+
+    assert 3 == said.count("RECORDED, not run here: etcd 3.4.23") == said.count("Install it")
+    assert all(each.recorded for each in (puts, reads, killed))
+    assert puts.of(4).puts_per_fsync > puts.of(1).puts_per_fsync
+    assert killed.missing == 0
+    assert len(puts.table()) == len(puts.runs)
+    assert "no answer" in reads.table().to_string()
+
+
+@pytest.mark.slow
+def test_a_leader_and_a_server_are_killed_and_no_acknowledged_write_is_missing(
+    monkeypatch, tmp_path
+):
+    """The short form; `failover(kills=20)` is the long one."""
+    try:
+        found_etcd()
+    except EtcdNotInstalled as absent:
+        pytest.skip(str(absent))
+    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.sqlite"))
+
+    killed = etcd_runs.failover(kills=1, election_timeout_s=0.5, closes="14.gap")
+
+    assert killed.missing == 0
+    assert killed.acknowledged_s[-1] > killed.kills_s[-1]
+
+
+@pytest.mark.slow
+def test_a_write_that_vanished_is_counted_as_missing(own_server):
+    """The count of the missing is only as good as the reading."""
+    with grpc.insecure_channel(own_server().address) as channel:
+        stub = etcd_runs.KeyValueServiceStub(channel)
+        stub.Create(etcd_runs.kvstore_pb2.CreateRequest(key=b"there", value=b"v"), timeout=10)
+        keys = [b"there", *(b"missing %d" % n for n in range(150))]
+
+        assert {b"there": b"v"} == etcd_runs.found(stub, keys)

@@ -1,142 +1,108 @@
-"""Lesson 16: hedged reads that its exercise accepts, its models, and its figures."""
+"""Lesson 16: right answers in another style, and a slow reference."""
 
-import asyncio
-import functools
 import math
 
-import made_runs
-import numpy as np
 import pytest
+from made_runs import run_of
 
-from kvstore.course.exercises.grading import judged
-from kvstore.course.experiments import several_servers
-from kvstore.course.lessons.lesson_16 import exercises, figures
-from kvstore.course.questions import registered
-from kvstore.server import serving
-
-# 16.hedged ------------------------------------------------------------------------------------
-
-
-async def with_wait_for(first, second, request, after_s):
-    call = asyncio.ensure_future(first.Retrieve(request))
-    try:
-        return await asyncio.wait_for(asyncio.shield(call), after_s)
-    except TimeoutError:
-        other = asyncio.ensure_future(second.Retrieve(request))
-    for winner in asyncio.as_completed([call, other]):
-        reply = await winner
-        break
-    call.cancel()
-    other.cancel()
-    return reply
+from kvstore.course.exercises import find
+from kvstore.course.exercises.grading import drawn_inputs, judged
+from kvstore.course.lessons.lesson_16 import questions as facts
+from kvstore.course.lessons.lesson_16.exercises import LEVELS, SERVICES, Service, highest_rate, knee
+from kvstore.load_test import Calibration, Estimate, Found, Level
 
 
-async def with_a_queue(first, second, request, after_s):
-    replies = asyncio.Queue()
-
-    async def ask(stub, delay_s):
-        await asyncio.sleep(delay_s)
-        await replies.put(await stub.Retrieve(request))
-
-    tasks = [asyncio.create_task(ask(first, 0)), asyncio.create_task(ask(second, after_s))]
-    reply = await replies.get()
-    for task in tasks:
-        task.cancel()
-    return reply
+def knee_by_sorting(levels):
+    by_rate = sorted(levels, key=lambda row: -row[1])
+    by_time = sorted(levels, key=lambda row: row[2])
+    return by_rate[0][1] * by_time[0][2]
 
 
-async def with_calls(first, second, request, after_s):
-    """Calls of grpc.aio have `cancel` themselves."""
-    one = first.Retrieve(request)
-    done = asyncio.ensure_future(one.code())
-    await asyncio.wait({done}, timeout=after_s)
-    if done.done():
-        return await one
-    two = second.Retrieve(request)
-    other = asyncio.ensure_future(two.code())
-    await asyncio.wait({done, other}, return_when=asyncio.FIRST_COMPLETED)
-    winner, loser = (one, two) if done.done() else (two, one)
-    loser.cancel()
-    return await winner
+def knee_with_numpy(levels):
+    import numpy as np
+
+    _, x, r = np.array(levels, dtype=float).T
+    return float(x.max() * r.min())
 
 
-@pytest.mark.parametrize("answer", [with_wait_for, with_a_queue, with_calls])
-def test_a_hedged_read_in_another_style_is_right(answer):
-    verdict = judged(exercises.HEDGED, answer)
-
-    assert verdict.passed, verdict.message
-
-
-def test_a_plain_function_is_met_with_a_sentence():
-    verdict = judged(exercises.HEDGED, lambda first, second, request, after_s: 5)
-
-    assert "async def" in verdict.message
+def knee_in_a_loop(levels):
+    best, fastest = 0.0, math.inf
+    for _, x, r in levels:
+        best, fastest = max(best, x), min(fastest, r)
+    return best * fastest
 
 
-# Hedged reads on real servers -------------------------------------------------------------------
+def rate_by_recursion(meets, low, high):
+    if high - low <= 1:
+        return low
+    middle = low + (high - low) // 2
+    return rate_by_recursion(meets, *((middle, high) if meets(middle) else (low, middle)))
 
 
-def test_reads_are_made_counted_and_hedged():
-    quick = {"read_delay_s": 0.0, "write_delay_s": 0, "locking": "per_key", "use_asyncio": True}
-    with serving(**quick) as one, serving(**{**quick, "read_delay_s": 0.4}) as other:
-        due_s = [0.0, 0.01, 0.02, 0.03, 9.0]
-        single = several_servers.reads([one, other], several_servers.single, due_s, duration_s=1)
-        hedged = several_servers.reads(
-            [one, other],
-            functools.partial(several_servers.hedged, after_s=0.02),
-            due_s,
-            duration_s=1,
-        )
+def rate_with_bisect(meets, low, high):
+    import bisect
 
-    assert len(single.took_s) == single.calls == 4
-    assert single.slow_share(0.3) == 0.5
-    assert hedged.calls > 4
-    assert hedged.slow_share(math.inf) == 0.0
+    return bisect.bisect_left(range(low + 1, high), True, key=lambda rate: not meets(rate)) + low
 
 
-def test_an_error_of_a_read_that_is_no_status_is_raised():
-    async def broken(first, second, request):
-        raise ZeroDivisionError
-
-    with serving(use_asyncio=True) as one, pytest.raises(BaseExceptionGroup) as raised:
-        several_servers.reads([one], broken, [0.0], duration_s=1)
-
-    assert raised.group_contains(ZeroDivisionError)
+def rate_by_steps_of_two(meets, low, high):
+    step = 1 << max(0, (high - low).bit_length())
+    while step := step // 2:
+        if low + step < high and meets(low + step):
+            low += step
+    return low
 
 
-# Models and figures ----------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("exercise_id", "answer"),
+    [
+        ("16.knee", knee_by_sorting),
+        ("16.knee", knee_with_numpy),
+        ("16.knee", knee_in_a_loop),
+        ("16.highest_rate", rate_by_recursion),
+        ("16.highest_rate", rate_with_bisect),
+        ("16.highest_rate", rate_by_steps_of_two),
+    ],
+)
+@pytest.mark.slow
+def test_a_right_answer_in_another_style_passes(exercise_id, answer):
+    verdict = judged(find(exercise_id), answer)
+
+    assert verdict.passed, verdict
 
 
-def some_reads(slow, twice=0.0):
-    took_s = np.array([0.2] * slow + [0.05] * (100 - slow))
-    return several_servers.Reads(took_s, 100 + round(100 * twice), 4)
+def test_the_references_agree_with_slow_and_obvious_ones():
+    for service, low, high in drawn_inputs(SERVICES, 100):
+        tried = [rate for rate in range(low, high) if rate <= service.limit]
+        assert tried[-1] == highest_rate(Service(service.limit, low, high), low, high)
+    for (levels,) in drawn_inputs(LEVELS.map(lambda levels: (levels,)), 100):
+        fastest_s, most_per_s = min(r for _, _, r in levels), max(x for _, x, _ in levels)
+        below, above = 0.0, 1e9  # the number of callers that just reach the ceiling
+        for _ in range(100):
+            middle = (below + above) / 2
+            below, above = (middle, above) if middle / fastest_s < most_per_s else (below, middle)
+        assert knee(levels) == pytest.approx(below)
 
 
-def test_the_models_of_the_questions():
-    p90, slowest, hedged, busy = (
-        registered(f"16.{name}") for name in ("stall_p90", "slowest", "hedged", "hedged_busy")
-    )
-    pages = several_servers.FanOut(np.array([[0.05, 0.2], [0.05, 0.05]]))
-
-    assert p90.model(None).value == pytest.approx(0.155)
-    assert slowest.measured(pages) == 0.5
-    assert slowest.model(pages).value == pytest.approx(0.19)
-    assert 0.01 < hedged.model(some_reads(2)).value < 0.02
-    assert hedged.measured(some_reads(2)) == 0.02
-    assert busy.model(some_reads(90, twice=1.0)).value == 1.0
-    assert busy.model(some_reads(90, twice=0.1)).value == 0.0
+def run(in_flight, per_s):
+    calls = [(n / per_s, n / per_s + in_flight / per_s, "create") for n in range(100)]
+    return run_of(calls, in_flight=in_flight, window_s=100 / per_s)
 
 
-def test_the_calls_around_the_slowest_one_are_drawn_from_their_due_times():
-    """A call every 20 ms; those due in a stall from 1.0 s to 1.2 s end with it."""
-    due_s = [0.02 * n for n in range(100)]
-    stalled = [
-        (at, (1.2 if 50 <= n < 60 else at) + 0.005, "retrieve") for n, at in enumerate(due_s)
-    ]
-    (ax,) = figures.through_a_stall({"does not wait": made_runs.run_of(stalled)})
-    quick, _, slow, _ = ax.collections
-    ends_ms = [segment[:, 0] for segment in slow.get_segments()]
+SEEN = Calibration(
+    levels=[
+        Level(in_flight=n, throughput=Estimate(x, x, x), residence=Estimate(r, r, r))
+        for n, x, r in ((1, 48, 0.021), (16, 295, 0.054))
+    ],
+    machine_cores=2,
+)
 
-    assert len(quick.get_segments()) + len(slow.get_segments()) == 31  # of 0.6 s
-    assert len(ends_ms) == 10  # those due in the stall
-    assert max(end - begin for begin, end in ends_ms) == pytest.approx(205)
+
+def test_the_questions_are_answered_by_run_and_calibration():
+    few, many, rate = facts.PREDICTIONS
+
+    assert few.measured(run(3, 143), SEEN) == pytest.approx(143)
+    assert few.model(run(3, 143), SEEN).value == pytest.approx(3 / 0.021)
+    assert many.model(run(24, 295), SEEN).value == pytest.approx(295)
+    assert 280 == rate.measured(Found(280, 290, ()), SEEN)
+    assert 295 == rate.model(Found(280, 290, ()), SEEN)

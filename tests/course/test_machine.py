@@ -105,10 +105,10 @@ def test_a_good_machine_fits_every_lesson_and_each_lesson_has_its_own_need(monke
         machine.TIGHT
         == lessons(round_trip=run_at(500, server_cpu_s=0.1))["07_threads_and_coroutines"]
     )
-    assert machine.NO == lessons(free_bytes=6e8)["08_overload"]
-    assert machine.NO == lessons(free_bytes=6e8)["10_beyond_one_machine"]
+    assert machine.NO == lessons(free_bytes=6e8)["09_overload"]
+    assert machine.NO == lessons(free_bytes=6e8)["12_beyond_one_machine"]
     costly_call = run_at(500, server_cpu_s=2.0)
-    assert machine.NO == lessons(round_trip=costly_call)["12_design_one"]
+    assert machine.NO == lessons(round_trip=costly_call)["15_design_one"]
 
 
 def test_the_size_that_fits_keeps_the_processor_below_its_limit(monkeypatch):

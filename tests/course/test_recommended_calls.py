@@ -20,7 +20,7 @@ SHOWN_IN = {
     "client": r"\b(load|live|run_in_process)\b",
     "server": r"\b(load|live|run_in_process)\b",
     "course/noise.py": r"\b(noise|machine)\.noise\b",
-    "course/lessons/lesson_12/capstone": r"\bopen_service\b",
+    "course/lessons/lesson_15/capstone": r"\bopen_service\b",
     "": "",
 }
 """What a notebook uses when it can show the messages of a module; all can show the others."""

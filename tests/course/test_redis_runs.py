@@ -1,4 +1,4 @@
-"""Further lesson 11: a Redis for a block, what is counted of it, and the claims."""
+"""Further lesson 14: a Redis for a block, what is counted of it, and the claims."""
 
 import math
 import os
@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from kvstore.course import progress
-from kvstore.course.lessons.lesson_11 import redis_runs
-from kvstore.course.lessons.lesson_11.redis_runs import Sets
+from kvstore.course.lessons.lesson_14 import redis_runs
+from kvstore.course.lessons.lesson_14.redis_runs import Sets
 from kvstore.course.questions import registered
 
 INSTALLED = shutil.which("redis-server") or shutil.which("valkey-server")
@@ -27,9 +27,9 @@ MADE = Sets(
 @needs_redis
 @pytest.mark.slow
 def test_groups_form_with_many_clients_and_none_with_one():
-    sets = redis_runs.sets((1, 16), duration_s=0.1, closes=["11.redis_group"])
+    sets = redis_runs.sets((1, 16), duration_s=0.1, closes=["14.redis_group"])
 
-    assert progress.ask("11.redis_group").closed
+    assert progress.ask("14.redis_group").closed
     assert 0.9 < sets.sets_per_fsync(1) < 1.2
     assert 2 < sets.sets_per_fsync(16) <= 16
     assert all(rate > 0 for rates in sets[:2] for rate in rates.values())
@@ -57,7 +57,7 @@ def test_a_redis_and_its_folder_end_with_their_parent_even_if_that_one_is_killed
     repo_root, tmp_path
 ):
     code = (
-        "from kvstore.course.lessons.lesson_11.redis_runs import redis_server\n"
+        "from kvstore.course.lessons.lesson_14.redis_runs import redis_server\n"
         "import time\n"
         "with redis_server() as redis:\n"
         "    print(redis.pid, flush=True)\n"
@@ -115,7 +115,7 @@ def test_where_nothing_is_counted_the_rate_gives_the_least_group():
 
 
 def test_the_predictions_are_of_the_largest_group():
-    assert registered("11.redis_group").model(MADE).value == 16.0
-    assert registered("11.redis_group").measured(MADE) == 16.5
-    assert registered("11.redis_rate").measured(MADE) == 1_500.0
-    assert registered("11.redis_rate").model(MADE).value == MADE.predicted(32).value
+    assert registered("14.redis_group").model(MADE).value == 16.0
+    assert registered("14.redis_group").measured(MADE) == 16.5
+    assert registered("14.redis_rate").measured(MADE) == 1_500.0
+    assert registered("14.redis_rate").model(MADE).value == MADE.predicted(32).value

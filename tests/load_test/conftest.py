@@ -7,7 +7,7 @@ import pytest
 import trustme
 from orders import Orders, descriptor_set, orders
 
-from kvstore.course.lessons.lesson_13.greeter import Greeter, greeter
+from kvstore.course.lessons.lesson_16.greeter import Greeter, greeter
 
 
 @pytest.fixture(scope="session")

@@ -126,7 +126,7 @@ def test_an_event_loop_drops_a_call_with_too_little_time_left():
 
 @pytest.mark.slow
 def test_a_call_whose_caller_goes_is_finished_by_a_thread_and_given_up_by_a_loop(own_server, stack):
-    """So after a deadline the effect of a call is unknown, as lesson 08 says: it may be either."""
+    """So after a deadline the effect of a call is unknown, as lesson 09 says: it may be either."""
     server = own_server(read_delay_s=0, write_delay_s=2.0)
     with grpc.insecure_channel(server.address) as channel:
         server_status(channel, Target(server.address), 10, wait_for_ready=True)

@@ -19,24 +19,24 @@ LESSONS: Final[Mapping[str, str]] = {
     "05": "05_pipelined",
     "06": "06_saturation",
     "07": "07_threads_and_coroutines",
-    "14": "14_why_80_percent_busy_is_slow",
-    "08": "08_overload",
-    "09": "09_retries",
-    "16": "16_tails",
-    "10": "10_beyond_one_machine",
-    "15": "15_which_server",
-    "11": "11_a_write_that_lasts",
-    "12": "12_design_one",
-    "13": "13_your_own_service",
+    "08": "08_why_80_percent_busy_is_slow",
+    "09": "09_overload",
+    "10": "10_retries",
+    "11": "11_tails",
+    "12": "12_beyond_one_machine",
+    "13": "13_which_server",
+    "14": "14_a_write_that_lasts",
+    "15": "15_design_one",
+    "16": "16_your_own_service",
 }
 """The lessons that exist, in the order in which they are taken."""
 
 FIRST_OF_PART: Final[Mapping[str, str]] = {
     "00": "One call",
     "02": "Many calls",
-    "14": "Too many calls",
-    "10": "Many machines",
-    "12": "A service that you do not know",
+    "08": "Too many calls",
+    "12": "Many machines",
+    "15": "A service that you do not know",
 }
 """The titles of the parts, each with the lesson that it begins with."""
 

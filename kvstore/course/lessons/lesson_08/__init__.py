@@ -1,1 +1,1 @@
-"""The room of lesson 08: what it asks, its exercises, and its experiments."""
+"""The room of lesson 08: waiting below saturation."""

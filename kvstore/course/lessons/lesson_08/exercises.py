@@ -1,460 +1,91 @@
-"""Lesson 08, further lessons: shedding, a short queue, and a method that gives up."""
+"""Lesson 08: the highest rate that keeps a percentile below a target."""
 
-import inspect
 import math
-import random
-import threading
-import time
-from collections.abc import Callable
-from itertools import takewhile
-from typing import Any, Final, NamedTuple
 
-import grpc
+from hypothesis import strategies as st
 
-from kvstore.client import pacing
-from kvstore.course.exercises import (
-    NOT_ATTEMPTED,
-    Exercise,
-    StubReached,
-    Verdict,
-    WrongAnswer,
-    driven,
-    not_yet,
-    passed,
-)
+from kvstore.course.exercises import Exercise
 from kvstore.course.exercises.grading import Drawn
-from kvstore.course.lessons.lesson_08.exercises_server import Failed, Trial, running
-from kvstore.v1.kvstore_pb2 import RetrieveRequest, RetrieveResponse
-from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceServicer
-
-# 08.in_time_for (further/08_until_it_is_too_late) -----------------------------------------------
 
 
-def in_time_for_s(offered_per_s: float, threads: int, disk_s: float, deadline_s: float) -> float:
-    """Return the seconds until the queue, which grows at λ - X, leaves no time for the disk."""
-    served_per_s = threads / disk_s
-    if offered_per_s <= served_per_s:
-        return math.inf
-    longest_wait_s = deadline_s - disk_s
-    return longest_wait_s * served_per_s / (offered_per_s - served_per_s)
+def rate_for(service_s: float, share: float, within_s: float) -> float:
+    """Return the highest rate at which this share of the calls ends in time."""
+    return max(0.0, 1 / service_s - math.log(1 / (1 - share)) / within_s)
 
 
-def _overloads() -> Any:
-    """Draw a pool, a rate as a share of its capacity, and a deadline of one disk time or more."""
-    from hypothesis import strategies as st
-
-    shares = [0.25, 0.5, 1.0, 1.25, 1.5, 2.0, 4.0]
-    return st.builds(
-        lambda share, threads, disk_s, times: (
-            share * threads / disk_s, threads, disk_s, times * disk_s
-        ),
-        st.sampled_from(shares),
-        st.integers(1, 64),
-        st.sampled_from([0.0625, 0.125, 0.25, 0.5]),  # exact, so that λ = X is met exactly
-        st.sampled_from([1.0, 1.5, 2.0, 5.0, 20.0]),
-    )  # fmt: skip
-
-
-IN_TIME_FOR = Exercise(
-    id="08.in_time_for",
-    title="How long are calls in time?",
+RATES = st.fixed_dictionaries(
+    {
+        "service_s": st.integers(1, 200).map(lambda n: n / 1000),
+        "share": st.sampled_from([0.5, 0.9, 0.95, 0.99, 0.999]),
+        "within_s": st.integers(1, 5000).map(lambda n: n / 1000),
+    }
+)
+RATE_FOR = Exercise(
+    id="08.rate_for",
+    title="The highest rate that keeps a percentile",
     hints=(
-        "At which rate is the queue emptied, and at which does it grow?",
-        "The last call that is in time may wait for deadline - disk. How many are before it then?",
-        "Calls that may wait, (deadline - disk)·X, divided by the growth, λ - X.",
+        "The percentile must equal the target: R · ln(1/(1 - share)) = T. What may R be?",
+        "R = S / (1 - U), and U = λ·S. So 1/R = 1/S - λ. Solve for λ.",
+        "λ = 1/S - ln(1/(1 - share))/T, and `max(0.0, ...)` where that is below 0.",
     ),
-    reference=in_time_for_s,
+    reference=rate_for,
     judge=Drawn(
-        in_time_for_s,
-        _overloads(),
+        rate_for,
+        RATES,
         mistakes=(
             (
-                "A call that waits for its whole deadline has no time left for its own disk.",
-                lambda offered, c, disk, deadline: (
-                    math.inf if offered <= c / disk else deadline * c / disk / (offered - c / disk)
+                "A rate below 0 means that even an idle server is too slow: return 0.",
+                lambda service_s, share, within_s: (
+                    1 / service_s - math.log(1 / (1 - share)) / within_s
                 ),
             ),
             (
-                "The queue does not grow at λ: calls are served meanwhile, so it grows at λ - X.",
-                lambda offered, c, disk, deadline: (
-                    math.inf if offered <= c / disk else (deadline - disk) * c / disk / offered
+                "That keeps the *mean* within the target. The percentile is a multiple of the "
+                "mean.",
+                lambda service_s, share, within_s: max(0.0, 1 / service_s - 1 / within_s),
+            ),
+            (
+                "`share` of the calls are in time, and 1 - share are late: which one is in the "
+                "logarithm?",
+                lambda service_s, share, within_s: max(
+                    0.0, 1 / service_s - math.log(1 / share) / within_s
                 ),
             ),
             (
-                "You divide seconds by a rate. How many *calls* may be in the queue?",
-                lambda offered, c, disk, deadline: (
-                    math.inf if offered <= c / disk else (deadline - disk) / (offered - c / disk)
+                "That is the utilisation. The arrival rate is U / S.",
+                lambda service_s, share, within_s: max(
+                    0.0, 1 - service_s * math.log(1 / (1 - share)) / within_s
                 ),
             ),
             (
-                "You count on one thread. All of them serve at once, so X is threads / disk_s.",
-                lambda offered, c, disk, deadline: (
-                    math.inf
-                    if offered <= 1 / disk
-                    else (deadline - disk) / disk / (offered - 1 / disk)
+                "`math.log10` is another logarithm. The percentile needs `math.log`.",
+                lambda service_s, share, within_s: max(
+                    0.0, 1 / service_s - math.log10(1 / (1 - share)) / within_s
                 ),
             ),
             (
-                "At or below the capacity no queue grows: then it goes well for ever, `math.inf`.",
-                lambda offered, c, disk, deadline: (
-                    math.nan
-                    if offered == c / disk
-                    else (deadline - disk) * c / disk / (offered - c / disk)
+                "4.6 is the factor of the p99 only: compute it from `share`.",
+                lambda service_s, share, within_s: max(
+                    0.0, 1 / service_s - math.log(100) / within_s
                 ),
             ),
             (
-                "Below the capacity every call is in time, for ever: return `math.inf`, not 0.",
-                lambda offered, c, disk, deadline: (
-                    0.0
-                    if offered <= c / disk
-                    else (deadline - disk) * c / disk / (offered - c / disk)
+                "That is a part of the ceiling, whatever the target is. Begin with R = S / (1 - "
+                "U).",
+                lambda service_s, share, within_s: share / service_s,
+            ),
+            (
+                "That is the ceiling, U = 1: the queue grows without end there.",
+                lambda service_s, share, within_s: 1 / service_s,
+            ),
+            (
+                "The percentile of R has the service in it already: do not take S off the target.",
+                lambda service_s, share, within_s: max(
+                    0.0, 1 / service_s - math.log(1 / (1 - share)) / (within_s - service_s)
                 ),
             ),
         ),
-        right="A queue is short enough up to (deadline - disk)·X calls, and it fills at λ - X. "
-        "After that, a server that serves in order of arrival answers no call in time.",
+        right="λ = 1/S - ln(1/(1 - share))/T. The second term is the capacity that must stay free: "
+        "it depends on the target alone, not on S.",
     ),
 )
-
-
-# ---- lesson 08 deadline -------------------------------------------------------------------------
-# The method of lesson 08 that gives up: it reads a value piece by piece while there is time.
-#
-# It is judged by real calls with deadlines, and by the pieces that its disk was asked for. A
-# piece takes as long as the trial says, so no judgement depends on the speed of the machine.
-
-
-LATE: Final = "DEADLINE_EXCEEDED"
-
-
-class Reader(KeyValueServiceServicer):
-    """Reads a value in pieces, and begins none for which its caller does not wait."""
-
-    def __init__(self, disk: Any) -> None:
-        self.disk = disk
-
-    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
-        """Return all pieces; end with DEADLINE_EXCEEDED where one can no longer end in time."""
-        value = b""
-        for number in range(self.disk.pieces):
-            if context.time_remaining() < self.disk.piece_s:
-                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "too little time is left")
-            value += self.disk.read(request.key, number)
-        return RetrieveResponse(value=value)
-
-
-class PieceDisk:
-    """A disk of values in pieces, which notes every piece that is read."""
-
-    def __init__(self, pieces: int, piece_s: float) -> None:
-        self.pieces, self.piece_s = pieces, piece_s
-        self.read_pieces: list[tuple[bytes, int]] = []
-        self.lasts_s = 0.0
-        """So long the next read takes, and the reads after it nothing."""
-        self._lock = threading.Lock()
-
-    def read(self, key: bytes, number: int) -> bytes:
-        """Return one piece, counted from 0."""
-        if not 0 <= number < self.pieces:
-            raise IndexError(f"there are pieces 0 to {self.pieces - 1}, got {number}")
-        with self._lock:
-            self.read_pieces.append((key, number))
-            lasts_s, self.lasts_s = self.lasts_s, 0.0
-        time.sleep(lasts_s)
-        return key + b"/%d " % number
-
-    def value(self, key: bytes) -> bytes:
-        """Return all pieces of a key as one value."""
-        return b"".join(key + b"/%d " % number for number in range(self.pieces))
-
-
-def _unwritten(answer: Callable[..., Any]) -> None:
-    """Raise `StubReached` for a method that is still to be written."""
-    servicer = answer(PieceDisk(2, 0.01))
-    if servicer is NOT_ATTEMPTED:
-        raise StubReached
-    if not isinstance(servicer, KeyValueServiceServicer):
-        raise Failed(
-            f"`Reader(disk)` must be a servicer, got {type(servicer).__name__}: hand in the class."
-        )
-    if inspect.iscoroutinefunction(servicer.Retrieve):
-        raise Failed("write `def Retrieve`, not `async def`: the server of the check has threads.")
-    try:
-        found = servicer.Retrieve(RetrieveRequest(key=b"key"), _Patient())
-    except Exception:
-        return  # the calls will show it
-    if found is NOT_ATTEMPTED:
-        raise StubReached
-
-
-class _Patient:
-    """The context of a call without a deadline, for a first look at the answer."""
-
-    def time_remaining(self) -> float:
-        return 1e9
-
-    def is_active(self) -> bool:
-        return True
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *arguments, **named: None
-
-
-def _judge_give_up(answer: Any) -> Verdict:
-    draw = random.Random(8)
-    try:
-        _unwritten(answer)
-        for step in (_enough_time, _no_time_at_all, _just_about, _time_for_some):
-            if problem := step(answer, draw):
-                return not_yet(problem)
-    except Failed as failed:
-        return not_yet(str(failed))
-    return passed(
-        "every piece that was begun could still reach its caller. The method looked at the clock"
-        " before each piece, not only once."
-    )
-
-
-def _enough_time(answer: Callable[..., Any], draw: random.Random) -> str:
-    """Calls with much time or without a deadline: all pieces, in order."""
-    for pieces, deadline_s in ((1, None), (draw.randint(2, 6), 60.0), (draw.randint(2, 6), None)):
-        disk = PieceDisk(pieces, 10.0)
-        key = b"key %d" % draw.randrange(100)
-        with running(answer(disk), 4) as trial:
-            call = trial.begin(key, deadline_s=deadline_s)
-            end = trial.end_of(call)
-            waits = "no deadline" if deadline_s is None else f"a deadline of {deadline_s:g} s"
-            if end != "OK":
-                return (
-                    f"{pieces} pieces of 10 s each and {waits}: the call ended with {end}. Before a"
-                    " piece, look only at the time for *this* piece."
-                )
-            if (found := bytes(call.result().value)) != disk.value(key):
-                return f"the value must be all pieces in order, {disk.value(key)!r}, got {found!r}."
-            if len(disk.read_pieces) != pieces:
-                return f"{pieces} pieces were read {len(disk.read_pieces)} times: read each once."
-    return ""
-
-
-def _no_time_at_all(answer: Callable[..., Any], draw: random.Random) -> str:
-    """A piece takes longer than the caller waits: none may be begun, and the call ends early."""
-    disk, waits_s = PieceDisk(draw.randint(1, 5), 30.0), 3.0
-    with driven.standing_still(), running(answer(disk), 4) as trial:
-        started_s = time.perf_counter()
-        end = trial.end_of(trial.begin(deadline_s=waits_s))
-        took_s = time.perf_counter() - started_s
-    if disk.read_pieces:
-        return (
-            f"the caller waits for {waits_s:g} s, and a piece takes 30 s: your method began one"
-            " all the same. Compare `context.time_remaining()` with `disk.piece_s`."
-        )
-    if end != LATE:
-        return f"without time for a piece, the call must end with {LATE}, got {end}."
-    if took_s > 0.8 * waits_s:
-        return "the method waited until the deadline. End the call at once: `context.abort(...)`."
-    return ""
-
-
-def _just_about(answer: Callable[..., Any], draw: random.Random) -> str:
-    """A little more time than one piece takes, or a little less: by far more than any delay here.
-
-    The pieces of this disk take no time, so that there is as much left before the last one.
-    """
-    for pieces, piece_s, deadline_s in ((3, 5000.0, 6000.0), (1, 400.0, 500.0), (4, 1e-6, 60.0)):
-        disk = PieceDisk(pieces, piece_s)
-        with running(answer(disk), 4) as trial:
-            end = trial.end_of(trial.begin(deadline_s=deadline_s))
-        if end != "OK":
-            return (
-                f"the caller waits for {deadline_s:g} s, and a piece takes {piece_s:g} s: the call"
-                f" ended with {end}. Before a piece, look only at the time for *this* piece."
-            )
-    for pieces, piece_s, deadline_s in ((3, 5000.0, 4500.0), (1, 500.0, 400.0)):
-        disk = PieceDisk(pieces, piece_s)
-        with driven.standing_still(), running(answer(disk), 4) as trial:
-            end = trial.end_of(trial.begin(deadline_s=deadline_s))
-        if disk.read_pieces or end != LATE:
-            return (
-                f"the caller waits for {deadline_s:g} s, and a piece takes {piece_s:g} s: your"
-                f" method read {len(disk.read_pieces)}, and the call ended with {end}. Begin no"
-                " piece for which `context.time_remaining()` is less than `disk.piece_s`."
-            )
-    return ""
-
-
-def _time_for_some(answer: Callable[..., Any], draw: random.Random) -> str:
-    """The first piece takes most of the time: then the next one must not be begun."""
-    deadline_s, piece_s, slow_s = 2.4, 0.8, 1.75
-    for _ in range(3):  # a machine that is busy may leave no time even for the first piece
-        disk = PieceDisk(draw.randint(2, 5), piece_s)
-        disk.lasts_s = slow_s
-        with running(answer(disk), 4) as trial:
-            end = _end_here(trial, trial.begin(deadline_s=deadline_s))
-        if disk.read_pieces:
-            break
-    if not disk.read_pieces:
-        return (
-            f"the caller waits for {deadline_s} s, and a piece takes {piece_s} s: no piece was"
-            " read. There is time for the first one."
-        )
-    if len(disk.read_pieces) > 1:
-        return (
-            f"after the first piece {deadline_s - slow_s:.2f} s were left, and a piece takes"
-            f" {piece_s} s. Your method began the next piece: look at the time before *each* piece."
-        )
-    if end != LATE:
-        return f"when the time is too short for the next piece, end with {LATE}, got {end}."
-    return ""
-
-
-def _end_here(trial: Trial, call: Any) -> str:
-    """Return the status, once the method has ended as well."""
-    end = trial.end_of(call)
-    time.sleep(0.05)
-    return end
-
-
-# Known-wrong methods, each as a learner would write it.
-
-
-class NeverLooks(Reader):
-    """Reads all pieces of every call that it begins."""
-
-    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
-        """Return all pieces, however late it is."""
-        pieces = [self.disk.read(request.key, number) for number in range(self.disk.pieces)]
-        return RetrieveResponse(value=b"".join(pieces))
-
-
-class _LooksOnce(NeverLooks):
-    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
-        if context.time_remaining() < self.disk.piece_s:
-            context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "too little time is left")
-        return super().Retrieve(request, context)
-
-
-class _WantsTimeForAll(NeverLooks):
-    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
-        if context.time_remaining() < 2 * self.disk.pieces * self.disk.piece_s + 50:
-            context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "too little time is left")
-        return super().Retrieve(request, context)
-
-
-class _ReturnsWhatItHas(Reader):
-    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
-        value = b""
-        for number in range(self.disk.pieces):
-            if context.time_remaining() < self.disk.piece_s:
-                break
-            value += self.disk.read(request.key, number)
-        return RetrieveResponse(value=value)
-
-
-class _Cancelled(Reader):
-    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
-        value = b""
-        for number in range(self.disk.pieces):
-            if context.time_remaining() < self.disk.piece_s:
-                context.abort(grpc.StatusCode.CANCELLED, "too little time is left")
-            value += self.disk.read(request.key, number)
-        return RetrieveResponse(value=value)
-
-
-class _LastPieceOnly(Reader):
-    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
-        value = b""
-        for number in range(self.disk.pieces):
-            if context.time_remaining() < self.disk.piece_s:
-                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "too little time is left")
-            value = self.disk.read(request.key, number)
-        return RetrieveResponse(value=value)
-
-
-class _SleepsUntilTheEnd(Reader):
-    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
-        if context.time_remaining() < self.disk.piece_s:
-            time.sleep(context.time_remaining())
-        return super().Retrieve(request, context)
-
-
-GIVE_UP = Exercise(
-    id="08.give_up",
-    title="Give up in time",
-    hints=(
-        "`for number in range(self.disk.pieces):` reads the pieces, one `self.disk.read` for each.",
-        "Before each piece: is `context.time_remaining()` less than `self.disk.piece_s`? Without a "
-        "deadline it is a very large number.",
-        '`context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "too little time is left")` raises, so '
-        "nothing after it runs. At the end: `return RetrieveResponse(value=value)`.",
-    ),
-    reference=Reader,
-    wrong=(
-        WrongAnswer(NeverLooks, "began one all the same"),
-        WrongAnswer(_LooksOnce, "look at the time before *each* piece"),
-        WrongAnswer(_WantsTimeForAll, "look only at the time for *this* piece"),
-        WrongAnswer(_ReturnsWhatItHas, "must end with DEADLINE_EXCEEDED, got OK"),
-        WrongAnswer(_Cancelled, "must end with DEADLINE_EXCEEDED, got CANCELLED"),
-        WrongAnswer(_LastPieceOnly, "all pieces in order"),
-        WrongAnswer(_SleepsUntilTheEnd, "waited until the deadline"),
-    ),
-    judge=_judge_give_up,
-    timeout_s=60.0,
-)
-
-
-# What the method does under load, as lesson 08 shows it -----------------------------------------
-
-THREADS, PIECES, PIECE_S, CALLER_WAITS_S = 8, 10, 0.005, 0.250
-
-
-class LooksAhead(Reader):
-    """Begins no piece unless the pieces that are still missing can all be read in time."""
-
-    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
-        """Return all pieces; end with DEADLINE_EXCEEDED where the rest would come too late."""
-        value = b""
-        for number in range(self.disk.pieces):
-            missing_s = (self.disk.pieces - number) * self.disk.piece_s
-            if context.time_remaining() < missing_s:
-                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "the rest would come too late")
-            value += self.disk.read(request.key, number)
-        return RetrieveResponse(value=value)
-
-
-class UnderLoad(NamedTuple):
-    """What a method reached while twice as many calls came as 8 threads can answer."""
-
-    sent: int
-    in_time: int
-    pieces: int
-    pieces_in_vain: int
-    """Pieces that were read for calls that did not end OK."""
-
-    def __str__(self) -> str:
-        return (
-            f"{self.in_time:,} of {self.sent:,} calls in time; {self.pieces_in_vain:,} of"
-            f" {self.pieces:,} pieces were read in vain"
-        )
-
-
-class _SlowDisk(PieceDisk):
-    """A disk on which each piece takes its time."""
-
-    def read(self, key: bytes, number: int) -> bytes:
-        time.sleep(self.piece_s)
-        return super().read(key, number)
-
-
-def under_load(reader: Callable[[Any], Any], *, for_s: float = 2.0) -> UnderLoad:
-    """Serve with the learner's method, send twice what its threads can answer, and count."""
-    disk = _SlowDisk(PIECES, PIECE_S)
-    rate_per_s = 2 * THREADS / (PIECES * PIECE_S)
-    due = list(takewhile(lambda due_s: due_s < for_s, pacing.poisson(rate_per_s, seed=8)))
-    with running(reader(disk), THREADS) as trial:
-        calls, began_s = [], time.perf_counter()
-        for number, due_s in enumerate(due):
-            time.sleep(max(0.0, began_s + due_s - time.perf_counter()))
-            calls.append(trial.begin(b"%d" % number, deadline_s=CALLER_WAITS_S))
-        in_time = {number for number, call in enumerate(calls) if trial.end_of(call) == "OK"}
-    in_vain = sum(int(key) not in in_time for key, _ in disk.read_pieces)
-    return UnderLoad(len(calls), len(in_time), len(disk.read_pieces), in_vain)

@@ -1,211 +1,77 @@
-"""The figures and tables of lesson 08: overload with and without a limit."""
+"""The figures and tables of lesson 08: the time of a call over the utilisation."""
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
 
-from kvstore import measure, numbers
-from kvstore.course.rendering import HasValue
+from kvstore.course.lessons.lesson_08 import questions as facts
 from kvstore.course.views import style
-from kvstore.course.views.style import MB, Runs, by_row, number, rounded, runs_by_name
-from kvstore.measure import Run, goodput
-from kvstore.measure.recorder import columns
+from kvstore.course.views.style import by_row, rounded
+from kvstore.measure import Run
+from kvstore.model import Station, waiting
 
-Curve = Callable[[float], HasValue | float]
-"""Predicted goodput in calls/s, for an offered rate in calls/s."""
-LOOKS: Final = {"client": ("o", style.MEASURED, "-"), "server": ("s", style.GREEN, "--")}
-"""The dots, colour and dashes of each process."""
-MOST_DOTS: Final = 60
-"""The approximate number of samples drawn for a run."""
+FACTOR_P99 = waiting.percentile(0.99, 0.5, Station("one", 1.0)).value / 2.0
+"""p99 over the mean, for random arrivals and exponential service times."""
 
 
-def goodput_by_offered_table(
-    runs: Mapping[str, Sequence[Run]], predictions: Mapping[str, Curve], *, from_s: float = 0.0
-) -> pd.DataFrame:
-    """Return the goodput for each server and offered rate, and the outcomes of the other calls.
-
-    Only the calls that were due from `from_s` seconds on count; the last column has all.
-    """
-    rows: list[dict[str, Any]] = []
-    for name, group in runs.items():
-        for run in group:
-            found = goodput(run, from_s=from_s)
-            rows.append(
-                {
-                    "server": name,
-                    "offered (calls/s)": found.offered_per_s,
-                    "predicted (calls/s)": number(predictions[name](found.offered_per_s)),
-                    "in time (calls/s)": found.in_time_per_s,
-                    "too late (calls)": found.late,
-                    "refused (calls)": found.refused,
-                    "served after their deadline (calls)": found.wasted,
-                }
-            )
-    return rounded(by_row(rows, "server"))
-
-
-def goodput_by_offered(
-    runs: Mapping[str, Sequence[Run]],
-    predictions: Mapping[str, Curve],
-    *,
-    from_s: float = 0.0,
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw goodput over offered rate: measured dots, predicted lines.
-
-    Only the calls that were due from `from_s` seconds on count.
-    """
-    data = goodput_by_offered_table(runs, predictions, from_s=from_s)
-    most = 1.05 * float(data["offered (calls/s)"].max())
-    with style.canvas(ax, height_in=6.0) as ax:
-        for place, name in enumerate(runs):
-            marker, colour, dashes = style.look(place)
-            rows = data.loc[[name]].sort_values("offered (calls/s)")
-            offered = np.linspace(most / 200, most, 200)
-            line = [number(predictions[name](float(per_s))) or 0.0 for per_s in offered]
-            ax.plot(
-                offered, line, color=style.PREDICTED, linestyle=dashes,
-                label=f"predicted: {name}", zorder=2,
-            )  # fmt: skip
-            ax.plot(
-                rows["offered (calls/s)"], rows["in time (calls/s)"], marker,
-                color=colour, label=f"measured: {name}", zorder=3,
-            )  # fmt: skip
-        ax.set(xlabel="offered (calls/s)", ylabel="in time (calls/s)")
-        ax.set_xlim(0.0, most)
-        ax.set_ylim(0.0, 1.15 * max(1.0, *data.filter(regex="predicted|in time").max()))
-    return ax
-
-
-def memory_in_burst_table(runs: Mapping[str, Run]) -> pd.DataFrame:
-    """Return how much the server's memory grew in each run, its threads, and how calls ended."""
+def busy_table(runs: Mapping[float, Run], service_s: float) -> pd.DataFrame:
+    """Return the mean and the p99 at each utilisation, measured, played and by the law."""
     rows = []
-    for name, run in runs.items():
-        held_bytes = run.samples["server_rss_bytes"]
+    for busy, run in runs.items():
+        played = facts.played_ms(run, service_s)
+        law_ms = 1e3 * facts.law(busy, service_s, "exponential").value
         rows.append(
             {
-                "server": name,
-                "memory grew by (MB)": (held_bytes.max() - held_bytes.iloc[0]) / MB,
-                "most threads": run.samples["server_threads"].max(),
-                "answered after (s)": run.window_s,
-                "OK (calls)": run.operations_ok,
-                "refused (calls)": run.issued - run.operations_ok,
+                "U": busy,
+                "calls": len(run.records),
+                "S/(1-U) (ms)": law_ms,
+                "on paper (ms)": float(np.mean(played)),
+                "measured (ms)": facts.mean_ms(run),
+                "measured ÷ on paper": facts.mean_ms(run) / float(np.mean(played)),
+                "p99: 4.6 S/(1-U) (ms)": FACTOR_P99 * law_ms,
+                "p99, measured (ms)": facts.p99_ms(run),
             }
         )
-    table = rounded(by_row(rows, "server"))
-    counts = ["most threads", "OK (calls)", "refused (calls)"]
-    return table.astype(dict.fromkeys(counts, int))
+    return rounded(by_row(rows, "U"))
 
 
-def memory_in_burst(runs: Mapping[str, Run], *, ax: Axes | None = None) -> Axes:
-    """Draw how much the server's memory has grown, over time, as dots for each run."""
-    most_mb = 1.0
-    with style.canvas(ax, height_in=5.0) as ax:
-        for place, (name, run) in enumerate(runs.items()):
-            marker, colour, _ = style.look(place)
-            samples = run.samples.iloc[:: max(1, len(run.samples) // MOST_DOTS)]
-            grown = (samples["server_rss_bytes"] - run.samples["server_rss_bytes"].iloc[0]) / MB
-            most_mb = max(most_mb, grown.max())
-            ax.plot(samples["elapsed_s"], grown, marker, color=colour, markersize=7, label=name)
-        ax.set(xlabel="elapsed (s)", ylabel="server memory, grown by (MB)")
-        ax.set_xlim(left=0.0)
-        ax.set_ylim(0.0, 1.15 * most_mb)
-    return ax
-
-
-def memory_by_turn(
-    run: Run, predicted: Mapping[str, HasValue | float], *, ax: Axes | None = None
+def over_utilisation(
+    runs: Mapping[float, Run], service_s: float, *, ax: Axes | None = None
 ) -> Axes:
-    """Draw the most memory of each process in each turn as dots; `predicted` MB are lines."""
-    seen = measure.turns(run)
-    most_mb = 1.0
-    with style.canvas(ax) as ax:
-        for side, (marker, colour, dashes) in LOOKS.items():
-            held_mb = seen[f"{side}_bytes"] / MB
-            line_mb = number(predicted[side]) or 0.0
-            most_mb = max(most_mb, line_mb, *held_mb.dropna())
+    """Draw the mean and the p99 over the utilisation: dots for the runs, lines for the law."""
+    line = np.linspace(0.02, max(runs), 200)
+    mean_ms = np.array([1e3 * facts.law(busy, service_s, "exponential").value for busy in line])
+    places = list(runs)
+    with style.canvas(ax, height_in=5.5) as ax:
+        for factor, dashes, name in ((FACTOR_P99, "--", "p99"), (1.0, "-", "mean")):
             ax.plot(
-                held_mb.index, held_mb, marker, color=colour, markersize=7,
-                label=f"{side}, measured",
+                line, factor * mean_ms, color=style.PREDICTED, linestyle=dashes,
+                label=f"the law: {name}", zorder=1,
             )  # fmt: skip
-            ax.axhline(
-                line_mb, color=style.PREDICTED, linestyle=dashes, label=f"{side}, predicted",
-                zorder=1,
+        for marker, colour, name, value in (
+            ("s", style.GREEN, "p99", facts.p99_ms), ("o", style.MEASURED, "mean", facts.mean_ms),
+        ):  # fmt: skip
+            ax.plot(
+                places, [value(run) for run in runs.values()], marker, color=colour,
+                markersize=9, label=f"measured: {name}", zorder=3,
             )  # fmt: skip
-        ax.set(xlabel="burst (number)", ylabel="resident memory, most (MB)")
-        ax.set_xlim(0.5, len(seen) + 0.5)
-        ax.set_ylim(0.0, 1.15 * most_mb)
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        ax.set(xlabel="utilisation, U", ylabel="time of a call (ms)")
+        ax.set_xlim(0.0, 1.0)
+        ax.set_ylim(bottom=0.0)
     return ax
 
 
-def collections_table(runs: Runs) -> pd.DataFrame:
-    """Return the garbage collections of client and server in each run, up to its last sample.
-
-    NaN for a process that did not report them.
-    """
-    rows = []
-    for name, run in runs_by_name(runs):
-        for side in LOOKS:
-            counts = run.samples[columns(side)]
-            young, middle, full, pause_s = counts.iloc[-1] if len(counts) else [math.nan] * 4
-            rows.append(
-                {
-                    "run": f"{name}, {side}",
-                    "young (collections)": young,
-                    "middle (collections)": middle,
-                    "full (collections)": full,
-                    "per 1,000 calls (collections)": 1e3 * (young + middle + full) / run.issued,
-                    "paused (ms)": 1e3 * pause_s,
-                    "paused (% of the run)": 100 * pause_s / (run.window_s or 1.0),
-                }
-            )
-    return rounded(by_row(rows, "run"))
-
-
-def collections(runs: Runs, *, ax: Axes | None = None) -> Axes:
-    """Draw the garbage collections of client and server over time, on a logarithmic axis.
-
-    All generations count. About `MOST_DOTS` samples are drawn; every second run is hollow.
-    """
-    with style.canvas(ax) as ax:
-        for place, (name, run) in enumerate(runs_by_name(runs)):
-            samples = run.samples.iloc[:: max(1, len(run.samples) // MOST_DOTS)]
-            for side, (marker, colour, _) in LOOKS.items():
-                counts = samples[[f"{side}_{age}" for age in ("young", "middle", "full")]]
-                total = counts.sum(axis=1, skipna=False)
-                shown = total[total > 0]
-                ax.plot(
-                    samples.loc[shown.index, "elapsed_s"], shown, marker, color=colour,
-                    markersize=7, markerfacecolor="none" if place % 2 else colour,
-                    label=f"{name}, {side}",
-                )  # fmt: skip
-        ax.set_yscale("log")
-        style.plain_numbers(ax.yaxis)
-        ax.set(xlabel="elapsed (s)", ylabel="total (collections)")
-        ax.set_xlim(left=0.0)
-        ax.set_ylim(bottom=0.8)
-    return ax
-
-
-def limit_over_time(
-    history: Sequence[tuple[float, int]], prediction: HasValue | float, *, ax: Axes | None = None
-) -> Axes:
-    """Draw the adaptive limit as dots, and the predicted N* as a line."""
-    at_s, limits = zip(*history, strict=True)
-    predicted = number(prediction) or 0.0
-    with style.canvas(ax, height_in=4.5) as ax:
-        ax.plot(at_s, limits, "o", color=style.MEASURED, markersize=7, label="chosen")
-        ax.axhline(
-            predicted, color=style.PREDICTED, zorder=1,
-            label=f"predicted N* = {numbers.number(predicted)}",
-        )  # fmt: skip
-        ax.set(xlabel="elapsed (s)", ylabel="limit (calls in flight)")
-        ax.set_ylim(0.0, 1.15 * max(*limits, predicted))
-        ax.set_xlim(left=0.0)
-    return ax
+def changes_table(runs: Mapping[str, Run]) -> pd.DataFrame:
+    """Return what each change brings: the mean and the p99 of the answered calls, the refused."""
+    rows = [
+        {
+            "change": name,
+            "mean (ms)": facts.mean_ms(run),
+            "p99 (ms)": facts.p99_ms(run),
+            "refused (%)": 100 * (1 - run.operations_ok / run.issued),
+        }
+        for name, run in runs.items()
+    ]
+    return rounded(by_row(rows, "change"))

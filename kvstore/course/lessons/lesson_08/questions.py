@@ -1,295 +1,180 @@
-"""What lesson 08 and its further lessons ask."""
+"""What lesson 08 asks, and the figures of its runs."""
 
-import gc
 import math
-from typing import NamedTuple
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import repeat
 
 import numpy as np
-import pandas as pd
 
-from kvstore import gc_control
+from kvstore import numbers
 from kvstore.course.questions import Curve, Option, PredictionQuestion, QuizQuestion
-from kvstore.measure import Run, goodput, turns
-from kvstore.model import Prediction, Station, overload
-from kvstore.protocol import OK
+from kvstore.measure import Run, latencies_s
+from kvstore.model import Prediction, Station, waiting
+from kvstore.model.simulate import Pool, open_loop
+from kvstore.model.waiting import EVEN, RANDOM
+from kvstore.server.store import DRAWS
+
+C2 = {"fixed": EVEN, "two_point": 4.0, "exponential": RANDOM, "heavy_tailed": 4.0}
+"""c² of the service times, for each of the server's `disk_times`."""
+BUSY = 0.8
+"""U of the runs that are predicted as one number."""
 
 
-def lock(run: Run) -> Station:
-    """Return the station of the burst: the global lock, held for one write."""
-    return Station("lock", run.server["settings"]["write_delay_s"])
+def mean_ms(run: Run) -> float:
+    """Mean time from the due time of a call to its reply, of the calls that were not refused."""
+    return 1e3 * float(latencies_s(run).mean())
 
 
-def pool(run: Run) -> Station:
-    """Return the station of the open loop: the thread pool, with the disk time of a read."""
+def p99_ms(run: Run) -> float:
+    """The time within which 99 % of the answered calls end, from their due time."""
+    return 1e3 * run.latency_s(0.99)
+
+
+def most_in_flight_s(run: Run) -> float:
+    """The time in the run at which most calls were in flight."""
+    sent_s, done_s = np.sort(run.records["sent_s"]), np.sort(run.records["done_s"])
+    in_flight = np.arange(1, len(sent_s) + 1) - np.searchsorted(done_s, sent_s, side="right")
+    return float(sent_s[in_flight.argmax()])
+
+
+def law(busy: float, service_s: float, disk_times: str, workers: int = 1) -> Prediction:
+    """R in seconds for random arrivals at a rate of `busy` divided by the service time of a call.
+
+    With several workers each of them is busy for `busy / workers` of the time.
+    """
+    station = Station("worker" if workers == 1 else "workers", service_s, workers)
+    return waiting.residence(busy / service_s, station, service_c2=C2[disk_times])
+
+
+def random_arrivals(service_s: float) -> Prediction:
+    """R for random arrivals and constant times, with a reason that leaves the later rounds open."""
+    found = law(BUSY, service_s, "fixed")
+    waits = numbers.seconds(found.value - service_s)
+    reason = f"{numbers.seconds(service_s)} of service, and {waits} of waiting for others"
+    return replace(found, reason=reason)
+
+
+def played_ms(run: Run, service_s: float) -> list[float]:
+    """The residence times of a queue with the arrivals and the disk times of the run.
+
+    A worker takes the disk time of the call, and what it needs besides: that is what the measured
+    service time has more than the mean disk time.
+    """
     settings = run.server["settings"]
-    return Station("thread pool", settings["read_delay_s"], settings["threads"])
+    rng = random.Random(settings["disk_seed"])
+    draw = DRAWS.get(settings["disk_times"])
+    drawn = (draw(rng) for _ in repeat(None)) if draw else repeat(1.0)
+    mean_s = settings["read_delay_s"]
+    calls = open_loop(
+        sorted(run.records["due_s"]),
+        Pool(threads=settings["threads"], disk_s=mean_s),
+        deadline_s=math.inf,
+        disk_times_s=(each * mean_s + service_s - mean_s for each in drawn),
+    ).calls
+    return [1e3 * (each.ended_s - each.due_s) for each in calls]
 
 
-def limit(run: Run) -> float:
-    """Return the most calls that the server accepts at once; infinite without a limit."""
-    most = run.server["settings"]["max_concurrent_rpcs"]
-    return math.inf if most is None else float(most)
-
-
-def in_server_s(run: Run, share: float = 0.99) -> float:
-    """Return the seconds in the server that a share of the answered calls did not exceed."""
-    calls = run.calls[run.calls["status"] == "OK"]
-    return float((calls["pool_s"] + calls["lock_s"] + calls["disk_s"]).quantile(share))
-
-
-def answered_s(run: Run) -> float:
-    """Return the mean seconds until a burst was answered."""
-    return float(turns(run)["answered_s"].mean())
-
-
-def offered_per_s(run: Run) -> float:
-    """Return the arrival rate of an open loop."""
-    return goodput(run).offered_per_s
-
-
-def _goodput(run: Run, offered: float | None = None) -> Prediction:
-    return overload.goodput(
-        offered_per_s(run) if offered is None else offered,
-        pool(run),
-        deadline_s=run.settings["deadline_s"],
-        offered_for_s=run.settings["duration_s"],
-        limit=limit(run),
-        from_s=settled_from_s(run),
-    )
-
-
-def settled_from_s(run: Run) -> float:
-    """Return from when on the calls of an open loop count: 1 s in a run of 3 s."""
-    return float(run.settings["duration_s"]) / 3
-
-
-def settled_per_s(run: Run) -> float:
-    """Return the goodput of an open loop without its beginning, when the queue was empty."""
-    return goodput(run, from_s=settled_from_s(run)).in_time_per_s
-
-
-def lost(run: Run) -> int:
-    """Return the calls that did not end OK."""
-    return run.issued - run.operations_ok
-
-
-class Turns(NamedTuple):
-    """A run of turns, and the run of a quarter of a turn before it."""
-
-    run: Run
-    quarter: Run
-
-    @property
-    def started_at(self) -> str:
-        """When the run began."""
-        return self.run.started_at
+def _curve(service_s: float, runs: Mapping[float, Run]) -> dict[float, float]:
+    steps = (n / 20 for n in range(1, round(20 * max(runs)) + 1))
+    return {busy: 1e3 * law(busy, service_s, "exponential").value for busy in steps}
 
 
 PREDICTIONS = (
     PredictionQuestion(
-        "08.burst",
-        "The burst, no limit, 400 threads: how many seconds until the last call is answered?",
-        unit="s",
-        measured=answered_s,
-        model=lambda run: overload.drain_burst(run.issued, [lock(run)]),
+        "08.random",
+        "The worker is busy for 80 % of the time, each call takes it 20 ms, and calls arrive at "
+        "random: how many ms from the arrival of a call to its reply, on average?",
+        unit="ms",
+        measured=lambda service_s, run: mean_ms(run),
+        model=lambda service_s, run: random_arrivals(service_s),
         main=True,
-    ),
-    PredictionQuestion(
-        "08.limit_wait",
-        "At most 40 calls in the server: for how many seconds is the slowest accepted call in it?",
-        unit="s",
-        measured=in_server_s,
-        model=lambda run: Prediction(
-            limit(run) / lock(run).most_per_s,
-            "s",
-            f"{limit(run):g} calls in the server, which answers {lock(run).most_per_s:g}/s:"
-            " limit / X",
-            "concurrency limit",
-        ),
     ),
     Curve(
         "08.curve",
-        "No limit. Of the calls due after the first second, how many per second are in time?",
-        over="offered, λ (calls/s)",
-        xs=(40, 80, 120, 160, 200, 240, 280, 320, 360),
-        most=360,
-        measured=lambda runs: {offered_per_s(run): settled_per_s(run) for run in runs},
-        model=lambda runs: {x: _goodput(runs[0], x).value for x in range(40, 361, 10)},
+        "How many ms does a call take on average, at each utilisation?",
+        unit="ms",
+        over="utilisation, U",
+        xs=(0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9),
+        most=400,
+        measured=lambda service_s, runs: {busy: mean_ms(run) for busy, run in runs.items()},
+        model=_curve,
     ),
     PredictionQuestion(
-        "08.goodput_limit",
-        "Twice the capacity, at most 20 calls in the server: how many per second are in time?",
-        measured=settled_per_s,
-        model=_goodput,
-    ),
-    # further lessons
-    PredictionQuestion(
-        "08.lost",
-        "How many calls of the burst does a default server lose? (If you say none, write 1.)",
-        unit="calls",
-        measured=lost,
+        "08.long_jobs",
+        "Nine of ten calls take a third of S, and one takes seven times S. U is 80 %: how many ms "
+        "does a call take on average?",
+        unit="ms",
+        measured=lambda service_s, run: mean_ms(run),
+        model=lambda service_s, run: law(BUSY, service_s, "two_point"),
     ),
     PredictionQuestion(
-        "08.memory",
-        "All turns together: how many MB does the client's process use at most?",
-        unit="MB",
-        measured=lambda made: float(made.run.samples["client_rss_bytes"].max()) / 1e6,
-        model=lambda made: held(made.run, made.quarter, "client"),
-        main=True,
-    ),
-    PredictionQuestion(
-        "08.collections",
-        "A collector that is left alone: how many times as many collections for each call?",
-        unit="times",
-        measured=lambda table: collected_times(table),
-        model=lambda table: Prediction(
-            gc_control.YOUNG_OBJECTS / gc.get_threshold()[0],
-            "times",
-            "young generation ÷ young generation",
-        ),
-    ),
-    PredictionQuestion(
-        "08.in_time_s",
-        "For how many seconds from the start are calls answered in time?",
-        unit="s",
-        measured=lambda run: in_time_until_s(run),
-        model=lambda run: Prediction(
-            (run.settings["deadline_s"] - pool(run).demand_s)
-            * pool(run).most_per_s
-            / (offered_per_s(run) - pool(run).most_per_s),
-            "s",
-            "(T - S)·X / (λ - X)",
-            "queue",
-        ),
-    ),
-    PredictionQuestion(
-        "08.limit",
-        "The client finds its own limit: where does it settle?",
-        unit="calls",
-        measured=lambda settled, knee: settled,
-        model=lambda settled, knee: knee,
+        "08.second_worker",
+        "The same calls with a second worker: how many ms does a call take on average?",
+        unit="ms",
+        measured=lambda service_s, run: mean_ms(run),
+        model=lambda service_s, run: law(BUSY, service_s, "two_point", workers=2),
     ),
 )
 
 QUIZ = (
     QuizQuestion(
-        "08.accepted",
-        "A server answers 1,000/s and accepts at most 500 calls at once. How long is an accepted "
-        "call in it, at most?",
+        "08.half_idle",
+        "Random arrivals, exponential service times. U rises from 80 % to 90 %. The mean time of a "
+        "call ...",
         (
+            Option("... rises by about a tenth.", why="U does. But R = S/(1 - U)."),
             Option(
-                "About half a second.", right=True, why="About limit/X = 500 / 1,000 per second."
+                "... doubles.",
+                right=True,
+                why="The idle share, 1 - U, is halved: from 5 S to 10 S.",
             ),
-            Option(
-                "That depends on how many are sent.",
-                why="The others are refused. At most 500 calls are before it.",
-            ),
-            Option("Until its deadline.", why="A limit of 500 ends the queue long before."),
+            Option("... does not change below 100 %.", why="Random arrivals queue below 100 %."),
         ),
     ),
     QuizQuestion(
-        "08.more_threads",
-        "A burst waits for one lock. You give the server 1,000 threads more. What changes?",
+        "08.same_mean",
+        "A release makes most calls faster and a few much slower. The mean service time and the "
+        "arrival rate stay. What happens to the mean time of a call?",
         (
-            Option("It answers the burst sooner.", why="N/X has no number of threads in it."),
+            Option("It stays: the mean did.", why="The wait grows with c², at the same mean."),
             Option(
-                "The calls wait at the lock, and not in the pool's queue.",
+                "It rises.",
                 right=True,
-                why="The queue moves. It is as long as before, and each thread needs memory, too.",
+                why="c_s² has grown, and with it the wait: short calls wait behind the long ones.",
             ),
-            Option("Fewer calls are lost.", why="Nothing was lost: no limit refused a call."),
+            Option("It falls: most calls are faster.", why="They wait behind the slow ones."),
         ),
     ),
     QuizQuestion(
-        "08.limit_too_large",
-        "A server answers 200/s, callers wait for 0.5 s, and the limit is 1,000 calls. Under "
-        "overload ...",
+        "08.even_test",
+        "A load test sends its calls at even distances and finds R = S up to U = 95 %. What does "
+        "it say about users who arrive at random?",
         (
             Option(
-                "... most answers come too late, and the server looks busy.",
+                "Nearly nothing: it left out the bursts.",
                 right=True,
-                why="At most 200/s · 0.5 s = 100 calls can be in time. gRPC skips a call whose "
-                "deadline has passed. So it begins those that are about to be late.",
+                why="c_a² was 0 in the test. For the users it is about 1.",
             ),
+            Option("That 95 % is safe for them.", why="R is many times S at U = 95 % for them."),
             Option(
-                "... it refuses in time. That is the purpose of a limit.",
-                why="It refuses from 1,000 on, and call number 101 is too late already.",
-            ),
-            Option(
-                "... all calls are refused.",
-                why="A call is accepted when another one ends: 200 in each second.",
+                "That the service times are constant.",
+                why="Few of the calls are longer than the distance of two arrivals: no more.",
             ),
         ),
     ),
     QuizQuestion(
-        "08.deadline_passed",
-        "A handler works for 2 s. Its caller gave up after 1 s. What does a gRPC server with "
-        "threads do?",
+        "08.limit",
+        "U is 85 %, and the p99 is too long. No call may be refused. Which change does not help?",
         (
+            Option("A second worker.", why="U of each worker is halved."),
+            Option("Less varied service times.", why="The wait is proportional to c_a² + c_s²."),
             Option(
-                "It stops the handler at the deadline.",
-                why="No thread can be stopped from outside. The handler has to look.",
-            ),
-            Option(
-                "It finishes the work, and no caller gets the result.",
+                "A limit on the calls in the server.",
                 right=True,
-                why="The caller has DEADLINE_EXCEEDED already. Look at the time before each step.",
-            ),
-            Option(
-                "It sends the reply late, and the caller takes it.",
-                why="The call has ended for the caller. A late reply is dropped.",
+                why="It shortens the wait only because it refuses calls.",
             ),
         ),
     ),
 )
-
-
-def grown_mb(run: Run) -> float:
-    """Return how many MB the server's memory grew in the run."""
-    held_bytes = run.samples["server_rss_bytes"]
-    return float(held_bytes.max() - held_bytes.iloc[0]) / 1e6
-
-
-def wasted_share(run: Run) -> float:
-    """Return the share of the operations that the server did too late."""
-    found = goodput(run)
-    done = found.wasted + found.in_time_per_s * run.settings["duration_s"]
-    return found.wasted / done if done else 0.0
-
-
-def held(run: Run, quarter: Run, side: str) -> Prediction:
-    """Return the memory of a process in MB, from the memory per call of a run of a quarter."""
-    used = quarter.samples[f"{side}_rss_bytes"]
-    each = (used.max() - used.iloc[0]) / turns(quarter)["most_in_flight"].max()
-    recorded = run.issued if side == "client" else 0
-    return overload.held(
-        run.in_flight, base_bytes=used.iloc[0], bytes_per_call=each, recorded=recorded
-    )
-
-
-def in_time_until_s(run: Run) -> float:
-    """Return the due time of the last call before one in ten calls in a row came too late."""
-    records = run.records[np.argsort(run.records["due_s"])]
-    taken_s = records["done_s"] - records["due_s"]
-    late = (records["status"] != OK) | (taken_s > run.settings["deadline_s"])
-    first_ten = np.flatnonzero(np.convolve(late, np.ones(10), "valid") >= 9)
-    return float(records["due_s"][first_ten[0]] if len(first_ten) else records["due_s"].max())
-
-
-def collected_times(collections: pd.DataFrame) -> float:
-    """Return the collections of the last two processes over those of the first two, at least 1.
-
-    `collections` is the table of two runs of as many calls.
-    """
-    ages = [f"{age} (collections)" for age in ("young", "middle", "full")]
-    counts = collections[ages].sum(axis=1)
-    return float(counts.iloc[2:].sum() / max(1.0, counts.iloc[:2].sum()))
-
-
-def later_turns(run: Run, side: str) -> float:
-    """Return the memory in the later half of the turns over that in the first, records apart."""
-    seen = turns(run)
-    records = 56 * seen["calls"].cumsum() if side == "client" else 0
-    used = (seen[f"{side}_bytes"] - records)[1:]
-    half = len(used) // 2
-    return float(used[half:].max() / used[:half].max()) if half else 1.0

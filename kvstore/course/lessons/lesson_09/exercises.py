@@ -1,416 +1,460 @@
-"""Lesson 09: a service config for retries, and pauses with full jitter."""
+"""Lesson 09, further lessons: shedding, a short queue, and a method that gives up."""
 
-import functools
-import json
+import inspect
+import math
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import Any, Final
+from collections.abc import Callable
+from itertools import takewhile
+from typing import Any, Final, NamedTuple
 
 import grpc
 
-from kvstore.client.channel import OPTIONS
-from kvstore.client.overload import full_jitter
-from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
+from kvstore.client import pacing
+from kvstore.course.exercises import (
+    NOT_ATTEMPTED,
+    Exercise,
+    StubReached,
+    Verdict,
+    WrongAnswer,
+    driven,
+    not_yet,
+    passed,
+)
 from kvstore.course.exercises.grading import Drawn
+from kvstore.course.lessons.lesson_09.exercises_server import Failed, Trial, running
 from kvstore.v1.kvstore_pb2 import RetrieveRequest, RetrieveResponse
-from kvstore.v1.kvstore_pb2_grpc import (
-    KeyValueServiceServicer,
-    KeyValueServiceStub,
-    add_KeyValueServiceServicer_to_server,
-)
+from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceServicer
 
-# 09.retry_config --------------------------------------------------------------------------------
+# 09.in_time_for (further/09_until_it_is_too_late) -----------------------------------------------
 
-CALLS: Final = 30
-"""Calls of which every attempt fails, so that a budget runs out."""
-OTHERS: Final = [status.name for status in grpc.StatusCode if status.name != "UNAVAILABLE"]
-SHORT_S: Final = 0.005
-"""A short pause; with 1 ms, gRPC sometimes never sends the retry (grpcio 1.85)."""
 
+def in_time_for_s(offered_per_s: float, threads: int, disk_s: float, deadline_s: float) -> float:
+    """Return the seconds until the queue, which grows at λ - X, leaves no time for the disk."""
+    served_per_s = threads / disk_s
+    if offered_per_s <= served_per_s:
+        return math.inf
+    longest_wait_s = deadline_s - disk_s
+    return longest_wait_s * served_per_s / (offered_per_s - served_per_s)
 
-def retry_config(
-    attempts: int, first_pause_s: float, tokens: float, ratio: float
-) -> dict[str, Any]:
-    """Return a service config that retries UNAVAILABLE within a budget."""
-    policy = {
-        "maxAttempts": attempts,
-        "initialBackoff": f"{first_pause_s}s",
-        "maxBackoff": "1s",
-        "backoffMultiplier": 2,
-        "retryableStatusCodes": ["UNAVAILABLE"],
-    }
-    return {
-        "methodConfig": [{"name": [{}], "retryPolicy": policy}],
-        "retryThrottling": {"maxTokens": tokens, "tokenRatio": ratio},
-    }
 
-
-class _Failing(KeyValueServiceServicer):
-    """Ends each call with the status that its key names, and notes when attempts arrive."""
-
-    def __init__(self) -> None:
-        self.arrived_s: list[float] = []
-        self._lock = threading.Lock()
-
-    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
-        """Answer the key b"OK"; abort with any other."""
-        with self._lock:
-            self.arrived_s.append(time.perf_counter())
-        if request.key != b"OK":
-            context.abort(grpc.StatusCode[request.key.decode()], "the check wants this")
-        return RetrieveResponse()
-
-    def take(self) -> list[float]:
-        """Return the arrivals since the last time."""
-        with self._lock:
-            taken, self.arrived_s = self.arrived_s, []
-        return taken
-
-
-class _BadConfig(Exception):
-    """gRPC does not accept what the learner returned; the text says why."""
-
-
-@contextmanager
-def _calling(config: Any) -> Iterator[tuple[_Failing, Callable[[str], str]]]:
-    """Yield a server, and a function that makes a call which ends with this status.
-
-    Each has a server of its own: all channels of a process to one server share one retry budget.
-    """
-    try:
-        text = config if isinstance(config, str) else json.dumps(config)
-    except TypeError as error:
-        raise _BadConfig(f"`json.dumps` cannot write what you returned: {error}.") from None
-    servicer = _Failing()
-    server = grpc.server(ThreadPoolExecutor(8), options=[("grpc.so_reuseport", 0)])
-    add_KeyValueServiceServicer_to_server(servicer, server)
-    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
-    server.start()
-    options = [*OPTIONS, ("grpc.service_config", text)]
-    try:
-        with grpc.insecure_channel(address, options=options) as channel:
-            yield servicer, functools.partial(_call, KeyValueServiceStub(channel))
-    finally:
-        server.stop(0).wait(2)
-
-
-def _call(stub: Any, status: str) -> str:
-    """Make a call that ends with this status; return the status of its end."""
-    try:
-        stub.Retrieve(RetrieveRequest(key=status.encode()), timeout=10)
-    except grpc.RpcError as error:
-        if "service config" in str(error.details() or ""):
-            raise _BadConfig(
-                "gRPC does not accept this service config; it says on standard error which field is"
-                ' wrong. Durations are text such as `"0.05s"`, and `maxAttempts` is 2 or more.'
-            ) from None
-        return str(error.code().name)
-    return "OK"
-
-
-def _judge_retry_config(answer: Any) -> Verdict:
-    draw = random.Random(9)
-    try:
-        for step in (_attempts, _pauses, _longer_pauses, _budget, _refill):
-            if problem := step(answer, draw):
-                return not_yet(problem)
-    except _BadConfig as bad:
-        return not_yet(str(bad))
-    return passed(
-        "the server counted the attempts: as many as you allow while there is budget, and one for"
-        " each call when there is none."
-    )
-
-
-def _attempts(answer: Any, draw: random.Random) -> str:
-    """One failing call with a large budget; then other statuses."""
-    for attempts in (2, draw.choice([3, 4]), 5):
-        with _calling(answer(attempts, SHORT_S, 100, 0.1)) as (servicer, call):
-            call("UNAVAILABLE")
-            count = len(servicer.take())
-            if count == 1:
-                return (
-                    "a call failed with UNAVAILABLE, and the server saw one attempt: is the policy"
-                    ' at `config["methodConfig"][0]["retryPolicy"]`, and does `"name": [{}]` name'
-                    " all methods?"
-                )
-            if count != attempts:
-                return (
-                    f"attempts = {attempts}: the server saw {count} attempts of one call."
-                    " `maxAttempts` counts the first attempt, too."
-                )
-            for status in OTHERS:
-                call(status)
-                if (count := len(servicer.take())) != 1:
-                    return (
-                        f"a call that ended with {status} was sent {count} times: retry UNAVAILABLE"
-                        " and nothing else."
-                    )
-    return ""
-
-
-def _pauses(answer: Any, draw: random.Random) -> str:
-    """The first pause is at least about as long as it should be (gRPC draws it, ±20 %)."""
-    first_s = draw.choice([0.2, 0.3])
-    with _calling(answer(2, first_s, 100, 0.1)) as (servicer, call):
-        call("UNAVAILABLE")
-        first, second = servicer.take()
-        if second - first < 0.7 * first_s:
-            return (
-                f"first_pause_s = {first_s}, and the second attempt came after"
-                f" {second - first:.3f} s: `initialBackoff` is the first pause, as text in seconds."
-            )
-    with _calling(answer(2, SHORT_S, 100, 0.1)) as (servicer, call):
-        for _ in range(6):
-            call("UNAVAILABLE")
-        at_s = servicer.arrived_s
-        if min(later - at for at, later in zip(at_s[::2], at_s[1::2], strict=True)) > 0.17:
-            return (
-                f"first_pause_s = {SHORT_S}, and each second attempt came much later: use the"
-                " argument."
-            )
-    return ""
-
-
-def _longer_pauses(answer: Any, draw: random.Random) -> str:
-    """What gRPC does only after seconds is read off the config, which it has accepted."""
-    config = answer(4, 0.25, 100, 0.1)
-    config = json.loads(config) if isinstance(config, str) else config
-    for method in config["methodConfig"]:
-        policy = method.get("retryPolicy", {})
-        if policy.get("backoffMultiplier", 2) != 2:
-            return (
-                "the pause doubles after each attempt, got"
-                f" `backoffMultiplier` {policy['backoffMultiplier']!r}."
-            )
-        longest = str(policy.get("maxBackoff", "1s"))
-        if float(longest.removesuffix("s")) != 1:
-            return f'the longest pause is 1 s, `"1s"` as text, got `maxBackoff` {longest!r}.'
-    return ""
-
-
-def _retries_allowed(tokens: float, attempts: int) -> int:
-    """Return the retries of failing calls, one call after the other, until the budget ends them."""
-    left, retries = tokens, 0
-    for _ in range(CALLS):
-        for attempt in range(1, attempts + 1):
-            left -= 1  # each failed attempt costs a token
-            if attempt == attempts or left <= tokens / 2:
-                break
-            retries += 1
-    return retries
-
-
-def _budget(answer: Any, draw: random.Random) -> str:
-    """Many failing calls: nothing is retried with half of the tokens or fewer."""
-    for tokens in (2 * draw.randint(2, 4), 2 * draw.randint(6, 9)):
-        with _calling(answer(4, SHORT_S, tokens, 0.1)) as (servicer, call):
-            for _ in range(CALLS):
-                call("UNAVAILABLE")
-        retries = len(servicer.arrived_s) - CALLS
-        if retries == 3 * CALLS:
-            return (
-                f"{CALLS} calls failed, and each was sent 4 times: there is no budget."
-                " `retryThrottling` stands beside `methodConfig`, not inside it."
-            )
-        if retries != (right := _retries_allowed(tokens, 4)):
-            return (
-                f"tokens = {tokens}: {CALLS} calls failed, and there were {retries} retries, where"
-                f" {right} are right. `maxTokens` is the number of tokens at the start."
-            )
-    return ""
-
-
-def _refill(answer: Any, draw: random.Random) -> str:
-    """Answers earn tokens: after enough of them there are retries again."""
-    tokens, ratio = 8, draw.choice([0.5, 1])
-    with _calling(answer(2, SHORT_S, tokens, ratio)) as (servicer, call):
-        for _ in range(2 * tokens):
-            call("UNAVAILABLE")
-        servicer.take()
-        needed = int((tokens / 2 + 1) / ratio)  # then one failure leaves half of the tokens
-        for answered, expected in ((needed, 1), (int(2 / ratio), 2)):
-            for _ in range(answered):
-                call("OK")
-            servicer.take()
-            call("UNAVAILABLE")
-            if (count := len(servicer.take())) != expected:
-                return (
-                    f"ratio = {ratio}: after all tokens were lost, answers earned some, and a"
-                    f" failing call was then sent {count} times, where {expected} is right."
-                    " `tokenRatio` is what one answer earns."
-                )
-    return ""
-
-
-# Known-wrong configs, each as a learner would write it.
-
-
-def _changed(change: Callable[..., None]) -> Callable[..., Any]:
-    """Return `retry_config` with its result changed in place."""
-
-    def answer(attempts: int, first_pause_s: float, tokens: float, ratio: float) -> Any:
-        config = retry_config(attempts, first_pause_s, tokens, ratio)
-        change(config, config["methodConfig"][0]["retryPolicy"], attempts)
-        return config
-
-    return answer
-
-
-def _no_budget(config: Any, policy: Any, attempts: int) -> None:
-    del config["retryThrottling"]
-
-
-def _budget_inside(config: Any, policy: Any, attempts: int) -> None:
-    config["methodConfig"][0]["retryThrottling"] = config.pop("retryThrottling")
-
-
-def _policy_outside(config: Any, policy: Any, attempts: int) -> None:
-    config["retryPolicy"] = config["methodConfig"].pop()["retryPolicy"]
-
-
-def _no_name(config: Any, policy: Any, attempts: int) -> None:
-    config["methodConfig"][0]["name"] = []
-
-
-def _retries_counted(config: Any, policy: Any, attempts: int) -> None:
-    policy["maxAttempts"] = attempts + 1
-
-
-def _everything(config: Any, policy: Any, attempts: int) -> None:
-    policy["retryableStatusCodes"] += ["INTERNAL", "DEADLINE_EXCEEDED"]
-
-
-def _a_number(config: Any, policy: Any, attempts: int) -> None:
-    policy["initialBackoff"] = float(policy["initialBackoff"].rstrip("s"))
-
-
-def _fixed_pause(config: Any, policy: Any, attempts: int) -> None:
-    policy["initialBackoff"] = "0.05s"
-
-
-def _double_tokens(config: Any, policy: Any, attempts: int) -> None:
-    config["retryThrottling"]["maxTokens"] *= 2
-
-
-def _fixed_ratio(config: Any, policy: Any, attempts: int) -> None:
-    config["retryThrottling"]["tokenRatio"] = 0.1
-
-
-def _three_attempts(config: Any, policy: Any, attempts: int) -> None:
-    policy["maxAttempts"] = 3
-
-
-RETRY_CONFIG = Exercise(
-    id="09.retry_config",
-    title="Retries with a budget",
-    hints=(
-        'The policy: `{"maxAttempts": attempts, "initialBackoff": f"{first_pause_s}s", '
-        '"maxBackoff": "1s", "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}`.',
-        'It belongs to all methods: `"methodConfig": [{"name": [{}], "retryPolicy": policy}]`.',
-        'Beside it: `"retryThrottling": {"maxTokens": tokens, "tokenRatio": ratio}`.',
-    ),
-    reference=retry_config,
-    wrong=(
-        WrongAnswer(_changed(_no_budget), "`retryThrottling` stands beside `methodConfig`"),
-        WrongAnswer(_changed(_no_name), 'does `"name": [{}]` name all methods?'),
-        WrongAnswer(_changed(_retries_counted), "counts the first attempt, too"),
-        WrongAnswer(_changed(_everything), "retry UNAVAILABLE and nothing else"),
-        WrongAnswer(_changed(_a_number), "gRPC does not accept this service config"),
-        WrongAnswer(_changed(_fixed_pause), "`initialBackoff` is the first pause"),
-        WrongAnswer(_changed(_double_tokens), "`maxTokens` is the number of tokens"),
-        WrongAnswer(_changed(_fixed_ratio), "`tokenRatio` is what one answer earns"),
-    ),
-    judge=_judge_retry_config,
-    may_return_text=True,
-    timeout_s=40.0,
-)
-MORE_WRONG_CONFIGS: tuple[tuple[Callable[..., Any], str], ...] = (
-    (_changed(_budget_inside), "`retryThrottling` stands beside `methodConfig`"),
-    (_changed(_policy_outside), 'does `"name": [{}]` name all methods?'),
-    (_changed(_three_attempts), "counts the first attempt, too"),
-)
-"""More known-wrong answers, with messages that another one has as well."""
-
-
-# 09.backoff -------------------------------------------------------------------------------------
-
-
-class _Draw:
-    """A source of random numbers that always draws the same one."""
-
-    def __init__(self, number: float) -> None:
-        self.number = number
-
-    def __call__(self) -> float:
-        return self.number
-
-    def __repr__(self) -> str:
-        return f"lambda: {self.number:g}"
-
-
-def _pauses_drawn() -> Any:
+def _overloads() -> Any:
+    """Draw a pool, a rate as a share of its capacity, and a deadline of one disk time or more."""
     from hypothesis import strategies as st
 
-    return st.tuples(
-        st.integers(1, 60),
-        st.sampled_from([0.01, 0.1, 0.25, 1.0]),
-        st.sampled_from([0.05, 0.5, 1.0, 30.0]),
-        st.builds(_Draw, st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])),
+    shares = [0.25, 0.5, 1.0, 1.25, 1.5, 2.0, 4.0]
+    return st.builds(
+        lambda share, threads, disk_s, times: (
+            share * threads / disk_s, threads, disk_s, times * disk_s
+        ),
+        st.sampled_from(shares),
+        st.integers(1, 64),
+        st.sampled_from([0.0625, 0.125, 0.25, 0.5]),  # exact, so that λ = X is met exactly
+        st.sampled_from([1.0, 1.5, 2.0, 5.0, 20.0]),
+    )  # fmt: skip
+
+
+IN_TIME_FOR = Exercise(
+    id="09.in_time_for",
+    title="How long are calls in time?",
+    hints=(
+        "At which rate is the queue emptied, and at which does it grow?",
+        "The last call that is in time may wait for deadline - disk. How many are before it then?",
+        "Calls that may wait, (deadline - disk)·X, divided by the growth, λ - X.",
+    ),
+    reference=in_time_for_s,
+    judge=Drawn(
+        in_time_for_s,
+        _overloads(),
+        mistakes=(
+            (
+                "A call that waits for its whole deadline has no time left for its own disk.",
+                lambda offered, c, disk, deadline: (
+                    math.inf if offered <= c / disk else deadline * c / disk / (offered - c / disk)
+                ),
+            ),
+            (
+                "The queue does not grow at λ: calls are served meanwhile, so it grows at λ - X.",
+                lambda offered, c, disk, deadline: (
+                    math.inf if offered <= c / disk else (deadline - disk) * c / disk / offered
+                ),
+            ),
+            (
+                "You divide seconds by a rate. How many *calls* may be in the queue?",
+                lambda offered, c, disk, deadline: (
+                    math.inf if offered <= c / disk else (deadline - disk) / (offered - c / disk)
+                ),
+            ),
+            (
+                "You count on one thread. All of them serve at once, so X is threads / disk_s.",
+                lambda offered, c, disk, deadline: (
+                    math.inf
+                    if offered <= 1 / disk
+                    else (deadline - disk) / disk / (offered - 1 / disk)
+                ),
+            ),
+            (
+                "At or below the capacity no queue grows: then it goes well for ever, `math.inf`.",
+                lambda offered, c, disk, deadline: (
+                    math.nan
+                    if offered == c / disk
+                    else (deadline - disk) * c / disk / (offered - c / disk)
+                ),
+            ),
+            (
+                "Below the capacity every call is in time, for ever: return `math.inf`, not 0.",
+                lambda offered, c, disk, deadline: (
+                    0.0
+                    if offered <= c / disk
+                    else (deadline - disk) * c / disk / (offered - c / disk)
+                ),
+            ),
+        ),
+        right="A queue is short enough up to (deadline - disk)·X calls, and it fills at λ - X. "
+        "After that, a server that serves in order of arrival answers no call in time.",
+    ),
+)
+
+
+# ---- lesson 09 deadline -------------------------------------------------------------------------
+# The method of lesson 09 that gives up: it reads a value piece by piece while there is time.
+#
+# It is judged by real calls with deadlines, and by the pieces that its disk was asked for. A
+# piece takes as long as the trial says, so no judgement depends on the speed of the machine.
+
+
+LATE: Final = "DEADLINE_EXCEEDED"
+
+
+class Reader(KeyValueServiceServicer):
+    """Reads a value in pieces, and begins none for which its caller does not wait."""
+
+    def __init__(self, disk: Any) -> None:
+        self.disk = disk
+
+    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
+        """Return all pieces; end with DEADLINE_EXCEEDED where one can no longer end in time."""
+        value = b""
+        for number in range(self.disk.pieces):
+            if context.time_remaining() < self.disk.piece_s:
+                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "too little time is left")
+            value += self.disk.read(request.key, number)
+        return RetrieveResponse(value=value)
+
+
+class PieceDisk:
+    """A disk of values in pieces, which notes every piece that is read."""
+
+    def __init__(self, pieces: int, piece_s: float) -> None:
+        self.pieces, self.piece_s = pieces, piece_s
+        self.read_pieces: list[tuple[bytes, int]] = []
+        self.lasts_s = 0.0
+        """So long the next read takes, and the reads after it nothing."""
+        self._lock = threading.Lock()
+
+    def read(self, key: bytes, number: int) -> bytes:
+        """Return one piece, counted from 0."""
+        if not 0 <= number < self.pieces:
+            raise IndexError(f"there are pieces 0 to {self.pieces - 1}, got {number}")
+        with self._lock:
+            self.read_pieces.append((key, number))
+            lasts_s, self.lasts_s = self.lasts_s, 0.0
+        time.sleep(lasts_s)
+        return key + b"/%d " % number
+
+    def value(self, key: bytes) -> bytes:
+        """Return all pieces of a key as one value."""
+        return b"".join(key + b"/%d " % number for number in range(self.pieces))
+
+
+def _unwritten(answer: Callable[..., Any]) -> None:
+    """Raise `StubReached` for a method that is still to be written."""
+    servicer = answer(PieceDisk(2, 0.01))
+    if servicer is NOT_ATTEMPTED:
+        raise StubReached
+    if not isinstance(servicer, KeyValueServiceServicer):
+        raise Failed(
+            f"`Reader(disk)` must be a servicer, got {type(servicer).__name__}: hand in the class."
+        )
+    if inspect.iscoroutinefunction(servicer.Retrieve):
+        raise Failed("write `def Retrieve`, not `async def`: the server of the check has threads.")
+    try:
+        found = servicer.Retrieve(RetrieveRequest(key=b"key"), _Patient())
+    except Exception:
+        return  # the calls will show it
+    if found is NOT_ATTEMPTED:
+        raise StubReached
+
+
+class _Patient:
+    """The context of a call without a deadline, for a first look at the answer."""
+
+    def time_remaining(self) -> float:
+        return 1e9
+
+    def is_active(self) -> bool:
+        return True
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *arguments, **named: None
+
+
+def _judge_give_up(answer: Any) -> Verdict:
+    draw = random.Random(8)
+    try:
+        _unwritten(answer)
+        for step in (_enough_time, _no_time_at_all, _just_about, _time_for_some):
+            if problem := step(answer, draw):
+                return not_yet(problem)
+    except Failed as failed:
+        return not_yet(str(failed))
+    return passed(
+        "every piece that was begun could still reach its caller. The method looked at the clock"
+        " before each piece, not only once."
     )
 
 
-BACKOFF = Exercise(
-    id="09.backoff",
-    title="Come back, but not together",
+def _enough_time(answer: Callable[..., Any], draw: random.Random) -> str:
+    """Calls with much time or without a deadline: all pieces, in order."""
+    for pieces, deadline_s in ((1, None), (draw.randint(2, 6), 60.0), (draw.randint(2, 6), None)):
+        disk = PieceDisk(pieces, 10.0)
+        key = b"key %d" % draw.randrange(100)
+        with running(answer(disk), 4) as trial:
+            call = trial.begin(key, deadline_s=deadline_s)
+            end = trial.end_of(call)
+            waits = "no deadline" if deadline_s is None else f"a deadline of {deadline_s:g} s"
+            if end != "OK":
+                return (
+                    f"{pieces} pieces of 10 s each and {waits}: the call ended with {end}. Before a"
+                    " piece, look only at the time for *this* piece."
+                )
+            if (found := bytes(call.result().value)) != disk.value(key):
+                return f"the value must be all pieces in order, {disk.value(key)!r}, got {found!r}."
+            if len(disk.read_pieces) != pieces:
+                return f"{pieces} pieces were read {len(disk.read_pieces)} times: read each once."
+    return ""
+
+
+def _no_time_at_all(answer: Callable[..., Any], draw: random.Random) -> str:
+    """A piece takes longer than the caller waits: none may be begun, and the call ends early."""
+    disk, waits_s = PieceDisk(draw.randint(1, 5), 30.0), 3.0
+    with driven.standing_still(), running(answer(disk), 4) as trial:
+        started_s = time.perf_counter()
+        end = trial.end_of(trial.begin(deadline_s=waits_s))
+        took_s = time.perf_counter() - started_s
+    if disk.read_pieces:
+        return (
+            f"the caller waits for {waits_s:g} s, and a piece takes 30 s: your method began one"
+            " all the same. Compare `context.time_remaining()` with `disk.piece_s`."
+        )
+    if end != LATE:
+        return f"without time for a piece, the call must end with {LATE}, got {end}."
+    if took_s > 0.8 * waits_s:
+        return "the method waited until the deadline. End the call at once: `context.abort(...)`."
+    return ""
+
+
+def _just_about(answer: Callable[..., Any], draw: random.Random) -> str:
+    """A little more time than one piece takes, or a little less: by far more than any delay here.
+
+    The pieces of this disk take no time, so that there is as much left before the last one.
+    """
+    for pieces, piece_s, deadline_s in ((3, 5000.0, 6000.0), (1, 400.0, 500.0), (4, 1e-6, 60.0)):
+        disk = PieceDisk(pieces, piece_s)
+        with running(answer(disk), 4) as trial:
+            end = trial.end_of(trial.begin(deadline_s=deadline_s))
+        if end != "OK":
+            return (
+                f"the caller waits for {deadline_s:g} s, and a piece takes {piece_s:g} s: the call"
+                f" ended with {end}. Before a piece, look only at the time for *this* piece."
+            )
+    for pieces, piece_s, deadline_s in ((3, 5000.0, 4500.0), (1, 500.0, 400.0)):
+        disk = PieceDisk(pieces, piece_s)
+        with driven.standing_still(), running(answer(disk), 4) as trial:
+            end = trial.end_of(trial.begin(deadline_s=deadline_s))
+        if disk.read_pieces or end != LATE:
+            return (
+                f"the caller waits for {deadline_s:g} s, and a piece takes {piece_s:g} s: your"
+                f" method read {len(disk.read_pieces)}, and the call ended with {end}. Begin no"
+                " piece for which `context.time_remaining()` is less than `disk.piece_s`."
+            )
+    return ""
+
+
+def _time_for_some(answer: Callable[..., Any], draw: random.Random) -> str:
+    """The first piece takes most of the time: then the next one must not be begun."""
+    deadline_s, piece_s, slow_s = 2.4, 0.8, 1.75
+    for _ in range(3):  # a machine that is busy may leave no time even for the first piece
+        disk = PieceDisk(draw.randint(2, 5), piece_s)
+        disk.lasts_s = slow_s
+        with running(answer(disk), 4) as trial:
+            end = _end_here(trial, trial.begin(deadline_s=deadline_s))
+        if disk.read_pieces:
+            break
+    if not disk.read_pieces:
+        return (
+            f"the caller waits for {deadline_s} s, and a piece takes {piece_s} s: no piece was"
+            " read. There is time for the first one."
+        )
+    if len(disk.read_pieces) > 1:
+        return (
+            f"after the first piece {deadline_s - slow_s:.2f} s were left, and a piece takes"
+            f" {piece_s} s. Your method began the next piece: look at the time before *each* piece."
+        )
+    if end != LATE:
+        return f"when the time is too short for the next piece, end with {LATE}, got {end}."
+    return ""
+
+
+def _end_here(trial: Trial, call: Any) -> str:
+    """Return the status, once the method has ended as well."""
+    end = trial.end_of(call)
+    time.sleep(0.05)
+    return end
+
+
+# Known-wrong methods, each as a learner would write it.
+
+
+class NeverLooks(Reader):
+    """Reads all pieces of every call that it begins."""
+
+    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
+        """Return all pieces, however late it is."""
+        pieces = [self.disk.read(request.key, number) for number in range(self.disk.pieces)]
+        return RetrieveResponse(value=b"".join(pieces))
+
+
+class _LooksOnce(NeverLooks):
+    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
+        if context.time_remaining() < self.disk.piece_s:
+            context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "too little time is left")
+        return super().Retrieve(request, context)
+
+
+class _WantsTimeForAll(NeverLooks):
+    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
+        if context.time_remaining() < 2 * self.disk.pieces * self.disk.piece_s + 50:
+            context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "too little time is left")
+        return super().Retrieve(request, context)
+
+
+class _ReturnsWhatItHas(Reader):
+    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
+        value = b""
+        for number in range(self.disk.pieces):
+            if context.time_remaining() < self.disk.piece_s:
+                break
+            value += self.disk.read(request.key, number)
+        return RetrieveResponse(value=value)
+
+
+class _Cancelled(Reader):
+    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
+        value = b""
+        for number in range(self.disk.pieces):
+            if context.time_remaining() < self.disk.piece_s:
+                context.abort(grpc.StatusCode.CANCELLED, "too little time is left")
+            value += self.disk.read(request.key, number)
+        return RetrieveResponse(value=value)
+
+
+class _LastPieceOnly(Reader):
+    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
+        value = b""
+        for number in range(self.disk.pieces):
+            if context.time_remaining() < self.disk.piece_s:
+                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "too little time is left")
+            value = self.disk.read(request.key, number)
+        return RetrieveResponse(value=value)
+
+
+class _SleepsUntilTheEnd(Reader):
+    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
+        if context.time_remaining() < self.disk.piece_s:
+            time.sleep(context.time_remaining())
+        return super().Retrieve(request, context)
+
+
+GIVE_UP = Exercise(
+    id="09.give_up",
+    title="Give up in time",
     hints=(
-        "Begin without jitter: which pause follows failure 1, 2, 3? Mind the power of 2.",
-        "`min` holds the pause at `most_s`. Apply it before you draw.",
-        "Full jitter: any pause between 0 and that one is as likely as any other. Multiply.",
+        "`for number in range(self.disk.pieces):` reads the pieces, one `self.disk.read` for each.",
+        "Before each piece: is `context.time_remaining()` less than `self.disk.piece_s`? Without a "
+        "deadline it is a very large number.",
+        '`context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "too little time is left")` raises, so '
+        "nothing after it runs. At the end: `return RetrieveResponse(value=value)`.",
     ),
-    reference=full_jitter,
-    judge=Drawn(
-        full_jitter,
-        _pauses_drawn(),
-        mistakes=(
-            (
-                "All callers wait equally long: they were refused together, and come back "
-                "together.",
-                lambda n, first, most, draw: min(most, first * 2.0 ** (n - 1)),
-            ),
-            (
-                "A caller that draws 0 still waits: full jitter uses the whole pause, from 0 on.",
-                lambda n, first, most, draw: min(most, first * 2.0 ** (n - 1)) * (1 + draw()) / 2,
-            ),
-            (
-                "After the first failure the longest pause is `first_s`: with which power of 2 "
-                "does it "
-                "begin?",
-                lambda n, first, most, draw: draw() * min(most, first * 2.0**n),
-            ),
-            (
-                "The pause does not grow with the failures: a server in trouble needs more.",
-                lambda n, first, most, draw: draw() * min(most, first),
-            ),
-            (
-                "The pause grows by the same amount each time, but it has to double.",
-                lambda n, first, most, draw: draw() * min(most, first * n),
-            ),
-            (
-                "After many failures the pause is longer than `most_s`.",
-                lambda n, first, most, draw: draw() * first * 2.0 ** (n - 1),
-            ),
-            (
-                "Apply `most_s` before you draw: otherwise nearly all callers wait exactly "
-                "`most_s`.",
-                lambda n, first, most, draw: min(most, draw() * first * 2.0 ** (n - 1)),
-            ),
-        ),
-        right="The pause doubles up to a longest one, and each caller draws any part of it: a "
-        "crowd that was refused together comes back one by one.",
+    reference=Reader,
+    wrong=(
+        WrongAnswer(NeverLooks, "began one all the same"),
+        WrongAnswer(_LooksOnce, "look at the time before *each* piece"),
+        WrongAnswer(_WantsTimeForAll, "look only at the time for *this* piece"),
+        WrongAnswer(_ReturnsWhatItHas, "must end with DEADLINE_EXCEEDED, got OK"),
+        WrongAnswer(_Cancelled, "must end with DEADLINE_EXCEEDED, got CANCELLED"),
+        WrongAnswer(_LastPieceOnly, "all pieces in order"),
+        WrongAnswer(_SleepsUntilTheEnd, "waited until the deadline"),
     ),
+    judge=_judge_give_up,
+    timeout_s=60.0,
 )
+
+
+# What the method does under load, as lesson 09 shows it -----------------------------------------
+
+THREADS, PIECES, PIECE_S, CALLER_WAITS_S = 8, 10, 0.005, 0.250
+
+
+class LooksAhead(Reader):
+    """Begins no piece unless the pieces that are still missing can all be read in time."""
+
+    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
+        """Return all pieces; end with DEADLINE_EXCEEDED where the rest would come too late."""
+        value = b""
+        for number in range(self.disk.pieces):
+            missing_s = (self.disk.pieces - number) * self.disk.piece_s
+            if context.time_remaining() < missing_s:
+                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "the rest would come too late")
+            value += self.disk.read(request.key, number)
+        return RetrieveResponse(value=value)
+
+
+class UnderLoad(NamedTuple):
+    """What a method reached while twice as many calls came as 8 threads can answer."""
+
+    sent: int
+    in_time: int
+    pieces: int
+    pieces_in_vain: int
+    """Pieces that were read for calls that did not end OK."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.in_time:,} of {self.sent:,} calls in time; {self.pieces_in_vain:,} of"
+            f" {self.pieces:,} pieces were read in vain"
+        )
+
+
+class _SlowDisk(PieceDisk):
+    """A disk on which each piece takes its time."""
+
+    def read(self, key: bytes, number: int) -> bytes:
+        time.sleep(self.piece_s)
+        return super().read(key, number)
+
+
+def under_load(reader: Callable[[Any], Any], *, for_s: float = 2.0) -> UnderLoad:
+    """Serve with the learner's method, send twice what its threads can answer, and count."""
+    disk = _SlowDisk(PIECES, PIECE_S)
+    rate_per_s = 2 * THREADS / (PIECES * PIECE_S)
+    due = list(takewhile(lambda due_s: due_s < for_s, pacing.poisson(rate_per_s, seed=8)))
+    with running(reader(disk), THREADS) as trial:
+        calls, began_s = [], time.perf_counter()
+        for number, due_s in enumerate(due):
+            time.sleep(max(0.0, began_s + due_s - time.perf_counter()))
+            calls.append(trial.begin(b"%d" % number, deadline_s=CALLER_WAITS_S))
+        in_time = {number for number, call in enumerate(calls) if trial.end_of(call) == "OK"}
+    in_vain = sum(int(key) not in in_time for key, _ in disk.read_pieces)
+    return UnderLoad(len(calls), len(in_time), len(disk.read_pieces), in_vain)

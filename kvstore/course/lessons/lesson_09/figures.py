@@ -1,57 +1,211 @@
-"""The figure and the table of lesson 09: a crowd that tries again."""
+"""The figures and tables of lesson 09: overload with and without a limit."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
-from kvstore.client.overload import Attempts
+from kvstore import measure, numbers
+from kvstore.course.rendering import HasValue
 from kvstore.course.views import style
-from kvstore.course.views.style import SLICES, Runs, by_row, rounded, runs_by_name
-from kvstore.measure import Run
+from kvstore.course.views.style import MB, Runs, by_row, number, rounded, runs_by_name
+from kvstore.measure import Run, goodput
+from kvstore.measure.recorder import columns
+
+Curve = Callable[[float], HasValue | float]
+"""Predicted goodput in calls/s, for an offered rate in calls/s."""
+LOOKS: Final = {"client": ("o", style.MEASURED, "-"), "server": ("s", style.GREEN, "--")}
+"""The dots, colour and dashes of each process."""
+MOST_DOTS: Final = 60
+"""The approximate number of samples drawn for a run."""
 
 
-def attempts_over_time(runs: Runs, *, ax: Axes | None = None) -> Axes:
-    """Draw the calls sent per second in each slice of time, as dots for each run."""
-    named = runs_by_name(runs)
-    longest_s = max((run.window_s for _, run in named), default=0.0) or 1.0
-    edges = np.linspace(0.0, longest_s, SLICES + 1)
-    middle = (edges[:-1] + edges[1:]) / 2
-    with style.canvas(ax, height_in=5.5) as ax:
-        for place, (name, run) in enumerate(named):
-            marker, colour, _ = style.look(place)
-            per_s = np.histogram(run.records["sent_s"], edges)[0] / np.diff(edges)
-            sent = per_s > 0
-            ax.plot(middle[sent], per_s[sent], marker, color=colour, markersize=8, label=name)
-        ax.set_yscale("log")
-        style.plain_numbers(ax.yaxis)
-        ax.set(xlabel="elapsed (s)", ylabel="attempts (calls/s)")
-        ax.set_xlim(left=0.0)
+def goodput_by_offered_table(
+    runs: Mapping[str, Sequence[Run]], predictions: Mapping[str, Curve], *, from_s: float = 0.0
+) -> pd.DataFrame:
+    """Return the goodput for each server and offered rate, and the outcomes of the other calls.
+
+    Only the calls that were due from `from_s` seconds on count; the last column has all.
+    """
+    rows: list[dict[str, Any]] = []
+    for name, group in runs.items():
+        for run in group:
+            found = goodput(run, from_s=from_s)
+            rows.append(
+                {
+                    "server": name,
+                    "offered (calls/s)": found.offered_per_s,
+                    "predicted (calls/s)": number(predictions[name](found.offered_per_s)),
+                    "in time (calls/s)": found.in_time_per_s,
+                    "too late (calls)": found.late,
+                    "refused (calls)": found.refused,
+                    "served after their deadline (calls)": found.wasted,
+                }
+            )
+    return rounded(by_row(rows, "server"))
+
+
+def goodput_by_offered(
+    runs: Mapping[str, Sequence[Run]],
+    predictions: Mapping[str, Curve],
+    *,
+    from_s: float = 0.0,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw goodput over offered rate: measured dots, predicted lines.
+
+    Only the calls that were due from `from_s` seconds on count.
+    """
+    data = goodput_by_offered_table(runs, predictions, from_s=from_s)
+    most = 1.05 * float(data["offered (calls/s)"].max())
+    with style.canvas(ax, height_in=6.0) as ax:
+        for place, name in enumerate(runs):
+            marker, colour, dashes = style.look(place)
+            rows = data.loc[[name]].sort_values("offered (calls/s)")
+            offered = np.linspace(most / 200, most, 200)
+            line = [number(predictions[name](float(per_s))) or 0.0 for per_s in offered]
+            ax.plot(
+                offered, line, color=style.PREDICTED, linestyle=dashes,
+                label=f"predicted: {name}", zorder=2,
+            )  # fmt: skip
+            ax.plot(
+                rows["offered (calls/s)"], rows["in time (calls/s)"], marker,
+                color=colour, label=f"measured: {name}", zorder=3,
+            )  # fmt: skip
+        ax.set(xlabel="offered (calls/s)", ylabel="in time (calls/s)")
+        ax.set_xlim(0.0, most)
+        ax.set_ylim(0.0, 1.15 * max(1.0, *data.filter(regex="predicted|in time").max()))
     return ax
 
 
-def crowd_table(
-    runs: Mapping[str, Run], operations: Mapping[str, Sequence[Attempts]]
-) -> pd.DataFrame:
-    """Return the attempts that clients with retries needed, and the outcomes of their operations.
-
-    `operations` are those that `Retrying` recorded in the run of the same name.
-    """
+def memory_in_burst_table(runs: Mapping[str, Run]) -> pd.DataFrame:
+    """Return how much the server's memory grew in each run, its threads, and how calls ended."""
     rows = []
     for name, run in runs.items():
-        recorded = operations[name]
-        ends = Counter(f"ended {operation.status} (operations)" for operation in recorded)
+        held_bytes = run.samples["server_rss_bytes"]
         rows.append(
             {
-                "retries": name,
-                "attempts (calls)": run.issued,
-                "attempts per operation": run.issued / max(1, len(recorded)),
-                "last operation ended (s)": run.window_s,
+                "server": name,
+                "memory grew by (MB)": (held_bytes.max() - held_bytes.iloc[0]) / MB,
+                "most threads": run.samples["server_threads"].max(),
+                "answered after (s)": run.window_s,
+                "OK (calls)": run.operations_ok,
+                "refused (calls)": run.issued - run.operations_ok,
             }
-            | ends
         )
-    table = rounded(by_row(rows, "retries"))
-    counts = [str(name) for name in table if str(name).endswith("(operations)")]
-    return table.fillna(0).astype(dict.fromkeys(["attempts (calls)", *counts], int))
+    table = rounded(by_row(rows, "server"))
+    counts = ["most threads", "OK (calls)", "refused (calls)"]
+    return table.astype(dict.fromkeys(counts, int))
+
+
+def memory_in_burst(runs: Mapping[str, Run], *, ax: Axes | None = None) -> Axes:
+    """Draw how much the server's memory has grown, over time, as dots for each run."""
+    most_mb = 1.0
+    with style.canvas(ax, height_in=5.0) as ax:
+        for place, (name, run) in enumerate(runs.items()):
+            marker, colour, _ = style.look(place)
+            samples = run.samples.iloc[:: max(1, len(run.samples) // MOST_DOTS)]
+            grown = (samples["server_rss_bytes"] - run.samples["server_rss_bytes"].iloc[0]) / MB
+            most_mb = max(most_mb, grown.max())
+            ax.plot(samples["elapsed_s"], grown, marker, color=colour, markersize=7, label=name)
+        ax.set(xlabel="elapsed (s)", ylabel="server memory, grown by (MB)")
+        ax.set_xlim(left=0.0)
+        ax.set_ylim(0.0, 1.15 * most_mb)
+    return ax
+
+
+def memory_by_turn(
+    run: Run, predicted: Mapping[str, HasValue | float], *, ax: Axes | None = None
+) -> Axes:
+    """Draw the most memory of each process in each turn as dots; `predicted` MB are lines."""
+    seen = measure.turns(run)
+    most_mb = 1.0
+    with style.canvas(ax) as ax:
+        for side, (marker, colour, dashes) in LOOKS.items():
+            held_mb = seen[f"{side}_bytes"] / MB
+            line_mb = number(predicted[side]) or 0.0
+            most_mb = max(most_mb, line_mb, *held_mb.dropna())
+            ax.plot(
+                held_mb.index, held_mb, marker, color=colour, markersize=7,
+                label=f"{side}, measured",
+            )  # fmt: skip
+            ax.axhline(
+                line_mb, color=style.PREDICTED, linestyle=dashes, label=f"{side}, predicted",
+                zorder=1,
+            )  # fmt: skip
+        ax.set(xlabel="burst (number)", ylabel="resident memory, most (MB)")
+        ax.set_xlim(0.5, len(seen) + 0.5)
+        ax.set_ylim(0.0, 1.15 * most_mb)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    return ax
+
+
+def collections_table(runs: Runs) -> pd.DataFrame:
+    """Return the garbage collections of client and server in each run, up to its last sample.
+
+    NaN for a process that did not report them.
+    """
+    rows = []
+    for name, run in runs_by_name(runs):
+        for side in LOOKS:
+            counts = run.samples[columns(side)]
+            young, middle, full, pause_s = counts.iloc[-1] if len(counts) else [math.nan] * 4
+            rows.append(
+                {
+                    "run": f"{name}, {side}",
+                    "young (collections)": young,
+                    "middle (collections)": middle,
+                    "full (collections)": full,
+                    "per 1,000 calls (collections)": 1e3 * (young + middle + full) / run.issued,
+                    "paused (ms)": 1e3 * pause_s,
+                    "paused (% of the run)": 100 * pause_s / (run.window_s or 1.0),
+                }
+            )
+    return rounded(by_row(rows, "run"))
+
+
+def collections(runs: Runs, *, ax: Axes | None = None) -> Axes:
+    """Draw the garbage collections of client and server over time, on a logarithmic axis.
+
+    All generations count. About `MOST_DOTS` samples are drawn; every second run is hollow.
+    """
+    with style.canvas(ax) as ax:
+        for place, (name, run) in enumerate(runs_by_name(runs)):
+            samples = run.samples.iloc[:: max(1, len(run.samples) // MOST_DOTS)]
+            for side, (marker, colour, _) in LOOKS.items():
+                counts = samples[[f"{side}_{age}" for age in ("young", "middle", "full")]]
+                total = counts.sum(axis=1, skipna=False)
+                shown = total[total > 0]
+                ax.plot(
+                    samples.loc[shown.index, "elapsed_s"], shown, marker, color=colour,
+                    markersize=7, markerfacecolor="none" if place % 2 else colour,
+                    label=f"{name}, {side}",
+                )  # fmt: skip
+        ax.set_yscale("log")
+        style.plain_numbers(ax.yaxis)
+        ax.set(xlabel="elapsed (s)", ylabel="total (collections)")
+        ax.set_xlim(left=0.0)
+        ax.set_ylim(bottom=0.8)
+    return ax
+
+
+def limit_over_time(
+    history: Sequence[tuple[float, int]], prediction: HasValue | float, *, ax: Axes | None = None
+) -> Axes:
+    """Draw the adaptive limit as dots, and the predicted N* as a line."""
+    at_s, limits = zip(*history, strict=True)
+    predicted = number(prediction) or 0.0
+    with style.canvas(ax, height_in=4.5) as ax:
+        ax.plot(at_s, limits, "o", color=style.MEASURED, markersize=7, label="chosen")
+        ax.axhline(
+            predicted, color=style.PREDICTED, zorder=1,
+            label=f"predicted N* = {numbers.number(predicted)}",
+        )  # fmt: skip
+        ax.set(xlabel="elapsed (s)", ylabel="limit (calls in flight)")
+        ax.set_ylim(0.0, 1.15 * max(*limits, predicted))
+        ax.set_xlim(left=0.0)
+    return ax

@@ -1,54 +1,83 @@
-"""What lesson 09 and its further lesson ask."""
+"""What lesson 09 and its further lessons ask."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+import gc
+import math
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
-from kvstore.measure import Run
+from kvstore import gc_control
+from kvstore.course.questions import Curve, Option, PredictionQuestion, QuizQuestion
+from kvstore.measure import Run, goodput, turns
 from kvstore.model import Prediction, Station, overload
 from kvstore.protocol import OK
 
 
-def pool(back: Any) -> Station:
-    """Return the station of the back end: its thread pool, with the disk time of a read."""
-    return Station("thread pool", back.settings.read_delay_s, back.settings.threads)
+def lock(run: Run) -> Station:
+    """Return the station of the burst: the global lock, held for one write."""
+    return Station("lock", run.server["settings"]["write_delay_s"])
 
 
-def attempts_of(config: Mapping[str, Any]) -> int:
-    """Return the most attempts of one call under a service config."""
-    return int(config["methodConfig"][0]["retryPolicy"]["maxAttempts"])
+def pool(run: Run) -> Station:
+    """Return the station of the open loop: the thread pool, with the disk time of a read."""
+    settings = run.server["settings"]
+    return Station("thread pool", settings["read_delay_s"], settings["threads"])
 
 
-def late_calls(run: Run) -> Any:
-    """Return the records of the calls that were due in the last third of the run."""
-    return run.records[run.records["due_s"] >= 2 / 3 * run.settings["duration_s"]]
+def limit(run: Run) -> float:
+    """Return the most calls that the server accepts at once; infinite without a limit."""
+    most = run.server["settings"]["max_concurrent_rpcs"]
+    return math.inf if most is None else float(most)
 
 
-def failed_late(run: Run) -> float:
-    """Return how many of 100 calls failed, of those that were due in the last third of the run."""
-    late = late_calls(run)
-    return 100 * float(np.mean(late["status"] != OK)) if len(late) else float("nan")
+def in_server_s(run: Run, share: float = 0.99) -> float:
+    """Return the seconds in the server that a share of the answered calls did not exceed."""
+    calls = run.calls[run.calls["status"] == "OK"]
+    return float((calls["pool_s"] + calls["lock_s"] + calls["disk_s"]).quantile(share))
 
 
-def counted(run: Run) -> int:
-    """Return the attempts that the server counted in a run."""
-    return int(sum(run.server["operations"].values()))
+def answered_s(run: Run) -> float:
+    """Return the mean seconds until a burst was answered."""
+    return float(turns(run)["answered_s"].mean())
 
 
-def after_peak(back: Any, config: Mapping[str, Any], run: Run) -> Prediction:
-    """Return how many of 100 late calls fail, from the rate at which late calls were due."""
-    due = late_calls(run)["due_s"]
-    rate_per_s = (len(due) - 1) / float(due.max() - due.min())
-    return overload.failing_in_storm(rate_per_s, attempts_of(config), pool(back))
+def offered_per_s(run: Run) -> float:
+    """Return the arrival rate of an open loop."""
+    return goodput(run).offered_per_s
 
 
-class Crowd(NamedTuple):
-    """A run of a crowd of callers, and how many they are."""
+def _goodput(run: Run, offered: float | None = None) -> Prediction:
+    return overload.goodput(
+        offered_per_s(run) if offered is None else offered,
+        pool(run),
+        deadline_s=run.settings["deadline_s"],
+        offered_for_s=run.settings["duration_s"],
+        limit=limit(run),
+        from_s=settled_from_s(run),
+    )
+
+
+def settled_from_s(run: Run) -> float:
+    """Return from when on the calls of an open loop count: 1 s in a run of 3 s."""
+    return float(run.settings["duration_s"]) / 3
+
+
+def settled_per_s(run: Run) -> float:
+    """Return the goodput of an open loop without its beginning, when the queue was empty."""
+    return goodput(run, from_s=settled_from_s(run)).in_time_per_s
+
+
+def lost(run: Run) -> int:
+    """Return the calls that did not end OK."""
+    return run.issued - run.operations_ok
+
+
+class Turns(NamedTuple):
+    """A run of turns, and the run of a quarter of a turn before it."""
 
     run: Run
-    size: int
+    quarter: Run
 
     @property
     def started_at(self) -> str:
@@ -58,101 +87,209 @@ class Crowd(NamedTuple):
 
 PREDICTIONS = (
     PredictionQuestion(
-        "09.storm",
-        "Long after the peak: how many of 100 calls fail? (If you say none, write 1.)",
-        unit="calls",
-        measured=lambda back, config, run: failed_late(run),
-        model=after_peak,
+        "09.burst",
+        "The burst, no limit, 400 threads: how many seconds until the last call is answered?",
+        unit="s",
+        measured=answered_s,
+        model=lambda run: overload.drain_burst(run.issued, [lock(run)]),
         main=True,
     ),
     PredictionQuestion(
-        "09.in_step",
-        "All retry after the same pause: how many attempts does the crowd need?",
-        unit="attempts",
-        measured=lambda crowd: crowd.run.issued,
-        model=lambda crowd: overload.retries_in_lockstep(
-            crowd.size, crowd.run.server["settings"]["max_concurrent_rpcs"]
+        "09.limit_wait",
+        "At most 40 calls in the server: for how many seconds is the slowest accepted call in it?",
+        unit="s",
+        measured=in_server_s,
+        model=lambda run: Prediction(
+            limit(run) / lock(run).most_per_s,
+            "s",
+            f"{limit(run):g} calls in the server, which answers {lock(run).most_per_s:g}/s:"
+            " limit / X",
+            "concurrency limit",
         ),
+    ),
+    Curve(
+        "09.curve",
+        "No limit. Of the calls due after the first second, how many per second are in time?",
+        over="offered, λ (calls/s)",
+        xs=(40, 80, 120, 160, 200, 240, 280, 320, 360),
+        most=360,
+        measured=lambda runs: {offered_per_s(run): settled_per_s(run) for run in runs},
+        model=lambda runs: {x: _goodput(runs[0], x).value for x in range(40, 361, 10)},
+    ),
+    PredictionQuestion(
+        "09.goodput_limit",
+        "Twice the capacity, at most 20 calls in the server: how many per second are in time?",
+        measured=settled_per_s,
+        model=_goodput,
+    ),
+    # further lessons
+    PredictionQuestion(
+        "09.lost",
+        "How many calls of the burst does a default server lose? (If you say none, write 1.)",
+        unit="calls",
+        measured=lost,
+    ),
+    PredictionQuestion(
+        "09.memory",
+        "All turns together: how many MB does the client's process use at most?",
+        unit="MB",
+        measured=lambda made: float(made.run.samples["client_rss_bytes"].max()) / 1e6,
+        model=lambda made: held(made.run, made.quarter, "client"),
+        main=True,
+    ),
+    PredictionQuestion(
+        "09.collections",
+        "A collector that is left alone: how many times as many collections for each call?",
+        unit="times",
+        measured=lambda table: collected_times(table),
+        model=lambda table: Prediction(
+            gc_control.YOUNG_OBJECTS / gc.get_threshold()[0],
+            "times",
+            "young generation ÷ young generation",
+        ),
+    ),
+    PredictionQuestion(
+        "09.in_time_s",
+        "For how many seconds from the start are calls answered in time?",
+        unit="s",
+        measured=lambda run: in_time_until_s(run),
+        model=lambda run: Prediction(
+            (run.settings["deadline_s"] - pool(run).demand_s)
+            * pool(run).most_per_s
+            / (offered_per_s(run) - pool(run).most_per_s),
+            "s",
+            "(T - S)·X / (λ - X)",
+            "queue",
+        ),
+    ),
+    PredictionQuestion(
+        "09.limit",
+        "The client finds its own limit: where does it settle?",
+        unit="calls",
+        measured=lambda settled, knee: settled,
+        model=lambda settled, knee: knee,
     ),
 )
 
 QUIZ = (
     QuizQuestion(
-        "09.amplified",
-        "A server can do 1,000 calls/s and gets 300/s. Each call has up to 4 attempts. After a "
-        "short outage, ...",
+        "09.accepted",
+        "A server answers 1,000/s and accepts at most 500 calls at once. How long is an accepted "
+        "call in it, at most?",
         (
             Option(
-                "... it recovers: 300/s are far below 1,000/s.",
-                why="While all attempts fail, 4 · 300 = 1,200 attempts per second arrive.",
+                "About half a second.", right=True, why="About limit/X = 500 / 1,000 per second."
             ),
             Option(
-                "... it may never recover: 1,200 attempts per second can keep it overloaded.",
+                "That depends on how many are sent.",
+                why="The others are refused. At most 500 calls are before it.",
+            ),
+            Option("Until its deadline.", why="A limit of 500 ends the queue long before."),
+        ),
+    ),
+    QuizQuestion(
+        "09.more_threads",
+        "A burst waits for one lock. You give the server 1,000 threads more. What changes?",
+        (
+            Option("It answers the burst sooner.", why="N/X has no number of threads in it."),
+            Option(
+                "The calls wait at the lock, and not in the pool's queue.",
                 right=True,
-                why="A·λ > X: the failures cause the load that causes the failures.",
+                why="The queue moves. It is as long as before, and each thread needs memory, too.",
+            ),
+            Option("Fewer calls are lost.", why="Nothing was lost: no limit refused a call."),
+        ),
+    ),
+    QuizQuestion(
+        "09.limit_too_large",
+        "A server answers 200/s, callers wait for 0.5 s, and the limit is 1,000 calls. Under "
+        "overload ...",
+        (
+            Option(
+                "... most answers come too late, and the server looks busy.",
+                right=True,
+                why="At most 200/s · 0.5 s = 100 calls can be in time. gRPC skips a call whose "
+                "deadline has passed. So it begins those that are about to be late.",
             ),
             Option(
-                "... it recovers as soon as the cause is over.",
-                why="The queue of retries stays. The cause is over, and the load is not.",
+                "... it refuses in time. That is the purpose of a limit.",
+                why="It refuses from 1,000 on, and call number 101 is too late already.",
+            ),
+            Option(
+                "... all calls are refused.",
+                why="A call is accepted when another one ends: 200 in each second.",
             ),
         ),
     ),
     QuizQuestion(
-        "09.budget",
-        "maxTokens is 100, tokenRatio is 0.1, and every call fails. How many retries does a "
-        "client send in the long run?",
+        "09.deadline_passed",
+        "A handler works for 2 s. Its caller gave up after 1 s. What does a gRPC server with "
+        "threads do?",
         (
             Option(
-                "One for each call.",
-                why="That would double the load. Each failed attempt costs a token.",
+                "It stops the handler at the deadline.",
+                why="No thread can be stopped from outside. The handler has to look.",
             ),
             Option(
-                "At most 49, then none.",
+                "It finishes the work, and no caller gets the result.",
                 right=True,
-                why="Each failure costs a token, and more than half of them must be left.",
-            ),
-            Option("100.", why="Retries end when half of the tokens are left."),
-        ),
-    ),
-    QuizQuestion(
-        "09.after_a_deadline",
-        "A call ended with DEADLINE_EXCEEDED. May the client send it again?",
-        (
-            Option(
-                "Yes: it failed, so the server did not do it.",
-                why="The server may have done it. Only the reply came too late.",
+                why="The caller has DEADLINE_EXCEEDED already. Look at the time before each step.",
             ),
             Option(
-                "Yes, if it is idempotent and the budget allows it.",
-                right=True,
-                why="Done twice, it has the same effect as done once, as a read has. And each "
-                "retry is more load.",
-            ),
-            Option(
-                "Never.",
-                why="A read may be sent again: reading twice changes nothing.",
-            ),
-        ),
-    ),
-    QuizQuestion(
-        "09.lasting",
-        "A server is down for an hour. Its clients retry with full jitter and without a budget. "
-        "What does jitter do about their load?",
-        (
-            Option(
-                "It bounds the load.",
-                why="It spreads the attempts over time. Each client goes on sending them.",
-            ),
-            Option(
-                "It spreads the attempts over time, and does not bound them.",
-                right=True,
-                why="Pauses and jitter help a crowd that was refused together. Against trouble "
-                "that lasts, only a budget helps.",
-            ),
-            Option(
-                "Nothing: the pauses grow anyway.",
-                why="Without jitter, callers that failed together come back together.",
+                "It sends the reply late, and the caller takes it.",
+                why="The call has ended for the caller. A late reply is dropped.",
             ),
         ),
     ),
 )
+
+
+def grown_mb(run: Run) -> float:
+    """Return how many MB the server's memory grew in the run."""
+    held_bytes = run.samples["server_rss_bytes"]
+    return float(held_bytes.max() - held_bytes.iloc[0]) / 1e6
+
+
+def wasted_share(run: Run) -> float:
+    """Return the share of the operations that the server did too late."""
+    found = goodput(run)
+    done = found.wasted + found.in_time_per_s * run.settings["duration_s"]
+    return found.wasted / done if done else 0.0
+
+
+def held(run: Run, quarter: Run, side: str) -> Prediction:
+    """Return the memory of a process in MB, from the memory per call of a run of a quarter."""
+    used = quarter.samples[f"{side}_rss_bytes"]
+    each = (used.max() - used.iloc[0]) / turns(quarter)["most_in_flight"].max()
+    recorded = run.issued if side == "client" else 0
+    return overload.held(
+        run.in_flight, base_bytes=used.iloc[0], bytes_per_call=each, recorded=recorded
+    )
+
+
+def in_time_until_s(run: Run) -> float:
+    """Return the due time of the last call before one in ten calls in a row came too late."""
+    records = run.records[np.argsort(run.records["due_s"])]
+    taken_s = records["done_s"] - records["due_s"]
+    late = (records["status"] != OK) | (taken_s > run.settings["deadline_s"])
+    first_ten = np.flatnonzero(np.convolve(late, np.ones(10), "valid") >= 9)
+    return float(records["due_s"][first_ten[0]] if len(first_ten) else records["due_s"].max())
+
+
+def collected_times(collections: pd.DataFrame) -> float:
+    """Return the collections of the last two processes over those of the first two, at least 1.
+
+    `collections` is the table of two runs of as many calls.
+    """
+    ages = [f"{age} (collections)" for age in ("young", "middle", "full")]
+    counts = collections[ages].sum(axis=1)
+    return float(counts.iloc[2:].sum() / max(1.0, counts.iloc[:2].sum()))
+
+
+def later_turns(run: Run, side: str) -> float:
+    """Return the memory in the later half of the turns over that in the first, records apart."""
+    seen = turns(run)
+    records = 56 * seen["calls"].cumsum() if side == "client" else 0
+    used = (seen[f"{side}_bytes"] - records)[1:]
+    half = len(used) // 2
+    return float(used[half:].max() / used[:half].max()) if half else 1.0

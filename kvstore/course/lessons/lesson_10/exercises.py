@@ -1,362 +1,416 @@
-"""Lesson 10: a channel that spreads its calls, how many servers are needed, and moving slots."""
+"""Lesson 10: a service config for retries, and pauses with full jitter."""
 
+import functools
 import json
-import math
+import random
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any, Final
 
 import grpc
-from hypothesis import strategies as st
 
+from kvstore.client.channel import OPTIONS
+from kvstore.client.overload import full_jitter
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
-from kvstore.course.exercises.grading import Drawn, drawn_inputs
+from kvstore.course.exercises.grading import Drawn
+from kvstore.v1.kvstore_pb2 import RetrieveRequest, RetrieveResponse
+from kvstore.v1.kvstore_pb2_grpc import (
+    KeyValueServiceServicer,
+    KeyValueServiceStub,
+    add_KeyValueServiceServicer_to_server,
+)
 
-# 10.spread ----------------------------------------------------------------------------------------
+# 10.retry_config --------------------------------------------------------------------------------
 
-PATIENCE_S: Final = 5.0
-"""How long the check waits until calls reach every server."""
-CALLS_EACH: Final = 12
-
-
-def spread(addresses: Sequence[str]) -> grpc.Channel:
-    """Return one channel that sends its calls to all addresses, in rotation."""
-    config: dict[str, Any] = {"loadBalancingConfig": [{"round_robin": {}}]}
-    options = [("grpc.service_config", json.dumps(config))]
-    return grpc.insecure_channel("ipv4:" + ",".join(addresses), options=options)
+CALLS: Final = 30
+"""Calls of which every attempt fails, so that a budget runs out."""
+OTHERS: Final = [status.name for status in grpc.StatusCode if status.name != "UNAVAILABLE"]
+SHORT_S: Final = 0.005
+"""A short pause; with 1 ms, gRPC sometimes never sends the retry (grpcio 1.85)."""
 
 
-class _Counts(grpc.GenericRpcHandler):  # type: ignore[misc]
-    """Answers every call with its own request, and counts the calls."""
+def retry_config(
+    attempts: int, first_pause_s: float, tokens: float, ratio: float
+) -> dict[str, Any]:
+    """Return a service config that retries UNAVAILABLE within a budget."""
+    policy = {
+        "maxAttempts": attempts,
+        "initialBackoff": f"{first_pause_s}s",
+        "maxBackoff": "1s",
+        "backoffMultiplier": 2,
+        "retryableStatusCodes": ["UNAVAILABLE"],
+    }
+    return {
+        "methodConfig": [{"name": [{}], "retryPolicy": policy}],
+        "retryThrottling": {"maxTokens": tokens, "tokenRatio": ratio},
+    }
+
+
+class _Failing(KeyValueServiceServicer):
+    """Ends each call with the status that its key names, and notes when attempts arrive."""
 
     def __init__(self) -> None:
-        self.calls = 0
+        self.arrived_s: list[float] = []
+        self._lock = threading.Lock()
 
-    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
-        def reply(request: bytes, context: grpc.ServicerContext) -> bytes:
-            self.calls += 1
-            return request
+    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
+        """Answer the key b"OK"; abort with any other."""
+        with self._lock:
+            self.arrived_s.append(time.perf_counter())
+        if request.key != b"OK":
+            context.abort(grpc.StatusCode[request.key.decode()], "the check wants this")
+        return RetrieveResponse()
 
-        return grpc.unary_unary_rpc_method_handler(reply)
+    def take(self) -> list[float]:
+        """Return the arrivals since the last time."""
+        with self._lock:
+            taken, self.arrived_s = self.arrived_s, []
+        return taken
 
 
-def _stop(server: grpc.Server) -> None:
-    server.stop(0).wait()
+class _BadConfig(Exception):
+    """gRPC does not accept what the learner returned; the text says why."""
 
 
 @contextmanager
-def _counting_servers(count: int) -> Iterator[tuple[list[str], list[_Counts]]]:
-    counts = [_Counts() for _ in range(count)]
-    addresses = []
-    with ExitStack() as running:
-        for each in counts:
-            server = grpc.server(
-                ThreadPoolExecutor(1), handlers=[each], options=[("grpc.so_reuseport", 0)]
-            )
-            addresses.append(f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}")
-            server.start()
-            running.callback(_stop, server)
-        yield addresses, counts
+def _calling(config: Any) -> Iterator[tuple[_Failing, Callable[[str], str]]]:
+    """Yield a server, and a function that makes a call which ends with this status.
+
+    Each has a server of its own: all channels of a process to one server share one retry budget.
+    """
+    try:
+        text = config if isinstance(config, str) else json.dumps(config)
+    except TypeError as error:
+        raise _BadConfig(f"`json.dumps` cannot write what you returned: {error}.") from None
+    servicer = _Failing()
+    server = grpc.server(ThreadPoolExecutor(8), options=[("grpc.so_reuseport", 0)])
+    add_KeyValueServiceServicer_to_server(servicer, server)
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    options = [*OPTIONS, ("grpc.service_config", text)]
+    try:
+        with grpc.insecure_channel(address, options=options) as channel:
+            yield servicer, functools.partial(_call, KeyValueServiceStub(channel))
+    finally:
+        server.stop(0).wait(2)
 
 
-def _judge_spread(answer: Any) -> Verdict:
-    for count in (2, 4):
-        with _counting_servers(count) as (addresses, counts):
-            channel = answer(list(addresses))
-            try:
-                problem = _spread_problem(channel, counts)
-            finally:
-                if isinstance(channel, grpc.Channel):
-                    channel.close()
-        if problem:
-            return not_yet(f"`spread(addresses)` with {count} addresses: {problem}")
+def _call(stub: Any, status: str) -> str:
+    """Make a call that ends with this status; return the status of its end."""
+    try:
+        stub.Retrieve(RetrieveRequest(key=status.encode()), timeout=10)
+    except grpc.RpcError as error:
+        if "service config" in str(error.details() or ""):
+            raise _BadConfig(
+                "gRPC does not accept this service config; it says on standard error which field is"
+                ' wrong. Durations are text such as `"0.05s"`, and `maxAttempts` is 2 or more.'
+            ) from None
+        return str(error.code().name)
+    return "OK"
+
+
+def _judge_retry_config(answer: Any) -> Verdict:
+    draw = random.Random(9)
+    try:
+        for step in (_attempts, _pauses, _longer_pauses, _budget, _refill):
+            if problem := step(answer, draw):
+                return not_yet(problem)
+    except _BadConfig as bad:
+        return not_yet(str(bad))
     return passed(
-        "one channel, and each of 2 and of 4 servers answered its share of the calls. The channel"
-        " has a connection to each address."
+        "the server counted the attempts: as many as you allow while there is budget, and one for"
+        " each call when there is none."
     )
 
 
-def _spread_problem(channel: Any, counts: Sequence[_Counts]) -> str:
-    """Return what is wrong with the channel, or ""."""
-    if isinstance(channel, list | tuple):
-        return "return one channel, not several: gRPC chooses the server for each call."
-    if not isinstance(channel, grpc.Channel):
-        return f"return an open `grpc.Channel`, got {type(channel).__name__}."
-    call = channel.unary_unary("/any/Method")
-    give_up_s = time.perf_counter() + PATIENCE_S
-    try:
-        # The connections are established one after the other.
-        while min(each.calls for each in counts) < 2 and time.perf_counter() < give_up_s:
-            call(b"", timeout=PATIENCE_S, wait_for_ready=True)
-            if sum(each.calls for each in counts) > 50 * len(counts):
-                break
-        before = [each.calls for each in counts]
-        for _ in range(CALLS_EACH * len(counts)):
-            call(b"", timeout=PATIENCE_S, wait_for_ready=True)
-    except ValueError:
-        return "the channel is closed already. Return it open; the check closes it."
-    except grpc.RpcError as error:
-        return (
-            f"a call failed with {error.code().name} ({error.details()}): are the addresses joined"
-            " by commas, with `ipv4:` once in front, and is the service config valid JSON?"
-        )
-    return _share_problem([each.calls - was for each, was in zip(counts, before, strict=True)])
-
-
-def _share_problem(answered: Sequence[int]) -> str:
-    reached = sum(count > 0 for count in answered)
-    if not reached:
-        return "the calls reached another server. Use the addresses as the target of the channel."
-    if reached == 1:
-        return (
-            f"one server answered all {sum(answered)} calls. The channel may know all addresses;"
-            " its policy is still `pick_first`, which takes one and keeps it. Choose another"
-            " policy in the service config."
-        )
-    if min(answered) < CALLS_EACH / 3:
-        return f"the servers answered {list(answered)} calls: each should get an even share."
+def _attempts(answer: Any, draw: random.Random) -> str:
+    """One failing call with a large budget; then other statuses."""
+    for attempts in (2, draw.choice([3, 4]), 5):
+        with _calling(answer(attempts, SHORT_S, 100, 0.1)) as (servicer, call):
+            call("UNAVAILABLE")
+            count = len(servicer.take())
+            if count == 1:
+                return (
+                    "a call failed with UNAVAILABLE, and the server saw one attempt: is the policy"
+                    ' at `config["methodConfig"][0]["retryPolicy"]`, and does `"name": [{}]` name'
+                    " all methods?"
+                )
+            if count != attempts:
+                return (
+                    f"attempts = {attempts}: the server saw {count} attempts of one call."
+                    " `maxAttempts` counts the first attempt, too."
+                )
+            for status in OTHERS:
+                call(status)
+                if (count := len(servicer.take())) != 1:
+                    return (
+                        f"a call that ended with {status} was sent {count} times: retry UNAVAILABLE"
+                        " and nothing else."
+                    )
     return ""
 
 
-def _channel(addresses: Sequence[str], config: Any, target: str = "ipv4:") -> grpc.Channel:
-    options = [("grpc.service_config", config if isinstance(config, str) else json.dumps(config))]
-    return grpc.insecure_channel(target + ",".join(addresses), options=options)
+def _pauses(answer: Any, draw: random.Random) -> str:
+    """The first pause is at least about as long as it should be (gRPC draws it, ±20 %)."""
+    first_s = draw.choice([0.2, 0.3])
+    with _calling(answer(2, first_s, 100, 0.1)) as (servicer, call):
+        call("UNAVAILABLE")
+        first, second = servicer.take()
+        if second - first < 0.7 * first_s:
+            return (
+                f"first_pause_s = {first_s}, and the second attempt came after"
+                f" {second - first:.3f} s: `initialBackoff` is the first pause, as text in seconds."
+            )
+    with _calling(answer(2, SHORT_S, 100, 0.1)) as (servicer, call):
+        for _ in range(6):
+            call("UNAVAILABLE")
+        at_s = servicer.arrived_s
+        if min(later - at for at, later in zip(at_s[::2], at_s[1::2], strict=True)) > 0.17:
+            return (
+                f"first_pause_s = {SHORT_S}, and each second attempt came much later: use the"
+                " argument."
+            )
+    return ""
 
 
-def _closed(addresses: Sequence[str]) -> grpc.Channel:
-    channel = spread(addresses)
-    channel.close()
-    return channel
+def _longer_pauses(answer: Any, draw: random.Random) -> str:
+    """What gRPC does only after seconds is read off the config, which it has accepted."""
+    config = answer(4, 0.25, 100, 0.1)
+    config = json.loads(config) if isinstance(config, str) else config
+    for method in config["methodConfig"]:
+        policy = method.get("retryPolicy", {})
+        if policy.get("backoffMultiplier", 2) != 2:
+            return (
+                "the pause doubles after each attempt, got"
+                f" `backoffMultiplier` {policy['backoffMultiplier']!r}."
+            )
+        longest = str(policy.get("maxBackoff", "1s"))
+        if float(longest.removesuffix("s")) != 1:
+            return f'the longest pause is 1 s, `"1s"` as text, got `maxBackoff` {longest!r}.'
+    return ""
 
 
-SPREAD = Exercise(
-    id="10.spread",
-    title="One channel to several servers",
-    hints=(
-        'The target `"ipv4:127.0.0.1:1001,127.0.0.1:1002"` names two addresses: `"ipv4:" + '
-        '",".join(addresses)`.',
-        'The policy stands in the service config: `{"loadBalancingConfig": [{"round_robin": {}}]}`.'
-        " `json.dumps` makes a text of it.",
-        'The text is an option of the channel: `options=[("grpc.service_config", text)]`.',
-    ),
-    reference=spread,
-    wrong=(
-        WrongAnswer(
-            lambda addresses: grpc.insecure_channel("ipv4:" + ",".join(addresses)), "`pick_first`"
-        ),
-        WrongAnswer(lambda addresses: spread(addresses[:1]), "one server answered all"),
-        WrongAnswer(lambda addresses: [spread([each]) for each in addresses], "not several"),
-        WrongAnswer(lambda addresses: len(addresses), "got int"),
-        WrongAnswer(_closed, "closed already"),
-        WrongAnswer(lambda addresses: spread(["127.0.0.1:9"]), "are the addresses joined"),
-    ),
-    judge=_judge_spread,
-    timeout_s=90.0,
-)
-
-MORE_WRONG_CHANNELS: tuple[Callable[..., Any], ...] = (
-    lambda addresses: _channel(addresses, {"loadBalancingConfig": [{"pick_first": {}}]}),
-    lambda addresses: _channel(addresses, {"loadBalancing": [{"round_robin": {}}]}),
-)
-"""Channels that use `pick_first`, and get this message."""
+def _retries_allowed(tokens: float, attempts: int) -> int:
+    """Return the retries of failing calls, one call after the other, until the budget ends them."""
+    left, retries = tokens, 0
+    for _ in range(CALLS):
+        for attempt in range(1, attempts + 1):
+            left -= 1  # each failed attempt costs a token
+            if attempt == attempts or left <= tokens / 2:
+                break
+            retries += 1
+    return retries
 
 
-# 10.servers_needed --------------------------------------------------------------------------------
+def _budget(answer: Any, draw: random.Random) -> str:
+    """Many failing calls: nothing is retried with half of the tokens or fewer."""
+    for tokens in (2 * draw.randint(2, 4), 2 * draw.randint(6, 9)):
+        with _calling(answer(4, SHORT_S, tokens, 0.1)) as (servicer, call):
+            for _ in range(CALLS):
+                call("UNAVAILABLE")
+        retries = len(servicer.arrived_s) - CALLS
+        if retries == 3 * CALLS:
+            return (
+                f"{CALLS} calls failed, and each was sent 4 times: there is no budget."
+                " `retryThrottling` stands beside `methodConfig`, not inside it."
+            )
+        if retries != (right := _retries_allowed(tokens, 4)):
+            return (
+                f"tokens = {tokens}: {CALLS} calls failed, and there were {retries} retries, where"
+                f" {right} are right. `maxTokens` is the number of tokens at the start."
+            )
+    return ""
 
 
-def servers_needed(target_per_s: float, service_s: float, hottest_share: float) -> float:
-    """Return the fewest servers whose busiest one can serve its share of the target."""
-    busiest_share = 1 / (target_per_s * service_s)  # what one server can take
-    if busiest_share >= 1:
-        return 1
-    if busiest_share <= hottest_share:
-        return math.inf
-    return math.ceil(round((1 - hottest_share) / (busiest_share - hottest_share), 9))
+def _refill(answer: Any, draw: random.Random) -> str:
+    """Answers earn tokens: after enough of them there are retries again."""
+    tokens, ratio = 8, draw.choice([0.5, 1])
+    with _calling(answer(2, SHORT_S, tokens, ratio)) as (servicer, call):
+        for _ in range(2 * tokens):
+            call("UNAVAILABLE")
+        servicer.take()
+        needed = int((tokens / 2 + 1) / ratio)  # then one failure leaves half of the tokens
+        for answered, expected in ((needed, 1), (int(2 / ratio), 2)):
+            for _ in range(answered):
+                call("OK")
+            servicer.take()
+            call("UNAVAILABLE")
+            if (count := len(servicer.take())) != expected:
+                return (
+                    f"ratio = {ratio}: after all tokens were lost, answers earned some, and a"
+                    f" failing call was then sent {count} times, where {expected} is right."
+                    " `tokenRatio` is what one answer earns."
+                )
+    return ""
 
 
-def _clear(drawn: dict[str, Any]) -> bool:
-    """Whether rounding does not decide: no number of servers reaches the target exactly."""
-    share = 1 / (drawn["target_per_s"] * drawn["service_s"])
-    room = share - drawn["hottest_share"]
-    if abs(share - 1) < 1e-6 or abs(room) < 1e-6:
-        return False
-    servers = (1 - drawn["hottest_share"]) / room
-    return bool(room < 0 or share > 1 or abs(servers - round(servers)) > 1e-6)
+# Known-wrong configs, each as a learner would write it.
 
 
-NEEDED_INPUTS = st.fixed_dictionaries(
-    {
-        "target_per_s": st.integers(1, 5_000).map(float),
-        "service_s": st.integers(1, 50).map(lambda n: n / 1000),
-        "hottest_share": st.integers(0, 60).map(lambda n: n / 200),
-    }
-).filter(_clear)
+def _changed(change: Callable[..., None]) -> Callable[..., Any]:
+    """Return `retry_config` with its result changed in place."""
 
-
-def _unless_hot(servers: Callable[[float, float, float], float]) -> Callable[..., float]:
-    def answer(target_per_s: float, service_s: float, hottest_share: float) -> float:
-        if target_per_s * service_s * hottest_share >= 1:
-            return math.inf
-        return servers(target_per_s, service_s, hottest_share)
+    def answer(attempts: int, first_pause_s: float, tokens: float, ratio: float) -> Any:
+        config = retry_config(attempts, first_pause_s, tokens, ratio)
+        change(config, config["methodConfig"][0]["retryPolicy"], attempts)
+        return config
 
     return answer
 
 
-def _formula_alone(target_per_s: float, service_s: float, hottest_share: float) -> float:
-    room = 1 / (target_per_s * service_s) - hottest_share
-    return max(1, math.ceil((1 - hottest_share) / room))
+def _no_budget(config: Any, policy: Any, attempts: int) -> None:
+    del config["retryThrottling"]
 
 
-SERVERS_NEEDED = Exercise(
-    id="10.servers_needed",
-    title="How many servers?",
+def _budget_inside(config: Any, policy: Any, attempts: int) -> None:
+    config["methodConfig"][0]["retryThrottling"] = config.pop("retryThrottling")
+
+
+def _policy_outside(config: Any, policy: Any, attempts: int) -> None:
+    config["retryPolicy"] = config["methodConfig"].pop()["retryPolicy"]
+
+
+def _no_name(config: Any, policy: Any, attempts: int) -> None:
+    config["methodConfig"][0]["name"] = []
+
+
+def _retries_counted(config: Any, policy: Any, attempts: int) -> None:
+    policy["maxAttempts"] = attempts + 1
+
+
+def _everything(config: Any, policy: Any, attempts: int) -> None:
+    policy["retryableStatusCodes"] += ["INTERNAL", "DEADLINE_EXCEEDED"]
+
+
+def _a_number(config: Any, policy: Any, attempts: int) -> None:
+    policy["initialBackoff"] = float(policy["initialBackoff"].rstrip("s"))
+
+
+def _fixed_pause(config: Any, policy: Any, attempts: int) -> None:
+    policy["initialBackoff"] = "0.05s"
+
+
+def _double_tokens(config: Any, policy: Any, attempts: int) -> None:
+    config["retryThrottling"]["maxTokens"] *= 2
+
+
+def _fixed_ratio(config: Any, policy: Any, attempts: int) -> None:
+    config["retryThrottling"]["tokenRatio"] = 0.1
+
+
+def _three_attempts(config: Any, policy: Any, attempts: int) -> None:
+    policy["maxAttempts"] = 3
+
+
+RETRY_CONFIG = Exercise(
+    id="10.retry_config",
+    title="Retries with a budget",
     hints=(
-        "The busiest of s servers gets the share q + (1 - q)/s of the calls, and can serve 1/S.",
-        "So (q + (1 - q)/s)·X·S must not be above 1. Solve for s.",
-        "s = (1 - q) / (1/(X·S) - q), rounded up, at least 1. If 1/(X·S) is not above q, the answer"
-        " is `math.inf`, unless one server is enough.",
+        'The policy: `{"maxAttempts": attempts, "initialBackoff": f"{first_pause_s}s", '
+        '"maxBackoff": "1s", "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}`.',
+        'It belongs to all methods: `"methodConfig": [{"name": [{}], "retryPolicy": policy}]`.',
+        'Beside it: `"retryThrottling": {"maxTokens": tokens, "tokenRatio": ratio}`.',
     ),
-    reference=servers_needed,
+    reference=retry_config,
+    wrong=(
+        WrongAnswer(_changed(_no_budget), "`retryThrottling` stands beside `methodConfig`"),
+        WrongAnswer(_changed(_no_name), 'does `"name": [{}]` name all methods?'),
+        WrongAnswer(_changed(_retries_counted), "counts the first attempt, too"),
+        WrongAnswer(_changed(_everything), "retry UNAVAILABLE and nothing else"),
+        WrongAnswer(_changed(_a_number), "gRPC does not accept this service config"),
+        WrongAnswer(_changed(_fixed_pause), "`initialBackoff` is the first pause"),
+        WrongAnswer(_changed(_double_tokens), "`maxTokens` is the number of tokens"),
+        WrongAnswer(_changed(_fixed_ratio), "`tokenRatio` is what one answer earns"),
+    ),
+    judge=_judge_retry_config,
+    may_return_text=True,
+    timeout_s=40.0,
+)
+MORE_WRONG_CONFIGS: tuple[tuple[Callable[..., Any], str], ...] = (
+    (_changed(_budget_inside), "`retryThrottling` stands beside `methodConfig`"),
+    (_changed(_policy_outside), 'does `"name": [{}]` name all methods?'),
+    (_changed(_three_attempts), "counts the first attempt, too"),
+)
+"""More known-wrong answers, with messages that another one has as well."""
+
+
+# 10.backoff -------------------------------------------------------------------------------------
+
+
+class _Draw:
+    """A source of random numbers that always draws the same one."""
+
+    def __init__(self, number: float) -> None:
+        self.number = number
+
+    def __call__(self) -> float:
+        return self.number
+
+    def __repr__(self) -> str:
+        return f"lambda: {self.number:g}"
+
+
+def _pauses_drawn() -> Any:
+    from hypothesis import strategies as st
+
+    return st.tuples(
+        st.integers(1, 60),
+        st.sampled_from([0.01, 0.1, 0.25, 1.0]),
+        st.sampled_from([0.05, 0.5, 1.0, 30.0]),
+        st.builds(_Draw, st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])),
+    )
+
+
+BACKOFF = Exercise(
+    id="10.backoff",
+    title="Come back, but not together",
+    hints=(
+        "Begin without jitter: which pause follows failure 1, 2, 3? Mind the power of 2.",
+        "`min` holds the pause at `most_s`. Apply it before you draw.",
+        "Full jitter: any pause between 0 and that one is as likely as any other. Multiply.",
+    ),
+    reference=full_jitter,
     judge=Drawn(
-        servers_needed,
-        NEEDED_INPUTS,
+        full_jitter,
+        _pauses_drawn(),
         mistakes=(
             (
-                "You take all keys for equally hot: no number of servers splits one key.",
-                lambda target_per_s, service_s, hottest_share: max(
-                    1, math.ceil(target_per_s * service_s)
-                ),
+                "All callers wait equally long: they were refused together, and come back "
+                "together.",
+                lambda n, first, most, draw: min(most, first * 2.0 ** (n - 1)),
             ),
             (
-                "You look at the hot key alone. Its server also has 1/s of all other keys.",
-                _unless_hot(lambda x, s, q: max(1, math.ceil(x * s))),
+                "A caller that draws 0 still waits: full jitter uses the whole pause, from 0 on.",
+                lambda n, first, most, draw: min(most, first * 2.0 ** (n - 1)) * (1 + draw()) / 2,
             ),
             (
-                "Where q·X·S is above 1, no number of servers is enough: return `math.inf`.",
-                lambda target_per_s, service_s, hottest_share: (
-                    max(
-                        1,
-                        math.ceil(
-                            (1 - hottest_share) / (1 / (target_per_s * service_s) - hottest_share)
-                        ),
-                    )
-                    if target_per_s * service_s * hottest_share != 1
-                    else math.inf
-                ),
+                "After the first failure the longest pause is `first_s`: with which power of 2 "
+                "does it "
+                "begin?",
+                lambda n, first, most, draw: draw() * min(most, first * 2.0**n),
             ),
             (
-                "One server too few: round up, and at least one is needed.",
-                lambda target_per_s, service_s, hottest_share: (
-                    servers_needed(target_per_s, service_s, hottest_share) - 1
-                    if math.isfinite(servers_needed(target_per_s, service_s, hottest_share))
-                    else math.inf
-                ),
+                "The pause does not grow with the failures: a server in trouble needs more.",
+                lambda n, first, most, draw: draw() * min(most, first),
             ),
             (
-                "One server too many: round up, and no more.",
-                lambda target_per_s, service_s, hottest_share: (
-                    servers_needed(target_per_s, service_s, hottest_share) + 1
-                ),
+                "The pause grows by the same amount each time, but it has to double.",
+                lambda n, first, most, draw: draw() * min(most, first * n),
+            ),
+            (
+                "After many failures the pause is longer than `most_s`.",
+                lambda n, first, most, draw: draw() * first * 2.0 ** (n - 1),
+            ),
+            (
+                "Apply `most_s` before you draw: otherwise nearly all callers wait exactly "
+                "`most_s`.",
+                lambda n, first, most, draw: min(most, draw() * first * 2.0 ** (n - 1)),
             ),
         ),
-        right="(q + (1 - q)/s)·X·S ≤ 1, solved for s. No s is enough for more than 1/q times the "
-        "throughput of one server.",
+        right="The pause doubles up to a longest one, and each caller draws any part of it: a "
+        "crowd that was refused together comes back one by one.",
     ),
-    timeout_s=60.0,
-)
-
-
-# 10.add_server (further/10_slots) -----------------------------------------------------------------
-
-
-def add_server(slots: Sequence[int], servers: int) -> list[int]:
-    """Return the slots after one more server has taken its share, each from the fullest server."""
-    after = list(slots)
-    for _ in range(len(slots) // (servers + 1)):
-        counts = [after.count(server) for server in range(servers)]
-        after[after.index(counts.index(max(counts)))] = servers
-    return after
-
-
-def _drawn_slots() -> Any:
-    return st.tuples(st.integers(1, 8), st.integers(1, 10), st.randoms(use_true_random=False)).map(
-        lambda drawn: _dealt(*drawn)
-    )
-
-
-def _dealt(servers: int, rounds: int, order: Any) -> tuple[list[int], int]:
-    slots = [number % servers for number in range(servers * rounds + order.randrange(servers))]
-    order.shuffle(slots)
-    return slots, servers
-
-
-def _judge_add_server(answer: Any) -> Verdict:
-    drawn = sorted(drawn_inputs(_drawn_slots(), 120), key=lambda each: len(each[0]))
-    for slots, servers in drawn:
-        if problem := _slots_problem(slots, servers, answer(list(slots), servers)):
-            return not_yet(f"With slots = {slots} and servers = {servers}: {problem}")
-    return passed(
-        f"{len(drawn)} drawn tables: every server has its share, and no slot moved without need."
-        " Only 1/(s + 1) of the keys move."
-    )
-
-
-def _slots_problem(slots: Sequence[int], servers: int, after: Any) -> str:
-    if not isinstance(after, list) or len(after) != len(slots):
-        return f"return a list of {len(slots)} servers, one for each slot, got {after!r:.60}."
-    if strange := [each for each in after if each not in range(servers + 1)]:
-        return f"the servers are numbered from 0 to {servers}, got {strange[0]!r}."
-    counts = [after.count(server) for server in range(servers + 1)]
-    if max(counts) - min(counts) > 1:
-        return f"the servers then have {counts} slots: they should differ by one at most."
-    moved = [number for number, (a, b) in enumerate(zip(slots, after, strict=True)) if a != b]
-    if needless := [number for number in moved if after[number] != servers]:
-        return (
-            f"slot {needless[0]} moved from server {slots[needless[0]]} to"
-            f" {after[needless[0]]}: slots should move to the new server only."
-        )
-    if len(moved) > len(slots) // (servers + 1):
-        return f"{len(moved)} slots moved, and {len(slots) // (servers + 1)} are enough."
-    return ""
-
-
-def _remainder(slots: Sequence[int], servers: int) -> list[int]:
-    return [number % (servers + 1) for number in range(len(slots))]
-
-
-def _from_the_front(slots: Sequence[int], servers: int) -> list[int]:
-    many = len(slots) // (servers + 1)
-    return [servers] * many + list(slots)[many:]
-
-
-def _rounded_up(slots: Sequence[int], servers: int) -> list[int]:
-    after = add_server(slots, servers)
-    counts = [after.count(server) for server in range(servers)]
-    if len(slots) % (servers + 1):
-        after[after.index(counts.index(max(counts)))] = servers
-    return after
-
-
-ADD_SERVER = Exercise(
-    id="10.add_server",
-    title="A new server, and few slots that move",
-    hints=(
-        "How many slots does each server have afterwards? `len(slots) // (servers + 1)`, or one"
-        " more.",
-        "Only slots that go to the new server have to move. The old servers give, and get none.",
-        "Take one slot at a time from the server that has most, until the new one has"
-        " `len(slots) // (servers + 1)`.",
-    ),
-    reference=add_server,
-    wrong=(
-        WrongAnswer(_remainder, "should move to the new server only"),
-        WrongAnswer(_from_the_front, "should differ by one at most"),
-        WrongAnswer(_rounded_up, "are enough"),
-        WrongAnswer(lambda slots, servers: [*slots, servers], "one for each slot"),
-        WrongAnswer(lambda slots, servers: [servers + 1] * len(slots), "numbered from 0"),
-    ),
-    judge=_judge_add_server,
-    timeout_s=60.0,
 )

@@ -1,103 +1,57 @@
-"""The figures of lesson 10: throughput and keys by the number of servers."""
+"""The figure and the table of lesson 10: a crowd that tries again."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
+import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
 
-from kvstore import numbers
-from kvstore.course.rendering import HasValue
+from kvstore.client.overload import Attempts
 from kvstore.course.views import style
-from kvstore.course.views.style import number
-from kvstore.model.scaling import Played
-
-ByServers: TypeAlias = Mapping[str, Mapping[int, float]]
-"""Operations per second, by workload and then by the number of servers."""
-SLICES = 60
-"""The number of slices of the simulated time."""
+from kvstore.course.views.style import SLICES, Runs, by_row, rounded, runs_by_name
+from kvstore.measure import Run
 
 
-def throughput_by_servers(
-    measured: ByServers,
-    predicted: Mapping[str, Callable[[int], HasValue | float]],
-    simulated: Mapping[str, Mapping[int, Played]],
-    *,
-    axes: Sequence[Axes] | None = None,
-) -> list[Axes]:
-    """Draw measured dots, simulated crosses and a predicted line by the number of servers.
-
-    Each workload has axes of its own; all have the same scale.
-    """
-    axes = axes or style.subplots(
-        1, len(predicted), figsize=(11.0, 4.8), sharey=True, layout="constrained", dpi=style.DPI
-    )
-    for place, (ax, (name, predict)) in enumerate(zip(axes, predicted.items(), strict=True)):
-        dots = measured.get(name, {})
-        crosses = {s: each.throughput_per_s for s, each in simulated.get(name, {}).items()}
-        servers = range(1, max({*dots, *crosses}) + 1)
-        with style.canvas(ax):
-            ax.plot(
-                servers, [number(predict(s)) or 0.0 for s in servers], color=style.PREDICTED,
-                label="predicted", zorder=2,
-            )  # fmt: skip
-            ax.plot(
-                list(crosses), list(crosses.values()), "x", color=style.GREEN, zorder=2.5,
-                label="simulated", markeredgewidth=3,
-            )  # fmt: skip
-            ax.plot(
-                list(dots), list(dots.values()), "o", color=style.MEASURED, zorder=3,
-                label="measured",
-            )  # fmt: skip
-            ax.set(
-                xlabel=f"servers, {name}", ylabel="" if place else "throughput, X (operations/s)"
-            )
-            ax.set_xlim(left=0.0)
-            ax.set_ylim(bottom=0.0)
-            ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    return list(axes)
-
-
-def simulated_over_time(played: Played, bound: HasValue | float, *, ax: Axes | None = None) -> Axes:
-    """Draw the simulated throughput from the moment at which all callers begin, and the bound."""
-    at_s, rates = played.rates(SLICES)
-    limit = number(bound) or 0.0
-    most = max(limit, *rates)
-    with style.canvas(ax) as ax:
-        ax.plot(
-            at_s, rates, "x", color=style.GREEN, markeredgewidth=3, label="simulated",
-        )  # fmt: skip
-        ax.axhline(limit, color=style.PREDICTED, label="bound: the busiest server")
-        low = limit < 0.25 * most  # there is no room below the line
-        ax.annotate(
-            numbers.rate(limit), (1.0, limit), (-4, 8 if low else -12),
-            xycoords=("axes fraction", "data"), textcoords="offset points", ha="right",
-            va="bottom" if low else "top", color=style.PREDICTED,
-        )  # fmt: skip
-        ax.set(xlabel="simulated time (s)", ylabel="throughput (operations/s)", xlim=(0, None))
-        ax.set_ylim(0, 1.1 * most)
+def attempts_over_time(runs: Runs, *, ax: Axes | None = None) -> Axes:
+    """Draw the calls sent per second in each slice of time, as dots for each run."""
+    named = runs_by_name(runs)
+    longest_s = max((run.window_s for _, run in named), default=0.0) or 1.0
+    edges = np.linspace(0.0, longest_s, SLICES + 1)
+    middle = (edges[:-1] + edges[1:]) / 2
+    with style.canvas(ax, height_in=5.5) as ax:
+        for place, (name, run) in enumerate(named):
+            marker, colour, _ = style.look(place)
+            per_s = np.histogram(run.records["sent_s"], edges)[0] / np.diff(edges)
+            sent = per_s > 0
+            ax.plot(middle[sent], per_s[sent], marker, color=colour, markersize=8, label=name)
+        ax.set_yscale("log")
         style.plain_numbers(ax.yaxis)
+        ax.set(xlabel="elapsed (s)", ylabel="attempts (calls/s)")
+        ax.set_xlim(left=0.0)
     return ax
 
 
-def moved_keys(moved: Mapping[int, float], *, ax: Axes | None = None) -> Axes:
-    """Draw the share of keys that move when a server is added: by remainder, and with slots."""
-    servers = list(moved)
-    with style.canvas(ax) as ax:
-        ax.plot(
-            servers, [100 * s / (s + 1) for s in servers], color=style.PREDICTED,
-            label="predicted, remainder, s/(s + 1)",
-        )  # fmt: skip
-        ax.plot(
-            servers, [100 / (s + 1) for s in servers], "--", color=style.PREDICTED,
-            label="predicted, slots, 1/(s + 1)",
-        )  # fmt: skip
-        ax.plot(
-            servers, [100 * share for share in moved.values()], "o", color=style.MEASURED,
-            label="counted, remainder",
-        )  # fmt: skip
-        ax.set(
-            xlabel="servers before (number)", ylabel="keys that move (%)", xticks=servers,
-            ylim=(0, 105),
-        )  # fmt: skip
-    return ax
+def crowd_table(
+    runs: Mapping[str, Run], operations: Mapping[str, Sequence[Attempts]]
+) -> pd.DataFrame:
+    """Return the attempts that clients with retries needed, and the outcomes of their operations.
+
+    `operations` are those that `Retrying` recorded in the run of the same name.
+    """
+    rows = []
+    for name, run in runs.items():
+        recorded = operations[name]
+        ends = Counter(f"ended {operation.status} (operations)" for operation in recorded)
+        rows.append(
+            {
+                "retries": name,
+                "attempts (calls)": run.issued,
+                "attempts per operation": run.issued / max(1, len(recorded)),
+                "last operation ended (s)": run.window_s,
+            }
+            | ends
+        )
+    table = rounded(by_row(rows, "retries"))
+    counts = [str(name) for name in table if str(name).endswith("(operations)")]
+    return table.fillna(0).astype(dict.fromkeys(["attempts (calls)", *counts], int))

@@ -1,264 +1,158 @@
-"""What lesson 10 and its further lessons ask."""
+"""What lesson 10 and its further lesson ask."""
 
-import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-import pandas as pd
+import numpy as np
 
-from kvstore.client import workload
-from kvstore.client.fleet import Fleet, Local, available
-from kvstore.client.workload import Workload
-from kvstore.course import mode, rendering
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
-from kvstore.course.rendering import escaped
-from kvstore.course.views.style import rounded
-from kvstore.measure import Run, cores, during
-from kvstore.measure.cpu_cost import price_s, serial_s
-from kvstore.model import Prediction, bounds, scaling
-from kvstore.model.scaling import Played
-
-Processes = tuple[int, int]
-"""Generators and servers."""
+from kvstore.measure import Run
+from kvstore.model import Prediction, Station, overload
+from kvstore.protocol import OK
 
 
-def costs(alone: Run) -> dict[str, float]:
-    """Return D and D' of client and server in seconds, from a run with one process each."""
-    whole, serial = price_s(alone), serial_s(alone)
-    return {
-        "client_s": whole.client_s,
-        "server_s": whole.server_s,
-        "client_serial_s": serial.client_s,
-        "server_serial_s": serial.server_s,
-    }
+def pool(back: Any) -> Station:
+    """Return the station of the back end: its thread pool, with the disk time of a read."""
+    return Station("thread pool", back.settings.read_delay_s, back.settings.threads)
 
 
-def bound_of_processes(alone: Run, processes: Processes) -> Prediction:
-    """Return the bound on X for these processes on the cores of this machine."""
-    generators, servers = processes
-    return scaling.throughput(generators=generators, servers=servers, cores=cores(), **costs(alone))
+def attempts_of(config: Mapping[str, Any]) -> int:
+    """Return the most attempts of one call under a service config."""
+    return int(config["methodConfig"][0]["retryPolicy"]["maxAttempts"])
 
 
-def machines_table(alone: Run) -> pd.DataFrame:
-    """Return what machines of up to 64 cores need and reach, with this machine's CPU times."""
-    rows = [
-        {
-            "cores": each.cores,
-            "generators, p": each.generators,
-            "servers, s": each.servers,
-            "bound (calls/s)": round(each.predicted.value, -1),
-            "with p = s = 1 (calls/s)": round(
-                scaling.throughput(generators=1, servers=1, cores=each.cores, **costs(alone)).value,
-                -1,
-            ),
-        }
-        for each in scaling.by_cores(scaling.MACHINES, **costs(alone))
-    ]
-    return rounded(pd.DataFrame(rows).set_index("cores").astype(int))
+def late_calls(run: Run) -> Any:
+    """Return the records of the calls that were due in the last third of the run."""
+    return run.records[run.records["due_s"] >= 2 / 3 * run.settings["duration_s"]]
 
 
-SERVICE_S = 0.020
-"""The time for which a call holds the lock of its server."""
-HOTTEST = 0.4
-"""Share of the calls that go to the hot key of round 2."""
-LARGE_HOTTEST = 0.05
-"""The same in the simulation of 1,000 servers."""
-KEYS = {"seed": 10, "keys": 64, "value_bytes_mean": 16, "sizes": "fixed"}
+def failed_late(run: Run) -> float:
+    """Return how many of 100 calls failed, of those that were due in the last third of the run."""
+    late = late_calls(run)
+    return 100 * float(np.mean(late["status"] != OK)) if len(late) else float("nan")
 
 
-def one_hot_key(servers: int, hottest: float = HOTTEST) -> Workload:
-    """Return reads of which one key gets the share `hottest`, and a hash spreads the others."""
-    share = scaling.busiest_share(servers, hottest)
-    return workload.reads(**KEYS, busiest_share=share if servers > 1 else None)  # type: ignore[arg-type]
+def counted(run: Run) -> int:
+    """Return the attempts that the server counted in a run."""
+    return int(sum(run.server["operations"].values()))
 
 
-def shares(servers: int, hottest: float) -> list[float]:
-    """Return the shares of the servers: the one with the hot key first."""
-    return scaling.uneven(servers, scaling.busiest_share(servers, hottest))
+def after_peak(back: Any, config: Mapping[str, Any], run: Run) -> Prediction:
+    """Return how many of 100 late calls fail, from the rate at which late calls were due."""
+    due = late_calls(run)["due_s"]
+    rate_per_s = (len(due) - 1) / float(due.max() - due.min())
+    return overload.failing_in_storm(rate_per_s, attempts_of(config), pool(back))
 
 
-def bound(servers: int, hottest: float, in_flight: int) -> Prediction:
-    """Return min(N/S, 1/(w·S)) with w = q + (1 - q)/s."""
-    stations = scaling.stations(shares(servers, hottest), SERVICE_S)
-    return bounds.closed_loop(in_flight, stations)
+class Crowd(NamedTuple):
+    """A run of a crowd of callers, and how many they are."""
 
+    run: Run
+    size: int
 
-def settled(run: Run) -> float:
-    """Return the calls/s of a run without its first quarter and its end."""
-    for_s = float(run.settings["duration_s"])
-    return during(run, for_s / 4, for_s).answered_per_s
-
-
-def simulated(servers: int, hottest: float, in_flight: int) -> Played:
-    """Simulate a few servers, in a second or less."""
-    return scaling.closed_loop(in_flight, shares(servers, hottest), SERVICE_S)
-
-
-def moved_share(before: Sequence[int], after: Sequence[int]) -> float:
-    """Return the share of keys, or slots, that are on another server afterwards."""
-    return sum(a != b for a, b in zip(before, after, strict=True)) / len(before)
-
-
-def gain(played: Played) -> float:
-    """Return how many times the throughput of one server a simulation reaches."""
-    return played.throughput_per_s * played.service_s
+    @property
+    def started_at(self) -> str:
+        """When the run began."""
+        return self.run.started_at
 
 
 PREDICTIONS = (
     PredictionQuestion(
-        "10.one_channel",
-        "One channel to 4 servers of 50 calls/s each, and 40 calls in flight: how many calls/s?",
-        measured=lambda spread: spread.answered_per_s,
-        model=lambda spread: Prediction(
-            1 / SERVICE_S, "calls/s", "one connection, so one server: 1/S", "server"
-        ),
+        "10.storm",
+        "Long after the peak: how many of 100 calls fail? (If you say none, write 1.)",
+        unit="calls",
+        measured=lambda back, config, run: failed_late(run),
+        model=after_peak,
         main=True,
     ),
     PredictionQuestion(
-        "10.hot_key",
-        "4 servers with a shard each. One key gets 40 % of the calls: how many calls/s?",
-        measured=settled,
-        model=lambda run: bound(4, HOTTEST, run.in_flight),
-        main=True,
-    ),
-    PredictionQuestion(
-        "10.moved",
-        "A fifth server beside four: what share of the keys has to move?",
-        unit="of the keys",
-        measured=moved_share,
-        model=lambda before, after: Prediction(
-            4 / 5, "of the keys", "a key stays if hash % 4 = hash % 5: 4 of 20 remainders"
+        "10.in_step",
+        "All retry after the same pause: how many attempts does the crowd need?",
+        unit="attempts",
+        measured=lambda crowd: crowd.run.issued,
+        model=lambda crowd: overload.retries_in_lockstep(
+            crowd.size, crowd.run.server["settings"]["max_concurrent_rpcs"]
         ),
-    ),
-    PredictionQuestion(
-        "10.thousand",
-        "1,000 servers, and one key with 5 % of the calls: how many times the throughput of one "
-        "server?",
-        unit="times",
-        measured=gain,
-        model=lambda played: Prediction(
-            1 / scaling.busiest_share(1_000, LARGE_HOTTEST),
-            "times",
-            "1/(q + (1 - q)/s): the server with the hot key",
-        ),
-        main=True,
-    ),
-    # further lessons
-    PredictionQuestion(
-        "10.two_and_two",
-        "Two generators and two servers on this machine: how many calls per second?",
-        measured=lambda alone, run: run.answered_per_s,
-        model=lambda alone, run: bound_of_processes(alone, (2, 2)),
-        binds="cpu",
     ),
 )
 
 QUIZ = (
     QuizQuestion(
-        "10.restart",
-        "A service has 3 servers behind a load balancer for TCP connections. A gRPC client has one "
-        "channel. You add 3 servers. What does the client gain?",
+        "10.amplified",
+        "A server can do 1,000 calls/s and gets 300/s. Each call has up to 4 attempts. After a "
+        "short outage, ...",
         (
-            Option("Twice the throughput.", why="Its connection stays at the server it has."),
             Option(
-                "Nothing, until it connects again.",
-                right=True,
-                why="A server is chosen for a connection, and the channel keeps the one it has.",
+                "... it recovers: 300/s are far below 1,000/s.",
+                why="While all attempts fail, 4 · 300 = 1,200 attempts per second arrive.",
             ),
             Option(
-                "A third more.",
-                why="The balancer sees no calls. It sees one connection, which exists already.",
+                "... it may never recover: 1,200 attempts per second can keep it overloaded.",
+                right=True,
+                why="A·λ > X: the failures cause the load that causes the failures.",
+            ),
+            Option(
+                "... it recovers as soon as the cause is over.",
+                why="The queue of retries stays. The cause is over, and the load is not.",
             ),
         ),
     ),
     QuizQuestion(
-        "10.hottest",
-        "The hottest key gets 5 % of the calls. How many times the "
-        "throughput of one server do 20 servers reach?",
+        "10.budget",
+        "maxTokens is 100, tokenRatio is 0.1, and every call fails. How many retries does a "
+        "client send in the long run?",
         (
-            Option("20 times.", why="Only if all servers get the same share."),
             Option(
-                "About 10 times.",
-                right=True,
-                why="The busiest server has 0.05 + 0.95/20 = 0.0975 of the calls, and 1/0.0975 = "
-                "10.3.",
+                "One for each call.",
+                why="That would double the load. Each failed attempt costs a token.",
             ),
             Option(
-                "19 times: only the server of the hot key is slow.",
-                why="In a closed loop, callers of all servers end up in the longest queue.",
+                "At most 49, then none.",
+                right=True,
+                why="Each failure costs a token, and more than half of them must be left.",
+            ),
+            Option("100.", why="Retries end when half of the tokens are left."),
+        ),
+    ),
+    QuizQuestion(
+        "10.after_a_deadline",
+        "A call ended with DEADLINE_EXCEEDED. May the client send it again?",
+        (
+            Option(
+                "Yes: it failed, so the server did not do it.",
+                why="The server may have done it. Only the reply came too late.",
+            ),
+            Option(
+                "Yes, if it is idempotent and the budget allows it.",
+                right=True,
+                why="Done twice, it has the same effect as done once, as a read has. And each "
+                "retry is more load.",
+            ),
+            Option(
+                "Never.",
+                why="A read may be sent again: reading twice changes nothing.",
             ),
         ),
     ),
     QuizQuestion(
-        "10.percentile",
-        "Two load generators measured a 99th percentile of 10 ms and of 30 ms. The 99th percentile "
-        "of all calls is",
+        "10.lasting",
+        "A server is down for an hour. Its clients retry with full jitter and without a budget. "
+        "What does jitter do about their load?",
         (
-            Option("20 ms.", why="Percentiles cannot be averaged: the mean is no percentile."),
-            Option("30 ms.", why="Only if the slow calls of the other one count for nothing."),
             Option(
-                "not known from these two numbers.",
+                "It bounds the load.",
+                why="It spreads the attempts over time. Each client goes on sending them.",
+            ),
+            Option(
+                "It spreads the attempts over time, and does not bound them.",
                 right=True,
-                why="It needs the calls of the two. It lies between 10 and 30 ms. Where depends on "
-                "the number of calls of each, and on their distributions.",
+                why="Pauses and jitter help a crowd that was refused together. Against trouble "
+                "that lasts, only a budget helps.",
+            ),
+            Option(
+                "Nothing: the pauses grow anyway.",
+                why="Without jitter, callers that failed together come back together.",
             ),
         ),
     ),
 )
-
-
-@contextmanager
-def fleet(workers: int) -> Iterator[Fleet | None]:
-    """Yield a local fleet, with a link to its dashboard on the page.
-
-    Yield None, which means this process, if Dask is not installed.
-    """
-    if not available():
-        print(
-            "Dask is not installed, so this process makes the load alone. For a fleet:"
-            " pip install distributed bokeh, and restart the kernel."
-        )
-        yield None
-        return
-    with Local(workers, dashboard=not mode.fast()) as running:
-        if url := running.dashboard:
-            link = f'<a href="{escaped(url)}" target="_blank">Dask\'s dashboard</a>'
-            rendering.show(
-                {
-                    "text/plain": f"Dask's dashboard, while the run lasts: {url}",
-                    "text/html": f"<p>{link}, while the run lasts</p>",
-                }
-            )
-        yield running
-
-
-def workers_table(run: Run) -> pd.DataFrame:
-    """Return one row for each worker: its calls, its p99, and the errors of its start."""
-    rows = {}
-    end = 0
-    for number, each in enumerate(run.settings.get("workers", ()), start=1):
-        first, end = end, end + run.connections // len(run.settings["workers"])
-        own = run.records["connection"]
-        part = run.records[(own >= first) & (own < end)]
-        residence_s = pd.Series(part["done_s"] - part["sent_s"])
-        rows[f"worker {number}"] = {
-            "calls": len(part),
-            "p99 (ms)": 1e3 * residence_s.quantile(0.99),
-            "clock within (ms)": 1e3 * each["clock_error_s"],
-            "late by (ms)": 1e3 * each["late_s"],
-        }
-    rows["all together"] = {
-        "calls": len(run.records),
-        "p99 (ms)": 1e3 * run.latency_s(0.99),
-        "clock within (ms)": rendering.NONE,
-        "late by (ms)": rendering.NONE,
-    }
-    return rounded(pd.DataFrame.from_dict(rows, orient="index")).astype({"calls": int})
-
-
-def first_calls_s(run: Run) -> list[float]:
-    """Return when each worker sent its first call, in seconds from the agreed start."""
-    workers = max(1, len(run.settings.get("workers", ())))
-    each = max(1, run.connections // workers)
-    worker = run.records["connection"] // each
-    return [float(run.records["sent_s"][worker == n].min(initial=math.inf)) for n in range(workers)]

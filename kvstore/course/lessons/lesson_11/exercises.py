@@ -1,375 +1,370 @@
-"""Lesson 11: create a key in etcd only if it is absent, and how often a cluster is late."""
+"""The hedged read of lesson 11, judged by the calls that two replicas get.
 
-import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from math import comb
-from typing import Any
+The replicas hold their calls until the judge releases one. A delay is either over soon or not
+during the check, so no judgement depends on the speed of the machine.
+"""
+
+import asyncio
+import inspect
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Final
 
 import grpc
-from hypothesis import strategies as st
 
-from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
-from kvstore.course.exercises.grading import Drawn
-from kvstore.v1 import etcd_pb2 as pb
-from kvstore.v1.etcd_pb2 import Compare, PutRequest, RangeRequest, RequestOp, TxnRequest
-from kvstore.v1.etcd_pb2_grpc import KVServicer, KVStub, add_KVServicer_to_server
+from kvstore.client.channel import OPTIONS
+from kvstore.course.exercises import (
+    NOT_ATTEMPTED,
+    Exercise,
+    StubReached,
+    Verdict,
+    WrongAnswer,
+    not_yet,
+    passed,
+)
+from kvstore.course.exercises.server_trials import HeldBackEnd, held_back_end, wait_until
+from kvstore.course.experiments.several_servers import hedged
+from kvstore.v1.kvstore_pb2 import RetrieveRequest
+from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
-# ---- one node etcd ------------------------------------------------------------------------------
-# One node of etcd's API in memory, on which an exercise is judged; no etcd is needed.
-#
-# It keeps the promise that matters: a transaction compares and writes in one step. It can let
-# another client write the key right before the first write of the learner arrives.
+SOON_S, NEVER_S = 0.05, 30.0
+"""A delay that is over soon, and one that is not over during the check."""
+SETTLE_S: Final = 0.15
+"""How long the judge looks for something that a right answer never does."""
+BLOCKED_S: Final = 2.0
+"""An event loop that answers nothing for so long is blocked."""
+AT_ONCE: Final = 8
+DELAYS_S: Final = (0.1, 0.3, 0.7)
+MOST_LATE: Final = 1.5
+"""After this many delays the second call must have been sent."""
+TURNS: Final = 50
+"""So many turns of the event loop are enough for an answer to do what it can do at once."""
+KEY: Final = b"key"
+
+Steps = Callable[["_Replicas", list[Any]], str]
 
 
-OTHER = b"of another client"
-"""The value that the other client writes."""
+class _Replicas:
+    """Two back ends that hold their calls. Each has another value for the key."""
+
+    def __init__(self, first: HeldBackEnd, second: HeldBackEnd, addresses: tuple[str, str]) -> None:
+        self.first, self.second = first, second
+        self._addresses = addresses
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def read(self, answer: Any, steps: Steps, after_s: float, count: int = 1) -> str:
+        """Start `count` reads; return what `steps` says about them, in a thread of its own."""
+        return asyncio.run(self._read(answer, steps, after_s, count))
+
+    async def _read(self, answer: Any, steps: Steps, after_s: float, count: int) -> str:
+        self._loop = asyncio.get_running_loop()
+        request = RetrieveRequest(key=KEY)
+        async with self._stubs() as (first, second):
+            tasks = [
+                asyncio.ensure_future(answer(first, second, request, after_s)) for _ in range(count)
+            ]
+            try:
+                problem = await asyncio.to_thread(steps, self, tasks)
+            finally:
+                for back_end in (self.first, self.second):
+                    for number in range(len(back_end.arrived)):
+                        back_end.release(number)
+                await asyncio.wait(tasks, timeout=2)
+                for task in tasks:
+                    task.cancel()
+                ends = await asyncio.gather(*tasks, return_exceptions=True)
+        for end in ends:
+            if isinstance(end, BaseException) and not isinstance(end, asyncio.CancelledError):
+                raise end
+        return problem
+
+    async def delay(self, answer: Any, after_s: float) -> str:
+        """Return what is wrong with the delay before the second call.
+
+        A timer of the same event loop says when the call must have been sent: however slow the
+        machine is, the loop runs the earlier one of two timers first.
+        """
+        loop = asyncio.get_running_loop()
+        sent_s: list[float] = []
+        async with self._stubs() as (first, second):
+            began_s = loop.time()
+            noting = _Noting(second, lambda: sent_s.append(loop.time()))
+            read = answer(first, noting, RetrieveRequest(key=KEY), after_s)
+            task = asyncio.ensure_future(read)
+            await _turns()  # in which the answer sets its timer
+            await asyncio.sleep(MOST_LATE * after_s)
+            await _turns()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        if not sent_s:
+            return (
+                f"`after_s = {after_s:g}`: after {MOST_LATE * after_s:.2f} s without a reply the"
+                " second server was not called. Wait for `after_s` seconds, no longer."
+            )
+        if sent_s[0] - began_s < 0.99 * after_s:
+            return (
+                f"`after_s = {after_s:g}`, and the second server was called after"
+                f" {sent_s[0] - began_s:.3f} s: wait for `after_s` seconds, no less."
+            )
+        return ""
+
+    @asynccontextmanager
+    async def _stubs(self) -> AsyncIterator[list[Any]]:
+        channels = [grpc.aio.insecure_channel(each, options=OPTIONS) for each in self._addresses]
+        try:
+            yield [KeyValueServiceStub(channel) for channel in channels]
+        finally:
+            for channel in channels:
+                await channel.close()
+
+    def loop_answers(self) -> bool:
+        """Return whether the event loop of the reads runs another task soon."""
+        assert self._loop is not None
+        beat = asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self._loop)
+        try:
+            beat.result(BLOCKED_S)
+        except TimeoutError:
+            return False
+        return True
 
 
-class OneNode(KVServicer):
-    """A store whose keys have versions."""
+class _Noting:
+    """A stub that says when a call is sent."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._entries: dict[bytes, pb.KeyValue] = {}
-        self._revision = 1
-        self.other_comes = False
-        """Whether another client creates the key before the next write is executed."""
-        self.unavailable = False
-        """Whether every write ends with UNAVAILABLE."""
-        self.calls: list[str] = []
-        """The methods that were called, in order."""
+    def __init__(self, stub: Any, sent: Callable[[], object]) -> None:
+        self._stub, self._sent = stub, sent
 
-    def value(self, key: bytes) -> bytes | None:
-        """Return the value of a key; None if there is none."""
-        with self._lock:
-            return self._entries[key].value if key in self._entries else None
+    def Retrieve(self, request: Any, **how: Any) -> Any:
+        """Send the call."""
+        self._sent()
+        return self._stub.Retrieve(request, **how)
 
-    def Range(self, request: Any, context: Any) -> pb.RangeResponse:
-        """Return the entry of one key."""
-        self.calls.append("Range")
-        with self._lock:
-            return self._range(request)
 
-    def Put(self, request: Any, context: Any) -> pb.PutResponse:
-        """Store a value, whatever was there."""
-        self._write_comes("Put", request.key, context)
-        with self._lock:
-            self._put(request)
-        return pb.PutResponse()
-
-    def DeleteRange(self, request: Any, context: Any) -> pb.DeleteRangeResponse:
-        """Delete one key."""
-        self._write_comes("DeleteRange", request.key, context)
-        with self._lock:
-            return self._delete(request)
-
-    def Txn(self, request: Any, context: Any) -> pb.TxnResponse:
-        """Compare, and execute one of the two lists, in one step."""
-        writes = [*request.success, *request.failure]
-        keys = [each.request_put.key for each in writes if each.HasField("request_put")]
-        self._write_comes("Txn", keys[0] if keys else b"", context)
-        with self._lock:
-            succeeded = all(map(self._holds, request.compare))
-            chosen = request.success if succeeded else request.failure
-            return pb.TxnResponse(succeeded=succeeded, responses=[self._do(op) for op in chosen])
-
-    def _write_comes(self, method: str, key: bytes, context: Any) -> None:
-        self.calls.append(method)
-        if self.unavailable:
-            context.abort(grpc.StatusCode.UNAVAILABLE, "the leader was lost")
-        if self.other_comes and key:
-            self.other_comes = False
-            with self._lock:
-                self._put(pb.PutRequest(key=key, value=OTHER))
-
-    def _range(self, request: Any) -> pb.RangeResponse:
-        entry = self._entries.get(request.key)
-        return pb.RangeResponse(kvs=[entry] if entry else [], count=int(entry is not None))
-
-    def _put(self, request: Any) -> None:
-        before = self._entries.get(request.key)
-        self._revision += 1
-        self._entries[request.key] = pb.KeyValue(
-            key=request.key,
-            value=request.value,
-            create_revision=before.create_revision if before else self._revision,
-            mod_revision=self._revision,
-            version=before.version + 1 if before else 1,
-        )
-
-    def _delete(self, request: Any) -> pb.DeleteRangeResponse:
-        return pb.DeleteRangeResponse(deleted=int(self._entries.pop(request.key, None) is not None))
-
-    def _do(self, op: Any) -> pb.ResponseOp:
-        if op.HasField("request_put"):
-            self._put(op.request_put)
-            return pb.ResponseOp(response_put=pb.PutResponse())
-        if op.HasField("request_delete_range"):
-            return pb.ResponseOp(response_delete_range=self._delete(op.request_delete_range))
-        return pb.ResponseOp(response_range=self._range(op.request_range))
-
-    def _holds(self, compare: Any) -> bool:
-        entry = self._entries.get(compare.key, pb.KeyValue())
-        found, wanted = {
-            pb.Compare.VERSION: (entry.version, compare.version),
-            pb.Compare.CREATE: (entry.create_revision, compare.create_revision),
-            pb.Compare.MOD: (entry.mod_revision, compare.mod_revision),
-            pb.Compare.VALUE: (entry.value, compare.value),
-        }[compare.target]
-        if compare.target == pb.Compare.VALUE and compare.key not in self._entries:
-            return False  # a key that does not exist has no value to compare
-        holds: dict[int, bool] = {
-            pb.Compare.EQUAL: found == wanted,
-            pb.Compare.NOT_EQUAL: found != wanted,
-            pb.Compare.GREATER: found > wanted,
-            pb.Compare.LESS: found < wanted,
-        }
-        return holds[compare.result]
+async def _turns() -> None:
+    """Let the other tasks of the loop go on until they wait for something."""
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
 
 
 @contextmanager
-def one_node() -> Iterator[tuple[OneNode, KVStub]]:
-    """Serve one node while the block lasts; yield it and the stub of a client."""
-    node = OneNode()
-    with ThreadPoolExecutor(4) as pool:
-        server = grpc.server(pool, options=[("grpc.so_reuseport", 0)])
-        add_KVServicer_to_server(node, server)
-        port = server.add_insecure_port("127.0.0.1:0")
-        server.start()
-        try:
-            with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-                yield node, KVStub(channel)
-        finally:
-            server.stop(None).wait()
+def _replicas() -> Iterator[_Replicas]:
+    with (
+        held_back_end({KEY: b"first"}, {}) as (first, at),
+        held_back_end({KEY: b"second"}, {}) as (second, other),
+        first.shut(),
+        second.shut(),
+    ):
+        yield _Replicas(first, second, (at, other))
 
 
-# ---- lesson 11 ----------------------------------------------------------------------------------
+def _value(task: Any) -> Any:
+    """Return the value that a read returned, or what it returned instead."""
+    return getattr(task.result(), "value", task.result())
 
 
-# 11.create_if_absent ----------------------------------------------------------------------------
-
-
-def create_if_absent(stub: Any, key: bytes, value: bytes) -> bool:
-    """One transaction: if the version of the key is 0, it does not exist; then put."""
-    reply = stub.Txn(
-        TxnRequest(
-            compare=[Compare(key=key, target=Compare.VERSION, result=Compare.EQUAL, version=0)],
-            success=[RequestOp(request_put=PutRequest(key=key, value=value))],
-        )
-    )
-    return bool(reply.succeeded)
-
-
-def _put_only(stub: Any, key: bytes, value: bytes) -> bool:
-    stub.Put(PutRequest(key=key, value=value))
-    return True
-
-
-def _looks_then_puts(stub: Any, key: bytes, value: bytes) -> bool:
-    if stub.Range(RangeRequest(key=key)).kvs:
-        return False
-    stub.Put(PutRequest(key=key, value=value))
-    return True
-
-
-def _if_present(stub: Any, key: bytes, value: bytes) -> bool:
-    present = Compare(key=key, target=Compare.VERSION, result=Compare.GREATER, version=0)
-    put = RequestOp(request_put=PutRequest(key=key, value=value))
-    return bool(stub.Txn(TxnRequest(compare=[present], success=[put])).succeeded)
-
-
-def _always_true(stub: Any, key: bytes, value: bytes) -> bool:
-    create_if_absent(stub, key, value)
-    return True
-
-
-def _hides_errors(stub: Any, key: bytes, value: bytes) -> bool:
-    try:
-        return create_if_absent(stub, key, value)
-    except grpc.RpcError:
-        return False
-
-
-def _returns_the_reply(stub: Any, key: bytes, value: bytes) -> Any:
-    absent = Compare(key=key, target=Compare.VERSION, result=Compare.EQUAL, version=0)
-    put = RequestOp(request_put=PutRequest(key=key, value=value))
-    return stub.Txn(TxnRequest(compare=[absent], success=[put]))
-
-
-def _judge_create_if_absent(answer: Any) -> Verdict:
-    with one_node() as (node, stub):
-        for problem in (_new_key, _known_key, _race, _deleted_key, _error):
-            if message := problem(answer, node, stub):
-                return not_yet(message)
+def _judge_hedged(answer: Any) -> Verdict:
+    if inspect.isasyncgenfunction(answer) or not inspect.iscoroutinefunction(answer):
+        found = answer(None, None, RetrieveRequest(key=KEY), SOON_S)
+        if found is NOT_ATTEMPTED:
+            raise StubReached
+        if not inspect.isawaitable(found):
+            return not_yet(
+                "write a coroutine: `async def hedged(first, second, request, after_s):`."
+            )
+    for steps, after_s, count in (
+        (_first_is_quick, NEVER_S, 1),
+        (_first_waits_for_second, SOON_S, 1),
+        (_first_comes_late, SOON_S, 1),
+        (_many, SOON_S, AT_ONCE),
+    ):
+        with _replicas() as replicas:
+            if problem := replicas.read(answer, steps, after_s, count):
+                return not_yet(problem)
+    for after_s in DELAYS_S:
+        with _replicas() as replicas:
+            if problem := asyncio.run(replicas.delay(answer, after_s)):
+                return not_yet(problem)
     return passed(
-        "etcd compares and writes in one step, so of many clients exactly one creates the key."
+        "the second server was called only after the delay, the first reply won, and the other call"
+        " was cancelled."
     )
 
 
-def _new_key(answer: Any, node: OneNode, stub: Any) -> str:
-    result = answer(stub, b"new", b"tea")
-    if node.value(b"new") != b"tea":
+def _arrives(back_end: HeldBackEnd, count: int = 1) -> bool:
+    return wait_until(lambda: len(back_end.arrived) >= count)
+
+
+def _first_is_quick(replicas: _Replicas, tasks: list[Any]) -> str:
+    """The first server answers before the delay is over: one call in all."""
+    if not wait_until(lambda: replicas.first.arrived or tasks[0].done()) or tasks[0].done():
+        return "no call came to the first server: begin with `first.Retrieve(request)`."
+    time.sleep(SETTLE_S)
+    if replicas.second.arrived:
         return (
-            f"The key did not exist, and afterwards its value is {node.value(b'new')!r}, not"
-            " b'tea'. A key that does not exist has version 0."
+            f"`after_s = {NEVER_S:g}`, and the second server was called at once. Wait for the first"
+            " reply until `after_s` seconds have passed: `asyncio.wait(..., timeout=after_s)`."
         )
-    if result is not True:
-        return f"The key was created, and your function returned {result!r}, not True."
-    return ""
-
-
-def _known_key(answer: Any, node: OneNode, stub: Any) -> str:
-    result = answer(stub, b"new", b"coffee")
-    if node.value(b"new") != b"tea":
-        return "The key existed, and you replaced its value. Put stores a value in any case."
-    if result is not False:
-        return f"The key existed and was not created; your function returned {result!r}, not False."
-    return ""
-
-
-def _race(answer: Any, node: OneNode, stub: Any) -> str:
-    node.other_comes = True
-    result = answer(stub, b"race", b"tea")
-    if node.value(b"race") != OTHER:
+    if not replicas.loop_answers():
+        return "your coroutine blocks the event loop while it waits: wait with `await`."
+    replicas.first.release(0)
+    if not wait_until(tasks[0].done):
         return (
-            "Another client created the key between your look and your write, and you replaced its"
-            " value. Let etcd compare and write in one step: `stub.Txn`."
+            f"`after_s = {NEVER_S:g}`: the first server answered, and your coroutine still waits."
+            " A reply ends the wait."
         )
-    if result is not False:
+    if _value(tasks[0]) != b"first":
+        return f"return the reply of the first server, got {tasks[0].result()!r:.60}."
+    time.sleep(SETTLE_S)
+    if replicas.second.arrived:
+        return "the first server had answered, and the second one was called all the same."
+    return ""
+
+
+def _first_waits_for_second(replicas: _Replicas, tasks: list[Any]) -> str:
+    """The first server hangs, and the second one answers."""
+    if not _arrives(replicas.second):
         return (
-            f"Another client created the key first; your function returned {result!r}, not False."
+            f"`after_s = {SOON_S:g}` had passed without a reply, and the second server was not"
+            " called."
         )
+    if replicas.first.given_up:
+        return (
+            "the first call was cancelled when the second one was sent. Keep it: the first server"
+            " may still be faster."
+        )
+    replicas.second.release(0)
+    if not wait_until(tasks[0].done):
+        return (
+            "the second server has answered, and your coroutine still waits for the first one:"
+            " `return_when=asyncio.FIRST_COMPLETED`."
+        )
+    if _value(tasks[0]) != b"second":
+        return f"return the reply of the second server, got {tasks[0].result()!r:.60}."
+    if not wait_until(lambda: replicas.first.given_up):
+        return "the second server has answered: cancel the call to the first one, it is not needed."
+    if len(replicas.first.arrived) + len(replicas.second.arrived) > 2:
+        return "send each server one call, not more."
     return ""
 
 
-def _deleted_key(answer: Any, node: OneNode, stub: Any) -> str:
-    with_value = PutRequest(key=b"gone", value=b"")
-    stub.Put(with_value)
-    if answer(stub, b"gone", b"tea") is not False:
-        return "A key with an empty value exists: compare its version, not its value."
+def _first_comes_late(replicas: _Replicas, tasks: list[Any]) -> str:
+    """Both servers have the request, and the first one answers after all."""
+    if not _arrives(replicas.second):
+        return "the second server was not called."
+    time.sleep(SETTLE_S)
+    replicas.first.release(0)
+    if not wait_until(tasks[0].done) or _value(tasks[0]) != b"first":
+        return (
+            "both servers had the request, and the first one answered first: your coroutine waited"
+            " for the second one. The first *reply* wins, from either server."
+        )
+    if not wait_until(lambda: replicas.second.given_up):
+        return "the first server has answered after all: cancel the call to the second one."
     return ""
 
 
-def _error(answer: Any, node: OneNode, stub: Any) -> str:
-    node.unavailable = True
+def _many(replicas: _Replicas, tasks: list[Any]) -> str:
+    """Several reads on one event loop: none may block the others."""
+    if not _arrives(replicas.second, AT_ONCE):
+        return (
+            f"{AT_ONCE} reads at once, and the second server got {len(replicas.second.arrived)}"
+            " calls. The reads must not wait for each other."
+        )
+    for number in range(AT_ONCE):
+        replicas.second.release(number)
+    if not wait_until(lambda: all(task.done() for task in tasks)):
+        return f"{AT_ONCE} reads at once, and some never ended."
+    return ""
+
+
+# Known-wrong reads, each as a learner would write it.
+
+
+async def _no_hedge(first: Any, second: Any, request: Any, after_s: float) -> Any:
+    return await first.Retrieve(request)
+
+
+async def _both_at_once(first: Any, second: Any, request: Any, after_s: float) -> Any:
+    calls = [asyncio.ensure_future(stub.Retrieve(request)) for stub in (first, second)]
+    done, waiting = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+    for call in waiting:
+        call.cancel()
+    return done.pop().result()
+
+
+async def _retries(first: Any, second: Any, request: Any, after_s: float) -> Any:
     try:
-        result = answer(stub, b"unknown", b"tea")
-    except BaseException as error:
-        cause = error if isinstance(error, grpc.RpcError) else _root(error)
-        if isinstance(cause, grpc.RpcError):
-            return ""
-        raise
-    finally:
-        node.unavailable = False
-    return (
-        f"etcd answered UNAVAILABLE, and your function returned {result!r}. Then it is unknown"
-        " whether the key was created. Let the error through."
-    )
+        return await asyncio.wait_for(first.Retrieve(request), after_s)
+    except TimeoutError:
+        return await second.Retrieve(request)
 
 
-def _root(error: BaseException) -> BaseException | None:
-    """Return what the learner's function raised; the grading wraps it."""
-    return error.__cause__ or error.__context__
+async def _never_cancels(first: Any, second: Any, request: Any, after_s: float) -> Any:
+    calls = {asyncio.ensure_future(first.Retrieve(request))}
+    done, waiting = await asyncio.wait(calls, timeout=after_s)
+    if not done:
+        waiting.add(asyncio.ensure_future(second.Retrieve(request)))
+        done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    return done.pop().result()
 
 
-CREATE_IF_ABSENT = Exercise(
-    id="11.create_if_absent",
-    title="Create, only if absent",
+async def _waits_for_both(first: Any, second: Any, request: Any, after_s: float) -> Any:
+    calls = {asyncio.ensure_future(first.Retrieve(request))}
+    done, waiting = await asyncio.wait(calls, timeout=after_s)
+    if not done:
+        waiting.add(asyncio.ensure_future(second.Retrieve(request)))
+        done, _ = await asyncio.wait(waiting)
+    return done.pop().result()
+
+
+async def _prefers_the_second(first: Any, second: Any, request: Any, after_s: float) -> Any:
+    call = asyncio.ensure_future(first.Retrieve(request))
+    done, _ = await asyncio.wait({call}, timeout=after_s)
+    if done:
+        return call.result()
+    reply = await second.Retrieve(request)
+    call.cancel()
+    return reply
+
+
+async def _always_sleeps(first: Any, second: Any, request: Any, after_s: float) -> Any:
+    call = asyncio.ensure_future(first.Retrieve(request))
+    await asyncio.sleep(after_s)
+    if call.done():
+        return call.result()
+    other = asyncio.ensure_future(second.Retrieve(request))
+    done, waiting = await asyncio.wait({call, other}, return_when=asyncio.FIRST_COMPLETED)
+    for each in waiting:
+        each.cancel()
+    return done.pop().result()
+
+
+async def _other_order(first: Any, second: Any, request: Any, after_s: float) -> Any:
+    return await hedged(second, first, request, after_s)
+
+
+HEDGED = Exercise(
+    id="11.hedged",
+    title="A hedged read",
     hints=(
-        "Two calls, Range and then Put, leave a gap in which another client can write. `Txn` has"
-        " none.",
-        "The condition is a `Compare` with `target=Compare.VERSION`, `result=Compare.EQUAL` and"
-        " `version=0`.",
-        "`TxnRequest(compare=[...], success=[RequestOp(request_put=PutRequest(key=key,"
-        " value=value))])`; then return `stub.Txn(request).succeeded`.",
+        "Make a task of the first call: `asyncio.ensure_future(first.Retrieve(request))`. "
+        "`done, waiting = await asyncio.wait({task}, timeout=after_s)` returns two sets.",
+        "If `done` is empty, add a task of `second.Retrieve(request)` to `waiting`. Wait again, "
+        "with `return_when=asyncio.FIRST_COMPLETED`.",
+        "Cancel every task that still waits: `task.cancel()`. Then `return done.pop().result()`.",
     ),
-    reference=create_if_absent,
+    reference=hedged,
     wrong=(
-        WrongAnswer(_put_only, "Put stores a value in any case"),
-        WrongAnswer(_looks_then_puts, "between your look and your write"),
-        WrongAnswer(_if_present, "has version 0"),
-        WrongAnswer(_always_true, "not False"),
-        WrongAnswer(_hides_errors, "Let the error through"),
-        WrongAnswer(_returns_the_reply, "not True"),
+        WrongAnswer(_no_hedge, "had passed without a reply"),
+        WrongAnswer(_both_at_once, "the second server was called at once"),
+        WrongAnswer(_retries, "Keep it: the first server may still be faster"),
+        WrongAnswer(_never_cancels, "cancel the call to the first one"),
+        WrongAnswer(_waits_for_both, "still waits for the first one"),
+        WrongAnswer(_prefers_the_second, "The first *reply* wins"),
+        WrongAnswer(_always_sleeps, "A reply ends the wait"),
+        WrongAnswer(_other_order, "no call came to the first server"),
     ),
-    judge=_judge_create_if_absent,
-)
-
-# 11.late_writes ---------------------------------------------------------------------------------
-
-
-def late_writes(stalled: float, nodes: int) -> float:
-    """The leader must run, and with it a majority: at least nodes // 2 of the followers."""
-    followers = nodes - 1
-    enough = sum(_exactly(run, followers, 1 - stalled) for run in range(nodes // 2, followers + 1))
-    return 1 - (1 - stalled) * enough
-
-
-def _exactly(count: int, of: int, chance: float) -> float:
-    return comb(of, count) * chance**count * (1 - chance) ** (of - count)
-
-
-def _majority(stalled: float, nodes: int) -> float:
-    return sum(_exactly(down, nodes, stalled) for down in range(nodes // 2 + 1, nodes + 1))
-
-
-LATE_INPUTS = st.fixed_dictionaries(
-    {
-        "stalled": st.integers(0, 20).map(lambda n: n / 20),
-        "nodes": st.sampled_from([1, 3, 5, 7]),
-    }
-)
-
-
-def late_writes_of_followers(stalled: float, nodes: int) -> float:
-    """Return the chance that enough followers run."""
-    followers = nodes - 1
-    return sum(_exactly(run, followers, 1 - stalled) for run in range(nodes // 2, followers + 1))
-
-
-LATE_WRITES = Exercise(
-    id="11.late_writes",
-    title="How often is a write late?",
-    hints=(
-        "When does a write not wait? The leader runs, and enough of the followers do.",
-        "Of n nodes a majority is n // 2 + 1. One of them is the leader, so n // 2 followers must"
-        " run.",
-        "Exactly k of m followers run with the chance comb(m, k) · (1 - p)^k · p^(m - k), with"
-        " `comb` from `math`. Add that up for k = n // 2, ..., m; times 1 - p for the leader.",
-    ),
-    reference=late_writes,
-    solution_parts=(_exactly,),
-    judge=Drawn(
-        late_writes,
-        LATE_INPUTS,
-        mistakes=(
-            ("Without a leader any majority would do. Here the leader must be in it.", _majority),
-            (
-                "That is the leader alone. A write also waits when too few followers run.",
-                lambda stalled, nodes: stalled,
-            ),
-            (
-                "So often *any* node stalls. One follower of two may stall, and no write waits.",
-                lambda stalled, nodes: 1 - (1 - stalled) ** nodes,
-            ),
-            (
-                "So often a write does *not* wait.",
-                lambda stalled, nodes: 1 - late_writes(stalled, nodes),
-            ),
-            (
-                "With five nodes, a write waits before *all* followers stall: two of them must "
-                "run.",
-                lambda stalled, nodes: stalled + (1 - stalled) * stalled ** (nodes - 1),
-            ),
-            (
-                "You add two chances that can hold at once. Followers matter only when the leader "
-                "runs.",
-                lambda stalled, nodes: stalled + 1 - late_writes_of_followers(stalled, nodes),
-            ),
-        ),
-        right="With p = 1/4, three nodes are late for 30 % of the writes, and one server for 25 %."
-        " Copies with a leader keep the data. They make a stalled write no rarer.",
-    ),
+    judge=_judge_hedged,
+    timeout_s=40.0,
 )

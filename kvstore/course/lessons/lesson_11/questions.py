@@ -1,168 +1,140 @@
-"""What lesson 11 and its further lessons ask."""
-
-from collections.abc import Mapping
+"""What lesson 11 asks."""
 
 import numpy as np
 
-from kvstore.course.lessons.lesson_11.etcd_runs import Failover, Puts
-from kvstore.course.lessons.lesson_11.redis_runs import Sets
+from kvstore.course.experiments.several_servers import PERIOD_STEP, STALL_PERIOD_S
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
-from kvstore.measure import Run
-from kvstore.model import Prediction, batching, tail_latency
+from kvstore.model import Prediction, tail_latency
+from kvstore.numbers import number
 
-MANY = 32
-"""Clients of the prediction."""
+STALL = {"stall_s": 0.2, "every_s": 0.5, "service_s": 0.005}
+"""The server of round 1: it stalls for 200 ms of every half second."""
+REPLICA = {"slow_share": 0.1, "slow_s": 0.1, "disk_s": 0.020}
+"""The servers of round 2: one reply in ten takes more than 100 ms."""
+AFTER_S = 0.050
+"""Seconds after which their reads are sent to a second server."""
+UTILISATION = 0.7
+"""How busy the servers of round 3 are without hedging."""
 
 
-def group(clients: int) -> Prediction:
-    """Return how many writes share an fsync: one group is written while the other one gathers."""
-    return Prediction(
-        max(1.0, clients / 2),
-        "calls",
-        "one half waits for the fsync, the other half gathers: N / 2",
+def periods_s(servers: int) -> list[float]:
+    """Return the seconds from one stall to the next, for each server of `stalling`."""
+    return [STALL_PERIOD_S * (1 + PERIOD_STEP * number) for number in range(servers)]
+
+
+def slow_in_spite(servers: int, after_s: float = AFTER_S) -> Prediction:
+    """Return the share of slow reads with hedging, for the servers of `stalling`."""
+    share, slow_s, disk_s = (REPLICA[name] for name in ("slow_share", "slow_s", "disk_s"))
+    second = [
+        tail_latency.slow_share(
+            slow_s - after_s,
+            stall_s=share * every_s + slow_s - disk_s,
+            every_s=every_s,
+            service_s=disk_s,
+        ).value
+        for every_s in periods_s(servers)
+    ]
+    return tail_latency.slow_in_spite_of_hedging(
+        Prediction(share, "of the requests", ""),
+        Prediction(float(np.mean(second)), "of the requests", ""),
+        after_s=after_s,
     )
 
 
-def gains(sets: Sets, runs: Mapping[int, Run]) -> dict[str, float]:
-    """Return throughput over that of one client, for our server and for Redis."""
-    return {
-        "ours, N = 1": 1.0,
-        f"ours, N = {MANY}": runs[MANY].answered_per_s / runs[1].answered_per_s,
-        "Redis, N = 1": 1.0,
-        f"Redis, N = {MANY}": sets.durable[MANY] / sets.durable[1],
-    }
-
-
-def log_of(lone: Run, pair: Run) -> dict[str, float]:
-    """Return f and r in seconds: the time of one commit, and of a call outside the log.
-
-    With two writes in flight the log is never idle, so a commit ends every f seconds. One write
-    alone takes r + f.
-    """
-    commit_s = float(np.median(np.diff(pair.records["done_s"])))
-    return {"fsync_s": commit_s, "way_s": max(0.0, lone.latency_s(0.5) - commit_s)}
-
-
-def most(puts: Puts) -> int:
-    """Return the largest number of puts in flight."""
-    return max(run.in_flight for run in puts.runs)
-
-
-def _gap(run: Failover) -> Prediction:
-    return tail_latency.gap(run.election_timeout_s, nodes=3, heartbeat_s=run.heartbeat_s)
+def slow_when_busy(hedged_share: float, utilisation: float = UTILISATION) -> Prediction:
+    """Return the share of slow reads of a pool: all of them if hedging makes it overloaded."""
+    load = tail_latency.utilisation_with_hedging(utilisation, hedged_share)
+    return Prediction(
+        1.0 if load.value > 1 else 0.0,
+        "of the requests",
+        f"utilisation {load.reason} = {number(load.value)}: "
+        + (
+            "above 1, so the queues grow" if load.value > 1 else "below 1, so the queues stay short"
+        ),
+        "hedging" if load.value > 1 else "",
+    )
 
 
 PREDICTIONS = (
     PredictionQuestion(
-        "11.one_by_one",
-        "16 writes in flight, 10 ms for a commit, and each write has its own: how many per second?",
-        measured=lambda run, lone, pair: run.answered_per_s,
-        model=lambda run, lone, pair: batching.one_by_one(run.in_flight, **log_of(lone, pair)),
-    ),
-    PredictionQuestion(
-        "11.in_groups",
-        "The same, and all writes that wait share one commit: how many per second?",
-        measured=lambda run, lone, pair: run.answered_per_s,
-        model=lambda run, lone, pair: batching.in_groups(run.in_flight, **log_of(lone, pair)),
-        main=True,
-    ),
-    PredictionQuestion(
-        "11.puts",
-        "32 puts in flight to three nodes of etcd: how many puts per second?",
-        measured=lambda puts: puts.of(MANY).puts_per_s,
-        model=lambda puts: puts.predicted(MANY),
-        binds="cpu",
-    ),
-    PredictionQuestion(
-        "11.gap",
-        "The leader is killed: for how many seconds is no write acknowledged?",
+        "11.stall_p90",
+        "Calls are due 50 times a second, and none waits for another: 90 % of them take at most "
+        "how many seconds?",
         unit="s",
-        measured=lambda run: run.mean_gap_s(),
-        model=_gap,
-    ),
-    # further lessons
-    PredictionQuestion(
-        "11.redis_group",
-        "32 clients of Redis, `appendfsync always`: how many SETs share one fsync?",
-        unit="calls",
-        measured=lambda sets: sets.sets_per_fsync(MANY),
-        model=lambda sets: group(MANY),
+        measured=lambda run: run.latency_s(0.9),
+        model=lambda run: tail_latency.latency(0.9, **STALL),
     ),
     PredictionQuestion(
-        "11.redis_rate",
-        "How many SETs per second do 32 clients get?",
-        measured=lambda sets: sets.durable[MANY],
-        model=lambda sets: sets.predicted(MANY),
+        "11.slowest",
+        "A page needs all servers: what share of the pages takes more than 100 ms?",
+        unit="of the requests",
+        measured=lambda found: found.slow_share(found.answer_s.shape[1], REPLICA["slow_s"]),
+        model=lambda found: tail_latency.slow_of_all(
+            found.answer_s.shape[1], REPLICA["slow_share"]
+        ),
+    ),
+    PredictionQuestion(
+        "11.hedged",
+        "A second call after 50 ms: what share of the reads takes more than 100 ms?",
+        unit="of the requests",
+        measured=lambda found: found.slow_share(REPLICA["slow_s"]),
+        model=lambda found: slow_in_spite(found.servers),
+    ),
+    PredictionQuestion(
+        "11.hedged_busy",
+        "Busy servers, a second call after 20 ms: what share of the reads takes more than 100 ms?",
+        unit="of the requests",
+        measured=lambda found: found.slow_share(REPLICA["slow_s"]),
+        model=lambda found: slow_when_busy(found.hedged_share),
+        main=True,
     ),
 )
 
 QUIZ = (
     QuizQuestion(
-        "11.killed",
-        "You kill a server with `kill -9`, and after a restart all its acknowledged writes are"
-        " there. What does that show?",
+        "11.generator",
+        "A load generator waits for each reply before it sends the next call. It reports a p99 of "
+        "6 ms. Users complain. Which is right?",
         (
             Option(
-                "The data had left the memory of the process.",
+                "The generator: it measured every call.",
+                why="It sent one call into each stall. Users would have sent many.",
+            ),
+            Option(
+                "The users: the generator stopped sending while the server stalled.",
                 right=True,
-                why="The kernel keeps what a killed process has written, with or without an fsync.",
+                why="Coordinated omission. Send at due times, and count from the due time.",
             ),
-            Option(
-                "The data were on the disk.",
-                why="They may have been in the kernel's page cache, which a loss of power erases.",
-            ),
-            Option(
-                "Every write had an fsync.",
-                why="Without any fsync the result would be the same: the kernel did not crash.",
-            ),
+            Option("Neither: 6 ms is an average.", why="It is a percentile, of the wrong calls."),
         ),
     ),
     QuizQuestion(
-        "11.group",
-        "An fsync takes 5 ms, and 40 writes are in flight, in groups. How long does a write take?",
+        "11.fan_out",
+        "A request needs 50 servers, and may be slow in 1 of 20 cases. How often may one server be "
+        "slow?",
         (
-            Option("5 ms", why="It first waits for the group before it: the log is busy."),
-            Option(
-                "10 ms", right=True, why="The group before it, and its own: R = 2f, whatever N is."
-            ),
-            Option("200 ms", why="That is one by one: 40 commits of 5 ms."),
+            Option("1 of 20", why="Then nearly every request meets a slow server: 1 - 0.95^50."),
+            Option("1 of 50", why="1 - 0.98^50 is 64 % of the requests."),
+            Option("1 of 1,000", right=True, why="1 - (1 - p)^50 = 0.05 gives p = 0.001."),
         ),
     ),
     QuizQuestion(
-        "11.timeout",
-        "You set etcd's election timeout to a tenth. What do you gain, and what do you risk?",
+        "11.when_to_hedge",
+        "Two replicas, each busy 70 % of the time. When may a second call be sent?",
         (
             Option(
-                "A shorter gap; and elections when the leader was only slow for a moment.",
+                "At once: the faster one wins.",
+                why="0.7 · 2 = 1.4: both queues grow, and every read is slow.",
+            ),
+            Option(
+                "When a read takes longer than 95 % of all reads do.",
                 right=True,
-                why="The gap is about 4T/3. A pause of the leader longer than T costs an election.",
+                why="Then 5 % of the reads are sent twice: 0.7 · 1.05 < 1.",
             ),
             Option(
-                "Faster writes; and lost ones.",
-                why="A write waits for a majority, not for the timeout, and no timeout loses one.",
-            ),
-            Option(
-                "A shorter gap; and two leaders that both acknowledge writes.",
-                why="A leader needs a majority for every write, and two majorities share a node.",
-            ),
-        ),
-    ),
-    QuizQuestion(
-        "11.unknown",
-        "A Create ended with UNAVAILABLE while the leader was killed. What do you know?",
-        (
-            Option(
-                "It was not executed.",
-                why="The leader may have stored it and died before it answered.",
-            ),
-            Option(
-                "It was executed.", why="The call may have reached no node that could commit it."
-            ),
-            Option(
-                "Nothing: read the key, or send a call that may be repeated.",
-                right=True,
-                why="A second Create that finds its own key says ALREADY_EXISTS. Without an id in"
-                " the value you cannot tell whose it is.",
+                "Never: 70 % is too much.",
+                why="There is room for some more calls: 0.7 · 1.05 = 0.74. But at 0.7 · 1.4 = 0.98 "
+                "the queues are very long, although they do not grow for ever.",
             ),
         ),
     ),
@@ -170,112 +142,113 @@ QUIZ = (
 
 PART_QUIZ = (
     QuizQuestion(
-        "11.part_hashed",
-        "Two servers need 10 ms and 40 ms for a call, one at a time. The key of a call "
-        "decides which of them can answer; each gets half. How many calls/s at most?",
+        "11.part_limit",
+        "A server works on one call at a time, 200 calls/s at most. Callers wait for 100 ms. "
+        "Arrivals and work are random; at U = 80 %, 4 calls are in it on average. Which limit"
+        " on accepted calls fits?",
         (
             Option(
-                "125",
-                why="That is 100 + 25. It needs a free choice for each call, and here the key "
-                "decides.",
+                "4",
+                why="4 is the mean. Bursts go far beyond it, so this limit refuses many calls "
+                "that would be answered in time.",
             ),
             Option(
-                "50",
+                "20",
                 right=True,
-                why="The slow server passes 25 calls/s, and it gets half of the calls. Move keys "
-                "away from it to get more.",
+                why="limit ≤ X · deadline = 200 · 0.1. Bursts have room, and each accepted call "
+                "is answered in time.",
             ),
-            Option(
-                "25",
-                why="That is what the slow server passes. The other one answers as many.",
-            ),
-        ),
-    ),
-    QuizQuestion(
-        "11.part_more_writes",
-        "A group of three nodes is full: its leader has no more time. No key is hot. What "
-        "raises the writes per second?",
-        (
-            Option(
-                "two more nodes in the group",
-                why="The same leader then sends each write to four followers.",
-            ),
-            Option(
-                "a second group, with half of the keys",
-                right=True,
-                why="Each group has its own leader. No key is split, so the order of its writes "
-                "stays with one leader.",
-            ),
-            Option(
-                "clients that choose the node with the fewest open calls",
-                why="Whichever node gets a write, the leader has to order it.",
-            ),
-        ),
-    ),
-    QuizQuestion(
-        "11.part_hot_write",
-        "Each write holds the lock of its key until its fsync has ended, 5 ms. The hottest "
-        "key gets 5 % of the writes. How many writes/s at most, with any number of servers?",
-        (
             Option(
                 "200",
-                why="That is the bound of the hottest *key*. The other keys have locks of their "
-                "own.",
-            ),
-            Option(
-                "4,000",
-                right=True,
-                why="The hottest key takes 1 / 5 ms = 200 writes/s, and these are 5 % of all. "
-                "Servers do not split a key.",
-            ),
-            Option(
-                "There is no bound: add servers.",
-                why="New servers take other keys. The hottest key stays on one server.",
+                why="The last of 200 calls waits for a second. Its caller is gone by then.",
             ),
         ),
     ),
     QuizQuestion(
-        "11.part_stall",
-        "Each of three nodes stalls for 1 % of the time, independently. Which operation is "
-        "late least often?",
+        "11.part_retry",
+        "U is 60 %, arrivals are random. Now a tenth of all attempts fails after the full "
+        "work, and each is retried until it succeeds. By how much does the time in the queue "
+        "grow?",
         (
             Option(
-                "a write, because two of three nodes are enough",
-                why="A write also needs the leader, which stalls for 1 % of the time.",
+                "not at all",
+                why="Each call needs 1 / 0.9 = 1.11 attempts. The server does all of them.",
             ),
             Option(
-                "a read that may be old, from the node with the fewest open calls",
+                "by about a tenth",
+                why="The load grows by a ninth. The wait grows with U / (1 - U), which is steeper.",
+            ),
+            Option(
+                "by about a third",
                 right=True,
-                why="Any node can answer, and open calls pile up at one that stalls. So the "
-                "client soon avoids it.",
-            ),
-            Option(
-                "a read that has to see the last write",
-                why="It needs the leader, or an answer from a majority. One free node is not "
-                "enough.",
+                why="U becomes 0.6 / 0.9 = 0.67. U / (1 - U) rises from 1.5 to 2.",
             ),
         ),
     ),
     QuizQuestion(
-        "11.part_killed",
-        "A client has one channel to one of six servers. That server is killed with `kill -9`"
-        " during a Create. What happens?",
+        "11.part_refused",
+        "A request needs an answer from each of 20 groups of servers. Each server refuses 1 %"
+        " of its calls, at random. The client sends a refused call once more, to another "
+        "server of the group. How many requests stay incomplete?",
         (
             Option(
-                "The channel connects again, and gRPC repeats the Create.",
-                why="gRPC repeats by itself only a call that surely reached no handler. This one "
-                "may have been executed.",
+                "18 %",
+                why="That is 1 - 0.99^20, without the second call.",
             ),
             Option(
-                "The channel connects again. Whether the Create was executed is unknown.",
+                "0.2 %",
                 right=True,
-                why="A channel finds another server for the *next* call. This call ends with "
-                "UNAVAILABLE, and your client has to find out.",
+                why="Both calls are refused in 0.01 · 0.01 of the cases: 1 - (1 - 0.0001)^20. It "
+                "costs 1 % more calls, a small budget.",
             ),
             Option(
-                "The channel is broken, and the write is lost.",
-                why="A channel connects again. And no answer does not say that nothing was "
-                "written.",
+                "1 %",
+                why="That is the share for one server, without a second call. 20 groups have to "
+                "answer.",
+            ),
+        ),
+    ),
+    QuizQuestion(
+        "11.part_hedge",
+        "Reads are hedged after 20 ms, the 95th percentile. U is 70 %. Then a burst makes "
+        "nearly all reads slower than 20 ms. What do the hedges do, without a budget?",
+        (
+            Option(
+                "5 % of the reads are hedged, as before.",
+                why="The delay is fixed. The share was 5 % because 5 % took longer. Now nearly "
+                "all do.",
+            ),
+            Option(
+                "They can keep the servers overloaded after the burst.",
+                right=True,
+                why="Nearly every read is sent twice: 0.7 · 2 = 1.4. It is the loop of the "
+                "retries: slow calls make more calls.",
+            ),
+            Option(
+                "They end the burst sooner: two servers work on each read.",
+                why="That helps where servers are idle. Here every second call waits in a queue, "
+                "and makes it longer.",
+            ),
+        ),
+    ),
+    QuizQuestion(
+        "11.part_dashboard",
+        "A limit now refuses 30 % of the calls, each within 0.1 ms. The p99 and the mean of "
+        "*all* calls fall. Is the service better?",
+        (
+            Option(
+                "Yes: nearly all calls are faster.",
+                why="A refusal is a fast answer, and not a useful one.",
+            ),
+            Option(
+                "These two numbers cannot tell.",
+                right=True,
+                why="Look at accepted calls: how many are answered in time each second, and how "
+                "long they take, from their due times.",
+            ),
+            Option(
+                "No: a limit makes accepted calls slower.",
+                why="A limit makes the queue shorter, so accepted calls become faster.",
             ),
         ),
     ),

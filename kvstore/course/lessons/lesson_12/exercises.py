@@ -1,10 +1,9 @@
-"""Lesson 12: how much a change can bring, and a client with two servers, one of which fails."""
+"""Lesson 12: a channel that spreads its calls, how many servers are needed, and moving slots."""
 
-import itertools
-import threading
+import json
+import math
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final
@@ -12,346 +11,352 @@ from typing import Any, Final
 import grpc
 from hypothesis import strategies as st
 
-from kvstore.client.messages import Operation, update
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
-from kvstore.course.exercises.client_trials import Requests
-from kvstore.course.exercises.grading import Drawn
-from kvstore.course.lessons.lesson_12.capstone import patient, plain
-from kvstore.v1 import kvstore_pb2 as pb
-from kvstore.v1 import kvstore_pb2_grpc
+from kvstore.course.exercises.grading import Drawn, drawn_inputs
 
+# 12.spread ----------------------------------------------------------------------------------------
 
-def most_gain(most_per_s: Mapping[str, float], widened: str) -> float:
-    """How many times the throughput at most, once this station is as wide as you like."""
-    before_per_s = min(most_per_s.values())
-    after_per_s = min(per_s for name, per_s in most_per_s.items() if name != widened)
-    return after_per_s / before_per_s
-
-
-def _drawn(rates: list[int], place: int) -> dict[str, Any]:
-    names = ("calls in flight", "pool", "lock", "disk", "processor")
-    most_per_s = {name: float(10 * rate) for name, rate in zip(names, rates, strict=False)}
-    return {"most_per_s": most_per_s, "widened": list(most_per_s)[place % len(most_per_s)]}
-
-
-INPUTS = st.builds(_drawn, st.lists(st.integers(1, 40), min_size=2, max_size=5), st.integers(0, 4))
-"""Two to five stations, and any of them is widened: also one that does not bind."""
-
-MOST_GAIN = Exercise(
-    id="12.most_gain",
-    title="What one change can bring",
-    hints=(
-        "The throughput now is the smallest of all bounds.",
-        "After the change it is the smallest bound of the other stations.",
-        "Divide the second by the first. A station that does not bind gives 1 without any `if`.",
-    ),
-    reference=most_gain,
-    judge=Drawn(
-        most_gain,
-        INPUTS,
-        mistakes=(
-            (
-                "The widest station never limits anything: which one binds next?",
-                lambda most_per_s, widened: max(most_per_s.values()) / min(most_per_s.values()),
-            ),
-            (
-                "That is the throughput afterwards. How many times the one before is it?",
-                lambda most_per_s, widened: min(v for k, v in most_per_s.items() if k != widened),
-            ),
-            (
-                "Upside down: divide the throughput afterwards by the one before.",
-                lambda most_per_s, widened: (
-                    min(most_per_s.values()) / min(v for k, v in most_per_s.items() if k != widened)
-                ),
-            ),
-            (
-                "You widen the bottleneck. But the station that is widened may be another one.",
-                lambda most_per_s, widened: (
-                    sorted(most_per_s.values())[1] / sorted(most_per_s.values())[0]
-                ),
-            ),
-        ),
-        right="The bound of the next station over the bound of the bottleneck: more than this no "
-        "change of one station can bring.",
-    ),
-)
-
-
-# ---- lesson 12 client ---------------------------------------------------------------------------
-# A client with two servers, of which one stalls or goes away: judged by real calls.
-
-
-COUNT, IN_FLIGHT, TIMEOUT_S = 40, 4, 0.3
-"""Operations of a check, the most in flight, and the time after which a call is sent again.
-
-A client that sends all at once has half of them at the server that stalls: far more than the limit
-of `_problem`, however busy the machine is.
-"""
 PATIENCE_S: Final = 5.0
-"""How long the stall lasts."""
-BREAKS_AFTER = 4
-"""Calls that arrive before a server breaks."""
-SERVICE_S = 0.002
-LONG_S: Final = 60.0
-"""A time for calls that is not over during the check."""
-FULL_S, SETTLE_S = 5.0, 0.1
-"""How long the servers wait for all calls that may be in flight, and then for one too many."""
+"""How long the check waits until calls reach every server."""
+CALLS_EACH: Final = 12
 
 
-class _Trial:
-    """Two servers that count attempts and answers. The first one breaks, or none."""
-
-    def __init__(self, fault: str, in_flight: int = 0) -> None:
-        self.answered: Counter[bytes] = Counter()
-        self.attempts = [Counter[bytes](), Counter[bytes]()]
-        self.most_waiting = 0
-        """The most operations that had arrived and had no answer."""
-        self.most_ahead = 0
-        """The most operations that were taken beyond those that may be in flight."""
-        self.taken: Callable[[], int] = lambda: 0
-        """How many operations the client has taken."""
-        self.fault = fault
-        self.broken = threading.Event()
-        self.released = threading.Event()
-        self._in_flight = in_flight
-        self._waiting: set[bytes] = set()
-        self._changed = threading.Condition()
-
-    def arrive(self, number: int, key: bytes) -> None:
-        """Count an attempt."""
-        with self._changed:
-            if not self.answered[key]:
-                self._waiting.add(key)
-            self.most_waiting = max(self.most_waiting, len(self._waiting))
-            self.attempts[number][key] += 1
-            if sum(counter.total() for counter in self.attempts) == BREAKS_AFTER:
-                self.broken.set()
-            self._changed.notify_all()
-
-    def work(self, number: int, key: bytes, context: Any) -> None:
-        """Answer one call after its service time, and not before the end of a stall."""
-        self.arrive(number, key)
-        if number == 0 and self.fault == "stall" and self.broken.is_set():
-            self.released.wait()
-        if self.fault == "none" and not self.answered:
-            self._hold_the_first()
-        time.sleep(SERVICE_S)
-        if context.is_active():
-            with self._changed:
-                self.answered[key] += 1
-                self._waiting.discard(key)
-
-    def _hold_the_first(self) -> None:
-        """Hold calls until all places are taken; then look for a call or an operation too many."""
-        with self._changed:
-            self._changed.wait_for(lambda: len(self._waiting) >= self._in_flight, FULL_S)
-            self._changed.wait_for(lambda: len(self._waiting) > self._in_flight, SETTLE_S)
-            # Another thread may have answered meanwhile: each answer frees a place.
-            places = self._in_flight + self.answered.total()
-            self.most_ahead = max(self.most_ahead, self.taken() - places)
+def spread(addresses: Sequence[str]) -> grpc.Channel:
+    """Return one channel that sends its calls to all addresses, in rotation."""
+    config: dict[str, Any] = {"loadBalancingConfig": [{"round_robin": {}}]}
+    options = [("grpc.service_config", json.dumps(config))]
+    return grpc.insecure_channel("ipv4:" + ",".join(addresses), options=options)
 
 
-class _Service(kvstore_pb2_grpc.KeyValueServiceServicer):
-    """One of the two servers."""
+class _Counts(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """Answers every call with its own request, and counts the calls."""
 
-    def __init__(self, trial: _Trial, number: int) -> None:
-        self._trial, self._number = trial, number
+    def __init__(self) -> None:
+        self.calls = 0
 
-    def Update(self, request: pb.UpdateRequest, context: Any) -> pb.UpdateResponse:
-        """Answer one call."""
-        self._trial.work(self._number, request.key, context)
-        return pb.UpdateResponse()
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+        def reply(request: bytes, context: grpc.ServicerContext) -> bytes:
+            self.calls += 1
+            return request
+
+        return grpc.unary_unary_rpc_method_handler(reply)
+
+
+def _stop(server: grpc.Server) -> None:
+    server.stop(0).wait()
 
 
 @contextmanager
-def _two_servers(trial: _Trial) -> Iterator[list[str]]:
-    with ExitStack() as stack:
-        addresses, servers = [], []
-        for number in range(2):
-            pool = stack.enter_context(ThreadPoolExecutor(2 * COUNT))
-            server = grpc.server(pool, options=[("grpc.so_reuseport", 0)])
-            kvstore_pb2_grpc.add_KeyValueServiceServicer_to_server(_Service(trial, number), server)
+def _counting_servers(count: int) -> Iterator[tuple[list[str], list[_Counts]]]:
+    counts = [_Counts() for _ in range(count)]
+    addresses = []
+    with ExitStack() as running:
+        for each in counts:
+            server = grpc.server(
+                ThreadPoolExecutor(1), handlers=[each], options=[("grpc.so_reuseport", 0)]
+            )
             addresses.append(f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}")
             server.start()
-            servers.append(server)
-        breaking = threading.Thread(target=_when_broken, args=(trial, servers[0]))
-        breaking.start()
-        try:
-            yield addresses
-        finally:
-            trial.broken.set()
-            trial.released.set()
-            breaking.join()
-            for server in servers:
-                server.stop(0).wait()
+            running.callback(_stop, server)
+        yield addresses, counts
 
 
-def _when_broken(trial: _Trial, server: grpc.Server) -> None:
-    trial.broken.wait()
-    if trial.fault == "none":
-        return
-    if trial.fault == "goes":
-        server.stop(0)
-    else:
-        trial.released.wait(PATIENCE_S)
-        trial.released.set()
-
-
-def _judge_client(client: Any) -> Verdict:
-    for in_flight in (1, IN_FLIGHT, 2 * IN_FLIGHT - 1):
-        if problem := _without_a_fault(client, in_flight):
-            return not_yet(problem)
-    for fault in ("stall", "goes"):
-        trial = _Trial(fault)
-        operations = [update(b"item-%d" % n, b"value") for n in range(COUNT)]
-        with _two_servers(trial) as addresses:
-            began_s = time.perf_counter()
-            client(addresses, iter(operations), IN_FLIGHT, TIMEOUT_S)
-            lasted_s = time.perf_counter() - began_s
-            if problem := _problem(trial, operations, lasted_s):
-                return not_yet(problem)
+def _judge_spread(answer: Any) -> Verdict:
+    for count in (2, 4):
+        with _counting_servers(count) as (addresses, counts):
+            channel = answer(list(addresses))
+            try:
+                problem = _spread_problem(channel, counts)
+            finally:
+                if isinstance(channel, grpc.Channel):
+                    channel.close()
+        if problem:
+            return not_yet(f"`spread(addresses)` with {count} addresses: {problem}")
     return passed(
-        "Every operation was answered, although one server stalled, and then one went away. What "
-        "you have paid is a second attempt for some of them."
+        "one channel, and each of 2 and of 4 servers answered its share of the calls. The channel"
+        " has a connection to each address."
     )
 
 
-def _without_a_fault(client: Any, in_flight: int) -> str:
-    """Both servers answer, the first calls when all places are taken: one attempt for each."""
-    trial = _Trial("none", in_flight)
-    wanted = [update(b"item-%d" % n, b"value") for n in range(COUNT)]
-    operations = Requests(wanted)
-    trial.taken = lambda: operations.count
-    with _two_servers(trial) as addresses:
-        client(addresses, operations, in_flight, LONG_S)
-    if trial.most_waiting > in_flight:
-        return _too_many(trial.most_waiting, in_flight)
-    if trial.most_ahead > 1:
+def _spread_problem(channel: Any, counts: Sequence[_Counts]) -> str:
+    """Return what is wrong with the channel, or ""."""
+    if isinstance(channel, list | tuple):
+        return "return one channel, not several: gRPC chooses the server for each call."
+    if not isinstance(channel, grpc.Channel):
+        return f"return an open `grpc.Channel`, got {type(channel).__name__}."
+    call = channel.unary_unary("/any/Method")
+    give_up_s = time.perf_counter() + PATIENCE_S
+    try:
+        # The connections are established one after the other.
+        while min(each.calls for each in counts) < 2 and time.perf_counter() < give_up_s:
+            call(b"", timeout=PATIENCE_S, wait_for_ready=True)
+            if sum(each.calls for each in counts) > 50 * len(counts):
+                break
+        before = [each.calls for each in counts]
+        for _ in range(CALLS_EACH * len(counts)):
+            call(b"", timeout=PATIENCE_S, wait_for_ready=True)
+    except ValueError:
+        return "the channel is closed already. Return it open; the check closes it."
+    except grpc.RpcError as error:
         return (
-            f"{trial.most_ahead} operations were taken that had no place, with in_flight = "
-            f"{in_flight}: take the next one from the iterator when its place is nearly there. In "
-            "an open loop it waits until the operation is due."
+            f"a call failed with {error.code().name} ({error.details()}): are the addresses joined"
+            " by commas, with `ipv4:` once in front, and is the service config valid JSON?"
         )
-    attempts = [key for counter in trial.attempts for key in counter.elements()]
-    if len(attempts) > COUNT:
+    return _share_problem([each.calls - was for each, was in zip(counts, before, strict=True)])
+
+
+def _share_problem(answered: Sequence[int]) -> str:
+    reached = sum(count > 0 for count in answered)
+    if not reached:
+        return "the calls reached another server. Use the addresses as the target of the channel."
+    if reached == 1:
         return (
-            f"{len(attempts)} calls for {COUNT} operations, and no call failed: send an operation "
-            "to one server, and to the other one only after its call has failed."
+            f"one server answered all {sum(answered)} calls. The channel may know all addresses;"
+            " its policy is still `pick_first`, which takes one and keeps it. Choose another"
+            " policy in the service config."
         )
-    if lost := COUNT - len(trial.answered):
-        return f"{lost} of {COUNT} operations were never sent, although no server failed."
-    if trial.most_waiting < in_flight:
-        return (
-            f"in_flight was {in_flight}, and at most {trial.most_waiting} operations were in "
-            "flight. Send the next one without waiting for the reply: `future` does not wait."
-        )
+    if min(answered) < CALLS_EACH / 3:
+        return f"the servers answered {list(answered)} calls: each should get an even share."
     return ""
 
 
-def _too_many(most: int, in_flight: int) -> str:
-    return (
-        f"{most} operations were open at once, and in_flight was {in_flight}. Acquire a place "
-        "before the first attempt, and keep it until the operation is answered."
-    )
+def _channel(addresses: Sequence[str], config: Any, target: str = "ipv4:") -> grpc.Channel:
+    options = [("grpc.service_config", config if isinstance(config, str) else json.dumps(config))]
+    return grpc.insecure_channel(target + ",".join(addresses), options=options)
 
 
-def _problem(trial: _Trial, operations: Sequence[Operation], lasted_s: float) -> str:
-    first, second = trial.attempts
-    lost = [each.key for each in operations if not trial.answered[each.key]]
-    again = [key for key, count in first.items() if count > 1 and not second[key]]
-    if not lost and trial.most_waiting > IN_FLIGHT:
-        return _too_many(trial.most_waiting, IN_FLIGHT)
-    if trial.fault == "stall" and again:
-        return (
-            f"{len(again)} operations were sent again to the server that stalled, and never to the "
-            "other one. Use another stub for the next attempt."
-        )
-    if trial.fault == "stall" and lost:
-        return (
-            f"One server stalled, and {len(lost)} operations ended with DEADLINE_EXCEEDED. Send "
-            "such an operation again, in the callback of the call that failed."
-        )
-    if trial.fault == "stall" and lasted_s >= PATIENCE_S:
-        return (
-            "One server stalled, and your calls waited until it went on. Give each call a deadline:"
-            " `future(request, timeout=timeout_s)`."
-        )
-    if lost:
-        return (
-            f"One server went away, and {len(lost)} operations were lost. Their calls ended with "
-            "UNAVAILABLE: send them again, too."
-        )
-    return ""
+def _closed(addresses: Sequence[str]) -> grpc.Channel:
+    channel = spread(addresses)
+    channel.close()
+    return channel
 
 
-def _with_timeout(send_again: Callable[[grpc.StatusCode], bool], step: int) -> Any:
-    """Return a client whose calls have a deadline; it retries at the stub `step` places on."""
-
-    def client(addresses: Sequence[str], operations: Any, in_flight: int, timeout_s: float) -> None:
-        with ExitStack() as stack:
-            stubs = [
-                kvstore_pb2_grpc.KeyValueServiceStub(
-                    stack.enter_context(grpc.insecure_channel(address))
-                )
-                for address in addresses
-            ]
-            free = threading.Semaphore(in_flight)
-
-            def send(operation: Operation, number: int, attempt: int) -> None:
-                stub = stubs[number % len(stubs)]
-                call = operation.rpc(stub).future(operation.request, timeout=timeout_s)
-                call.add_done_callback(lambda call: ended(call, operation, number, attempt))
-
-            def ended(call: Any, operation: Operation, number: int, attempt: int) -> None:
-                if attempt < 4 and send_again(call.code()):
-                    send(operation, number + step, attempt + 1)
-                else:
-                    free.release()
-
-            for operation, number in zip(operations, itertools.count(), strict=False):
-                free.acquire()
-                send(operation, number, 0)
-            for _ in range(in_flight):
-                free.acquire()
-
-    return client
-
-
-def _late(code: grpc.StatusCode) -> bool:
-    return code is grpc.StatusCode.DEADLINE_EXCEEDED
-
-
-CLIENT = Exercise(
-    id="12.client",
-    title="A client that loses nothing",
+SPREAD = Exercise(
+    id="12.spread",
+    title="One channel to several servers",
     hints=(
-        "Begin with `bounded` of lesson 03: acquire, send with `future`, release in the callback.",
-        "Make one stub for each address, and give each call `timeout=timeout_s`.",
-        "In the callback, look at `call.code()`. If it is not OK, do not release the place: send "
-        "the same operation again with the stub of the other address.",
-        "Write a function `send(operation, attempt)`; its callback calls `send` again. Give up "
-        "after a few attempts, and release the place then.",
+        'The target `"ipv4:127.0.0.1:1001,127.0.0.1:1002"` names two addresses: `"ipv4:" + '
+        '",".join(addresses)`.',
+        'The policy stands in the service config: `{"loadBalancingConfig": [{"round_robin": {}}]}`.'
+        " `json.dumps` makes a text of it.",
+        'The text is an option of the channel: `options=[("grpc.service_config", text)]`.',
     ),
-    reference=patient,
+    reference=spread,
     wrong=(
         WrongAnswer(
-            lambda addresses, operations, in_flight, timeout_s: plain(
-                addresses, operations, in_flight
-            ),
-            "waited until it went on",
+            lambda addresses: grpc.insecure_channel("ipv4:" + ",".join(addresses)), "`pick_first`"
         ),
-        WrongAnswer(_with_timeout(lambda code: False, 1), "ended with DEADLINE_EXCEEDED"),
-        WrongAnswer(
-            _with_timeout(lambda code: code is not grpc.StatusCode.OK, 2), "and never to the other"
-        ),
-        WrongAnswer(_with_timeout(_late, 1), "One server went away"),
-        WrongAnswer(
-            lambda addresses, operations, in_flight, timeout_s: patient(
-                addresses, operations, COUNT, timeout_s
-            ),
-            "open at once",
-        ),
+        WrongAnswer(lambda addresses: spread(addresses[:1]), "one server answered all"),
+        WrongAnswer(lambda addresses: [spread([each]) for each in addresses], "not several"),
+        WrongAnswer(lambda addresses: len(addresses), "got int"),
+        WrongAnswer(_closed, "closed already"),
+        WrongAnswer(lambda addresses: spread(["127.0.0.1:9"]), "are the addresses joined"),
     ),
-    judge=_judge_client,
-    may_return_none=True,
+    judge=_judge_spread,
+    timeout_s=90.0,
+)
+
+MORE_WRONG_CHANNELS: tuple[Callable[..., Any], ...] = (
+    lambda addresses: _channel(addresses, {"loadBalancingConfig": [{"pick_first": {}}]}),
+    lambda addresses: _channel(addresses, {"loadBalancing": [{"round_robin": {}}]}),
+)
+"""Channels that use `pick_first`, and get this message."""
+
+
+# 12.servers_needed --------------------------------------------------------------------------------
+
+
+def servers_needed(target_per_s: float, service_s: float, hottest_share: float) -> float:
+    """Return the fewest servers whose busiest one can serve its share of the target."""
+    busiest_share = 1 / (target_per_s * service_s)  # what one server can take
+    if busiest_share >= 1:
+        return 1
+    if busiest_share <= hottest_share:
+        return math.inf
+    return math.ceil(round((1 - hottest_share) / (busiest_share - hottest_share), 9))
+
+
+def _clear(drawn: dict[str, Any]) -> bool:
+    """Whether rounding does not decide: no number of servers reaches the target exactly."""
+    share = 1 / (drawn["target_per_s"] * drawn["service_s"])
+    room = share - drawn["hottest_share"]
+    if abs(share - 1) < 1e-6 or abs(room) < 1e-6:
+        return False
+    servers = (1 - drawn["hottest_share"]) / room
+    return bool(room < 0 or share > 1 or abs(servers - round(servers)) > 1e-6)
+
+
+NEEDED_INPUTS = st.fixed_dictionaries(
+    {
+        "target_per_s": st.integers(1, 5_000).map(float),
+        "service_s": st.integers(1, 50).map(lambda n: n / 1000),
+        "hottest_share": st.integers(0, 60).map(lambda n: n / 200),
+    }
+).filter(_clear)
+
+
+def _unless_hot(servers: Callable[[float, float, float], float]) -> Callable[..., float]:
+    def answer(target_per_s: float, service_s: float, hottest_share: float) -> float:
+        if target_per_s * service_s * hottest_share >= 1:
+            return math.inf
+        return servers(target_per_s, service_s, hottest_share)
+
+    return answer
+
+
+def _formula_alone(target_per_s: float, service_s: float, hottest_share: float) -> float:
+    room = 1 / (target_per_s * service_s) - hottest_share
+    return max(1, math.ceil((1 - hottest_share) / room))
+
+
+SERVERS_NEEDED = Exercise(
+    id="12.servers_needed",
+    title="How many servers?",
+    hints=(
+        "The busiest of s servers gets the share q + (1 - q)/s of the calls, and can serve 1/S.",
+        "So (q + (1 - q)/s)·X·S must not be above 1. Solve for s.",
+        "s = (1 - q) / (1/(X·S) - q), rounded up, at least 1. If 1/(X·S) is not above q, the answer"
+        " is `math.inf`, unless one server is enough.",
+    ),
+    reference=servers_needed,
+    judge=Drawn(
+        servers_needed,
+        NEEDED_INPUTS,
+        mistakes=(
+            (
+                "You take all keys for equally hot: no number of servers splits one key.",
+                lambda target_per_s, service_s, hottest_share: max(
+                    1, math.ceil(target_per_s * service_s)
+                ),
+            ),
+            (
+                "You look at the hot key alone. Its server also has 1/s of all other keys.",
+                _unless_hot(lambda x, s, q: max(1, math.ceil(x * s))),
+            ),
+            (
+                "Where q·X·S is above 1, no number of servers is enough: return `math.inf`.",
+                lambda target_per_s, service_s, hottest_share: (
+                    max(
+                        1,
+                        math.ceil(
+                            (1 - hottest_share) / (1 / (target_per_s * service_s) - hottest_share)
+                        ),
+                    )
+                    if target_per_s * service_s * hottest_share != 1
+                    else math.inf
+                ),
+            ),
+            (
+                "One server too few: round up, and at least one is needed.",
+                lambda target_per_s, service_s, hottest_share: (
+                    servers_needed(target_per_s, service_s, hottest_share) - 1
+                    if math.isfinite(servers_needed(target_per_s, service_s, hottest_share))
+                    else math.inf
+                ),
+            ),
+            (
+                "One server too many: round up, and no more.",
+                lambda target_per_s, service_s, hottest_share: (
+                    servers_needed(target_per_s, service_s, hottest_share) + 1
+                ),
+            ),
+        ),
+        right="(q + (1 - q)/s)·X·S ≤ 1, solved for s. No s is enough for more than 1/q times the "
+        "throughput of one server.",
+    ),
+    timeout_s=60.0,
+)
+
+
+# 12.add_server (further/12_slots) -----------------------------------------------------------------
+
+
+def add_server(slots: Sequence[int], servers: int) -> list[int]:
+    """Return the slots after one more server has taken its share, each from the fullest server."""
+    after = list(slots)
+    for _ in range(len(slots) // (servers + 1)):
+        counts = [after.count(server) for server in range(servers)]
+        after[after.index(counts.index(max(counts)))] = servers
+    return after
+
+
+def _drawn_slots() -> Any:
+    return st.tuples(st.integers(1, 8), st.integers(1, 10), st.randoms(use_true_random=False)).map(
+        lambda drawn: _dealt(*drawn)
+    )
+
+
+def _dealt(servers: int, rounds: int, order: Any) -> tuple[list[int], int]:
+    slots = [number % servers for number in range(servers * rounds + order.randrange(servers))]
+    order.shuffle(slots)
+    return slots, servers
+
+
+def _judge_add_server(answer: Any) -> Verdict:
+    drawn = sorted(drawn_inputs(_drawn_slots(), 120), key=lambda each: len(each[0]))
+    for slots, servers in drawn:
+        if problem := _slots_problem(slots, servers, answer(list(slots), servers)):
+            return not_yet(f"With slots = {slots} and servers = {servers}: {problem}")
+    return passed(
+        f"{len(drawn)} drawn tables: every server has its share, and no slot moved without need."
+        " Only 1/(s + 1) of the keys move."
+    )
+
+
+def _slots_problem(slots: Sequence[int], servers: int, after: Any) -> str:
+    if not isinstance(after, list) or len(after) != len(slots):
+        return f"return a list of {len(slots)} servers, one for each slot, got {after!r:.60}."
+    if strange := [each for each in after if each not in range(servers + 1)]:
+        return f"the servers are numbered from 0 to {servers}, got {strange[0]!r}."
+    counts = [after.count(server) for server in range(servers + 1)]
+    if max(counts) - min(counts) > 1:
+        return f"the servers then have {counts} slots: they should differ by one at most."
+    moved = [number for number, (a, b) in enumerate(zip(slots, after, strict=True)) if a != b]
+    if needless := [number for number in moved if after[number] != servers]:
+        return (
+            f"slot {needless[0]} moved from server {slots[needless[0]]} to"
+            f" {after[needless[0]]}: slots should move to the new server only."
+        )
+    if len(moved) > len(slots) // (servers + 1):
+        return f"{len(moved)} slots moved, and {len(slots) // (servers + 1)} are enough."
+    return ""
+
+
+def _remainder(slots: Sequence[int], servers: int) -> list[int]:
+    return [number % (servers + 1) for number in range(len(slots))]
+
+
+def _from_the_front(slots: Sequence[int], servers: int) -> list[int]:
+    many = len(slots) // (servers + 1)
+    return [servers] * many + list(slots)[many:]
+
+
+def _rounded_up(slots: Sequence[int], servers: int) -> list[int]:
+    after = add_server(slots, servers)
+    counts = [after.count(server) for server in range(servers)]
+    if len(slots) % (servers + 1):
+        after[after.index(counts.index(max(counts)))] = servers
+    return after
+
+
+ADD_SERVER = Exercise(
+    id="12.add_server",
+    title="A new server, and few slots that move",
+    hints=(
+        "How many slots does each server have afterwards? `len(slots) // (servers + 1)`, or one"
+        " more.",
+        "Only slots that go to the new server have to move. The old servers give, and get none.",
+        "Take one slot at a time from the server that has most, until the new one has"
+        " `len(slots) // (servers + 1)`.",
+    ),
+    reference=add_server,
+    wrong=(
+        WrongAnswer(_remainder, "should move to the new server only"),
+        WrongAnswer(_from_the_front, "should differ by one at most"),
+        WrongAnswer(_rounded_up, "are enough"),
+        WrongAnswer(lambda slots, servers: [*slots, servers], "one for each slot"),
+        WrongAnswer(lambda slots, servers: [servers + 1] * len(slots), "numbered from 0"),
+    ),
+    judge=_judge_add_server,
+    timeout_s=60.0,
 )

@@ -1,128 +1,264 @@
-"""What lesson 12 asks."""
+"""What lesson 12 and its further lessons ask."""
 
-from collections.abc import Mapping
-from typing import Any, Final, Protocol
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
+import pandas as pd
+
+from kvstore.client import workload
+from kvstore.client.fleet import Fleet, Local, available
+from kvstore.client.workload import Workload
+from kvstore.course import mode, rendering
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
-from kvstore.model import Prediction, Station, bounds
+from kvstore.course.rendering import escaped
+from kvstore.course.views.style import rounded
+from kvstore.measure import Run, cores, during
+from kvstore.measure.cpu_cost import price_s, serial_s
+from kvstore.model import Prediction, bounds, scaling
+from kvstore.model.scaling import Played
 
-EXAMPLE = 1
-"""The practice number of the service that the lesson solves."""
-STRESS: Final[Mapping[str, tuple[dict[str, Any], float]]] = {
-    "disk": ({"only": "reads"}, 2.0),
-    "commit log": ({"only": "updates"}, 2.0),
-    "back end": ({"only": "creates"}, 5.0),
-    "hot key": ({"items": "one"}, 2.5),
-    "message size": ({"value_bytes": 16_384}, 4.0),
-    "stream cap": ({"servers": 1}, 2.0),
-    "retries": ({"proxy_attempts": 10}, 2.0),
-}
-"""The load that stresses each station, and how many times as much work each call is for it."""
+Processes = tuple[int, int]
+"""Generators and servers."""
 
 
-class _Measured(Protocol):
-    """What a claim needs of a measurement."""
-
-    throughput_per_s: float
-    mean_s: float
-    processor_busy: float
-
-
-class _Scored(Protocol):
-    """What a question needs of a score."""
-
-    record: dict[str, Any]
-    met: bool
+def costs(alone: Run) -> dict[str, float]:
+    """Return D and D' of client and server in seconds, from a run with one process each."""
+    whole, serial = price_s(alone), serial_s(alone)
+    return {
+        "client_s": whole.client_s,
+        "server_s": whole.server_s,
+        "client_serial_s": serial.client_s,
+        "server_serial_s": serial.server_s,
+    }
 
 
-def started(full: _Measured, start: _Measured) -> Prediction:
-    """The throughput of a closed loop beyond N*: as many calls in flight change nothing."""
-    reason = "beyond N*, X stays at 1/D_max: what 26 in flight have shown"
-    return Prediction(full.throughput_per_s, "calls/s", reason)
+def bound_of_processes(alone: Run, processes: Processes) -> Prediction:
+    """Return the bound on X for these processes on the cores of this machine."""
+    generators, servers = processes
+    return scaling.throughput(generators=generators, servers=servers, cores=cores(), **costs(alone))
 
 
-def improved(alone: _Measured, score: _Scored) -> Prediction:
-    """N/D: with wide stations, only the calls in flight limit the throughput."""
-    return bounds.closed_loop(
-        score.record["final"]["most_in_flight"], [Station("a call alone", alone.mean_s, 1e9)]
-    )
+def machines_table(alone: Run) -> pd.DataFrame:
+    """Return what machines of up to 64 cores need and reach, with this machine's CPU times."""
+    rows = [
+        {
+            "cores": each.cores,
+            "generators, p": each.generators,
+            "servers, s": each.servers,
+            "bound (calls/s)": round(each.predicted.value, -1),
+            "with p = s = 1 (calls/s)": round(
+                scaling.throughput(generators=1, servers=1, cores=each.cores, **costs(alone)).value,
+                -1,
+            ),
+        }
+        for each in scaling.by_cores(scaling.MACHINES, **costs(alone))
+    ]
+    return rounded(pd.DataFrame(rows).set_index("cores").astype(int))
 
 
-def result_per_s(score: _Scored) -> float:
-    """The throughput of the run that was scored, before its fault."""
-    return float(score.record["final"]["result"]["steady_per_s"])
+SERVICE_S = 0.020
+"""The time for which a call holds the lock of its server."""
+HOTTEST = 0.4
+"""Share of the calls that go to the hot key of round 2."""
+LARGE_HOTTEST = 0.05
+"""The same in the simulation of 1,000 servers."""
+KEYS = {"seed": 10, "keys": 64, "value_bytes_mean": 16, "sizes": "fixed"}
+
+
+def one_hot_key(servers: int, hottest: float = HOTTEST) -> Workload:
+    """Return reads of which one key gets the share `hottest`, and a hash spreads the others."""
+    share = scaling.busiest_share(servers, hottest)
+    return workload.reads(**KEYS, busiest_share=share if servers > 1 else None)  # type: ignore[arg-type]
+
+
+def shares(servers: int, hottest: float) -> list[float]:
+    """Return the shares of the servers: the one with the hot key first."""
+    return scaling.uneven(servers, scaling.busiest_share(servers, hottest))
+
+
+def bound(servers: int, hottest: float, in_flight: int) -> Prediction:
+    """Return min(N/S, 1/(w·S)) with w = q + (1 - q)/s."""
+    stations = scaling.stations(shares(servers, hottest), SERVICE_S)
+    return bounds.closed_loop(in_flight, stations)
+
+
+def settled(run: Run) -> float:
+    """Return the calls/s of a run without its first quarter and its end."""
+    for_s = float(run.settings["duration_s"])
+    return during(run, for_s / 4, for_s).answered_per_s
+
+
+def simulated(servers: int, hottest: float, in_flight: int) -> Played:
+    """Simulate a few servers, in a second or less."""
+    return scaling.closed_loop(in_flight, shares(servers, hottest), SERVICE_S)
+
+
+def moved_share(before: Sequence[int], after: Sequence[int]) -> float:
+    """Return the share of keys, or slots, that are on another server afterwards."""
+    return sum(a != b for a, b in zip(before, after, strict=True)) / len(before)
+
+
+def gain(played: Played) -> float:
+    """Return how many times the throughput of one server a simulation reaches."""
+    return played.throughput_per_s * played.service_s
 
 
 PREDICTIONS = (
     PredictionQuestion(
-        "12.start",
-        "The example at the start, 26 calls in flight: how many calls per second?",
-        measured=lambda full, start: start.throughput_per_s,
-        model=started,
+        "12.one_channel",
+        "One channel to 4 servers of 50 calls/s each, and 40 calls in flight: how many calls/s?",
+        measured=lambda spread: spread.answered_per_s,
+        model=lambda spread: Prediction(
+            1 / SERVICE_S, "calls/s", "one connection, so one server: 1/S", "server"
+        ),
         main=True,
     ),
     PredictionQuestion(
-        "12.result",
-        "The example with its two changes, 26 calls in flight: how many calls per second?",
-        measured=lambda alone, score: result_per_s(score),
-        model=improved,
+        "12.hot_key",
+        "4 servers with a shard each. One key gets 40 % of the calls: how many calls/s?",
+        measured=settled,
+        model=lambda run: bound(4, HOTTEST, run.in_flight),
+        main=True,
+    ),
+    PredictionQuestion(
+        "12.moved",
+        "A fifth server beside four: what share of the keys has to move?",
+        unit="of the keys",
+        measured=moved_share,
+        model=lambda before, after: Prediction(
+            4 / 5, "of the keys", "a key stays if hash % 4 = hash % 5: 4 of 20 remainders"
+        ),
+    ),
+    PredictionQuestion(
+        "12.thousand",
+        "1,000 servers, and one key with 5 % of the calls: how many times the throughput of one "
+        "server?",
+        unit="times",
+        measured=gain,
+        model=lambda played: Prediction(
+            1 / scaling.busiest_share(1_000, LARGE_HOTTEST),
+            "times",
+            "1/(q + (1 - q)/s): the server with the hot key",
+        ),
+        main=True,
+    ),
+    # further lessons
+    PredictionQuestion(
+        "12.two_and_two",
+        "Two generators and two servers on this machine: how many calls per second?",
+        measured=lambda alone, run: run.answered_per_s,
+        model=lambda alone, run: bound_of_processes(alone, (2, 2)),
+        binds="cpu",
     ),
 )
 
 QUIZ = (
     QuizQuestion(
-        "12.idle",
-        "The processor of a service is 3 % busy, and the service is too slow. What do you know?",
+        "12.restart",
+        "A service has 3 servers behind a load balancer for TCP connections. A gRPC client has one "
+        "channel. You add 3 servers. What does the client gain?",
         (
+            Option("Twice the throughput.", why="Its connection stays at the server it has."),
             Option(
-                "It needs more threads.",
-                why="The pool is only one of the stations that can be full.",
-            ),
-            Option(
-                "The processor is not the bottleneck.",
+                "Nothing, until it connects again.",
                 right=True,
-                why="A low utilisation excludes one station. It does not name another one.",
+                why="A server is chosen for a connection, and the channel keeps the one it has.",
             ),
-            Option("The network is slow.", why="Nothing here was measured on the network."),
+            Option(
+                "A third more.",
+                why="The balancer sees no calls. It sees one connection, which exists already.",
+            ),
         ),
     ),
     QuizQuestion(
-        "12.kinds",
-        "Reads alone reach 60 calls/s, and updates alone 60 calls/s, though an update alone "
-        "takes twice as long. What binds?",
+        "12.hottest",
+        "The hottest key gets 5 % of the calls. How many times the "
+        "throughput of one server do 20 servers reach?",
         (
+            Option("20 times.", why="Only if all servers get the same share."),
             Option(
-                "A pool of threads.",
-                why="A pool of c serves c/D calls/s. With twice the D it serves half as many.",
-            ),
-            Option(
-                "A station that each call visits for the same time.",
+                "About 10 times.",
                 right=True,
-                why="Its bound 1/D_max does not depend on the rest of the call: a global lock, for "
-                "example.",
+                why="The busiest server has 0.05 + 0.95/20 = 0.0975 of the calls, and 1/0.0975 = "
+                "10.3.",
             ),
-            Option("The disk.", why="Here only reads use it, so updates would not be limited."),
+            Option(
+                "19 times: only the server of the hot key is slow.",
+                why="In a closed loop, callers of all servers end up in the longest queue.",
+            ),
         ),
     ),
     QuizQuestion(
-        "12.second",
-        "The bottleneck lets 100 calls/s through, and the next station 115. A change makes the "
-        "bottleneck eight times as wide. The throughput is then at most ...",
+        "12.percentile",
+        "Two load generators measured a 99th percentile of 10 ms and of 30 ms. The 99th percentile "
+        "of all calls is",
         (
-            Option("... 800 calls/s.", why="The next station does not become wider."),
-            Option("... 115 calls/s.", right=True, why="The bottleneck moves to the next station."),
-            Option("... 100 calls/s.", why="The change did widen the bottleneck."),
+            Option("20 ms.", why="Percentiles cannot be averaged: the mean is no percentile."),
+            Option("30 ms.", why="Only if the slow calls of the other one count for nothing."),
+            Option(
+                "not known from these two numbers.",
+                right=True,
+                why="It needs the calls of the two. It lies between 10 and 30 ms. Where depends on "
+                "the number of calls of each, and on their distributions.",
+            ),
         ),
     ),
 )
 
 
-def lets_through(name: str, measured: _Measured) -> float:
-    """Calls per second of the whole traffic that a station lets through, from its stress."""
-    return STRESS[name][1] * measured.throughput_per_s
+@contextmanager
+def fleet(workers: int) -> Iterator[Fleet | None]:
+    """Yield a local fleet, with a link to its dashboard on the page.
+
+    Yield None, which means this process, if Dask is not installed.
+    """
+    if not available():
+        print(
+            "Dask is not installed, so this process makes the load alone. For a fleet:"
+            " pip install distributed bokeh, and restart the kernel."
+        )
+        yield None
+        return
+    with Local(workers, dashboard=not mode.fast()) as running:
+        if url := running.dashboard:
+            link = f'<a href="{escaped(url)}" target="_blank">Dask\'s dashboard</a>'
+            rendering.show(
+                {
+                    "text/plain": f"Dask's dashboard, while the run lasts: {url}",
+                    "text/html": f"<p>{link}, while the run lasts</p>",
+                }
+            )
+        yield running
 
 
-def close_stations(measured: Mapping[str, _Measured], full: _Measured) -> list[str]:
-    """The stations that let at most 1.35 times the throughput of the traffic through."""
-    limit = 1.35 * full.throughput_per_s
-    return [name for name, each in measured.items() if lets_through(name, each) < limit]
+def workers_table(run: Run) -> pd.DataFrame:
+    """Return one row for each worker: its calls, its p99, and the errors of its start."""
+    rows = {}
+    end = 0
+    for number, each in enumerate(run.settings.get("workers", ()), start=1):
+        first, end = end, end + run.connections // len(run.settings["workers"])
+        own = run.records["connection"]
+        part = run.records[(own >= first) & (own < end)]
+        residence_s = pd.Series(part["done_s"] - part["sent_s"])
+        rows[f"worker {number}"] = {
+            "calls": len(part),
+            "p99 (ms)": 1e3 * residence_s.quantile(0.99),
+            "clock within (ms)": 1e3 * each["clock_error_s"],
+            "late by (ms)": 1e3 * each["late_s"],
+        }
+    rows["all together"] = {
+        "calls": len(run.records),
+        "p99 (ms)": 1e3 * run.latency_s(0.99),
+        "clock within (ms)": rendering.NONE,
+        "late by (ms)": rendering.NONE,
+    }
+    return rounded(pd.DataFrame.from_dict(rows, orient="index")).astype({"calls": int})
+
+
+def first_calls_s(run: Run) -> list[float]:
+    """Return when each worker sent its first call, in seconds from the agreed start."""
+    workers = max(1, len(run.settings.get("workers", ())))
+    each = max(1, run.connections // workers)
+    worker = run.records["connection"] // each
+    return [float(run.records["sent_s"][worker == n].min(initial=math.inf)) for n in range(workers)]

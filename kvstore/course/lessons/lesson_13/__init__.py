@@ -1,1 +1,1 @@
-"""The room of lesson 13: what it asks, its exercises, and its experiments."""
+"""The room of lesson 13: what it asks, its exercises, and the figures of several servers."""

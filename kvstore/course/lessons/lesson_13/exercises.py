@@ -1,208 +1,335 @@
-"""Lesson 13: the knee from a few measured levels, and a search for the highest rate."""
+"""Lesson 13: the choice of a server by its open calls, and between two drawn servers."""
 
-import math
+import itertools
+import random
+from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
-from hypothesis import strategies as st
+from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
 
-from kvstore.course.exercises import Exercise
-from kvstore.course.exercises.grading import Drawn
+Choose = Callable[[list[int]], int]
 
-Levels = Sequence[tuple[int, float, float]]
-"""Calls in flight, throughput in calls/s, mean residence time in seconds; one row for each run."""
-
-# 13.knee --------------------------------------------------------------------------------------
+ASKED: Final = 300
+"""How often the function is asked with the same counts: a server that may be chosen is, then."""
 
 
-def knee(levels: Levels) -> float:
-    """Return N*: the residence time without a queue times the highest throughput."""
-    return min(row[2] for row in levels) * max(row[1] for row in levels)
+def _bad_choice(given: Sequence[int], passed_on: list[int], chosen: Any) -> str:
+    """Return what is wrong with a choice, whatever the policy, or ""."""
+    if passed_on != list(given):
+        return (
+            f"With open_calls = {list(given)} it changed the list to {passed_on}. The client counts"
+            " the calls; your function only reads them."
+        )
+    if isinstance(chosen, bool) or not isinstance(chosen, int):
+        return f"Return the number of a server, an int, got {chosen!r:.40}."
+    if not 0 <= chosen < len(given):
+        return (
+            f"With {len(given)} servers it returned {chosen}. They are numbered from 0 to"
+            f" {len(given) - 1}."
+        )
+    return ""
 
 
-LEVELS = st.lists(
-    st.tuples(
-        st.integers(1, 1000),
-        st.integers(1, 20_000).map(float),
-        st.integers(1, 5000).map(lambda n: n / 1000),
-    ),
-    min_size=1,
-    max_size=6,
-    unique_by=lambda row: row[0],
-)
-KNEE = Exercise(
-    id="13.knee",
-    title="The knee of an unknown service",
-    hints=(
-        "The two bounds meet at N*: N / (D + Z) = 1/D_max. Solve for N.",
-        "1/D_max is the highest throughput that you saw. D + Z is the time of a call without a"
-        " queue.",
-        "`min(R for N, X, R in levels)` times `max(X for N, X, R in levels)`.",
-    ),
-    reference=knee,
-    judge=Drawn(
-        knee,
-        LEVELS.map(lambda levels: (levels,)),
-        mistakes=(
-            (
-                "That is the ceiling, in calls/s. N* is a number of calls: multiply by a time.",
-                lambda levels: max(row[1] for row in levels),
-            ),
-            (
-                "That is the level with the highest throughput. The knee may lie far below it.",
-                lambda levels: float(max(levels, key=lambda row: row[1])[0]),
-            ),
-            (
-                "The longest residence time includes a queue. Take the time of a call that does "
-                "not wait.",
-                lambda levels: max(row[2] for row in levels) * max(row[1] for row in levels),
-            ),
-            (
-                "The rows come in any order, and the first one need not be the fastest. Take the "
-                "minimum.",
-                lambda levels: levels[0][2] * max(row[1] for row in levels),
-            ),
-            (
-                "The rows come in any order. Take the minimum of R and the maximum of X.",
-                lambda levels: levels[0][2] * levels[-1][1],
-            ),
-            (
-                "Do not round: the two bounds meet between whole numbers.",
-                lambda levels: float(
-                    math.ceil(min(row[2] for row in levels) * max(row[1] for row in levels))
-                ),
-            ),
-            (
-                "X times R of one row is the number of calls in flight in that run: Little's law.",
-                lambda levels: max(row[1] * row[2] for row in levels),
-            ),
-            (
-                "You divide by the time. N* = (D + Z) times the ceiling.",
-                lambda levels: max(row[1] for row in levels) / min(row[2] for row in levels),
-            ),
-        ),
-        right="N* = (D + Z)·X_max. D + Z is the shortest R, and X_max the highest X.",
-    ),
-)
-
-# 13.highest_rate ------------------------------------------------------------------------------
+def _choices(answer: Any, given: Sequence[int], times: int) -> list[int] | str:
+    """Return the choices for the same counts, or what is wrong with one of them."""
+    made = []
+    for _ in range(times):
+        passed_on = list(given)
+        chosen = answer(passed_on)
+        if problem := _bad_choice(given, passed_on, chosen):
+            return problem
+        made.append(chosen)
+    return made
 
 
-def highest_rate(meets: Callable[[int], bool], low: int, high: int) -> int:
-    """Return the highest rate that meets the objective, by bisection: `low` does, `high` not."""
-    while high - low > 1:
-        middle = (low + high) // 2
-        if meets(middle):
-            low = middle
-        else:
-            high = middle
-    return low
+def _takes_turns(made: Sequence[int], servers: int) -> bool:
+    return servers > 1 and all((b - a) % servers == 1 for a, b in itertools.pairwise(made))
 
 
-class TooManySteps(RuntimeError):
-    """More runs were made than a bisection needs."""
+# 13.least_open ------------------------------------------------------------------------------------
 
 
-class Service:
-    """A service that meets its objective up to a rate, and counts the runs against it."""
+def least_open(open_calls: list[int]) -> int:
+    """Return a server with the fewest open calls; one of several at random."""
+    fewest = min(open_calls)
+    return random.choice([server for server, calls in enumerate(open_calls) if calls == fewest])
 
-    def __init__(self, limit: int, low: int, high: int) -> None:
-        self.limit, self.low, self.high = limit, low, high
-        self.left = 2 + math.ceil(math.log2(max(2, high - low)))
 
-    def __call__(self, rate_per_s: int) -> bool:
-        """Return whether a run at this rate meets the objective. Raises `TooManySteps`."""
-        if not self.left:
-            raise TooManySteps(
-                f"more than {2 + math.ceil(math.log2(max(2, self.high - self.low)))} runs: each run"
-                " takes seconds, so halve the interval with each of them"
+def _drawn_counts() -> list[list[int]]:
+    """Return lists of counts: small ones first, with and without ties, and some with zeros."""
+    rng = random.Random(15)
+    drawn = [
+        [rng.randrange(lowest, 10) for _ in range(servers)]
+        for servers in (1, 2, 3, 5, 8)
+        for lowest in (0, 1, 4)
+        for _ in range(8)
+    ]
+    last = [[5, 4, 3, 2, 1], [1, 2, 3, 4, 5], [40, 7, 9], [3, 90, 8, 4]]
+    return [*drawn, *last]
+
+
+TIES: Final = ([0, 0, 0], [2, 1, 1, 1], [1, 1, 1, 7], [3, 0, 5, 0])
+"""Counts of which several are the lowest."""
+
+
+def _judge_least_open(answer: Any) -> Verdict:
+    for given in _drawn_counts():
+        made = _choices(answer, given, 1)
+        if isinstance(made, str):
+            return not_yet(made)
+        if given[made[0]] > min(given):
+            return not_yet(
+                f"{_not_the_fewest(answer)}With open_calls = {given} it returned {made[0]}, a"
+                f" server with {given[made[0]]} open calls. Another one has {min(given)}."
             )
-        if not self.low <= rate_per_s <= self.high:
-            raise ValueError(
-                f"a run at {rate_per_s} calls/s lies outside {self.low} to {self.high}"
-            )
-        self.left -= 1
-        return rate_per_s <= self.limit
-
-    def __repr__(self) -> str:
-        return f"a service that meets it up to {self.limit}"
+    for given in TIES:
+        if problem := _tie_problem(answer, given):
+            return not_yet(problem)
+    return passed(
+        "always a server with the fewest open calls, and of several not always the same one."
+    )
 
 
-SERVICES = (
-    st.tuples(st.integers(1, 500), st.integers(1, 500), st.integers(0, 500))
-    .map(lambda drawn: (drawn[0], drawn[0] + drawn[1], drawn[0] + drawn[2] % drawn[1]))
-    .map(lambda drawn: (Service(drawn[2], drawn[0], drawn[1]), drawn[0], drawn[1]))
+def _not_the_fewest(answer: Any) -> str:
+    """Return the message of the policy that the answer follows, if that is a known one."""
+    given = [3, 4, 0, 1, 2]
+    made = _choices(answer, given, ASKED)
+    if isinstance(made, str):
+        return ""
+    counts = Counter(made)
+    if _takes_turns(made, len(given)):
+        return "That is round robin: it does not look at the open calls. "
+    if set(counts) == {given.index(max(given))}:
+        return "You choose the most open calls: look for the fewest. "
+    if set(counts) == {0} or set(counts) == {len(given) - 1}:
+        again = _choices(answer, given[::-1], ASKED)
+        if set(again) == set(counts):
+            return f"Your function returns {made[0]}, whatever the counts are. "
+    if len(counts) == len(given) and min(counts.values()) > ASKED / 15:
+        return "A random server ignores the open calls: look for the fewest. "
+    if set(counts) == {given.index(1)}:
+        return "A server with no open call is free: it counts, too. "
+    if set(counts) == {0, 1, 2, 3, 4} - {given.index(max(given))}:
+        return "You compare two drawn servers. Here look at all of them. "
+    return ""
+
+
+def _tie_problem(answer: Any, given: Sequence[int]) -> str:
+    made = _choices(answer, given, ASKED)
+    if isinstance(made, str):
+        return made
+    lowest = [server for server, calls in enumerate(given) if calls == min(given)]
+    missing = sorted(set(lowest) - set(made))
+    if not missing:
+        return ""
+    if len(set(made)) == 1:
+        which = {lowest[0]: "the first", lowest[-1]: "the last"}.get(made[0], "the same")
+        return (
+            f"With open_calls = {list(given)} it always returned {made[0]}: {which} of the servers"
+            " with the fewest. Every client would call that one. Take one of them at random."
+        )
+    return (
+        f"With open_calls = {list(given)} it never returned {missing[0]} in {ASKED} tries, and"
+        " that server has the fewest as well. Take any of them."
+    )
+
+
+def _in_turn() -> Choose:
+    turn = itertools.count()
+    return lambda open_calls: next(turn) % len(open_calls)
+
+
+def _counts_the_call(open_calls: list[int]) -> int:
+    chosen = least_open(open_calls)
+    open_calls[chosen] += 1
+    return chosen
+
+
+def _passes_over_free_ones(open_calls: list[int]) -> int:
+    busy = [calls for calls in open_calls if calls]
+    return open_calls.index(min(busy)) if busy else least_open(open_calls)
+
+
+LEAST_OPEN = Exercise(
+    id="13.least_open",
+    title="The fewest open calls",
+    hints=(
+        "`min(open_calls)` is the lowest count. Which servers have it?",
+        "`[server for server, calls in enumerate(open_calls) if calls == fewest]` is the list of"
+        " these servers.",
+        "`random.choice(servers)` takes one of a list at random.",
+    ),
+    reference=least_open,
+    wrong=(
+        WrongAnswer(lambda open_calls: 0, "whatever the counts are"),
+        WrongAnswer(lambda open_calls: random.randrange(len(open_calls)), "A random server"),
+        WrongAnswer(_in_turn(), "That is round robin"),
+        WrongAnswer(lambda open_calls: open_calls.index(max(open_calls)), "the most open calls"),
+        WrongAnswer(lambda open_calls: open_calls.index(min(open_calls)), "the first of"),
+        WrongAnswer(
+            lambda open_calls: max(i for i, c in enumerate(open_calls) if c == min(open_calls)),
+            "the last of",
+        ),
+        WrongAnswer(lambda open_calls: least_open(open_calls) + 1, "numbered from 0"),
+        WrongAnswer(_counts_the_call, "it changed the list"),
+        WrongAnswer(_passes_over_free_ones, "A server with no open call is free"),
+        WrongAnswer(lambda open_calls: open_calls[least_open(open_calls)] / 1, "an int"),
+    ),
+    judge=_judge_least_open,
 )
 
 
-def _bisect(
-    meets: Callable[[int], bool], low: int, high: int, *, gap: int = 1, answer: str = "low"
-) -> Any:
-    while high - low > gap:
-        middle = (low + high) // 2
-        if meets(middle):
-            low = middle
-        else:
-            high = middle
-    return {"low": low, "high": high, "middle": (low + high) / 2}[answer]
+# 13.two_choices -----------------------------------------------------------------------------------
 
 
-def _skipping(meets: Callable[[int], bool], low: int, high: int) -> int:
-    while high - low > 1:
-        middle = (low + high) // 2
-        if meets(middle):
-            low = middle + 1
-        else:
-            high = middle - 1
-    return low
+def two_choices(open_calls: list[int]) -> int:
+    """Draw two different servers at random, and return the one with fewer open calls."""
+    one, other = random.sample(range(len(open_calls)), 2)
+    return one if open_calls[one] < open_calls[other] else other
 
 
-def _once(meets: Callable[[int], bool], low: int, high: int) -> int:
-    middle = (low + high) // 2
-    return middle if meets(middle) else low
+DRAWS: Final = 4_000
+RANKED: Final = [30, 10, 50, 20, 40]
+"""Five servers; the one with the fewest open calls is chosen where it is one of the two: 2 of 5."""
+TOLERANCE: Final = 0.05
+"""How far a share may be from its expectation: more than six standard deviations."""
 
 
-HIGHEST_RATE = Exercise(
-    id="13.highest_rate",
-    title="The highest rate that meets an objective",
+def _shares(answer: Any, given: Sequence[int]) -> list[float] | str:
+    """Return how often each server was chosen, those with the fewest open calls first."""
+    made = _choices(answer, given, DRAWS)
+    if isinstance(made, str):
+        return made
+    counts = Counter(given[server] for server in made)
+    return [counts[calls] / DRAWS for calls in sorted(given)]
+
+
+def _expected(servers: int, drawn: int = 2) -> list[float]:
+    """Return the shares of the servers, by rank, if the best of `drawn` different ones is taken."""
+    left, shares = 1.0, []
+    for rank in range(servers):
+        after = 1.0
+        for place in range(drawn):
+            after *= max(0, servers - rank - 1 - place) / (servers - place)
+        shares.append(left - after)
+        left = after
+    return shares
+
+
+def _near(shares: Sequence[float], expected: Sequence[float]) -> bool:
+    return all(abs(a - b) < TOLERANCE for a, b in zip(shares, expected, strict=True))
+
+
+def _judge_two_choices(answer: Any) -> Verdict:
+    for given in ([3, 7], [7, 3], RANKED, RANKED[::-1], [4, 4, 4]):
+        made = _choices(answer, given, 1)
+        if isinstance(made, str):
+            return not_yet(made)
+    shares = _shares(answer, RANKED)
+    if isinstance(shares, str):
+        return not_yet(shares)
+    pair = _shares(answer, [3, 7])
+    if not _near(shares, _expected(5)) or isinstance(pair, str) or pair[1]:
+        return not_yet(_two_problem(answer, shares))
+    equal = _choices(answer, [4, 4, 4], ASKED)
+    if isinstance(equal, str) or len(set(equal)) == 1:
+        return not_yet("With open_calls = [4, 4, 4] it returned always the same one: draw both.")
+    return passed(
+        "two different servers, drawn anew for each call, and the one with fewer open calls. Of"
+        " five servers, the busiest one was never chosen, and the one with the fewest open calls"
+        " in two of five draws."
+    )
+
+
+def _is_drawn(answer: Any, server: int) -> bool:
+    """Return whether this one of five servers is ever chosen where it has the fewest open calls."""
+    made = _choices(answer, [9 * (number != server) for number in range(5)], ASKED)
+    return server in made if isinstance(made, list) else True
+
+
+def _two_problem(answer: Any, shares: Sequence[float]) -> str:
+    seen = (
+        f"With open_calls = {RANKED} in {DRAWS:,} draws, the server with the fewest open calls was"
+        f" chosen in {shares[0]:.0%}, and the one with the most in {shares[-1]:.0%}. With two"
+        " different servers drawn at random it is 40 % and 0 %."
+    )
+    made = _choices(answer, RANKED, 40)
+    pair = _shares(answer, [3, 7])
+    if not isinstance(made, str) and _takes_turns(made, 5):
+        return f"That is round robin: draw two servers at random. {seen}"
+    if _near(shares, _expected(5)[::-1]):
+        return f"You choose the busier one of the two. {seen}"
+    if never := [server for server in range(5) if not _is_drawn(answer, server)]:
+        if len(never) >= 3:
+            return f"You look at the same servers each time: draw two for each call. {seen}"
+        return f"Server {never[0]} is never drawn: draw both from all servers. {seen}"
+    if shares[0] > 0.99:
+        return f"That is the fewest of all. Draw two first, and look at these two only. {seen}"
+    if _near(shares, [0.2] * 5):
+        return f"A random server: you draw, but you do not compare the two. {seen}"
+    if _near(shares, _expected(5, 3)):
+        return f"That is the best of three servers: draw two. {seen}"
+    if not isinstance(pair, str) and 0.02 < pair[1] < 0.35:
+        return f"You may draw the same server twice. The two must differ. {seen}"
+    return f"Not all pairs of servers are equally likely. {seen}"
+
+
+def _with_the_same_twice(open_calls: list[int]) -> int:
+    one, other = random.choices(range(len(open_calls)), k=2)
+    return min(one, other, key=open_calls.__getitem__)
+
+
+def _best_of_three(open_calls: list[int]) -> int:
+    drawn = random.sample(range(len(open_calls)), min(3, len(open_calls)))
+    return min(drawn, key=open_calls.__getitem__)
+
+
+def _busier_of_two(open_calls: list[int]) -> int:
+    return max(random.sample(range(len(open_calls)), 2), key=open_calls.__getitem__)
+
+
+def _neighbours(open_calls: list[int]) -> int:
+    one = random.randrange(len(open_calls))
+    return min(one, (one + 1) % len(open_calls), key=open_calls.__getitem__)
+
+
+def _without_the_last(open_calls: list[int]) -> int:
+    drawn = random.sample(range(max(2, len(open_calls) - 1)), 2)
+    return min(drawn, key=open_calls.__getitem__)
+
+
+def _always_the_same_pair(open_calls: list[int]) -> int:
+    one, other = random.Random(2).sample(range(len(open_calls)), 2)
+    return min(one, other, key=open_calls.__getitem__)
+
+
+def _the_count(open_calls: list[int]) -> int:
+    return min(random.sample(open_calls, 2))
+
+
+TWO_CHOICES = Exercise(
+    id="13.two_choices",
+    title="Two random choices",
     hints=(
-        "What does one run in the middle of the interval say about all other rates?",
-        "If the middle meets the objective, it becomes the new `low`, else the new `high`.",
-        "Loop while `high - low > 1`. Then return `low`.",
+        "`random.sample(range(len(open_calls)), 2)` draws two different servers.",
+        "Compare `open_calls[one]` with `open_calls[other]`.",
+        "`return one if open_calls[one] < open_calls[other] else other`",
     ),
-    reference=highest_rate,
-    judge=Drawn(
-        highest_rate,
-        SERVICES,
-        mistakes=(
-            (
-                "That is the lowest rate that fails. Return the highest one that meets the "
-                "objective.",
-                lambda meets, low, high: _bisect(meets, low, high, answer="high"),
-            ),
-            (
-                "That is the mean of the last two rates, and no run was made at it. Return the "
-                "lower of the"
-                " two: it met the objective.",
-                lambda meets, low, high: _bisect(meets, low, high, answer="middle"),
-            ),
-            (
-                "You stop while a rate between the two is untried: go on until they differ by 1.",
-                lambda meets, low, high: _bisect(meets, low, high, gap=2),
-            ),
-            (
-                "After a run at `middle` that met the objective, `middle` itself is the best rate "
-                "so far:"
-                " keep it in the interval.",
-                _skipping,
-            ),
-            ("One run leaves half of the interval unknown: repeat it in a loop.", _once),
-            ("You made no run. Call `meets(rate)`.", lambda meets, low, high: low),
-            (
-                "That is the rate below `high`, whatever the service does. Call `meets(rate)`.",
-                lambda meets, low, high: high - 1,
-            ),
-        ),
-        right="Each run halves the interval, so 10 runs find one rate in 1,000.",
+    reference=two_choices,
+    wrong=(
+        WrongAnswer(least_open, "That is the fewest of all"),
+        WrongAnswer(lambda open_calls: random.sample(range(len(open_calls)), 2)[0], "not compare"),
+        WrongAnswer(_busier_of_two, "the busier one of the two"),
+        WrongAnswer(_with_the_same_twice, "the same server twice"),
+        WrongAnswer(_best_of_three, "the best of three"),
+        WrongAnswer(_neighbours, "Not all pairs"),
+        WrongAnswer(_without_the_last, "is never drawn"),
+        WrongAnswer(_always_the_same_pair, "the same servers each time"),
+        WrongAnswer(_in_turn(), "That is round robin"),
+        WrongAnswer(_the_count, "numbered from 0"),
+        WrongAnswer(_counts_the_call, "it changed the list"),
+        WrongAnswer(lambda open_calls: random.sample(range(len(open_calls)), 2), "an int"),
     ),
+    judge=_judge_two_choices,
 )

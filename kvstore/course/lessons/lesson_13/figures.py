@@ -1,48 +1,42 @@
-"""The table and the figure of lesson 13: the levels of a calibration."""
+"""The figures of lesson 13: servers side by side, and p99 over the age of the counts."""
 
-import pandas as pd
+from collections.abc import Mapping, Sequence
+
 from matplotlib.axes import Axes
 
 from kvstore.course.views import style
-from kvstore.course.views.style import by_row, rounded
-from kvstore.course.views.throughput import draw_bounds
-from kvstore.load_test import Calibration
-from kvstore.measure import Run
+from kvstore.numbers import seconds
 
 
-def levels_table(calibration: Calibration) -> pd.DataFrame:
-    """Return X and R of each level of a calibration, with the bounds, and the processor time."""
-    rows = [
-        {
-            "in flight": level.in_flight,
-            "bound on X (calls/s)": calibration.closed_loop(level.in_flight).value,
-            "X (calls/s)": level.throughput_per_s,
-            "bound on R (ms)": 1e3 * calibration.residence_bound_s(level.in_flight),
-            "R (ms)": 1e3 * level.residence_s,
-            "generator (cores)": level.cores.generator,
-            "server (cores)": level.cores.server,
-        }
-        for level in calibration.levels
-    ]
-    return rounded(by_row(rows, "in flight"))
-
-
-def levels(calibration: Calibration, run: Run, ax: Axes | None = None) -> Axes:
-    """Draw X against N: a dot for each level and for `run`, the bounds as lines that meet at N*."""
-    in_flight = [level.in_flight for level in calibration.levels]
-    with style.canvas(ax, height_in=6.0) as ax:
-        most = max(*in_flight, run.in_flight)
-        right = draw_bounds(ax, calibration.stations, most=most)
-        ax.plot(
-            in_flight, [level.throughput_per_s for level in calibration.levels], "o",
-            color=style.MEASURED, label="calibration", zorder=3,
+def side_by_side(service_s: Sequence[float], in_flight: int, *, ax: Axes | None = None) -> Axes:
+    """Draw one client, and a line from it to each of several servers with its service time."""
+    with style.canvas(ax, height_in=3.6) as ax:
+        middle = (len(service_s) - 1) / 2
+        box = {"boxstyle": "round,pad=0.6", "facecolor": "none", "linewidth": 2}
+        for number, each_s in enumerate(service_s):
+            y = middle - number
+            ax.plot([0.24, 0.94], [0.3 * y, y], color=style.INK)
+            ax.text(
+                1, y, f"server {number}: lock, S = {seconds(each_s)}", va="center",
+                bbox={**box, "edgecolor": style.BLUE},
+            )  # fmt: skip
+        ax.text(
+            0, 0, f"client, N = {in_flight}\nwhich server?", ha="center", va="center",
+            bbox={**box, "edgecolor": style.GREEN},
         )  # fmt: skip
-        ax.plot(
-            run.in_flight, run.answered_per_s, "s", color=style.GREEN,
-            label="run", zorder=4,
-        )  # fmt: skip
-        ax.set(xlabel="in flight, N (calls)", ylabel="throughput, X (calls/s)")
-        rates = [level.throughput_per_s for level in calibration.levels]
-        ax.set_xlim(0.0, right)
-        ax.set_ylim(0.0, 1.2 * max(*rates, run.answered_per_s))
+        ax.set(xlim=(-0.3, 2.0), ylim=(-middle - 0.6, middle + 0.6))
+        ax.axis("off")
+    return ax
+
+
+def p99_by_age(
+    measured: Mapping[str, Mapping[float, float]], at_random_s: float, *, ax: Axes | None = None
+) -> Axes:
+    """Draw p99 in seconds over the age of the counts in ms, for each choice, and random's line."""
+    with style.canvas(ax, height_in=5.0) as ax:
+        for place, (name, by_age) in enumerate(measured.items()):
+            dot, colour, dash = style.look(place)
+            ax.plot(list(by_age), list(by_age.values()), dot + dash, color=colour, label=name)
+        ax.axhline(at_random_s, color=style.INK, linestyle=":", label="at random")
+        ax.set(xlabel="time between two reports, T (ms)", ylabel="p99 (s)", ylim=(0, None))
     return ax

@@ -1,1 +1,1 @@
-"""The room of lesson 14, which is taken after 07: waiting below saturation."""
+"""The room of lesson 14: what it asks, its exercises, and its experiments."""

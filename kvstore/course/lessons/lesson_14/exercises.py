@@ -1,91 +1,375 @@
-"""Lesson 14: the highest rate that keeps a percentile below a target."""
+"""Lesson 14: create a key in etcd only if it is absent, and how often a cluster is late."""
 
-import math
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from math import comb
+from typing import Any
 
+import grpc
 from hypothesis import strategies as st
 
-from kvstore.course.exercises import Exercise
+from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
 from kvstore.course.exercises.grading import Drawn
+from kvstore.v1 import etcd_pb2 as pb
+from kvstore.v1.etcd_pb2 import Compare, PutRequest, RangeRequest, RequestOp, TxnRequest
+from kvstore.v1.etcd_pb2_grpc import KVServicer, KVStub, add_KVServicer_to_server
+
+# ---- one node etcd ------------------------------------------------------------------------------
+# One node of etcd's API in memory, on which an exercise is judged; no etcd is needed.
+#
+# It keeps the promise that matters: a transaction compares and writes in one step. It can let
+# another client write the key right before the first write of the learner arrives.
 
 
-def rate_for(service_s: float, share: float, within_s: float) -> float:
-    """Return the highest rate at which this share of the calls ends in time."""
-    return max(0.0, 1 / service_s - math.log(1 / (1 - share)) / within_s)
+OTHER = b"of another client"
+"""The value that the other client writes."""
 
 
-RATES = st.fixed_dictionaries(
+class OneNode(KVServicer):
+    """A store whose keys have versions."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._entries: dict[bytes, pb.KeyValue] = {}
+        self._revision = 1
+        self.other_comes = False
+        """Whether another client creates the key before the next write is executed."""
+        self.unavailable = False
+        """Whether every write ends with UNAVAILABLE."""
+        self.calls: list[str] = []
+        """The methods that were called, in order."""
+
+    def value(self, key: bytes) -> bytes | None:
+        """Return the value of a key; None if there is none."""
+        with self._lock:
+            return self._entries[key].value if key in self._entries else None
+
+    def Range(self, request: Any, context: Any) -> pb.RangeResponse:
+        """Return the entry of one key."""
+        self.calls.append("Range")
+        with self._lock:
+            return self._range(request)
+
+    def Put(self, request: Any, context: Any) -> pb.PutResponse:
+        """Store a value, whatever was there."""
+        self._write_comes("Put", request.key, context)
+        with self._lock:
+            self._put(request)
+        return pb.PutResponse()
+
+    def DeleteRange(self, request: Any, context: Any) -> pb.DeleteRangeResponse:
+        """Delete one key."""
+        self._write_comes("DeleteRange", request.key, context)
+        with self._lock:
+            return self._delete(request)
+
+    def Txn(self, request: Any, context: Any) -> pb.TxnResponse:
+        """Compare, and execute one of the two lists, in one step."""
+        writes = [*request.success, *request.failure]
+        keys = [each.request_put.key for each in writes if each.HasField("request_put")]
+        self._write_comes("Txn", keys[0] if keys else b"", context)
+        with self._lock:
+            succeeded = all(map(self._holds, request.compare))
+            chosen = request.success if succeeded else request.failure
+            return pb.TxnResponse(succeeded=succeeded, responses=[self._do(op) for op in chosen])
+
+    def _write_comes(self, method: str, key: bytes, context: Any) -> None:
+        self.calls.append(method)
+        if self.unavailable:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "the leader was lost")
+        if self.other_comes and key:
+            self.other_comes = False
+            with self._lock:
+                self._put(pb.PutRequest(key=key, value=OTHER))
+
+    def _range(self, request: Any) -> pb.RangeResponse:
+        entry = self._entries.get(request.key)
+        return pb.RangeResponse(kvs=[entry] if entry else [], count=int(entry is not None))
+
+    def _put(self, request: Any) -> None:
+        before = self._entries.get(request.key)
+        self._revision += 1
+        self._entries[request.key] = pb.KeyValue(
+            key=request.key,
+            value=request.value,
+            create_revision=before.create_revision if before else self._revision,
+            mod_revision=self._revision,
+            version=before.version + 1 if before else 1,
+        )
+
+    def _delete(self, request: Any) -> pb.DeleteRangeResponse:
+        return pb.DeleteRangeResponse(deleted=int(self._entries.pop(request.key, None) is not None))
+
+    def _do(self, op: Any) -> pb.ResponseOp:
+        if op.HasField("request_put"):
+            self._put(op.request_put)
+            return pb.ResponseOp(response_put=pb.PutResponse())
+        if op.HasField("request_delete_range"):
+            return pb.ResponseOp(response_delete_range=self._delete(op.request_delete_range))
+        return pb.ResponseOp(response_range=self._range(op.request_range))
+
+    def _holds(self, compare: Any) -> bool:
+        entry = self._entries.get(compare.key, pb.KeyValue())
+        found, wanted = {
+            pb.Compare.VERSION: (entry.version, compare.version),
+            pb.Compare.CREATE: (entry.create_revision, compare.create_revision),
+            pb.Compare.MOD: (entry.mod_revision, compare.mod_revision),
+            pb.Compare.VALUE: (entry.value, compare.value),
+        }[compare.target]
+        if compare.target == pb.Compare.VALUE and compare.key not in self._entries:
+            return False  # a key that does not exist has no value to compare
+        holds: dict[int, bool] = {
+            pb.Compare.EQUAL: found == wanted,
+            pb.Compare.NOT_EQUAL: found != wanted,
+            pb.Compare.GREATER: found > wanted,
+            pb.Compare.LESS: found < wanted,
+        }
+        return holds[compare.result]
+
+
+@contextmanager
+def one_node() -> Iterator[tuple[OneNode, KVStub]]:
+    """Serve one node while the block lasts; yield it and the stub of a client."""
+    node = OneNode()
+    with ThreadPoolExecutor(4) as pool:
+        server = grpc.server(pool, options=[("grpc.so_reuseport", 0)])
+        add_KVServicer_to_server(node, server)
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        try:
+            with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+                yield node, KVStub(channel)
+        finally:
+            server.stop(None).wait()
+
+
+# ---- lesson 14 ----------------------------------------------------------------------------------
+
+
+# 14.create_if_absent ----------------------------------------------------------------------------
+
+
+def create_if_absent(stub: Any, key: bytes, value: bytes) -> bool:
+    """One transaction: if the version of the key is 0, it does not exist; then put."""
+    reply = stub.Txn(
+        TxnRequest(
+            compare=[Compare(key=key, target=Compare.VERSION, result=Compare.EQUAL, version=0)],
+            success=[RequestOp(request_put=PutRequest(key=key, value=value))],
+        )
+    )
+    return bool(reply.succeeded)
+
+
+def _put_only(stub: Any, key: bytes, value: bytes) -> bool:
+    stub.Put(PutRequest(key=key, value=value))
+    return True
+
+
+def _looks_then_puts(stub: Any, key: bytes, value: bytes) -> bool:
+    if stub.Range(RangeRequest(key=key)).kvs:
+        return False
+    stub.Put(PutRequest(key=key, value=value))
+    return True
+
+
+def _if_present(stub: Any, key: bytes, value: bytes) -> bool:
+    present = Compare(key=key, target=Compare.VERSION, result=Compare.GREATER, version=0)
+    put = RequestOp(request_put=PutRequest(key=key, value=value))
+    return bool(stub.Txn(TxnRequest(compare=[present], success=[put])).succeeded)
+
+
+def _always_true(stub: Any, key: bytes, value: bytes) -> bool:
+    create_if_absent(stub, key, value)
+    return True
+
+
+def _hides_errors(stub: Any, key: bytes, value: bytes) -> bool:
+    try:
+        return create_if_absent(stub, key, value)
+    except grpc.RpcError:
+        return False
+
+
+def _returns_the_reply(stub: Any, key: bytes, value: bytes) -> Any:
+    absent = Compare(key=key, target=Compare.VERSION, result=Compare.EQUAL, version=0)
+    put = RequestOp(request_put=PutRequest(key=key, value=value))
+    return stub.Txn(TxnRequest(compare=[absent], success=[put]))
+
+
+def _judge_create_if_absent(answer: Any) -> Verdict:
+    with one_node() as (node, stub):
+        for problem in (_new_key, _known_key, _race, _deleted_key, _error):
+            if message := problem(answer, node, stub):
+                return not_yet(message)
+    return passed(
+        "etcd compares and writes in one step, so of many clients exactly one creates the key."
+    )
+
+
+def _new_key(answer: Any, node: OneNode, stub: Any) -> str:
+    result = answer(stub, b"new", b"tea")
+    if node.value(b"new") != b"tea":
+        return (
+            f"The key did not exist, and afterwards its value is {node.value(b'new')!r}, not"
+            " b'tea'. A key that does not exist has version 0."
+        )
+    if result is not True:
+        return f"The key was created, and your function returned {result!r}, not True."
+    return ""
+
+
+def _known_key(answer: Any, node: OneNode, stub: Any) -> str:
+    result = answer(stub, b"new", b"coffee")
+    if node.value(b"new") != b"tea":
+        return "The key existed, and you replaced its value. Put stores a value in any case."
+    if result is not False:
+        return f"The key existed and was not created; your function returned {result!r}, not False."
+    return ""
+
+
+def _race(answer: Any, node: OneNode, stub: Any) -> str:
+    node.other_comes = True
+    result = answer(stub, b"race", b"tea")
+    if node.value(b"race") != OTHER:
+        return (
+            "Another client created the key between your look and your write, and you replaced its"
+            " value. Let etcd compare and write in one step: `stub.Txn`."
+        )
+    if result is not False:
+        return (
+            f"Another client created the key first; your function returned {result!r}, not False."
+        )
+    return ""
+
+
+def _deleted_key(answer: Any, node: OneNode, stub: Any) -> str:
+    with_value = PutRequest(key=b"gone", value=b"")
+    stub.Put(with_value)
+    if answer(stub, b"gone", b"tea") is not False:
+        return "A key with an empty value exists: compare its version, not its value."
+    return ""
+
+
+def _error(answer: Any, node: OneNode, stub: Any) -> str:
+    node.unavailable = True
+    try:
+        result = answer(stub, b"unknown", b"tea")
+    except BaseException as error:
+        cause = error if isinstance(error, grpc.RpcError) else _root(error)
+        if isinstance(cause, grpc.RpcError):
+            return ""
+        raise
+    finally:
+        node.unavailable = False
+    return (
+        f"etcd answered UNAVAILABLE, and your function returned {result!r}. Then it is unknown"
+        " whether the key was created. Let the error through."
+    )
+
+
+def _root(error: BaseException) -> BaseException | None:
+    """Return what the learner's function raised; the grading wraps it."""
+    return error.__cause__ or error.__context__
+
+
+CREATE_IF_ABSENT = Exercise(
+    id="14.create_if_absent",
+    title="Create, only if absent",
+    hints=(
+        "Two calls, Range and then Put, leave a gap in which another client can write. `Txn` has"
+        " none.",
+        "The condition is a `Compare` with `target=Compare.VERSION`, `result=Compare.EQUAL` and"
+        " `version=0`.",
+        "`TxnRequest(compare=[...], success=[RequestOp(request_put=PutRequest(key=key,"
+        " value=value))])`; then return `stub.Txn(request).succeeded`.",
+    ),
+    reference=create_if_absent,
+    wrong=(
+        WrongAnswer(_put_only, "Put stores a value in any case"),
+        WrongAnswer(_looks_then_puts, "between your look and your write"),
+        WrongAnswer(_if_present, "has version 0"),
+        WrongAnswer(_always_true, "not False"),
+        WrongAnswer(_hides_errors, "Let the error through"),
+        WrongAnswer(_returns_the_reply, "not True"),
+    ),
+    judge=_judge_create_if_absent,
+)
+
+# 14.late_writes ---------------------------------------------------------------------------------
+
+
+def late_writes(stalled: float, nodes: int) -> float:
+    """The leader must run, and with it a majority: at least nodes // 2 of the followers."""
+    followers = nodes - 1
+    enough = sum(_exactly(run, followers, 1 - stalled) for run in range(nodes // 2, followers + 1))
+    return 1 - (1 - stalled) * enough
+
+
+def _exactly(count: int, of: int, chance: float) -> float:
+    return comb(of, count) * chance**count * (1 - chance) ** (of - count)
+
+
+def _majority(stalled: float, nodes: int) -> float:
+    return sum(_exactly(down, nodes, stalled) for down in range(nodes // 2 + 1, nodes + 1))
+
+
+LATE_INPUTS = st.fixed_dictionaries(
     {
-        "service_s": st.integers(1, 200).map(lambda n: n / 1000),
-        "share": st.sampled_from([0.5, 0.9, 0.95, 0.99, 0.999]),
-        "within_s": st.integers(1, 5000).map(lambda n: n / 1000),
+        "stalled": st.integers(0, 20).map(lambda n: n / 20),
+        "nodes": st.sampled_from([1, 3, 5, 7]),
     }
 )
-RATE_FOR = Exercise(
-    id="14.rate_for",
-    title="The highest rate that keeps a percentile",
+
+
+def late_writes_of_followers(stalled: float, nodes: int) -> float:
+    """Return the chance that enough followers run."""
+    followers = nodes - 1
+    return sum(_exactly(run, followers, 1 - stalled) for run in range(nodes // 2, followers + 1))
+
+
+LATE_WRITES = Exercise(
+    id="14.late_writes",
+    title="How often is a write late?",
     hints=(
-        "The percentile must equal the target: R · ln(1/(1 - share)) = T. What may R be?",
-        "R = S / (1 - U), and U = λ·S. So 1/R = 1/S - λ. Solve for λ.",
-        "λ = 1/S - ln(1/(1 - share))/T, and `max(0.0, ...)` where that is below 0.",
+        "When does a write not wait? The leader runs, and enough of the followers do.",
+        "Of n nodes a majority is n // 2 + 1. One of them is the leader, so n // 2 followers must"
+        " run.",
+        "Exactly k of m followers run with the chance comb(m, k) · (1 - p)^k · p^(m - k), with"
+        " `comb` from `math`. Add that up for k = n // 2, ..., m; times 1 - p for the leader.",
     ),
-    reference=rate_for,
+    reference=late_writes,
+    solution_parts=(_exactly,),
     judge=Drawn(
-        rate_for,
-        RATES,
+        late_writes,
+        LATE_INPUTS,
         mistakes=(
+            ("Without a leader any majority would do. Here the leader must be in it.", _majority),
             (
-                "A rate below 0 means that even an idle server is too slow: return 0.",
-                lambda service_s, share, within_s: (
-                    1 / service_s - math.log(1 / (1 - share)) / within_s
-                ),
+                "That is the leader alone. A write also waits when too few followers run.",
+                lambda stalled, nodes: stalled,
             ),
             (
-                "That keeps the *mean* within the target. The percentile is a multiple of the "
-                "mean.",
-                lambda service_s, share, within_s: max(0.0, 1 / service_s - 1 / within_s),
+                "So often *any* node stalls. One follower of two may stall, and no write waits.",
+                lambda stalled, nodes: 1 - (1 - stalled) ** nodes,
             ),
             (
-                "`share` of the calls are in time, and 1 - share are late: which one is in the "
-                "logarithm?",
-                lambda service_s, share, within_s: max(
-                    0.0, 1 / service_s - math.log(1 / share) / within_s
-                ),
+                "So often a write does *not* wait.",
+                lambda stalled, nodes: 1 - late_writes(stalled, nodes),
             ),
             (
-                "That is the utilisation. The arrival rate is U / S.",
-                lambda service_s, share, within_s: max(
-                    0.0, 1 - service_s * math.log(1 / (1 - share)) / within_s
-                ),
+                "With five nodes, a write waits before *all* followers stall: two of them must "
+                "run.",
+                lambda stalled, nodes: stalled + (1 - stalled) * stalled ** (nodes - 1),
             ),
             (
-                "`math.log10` is another logarithm. The percentile needs `math.log`.",
-                lambda service_s, share, within_s: max(
-                    0.0, 1 / service_s - math.log10(1 / (1 - share)) / within_s
-                ),
-            ),
-            (
-                "4.6 is the factor of the p99 only: compute it from `share`.",
-                lambda service_s, share, within_s: max(
-                    0.0, 1 / service_s - math.log(100) / within_s
-                ),
-            ),
-            (
-                "That is a part of the ceiling, whatever the target is. Begin with R = S / (1 - "
-                "U).",
-                lambda service_s, share, within_s: share / service_s,
-            ),
-            (
-                "That is the ceiling, U = 1: the queue grows without end there.",
-                lambda service_s, share, within_s: 1 / service_s,
-            ),
-            (
-                "The percentile of R has the service in it already: do not take S off the target.",
-                lambda service_s, share, within_s: max(
-                    0.0, 1 / service_s - math.log(1 / (1 - share)) / (within_s - service_s)
-                ),
+                "You add two chances that can hold at once. Followers matter only when the leader "
+                "runs.",
+                lambda stalled, nodes: stalled + 1 - late_writes_of_followers(stalled, nodes),
             ),
         ),
-        right="λ = 1/S - ln(1/(1 - share))/T. The second term is the capacity that must stay free: "
-        "it depends on the target alone, not on S.",
+        right="With p = 1/4, three nodes are late for 30 % of the writes, and one server for 25 %."
+        " Copies with a leader keep the data. They make a stalled write no rarer.",
     ),
 )

@@ -1,77 +1,80 @@
-"""The figures and tables of lesson 14: the time of a call over the utilisation."""
+"""The figures of lesson 14: dots are measured, lines are predicted."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 
-from kvstore.course.lessons.lesson_14 import questions as facts
+from kvstore.course.lessons.lesson_14.etcd_runs import Failover, Puts
 from kvstore.course.views import style
-from kvstore.course.views.style import by_row, rounded
 from kvstore.measure import Run
-from kvstore.model import Station, waiting
-
-FACTOR_P99 = waiting.percentile(0.99, 0.5, Station("one", 1.0)).value / 2.0
-"""p99 over the mean, for random arrivals and exponential service times."""
+from kvstore.model import Prediction
 
 
-def busy_table(runs: Mapping[float, Run], service_s: float) -> pd.DataFrame:
-    """Return the mean and the p99 at each utilisation, measured, played and by the law."""
-    rows = []
-    for busy, run in runs.items():
-        played = facts.played_ms(run, service_s)
-        law_ms = 1e3 * facts.law(busy, service_s, "exponential").value
-        rows.append(
-            {
-                "U": busy,
-                "calls": len(run.records),
-                "S/(1-U) (ms)": law_ms,
-                "on paper (ms)": float(np.mean(played)),
-                "measured (ms)": facts.mean_ms(run),
-                "measured ÷ on paper": facts.mean_ms(run) / float(np.mean(played)),
-                "p99: 4.6 S/(1-U) (ms)": FACTOR_P99 * law_ms,
-                "p99, measured (ms)": facts.p99_ms(run),
-            }
-        )
-    return rounded(by_row(rows, "U"))
-
-
-def over_utilisation(
-    runs: Mapping[float, Run], service_s: float, *, ax: Axes | None = None
+def throughput_by_commit(
+    runs: Mapping[str, Mapping[int, Run]],
+    predictions: Mapping[str, Callable[[int], Prediction]],
+    *,
+    ax: Axes | None = None,
 ) -> Axes:
-    """Draw the mean and the p99 over the utilisation: dots for the runs, lines for the law."""
-    line = np.linspace(0.02, max(runs), 200)
-    mean_ms = np.array([1e3 * facts.law(busy, service_s, "exponential").value for busy in line])
-    places = list(runs)
-    with style.canvas(ax, height_in=5.5) as ax:
-        for factor, dashes, name in ((FACTOR_P99, "--", "p99"), (1.0, "-", "mean")):
+    """Draw throughput by calls in flight: a line and dots for each kind of commit."""
+    most = max(max(by_in_flight) for by_in_flight in runs.values())
+    with style.canvas(ax, height_in=6.0) as ax:
+        for place, (name, by_in_flight) in enumerate(runs.items()):
+            marker, colour, dashes = style.look(place)
+            in_flight = range(1, most + 1)
             ax.plot(
-                line, factor * mean_ms, color=style.PREDICTED, linestyle=dashes,
-                label=f"the law: {name}", zorder=1,
+                in_flight, [predictions[name](int(n)).value for n in in_flight],
+                color=style.PREDICTED, linestyle=dashes, label=f"predicted: {name}", zorder=2,
             )  # fmt: skip
-        for marker, colour, name, value in (
-            ("s", style.GREEN, "p99", facts.p99_ms), ("o", style.MEASURED, "mean", facts.mean_ms),
-        ):  # fmt: skip
             ax.plot(
-                places, [value(run) for run in runs.values()], marker, color=colour,
-                markersize=9, label=f"measured: {name}", zorder=3,
+                list(by_in_flight), [run.answered_per_s for run in by_in_flight.values()], marker,
+                color=colour, label=f"measured: {name}", zorder=3,
             )  # fmt: skip
-        ax.set(xlabel="utilisation, U", ylabel="time of a call (ms)")
-        ax.set_xlim(0.0, 1.0)
+        ax.set(xlabel="in flight, N (calls)", ylabel="throughput, X (calls/s)")
+        ax.set_xlim(left=0.0)
         ax.set_ylim(bottom=0.0)
     return ax
 
 
-def changes_table(runs: Mapping[str, Run]) -> pd.DataFrame:
-    """Return what each change brings: the mean and the p99 of the answered calls, the refused."""
-    rows = [
-        {
-            "change": name,
-            "mean (ms)": facts.mean_ms(run),
-            "p99 (ms)": facts.p99_ms(run),
-            "refused (%)": 100 * (1 - run.operations_ok / run.issued),
-        }
-        for name, run in runs.items()
-    ]
-    return rounded(by_row(rows, "change"))
+def puts_by_in_flight(puts: Puts, ax: Axes | None = None) -> Axes:
+    """Draw the puts per second of an etcd cluster: dots over the line of the model."""
+    in_flight = [run.in_flight for run in puts.runs]
+    line = range(1, max(in_flight) + 1)
+    with style.canvas(ax, height_in=5.0) as ax:
+        ax.plot(
+            line, [puts.predicted(n).value for n in line], color=style.PREDICTED, zorder=2,
+            label="predicted",
+        )  # fmt: skip
+        ax.plot(
+            in_flight, [run.puts_per_s for run in puts.runs], "o", color=style.MEASURED, zorder=3,
+            label="measured" + (" (recorded)" if puts.recorded else ""),
+        )  # fmt: skip
+        ax.set(xlabel="in flight, N (puts)", ylabel="throughput, X (puts/s)")
+        ax.set_xlim(left=0.0)
+        ax.set_ylim(bottom=0.0)
+    return ax
+
+
+def acknowledged_over_time(run: Failover, ax: Axes | None = None) -> Axes:
+    """Draw how many writes were acknowledged in each tenth of a second, and the kills."""
+    width_s = 0.1
+    end_s = max(run.acknowledged_s)
+    edges_s = np.arange(0.0, end_s + width_s, width_s)
+    counts, _ = np.histogram(run.acknowledged_s, bins=edges_s)
+    with style.canvas(ax, height_in=4.5) as ax:
+        ax.step(
+            edges_s[:-1], counts / width_s, where="post", color=style.MEASURED, linewidth=2.0,
+            label="acknowledged" + (" (recorded)" if run.recorded else ""),
+        )  # fmt: skip
+        for place, kill_s in enumerate(run.kills_s):
+            ax.axvline(
+                kill_s,
+                color=style.RED,
+                linestyle="--",
+                label="leader killed" if not place else None,
+            )
+        ax.set(xlabel="elapsed (s)", ylabel="writes acknowledged (writes/s)")
+        ax.set_xlim(0.0, end_s)
+        ax.set_ylim(bottom=0.0)
+    return ax

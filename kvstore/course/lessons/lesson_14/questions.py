@@ -1,179 +1,281 @@
-"""What lesson 14 asks, and the figures of its runs."""
+"""What lesson 14 and its further lessons ask."""
 
-import math
-import random
 from collections.abc import Mapping
-from dataclasses import replace
-from itertools import repeat
 
 import numpy as np
 
-from kvstore import numbers
-from kvstore.course.questions import Curve, Option, PredictionQuestion, QuizQuestion
-from kvstore.measure import Run, latencies_s
-from kvstore.model import Prediction, Station, waiting
-from kvstore.model.simulate import Pool, open_loop
-from kvstore.model.waiting import EVEN, RANDOM
-from kvstore.server.store import DRAWS
+from kvstore.course.lessons.lesson_14.etcd_runs import Failover, Puts
+from kvstore.course.lessons.lesson_14.redis_runs import Sets
+from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
+from kvstore.measure import Run
+from kvstore.model import Prediction, batching, tail_latency
 
-C2 = {"fixed": EVEN, "two_point": 4.0, "exponential": RANDOM, "heavy_tailed": 4.0}
-"""c² of the service times, for each of the server's `disk_times`."""
-BUSY = 0.8
-"""U of the runs that are predicted as one number."""
+MANY = 32
+"""Clients of the prediction."""
 
 
-def mean_ms(run: Run) -> float:
-    """Mean time from the due time of a call to its reply, of the calls that were not refused."""
-    return 1e3 * float(latencies_s(run).mean())
+def group(clients: int) -> Prediction:
+    """Return how many writes share an fsync: one group is written while the other one gathers."""
+    return Prediction(
+        max(1.0, clients / 2),
+        "calls",
+        "one half waits for the fsync, the other half gathers: N / 2",
+    )
 
 
-def p99_ms(run: Run) -> float:
-    """The time within which 99 % of the answered calls end, from their due time."""
-    return 1e3 * run.latency_s(0.99)
+def gains(sets: Sets, runs: Mapping[int, Run]) -> dict[str, float]:
+    """Return throughput over that of one client, for our server and for Redis."""
+    return {
+        "ours, N = 1": 1.0,
+        f"ours, N = {MANY}": runs[MANY].answered_per_s / runs[1].answered_per_s,
+        "Redis, N = 1": 1.0,
+        f"Redis, N = {MANY}": sets.durable[MANY] / sets.durable[1],
+    }
 
 
-def most_in_flight_s(run: Run) -> float:
-    """The time in the run at which most calls were in flight."""
-    sent_s, done_s = np.sort(run.records["sent_s"]), np.sort(run.records["done_s"])
-    in_flight = np.arange(1, len(sent_s) + 1) - np.searchsorted(done_s, sent_s, side="right")
-    return float(sent_s[in_flight.argmax()])
+def log_of(lone: Run, pair: Run) -> dict[str, float]:
+    """Return f and r in seconds: the time of one commit, and of a call outside the log.
 
-
-def law(busy: float, service_s: float, disk_times: str, workers: int = 1) -> Prediction:
-    """R in seconds for random arrivals at a rate of `busy` divided by the service time of a call.
-
-    With several workers each of them is busy for `busy / workers` of the time.
+    With two writes in flight the log is never idle, so a commit ends every f seconds. One write
+    alone takes r + f.
     """
-    station = Station("worker" if workers == 1 else "workers", service_s, workers)
-    return waiting.residence(busy / service_s, station, service_c2=C2[disk_times])
+    commit_s = float(np.median(np.diff(pair.records["done_s"])))
+    return {"fsync_s": commit_s, "way_s": max(0.0, lone.latency_s(0.5) - commit_s)}
 
 
-def random_arrivals(service_s: float) -> Prediction:
-    """R for random arrivals and constant times, with a reason that leaves the later rounds open."""
-    found = law(BUSY, service_s, "fixed")
-    waits = numbers.seconds(found.value - service_s)
-    reason = f"{numbers.seconds(service_s)} of service, and {waits} of waiting for others"
-    return replace(found, reason=reason)
+def most(puts: Puts) -> int:
+    """Return the largest number of puts in flight."""
+    return max(run.in_flight for run in puts.runs)
 
 
-def played_ms(run: Run, service_s: float) -> list[float]:
-    """The residence times of a queue with the arrivals and the disk times of the run.
-
-    A worker takes the disk time of the call, and what it needs besides: that is what the measured
-    service time has more than the mean disk time.
-    """
-    settings = run.server["settings"]
-    rng = random.Random(settings["disk_seed"])
-    draw = DRAWS.get(settings["disk_times"])
-    drawn = (draw(rng) for _ in repeat(None)) if draw else repeat(1.0)
-    mean_s = settings["read_delay_s"]
-    calls = open_loop(
-        sorted(run.records["due_s"]),
-        Pool(threads=settings["threads"], disk_s=mean_s),
-        deadline_s=math.inf,
-        disk_times_s=(each * mean_s + service_s - mean_s for each in drawn),
-    ).calls
-    return [1e3 * (each.ended_s - each.due_s) for each in calls]
-
-
-def _curve(service_s: float, runs: Mapping[float, Run]) -> dict[float, float]:
-    steps = (n / 20 for n in range(1, round(20 * max(runs)) + 1))
-    return {busy: 1e3 * law(busy, service_s, "exponential").value for busy in steps}
+def _gap(run: Failover) -> Prediction:
+    return tail_latency.gap(run.election_timeout_s, nodes=3, heartbeat_s=run.heartbeat_s)
 
 
 PREDICTIONS = (
     PredictionQuestion(
-        "14.random",
-        "The worker is busy for 80 % of the time, each call takes it 20 ms, and calls arrive at "
-        "random: how many ms from the arrival of a call to its reply, on average?",
-        unit="ms",
-        measured=lambda service_s, run: mean_ms(run),
-        model=lambda service_s, run: random_arrivals(service_s),
+        "14.one_by_one",
+        "16 writes in flight, 10 ms for a commit, and each write has its own: how many per second?",
+        measured=lambda run, lone, pair: run.answered_per_s,
+        model=lambda run, lone, pair: batching.one_by_one(run.in_flight, **log_of(lone, pair)),
+    ),
+    PredictionQuestion(
+        "14.in_groups",
+        "The same, and all writes that wait share one commit: how many per second?",
+        measured=lambda run, lone, pair: run.answered_per_s,
+        model=lambda run, lone, pair: batching.in_groups(run.in_flight, **log_of(lone, pair)),
         main=True,
     ),
-    Curve(
-        "14.curve",
-        "How many ms does a call take on average, at each utilisation?",
-        unit="ms",
-        over="utilisation, U",
-        xs=(0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9),
-        most=400,
-        measured=lambda service_s, runs: {busy: mean_ms(run) for busy, run in runs.items()},
-        model=_curve,
+    PredictionQuestion(
+        "14.puts",
+        "32 puts in flight to three nodes of etcd: how many puts per second?",
+        measured=lambda puts: puts.of(MANY).puts_per_s,
+        model=lambda puts: puts.predicted(MANY),
+        binds="cpu",
     ),
     PredictionQuestion(
-        "14.long_jobs",
-        "Nine of ten calls take a third of S, and one takes seven times S. U is 80 %: how many ms "
-        "does a call take on average?",
-        unit="ms",
-        measured=lambda service_s, run: mean_ms(run),
-        model=lambda service_s, run: law(BUSY, service_s, "two_point"),
+        "14.gap",
+        "The leader is killed: for how many seconds is no write acknowledged?",
+        unit="s",
+        measured=lambda run: run.mean_gap_s(),
+        model=_gap,
+    ),
+    # further lessons
+    PredictionQuestion(
+        "14.redis_group",
+        "32 clients of Redis, `appendfsync always`: how many SETs share one fsync?",
+        unit="calls",
+        measured=lambda sets: sets.sets_per_fsync(MANY),
+        model=lambda sets: group(MANY),
     ),
     PredictionQuestion(
-        "14.second_worker",
-        "The same calls with a second worker: how many ms does a call take on average?",
-        unit="ms",
-        measured=lambda service_s, run: mean_ms(run),
-        model=lambda service_s, run: law(BUSY, service_s, "two_point", workers=2),
+        "14.redis_rate",
+        "How many SETs per second do 32 clients get?",
+        measured=lambda sets: sets.durable[MANY],
+        model=lambda sets: sets.predicted(MANY),
     ),
 )
 
 QUIZ = (
     QuizQuestion(
-        "14.half_idle",
-        "Random arrivals, exponential service times. U rises from 80 % to 90 %. The mean time of a "
-        "call ...",
-        (
-            Option("... rises by about a tenth.", why="U does. But R = S/(1 - U)."),
-            Option(
-                "... doubles.",
-                right=True,
-                why="The idle share, 1 - U, is halved: from 5 S to 10 S.",
-            ),
-            Option("... does not change below 100 %.", why="Random arrivals queue below 100 %."),
-        ),
-    ),
-    QuizQuestion(
-        "14.same_mean",
-        "A release makes most calls faster and a few much slower. The mean service time and the "
-        "arrival rate stay. What happens to the mean time of a call?",
-        (
-            Option("It stays: the mean did.", why="The wait grows with c², at the same mean."),
-            Option(
-                "It rises.",
-                right=True,
-                why="c_s² has grown, and with it the wait: short calls wait behind the long ones.",
-            ),
-            Option("It falls: most calls are faster.", why="They wait behind the slow ones."),
-        ),
-    ),
-    QuizQuestion(
-        "14.even_test",
-        "A load test sends its calls at even distances and finds R = S up to U = 95 %. What does "
-        "it say about users who arrive at random?",
+        "14.killed",
+        "You kill a server with `kill -9`, and after a restart all its acknowledged writes are"
+        " there. What does that show?",
         (
             Option(
-                "Nearly nothing: it left out the bursts.",
+                "The data had left the memory of the process.",
                 right=True,
-                why="c_a² was 0 in the test. For the users it is about 1.",
+                why="The kernel keeps what a killed process has written, with or without an fsync.",
             ),
-            Option("That 95 % is safe for them.", why="R is many times S at U = 95 % for them."),
             Option(
-                "That the service times are constant.",
-                why="Few of the calls are longer than the distance of two arrivals: no more.",
+                "The data were on the disk.",
+                why="They may have been in the kernel's page cache, which a loss of power erases.",
+            ),
+            Option(
+                "Every write had an fsync.",
+                why="Without any fsync the result would be the same: the kernel did not crash.",
             ),
         ),
     ),
     QuizQuestion(
-        "14.limit",
-        "U is 85 %, and the p99 is too long. No call may be refused. Which change does not help?",
+        "14.group",
+        "An fsync takes 5 ms, and 40 writes are in flight, in groups. How long does a write take?",
         (
-            Option("A second worker.", why="U of each worker is halved."),
-            Option("Less varied service times.", why="The wait is proportional to c_a² + c_s²."),
+            Option("5 ms", why="It first waits for the group before it: the log is busy."),
             Option(
-                "A limit on the calls in the server.",
+                "10 ms", right=True, why="The group before it, and its own: R = 2f, whatever N is."
+            ),
+            Option("200 ms", why="That is one by one: 40 commits of 5 ms."),
+        ),
+    ),
+    QuizQuestion(
+        "14.timeout",
+        "You set etcd's election timeout to a tenth. What do you gain, and what do you risk?",
+        (
+            Option(
+                "A shorter gap; and elections when the leader was only slow for a moment.",
                 right=True,
-                why="It shortens the wait only because it refuses calls.",
+                why="The gap is about 4T/3. A pause of the leader longer than T costs an election.",
+            ),
+            Option(
+                "Faster writes; and lost ones.",
+                why="A write waits for a majority, not for the timeout, and no timeout loses one.",
+            ),
+            Option(
+                "A shorter gap; and two leaders that both acknowledge writes.",
+                why="A leader needs a majority for every write, and two majorities share a node.",
+            ),
+        ),
+    ),
+    QuizQuestion(
+        "14.unknown",
+        "A Create ended with UNAVAILABLE while the leader was killed. What do you know?",
+        (
+            Option(
+                "It was not executed.",
+                why="The leader may have stored it and died before it answered.",
+            ),
+            Option(
+                "It was executed.", why="The call may have reached no node that could commit it."
+            ),
+            Option(
+                "Nothing: read the key, or send a call that may be repeated.",
+                right=True,
+                why="A second Create that finds its own key says ALREADY_EXISTS. Without an id in"
+                " the value you cannot tell whose it is.",
+            ),
+        ),
+    ),
+)
+
+PART_QUIZ = (
+    QuizQuestion(
+        "14.part_hashed",
+        "Two servers need 10 ms and 40 ms for a call, one at a time. The key of a call "
+        "decides which of them can answer; each gets half. How many calls/s at most?",
+        (
+            Option(
+                "125",
+                why="That is 100 + 25. It needs a free choice for each call, and here the key "
+                "decides.",
+            ),
+            Option(
+                "50",
+                right=True,
+                why="The slow server passes 25 calls/s, and it gets half of the calls. Move keys "
+                "away from it to get more.",
+            ),
+            Option(
+                "25",
+                why="That is what the slow server passes. The other one answers as many.",
+            ),
+        ),
+    ),
+    QuizQuestion(
+        "14.part_more_writes",
+        "A group of three nodes is full: its leader has no more time. No key is hot. What "
+        "raises the writes per second?",
+        (
+            Option(
+                "two more nodes in the group",
+                why="The same leader then sends each write to four followers.",
+            ),
+            Option(
+                "a second group, with half of the keys",
+                right=True,
+                why="Each group has its own leader. No key is split, so the order of its writes "
+                "stays with one leader.",
+            ),
+            Option(
+                "clients that choose the node with the fewest open calls",
+                why="Whichever node gets a write, the leader has to order it.",
+            ),
+        ),
+    ),
+    QuizQuestion(
+        "14.part_hot_write",
+        "Each write holds the lock of its key until its fsync has ended, 5 ms. The hottest "
+        "key gets 5 % of the writes. How many writes/s at most, with any number of servers?",
+        (
+            Option(
+                "200",
+                why="That is the bound of the hottest *key*. The other keys have locks of their "
+                "own.",
+            ),
+            Option(
+                "4,000",
+                right=True,
+                why="The hottest key takes 1 / 5 ms = 200 writes/s, and these are 5 % of all. "
+                "Servers do not split a key.",
+            ),
+            Option(
+                "There is no bound: add servers.",
+                why="New servers take other keys. The hottest key stays on one server.",
+            ),
+        ),
+    ),
+    QuizQuestion(
+        "14.part_stall",
+        "Each of three nodes stalls for 1 % of the time, independently. Which operation is "
+        "late least often?",
+        (
+            Option(
+                "a write, because two of three nodes are enough",
+                why="A write also needs the leader, which stalls for 1 % of the time.",
+            ),
+            Option(
+                "a read that may be old, from the node with the fewest open calls",
+                right=True,
+                why="Any node can answer, and open calls pile up at one that stalls. So the "
+                "client soon avoids it.",
+            ),
+            Option(
+                "a read that has to see the last write",
+                why="It needs the leader, or an answer from a majority. One free node is not "
+                "enough.",
+            ),
+        ),
+    ),
+    QuizQuestion(
+        "14.part_killed",
+        "A client has one channel to one of six servers. That server is killed with `kill -9`"
+        " during a Create. What happens?",
+        (
+            Option(
+                "The channel connects again, and gRPC repeats the Create.",
+                why="gRPC repeats by itself only a call that surely reached no handler. This one "
+                "may have been executed.",
+            ),
+            Option(
+                "The channel connects again. Whether the Create was executed is unknown.",
+                right=True,
+                why="A channel finds another server for the *next* call. This call ends with "
+                "UNAVAILABLE, and your client has to find out.",
+            ),
+            Option(
+                "The channel is broken, and the write is lost.",
+                why="A channel connects again. And no answer does not say that nothing was "
+                "written.",
             ),
         ),
     ),

@@ -1,1 +1,1 @@
-"""The room of lesson 15: what it asks, its exercises, and the figures of several servers."""
+"""The room of lesson 15: what it asks, its exercises, and its experiments."""

@@ -1,335 +1,357 @@
-"""Lesson 15: the choice of a server by its open calls, and between two drawn servers."""
+"""Lesson 15: how much a change can bring, and a client with two servers, one of which fails."""
 
 import itertools
-import random
+import threading
+import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
+import grpc
+from hypothesis import strategies as st
+
+from kvstore.client.messages import Operation, update
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
-
-Choose = Callable[[list[int]], int]
-
-ASKED: Final = 300
-"""How often the function is asked with the same counts: a server that may be chosen is, then."""
-
-
-def _bad_choice(given: Sequence[int], passed_on: list[int], chosen: Any) -> str:
-    """Return what is wrong with a choice, whatever the policy, or ""."""
-    if passed_on != list(given):
-        return (
-            f"With open_calls = {list(given)} it changed the list to {passed_on}. The client counts"
-            " the calls; your function only reads them."
-        )
-    if isinstance(chosen, bool) or not isinstance(chosen, int):
-        return f"Return the number of a server, an int, got {chosen!r:.40}."
-    if not 0 <= chosen < len(given):
-        return (
-            f"With {len(given)} servers it returned {chosen}. They are numbered from 0 to"
-            f" {len(given) - 1}."
-        )
-    return ""
+from kvstore.course.exercises.client_trials import Requests
+from kvstore.course.exercises.grading import Drawn
+from kvstore.course.lessons.lesson_15.capstone import patient, plain
+from kvstore.v1 import kvstore_pb2 as pb
+from kvstore.v1 import kvstore_pb2_grpc
 
 
-def _choices(answer: Any, given: Sequence[int], times: int) -> list[int] | str:
-    """Return the choices for the same counts, or what is wrong with one of them."""
-    made = []
-    for _ in range(times):
-        passed_on = list(given)
-        chosen = answer(passed_on)
-        if problem := _bad_choice(given, passed_on, chosen):
-            return problem
-        made.append(chosen)
-    return made
+def most_gain(most_per_s: Mapping[str, float], widened: str) -> float:
+    """How many times the throughput at most, once this station is as wide as you like."""
+    before_per_s = min(most_per_s.values())
+    after_per_s = min(per_s for name, per_s in most_per_s.items() if name != widened)
+    return after_per_s / before_per_s
 
 
-def _takes_turns(made: Sequence[int], servers: int) -> bool:
-    return servers > 1 and all((b - a) % servers == 1 for a, b in itertools.pairwise(made))
+def _drawn(rates: list[int], place: int) -> dict[str, Any]:
+    names = ("calls in flight", "pool", "lock", "disk", "processor")
+    most_per_s = {name: float(10 * rate) for name, rate in zip(names, rates, strict=False)}
+    return {"most_per_s": most_per_s, "widened": list(most_per_s)[place % len(most_per_s)]}
 
 
-# 15.least_open ------------------------------------------------------------------------------------
+INPUTS = st.builds(_drawn, st.lists(st.integers(1, 40), min_size=2, max_size=5), st.integers(0, 4))
+"""Two to five stations, and any of them is widened: also one that does not bind."""
 
-
-def least_open(open_calls: list[int]) -> int:
-    """Return a server with the fewest open calls; one of several at random."""
-    fewest = min(open_calls)
-    return random.choice([server for server, calls in enumerate(open_calls) if calls == fewest])
-
-
-def _drawn_counts() -> list[list[int]]:
-    """Return lists of counts: small ones first, with and without ties, and some with zeros."""
-    rng = random.Random(15)
-    drawn = [
-        [rng.randrange(lowest, 10) for _ in range(servers)]
-        for servers in (1, 2, 3, 5, 8)
-        for lowest in (0, 1, 4)
-        for _ in range(8)
-    ]
-    last = [[5, 4, 3, 2, 1], [1, 2, 3, 4, 5], [40, 7, 9], [3, 90, 8, 4]]
-    return [*drawn, *last]
-
-
-TIES: Final = ([0, 0, 0], [2, 1, 1, 1], [1, 1, 1, 7], [3, 0, 5, 0])
-"""Counts of which several are the lowest."""
-
-
-def _judge_least_open(answer: Any) -> Verdict:
-    for given in _drawn_counts():
-        made = _choices(answer, given, 1)
-        if isinstance(made, str):
-            return not_yet(made)
-        if given[made[0]] > min(given):
-            return not_yet(
-                f"{_not_the_fewest(answer)}With open_calls = {given} it returned {made[0]}, a"
-                f" server with {given[made[0]]} open calls. Another one has {min(given)}."
-            )
-    for given in TIES:
-        if problem := _tie_problem(answer, given):
-            return not_yet(problem)
-    return passed(
-        "always a server with the fewest open calls, and of several not always the same one."
-    )
-
-
-def _not_the_fewest(answer: Any) -> str:
-    """Return the message of the policy that the answer follows, if that is a known one."""
-    given = [3, 4, 0, 1, 2]
-    made = _choices(answer, given, ASKED)
-    if isinstance(made, str):
-        return ""
-    counts = Counter(made)
-    if _takes_turns(made, len(given)):
-        return "That is round robin: it does not look at the open calls. "
-    if set(counts) == {given.index(max(given))}:
-        return "You choose the most open calls: look for the fewest. "
-    if set(counts) == {0} or set(counts) == {len(given) - 1}:
-        again = _choices(answer, given[::-1], ASKED)
-        if set(again) == set(counts):
-            return f"Your function returns {made[0]}, whatever the counts are. "
-    if len(counts) == len(given) and min(counts.values()) > ASKED / 15:
-        return "A random server ignores the open calls: look for the fewest. "
-    if set(counts) == {given.index(1)}:
-        return "A server with no open call is free: it counts, too. "
-    if set(counts) == {0, 1, 2, 3, 4} - {given.index(max(given))}:
-        return "You compare two drawn servers. Here look at all of them. "
-    return ""
-
-
-def _tie_problem(answer: Any, given: Sequence[int]) -> str:
-    made = _choices(answer, given, ASKED)
-    if isinstance(made, str):
-        return made
-    lowest = [server for server, calls in enumerate(given) if calls == min(given)]
-    missing = sorted(set(lowest) - set(made))
-    if not missing:
-        return ""
-    if len(set(made)) == 1:
-        which = {lowest[0]: "the first", lowest[-1]: "the last"}.get(made[0], "the same")
-        return (
-            f"With open_calls = {list(given)} it always returned {made[0]}: {which} of the servers"
-            " with the fewest. Every client would call that one. Take one of them at random."
-        )
-    return (
-        f"With open_calls = {list(given)} it never returned {missing[0]} in {ASKED} tries, and"
-        " that server has the fewest as well. Take any of them."
-    )
-
-
-def _in_turn() -> Choose:
-    turn = itertools.count()
-    return lambda open_calls: next(turn) % len(open_calls)
-
-
-def _counts_the_call(open_calls: list[int]) -> int:
-    chosen = least_open(open_calls)
-    open_calls[chosen] += 1
-    return chosen
-
-
-def _passes_over_free_ones(open_calls: list[int]) -> int:
-    busy = [calls for calls in open_calls if calls]
-    return open_calls.index(min(busy)) if busy else least_open(open_calls)
-
-
-LEAST_OPEN = Exercise(
-    id="15.least_open",
-    title="The fewest open calls",
+MOST_GAIN = Exercise(
+    id="15.most_gain",
+    title="What one change can bring",
     hints=(
-        "`min(open_calls)` is the lowest count. Which servers have it?",
-        "`[server for server, calls in enumerate(open_calls) if calls == fewest]` is the list of"
-        " these servers.",
-        "`random.choice(servers)` takes one of a list at random.",
+        "The throughput now is the smallest of all bounds.",
+        "After the change it is the smallest bound of the other stations.",
+        "Divide the second by the first. A station that does not bind gives 1 without any `if`.",
     ),
-    reference=least_open,
-    wrong=(
-        WrongAnswer(lambda open_calls: 0, "whatever the counts are"),
-        WrongAnswer(lambda open_calls: random.randrange(len(open_calls)), "A random server"),
-        WrongAnswer(_in_turn(), "That is round robin"),
-        WrongAnswer(lambda open_calls: open_calls.index(max(open_calls)), "the most open calls"),
-        WrongAnswer(lambda open_calls: open_calls.index(min(open_calls)), "the first of"),
-        WrongAnswer(
-            lambda open_calls: max(i for i, c in enumerate(open_calls) if c == min(open_calls)),
-            "the last of",
+    reference=most_gain,
+    judge=Drawn(
+        most_gain,
+        INPUTS,
+        mistakes=(
+            (
+                "The widest station never limits anything: which one binds next?",
+                lambda most_per_s, widened: max(most_per_s.values()) / min(most_per_s.values()),
+            ),
+            (
+                "That is the throughput afterwards. How many times the one before is it?",
+                lambda most_per_s, widened: min(v for k, v in most_per_s.items() if k != widened),
+            ),
+            (
+                "Upside down: divide the throughput afterwards by the one before.",
+                lambda most_per_s, widened: (
+                    min(most_per_s.values()) / min(v for k, v in most_per_s.items() if k != widened)
+                ),
+            ),
+            (
+                "You widen the bottleneck. But the station that is widened may be another one.",
+                lambda most_per_s, widened: (
+                    sorted(most_per_s.values())[1] / sorted(most_per_s.values())[0]
+                ),
+            ),
         ),
-        WrongAnswer(lambda open_calls: least_open(open_calls) + 1, "numbered from 0"),
-        WrongAnswer(_counts_the_call, "it changed the list"),
-        WrongAnswer(_passes_over_free_ones, "A server with no open call is free"),
-        WrongAnswer(lambda open_calls: open_calls[least_open(open_calls)] / 1, "an int"),
+        right="The bound of the next station over the bound of the bottleneck: more than this no "
+        "change of one station can bring.",
     ),
-    judge=_judge_least_open,
 )
 
 
-# 15.two_choices -----------------------------------------------------------------------------------
+# ---- lesson 15 client ---------------------------------------------------------------------------
+# A client with two servers, of which one stalls or goes away: judged by real calls.
 
 
-def two_choices(open_calls: list[int]) -> int:
-    """Draw two different servers at random, and return the one with fewer open calls."""
-    one, other = random.sample(range(len(open_calls)), 2)
-    return one if open_calls[one] < open_calls[other] else other
+COUNT, IN_FLIGHT, TIMEOUT_S = 40, 4, 0.3
+"""Operations of a check, the most in flight, and the time after which a call is sent again.
+
+A client that sends all at once has half of them at the server that stalls: far more than the limit
+of `_problem`, however busy the machine is.
+"""
+PATIENCE_S: Final = 5.0
+"""How long the stall lasts."""
+BREAKS_AFTER = 4
+"""Calls that arrive before a server breaks."""
+SERVICE_S = 0.002
+LONG_S: Final = 60.0
+"""A time for calls that is not over during the check."""
+FULL_S, SETTLE_S = 5.0, 0.1
+"""How long the servers wait for all calls that may be in flight, and then for one too many."""
 
 
-DRAWS: Final = 4_000
-RANKED: Final = [30, 10, 50, 20, 40]
-"""Five servers; the one with the fewest open calls is chosen where it is one of the two: 2 of 5."""
-TOLERANCE: Final = 0.05
-"""How far a share may be from its expectation: more than six standard deviations."""
+class _Trial:
+    """Two servers that count attempts and answers. The first one breaks, or none."""
+
+    def __init__(self, fault: str, in_flight: int = 0) -> None:
+        self.answered: Counter[bytes] = Counter()
+        self.attempts = [Counter[bytes](), Counter[bytes]()]
+        self.most_waiting = 0
+        """The most operations that had arrived and had no answer."""
+        self.most_ahead = 0
+        """The most operations that were taken beyond those that may be in flight."""
+        self.taken: Callable[[], int] = lambda: 0
+        """How many operations the client has taken."""
+        self.fault = fault
+        self.broken = threading.Event()
+        self.released = threading.Event()
+        self._in_flight = in_flight
+        self._waiting: set[bytes] = set()
+        self._changed = threading.Condition()
+
+    def arrive(self, number: int, key: bytes) -> None:
+        """Count an attempt."""
+        with self._changed:
+            if not self.answered[key]:
+                self._waiting.add(key)
+            self.most_waiting = max(self.most_waiting, len(self._waiting))
+            self.attempts[number][key] += 1
+            if sum(counter.total() for counter in self.attempts) == BREAKS_AFTER:
+                self.broken.set()
+            self._changed.notify_all()
+
+    def work(self, number: int, key: bytes, context: Any) -> None:
+        """Answer one call after its service time, and not before the end of a stall."""
+        self.arrive(number, key)
+        if number == 0 and self.fault == "stall" and self.broken.is_set():
+            self.released.wait()
+        if self.fault == "none" and not self.answered:
+            self._hold_the_first()
+        time.sleep(SERVICE_S)
+        if context.is_active():
+            with self._changed:
+                self.answered[key] += 1
+                self._waiting.discard(key)
+
+    def _hold_the_first(self) -> None:
+        """Hold calls until all places are taken; then look for a call or an operation too many."""
+        with self._changed:
+            self._changed.wait_for(lambda: len(self._waiting) >= self._in_flight, FULL_S)
+            self._changed.wait_for(lambda: len(self._waiting) > self._in_flight, SETTLE_S)
+            # Another thread may have answered meanwhile: each answer frees a place.
+            places = self._in_flight + self.answered.total()
+            self.most_ahead = max(self.most_ahead, self.taken() - places)
 
 
-def _shares(answer: Any, given: Sequence[int]) -> list[float] | str:
-    """Return how often each server was chosen, those with the fewest open calls first."""
-    made = _choices(answer, given, DRAWS)
-    if isinstance(made, str):
-        return made
-    counts = Counter(given[server] for server in made)
-    return [counts[calls] / DRAWS for calls in sorted(given)]
+class _Service(kvstore_pb2_grpc.KeyValueServiceServicer):
+    """One of the two servers."""
+
+    def __init__(self, trial: _Trial, number: int) -> None:
+        self._trial, self._number = trial, number
+
+    def Update(self, request: pb.UpdateRequest, context: Any) -> pb.UpdateResponse:
+        """Answer one call."""
+        self._trial.work(self._number, request.key, context)
+        return pb.UpdateResponse()
 
 
-def _expected(servers: int, drawn: int = 2) -> list[float]:
-    """Return the shares of the servers, by rank, if the best of `drawn` different ones is taken."""
-    left, shares = 1.0, []
-    for rank in range(servers):
-        after = 1.0
-        for place in range(drawn):
-            after *= max(0, servers - rank - 1 - place) / (servers - place)
-        shares.append(left - after)
-        left = after
-    return shares
+@contextmanager
+def _two_servers(trial: _Trial) -> Iterator[list[str]]:
+    with ExitStack() as stack:
+        addresses, servers = [], []
+        for number in range(2):
+            pool = stack.enter_context(ThreadPoolExecutor(2 * COUNT))
+            server = grpc.server(pool, options=[("grpc.so_reuseport", 0)])
+            kvstore_pb2_grpc.add_KeyValueServiceServicer_to_server(_Service(trial, number), server)
+            addresses.append(f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}")
+            server.start()
+            servers.append(server)
+        breaking = threading.Thread(target=_when_broken, args=(trial, servers[0]))
+        breaking.start()
+        try:
+            yield addresses
+        finally:
+            trial.broken.set()
+            trial.released.set()
+            breaking.join()
+            for server in servers:
+                server.stop(0).wait()
 
 
-def _near(shares: Sequence[float], expected: Sequence[float]) -> bool:
-    return all(abs(a - b) < TOLERANCE for a, b in zip(shares, expected, strict=True))
+def _when_broken(trial: _Trial, server: grpc.Server) -> None:
+    trial.broken.wait()
+    if trial.fault == "none":
+        return
+    if trial.fault == "goes":
+        server.stop(0)
+    else:
+        trial.released.wait(PATIENCE_S)
+        trial.released.set()
 
 
-def _judge_two_choices(answer: Any) -> Verdict:
-    for given in ([3, 7], [7, 3], RANKED, RANKED[::-1], [4, 4, 4]):
-        made = _choices(answer, given, 1)
-        if isinstance(made, str):
-            return not_yet(made)
-    shares = _shares(answer, RANKED)
-    if isinstance(shares, str):
-        return not_yet(shares)
-    pair = _shares(answer, [3, 7])
-    if not _near(shares, _expected(5)) or isinstance(pair, str) or pair[1]:
-        return not_yet(_two_problem(answer, shares))
-    equal = _choices(answer, [4, 4, 4], ASKED)
-    if isinstance(equal, str) or len(set(equal)) == 1:
-        return not_yet("With open_calls = [4, 4, 4] it returned always the same one: draw both.")
+def _judge_client(client: Any) -> Verdict:
+    for in_flight in (1, IN_FLIGHT, 2 * IN_FLIGHT - 1):
+        if problem := _without_a_fault(client, in_flight):
+            return not_yet(problem)
+    for fault in ("stall", "goes"):
+        trial = _Trial(fault)
+        operations = [update(b"item-%d" % n, b"value") for n in range(COUNT)]
+        with _two_servers(trial) as addresses:
+            began_s = time.perf_counter()
+            client(addresses, iter(operations), IN_FLIGHT, TIMEOUT_S)
+            lasted_s = time.perf_counter() - began_s
+            if problem := _problem(trial, operations, lasted_s):
+                return not_yet(problem)
     return passed(
-        "two different servers, drawn anew for each call, and the one with fewer open calls. Of"
-        " five servers, the busiest one was never chosen, and the one with the fewest open calls"
-        " in two of five draws."
+        "Every operation was answered, although one server stalled, and then one went away. What "
+        "you have paid is a second attempt for some of them."
     )
 
 
-def _is_drawn(answer: Any, server: int) -> bool:
-    """Return whether this one of five servers is ever chosen where it has the fewest open calls."""
-    made = _choices(answer, [9 * (number != server) for number in range(5)], ASKED)
-    return server in made if isinstance(made, list) else True
+def _without_a_fault(client: Any, in_flight: int) -> str:
+    """Both servers answer, the first calls when all places are taken: one attempt for each."""
+    trial = _Trial("none", in_flight)
+    wanted = [update(b"item-%d" % n, b"value") for n in range(COUNT)]
+    operations = Requests(wanted)
+    trial.taken = lambda: operations.count
+    with _two_servers(trial) as addresses:
+        client(addresses, operations, in_flight, LONG_S)
+    if trial.most_waiting > in_flight:
+        return _too_many(trial.most_waiting, in_flight)
+    if trial.most_ahead > 1:
+        return (
+            f"{trial.most_ahead} operations were taken that had no place, with in_flight = "
+            f"{in_flight}: take the next one from the iterator when its place is nearly there. In "
+            "an open loop it waits until the operation is due."
+        )
+    attempts = [key for counter in trial.attempts for key in counter.elements()]
+    if len(attempts) > COUNT:
+        return (
+            f"{len(attempts)} calls for {COUNT} operations, and no call failed: send an operation "
+            "to one server, and to the other one only after its call has failed."
+        )
+    if lost := COUNT - len(trial.answered):
+        return f"{lost} of {COUNT} operations were never sent, although no server failed."
+    if trial.most_waiting < in_flight:
+        return (
+            f"in_flight was {in_flight}, and at most {trial.most_waiting} operations were in "
+            "flight. Send the next one without waiting for the reply: `future` does not wait."
+        )
+    return ""
 
 
-def _two_problem(answer: Any, shares: Sequence[float]) -> str:
-    seen = (
-        f"With open_calls = {RANKED} in {DRAWS:,} draws, the server with the fewest open calls was"
-        f" chosen in {shares[0]:.0%}, and the one with the most in {shares[-1]:.0%}. With two"
-        " different servers drawn at random it is 40 % and 0 %."
+def _too_many(most: int, in_flight: int) -> str:
+    return (
+        f"{most} operations were open at once, and in_flight was {in_flight}. Acquire a place "
+        "before the first attempt, and keep it until the operation is answered."
     )
-    made = _choices(answer, RANKED, 40)
-    pair = _shares(answer, [3, 7])
-    if not isinstance(made, str) and _takes_turns(made, 5):
-        return f"That is round robin: draw two servers at random. {seen}"
-    if _near(shares, _expected(5)[::-1]):
-        return f"You choose the busier one of the two. {seen}"
-    if never := [server for server in range(5) if not _is_drawn(answer, server)]:
-        if len(never) >= 3:
-            return f"You look at the same servers each time: draw two for each call. {seen}"
-        return f"Server {never[0]} is never drawn: draw both from all servers. {seen}"
-    if shares[0] > 0.99:
-        return f"That is the fewest of all. Draw two first, and look at these two only. {seen}"
-    if _near(shares, [0.2] * 5):
-        return f"A random server: you draw, but you do not compare the two. {seen}"
-    if _near(shares, _expected(5, 3)):
-        return f"That is the best of three servers: draw two. {seen}"
-    if not isinstance(pair, str) and 0.02 < pair[1] < 0.35:
-        return f"You may draw the same server twice. The two must differ. {seen}"
-    return f"Not all pairs of servers are equally likely. {seen}"
 
 
-def _with_the_same_twice(open_calls: list[int]) -> int:
-    one, other = random.choices(range(len(open_calls)), k=2)
-    return min(one, other, key=open_calls.__getitem__)
+def _problem(trial: _Trial, operations: Sequence[Operation], lasted_s: float) -> str:
+    first, second = trial.attempts
+    lost = [each.key for each in operations if not trial.answered[each.key]]
+    again = [key for key, count in first.items() if count > 1 and not second[key]]
+    if not lost and trial.most_waiting > IN_FLIGHT:
+        return _too_many(trial.most_waiting, IN_FLIGHT)
+    if trial.fault == "stall" and again:
+        return (
+            f"{len(again)} operations were sent again to the server that stalled, and never to the "
+            "other one. Use another stub for the next attempt."
+        )
+    if trial.fault == "stall" and lost:
+        return (
+            f"One server stalled, and {len(lost)} operations ended with DEADLINE_EXCEEDED. Send "
+            "such an operation again, in the callback of the call that failed."
+        )
+    if trial.fault == "stall" and lasted_s >= PATIENCE_S:
+        return (
+            "One server stalled, and your calls waited until it went on. Give each call a deadline:"
+            " `future(request, timeout=timeout_s)`."
+        )
+    if lost:
+        return (
+            f"One server went away, and {len(lost)} operations were lost. Their calls ended with "
+            "UNAVAILABLE: send them again, too."
+        )
+    return ""
 
 
-def _best_of_three(open_calls: list[int]) -> int:
-    drawn = random.sample(range(len(open_calls)), min(3, len(open_calls)))
-    return min(drawn, key=open_calls.__getitem__)
+def _with_timeout(send_again: Callable[[grpc.StatusCode], bool], step: int) -> Any:
+    """Return a client whose calls have a deadline; it retries at the stub `step` places on."""
+
+    def client(addresses: Sequence[str], operations: Any, in_flight: int, timeout_s: float) -> None:
+        with ExitStack() as stack:
+            stubs = [
+                kvstore_pb2_grpc.KeyValueServiceStub(
+                    stack.enter_context(grpc.insecure_channel(address))
+                )
+                for address in addresses
+            ]
+            free = threading.Semaphore(in_flight)
+
+            def send(operation: Operation, number: int, attempt: int) -> None:
+                stub = stubs[number % len(stubs)]
+                call = operation.rpc(stub).future(operation.request, timeout=timeout_s)
+                call.add_done_callback(lambda call: ended(call, operation, number, attempt))
+
+            def ended(call: Any, operation: Operation, number: int, attempt: int) -> None:
+                if attempt < 4 and send_again(call.code()):
+                    send(operation, number + step, attempt + 1)
+                else:
+                    free.release()
+
+            for operation, number in zip(operations, itertools.count(), strict=False):
+                free.acquire()
+                send(operation, number, 0)
+            for _ in range(in_flight):
+                free.acquire()
+
+    return client
 
 
-def _busier_of_two(open_calls: list[int]) -> int:
-    return max(random.sample(range(len(open_calls)), 2), key=open_calls.__getitem__)
+def _late(code: grpc.StatusCode) -> bool:
+    return code is grpc.StatusCode.DEADLINE_EXCEEDED
 
 
-def _neighbours(open_calls: list[int]) -> int:
-    one = random.randrange(len(open_calls))
-    return min(one, (one + 1) % len(open_calls), key=open_calls.__getitem__)
-
-
-def _without_the_last(open_calls: list[int]) -> int:
-    drawn = random.sample(range(max(2, len(open_calls) - 1)), 2)
-    return min(drawn, key=open_calls.__getitem__)
-
-
-def _always_the_same_pair(open_calls: list[int]) -> int:
-    one, other = random.Random(2).sample(range(len(open_calls)), 2)
-    return min(one, other, key=open_calls.__getitem__)
-
-
-def _the_count(open_calls: list[int]) -> int:
-    return min(random.sample(open_calls, 2))
-
-
-TWO_CHOICES = Exercise(
-    id="15.two_choices",
-    title="Two random choices",
+CLIENT = Exercise(
+    id="15.client",
+    title="A client that loses nothing",
     hints=(
-        "`random.sample(range(len(open_calls)), 2)` draws two different servers.",
-        "Compare `open_calls[one]` with `open_calls[other]`.",
-        "`return one if open_calls[one] < open_calls[other] else other`",
+        "Begin with `bounded` of lesson 03: acquire, send with `future`, release in the callback.",
+        "Make one stub for each address, and give each call `timeout=timeout_s`.",
+        "In the callback, look at `call.code()`. If it is not OK, do not release the place: send "
+        "the same operation again with the stub of the other address.",
+        "Write a function `send(operation, attempt)`; its callback calls `send` again. Give up "
+        "after a few attempts, and release the place then.",
     ),
-    reference=two_choices,
+    reference=patient,
     wrong=(
-        WrongAnswer(least_open, "That is the fewest of all"),
-        WrongAnswer(lambda open_calls: random.sample(range(len(open_calls)), 2)[0], "not compare"),
-        WrongAnswer(_busier_of_two, "the busier one of the two"),
-        WrongAnswer(_with_the_same_twice, "the same server twice"),
-        WrongAnswer(_best_of_three, "the best of three"),
-        WrongAnswer(_neighbours, "Not all pairs"),
-        WrongAnswer(_without_the_last, "is never drawn"),
-        WrongAnswer(_always_the_same_pair, "the same servers each time"),
-        WrongAnswer(_in_turn(), "That is round robin"),
-        WrongAnswer(_the_count, "numbered from 0"),
-        WrongAnswer(_counts_the_call, "it changed the list"),
-        WrongAnswer(lambda open_calls: random.sample(range(len(open_calls)), 2), "an int"),
+        WrongAnswer(
+            lambda addresses, operations, in_flight, timeout_s: plain(
+                addresses, operations, in_flight
+            ),
+            "waited until it went on",
+        ),
+        WrongAnswer(_with_timeout(lambda code: False, 1), "ended with DEADLINE_EXCEEDED"),
+        WrongAnswer(
+            _with_timeout(lambda code: code is not grpc.StatusCode.OK, 2), "and never to the other"
+        ),
+        WrongAnswer(_with_timeout(_late, 1), "One server went away"),
+        WrongAnswer(
+            lambda addresses, operations, in_flight, timeout_s: patient(
+                addresses, operations, COUNT, timeout_s
+            ),
+            "open at once",
+        ),
     ),
-    judge=_judge_two_choices,
+    judge=_judge_client,
+    may_return_none=True,
 )

@@ -1,214 +1,128 @@
 """What lesson 15 asks."""
 
-import time
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
 
-import numpy as np
+from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
+from kvstore.model import Prediction, Station, bounds
 
-from kvstore.client.connections import Choose
-from kvstore.course.experiments.several_servers import Spread
-from kvstore.course.questions import Curve, Option, PredictionQuestion, QuizQuestion
-from kvstore.measure import Run, during
-from kvstore.measure.audit import in_flight_between
-from kvstore.model import Prediction
-from kvstore.numbers import seconds
-
-SERVICE_S: Final = (0.020, 0.020, 0.060)
-"""How long each server of rounds 1 and 2 holds its lock for a call, S."""
-STALL_S: Final = 1.0
-STALL_EVERY_S: Final = 3.0
-"""The disk of one of three equal servers stalls so long, so often."""
-STALL_RATE_PER_S: Final = 75.0
-"""So many calls arrive at the three in round 3."""
-LATE_S: Final = 0.2
-"""A call that takes longer is late."""
-RATE_PER_S: Final = 280.0
-"""So many calls arrive at the eight equal servers of round 4."""
-AGES_S: Final = (0.0, 0.05, 0.1, 0.2, 0.4)
-"""The times from one report to the next, T."""
+EXAMPLE = 1
+"""The practice number of the service that the lesson solves."""
+STRESS: Final[Mapping[str, tuple[dict[str, Any], float]]] = {
+    "disk": ({"only": "reads"}, 2.0),
+    "commit log": ({"only": "updates"}, 2.0),
+    "back end": ({"only": "creates"}, 5.0),
+    "hot key": ({"items": "one"}, 2.5),
+    "message size": ({"value_bytes": 16_384}, 4.0),
+    "stream cap": ({"servers": 1}, 2.0),
+    "retries": ({"proxy_attempts": 10}, 2.0),
+}
+"""The load that stresses each station, and how many times as much work each call is for it."""
 
 
-def in_equal_shares(service_s: Sequence[float] = SERVICE_S) -> Prediction:
-    """Return the bound on X in calls/s where each server gets the same share of the calls."""
-    share, slowest_s = 1 / len(service_s), max(service_s)
-    reason = f"w = 1/{len(service_s)} of the calls at {seconds(slowest_s)} each: 1 / (w S)"
-    return Prediction(1 / (share * slowest_s), "calls/s", reason, "the slowest server")
+class _Measured(Protocol):
+    """What a claim needs of a measurement."""
+
+    throughput_per_s: float
+    mean_s: float
+    processor_busy: float
 
 
-def all_busy(service_s: Sequence[float] = SERVICE_S) -> Prediction:
-    """Return X in calls/s where no server is ever without a call."""
-    rates = " + ".join(f"{1 / each_s:.3g}" for each_s in service_s)
-    total = sum(1 / each_s for each_s in service_s)
-    return Prediction(total, "calls/s", f"each server works all the time: {rates}")
+class _Scored(Protocol):
+    """What a question needs of a score."""
+
+    record: dict[str, Any]
+    met: bool
 
 
-def late_in_turn() -> Prediction:
-    """Return the percentage of late calls where the stalling server gets its turn all the same.
-
-    In a stall of s seconds, a r s calls queue there. Then r leave and a arrive per second. A call
-    waits `LATE_S` or less again when the queue is down to r times that.
-    """
-    arrive_per_s, leave_per_s = STALL_RATE_PER_S / 3, 1 / SERVICE_S[0]
-    queue = arrive_per_s * STALL_S - leave_per_s * LATE_S
-    late_s = STALL_S + queue / (leave_per_s - arrive_per_s)
-    reason = f"calls of one server in {late_s:.1f} s of every {STALL_EVERY_S:.0f} s"
-    return Prediction(100 / 3 * late_s / STALL_EVERY_S, "%", reason)
+def started(full: _Measured, start: _Measured) -> Prediction:
+    """The throughput of a closed loop beyond N*: as many calls in flight change nothing."""
+    reason = "beyond N*, X stays at 1/D_max: what 26 in flight have shown"
+    return Prediction(full.throughput_per_s, "calls/s", reason)
 
 
-def herd_s(age_s: float, share: float = 1.0) -> float:
-    """Return how long the last call of a herd takes: T(w λ S - 1) + S, in seconds.
-
-    Between two reports, one server gets the share w of all calls. Without a report in between there
-    is no herd, and a call takes S at least.
-    """
-    service_s = SERVICE_S[0]
-    return age_s * max(0.0, share * RATE_PER_S * service_s - 1) + service_s
+def improved(alone: _Measured, score: _Scored) -> Prediction:
+    """N/D: with wide stations, only the calls in flight limit the throughput."""
+    return bounds.closed_loop(
+        score.record["final"]["most_in_flight"], [Station("a call alone", alone.mean_s, 1e9)]
+    )
 
 
-def settled(run: Run) -> float:
-    """Return the calls/s of a run without its first quarter and its end."""
-    for_s = float(run.settings["duration_s"])
-    return during(run, for_s / 4, for_s).answered_per_s
-
-
-def late_share(run: Run) -> float:
-    """Return the percentage of calls that took longer than `LATE_S` from the time they were due."""
-    took_s = run.records["done_s"] - run.records["due_s"]
-    return float(100 * (took_s > LATE_S).mean())
-
-
-def open_at(run: Run, servers: int) -> list[float]:
-    """Return the mean number of calls open at each server in the second half of the sending."""
-    ends_s = float(run.settings["duration_s"])
-    means = []
-    for number in range(servers):
-        calls = run.records[run.records["connection"] == number]
-        half = np.array([ends_s / 2, ends_s])
-        (mean,) = in_flight_between(calls["sent_s"], calls["done_s"], half)
-        means.append(float(mean))
-    return means
-
-
-class old_counts:
-    """`choose`, with counts that are renewed only every `every_s` seconds."""
-
-    def __init__(self, choose: Choose, every_s: float) -> None:
-        self.__name__ = getattr(choose, "__name__", "choose")
-        self._choose, self._every_s = choose, every_s
-        self._reported_s, self._report = -every_s, [0]
-
-    def __call__(self, open_calls: list[int]) -> int:
-        """Return what the function chooses by the last report."""
-        now_s = time.perf_counter()
-        if now_s - self._reported_s >= self._every_s:
-            self._reported_s, self._report = now_s, open_calls
-        return self._choose(list(self._report))
-
-
-def p99_by_age(runs: Mapping[float, Run]) -> dict[float, float]:
-    """Return the 99th percentile of the calls from their due times, in seconds, by T in ms."""
-    return {1e3 * age_s: run.latency_s(0.99) for age_s, run in runs.items()}
-
-
-def answered_per_s(spread: Spread) -> float:
-    """Return the calls/s of all servers together."""
-    return spread.answered_per_s
+def result_per_s(score: _Scored) -> float:
+    """The throughput of the run that was scored, before its fault."""
+    return float(score.record["final"]["result"]["steady_per_s"])
 
 
 PREDICTIONS = (
     PredictionQuestion(
-        "15.round_robin",
-        "Servers of 20, 20 and 60 ms in turn, 30 calls in flight: how many calls/s?",
-        measured=answered_per_s,
-        model=lambda spread: in_equal_shares(),
+        "15.start",
+        "The example at the start, 26 calls in flight: how many calls per second?",
+        measured=lambda full, start: start.throughput_per_s,
+        model=started,
         main=True,
     ),
     PredictionQuestion(
-        "15.least_open",
-        "The same servers, each call to one with the fewest open calls: how many calls/s?",
-        measured=settled,
-        model=lambda run: all_busy(),
-        main=True,
-    ),
-    PredictionQuestion(
-        "15.stall",
-        "Three equal servers in turn, one stalls for 1 s of every 3 s: how many percent of the "
-        "calls take longer than 0.2 s?",
-        unit="%",
-        measured=late_share,
-        model=lambda run: late_in_turn(),
-    ),
-    Curve(
-        "15.old_counts",
-        "Eight servers, the fewest open calls by reports that come every T: what is p99?",
-        unit="s",
-        over="time between two reports, T (ms)",
-        xs=tuple(1e3 * age_s for age_s in AGES_S),
-        most=2.5,
-        measured=p99_by_age,
-        model=lambda runs: {1e3 * age_s: herd_s(age_s) for age_s in runs},
+        "15.result",
+        "The example with its two changes, 26 calls in flight: how many calls per second?",
+        measured=lambda alone, score: result_per_s(score),
+        model=improved,
     ),
 )
 
 QUIZ = (
     QuizQuestion(
-        "15.shares",
-        "Four servers take turns. S is 10 ms at three of them, and 40 ms at the fourth. Many calls "
-        "are in flight. How many calls/s at most?",
+        "15.idle",
+        "The processor of a service is 3 % busy, and the service is too slow. What do you know?",
         (
-            Option("325", why="3 · 100 + 25 needs a choice that keeps all four busy."),
             Option(
-                "100",
+                "It needs more threads.",
+                why="The pool is only one of the stations that can be full.",
+            ),
+            Option(
+                "The processor is not the bottleneck.",
                 right=True,
-                why="A quarter of the calls at 40 ms: 1 / (0.25 · 0.040 s), as much as one of the "
-                "fast servers alone.",
+                why="A low utilisation excludes one station. It does not name another one.",
             ),
-            Option(
-                "25", why="That is the slow server's own part. The others answer three times it."
-            ),
+            Option("The network is slow.", why="Nothing here was measured on the network."),
         ),
     ),
     QuizQuestion(
-        "15.fails_fast",
-        "One of ten servers has lost its database. It answers every call at once, with an error. "
-        "The client chooses the fewest open calls. What happens?",
+        "15.kinds",
+        "Reads alone reach 60 calls/s, and updates alone 60 calls/s, though an update alone "
+        "takes twice as long. What binds?",
         (
             Option(
-                "The server gets fewer calls than the others.",
-                why="Its calls end at once, so its count is the lowest nearly always.",
+                "A pool of threads.",
+                why="A pool of c serves c/D calls/s. With twice the D it serves half as many.",
             ),
             Option(
-                "The server gets most of the calls.",
+                "A station that each call visits for the same time.",
                 right=True,
-                why="The count cannot tell fast from broken. A client needs the errors as well: "
-                "gRPC and Envoy call it outlier detection.",
+                why="Its bound 1/D_max does not depend on the rest of the call: a global lock, for "
+                "example.",
             ),
-            Option(
-                "Each server gets a tenth.",
-                why="That would be round robin. The broken server has the fewest open calls.",
-            ),
+            Option("The disk.", why="Here only reads use it, so updates would not be limited."),
         ),
     ),
     QuizQuestion(
-        "15.many_clients",
-        "A thousand clients with a few calls each start at once. Each sees only its own open "
-        "calls, and takes the first of the servers with the fewest. What happens first?",
+        "15.second",
+        "The bottleneck lets 100 calls/s through, and the next station 115. A change makes the "
+        "bottleneck eight times as wide. The throughput is then at most ...",
         (
-            Option(
-                "The calls are spread evenly.",
-                why="Each client begins with zeros, and all of them break the tie in the same way.",
-            ),
-            Option(
-                "All clients call the first server.",
-                right=True,
-                why="All counts are 0, and the first server wins each tie. A random tie-break "
-                "spreads them, without any report.",
-            ),
-            Option(
-                "Half of the servers are idle.",
-                why="The first calls all go to one server; the second ones all go to the next.",
-            ),
+            Option("... 800 calls/s.", why="The next station does not become wider."),
+            Option("... 115 calls/s.", right=True, why="The bottleneck moves to the next station."),
+            Option("... 100 calls/s.", why="The change did widen the bottleneck."),
         ),
     ),
 )
+
+
+def lets_through(name: str, measured: _Measured) -> float:
+    """Calls per second of the whole traffic that a station lets through, from its stress."""
+    return STRESS[name][1] * measured.throughput_per_s
+
+
+def close_stations(measured: Mapping[str, _Measured], full: _Measured) -> list[str]:
+    """The stations that let at most 1.35 times the throughput of the traffic through."""
+    limit = 1.35 * full.throughput_per_s
+    return [name for name, each in measured.items() if lets_through(name, each) < limit]

@@ -1,370 +1,208 @@
-"""The hedged read of lesson 16, judged by the calls that two replicas get.
+"""Lesson 16: the knee from a few measured levels, and a search for the highest rate."""
 
-The replicas hold their calls until the judge releases one. A delay is either over soon or not
-during the check, so no judgement depends on the speed of the machine.
-"""
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
 
-import asyncio
-import inspect
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Final
+from hypothesis import strategies as st
 
-import grpc
+from kvstore.course.exercises import Exercise
+from kvstore.course.exercises.grading import Drawn
 
-from kvstore.client.channel import OPTIONS
-from kvstore.course.exercises import (
-    NOT_ATTEMPTED,
-    Exercise,
-    StubReached,
-    Verdict,
-    WrongAnswer,
-    not_yet,
-    passed,
+Levels = Sequence[tuple[int, float, float]]
+"""Calls in flight, throughput in calls/s, mean residence time in seconds; one row for each run."""
+
+# 16.knee --------------------------------------------------------------------------------------
+
+
+def knee(levels: Levels) -> float:
+    """Return N*: the residence time without a queue times the highest throughput."""
+    return min(row[2] for row in levels) * max(row[1] for row in levels)
+
+
+LEVELS = st.lists(
+    st.tuples(
+        st.integers(1, 1000),
+        st.integers(1, 20_000).map(float),
+        st.integers(1, 5000).map(lambda n: n / 1000),
+    ),
+    min_size=1,
+    max_size=6,
+    unique_by=lambda row: row[0],
 )
-from kvstore.course.exercises.server_trials import HeldBackEnd, held_back_end, wait_until
-from kvstore.course.experiments.several_servers import hedged
-from kvstore.v1.kvstore_pb2 import RetrieveRequest
-from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
-
-SOON_S, NEVER_S = 0.05, 30.0
-"""A delay that is over soon, and one that is not over during the check."""
-SETTLE_S: Final = 0.15
-"""How long the judge looks for something that a right answer never does."""
-BLOCKED_S: Final = 2.0
-"""An event loop that answers nothing for so long is blocked."""
-AT_ONCE: Final = 8
-DELAYS_S: Final = (0.1, 0.3, 0.7)
-MOST_LATE: Final = 1.5
-"""After this many delays the second call must have been sent."""
-TURNS: Final = 50
-"""So many turns of the event loop are enough for an answer to do what it can do at once."""
-KEY: Final = b"key"
-
-Steps = Callable[["_Replicas", list[Any]], str]
-
-
-class _Replicas:
-    """Two back ends that hold their calls. Each has another value for the key."""
-
-    def __init__(self, first: HeldBackEnd, second: HeldBackEnd, addresses: tuple[str, str]) -> None:
-        self.first, self.second = first, second
-        self._addresses = addresses
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    def read(self, answer: Any, steps: Steps, after_s: float, count: int = 1) -> str:
-        """Start `count` reads; return what `steps` says about them, in a thread of its own."""
-        return asyncio.run(self._read(answer, steps, after_s, count))
-
-    async def _read(self, answer: Any, steps: Steps, after_s: float, count: int) -> str:
-        self._loop = asyncio.get_running_loop()
-        request = RetrieveRequest(key=KEY)
-        async with self._stubs() as (first, second):
-            tasks = [
-                asyncio.ensure_future(answer(first, second, request, after_s)) for _ in range(count)
-            ]
-            try:
-                problem = await asyncio.to_thread(steps, self, tasks)
-            finally:
-                for back_end in (self.first, self.second):
-                    for number in range(len(back_end.arrived)):
-                        back_end.release(number)
-                await asyncio.wait(tasks, timeout=2)
-                for task in tasks:
-                    task.cancel()
-                ends = await asyncio.gather(*tasks, return_exceptions=True)
-        for end in ends:
-            if isinstance(end, BaseException) and not isinstance(end, asyncio.CancelledError):
-                raise end
-        return problem
-
-    async def delay(self, answer: Any, after_s: float) -> str:
-        """Return what is wrong with the delay before the second call.
-
-        A timer of the same event loop says when the call must have been sent: however slow the
-        machine is, the loop runs the earlier one of two timers first.
-        """
-        loop = asyncio.get_running_loop()
-        sent_s: list[float] = []
-        async with self._stubs() as (first, second):
-            began_s = loop.time()
-            noting = _Noting(second, lambda: sent_s.append(loop.time()))
-            read = answer(first, noting, RetrieveRequest(key=KEY), after_s)
-            task = asyncio.ensure_future(read)
-            await _turns()  # in which the answer sets its timer
-            await asyncio.sleep(MOST_LATE * after_s)
-            await _turns()
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-        if not sent_s:
-            return (
-                f"`after_s = {after_s:g}`: after {MOST_LATE * after_s:.2f} s without a reply the"
-                " second server was not called. Wait for `after_s` seconds, no longer."
-            )
-        if sent_s[0] - began_s < 0.99 * after_s:
-            return (
-                f"`after_s = {after_s:g}`, and the second server was called after"
-                f" {sent_s[0] - began_s:.3f} s: wait for `after_s` seconds, no less."
-            )
-        return ""
-
-    @asynccontextmanager
-    async def _stubs(self) -> AsyncIterator[list[Any]]:
-        channels = [grpc.aio.insecure_channel(each, options=OPTIONS) for each in self._addresses]
-        try:
-            yield [KeyValueServiceStub(channel) for channel in channels]
-        finally:
-            for channel in channels:
-                await channel.close()
-
-    def loop_answers(self) -> bool:
-        """Return whether the event loop of the reads runs another task soon."""
-        assert self._loop is not None
-        beat = asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self._loop)
-        try:
-            beat.result(BLOCKED_S)
-        except TimeoutError:
-            return False
-        return True
-
-
-class _Noting:
-    """A stub that says when a call is sent."""
-
-    def __init__(self, stub: Any, sent: Callable[[], object]) -> None:
-        self._stub, self._sent = stub, sent
-
-    def Retrieve(self, request: Any, **how: Any) -> Any:
-        """Send the call."""
-        self._sent()
-        return self._stub.Retrieve(request, **how)
-
-
-async def _turns() -> None:
-    """Let the other tasks of the loop go on until they wait for something."""
-    for _ in range(TURNS):
-        await asyncio.sleep(0)
-
-
-@contextmanager
-def _replicas() -> Iterator[_Replicas]:
-    with (
-        held_back_end({KEY: b"first"}, {}) as (first, at),
-        held_back_end({KEY: b"second"}, {}) as (second, other),
-        first.shut(),
-        second.shut(),
-    ):
-        yield _Replicas(first, second, (at, other))
-
-
-def _value(task: Any) -> Any:
-    """Return the value that a read returned, or what it returned instead."""
-    return getattr(task.result(), "value", task.result())
-
-
-def _judge_hedged(answer: Any) -> Verdict:
-    if inspect.isasyncgenfunction(answer) or not inspect.iscoroutinefunction(answer):
-        found = answer(None, None, RetrieveRequest(key=KEY), SOON_S)
-        if found is NOT_ATTEMPTED:
-            raise StubReached
-        if not inspect.isawaitable(found):
-            return not_yet(
-                "write a coroutine: `async def hedged(first, second, request, after_s):`."
-            )
-    for steps, after_s, count in (
-        (_first_is_quick, NEVER_S, 1),
-        (_first_waits_for_second, SOON_S, 1),
-        (_first_comes_late, SOON_S, 1),
-        (_many, SOON_S, AT_ONCE),
-    ):
-        with _replicas() as replicas:
-            if problem := replicas.read(answer, steps, after_s, count):
-                return not_yet(problem)
-    for after_s in DELAYS_S:
-        with _replicas() as replicas:
-            if problem := asyncio.run(replicas.delay(answer, after_s)):
-                return not_yet(problem)
-    return passed(
-        "the second server was called only after the delay, the first reply won, and the other call"
-        " was cancelled."
-    )
-
-
-def _arrives(back_end: HeldBackEnd, count: int = 1) -> bool:
-    return wait_until(lambda: len(back_end.arrived) >= count)
-
-
-def _first_is_quick(replicas: _Replicas, tasks: list[Any]) -> str:
-    """The first server answers before the delay is over: one call in all."""
-    if not wait_until(lambda: replicas.first.arrived or tasks[0].done()) or tasks[0].done():
-        return "no call came to the first server: begin with `first.Retrieve(request)`."
-    time.sleep(SETTLE_S)
-    if replicas.second.arrived:
-        return (
-            f"`after_s = {NEVER_S:g}`, and the second server was called at once. Wait for the first"
-            " reply until `after_s` seconds have passed: `asyncio.wait(..., timeout=after_s)`."
-        )
-    if not replicas.loop_answers():
-        return "your coroutine blocks the event loop while it waits: wait with `await`."
-    replicas.first.release(0)
-    if not wait_until(tasks[0].done):
-        return (
-            f"`after_s = {NEVER_S:g}`: the first server answered, and your coroutine still waits."
-            " A reply ends the wait."
-        )
-    if _value(tasks[0]) != b"first":
-        return f"return the reply of the first server, got {tasks[0].result()!r:.60}."
-    time.sleep(SETTLE_S)
-    if replicas.second.arrived:
-        return "the first server had answered, and the second one was called all the same."
-    return ""
-
-
-def _first_waits_for_second(replicas: _Replicas, tasks: list[Any]) -> str:
-    """The first server hangs, and the second one answers."""
-    if not _arrives(replicas.second):
-        return (
-            f"`after_s = {SOON_S:g}` had passed without a reply, and the second server was not"
-            " called."
-        )
-    if replicas.first.given_up:
-        return (
-            "the first call was cancelled when the second one was sent. Keep it: the first server"
-            " may still be faster."
-        )
-    replicas.second.release(0)
-    if not wait_until(tasks[0].done):
-        return (
-            "the second server has answered, and your coroutine still waits for the first one:"
-            " `return_when=asyncio.FIRST_COMPLETED`."
-        )
-    if _value(tasks[0]) != b"second":
-        return f"return the reply of the second server, got {tasks[0].result()!r:.60}."
-    if not wait_until(lambda: replicas.first.given_up):
-        return "the second server has answered: cancel the call to the first one, it is not needed."
-    if len(replicas.first.arrived) + len(replicas.second.arrived) > 2:
-        return "send each server one call, not more."
-    return ""
-
-
-def _first_comes_late(replicas: _Replicas, tasks: list[Any]) -> str:
-    """Both servers have the request, and the first one answers after all."""
-    if not _arrives(replicas.second):
-        return "the second server was not called."
-    time.sleep(SETTLE_S)
-    replicas.first.release(0)
-    if not wait_until(tasks[0].done) or _value(tasks[0]) != b"first":
-        return (
-            "both servers had the request, and the first one answered first: your coroutine waited"
-            " for the second one. The first *reply* wins, from either server."
-        )
-    if not wait_until(lambda: replicas.second.given_up):
-        return "the first server has answered after all: cancel the call to the second one."
-    return ""
-
-
-def _many(replicas: _Replicas, tasks: list[Any]) -> str:
-    """Several reads on one event loop: none may block the others."""
-    if not _arrives(replicas.second, AT_ONCE):
-        return (
-            f"{AT_ONCE} reads at once, and the second server got {len(replicas.second.arrived)}"
-            " calls. The reads must not wait for each other."
-        )
-    for number in range(AT_ONCE):
-        replicas.second.release(number)
-    if not wait_until(lambda: all(task.done() for task in tasks)):
-        return f"{AT_ONCE} reads at once, and some never ended."
-    return ""
-
-
-# Known-wrong reads, each as a learner would write it.
-
-
-async def _no_hedge(first: Any, second: Any, request: Any, after_s: float) -> Any:
-    return await first.Retrieve(request)
-
-
-async def _both_at_once(first: Any, second: Any, request: Any, after_s: float) -> Any:
-    calls = [asyncio.ensure_future(stub.Retrieve(request)) for stub in (first, second)]
-    done, waiting = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
-    for call in waiting:
-        call.cancel()
-    return done.pop().result()
-
-
-async def _retries(first: Any, second: Any, request: Any, after_s: float) -> Any:
-    try:
-        return await asyncio.wait_for(first.Retrieve(request), after_s)
-    except TimeoutError:
-        return await second.Retrieve(request)
-
-
-async def _never_cancels(first: Any, second: Any, request: Any, after_s: float) -> Any:
-    calls = {asyncio.ensure_future(first.Retrieve(request))}
-    done, waiting = await asyncio.wait(calls, timeout=after_s)
-    if not done:
-        waiting.add(asyncio.ensure_future(second.Retrieve(request)))
-        done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-    return done.pop().result()
-
-
-async def _waits_for_both(first: Any, second: Any, request: Any, after_s: float) -> Any:
-    calls = {asyncio.ensure_future(first.Retrieve(request))}
-    done, waiting = await asyncio.wait(calls, timeout=after_s)
-    if not done:
-        waiting.add(asyncio.ensure_future(second.Retrieve(request)))
-        done, _ = await asyncio.wait(waiting)
-    return done.pop().result()
-
-
-async def _prefers_the_second(first: Any, second: Any, request: Any, after_s: float) -> Any:
-    call = asyncio.ensure_future(first.Retrieve(request))
-    done, _ = await asyncio.wait({call}, timeout=after_s)
-    if done:
-        return call.result()
-    reply = await second.Retrieve(request)
-    call.cancel()
-    return reply
-
-
-async def _always_sleeps(first: Any, second: Any, request: Any, after_s: float) -> Any:
-    call = asyncio.ensure_future(first.Retrieve(request))
-    await asyncio.sleep(after_s)
-    if call.done():
-        return call.result()
-    other = asyncio.ensure_future(second.Retrieve(request))
-    done, waiting = await asyncio.wait({call, other}, return_when=asyncio.FIRST_COMPLETED)
-    for each in waiting:
-        each.cancel()
-    return done.pop().result()
-
-
-async def _other_order(first: Any, second: Any, request: Any, after_s: float) -> Any:
-    return await hedged(second, first, request, after_s)
-
-
-HEDGED = Exercise(
-    id="16.hedged",
-    title="A hedged read",
+KNEE = Exercise(
+    id="16.knee",
+    title="The knee of an unknown service",
     hints=(
-        "Make a task of the first call: `asyncio.ensure_future(first.Retrieve(request))`. "
-        "`done, waiting = await asyncio.wait({task}, timeout=after_s)` returns two sets.",
-        "If `done` is empty, add a task of `second.Retrieve(request)` to `waiting`. Wait again, "
-        "with `return_when=asyncio.FIRST_COMPLETED`.",
-        "Cancel every task that still waits: `task.cancel()`. Then `return done.pop().result()`.",
+        "The two bounds meet at N*: N / (D + Z) = 1/D_max. Solve for N.",
+        "1/D_max is the highest throughput that you saw. D + Z is the time of a call without a"
+        " queue.",
+        "`min(R for N, X, R in levels)` times `max(X for N, X, R in levels)`.",
     ),
-    reference=hedged,
-    wrong=(
-        WrongAnswer(_no_hedge, "had passed without a reply"),
-        WrongAnswer(_both_at_once, "the second server was called at once"),
-        WrongAnswer(_retries, "Keep it: the first server may still be faster"),
-        WrongAnswer(_never_cancels, "cancel the call to the first one"),
-        WrongAnswer(_waits_for_both, "still waits for the first one"),
-        WrongAnswer(_prefers_the_second, "The first *reply* wins"),
-        WrongAnswer(_always_sleeps, "A reply ends the wait"),
-        WrongAnswer(_other_order, "no call came to the first server"),
+    reference=knee,
+    judge=Drawn(
+        knee,
+        LEVELS.map(lambda levels: (levels,)),
+        mistakes=(
+            (
+                "That is the ceiling, in calls/s. N* is a number of calls: multiply by a time.",
+                lambda levels: max(row[1] for row in levels),
+            ),
+            (
+                "That is the level with the highest throughput. The knee may lie far below it.",
+                lambda levels: float(max(levels, key=lambda row: row[1])[0]),
+            ),
+            (
+                "The longest residence time includes a queue. Take the time of a call that does "
+                "not wait.",
+                lambda levels: max(row[2] for row in levels) * max(row[1] for row in levels),
+            ),
+            (
+                "The rows come in any order, and the first one need not be the fastest. Take the "
+                "minimum.",
+                lambda levels: levels[0][2] * max(row[1] for row in levels),
+            ),
+            (
+                "The rows come in any order. Take the minimum of R and the maximum of X.",
+                lambda levels: levels[0][2] * levels[-1][1],
+            ),
+            (
+                "Do not round: the two bounds meet between whole numbers.",
+                lambda levels: float(
+                    math.ceil(min(row[2] for row in levels) * max(row[1] for row in levels))
+                ),
+            ),
+            (
+                "X times R of one row is the number of calls in flight in that run: Little's law.",
+                lambda levels: max(row[1] * row[2] for row in levels),
+            ),
+            (
+                "You divide by the time. N* = (D + Z) times the ceiling.",
+                lambda levels: max(row[1] for row in levels) / min(row[2] for row in levels),
+            ),
+        ),
+        right="N* = (D + Z)·X_max. D + Z is the shortest R, and X_max the highest X.",
     ),
-    judge=_judge_hedged,
-    timeout_s=40.0,
+)
+
+# 16.highest_rate ------------------------------------------------------------------------------
+
+
+def highest_rate(meets: Callable[[int], bool], low: int, high: int) -> int:
+    """Return the highest rate that meets the objective, by bisection: `low` does, `high` not."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        if meets(middle):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+class TooManySteps(RuntimeError):
+    """More runs were made than a bisection needs."""
+
+
+class Service:
+    """A service that meets its objective up to a rate, and counts the runs against it."""
+
+    def __init__(self, limit: int, low: int, high: int) -> None:
+        self.limit, self.low, self.high = limit, low, high
+        self.left = 2 + math.ceil(math.log2(max(2, high - low)))
+
+    def __call__(self, rate_per_s: int) -> bool:
+        """Return whether a run at this rate meets the objective. Raises `TooManySteps`."""
+        if not self.left:
+            raise TooManySteps(
+                f"more than {2 + math.ceil(math.log2(max(2, self.high - self.low)))} runs: each run"
+                " takes seconds, so halve the interval with each of them"
+            )
+        if not self.low <= rate_per_s <= self.high:
+            raise ValueError(
+                f"a run at {rate_per_s} calls/s lies outside {self.low} to {self.high}"
+            )
+        self.left -= 1
+        return rate_per_s <= self.limit
+
+    def __repr__(self) -> str:
+        return f"a service that meets it up to {self.limit}"
+
+
+SERVICES = (
+    st.tuples(st.integers(1, 500), st.integers(1, 500), st.integers(0, 500))
+    .map(lambda drawn: (drawn[0], drawn[0] + drawn[1], drawn[0] + drawn[2] % drawn[1]))
+    .map(lambda drawn: (Service(drawn[2], drawn[0], drawn[1]), drawn[0], drawn[1]))
+)
+
+
+def _bisect(
+    meets: Callable[[int], bool], low: int, high: int, *, gap: int = 1, answer: str = "low"
+) -> Any:
+    while high - low > gap:
+        middle = (low + high) // 2
+        if meets(middle):
+            low = middle
+        else:
+            high = middle
+    return {"low": low, "high": high, "middle": (low + high) / 2}[answer]
+
+
+def _skipping(meets: Callable[[int], bool], low: int, high: int) -> int:
+    while high - low > 1:
+        middle = (low + high) // 2
+        if meets(middle):
+            low = middle + 1
+        else:
+            high = middle - 1
+    return low
+
+
+def _once(meets: Callable[[int], bool], low: int, high: int) -> int:
+    middle = (low + high) // 2
+    return middle if meets(middle) else low
+
+
+HIGHEST_RATE = Exercise(
+    id="16.highest_rate",
+    title="The highest rate that meets an objective",
+    hints=(
+        "What does one run in the middle of the interval say about all other rates?",
+        "If the middle meets the objective, it becomes the new `low`, else the new `high`.",
+        "Loop while `high - low > 1`. Then return `low`.",
+    ),
+    reference=highest_rate,
+    judge=Drawn(
+        highest_rate,
+        SERVICES,
+        mistakes=(
+            (
+                "That is the lowest rate that fails. Return the highest one that meets the "
+                "objective.",
+                lambda meets, low, high: _bisect(meets, low, high, answer="high"),
+            ),
+            (
+                "That is the mean of the last two rates, and no run was made at it. Return the "
+                "lower of the"
+                " two: it met the objective.",
+                lambda meets, low, high: _bisect(meets, low, high, answer="middle"),
+            ),
+            (
+                "You stop while a rate between the two is untried: go on until they differ by 1.",
+                lambda meets, low, high: _bisect(meets, low, high, gap=2),
+            ),
+            (
+                "After a run at `middle` that met the objective, `middle` itself is the best rate "
+                "so far:"
+                " keep it in the interval.",
+                _skipping,
+            ),
+            ("One run leaves half of the interval unknown: repeat it in a loop.", _once),
+            ("You made no run. Call `meets(rate)`.", lambda meets, low, high: low),
+            (
+                "That is the rate below `high`, whatever the service does. Call `meets(rate)`.",
+                lambda meets, low, high: high - 1,
+            ),
+        ),
+        right="Each run halves the interval, so 10 runs find one rate in 1,000.",
+    ),
 )

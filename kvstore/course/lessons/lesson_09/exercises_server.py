@@ -1,0 +1,560 @@
+"""The interceptor of lesson 09, which refuses calls beyond a limit.
+
+It is judged by real calls: how many are in the servicer at once, and how the others end. The trial
+holds calls in the servicer, so no judgement depends on a speed.
+"""
+
+import collections
+import functools
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, Final
+
+import grpc
+
+from kvstore.client.channel import OPTIONS
+from kvstore.course.exercises import (
+    NOT_ATTEMPTED,
+    Exercise,
+    StubReached,
+    Verdict,
+    WrongAnswer,
+    driven,
+    not_yet,
+    passed,
+)
+from kvstore.course.exercises.server_trials import PATIENCE_S, SETTLE_S, wait_until
+from kvstore.v1.kvstore_pb2 import RetrieveRequest, RetrieveResponse, UpdateRequest, UpdateResponse
+from kvstore.v1.kvstore_pb2_grpc import (
+    KeyValueServiceServicer,
+    KeyValueServiceStub,
+    add_KeyValueServiceServicer_to_server,
+)
+
+DEADLINE_S: Final = 8.0
+REFUSED: Final = "RESOURCE_EXHAUSTED"
+POOL: Final = "calls"
+"""How the names of the server's threads for calls begin."""
+NEVER_HELD: Final = b"quick"
+
+# 09.shed ----------------------------------------------------------------------------------------
+
+
+class Shed(grpc.ServerInterceptor):  # type: ignore[misc]  # grpcio has no types
+    """Lets at most `limit` calls into the servicer at once, and refuses all others."""
+
+    def __init__(self, limit: int) -> None:
+        self.free = threading.Semaphore(limit)
+
+    def intercept_service(self, continuation: Any, details: Any) -> Any:
+        """Return a handler that takes a place first, and gives it back at its end."""
+        handler = continuation(details)
+
+        def answer(request: Any, context: Any) -> Any:
+            if not self.free.acquire(blocking=False):
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls")
+            try:
+                return handler.unary_unary(request, context)
+            finally:
+                self.free.release()
+
+        return grpc.unary_unary_rpc_method_handler(
+            answer, handler.request_deserializer, handler.response_serializer
+        )
+
+
+class _Held(KeyValueServiceServicer):
+    """Holds every call while `shut` is true.
+
+    A call for the key b"fails" ends with an error, one for b"aborts" with a status, and one for
+    b"quick" is not held.
+    """
+
+    def __init__(self) -> None:
+        self.shut = False
+        self.inside = self.most = self.served = 0
+        self._changed = threading.Condition()
+
+    def _hold(self, request: Any, context: Any) -> None:
+        with self._changed:
+            self.inside += 1
+            self.served += 1
+            self.most = max(self.most, self.inside)
+            if request.key != NEVER_HELD:
+                self._changed.wait_for(lambda: not self.shut, DEADLINE_S)
+            self.inside -= 1
+        if request.key == b"fails":
+            raise RuntimeError("the check wants this call to fail")
+        if request.key == b"aborts":
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, "of the servicer")
+
+    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
+        """Return the key as the value."""
+        self._hold(request, context)
+        return RetrieveResponse(value=b"value of " + request.key)
+
+    def Update(self, request: Any, context: Any) -> UpdateResponse:
+        """Answer, and store nothing."""
+        self._hold(request, context)
+        return UpdateResponse()
+
+    def open(self) -> None:
+        """Let every call end that is held."""
+        with self._changed:
+            self.shut = False
+            self._changed.notify_all()
+
+
+class Failed(Exception):
+    """The learner's code did something that it must not do; the text says what."""
+
+
+class Trial:
+    """A running server with the learner's code, and a stub that calls it."""
+
+    def __init__(self, servicer: Any, stub: Any, pool: ThreadPoolExecutor, threads: int) -> None:
+        self.servicer, self.stub = servicer, stub
+        self.pool, self.threads = pool, threads
+
+    def begin(
+        self, key: bytes = b"key", *, update: bool = False, deadline_s: Any = DEADLINE_S
+    ) -> Any:
+        """Start a call and return its future."""
+        if update:
+            return self.stub.Update.future(UpdateRequest(key=key), deadline_s)
+        return self.stub.Retrieve.future(RetrieveRequest(key=key), deadline_s)
+
+    def end_of(self, call: Any) -> str:
+        """Wait for a call; return the name of its status. Raises `Failed` for a learner's error."""
+        error = call.exception()
+        if error is None:
+            return "OK"
+        details = str(error.details() or "")
+        if "the check wants" in details and error.code() is grpc.StatusCode.UNKNOWN:
+            return "FAILED"
+        if "Exception" in details or "serialize" in details:
+            raise Failed(f"a call ended with an error in your code: {details[:200]}")
+        if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+            raise Failed(
+                "the server no longer knows its methods: return a handler, with"
+                " `return grpc.unary_unary_rpc_method_handler(...)`."
+            )
+        return str(error.code().name)
+
+
+@contextmanager
+def running(servicer: Any, threads: int, interceptors: tuple[Any, ...] = ()) -> Iterator[Trial]:
+    """Serve with the learner's code while the block lasts."""
+    log = logging.getLogger("grpc._server")  # prints the error of every handler that fails
+    was, log.disabled = log.disabled, True
+    pool = ThreadPoolExecutor(threads, POOL)
+    server = grpc.server(pool, interceptors=interceptors)
+    add_KeyValueServiceServicer_to_server(servicer, server)
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    try:
+        with grpc.insecure_channel(address, options=OPTIONS) as channel:
+            yield Trial(servicer, KeyValueServiceStub(channel), pool, threads)
+    finally:
+        server.stop(0).wait(PATIENCE_S)
+        log.disabled = was
+
+
+def _unwritten(answer: Callable[..., Any]) -> None:
+    """Raise `StubReached` for an interceptor that is still to be written."""
+    interceptor = answer(1)
+    if interceptor is NOT_ATTEMPTED:
+        raise StubReached
+    if not isinstance(interceptor, grpc.ServerInterceptor):
+        raise Failed(
+            f"`Shed(limit)` must be an interceptor, got {type(interceptor).__name__}: write"
+            " `class Shed(grpc.ServerInterceptor):` and hand in the class."
+        )
+    whole = grpc.unary_unary_rpc_method_handler(lambda request, context: request)
+    handler = interceptor.intercept_service(lambda details: whole, None)
+    if handler is NOT_ATTEMPTED:
+        raise StubReached
+    if not callable(getattr(handler, "unary_unary", None)):
+        raise Failed(
+            f"`intercept_service` must return a handler, got {handler!r:.60}: make one with"
+            " `grpc.unary_unary_rpc_method_handler(...)`."
+        )
+
+
+def _judge_shed(answer: Any) -> Verdict:
+    draw = random.Random(8)
+    try:
+        _unwritten(answer)
+        for limit in (1, draw.randint(2, 4), draw.randint(5, 8)):
+            for step in (_one_by_one, _too_many, _errors):
+                with running(_Held(), 32, (answer(limit),)) as trial:
+                    if problem := step(trial, limit, draw):
+                        return not_yet(problem)
+        with driven.Steps() as steps:
+            for race in (_the_last_place, _two_ends):
+                if problem := race(answer, steps):
+                    return not_yet(problem)
+        with running(_Held(), 2, (answer(4),)) as trial:
+            if problem := _cancelled_in_the_queue(trial, 4):
+                return not_yet(problem)
+    except Failed as failed:
+        return not_yet(str(failed))
+    return passed(
+        "never more than the limit were in the servicer, and the others were refused at once. Each"
+        " place came back, also after an error and after a caller that gave up."
+    )
+
+
+def _one_by_one(trial: Trial, limit: int, draw: random.Random) -> str:
+    """One call after the other, more than there are places."""
+    for number in range(3 * limit + 2):
+        key = b"key %d" % draw.randrange(100)
+        call = trial.begin(key)
+        end = trial.end_of(call)
+        if end != "OK":
+            return (
+                f"limit {limit}, and one call after the other: call {number + 1} ended with {end}. "
+                "A call that has ended must give its place back."
+            )
+        if (value := call.result().value) != b"value of " + key:
+            return f"the reply of the servicer must come through, got {value!r} for {key!r}."
+    return ""
+
+
+def _too_many(trial: Trial, limit: int, draw: random.Random) -> str:
+    """More calls at once than places, of two methods; then as many again."""
+    for attempt in ("first", "second"):
+        trial.servicer.shut = True
+        with driven.standing_still():  # to wait for a place is no refusal, however short
+            calls = [
+                trial.begin(b"key", update=draw.random() < 0.5)
+                for _ in range(limit + draw.randint(1, 6))
+            ]
+            wait_until(functools.partial(_so_many_done, calls, len(calls) - limit))
+            time.sleep(SETTLE_S)
+            inside, refused = trial.servicer.inside, [call for call in calls if call.done()]
+            trial.servicer.open()
+        if inside > limit:
+            return (
+                f"limit {limit}, and {inside} calls were in the servicer at once. All methods"
+                " share the places: make the semaphore in `__init__`, one for all calls."
+            )
+        if len(refused) < len(calls) - limit:
+            return (
+                f"limit {limit}, and {len(calls)} calls at once: a call without a place must be"
+                f" refused *at once*. Refused while the others were held: {len(refused)} of"
+                f" {len(calls) - limit}. `acquire(blocking=False)` does not wait."
+            )
+        if inside < limit:
+            return (
+                f"limit {limit}, {len(calls)} calls at once: only {inside} were let in at the"
+                f" {attempt} attempt. Does each call give back one place, and no call two?"
+            )
+        ends = {trial.end_of(call) for call in refused}
+        if ends != {REFUSED}:
+            return f"a refused call must end with {REFUSED}, got {', '.join(sorted(ends))}."
+        if {trial.end_of(call) for call in calls if call not in refused} != {"OK"}:
+            return "a call that was let in must end as the servicer ends it."
+    return ""
+
+
+def _so_many_done(calls: list[Any], count: int) -> bool:
+    return _done(calls) == count
+
+
+def _done(calls: list[Any]) -> int:
+    return sum(bool(call.done()) for call in calls)
+
+
+def _errors(trial: Trial, limit: int, draw: random.Random) -> str:
+    """Calls that fail in the servicer must give their places back, too."""
+    for _ in range(limit + 1):
+        end = trial.end_of(trial.begin(b"fails"))
+        if end == "OK":
+            return "the servicer raised an error, and the call ended OK: let the error out."
+        if end == REFUSED:
+            return (
+                "calls failed in the servicer, and then there was no place left: give the place"
+                " back in `finally`, so that it comes back after an error, too."
+            )
+        if end != "FAILED":
+            return (
+                "the servicer raised an error, which gRPC reports as UNKNOWN, and the call ended"
+                f" with {end}: let the error out as it is."
+            )
+    end = trial.end_of(trial.begin(b"aborts"))
+    if end != "FAILED_PRECONDITION":
+        return (
+            f"the servicer aborted with FAILED_PRECONDITION, and the call ended with {end}: let the"
+            " error of `context.abort` out as it is."
+        )
+    return ""
+
+
+def _the_last_place(answer: Any, steps: driven.Steps) -> str:
+    """One call stands between two steps while another one comes; there is one place."""
+    for number in range(driven.MOST_STEPS):
+        with running(_Held(), 4, (answer(1),)) as trial:
+            inside, stopped = _both_inside(trial, steps, number)
+        if inside > 1:
+            return (
+                "limit 1: one call stood still after its look at the places, another one came, and"
+                " both took the last place. To look and to take must be one step, such as"
+                " `acquire(blocking=False)` of a semaphore, or stand under one lock."
+            )
+        if not stopped:
+            break
+    return ""
+
+
+def _both_inside(trial: Trial, steps: driven.Steps, number: int) -> tuple[int, bool]:
+    """Stop a call before its step; return how many were let in, and whether it stopped."""
+    held = trial.servicer
+    held.shut = True
+    steps.stop_at(number, _in_the_pool)
+    first = trial.begin()
+    wait_until(lambda: steps.held.is_set() or held.inside)
+    stopped = steps.held.is_set()
+    second = trial.begin()
+    _wait_for(lambda: second.done() or held.inside)
+    steps.release()
+    _wait_for(lambda: held.inside > 1)
+    inside = held.inside
+    held.open()
+    for call in (first, second):
+        trial.end_of(call)
+    return inside, stopped
+
+
+def _two_ends(answer: Any, steps: driven.Steps) -> str:
+    """One call stands between two steps while another one ends; then two places are free."""
+    for number in range(driven.MOST_STEPS):
+        with running(_Held(), 8, (answer(2),)) as trial:
+            inside, stopped = _let_in_after_two_ends(trial, steps, number)
+        if inside != 2:
+            return (
+                "limit 2: two calls gave back their places at the same time, and then"
+                f" {inside} of four calls were let in. `count -= 1` is three steps, and another"
+                " thread can run between them: use a semaphore, or hold one lock."
+            )
+        if not stopped:
+            break
+    return ""
+
+
+def _let_in_after_two_ends(trial: Trial, steps: driven.Steps, number: int) -> tuple[int, bool]:
+    """Stop a call before its step while another one ends; return how many are let in then."""
+    held = trial.servicer
+    held.shut = True
+    first = trial.begin()
+    wait_until(lambda: held.inside, DEADLINE_S)
+    steps.stop_at(number, _in_the_pool)
+    second = trial.begin(NEVER_HELD)
+    wait_until(lambda: steps.held.is_set() or second.done())
+    stopped = steps.held.is_set()
+    held.open()
+    _wait_for(first.done)
+    steps.release()
+    for call in (first, second):
+        trial.end_of(call)
+    held.shut = True
+    calls = [trial.begin() for _ in range(4)]
+    wait_until(lambda: held.inside + _done(calls) >= 4, DEADLINE_S)
+    inside = int(held.inside)
+    held.open()
+    for call in calls:
+        trial.end_of(call)
+    return inside, stopped
+
+
+def _in_the_pool() -> bool:
+    """Whether this is a thread for calls: gRPC calls interceptors in one of its own."""
+    return threading.current_thread().name.startswith(POOL)
+
+
+def _wait_for(condition: Callable[[], object]) -> None:
+    """Wait for something that does not come where a call stands still with a lock."""
+    wait_until(condition, 2 * SETTLE_S)
+
+
+def _cancelled_in_the_queue(trial: Trial, limit: int) -> str:
+    """Callers give up while their calls wait for a thread: no place may be lost."""
+    for _ in range(3):
+        threads_are_free = threading.Event()
+        for _ in range(trial.threads):  # other work of the server, such as another service
+            trial.pool.submit(threads_are_free.wait, DEADLINE_S)
+        queued = [trial.begin() for _ in range(limit)]
+        time.sleep(SETTLE_S)
+        for call in queued:
+            call.cancel()
+        time.sleep(5 * SETTLE_S)  # the server must hear of it before a thread is free
+        threads_are_free.set()
+        if trial.end_of(trial.begin()) == REFUSED:
+            return (
+                "some callers gave up while their calls waited for a thread, and their places never"
+                " came back. gRPC does not run the method for them. Take the place in the function"
+                " that gives it back, not in `intercept_service`."
+            )
+    return ""
+
+
+# Known-wrong interceptors, each as a learner would write it.
+
+
+def _handler(handler: Any, answer: Callable[[Any, Any], Any]) -> Any:
+    return grpc.unary_unary_rpc_method_handler(
+        answer, handler.request_deserializer, handler.response_serializer
+    )
+
+
+class _Waits(Shed):
+    def intercept_service(self, continuation: Any, details: Any) -> Any:
+        handler = continuation(details)
+
+        def answer(request: Any, context: Any) -> Any:
+            with self.free:
+                return handler.unary_unary(request, context)
+
+        return _handler(handler, answer)
+
+
+class _NeverReleases(Shed):
+    def intercept_service(self, continuation: Any, details: Any) -> Any:
+        handler = continuation(details)
+
+        def answer(request: Any, context: Any) -> Any:
+            if not self.free.acquire(blocking=False):
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls")
+            return handler.unary_unary(request, context)
+
+        return _handler(handler, answer)
+
+
+class _ReleasesAfterSuccess(Shed):
+    def intercept_service(self, continuation: Any, details: Any) -> Any:
+        handler = continuation(details)
+
+        def answer(request: Any, context: Any) -> Any:
+            if not self.free.acquire(blocking=False):
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls")
+            reply = handler.unary_unary(request, context)
+            self.free.release()
+            return reply
+
+        return _handler(handler, answer)
+
+
+class _OnePerMethod(Shed):
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+
+    def intercept_service(self, continuation: Any, details: Any) -> Any:
+        self.free = threading.Semaphore(self.limit)
+        return Shed.intercept_service(self, continuation, details)
+
+
+class _OneTooFew(Shed):
+    def __init__(self, limit: int) -> None:
+        super().__init__(max(1, limit - 1))
+
+
+class _Unavailable(Shed):
+    def intercept_service(self, continuation: Any, details: Any) -> Any:
+        handler = continuation(details)
+
+        def answer(request: Any, context: Any) -> Any:
+            if not self.free.acquire(blocking=False):
+                context.abort(grpc.StatusCode.UNAVAILABLE, "too many calls")
+            try:
+                return handler.unary_unary(request, context)
+            finally:
+                self.free.release()
+
+        return _handler(handler, answer)
+
+
+class _AtArrival(Shed):
+    def intercept_service(self, continuation: Any, details: Any) -> Any:
+        handler = continuation(details)
+        has_place = self.free.acquire(blocking=False)
+
+        def answer(request: Any, context: Any) -> Any:
+            if not has_place:
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls")
+            try:
+                return handler.unary_unary(request, context)
+            finally:
+                self.free.release()
+
+        return _handler(handler, answer)
+
+
+class _ReturnsNothing(Shed):
+    def intercept_service(self, continuation: Any, details: Any) -> Any:
+        continuation(details)
+
+
+class _HidesErrors(Shed):
+    def intercept_service(self, continuation: Any, details: Any) -> Any:
+        inner = Shed.intercept_service(self, continuation, details)
+
+        def answer(request: Any, context: Any) -> Any:
+            try:
+                return inner.unary_unary(request, context)
+            except RuntimeError:
+                return RetrieveResponse()
+
+        return _handler(inner, answer)
+
+
+SHED = Exercise(
+    id="09.shed",
+    title="An interceptor that refuses",
+    hints=(
+        "`__init__` makes the semaphore. `handler = continuation(details)` would answer.",
+        "Define `def answer(request, context)` inside `intercept_service`. Without a place call "
+        "`context.abort`, which raises. With a place: `try: return handler.unary_unary(request, "
+        "context)`, and `finally: self.free.release()`.",
+        "`return grpc.unary_unary_rpc_method_handler(answer, handler.request_deserializer, "
+        "handler.response_serializer)`.",
+    ),
+    reference=Shed,
+    wrong=(
+        WrongAnswer(_Waits, "must be refused *at once*"),
+        WrongAnswer(_NeverReleases, "A call that has ended must give its place back"),
+        WrongAnswer(_ReleasesAfterSuccess, "so that it comes back after an error, too"),
+        WrongAnswer(_OnePerMethod, "All methods share the places"),
+        WrongAnswer(_OneTooFew, "Does each call give back one place, and no call two?"),
+        WrongAnswer(_Unavailable, "must end with RESOURCE_EXHAUSTED"),
+        WrongAnswer(_AtArrival, "gRPC does not run the method for them"),
+        WrongAnswer(_ReturnsNothing, "`intercept_service` must return a handler"),
+        WrongAnswer(_HidesErrors, "let the error out"),
+    ),
+    judge=_judge_shed,
+    timeout_s=60.0,
+)
+
+
+# What the interceptor does behind a pool of threads, as lesson 09 shows it ------------------------
+
+
+class _Slow(KeyValueServiceServicer):
+    """Answers each read after 50 ms."""
+
+    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
+        """Keep the thread for 50 ms."""
+        time.sleep(0.050)
+        return RetrieveResponse(value=b"value of " + request.key)
+
+
+def shed(interceptor: Callable[[int], Any], *, threads: int, limit: int, calls: int = 200) -> str:
+    """Send reads of 50 ms, all at once, to a server with this interceptor; say how they ended."""
+    with running(_Slow(), threads, (interceptor(limit),)) as trial:
+        sent = [trial.begin() for _ in range(calls)]
+        ends = collections.Counter(trial.end_of(call) for call in sent)
+    return f"{threads} threads: {ends['OK']} OK, {ends[REFUSED]} refused"

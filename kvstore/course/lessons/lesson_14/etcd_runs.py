@@ -1,0 +1,450 @@
+"""Runs of lesson 14 on an etcd cluster: puts, two kinds of read, and a leader that is killed.
+
+Each function starts what it needs, and ends it. Where no etcd is installed, it says how to install
+one, and returns a recorded run. Such a run says so: `recorded` is where and when it was made.
+"""
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import grpc
+import pandas as pd
+import psutil
+
+from kvstore.client.channel import OPTIONS
+from kvstore.course import progress
+from kvstore.course.views.style import rounded
+from kvstore.measure import cores
+from kvstore.model import Prediction, batching
+from kvstore.protocol import RETRIEVE
+from kvstore.server import EtcdNotInstalled, etcd_cluster, serving
+from kvstore.server.etcd_nodes import EtcdCluster, EtcdNode, found_etcd
+from kvstore.v1 import etcd_pb2, kvstore_pb2
+from kvstore.v1.etcd_pb2_grpc import KVStub
+from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
+
+RECORDED: Final = Path(__file__).with_name("recorded_etcd_runs.json")
+DEADLINE_S: Final = 10.0
+VALUE: Final = bytes(64)
+_T = TypeVar("_T", "Puts", "Reads", "Failover")
+
+
+# ---- puts ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PutRun:
+    """Puts of 64 bytes to the leader, for one number in flight."""
+
+    in_flight: int
+    puts_per_s: float
+    residence_s: float
+    fsync_s: float
+    """Mean of an fsync of the leader's log, by etcd's own count."""
+    puts_per_fsync: float
+    cpu_s: float
+    """CPU time of a put: the client and all nodes."""
+
+
+@dataclass(frozen=True)
+class Puts:
+    """One run for each number in flight."""
+
+    runs: tuple[PutRun, ...]
+    cores: int
+    recorded: str = ""
+
+    def of(self, in_flight: int) -> PutRun:
+        """Return the run with this many puts in flight."""
+        return next(run for run in self.runs if run.in_flight == in_flight)
+
+    def predicted(self, in_flight: int) -> Prediction:
+        """Return the predicted puts per second, from the runs with the fewest in flight.
+
+        One put alone gives the time outside the log, and the fsync is etcd's own count. The cores
+        of the machine serve client and nodes: at most cores / d, where the CPU time d is that of
+        the second run. It falls as more puts share a message, so X may be higher than this.
+        """
+        alone, few = self.runs[:2]
+        return batching.in_groups(
+            in_flight,
+            fsync_s=alone.fsync_s,
+            way_s=max(0.0, alone.residence_s - alone.fsync_s),
+            processor_s=few.cpu_s / self.cores,
+        )
+
+    def table(self) -> pd.DataFrame:
+        """Return one row for each run, beside its prediction."""
+        rows = [
+            {
+                "in flight": run.in_flight,
+                "predicted (puts/s)": round(self.predicted(run.in_flight).value),
+                "measured (puts/s)": round(run.puts_per_s),
+                "puts per fsync": round(run.puts_per_fsync, 1),
+                "fsync (ms)": round(1e3 * run.fsync_s, 2),
+                "residence (ms)": round(1e3 * run.residence_s, 2),
+                "CPU time (µs)": round(1e6 * run.cpu_s),
+            }
+            for run in self.runs
+        ]
+        return rounded(pd.DataFrame(rows).set_index("in flight"))
+
+
+def puts(in_flight: Sequence[int], *, duration_s: float, closes: str) -> Puts:
+    """Send puts to the leader of three nodes, for each number in flight.
+
+    No prediction is accepted for the question `closes` from now on.
+    """
+    progress.close(closes)
+
+    def measured() -> Puts:
+        with etcd_cluster() as cluster, _channel(cluster.leader().address) as channel:
+            stub = KVStub(channel)
+            _put_for(stub, 4, min(0.3, duration_s))
+            return Puts(tuple(_put_run(cluster, stub, n, duration_s) for n in in_flight), cores())
+
+    return _or_recorded("puts", measured, Puts, PutRun)
+
+
+def _put_run(cluster: EtcdCluster, stub: KVStub, in_flight: int, duration_s: float) -> PutRun:
+    leader = cluster.leader()
+    before, cpu_s = leader.fsyncs(), _cpu_s(cluster.nodes)
+    count, window_s = _put_for(stub, in_flight, duration_s)
+    after = leader.fsyncs()
+    cpu_s = _cpu_s(cluster.nodes) - cpu_s
+    commits = max(1, after.times - before.times)
+    return PutRun(
+        in_flight,
+        count / window_s,
+        in_flight * window_s / count,
+        (after.seconds - before.seconds) / commits,
+        count / commits,
+        cpu_s / count,
+    )
+
+
+def _cpu_s(nodes: Sequence[EtcdNode]) -> float:
+    processes = [psutil.Process(), *(psutil.Process(node.pid) for node in nodes)]
+    return float(sum(sum(process.cpu_times()[:2]) for process in processes))
+
+
+def _put_for(stub: KVStub, in_flight: int, duration_s: float) -> tuple[int, float]:
+    """Keep so many puts in flight; return how many ended OK, and the seconds until the last."""
+    free, codes = threading.Semaphore(in_flight), Counter[grpc.StatusCode]()
+    began_s = time.perf_counter()
+
+    def ended(call: Any) -> None:
+        codes[call.code()] += 1
+        free.release()
+
+    number = 0
+    while time.perf_counter() - began_s < duration_s:
+        free.acquire()
+        request = etcd_pb2.PutRequest(key=b"%d" % (number % 1000), value=VALUE)
+        stub.Put.future(request, timeout=DEADLINE_S).add_done_callback(ended)
+        number += 1
+    for _ in range(in_flight):
+        free.acquire()
+    if set(codes) != {grpc.StatusCode.OK}:
+        raise RuntimeError(f"etcd answered {dict(codes)}: is this machine overloaded?")
+    return number, time.perf_counter() - began_s
+
+
+# ---- reads ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Reads:
+    """How a follower answers reads of both kinds, with fewer and fewer nodes beside it."""
+
+    linearizable_s: Mapping[str, float | None]
+    """Median seconds of a read, by what runs; None if none was answered."""
+    serializable_s: Mapping[str, float | None]
+    stale: bool
+    """Whether the follower returned an old value when it was paused during the write."""
+    recorded: str = ""
+
+    def table(self) -> pd.DataFrame:
+        """Return the median of each kind in milliseconds; "no answer" where there was none."""
+        columns = {
+            "linearizable (ms)": self.linearizable_s,
+            "serializable (ms)": self.serializable_s,
+        }
+        return pd.DataFrame(
+            {
+                name: {
+                    state: "no answer" if took_s is None else f"{1e3 * took_s:.2f}"
+                    for state, took_s in found.items()
+                }
+                for name, found in columns.items()
+            }
+        )
+
+
+def reads(*, times: int) -> Reads:
+    """Read from a follower: with all nodes, with the other one paused, and the leader as well."""
+
+    def measured() -> Reads:
+        found: dict[bool, dict[str, float | None]] = {False: {}, True: {}}
+        # A leader that is paused must not be replaced meanwhile: the follower would notice.
+        with etcd_cluster(election_timeout_s=5.0) as cluster:
+            leader = cluster.leader()
+            asked, other = cluster.followers()
+            with _channel(asked.address) as channel, _channel(leader.address) as to_leader:
+                stub, first = KVStub(channel), KVStub(to_leader)
+                first.Put(etcd_pb2.PutRequest(key=b"k", value=b"old"), timeout=DEADLINE_S)
+                for state, pause in (
+                    ("all three run", None),
+                    ("a follower is paused", other),
+                    ("the leader is paused, too", leader),
+                ):
+                    if pause is not None:
+                        pause.pause()
+                    for serializable, by_state in found.items():
+                        by_state[state] = _median_read_s(stub, serializable, times)
+                for node in (leader, other):
+                    node.resume()
+                cluster.wait_until_healthy()
+                stale = _reads_old(cluster.leader(), cluster.followers()[0])
+        return Reads(found[False], found[True], stale)
+
+    return _or_recorded("reads", measured, Reads)
+
+
+def _median_read_s(stub: KVStub, serializable: bool, times: int) -> float | None:
+    request = etcd_pb2.RangeRequest(key=b"k", serializable=serializable)
+    took_s = []
+    for _ in range(times):
+        began_s = time.perf_counter()
+        try:
+            stub.Range(request, timeout=2.0)
+        except grpc.RpcError:
+            return None
+        took_s.append(time.perf_counter() - began_s)
+    return sorted(took_s)[len(took_s) // 2]
+
+
+def _reads_old(leader: EtcdNode, follower: EtcdNode) -> bool:
+    """Write while the follower is paused, and read from it in the moment when it goes on."""
+    with _channel(leader.address) as to_leader, _channel(follower.address) as channel:
+        first, stub = KVStub(to_leader), KVStub(channel)
+        request = etcd_pb2.RangeRequest(key=b"k", serializable=True)
+        stub.Range(request, timeout=DEADLINE_S)
+        follower.pause()
+        waiting = [stub.Range.future(request, timeout=DEADLINE_S) for _ in range(20)]
+        first.Put(etcd_pb2.PutRequest(key=b"k", value=b"new"), timeout=DEADLINE_S)
+        follower.resume()
+        return any(call.result().kvs[0].value == b"old" for call in waiting)
+
+
+# ---- a leader that is killed -----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Failover:
+    """Creates at a constant rate through our server on etcd, while leaders are killed."""
+
+    election_timeout_s: float
+    heartbeat_s: float
+    rate_per_s: float
+    deadline_s: float
+    kills_s: tuple[float, ...]
+    """When each leader was killed, in seconds since the first create."""
+    acknowledged_s: tuple[float, ...]
+    """When each create that ended OK was answered, in order."""
+    missing: int
+    """Acknowledged creates that were not found afterwards; all were read."""
+    unknown: Mapping[str, int]
+    """Creates without an answer, by status."""
+    unknown_found: int
+    """Those of them that were executed all the same."""
+    recorded: str = ""
+
+    def gaps_s(self) -> tuple[float, ...]:
+        """Return the longest time between two acknowledged creates around each kill."""
+        ends = [*self.kills_s[1:], float("inf")]
+        return tuple(
+            max(
+                (
+                    later - earlier
+                    for earlier, later in zip(
+                        self.acknowledged_s, self.acknowledged_s[1:], strict=False
+                    )
+                    if kill_s < later <= end_s
+                ),
+                default=float("inf"),
+            )
+            for kill_s, end_s in zip(self.kills_s, ends, strict=True)
+        )
+
+    def mean_gap_s(self) -> float:
+        """Return the mean of the gaps."""
+        gaps_s = self.gaps_s()
+        return sum(gaps_s) / len(gaps_s)
+
+
+class _Writer:
+    """Creates keys at a constant rate in a thread, and notes how each create ended."""
+
+    def __init__(self, stub: Any, rate_per_s: float, deadline_s: float) -> None:
+        self._stub, self._rate, self._deadline_s = stub, rate_per_s, deadline_s
+        self._stopped = threading.Event()
+        self._ended = threading.Condition()
+        self._in_flight = 0
+        self.began_s = time.perf_counter()
+        self.acknowledged: dict[bytes, float] = {}
+        self.unknown: dict[bytes, str] = {}
+        self._thread = threading.Thread(target=self._write)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Send nothing more, and wait until every create has ended."""
+        self._stopped.set()
+        self._thread.join()
+        with self._ended:
+            self._ended.wait_for(lambda: not self._in_flight)
+
+    def now_s(self) -> float:
+        """Return the seconds since the first create."""
+        return time.perf_counter() - self.began_s
+
+    def _write(self) -> None:
+        number = 0
+        while not self._stopped.wait(max(0.0, number / self._rate - self.now_s())):
+            key = b"write %d" % number
+            with self._ended:
+                self._in_flight += 1
+            call = self._stub.Create.future(
+                kvstore_pb2.CreateRequest(key=key, value=key), timeout=self._deadline_s
+            )
+            call.add_done_callback(lambda call, key=key: self._note(key, call.code()))
+            number += 1
+
+    def _note(self, key: bytes, code: grpc.StatusCode) -> None:
+        with self._ended:
+            if code is grpc.StatusCode.OK:
+                self.acknowledged[key] = self.now_s()
+            else:
+                self.unknown[key] = code.name
+            self._in_flight -= 1
+            self._ended.notify_all()
+
+
+def failover(
+    *,
+    kills: int,
+    closes: str,
+    election_timeout_s: float = 1.0,
+    rate_per_s: float = 100.0,
+    deadline_s: float = 0.3,
+) -> Failover:
+    """Kill the leader `kills` times under load, and read every acknowledged create afterwards.
+
+    A killed node is started again. No prediction is accepted for the question `closes` from now on.
+    """
+    progress.close(closes)
+
+    def measured() -> Failover:
+        with (
+            etcd_cluster(election_timeout_s=election_timeout_s) as cluster,
+            serving(store=cluster.store, use_asyncio=True) as server,
+            _channel(server.address) as channel,
+        ):
+            stub = KeyValueServiceStub(channel)
+            writer = _Writer(stub, rate_per_s, deadline_s)
+            kills_s = []
+            try:
+                for number in range(1, kills + 1):
+                    print(f"kill {number} of {kills}", end="\r", flush=True)
+                    time.sleep(0.5)  # the load has been steady for a while
+                    leader = cluster.leader()
+                    kills_s.append(writer.now_s())
+                    leader.kill()
+                    _await_answers(writer, kills_s[-1])
+                    leader.start()
+                    cluster.wait_until_healthy()
+            finally:
+                writer.stop()
+            there = found(stub, [*writer.acknowledged, *writer.unknown])
+        return Failover(
+            election_timeout_s,
+            cluster.heartbeat_s,
+            rate_per_s,
+            deadline_s,
+            tuple(kills_s),
+            tuple(sorted(writer.acknowledged.values())),
+            sum(there.get(key) != key for key in writer.acknowledged),
+            dict(Counter(writer.unknown.values())),
+            sum(key in there for key in writer.unknown),
+        )
+
+    return _or_recorded("failover", measured, Failover)
+
+
+def _await_answers(writer: _Writer, since_s: float) -> None:
+    """Return when creates that were sent after the kill are answered again, or after 30 s."""
+    end_s = time.perf_counter() + 30.0
+    while time.perf_counter() < end_s:
+        time.sleep(0.05)
+        recent = list(writer.acknowledged.values())[-5:]
+        if recent and min(recent) > since_s + 0.5 and writer.now_s() - max(recent) < 0.2:
+            return
+
+
+def found(stub: Any, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+    """Read all of these keys in batches; return those that are there, with their values."""
+    there: dict[bytes, bytes] = {}
+    for first in range(0, len(keys), 100):
+        batch = keys[first : first + 100]
+        request = kvstore_pb2.PipelineRequest(kinds=bytes([RETRIEVE]) * len(batch), keys=batch)
+        (reply,) = stub.Pipeline(iter([request]), timeout=6 * DEADLINE_S)
+        values = iter(reply.values)
+        for key, status in zip(batch, reply.statuses, strict=True):
+            if status == grpc.StatusCode.OK.value[0]:
+                there[key] = next(values)
+            elif status != grpc.StatusCode.NOT_FOUND.value[0]:
+                raise RuntimeError(f"{key!r} could not be read: status {status}")
+    return there
+
+
+# ---- recorded runs ---------------------------------------------------------------------------
+
+
+@contextmanager
+def _channel(address: str) -> Any:
+    with grpc.insecure_channel(address, options=OPTIONS) as channel:
+        yield channel
+
+
+def _or_recorded(
+    name: str, measured: Callable[[], _T], kind: type[_T], part: type[PutRun] | None = None
+) -> _T:
+    """Return a run made here; without etcd, say how to install it and return the recorded run."""
+    try:
+        found_etcd()
+    except EtcdNotInstalled as missing:
+        known = json.loads(RECORDED.read_text("utf-8"))
+        print(f"RECORDED, not run here: {known['where']}. No run here, because {missing}.")
+        fields = known[name]
+        if part is not None:
+            fields["runs"] = tuple(part(**each) for each in fields["runs"])
+        for field, value in fields.items():
+            fields[field] = tuple(value) if isinstance(value, list) else value
+        return kind(**{**fields, "recorded": known["where"]})
+    return measured()
+
+
+def record(where: str, **runs: Puts | Reads | Failover) -> None:
+    """Write the recorded runs: `record("on which machine and when", puts=..., reads=..., ...)`."""
+    RECORDED.write_text(
+        json.dumps({"where": where, **{name: asdict(run) for name, run in runs.items()}}, indent=1)
+        + "\n",
+        "utf-8",
+    )
