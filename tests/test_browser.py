@@ -484,7 +484,7 @@ with (
             note_attempts=True) as front,
 ):
     again = {"methodConfig": [{"name": [{}], "retryPolicy": policy}]}
-    runs["09, retries"] = load.run(
+    runs["10, retries"] = load.run(
         strategies.futures, front, reads, rate_per_s=150, duration_s=1, service_config=again)
 with serving_sharded(3, read_delay_s=0.005) as servers:
     runs["12"] = load.run(strategies.tasks, servers, mix, in_flight=20, duration_s=1)
@@ -492,7 +492,7 @@ with serving_sharded(3, read_delay_s=0.005) as servers:
 with serving(locking="per_key", threads=2, read_delay_s=0.02) as a, serving(
     locking="per_key", threads=2, read_delay_s=0.02
 ) as b:
-    runs["09, hedged"] = several_servers.reads(
+    runs["11, hedged"] = several_servers.reads(
         [a, b], functools.partial(several_servers.hedged, after_s=0.03), due, duration_s=1).sent
 
 
