@@ -26,6 +26,11 @@ from tools import edition
 pytest.importorskip("playwright.sync_api")
 
 NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
+ANSWERS = f"""import sys
+sys.path.append({str(NOTEBOOKS.parent / "tests" / "course")!r})
+import answers
+from kvstore.course.exercises import find
+"""
 FOLDER = os.environ.get("COURSE_SCREENSHOTS", "")
 ALL = bool(FOLDER or os.environ.get("COURSE_NIGHTLY"))
 LESSONS = [f"{name}.ipynb" for name in lessons.LESSONS.values()]
@@ -231,12 +236,15 @@ class Learner:
         exercise, name = re.search(r'check\("([\w.]+)", (\w+)\)', check["source"]).groups()
         begins = re.compile(rf"(def|class) {name}\(")
         defined = next(cell for cell in cells if begins.search(cell["source"]))
-        found = f'from kvstore.course.exercises import find\n{name} = find("{exercise}")'
-        for what, answer in (("wrong", ".wrong[0].answer"), ("right", ".reference")):
+        for what, answer in (
+            ("wrong", f"answers.known_wrong_in_a_notebook({exercise!r})"),
+            ("right", f"find({exercise!r}).reference"),
+        ):
+            found = f"{ANSWERS}{name} = {answer}"
             if defined["id"] == check["id"]:
-                self.rewrite(check, f'{found}{answer}\ncheck("{exercise}", {name});')
+                self.rewrite(check, f'{found}\ncheck("{exercise}", {name});')
             else:
-                self.rewrite(defined, found + answer)
+                self.rewrite(defined, found)
                 self.run(defined)
             shown = str(self.run(check))
             self.picture(check, f"-{what}")

@@ -1,27 +1,40 @@
-"""Answers that were tried on the judges, with the verdict and the decisive part of its message.
+"""Answers to exercises, with the verdict and the decisive part of its message.
 
-Each is judged as a learner's answer is: in a child of the judge's process. To add one, write a
-function with `@wrong("NN.exercise", "part of the message")` or `@right("NN.exercise")`.
+`@known("NN.exercise", "part of the message")`: a known-wrong answer with a sentence of its own. It
+is judged in the process of the tests, and hand-ins use it.
+
+`@wrong("NN.exercise", "part of the message")` and `@right("NN.exercise")`: answers that were tried.
+Each is judged as a learner's answer is: in a child of the judge's process.
 """
 
 import asyncio
 import itertools
+import json
 import math
 import queue
 import random
+import sys
 import threading
 import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 
+import cloudpickle
 import grpc
 import numpy as np
 
+from kvstore.course import exercises
+from kvstore.course.exercises import WrongAnswer
+from kvstore.course.experiments import several_servers
 from kvstore.course.lessons.lesson_07.exercises_search import Search
-from kvstore.course.lessons.lesson_09.exercises import Reader
+from kvstore.course.lessons.lesson_09.exercises import NeverLooks, Reader
 from kvstore.course.lessons.lesson_09.exercises_server import Shed
+from kvstore.course.lessons.lesson_12.exercises import add_server
+from kvstore.course.lessons.lesson_13.exercises import least_open
+from kvstore.course.lessons.lesson_15.capstone import patient, plain
 from kvstore.protocol import RETRIEVE
+from kvstore.v1 import etcd_pb2
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1.kvstore_pb2_grpc import (
     KeyValueServiceServicer,
@@ -31,6 +44,29 @@ from kvstore.v1.kvstore_pb2_grpc import (
 
 ANSWERS = []
 """Exercise, answer, outcome, and a part of the message."""
+
+
+KNOWN = {}
+"""Known-wrong answers by exercise, beside those that a judge needs to name a mistake."""
+
+
+def known(exercise, said):
+    def keep(answer):
+        KNOWN.setdefault(exercise, []).append(WrongAnswer(answer, said))
+        return answer
+
+    return keep
+
+
+def known_wrong(exercise):
+    """All known-wrong answers of an exercise."""
+    return [*exercises.find(exercise).wrong, *KNOWN.get(exercise, ())]
+
+
+def known_wrong_in_a_notebook(exercise):
+    """One of them, which a notebook can send to the judge's process."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    return known_wrong(exercise)[0].answer
 
 
 def wrong(exercise, said):
@@ -651,6 +687,117 @@ def shed_with_errors(status):
 wrong("09.shed", "let the error out")(shed_with_errors(grpc.StatusCode.INTERNAL))
 
 
+def around(handler, answer):
+    return grpc.unary_unary_rpc_method_handler(
+        answer, handler.request_deserializer, handler.response_serializer
+    )
+
+
+@known("09.shed", "must be refused *at once*")
+class ShedThatWaits(Shed):
+    def intercept_service(self, continuation, details):
+        handler = continuation(details)
+
+        def answer(request, context):
+            with self.free:
+                return handler.unary_unary(request, context)
+
+        return around(handler, answer)
+
+
+def never(shed):
+    pass
+
+
+known("09.shed", "A call that has ended must give its place back")(
+    shed_with(take_without_waiting, never)
+)
+
+
+@known("09.shed", "so that it comes back after an error, too")
+class ShedThatReleasesAfterSuccess(Shed):
+    def intercept_service(self, continuation, details):
+        handler = continuation(details)
+
+        def answer(request, context):
+            if not self.free.acquire(blocking=False):
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls")
+            reply = handler.unary_unary(request, context)
+            self.free.release()
+            return reply
+
+        return around(handler, answer)
+
+
+@known("09.shed", "All methods share the places")
+class ShedPerMethod(Shed):
+    def __init__(self, limit):
+        self.limit = limit
+
+    def intercept_service(self, continuation, details):
+        self.free = threading.Semaphore(self.limit)
+        return Shed.intercept_service(self, continuation, details)
+
+
+@known("09.shed", "Does each call give back one place, and no call two?")
+class OneTooFew(Shed):
+    def __init__(self, limit):
+        super().__init__(max(1, limit - 1))
+
+
+@known("09.shed", "must end with RESOURCE_EXHAUSTED")
+class ShedAsUnavailable(Shed):
+    def intercept_service(self, continuation, details):
+        handler = continuation(details)
+
+        def answer(request, context):
+            if not self.free.acquire(blocking=False):
+                context.abort(grpc.StatusCode.UNAVAILABLE, "too many calls")
+            try:
+                return handler.unary_unary(request, context)
+            finally:
+                self.free.release()
+
+        return around(handler, answer)
+
+
+@known("09.shed", "gRPC does not run the method for them")
+class ShedAtArrival(Shed):
+    def intercept_service(self, continuation, details):
+        handler = continuation(details)
+        has_place = self.free.acquire(blocking=False)
+
+        def answer(request, context):
+            if not has_place:
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls")
+            try:
+                return handler.unary_unary(request, context)
+            finally:
+                self.free.release()
+
+        return around(handler, answer)
+
+
+@known("09.shed", "`intercept_service` must return a handler")
+class ShedWithoutAHandler(Shed):
+    def intercept_service(self, continuation, details):
+        continuation(details)
+
+
+@known("09.shed", "let the error out")
+class ShedThatHidesErrors(Shed):
+    def intercept_service(self, continuation, details):
+        inner = Shed.intercept_service(self, continuation, details)
+
+        def answer(request, context):
+            try:
+                return inner.unary_unary(request, context)
+            except RuntimeError:
+                return pb.RetrieveResponse()
+
+        return around(inner, answer)
+
+
 # ---- 10.retry_config -----------------------------------------------------------------------------
 
 
@@ -681,6 +828,85 @@ wrong("10.retry_config", "retry UNAVAILABLE and nothing else")(
     config_with(["UNAVAILABLE", "ABORTED"])
 )
 right("10.retry_config")(config_with())
+
+
+def config_changed(change):
+    """A config after `change(config, its policy)`."""
+
+    def config(attempts, first_pause_s, tokens, ratio):
+        made = config_with()(attempts, first_pause_s, tokens, ratio)
+        change(made, made["methodConfig"][0]["retryPolicy"])
+        return made
+
+    return config
+
+
+@known("10.retry_config", "`retryThrottling` stands beside `methodConfig`")
+@config_changed
+def config_without_a_budget(config, policy):
+    del config["retryThrottling"]
+
+
+@wrong("10.retry_config", "`retryThrottling` stands beside `methodConfig`")
+@config_changed
+def config_with_the_budget_inside(config, policy):
+    config["methodConfig"][0]["retryThrottling"] = config.pop("retryThrottling")
+
+
+@wrong("10.retry_config", 'does `"name": [{}]` name all methods?')
+@config_changed
+def config_with_the_policy_outside(config, policy):
+    config["retryPolicy"] = config["methodConfig"].pop()["retryPolicy"]
+
+
+@known("10.retry_config", 'does `"name": [{}]` name all methods?')
+@config_changed
+def config_without_a_name(config, policy):
+    config["methodConfig"][0]["name"] = []
+
+
+@known("10.retry_config", "counts the first attempt, too")
+@config_changed
+def config_of_retries(config, policy):
+    policy["maxAttempts"] += 1
+
+
+@wrong("10.retry_config", "counts the first attempt, too")
+@config_changed
+def config_of_three_attempts(config, policy):
+    policy["maxAttempts"] = 3
+
+
+@known("10.retry_config", "retry UNAVAILABLE and nothing else")
+@config_changed
+def config_that_retries_everything(config, policy):
+    policy["retryableStatusCodes"] += ["INTERNAL", "DEADLINE_EXCEEDED"]
+
+
+@known("10.retry_config", "gRPC does not accept this service config")
+@config_changed
+def config_with_a_number(config, policy):
+    policy["initialBackoff"] = float(policy["initialBackoff"].rstrip("s"))
+
+
+@known("10.retry_config", "`initialBackoff` is the first pause")
+@config_changed
+def config_with_a_fixed_pause(config, policy):
+    policy["initialBackoff"] = "0.05s"
+
+
+@known("10.retry_config", "`maxTokens` is the number of tokens")
+@config_changed
+def config_with_twice_the_tokens(config, policy):
+    config["retryThrottling"]["maxTokens"] *= 2
+
+
+@known("10.retry_config", "`tokenRatio` is what one answer earns")
+@config_changed
+def config_with_a_fixed_ratio(config, policy):
+    config["retryThrottling"]["tokenRatio"] = 0.1
+
+
 right("10.retry_config")(config_with(maxBackoff="1.0s", backoffMultiplier=2.0))
 
 
@@ -713,6 +939,64 @@ wrong("09.give_up", THIS_PIECE)(reader(lambda disk, number: disk.piece_s + 1000)
 wrong("09.give_up", "Begin no piece")(reader(lambda disk, number: disk.piece_s / 2))
 wrong("09.give_up", "Begin no piece")(reader(lambda disk, number: min(disk.piece_s, 100)))
 right("09.give_up")(reader(lambda disk, number: disk.piece_s))
+known("09.give_up", "began one all the same")(NeverLooks)
+
+
+@known("09.give_up", "look at the time before *each* piece")
+class LooksOnce(NeverLooks):
+    def Retrieve(self, request, context):
+        if context.time_remaining() < self.disk.piece_s:
+            context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "too little time is left")
+        return super().Retrieve(request, context)
+
+
+@known("09.give_up", THIS_PIECE)
+class WantsTimeForAll(NeverLooks):
+    def Retrieve(self, request, context):
+        if context.time_remaining() < 2 * self.disk.pieces * self.disk.piece_s + 50:
+            context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "too little time is left")
+        return super().Retrieve(request, context)
+
+
+@known("09.give_up", "must end with DEADLINE_EXCEEDED, got OK")
+class ReturnsWhatItHas(Reader):
+    def Retrieve(self, request, context):
+        value = b""
+        for number in range(self.disk.pieces):
+            if context.time_remaining() < self.disk.piece_s:
+                break
+            value += self.disk.read(request.key, number)
+        return pb.RetrieveResponse(value=value)
+
+
+@known("09.give_up", "must end with DEADLINE_EXCEEDED, got CANCELLED")
+class EndsWithCancelled(Reader):
+    def Retrieve(self, request, context):
+        value = b""
+        for number in range(self.disk.pieces):
+            if context.time_remaining() < self.disk.piece_s:
+                context.abort(grpc.StatusCode.CANCELLED, "too little time is left")
+            value += self.disk.read(request.key, number)
+        return pb.RetrieveResponse(value=value)
+
+
+@known("09.give_up", "all pieces in order")
+class LastPieceOnly(Reader):
+    def Retrieve(self, request, context):
+        value = b""
+        for number in range(self.disk.pieces):
+            if context.time_remaining() < self.disk.piece_s:
+                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "too little time is left")
+            value = self.disk.read(request.key, number)
+        return pb.RetrieveResponse(value=value)
+
+
+@known("09.give_up", "waited until the deadline")
+class SleepsUntilTheEnd(Reader):
+    def Retrieve(self, request, context):
+        if context.time_remaining() < self.disk.piece_s:
+            time.sleep(context.time_remaining())
+        return super().Retrieve(request, context)
 
 
 # ---- 15.client -----------------------------------------------------------------------------------
@@ -755,6 +1039,53 @@ wrong("15.client", "were in flight")(client(scaled=0.5))
 wrong("15.client", "no call failed")(client(both=True))
 wrong("15.client", "were taken that had no place")(client(take=list))
 right("15.client")(client())
+known("15.client", "waited until it went on")(
+    lambda addresses, operations, in_flight, timeout_s: plain(addresses, operations, in_flight)
+)
+known("15.client", "open at once")(
+    lambda addresses, operations, in_flight, timeout_s: patient(
+        addresses, operations, 40, timeout_s
+    )
+)
+
+
+def client_with_a_deadline(send_again, step):
+    """It retries statuses for which `send_again` is true, at the stub `step` places on."""
+
+    def my_client(addresses, operations, in_flight, timeout_s):
+        channels = [grpc.insecure_channel(address) for address in addresses]
+        stubs = [KeyValueServiceStub(channel) for channel in channels]
+        free = threading.Semaphore(in_flight)
+
+        def send(operation, number, attempt):
+            stub = stubs[number % len(stubs)]
+            call = operation.rpc(stub).future(operation.request, timeout=timeout_s)
+            call.add_done_callback(lambda call: ended(call, operation, number, attempt))
+
+        def ended(call, operation, number, attempt):
+            if attempt < 4 and send_again(call.code()):
+                send(operation, number + step, attempt + 1)
+            else:
+                free.release()
+
+        for number, operation in enumerate(operations):
+            free.acquire()
+            send(operation, number, 0)
+        for _ in range(in_flight):
+            free.acquire()
+        for channel in channels:
+            channel.close()
+
+    return my_client
+
+
+known("15.client", "ended with DEADLINE_EXCEEDED")(client_with_a_deadline(lambda code: False, 1))
+known("15.client", "and never to the other")(
+    client_with_a_deadline(lambda code: code is not grpc.StatusCode.OK, 2)
+)
+known("15.client", "One server went away")(
+    client_with_a_deadline(lambda code: code is grpc.StatusCode.DEADLINE_EXCEEDED, 1)
+)
 
 
 # ---- 11.hedged -----------------------------------------------------------------------------------
@@ -780,6 +1111,77 @@ wrong("11.hedged", "no longer")(hedged_after(lambda after_s: 2 * after_s))
 wrong("11.hedged", "no less")(hedged_after(lambda after_s: after_s / 10))
 wrong("11.hedged", "no less")(hedged_after(lambda after_s: 0.9 * after_s))
 right("11.hedged")(hedged_after(lambda after_s: after_s))
+
+
+@known("11.hedged", "had passed without a reply")
+async def not_hedged(first, second, request, after_s):
+    return await first.Retrieve(request)
+
+
+@known("11.hedged", "the second server was called at once")
+async def both_at_once(first, second, request, after_s):
+    calls = [asyncio.ensure_future(stub.Retrieve(request)) for stub in (first, second)]
+    done, waiting = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+    for call in waiting:
+        call.cancel()
+    return done.pop().result()
+
+
+@known("11.hedged", "Keep it: the first server may still be faster")
+async def retried(first, second, request, after_s):
+    try:
+        return await asyncio.wait_for(first.Retrieve(request), after_s)
+    except TimeoutError:
+        return await second.Retrieve(request)
+
+
+@known("11.hedged", "cancel the call to the first one")
+async def never_cancelled(first, second, request, after_s):
+    calls = {asyncio.ensure_future(first.Retrieve(request))}
+    done, waiting = await asyncio.wait(calls, timeout=after_s)
+    if not done:
+        waiting.add(asyncio.ensure_future(second.Retrieve(request)))
+        done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    return done.pop().result()
+
+
+@known("11.hedged", "still waits for the first one")
+async def waits_for_both(first, second, request, after_s):
+    calls = {asyncio.ensure_future(first.Retrieve(request))}
+    done, waiting = await asyncio.wait(calls, timeout=after_s)
+    if not done:
+        waiting.add(asyncio.ensure_future(second.Retrieve(request)))
+        done, _ = await asyncio.wait(waiting)
+    return done.pop().result()
+
+
+@known("11.hedged", "The first *reply* wins")
+async def prefers_the_second(first, second, request, after_s):
+    call = asyncio.ensure_future(first.Retrieve(request))
+    done, _ = await asyncio.wait({call}, timeout=after_s)
+    if done:
+        return call.result()
+    reply = await second.Retrieve(request)
+    call.cancel()
+    return reply
+
+
+@known("11.hedged", "A reply ends the wait")
+async def always_sleeps(first, second, request, after_s):
+    call = asyncio.ensure_future(first.Retrieve(request))
+    await asyncio.sleep(after_s)
+    if call.done():
+        return call.result()
+    other = asyncio.ensure_future(second.Retrieve(request))
+    done, waiting = await asyncio.wait({call, other}, return_when=asyncio.FIRST_COMPLETED)
+    for each in waiting:
+        each.cancel()
+    return done.pop().result()
+
+
+@known("11.hedged", "no call came to the first server")
+async def in_the_other_order(first, second, request, after_s):
+    return await several_servers.hedged(second, first, request, after_s)
 
 
 @right("11.hedged")
@@ -1087,7 +1489,63 @@ def rate_from_the_wait(service_s, share, within_s):
     return max(0.0, 1 / service_s + math.log(1 - share) / (within_s - service_s))
 
 
-# ---- 15: which server ----------------------------------------------------------------------------
+# ---- 12.spread, 12.add_server --------------------------------------------------------------------
+
+
+def channel_with(config):
+    """One channel to all addresses, with this service config."""
+
+    def channel(addresses):
+        options = [("grpc.service_config", json.dumps(config))]
+        return grpc.insecure_channel("ipv4:" + ",".join(addresses), options=options)
+
+    return channel
+
+
+spread = channel_with({"loadBalancingConfig": [{"round_robin": {}}]})
+wrong("12.spread", "`pick_first`")(channel_with({"loadBalancingConfig": [{"pick_first": {}}]}))
+wrong("12.spread", "`pick_first`")(channel_with({"loadBalancing": [{"round_robin": {}}]}))
+known("12.spread", "`pick_first`")(
+    lambda addresses: grpc.insecure_channel("ipv4:" + ",".join(addresses))
+)
+known("12.spread", "one server answered all")(lambda addresses: spread(addresses[:1]))
+known("12.spread", "not several")(lambda addresses: [spread([each]) for each in addresses])
+known("12.spread", "got int")(len)
+known("12.spread", "are the addresses joined")(lambda addresses: spread(["127.0.0.1:9"]))
+
+
+@known("12.spread", "closed already")
+def closed_channel(addresses):
+    channel = spread(addresses)
+    channel.close()
+    return channel
+
+
+@known("12.add_server", "should move to the new server only")
+def slots_by_remainder(slots, servers):
+    return [number % (servers + 1) for number in range(len(slots))]
+
+
+@known("12.add_server", "should differ by one at most")
+def slots_from_the_front(slots, servers):
+    many = len(slots) // (servers + 1)
+    return [servers] * many + list(slots)[many:]
+
+
+@known("12.add_server", "are enough")
+def share_rounded_up(slots, servers):
+    after = add_server(slots, servers)
+    counts = [after.count(server) for server in range(servers)]
+    if len(slots) % (servers + 1):
+        after[after.index(counts.index(max(counts)))] = servers
+    return after
+
+
+known("12.add_server", "one for each slot")(lambda slots, servers: [*slots, servers])
+known("12.add_server", "numbered from 0")(lambda slots, servers: [servers + 1] * len(slots))
+
+
+# ---- 13: which server ----------------------------------------------------------------------------
 
 
 @right("13.least_open")
@@ -1183,6 +1641,137 @@ def the_first_of_equals(open_calls):
 @wrong("13.two_choices", "the same servers each time")
 def the_first_two(open_calls):
     return 0 if open_calls[0] < open_calls[1] else 1
+
+
+def in_turn():
+    turn = itertools.count()
+    return lambda open_calls: next(turn) % len(open_calls)
+
+
+def counts_the_call(open_calls):
+    chosen = least_open(open_calls)
+    open_calls[chosen] += 1
+    return chosen
+
+
+known("13.least_open", "whatever the counts are")(lambda open_calls: 0)
+known("13.least_open", "A random server")(lambda open_calls: random.randrange(len(open_calls)))
+known("13.least_open", "That is round robin")(in_turn())
+known("13.least_open", "the most open calls")(lambda open_calls: open_calls.index(max(open_calls)))
+known("13.least_open", "the first of")(lambda open_calls: open_calls.index(min(open_calls)))
+known("13.least_open", "the last of")(
+    lambda open_calls: max(i for i, c in enumerate(open_calls) if c == min(open_calls))
+)
+known("13.least_open", "numbered from 0")(lambda open_calls: least_open(open_calls) + 1)
+known("13.least_open", "it changed the list")(counts_the_call)
+known("13.least_open", "an int")(lambda open_calls: open_calls[least_open(open_calls)] / 1)
+
+
+@known("13.least_open", "A server with no open call is free")
+def passes_over_free_ones(open_calls):
+    busy = [calls for calls in open_calls if calls]
+    return open_calls.index(min(busy)) if busy else least_open(open_calls)
+
+
+known("13.two_choices", "That is the fewest of all")(least_open)
+known("13.two_choices", "not compare")(
+    lambda open_calls: random.sample(range(len(open_calls)), 2)[0]
+)
+known("13.two_choices", "That is round robin")(in_turn())
+known("13.two_choices", "it changed the list")(counts_the_call)
+known("13.two_choices", "an int")(lambda open_calls: random.sample(range(len(open_calls)), 2))
+
+
+@known("13.two_choices", "the busier one of the two")
+def busier_of_two(open_calls):
+    return max(random.sample(range(len(open_calls)), 2), key=open_calls.__getitem__)
+
+
+@known("13.two_choices", "the same server twice")
+def with_the_same_twice(open_calls):
+    one, other = random.choices(range(len(open_calls)), k=2)
+    return min(one, other, key=open_calls.__getitem__)
+
+
+@known("13.two_choices", "the best of three")
+def best_of_three(open_calls):
+    drawn = random.sample(range(len(open_calls)), min(3, len(open_calls)))
+    return min(drawn, key=open_calls.__getitem__)
+
+
+@known("13.two_choices", "Not all pairs")
+def neighbours(open_calls):
+    one = random.randrange(len(open_calls))
+    return min(one, (one + 1) % len(open_calls), key=open_calls.__getitem__)
+
+
+@known("13.two_choices", "is never drawn")
+def without_the_last(open_calls):
+    drawn = random.sample(range(max(2, len(open_calls) - 1)), 2)
+    return min(drawn, key=open_calls.__getitem__)
+
+
+@known("13.two_choices", "the same servers each time")
+def always_the_same_pair(open_calls):
+    one, other = random.Random(2).sample(range(len(open_calls)), 2)
+    return min(one, other, key=open_calls.__getitem__)
+
+
+@known("13.two_choices", "numbered from 0")
+def the_count_of_a_sample(open_calls):
+    return min(random.sample(open_calls, 2))
+
+
+# ---- 14.create_if_absent -------------------------------------------------------------------------
+
+
+def create_with(compare, key, value):
+    """One transaction: the put, if etcd finds the comparison true."""
+    put = etcd_pb2.RequestOp(request_put=etcd_pb2.PutRequest(key=key, value=value))
+    return etcd_pb2.TxnRequest(compare=[compare], success=[put])
+
+
+def is_absent(key):
+    return etcd_pb2.Compare(key=key, target="VERSION", result="EQUAL", version=0)
+
+
+@known("14.create_if_absent", "Put stores a value in any case")
+def put_only(stub, key, value):
+    stub.Put(etcd_pb2.PutRequest(key=key, value=value))
+    return True
+
+
+@known("14.create_if_absent", "between your look and your write")
+def looks_then_puts(stub, key, value):
+    if stub.Range(etcd_pb2.RangeRequest(key=key)).kvs:
+        return False
+    stub.Put(etcd_pb2.PutRequest(key=key, value=value))
+    return True
+
+
+@known("14.create_if_absent", "has version 0")
+def puts_if_present(stub, key, value):
+    present = etcd_pb2.Compare(key=key, target="VERSION", result="GREATER", version=0)
+    return stub.Txn(create_with(present, key, value)).succeeded
+
+
+@known("14.create_if_absent", "not False")
+def always_true(stub, key, value):
+    stub.Txn(create_with(is_absent(key), key, value))
+    return True
+
+
+@known("14.create_if_absent", "Let the error through")
+def hides_errors(stub, key, value):
+    try:
+        return stub.Txn(create_with(is_absent(key), key, value)).succeeded
+    except grpc.RpcError:
+        return False
+
+
+@known("14.create_if_absent", "not True")
+def returns_the_reply(stub, key, value):
+    return stub.Txn(create_with(is_absent(key), key, value))
 
 
 # ---- 16.highest_rate -----------------------------------------------------------------------------

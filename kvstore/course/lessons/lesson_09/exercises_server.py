@@ -23,7 +23,6 @@ from kvstore.course.exercises import (
     Exercise,
     StubReached,
     Verdict,
-    WrongAnswer,
     driven,
     not_yet,
     passed,
@@ -403,115 +402,6 @@ def _cancelled_in_the_queue(trial: Trial, limit: int) -> str:
     return ""
 
 
-# Known-wrong interceptors, each as a learner would write it.
-
-
-def _handler(handler: Any, answer: Callable[[Any, Any], Any]) -> Any:
-    return grpc.unary_unary_rpc_method_handler(
-        answer, handler.request_deserializer, handler.response_serializer
-    )
-
-
-class _Waits(Shed):
-    def intercept_service(self, continuation: Any, details: Any) -> Any:
-        handler = continuation(details)
-
-        def answer(request: Any, context: Any) -> Any:
-            with self.free:
-                return handler.unary_unary(request, context)
-
-        return _handler(handler, answer)
-
-
-class _NeverReleases(Shed):
-    def intercept_service(self, continuation: Any, details: Any) -> Any:
-        handler = continuation(details)
-
-        def answer(request: Any, context: Any) -> Any:
-            if not self.free.acquire(blocking=False):
-                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls")
-            return handler.unary_unary(request, context)
-
-        return _handler(handler, answer)
-
-
-class _ReleasesAfterSuccess(Shed):
-    def intercept_service(self, continuation: Any, details: Any) -> Any:
-        handler = continuation(details)
-
-        def answer(request: Any, context: Any) -> Any:
-            if not self.free.acquire(blocking=False):
-                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls")
-            reply = handler.unary_unary(request, context)
-            self.free.release()
-            return reply
-
-        return _handler(handler, answer)
-
-
-class _OnePerMethod(Shed):
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-
-    def intercept_service(self, continuation: Any, details: Any) -> Any:
-        self.free = threading.Semaphore(self.limit)
-        return Shed.intercept_service(self, continuation, details)
-
-
-class _OneTooFew(Shed):
-    def __init__(self, limit: int) -> None:
-        super().__init__(max(1, limit - 1))
-
-
-class _Unavailable(Shed):
-    def intercept_service(self, continuation: Any, details: Any) -> Any:
-        handler = continuation(details)
-
-        def answer(request: Any, context: Any) -> Any:
-            if not self.free.acquire(blocking=False):
-                context.abort(grpc.StatusCode.UNAVAILABLE, "too many calls")
-            try:
-                return handler.unary_unary(request, context)
-            finally:
-                self.free.release()
-
-        return _handler(handler, answer)
-
-
-class _AtArrival(Shed):
-    def intercept_service(self, continuation: Any, details: Any) -> Any:
-        handler = continuation(details)
-        has_place = self.free.acquire(blocking=False)
-
-        def answer(request: Any, context: Any) -> Any:
-            if not has_place:
-                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls")
-            try:
-                return handler.unary_unary(request, context)
-            finally:
-                self.free.release()
-
-        return _handler(handler, answer)
-
-
-class _ReturnsNothing(Shed):
-    def intercept_service(self, continuation: Any, details: Any) -> Any:
-        continuation(details)
-
-
-class _HidesErrors(Shed):
-    def intercept_service(self, continuation: Any, details: Any) -> Any:
-        inner = Shed.intercept_service(self, continuation, details)
-
-        def answer(request: Any, context: Any) -> Any:
-            try:
-                return inner.unary_unary(request, context)
-            except RuntimeError:
-                return RetrieveResponse()
-
-        return _handler(inner, answer)
-
-
 SHED = Exercise(
     id="09.shed",
     title="An interceptor that refuses",
@@ -524,17 +414,6 @@ SHED = Exercise(
         "handler.response_serializer)`.",
     ),
     reference=Shed,
-    wrong=(
-        WrongAnswer(_Waits, "must be refused *at once*"),
-        WrongAnswer(_NeverReleases, "A call that has ended must give its place back"),
-        WrongAnswer(_ReleasesAfterSuccess, "so that it comes back after an error, too"),
-        WrongAnswer(_OnePerMethod, "All methods share the places"),
-        WrongAnswer(_OneTooFew, "Does each call give back one place, and no call two?"),
-        WrongAnswer(_Unavailable, "must end with RESOURCE_EXHAUSTED"),
-        WrongAnswer(_AtArrival, "gRPC does not run the method for them"),
-        WrongAnswer(_ReturnsNothing, "`intercept_service` must return a handler"),
-        WrongAnswer(_HidesErrors, "let the error out"),
-    ),
     judge=_judge_shed,
     timeout_s=60.0,
 )

@@ -14,7 +14,7 @@ import grpc
 
 from kvstore.client.channel import OPTIONS
 from kvstore.client.overload import full_jitter
-from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
+from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
 from kvstore.course.exercises.grading import Drawn
 from kvstore.v1.kvstore_pb2 import RetrieveRequest, RetrieveResponse
 from kvstore.v1.kvstore_pb2_grpc import (
@@ -247,64 +247,6 @@ def _refill(answer: Any, draw: random.Random) -> str:
     return ""
 
 
-# Known-wrong configs, each as a learner would write it.
-
-
-def _changed(change: Callable[..., None]) -> Callable[..., Any]:
-    """Return `retry_config` with its result changed in place."""
-
-    def answer(attempts: int, first_pause_s: float, tokens: float, ratio: float) -> Any:
-        config = retry_config(attempts, first_pause_s, tokens, ratio)
-        change(config, config["methodConfig"][0]["retryPolicy"], attempts)
-        return config
-
-    return answer
-
-
-def _no_budget(config: Any, policy: Any, attempts: int) -> None:
-    del config["retryThrottling"]
-
-
-def _budget_inside(config: Any, policy: Any, attempts: int) -> None:
-    config["methodConfig"][0]["retryThrottling"] = config.pop("retryThrottling")
-
-
-def _policy_outside(config: Any, policy: Any, attempts: int) -> None:
-    config["retryPolicy"] = config["methodConfig"].pop()["retryPolicy"]
-
-
-def _no_name(config: Any, policy: Any, attempts: int) -> None:
-    config["methodConfig"][0]["name"] = []
-
-
-def _retries_counted(config: Any, policy: Any, attempts: int) -> None:
-    policy["maxAttempts"] = attempts + 1
-
-
-def _everything(config: Any, policy: Any, attempts: int) -> None:
-    policy["retryableStatusCodes"] += ["INTERNAL", "DEADLINE_EXCEEDED"]
-
-
-def _a_number(config: Any, policy: Any, attempts: int) -> None:
-    policy["initialBackoff"] = float(policy["initialBackoff"].rstrip("s"))
-
-
-def _fixed_pause(config: Any, policy: Any, attempts: int) -> None:
-    policy["initialBackoff"] = "0.05s"
-
-
-def _double_tokens(config: Any, policy: Any, attempts: int) -> None:
-    config["retryThrottling"]["maxTokens"] *= 2
-
-
-def _fixed_ratio(config: Any, policy: Any, attempts: int) -> None:
-    config["retryThrottling"]["tokenRatio"] = 0.1
-
-
-def _three_attempts(config: Any, policy: Any, attempts: int) -> None:
-    policy["maxAttempts"] = 3
-
-
 RETRY_CONFIG = Exercise(
     id="10.retry_config",
     title="Retries with a budget",
@@ -315,26 +257,10 @@ RETRY_CONFIG = Exercise(
         'Beside it: `"retryThrottling": {"maxTokens": tokens, "tokenRatio": ratio}`.',
     ),
     reference=retry_config,
-    wrong=(
-        WrongAnswer(_changed(_no_budget), "`retryThrottling` stands beside `methodConfig`"),
-        WrongAnswer(_changed(_no_name), 'does `"name": [{}]` name all methods?'),
-        WrongAnswer(_changed(_retries_counted), "counts the first attempt, too"),
-        WrongAnswer(_changed(_everything), "retry UNAVAILABLE and nothing else"),
-        WrongAnswer(_changed(_a_number), "gRPC does not accept this service config"),
-        WrongAnswer(_changed(_fixed_pause), "`initialBackoff` is the first pause"),
-        WrongAnswer(_changed(_double_tokens), "`maxTokens` is the number of tokens"),
-        WrongAnswer(_changed(_fixed_ratio), "`tokenRatio` is what one answer earns"),
-    ),
     judge=_judge_retry_config,
     may_return_text=True,
     timeout_s=40.0,
 )
-MORE_WRONG_CONFIGS: tuple[tuple[Callable[..., Any], str], ...] = (
-    (_changed(_budget_inside), "`retryThrottling` stands beside `methodConfig`"),
-    (_changed(_policy_outside), 'does `"name": [{}]` name all methods?'),
-    (_changed(_three_attempts), "counts the first attempt, too"),
-)
-"""More known-wrong answers, with messages that another one has as well."""
 
 
 # 10.backoff -------------------------------------------------------------------------------------

@@ -19,7 +19,6 @@ from kvstore.course.exercises import (
     Exercise,
     StubReached,
     Verdict,
-    WrongAnswer,
     not_yet,
     passed,
 )
@@ -278,72 +277,6 @@ def _many(replicas: _Replicas, tasks: list[Any]) -> str:
     return ""
 
 
-# Known-wrong reads, each as a learner would write it.
-
-
-async def _no_hedge(first: Any, second: Any, request: Any, after_s: float) -> Any:
-    return await first.Retrieve(request)
-
-
-async def _both_at_once(first: Any, second: Any, request: Any, after_s: float) -> Any:
-    calls = [asyncio.ensure_future(stub.Retrieve(request)) for stub in (first, second)]
-    done, waiting = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
-    for call in waiting:
-        call.cancel()
-    return done.pop().result()
-
-
-async def _retries(first: Any, second: Any, request: Any, after_s: float) -> Any:
-    try:
-        return await asyncio.wait_for(first.Retrieve(request), after_s)
-    except TimeoutError:
-        return await second.Retrieve(request)
-
-
-async def _never_cancels(first: Any, second: Any, request: Any, after_s: float) -> Any:
-    calls = {asyncio.ensure_future(first.Retrieve(request))}
-    done, waiting = await asyncio.wait(calls, timeout=after_s)
-    if not done:
-        waiting.add(asyncio.ensure_future(second.Retrieve(request)))
-        done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-    return done.pop().result()
-
-
-async def _waits_for_both(first: Any, second: Any, request: Any, after_s: float) -> Any:
-    calls = {asyncio.ensure_future(first.Retrieve(request))}
-    done, waiting = await asyncio.wait(calls, timeout=after_s)
-    if not done:
-        waiting.add(asyncio.ensure_future(second.Retrieve(request)))
-        done, _ = await asyncio.wait(waiting)
-    return done.pop().result()
-
-
-async def _prefers_the_second(first: Any, second: Any, request: Any, after_s: float) -> Any:
-    call = asyncio.ensure_future(first.Retrieve(request))
-    done, _ = await asyncio.wait({call}, timeout=after_s)
-    if done:
-        return call.result()
-    reply = await second.Retrieve(request)
-    call.cancel()
-    return reply
-
-
-async def _always_sleeps(first: Any, second: Any, request: Any, after_s: float) -> Any:
-    call = asyncio.ensure_future(first.Retrieve(request))
-    await asyncio.sleep(after_s)
-    if call.done():
-        return call.result()
-    other = asyncio.ensure_future(second.Retrieve(request))
-    done, waiting = await asyncio.wait({call, other}, return_when=asyncio.FIRST_COMPLETED)
-    for each in waiting:
-        each.cancel()
-    return done.pop().result()
-
-
-async def _other_order(first: Any, second: Any, request: Any, after_s: float) -> Any:
-    return await hedged(second, first, request, after_s)
-
-
 HEDGED = Exercise(
     id="11.hedged",
     title="A hedged read",
@@ -355,16 +288,6 @@ HEDGED = Exercise(
         "Cancel every task that still waits: `task.cancel()`. Then `return done.pop().result()`.",
     ),
     reference=hedged,
-    wrong=(
-        WrongAnswer(_no_hedge, "had passed without a reply"),
-        WrongAnswer(_both_at_once, "the second server was called at once"),
-        WrongAnswer(_retries, "Keep it: the first server may still be faster"),
-        WrongAnswer(_never_cancels, "cancel the call to the first one"),
-        WrongAnswer(_waits_for_both, "still waits for the first one"),
-        WrongAnswer(_prefers_the_second, "The first *reply* wins"),
-        WrongAnswer(_always_sleeps, "A reply ends the wait"),
-        WrongAnswer(_other_order, "no call came to the first server"),
-    ),
     judge=_judge_hedged,
     timeout_s=40.0,
 )

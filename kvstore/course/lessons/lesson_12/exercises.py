@@ -11,7 +11,7 @@ from typing import Any, Final
 import grpc
 from hypothesis import strategies as st
 
-from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
+from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
 from kvstore.course.exercises.grading import Drawn, drawn_inputs
 
 # 12.spread ----------------------------------------------------------------------------------------
@@ -120,17 +120,6 @@ def _share_problem(answered: Sequence[int]) -> str:
     return ""
 
 
-def _channel(addresses: Sequence[str], config: Any, target: str = "ipv4:") -> grpc.Channel:
-    options = [("grpc.service_config", config if isinstance(config, str) else json.dumps(config))]
-    return grpc.insecure_channel(target + ",".join(addresses), options=options)
-
-
-def _closed(addresses: Sequence[str]) -> grpc.Channel:
-    channel = spread(addresses)
-    channel.close()
-    return channel
-
-
 SPREAD = Exercise(
     id="12.spread",
     title="One channel to several servers",
@@ -142,25 +131,9 @@ SPREAD = Exercise(
         'The text is an option of the channel: `options=[("grpc.service_config", text)]`.',
     ),
     reference=spread,
-    wrong=(
-        WrongAnswer(
-            lambda addresses: grpc.insecure_channel("ipv4:" + ",".join(addresses)), "`pick_first`"
-        ),
-        WrongAnswer(lambda addresses: spread(addresses[:1]), "one server answered all"),
-        WrongAnswer(lambda addresses: [spread([each]) for each in addresses], "not several"),
-        WrongAnswer(lambda addresses: len(addresses), "got int"),
-        WrongAnswer(_closed, "closed already"),
-        WrongAnswer(lambda addresses: spread(["127.0.0.1:9"]), "are the addresses joined"),
-    ),
     judge=_judge_spread,
     timeout_s=90.0,
 )
-
-MORE_WRONG_CHANNELS: tuple[Callable[..., Any], ...] = (
-    lambda addresses: _channel(addresses, {"loadBalancingConfig": [{"pick_first": {}}]}),
-    lambda addresses: _channel(addresses, {"loadBalancing": [{"round_robin": {}}]}),
-)
-"""Channels that use `pick_first`, and get this message."""
 
 
 # 12.servers_needed --------------------------------------------------------------------------------
@@ -202,11 +175,6 @@ def _unless_hot(servers: Callable[[float, float, float], float]) -> Callable[...
         return servers(target_per_s, service_s, hottest_share)
 
     return answer
-
-
-def _formula_alone(target_per_s: float, service_s: float, hottest_share: float) -> float:
-    room = 1 / (target_per_s * service_s) - hottest_share
-    return max(1, math.ceil((1 - hottest_share) / room))
 
 
 SERVERS_NEEDED = Exercise(
@@ -322,23 +290,6 @@ def _slots_problem(slots: Sequence[int], servers: int, after: Any) -> str:
     return ""
 
 
-def _remainder(slots: Sequence[int], servers: int) -> list[int]:
-    return [number % (servers + 1) for number in range(len(slots))]
-
-
-def _from_the_front(slots: Sequence[int], servers: int) -> list[int]:
-    many = len(slots) // (servers + 1)
-    return [servers] * many + list(slots)[many:]
-
-
-def _rounded_up(slots: Sequence[int], servers: int) -> list[int]:
-    after = add_server(slots, servers)
-    counts = [after.count(server) for server in range(servers)]
-    if len(slots) % (servers + 1):
-        after[after.index(counts.index(max(counts)))] = servers
-    return after
-
-
 ADD_SERVER = Exercise(
     id="12.add_server",
     title="A new server, and few slots that move",
@@ -350,13 +301,6 @@ ADD_SERVER = Exercise(
         " `len(slots) // (servers + 1)`.",
     ),
     reference=add_server,
-    wrong=(
-        WrongAnswer(_remainder, "should move to the new server only"),
-        WrongAnswer(_from_the_front, "should differ by one at most"),
-        WrongAnswer(_rounded_up, "are enough"),
-        WrongAnswer(lambda slots, servers: [*slots, servers], "one for each slot"),
-        WrongAnswer(lambda slots, servers: [servers + 1] * len(slots), "numbered from 0"),
-    ),
     judge=_judge_add_server,
     timeout_s=60.0,
 )

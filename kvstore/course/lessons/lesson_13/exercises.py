@@ -3,12 +3,10 @@
 import itertools
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
-from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
-
-Choose = Callable[[list[int]], int]
+from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
 
 ASKED: Final = 300
 """How often the function is asked with the same counts: a server that may be chosen is, then."""
@@ -135,22 +133,6 @@ def _tie_problem(answer: Any, given: Sequence[int]) -> str:
     )
 
 
-def _in_turn() -> Choose:
-    turn = itertools.count()
-    return lambda open_calls: next(turn) % len(open_calls)
-
-
-def _counts_the_call(open_calls: list[int]) -> int:
-    chosen = least_open(open_calls)
-    open_calls[chosen] += 1
-    return chosen
-
-
-def _passes_over_free_ones(open_calls: list[int]) -> int:
-    busy = [calls for calls in open_calls if calls]
-    return open_calls.index(min(busy)) if busy else least_open(open_calls)
-
-
 LEAST_OPEN = Exercise(
     id="13.least_open",
     title="The fewest open calls",
@@ -161,21 +143,6 @@ LEAST_OPEN = Exercise(
         "`random.choice(servers)` takes one of a list at random.",
     ),
     reference=least_open,
-    wrong=(
-        WrongAnswer(lambda open_calls: 0, "whatever the counts are"),
-        WrongAnswer(lambda open_calls: random.randrange(len(open_calls)), "A random server"),
-        WrongAnswer(_in_turn(), "That is round robin"),
-        WrongAnswer(lambda open_calls: open_calls.index(max(open_calls)), "the most open calls"),
-        WrongAnswer(lambda open_calls: open_calls.index(min(open_calls)), "the first of"),
-        WrongAnswer(
-            lambda open_calls: max(i for i, c in enumerate(open_calls) if c == min(open_calls)),
-            "the last of",
-        ),
-        WrongAnswer(lambda open_calls: least_open(open_calls) + 1, "numbered from 0"),
-        WrongAnswer(_counts_the_call, "it changed the list"),
-        WrongAnswer(_passes_over_free_ones, "A server with no open call is free"),
-        WrongAnswer(lambda open_calls: open_calls[least_open(open_calls)] / 1, "an int"),
-    ),
     judge=_judge_least_open,
 )
 
@@ -275,39 +242,6 @@ def _two_problem(answer: Any, shares: Sequence[float]) -> str:
     return f"Not all pairs of servers are equally likely. {seen}"
 
 
-def _with_the_same_twice(open_calls: list[int]) -> int:
-    one, other = random.choices(range(len(open_calls)), k=2)
-    return min(one, other, key=open_calls.__getitem__)
-
-
-def _best_of_three(open_calls: list[int]) -> int:
-    drawn = random.sample(range(len(open_calls)), min(3, len(open_calls)))
-    return min(drawn, key=open_calls.__getitem__)
-
-
-def _busier_of_two(open_calls: list[int]) -> int:
-    return max(random.sample(range(len(open_calls)), 2), key=open_calls.__getitem__)
-
-
-def _neighbours(open_calls: list[int]) -> int:
-    one = random.randrange(len(open_calls))
-    return min(one, (one + 1) % len(open_calls), key=open_calls.__getitem__)
-
-
-def _without_the_last(open_calls: list[int]) -> int:
-    drawn = random.sample(range(max(2, len(open_calls) - 1)), 2)
-    return min(drawn, key=open_calls.__getitem__)
-
-
-def _always_the_same_pair(open_calls: list[int]) -> int:
-    one, other = random.Random(2).sample(range(len(open_calls)), 2)
-    return min(one, other, key=open_calls.__getitem__)
-
-
-def _the_count(open_calls: list[int]) -> int:
-    return min(random.sample(open_calls, 2))
-
-
 TWO_CHOICES = Exercise(
     id="13.two_choices",
     title="Two random choices",
@@ -317,19 +251,5 @@ TWO_CHOICES = Exercise(
         "`return one if open_calls[one] < open_calls[other] else other`",
     ),
     reference=two_choices,
-    wrong=(
-        WrongAnswer(least_open, "That is the fewest of all"),
-        WrongAnswer(lambda open_calls: random.sample(range(len(open_calls)), 2)[0], "not compare"),
-        WrongAnswer(_busier_of_two, "the busier one of the two"),
-        WrongAnswer(_with_the_same_twice, "the same server twice"),
-        WrongAnswer(_best_of_three, "the best of three"),
-        WrongAnswer(_neighbours, "Not all pairs"),
-        WrongAnswer(_without_the_last, "is never drawn"),
-        WrongAnswer(_always_the_same_pair, "the same servers each time"),
-        WrongAnswer(_in_turn(), "That is round robin"),
-        WrongAnswer(_the_count, "numbered from 0"),
-        WrongAnswer(_counts_the_call, "it changed the list"),
-        WrongAnswer(lambda open_calls: random.sample(range(len(open_calls)), 2), "an int"),
-    ),
     judge=_judge_two_choices,
 )

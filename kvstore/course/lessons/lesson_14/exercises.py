@@ -10,10 +10,10 @@ from typing import Any
 import grpc
 from hypothesis import strategies as st
 
-from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
+from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
 from kvstore.course.exercises.grading import Drawn
 from kvstore.v1 import etcd_pb2 as pb
-from kvstore.v1.etcd_pb2 import Compare, PutRequest, RangeRequest, RequestOp, TxnRequest
+from kvstore.v1.etcd_pb2 import Compare, PutRequest, RequestOp, TxnRequest
 from kvstore.v1.etcd_pb2_grpc import KVServicer, KVStub, add_KVServicer_to_server
 
 # ---- one node etcd ------------------------------------------------------------------------------
@@ -162,42 +162,6 @@ def create_if_absent(stub: Any, key: bytes, value: bytes) -> bool:
     return bool(reply.succeeded)
 
 
-def _put_only(stub: Any, key: bytes, value: bytes) -> bool:
-    stub.Put(PutRequest(key=key, value=value))
-    return True
-
-
-def _looks_then_puts(stub: Any, key: bytes, value: bytes) -> bool:
-    if stub.Range(RangeRequest(key=key)).kvs:
-        return False
-    stub.Put(PutRequest(key=key, value=value))
-    return True
-
-
-def _if_present(stub: Any, key: bytes, value: bytes) -> bool:
-    present = Compare(key=key, target=Compare.VERSION, result=Compare.GREATER, version=0)
-    put = RequestOp(request_put=PutRequest(key=key, value=value))
-    return bool(stub.Txn(TxnRequest(compare=[present], success=[put])).succeeded)
-
-
-def _always_true(stub: Any, key: bytes, value: bytes) -> bool:
-    create_if_absent(stub, key, value)
-    return True
-
-
-def _hides_errors(stub: Any, key: bytes, value: bytes) -> bool:
-    try:
-        return create_if_absent(stub, key, value)
-    except grpc.RpcError:
-        return False
-
-
-def _returns_the_reply(stub: Any, key: bytes, value: bytes) -> Any:
-    absent = Compare(key=key, target=Compare.VERSION, result=Compare.EQUAL, version=0)
-    put = RequestOp(request_put=PutRequest(key=key, value=value))
-    return stub.Txn(TxnRequest(compare=[absent], success=[put]))
-
-
 def _judge_create_if_absent(answer: Any) -> Verdict:
     with one_node() as (node, stub):
         for problem in (_new_key, _known_key, _race, _deleted_key, _error):
@@ -286,14 +250,6 @@ CREATE_IF_ABSENT = Exercise(
         " value=value))])`; then return `stub.Txn(request).succeeded`.",
     ),
     reference=create_if_absent,
-    wrong=(
-        WrongAnswer(_put_only, "Put stores a value in any case"),
-        WrongAnswer(_looks_then_puts, "between your look and your write"),
-        WrongAnswer(_if_present, "has version 0"),
-        WrongAnswer(_always_true, "not False"),
-        WrongAnswer(_hides_errors, "Let the error through"),
-        WrongAnswer(_returns_the_reply, "not True"),
-    ),
     judge=_judge_create_if_absent,
 )
 

@@ -1,6 +1,5 @@
 """Lesson 15: how much a change can bring, and a client with two servers, one of which fails."""
 
-import itertools
 import threading
 import time
 from collections import Counter
@@ -13,10 +12,10 @@ import grpc
 from hypothesis import strategies as st
 
 from kvstore.client.messages import Operation, update
-from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
+from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
 from kvstore.course.exercises.client_trials import Requests
 from kvstore.course.exercises.grading import Drawn
-from kvstore.course.lessons.lesson_15.capstone import patient, plain
+from kvstore.course.lessons.lesson_15.capstone import patient
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
 
@@ -284,43 +283,6 @@ def _problem(trial: _Trial, operations: Sequence[Operation], lasted_s: float) ->
     return ""
 
 
-def _with_timeout(send_again: Callable[[grpc.StatusCode], bool], step: int) -> Any:
-    """Return a client whose calls have a deadline; it retries at the stub `step` places on."""
-
-    def client(addresses: Sequence[str], operations: Any, in_flight: int, timeout_s: float) -> None:
-        with ExitStack() as stack:
-            stubs = [
-                kvstore_pb2_grpc.KeyValueServiceStub(
-                    stack.enter_context(grpc.insecure_channel(address))
-                )
-                for address in addresses
-            ]
-            free = threading.Semaphore(in_flight)
-
-            def send(operation: Operation, number: int, attempt: int) -> None:
-                stub = stubs[number % len(stubs)]
-                call = operation.rpc(stub).future(operation.request, timeout=timeout_s)
-                call.add_done_callback(lambda call: ended(call, operation, number, attempt))
-
-            def ended(call: Any, operation: Operation, number: int, attempt: int) -> None:
-                if attempt < 4 and send_again(call.code()):
-                    send(operation, number + step, attempt + 1)
-                else:
-                    free.release()
-
-            for operation, number in zip(operations, itertools.count(), strict=False):
-                free.acquire()
-                send(operation, number, 0)
-            for _ in range(in_flight):
-                free.acquire()
-
-    return client
-
-
-def _late(code: grpc.StatusCode) -> bool:
-    return code is grpc.StatusCode.DEADLINE_EXCEEDED
-
-
 CLIENT = Exercise(
     id="15.client",
     title="A client that loses nothing",
@@ -333,25 +295,6 @@ CLIENT = Exercise(
         "after a few attempts, and release the place then.",
     ),
     reference=patient,
-    wrong=(
-        WrongAnswer(
-            lambda addresses, operations, in_flight, timeout_s: plain(
-                addresses, operations, in_flight
-            ),
-            "waited until it went on",
-        ),
-        WrongAnswer(_with_timeout(lambda code: False, 1), "ended with DEADLINE_EXCEEDED"),
-        WrongAnswer(
-            _with_timeout(lambda code: code is not grpc.StatusCode.OK, 2), "and never to the other"
-        ),
-        WrongAnswer(_with_timeout(_late, 1), "One server went away"),
-        WrongAnswer(
-            lambda addresses, operations, in_flight, timeout_s: patient(
-                addresses, operations, COUNT, timeout_s
-            ),
-            "open at once",
-        ),
-    ),
     judge=_judge_client,
     may_return_none=True,
 )
