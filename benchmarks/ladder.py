@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
+from benchmarks import bare
 from benchmarks.cost import between, cost_of
 from benchmarks.ladder_page import Rung, write_page
-from benchmarks.loops import LoopOptions, new_key, run_loop
 from kvstore.client import run_in_process, strategies, workload
 from kvstore.client.workload import Operations, Workload
 from kvstore.measure import Run, describe_host
@@ -137,9 +137,8 @@ def _without_disk(pace: Pace) -> Iterator[Rung]:
     ) as server:  # for the parts; runs have their own servers
 
         def trip() -> Prediction:
-            key = new_key(server.address)
-            alone = run_loop("sync", LoopOptions(server.address, key, pace.calibration_s))
-            per_s = alone.operations / alone.took_s
+            blocking = bare.Shape(strategies.blocking)
+            per_s = bare.run(blocking, server.address, pace.calibration_s).per_s
             return Prediction(per_s, "calls/s", "the round trip of a bare loop", "round trip")
 
         def cpu_bound() -> Prediction:

@@ -17,12 +17,10 @@ from typing import Any, Final
 import psutil
 from tqdm import tqdm
 
-from benchmarks import performance_page
+from benchmarks import bare, performance_page
 from benchmarks.cost import cost_of
 from benchmarks.ladder import ENDS
-from benchmarks.loops import LoopOptions, new_key, run_loop
 from benchmarks.performance_page import Case, Round, Turns
-from kvstore import gc_control
 from kvstore.client import run_in_process, strategies, workload
 from kvstore.client.strategies import Strategy
 from kvstore.course.lessons.lesson_06.external_clients import PROGRAMS, path_of
@@ -88,7 +86,7 @@ def _cases(stack: ExitStack) -> list[Case]:
         _ours("tasks", stock, strategies.tasks, 100, transport="poller"),
         _ours("chained", stock, strategies.chained, 100, transport="poller"),
         _ours("bounded", stock, strategies.bounded, 100, transport="poller"),
-        _bare("aio", stock, in_flight=100),
+        _bare(strategies.tasks, stock, in_flight=100),
         *(_ghz(stock, in_flight) for in_flight in (50, 100) if path_of("ghz")),
     ]
     single = [
@@ -96,7 +94,7 @@ def _cases(stack: ExitStack) -> list[Case]:
         _ours("64 streams", stock, strategies.pipelined, 128, streams=64, transport="poller"),
         _ours("64 streams", poller, strategies.pipelined, 128, streams=64, transport="poller"),
         _ours("1 stream", poller, strategies.pipelined, 100, streams=1, transport="poller"),
-        _bare("stream", stock, in_flight=128, streams=64),
+        _bare(strategies.pipelined, stock, in_flight=128, streams=64),
     ]
     if in_go is not None:
         unary.append(_ours("server in Go", in_go, strategies.tasks, 100))
@@ -176,21 +174,18 @@ def _round(run: Run, ends: Set[str] = frozenset({"OK"})) -> Round:
     return Round(float(per_s), cost.client_cpu_s, cost.server_cpu_s)
 
 
-def _bare(loop: str, server: Server, **options: int) -> Turns:
-    """The bare loop of this name, in this process, with the garbage collector of our client."""
-    watched = psutil.Process(server.pid)
+def _bare(strategy: Strategy, server: Server, **options: int) -> Turns:
+    """The strategy alone, on gRPC's own channel in this process."""
+    shape, watched = bare.Shape(strategy, **options), psutil.Process(server.pid)
 
     def turn(seconds: float) -> tuple[Round, float]:
-        chosen = LoopOptions(server.address, new_key(server.address), seconds, **options)
         before = watched.cpu_times()
-        with gc_control.settled():
-            done = run_loop(loop, chosen)
+        done = bare.run(shape, server.address, seconds)
         after = watched.cpu_times()
         server_s = after.user + after.system - before.user - before.system
-        count = done.operations
-        return Round(count / done.took_s, done.cpu_s / count, server_s / count), math.nan
+        return Round(done.per_s, done.cpu_s, server_s / done.operations), math.nan
 
-    return Turns(f"bare loop of grpcio, {loop} x{options['in_flight']}", turn)
+    return Turns(f"bare loop of grpcio, {shape}", turn)
 
 
 def _ghz(server: Server, in_flight: int) -> Turns:
