@@ -8,31 +8,46 @@ Each is judged as a learner's answer is: in a child of the judge's process.
 """
 
 import asyncio
+import bisect
 import itertools
 import json
 import math
 import queue
 import random
+import statistics
 import sys
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from queue import SimpleQueue
 
 import cloudpickle
 import grpc
 import numpy as np
 
+from kvstore.client.messages import create, retrieve
 from kvstore.course import exercises
 from kvstore.course.exercises import WrongAnswer
 from kvstore.course.experiments import several_servers
+from kvstore.course.lessons.lesson_00.exercises import first_client
+from kvstore.course.lessons.lesson_01.exercises import read_all
+from kvstore.course.lessons.lesson_04.exercises import adds_the_version
+from kvstore.course.lessons.lesson_04.exercises_server import MORE_WRONG_SERVERS
+from kvstore.course.lessons.lesson_04.lost_update import version
+from kvstore.course.lessons.lesson_05.exercises import MORE_WRONG_CLIENTS
+from kvstore.course.lessons.lesson_06.exercises import MORE_WRONG_CHANNELS, own_connections
 from kvstore.course.lessons.lesson_07.exercises_search import Search
+from kvstore.course.lessons.lesson_07.exercises_server import Front
+from kvstore.course.lessons.lesson_07.exercises_server import serving_with as serving_front
 from kvstore.course.lessons.lesson_09.exercises import NeverLooks, Reader
 from kvstore.course.lessons.lesson_09.exercises_server import Shed
 from kvstore.course.lessons.lesson_12.exercises import add_server
 from kvstore.course.lessons.lesson_13.exercises import least_open
+from kvstore.course.lessons.lesson_14.exercises import create_if_absent
 from kvstore.course.lessons.lesson_15.capstone import patient, plain
+from kvstore.model import tail_latency
 from kvstore.protocol import RETRIEVE
 from kvstore.v1 import etcd_pb2
 from kvstore.v1 import kvstore_pb2 as pb
@@ -85,6 +100,86 @@ def right(exercise):
     return keep
 
 
+# ---- 00.first_client ----------------------------------------------------------------------------
+
+
+@right("00.first_client")
+def with_call(stub, items):
+    for key, value in items:
+        stub.Create.with_call(pb.CreateRequest(key=key, value=value))
+    return [stub.Retrieve.with_call(pb.RetrieveRequest(key=key))[0].value for key, _ in items]
+
+
+@right("00.first_client")
+def futures_one_at_a_time(stub, items):
+    for key, value in items:
+        stub.Create.future(pb.CreateRequest(key=key, value=value)).result()
+    return [stub.Retrieve.future(pb.RetrieveRequest(key=key)).result().value for key, _ in items]
+
+
+@right("00.first_client")
+def from_a_pool_of_one(stub, items):
+    with ThreadPoolExecutor(1) as pool:
+        list(
+            pool.map(lambda item: stub.Create(pb.CreateRequest(key=item[0], value=item[1])), items)
+        )
+        replies = pool.map(lambda item: stub.Retrieve(pb.RetrieveRequest(key=item[0])), items)
+        return [reply.value for reply in replies]
+
+
+@right("00.first_client")
+def through_a_queue(stub, items):
+    queue, values = SimpleQueue(), []
+    for key, value in items:
+        stub.Create(pb.CreateRequest(key=key, value=value), timeout=5)
+        queue.put(key)
+    while not queue.empty():
+        values.append(stub.Retrieve(pb.RetrieveRequest(key=queue.get())).value)
+    return values
+
+
+wrong("00.first_client", "1 Create and 1 Retrieve")(
+    lambda stub, items: first_client(stub, [(value, key) for key, value in items])
+)
+wrong("00.first_client", "It should be")(lambda stub, items: first_client(stub, items[:-1]))
+wrong("00.first_client", "Return a list")(
+    lambda stub, items: dict(zip(items, first_client(stub, items), strict=True))
+)
+wrong("00.first_client", "and you return")(lambda stub, items: sorted(first_client(stub, items)))
+
+
+# ---- 00.mean_in_flight, 00.utilisation ----------------------------------------------------------
+
+
+@right("00.mean_in_flight")
+def mean_of_each_millisecond(calls, window_s):
+    sent_ms, done_ms = (np.rint(1e3 * calls[name]).astype(int) for name in ("sent_s", "done_s"))
+    at_ms = np.arange(round(1e3 * window_s))
+    inside = [sum((sent_ms <= at) & (at < done_ms)) for at in at_ms]
+    return float(np.mean(inside))
+
+
+right("00.mean_in_flight")(
+    lambda calls, window_s: sum((c.done_s - c.sent_s) / window_s for c in calls.itertuples())
+)
+right("00.mean_in_flight")(
+    lambda calls, window_s: (
+        len(calls) / window_s * (calls["done_s"] - calls["sent_s"]).mean() if len(calls) else 0
+    )
+)
+wrong("00.mean_in_flight", "calls from none")(  # NaN for no call at all
+    lambda calls, window_s: len(calls) / window_s * (calls["done_s"] - calls["sent_s"]).mean()
+)
+wrong("00.mean_in_flight", "is right")(
+    lambda calls, window_s: round((calls["done_s"] - calls["sent_s"]).sum() / window_s, 1)
+)
+wrong("00.mean_in_flight", "is right")(lambda calls, window_s: 0.6)
+right("00.utilisation")(lambda calls_per_s, cpu_us: calls_per_s / 1e3 * (cpu_us / 1e3))
+right("00.utilisation")(lambda calls_per_s, cpu_us: calls_per_s * (cpu_us * 1e-6))
+wrong("00.utilisation", "is right")(lambda calls_per_s, cpu_us: calls_per_s * cpu_us // 1e6)
+wrong("00.utilisation", "is right")(lambda calls_per_s, cpu_us: calls_per_s + cpu_us / 1e6)
+
+
 # ---- 00.median_ms --------------------------------------------------------------------------------
 
 
@@ -117,6 +212,124 @@ def fourth_call(stub, operations):
 def middle_of_the_sorted(stub, operations):
     times = sorted(times_ms(stub, operations))
     return times[len(times) // 2]
+
+
+right("00.median_ms")(lambda stub, operations: np.quantile(times_ms(stub, operations), 0.5))
+wrong("00.median_ms", "the records of the client")(
+    lambda stub, operations: statistics.median(times_ms(stub, operations)) * 1e3
+)
+wrong("00.median_ms", "got nan")(
+    lambda stub, operations: math.nan * len(times_ms(stub, operations))
+)
+
+
+@wrong("00.median_ms", "Calls overlapped")
+def reads_that_overtake_their_creates(stub, operations):
+    """The read fails; what the learner has to change is that nothing waits for the create."""
+    calls = [each.rpc(stub).future(each.request) for each in reversed(operations)]
+    return statistics.median(call.result() is None for call in reversed(calls))
+
+
+# ---- 01.read_all, 01.mix_to_rate ----------------------------------------------------------------
+
+
+@right("01.read_all")
+def with_match(stub, keys, deadline_s):
+    def one(key):
+        try:
+            return stub.Retrieve(pb.RetrieveRequest(key=key), timeout=deadline_s).value
+        except grpc.RpcError as error:
+            match error.code():
+                case grpc.StatusCode.NOT_FOUND:
+                    return None
+            raise
+
+    return [one(key) for key in keys]
+
+
+@right("01.read_all")
+def with_futures(stub, keys, deadline_s):
+    values = []
+    for key in keys:
+        call = stub.Retrieve.future(pb.RetrieveRequest(key=key), timeout=deadline_s)
+        missing = call.code() is grpc.StatusCode.NOT_FOUND  # waits for the end
+        values.append(None if missing else call.result().value)
+    return values
+
+
+@right("01.read_all")
+def with_a_generator(stub, keys, deadline_s):
+    def values():
+        for key in keys:
+            try:
+                reply, _ = stub.Retrieve.with_call(pb.RetrieveRequest(key=key), deadline_s)
+            except grpc.RpcError as error:
+                if error.code() != grpc.StatusCode.NOT_FOUND:
+                    raise
+                yield None
+            else:
+                yield reply.value
+
+    return list(values())
+
+
+@wrong("01.read_all", "more call")
+def raising_late(stub, keys, deadline_s):
+    values, last = [], None
+    for key in keys:
+        try:
+            values.append(stub.Retrieve(pb.RetrieveRequest(key=key), timeout=deadline_s).value)
+        except grpc.RpcError as error:
+            values.append(None)
+            if error.code() is not grpc.StatusCode.NOT_FOUND:
+                last = error
+    if last:
+        raise last
+    return values
+
+
+@wrong("01.read_all", "It should be one call")
+def retrying(stub, keys, deadline_s):
+    values = []
+    for key in keys:
+        for _ in range(2):
+            value = read_all(stub, [key], deadline_s)[0]
+            if value is not None:
+                break
+        values.append(value)
+    return values
+
+
+for missing in (b"", None):
+    wrong("01.read_all", "is right, and you returned")(
+        lambda stub, keys, deadline_s, missing=missing: [
+            value or missing for value in read_all(stub, keys, deadline_s)
+        ]
+    )
+wrong("01.read_all", "had only")(lambda stub, keys, deadline_s: read_all(stub, keys, 1.0))
+wrong("01.read_all", "had only")(
+    lambda stub, keys, deadline_s: read_all(stub, keys, deadline_s / 10)
+)
+
+
+def lengths(sent, read_s, write_s):
+    return [read_s if kind == "retrieve" else write_s for kind in Counter(sent).elements()]
+
+
+@right("01.mix_to_rate")
+def rate_of_calls_laid_end_to_end(sent, read_s, write_s):
+    at_s = 0.0
+    for length_s in lengths(sent, read_s, write_s):
+        at_s += length_s
+    return sum(sent.values()) / at_s
+
+
+right("01.mix_to_rate")(lambda *given: 1 / statistics.fmean(lengths(*given)))
+right("01.mix_to_rate")(
+    lambda *given: statistics.harmonic_mean([1 / each for each in lengths(*given)])
+)
+wrong("01.mix_to_rate", "is right")(lambda *given: statistics.harmonic_mean(lengths(*given)))
+wrong("01.mix_to_rate", "is right")(lambda sent, read_s, write_s: 1 / 0.042)
 
 
 # ---- 02.send_all ---------------------------------------------------------------------------------
@@ -273,6 +486,56 @@ def send_all_with_a_guard(stub, operations, in_flight=0):
         call = operation.rpc(stub).future(operation.request)
         call.add_done_callback(lambda call: ended.put(call.code()))
     return [ended.get(timeout=60) for _ in operations]
+
+
+@wrong("02.send_all", "send each one once")
+def sends_again_after_the_end(stub, operations, in_flight=0):
+    operations = list(operations)
+    send_all_looking_again(stub, operations)
+    time.sleep(0.5)
+    return send_all_looking_again(stub, operations)
+
+
+# ---- 02 and 03: numbers -------------------------------------------------------------------------
+
+
+@right("02.latency_of_kth")
+def latency_of_a_queue_walked_through(k, sent_per_s, answered_per_s):
+    free_s = 0.0
+    for call in range(k):
+        sent_s = call / sent_per_s
+        free_s = max(free_s, sent_s) + 1 / answered_per_s
+    return free_s - sent_s
+
+
+right("02.latency_of_kth")(
+    lambda k, sent, answered: max(k / answered - (k - 1) / sent, 1 / answered)
+)
+right("02.seconds_until_full")(
+    lambda c, b, kb, sent, x: math.inf if sent <= x else 1e3 * (c - b) / (kb * (sent - x))
+)
+right("02.seconds_until_full")(
+    lambda c, b, kb, sent, x: ((c - b) / kb * 1e3) * (sent - x) ** -1 if sent > x else float("inf")
+)
+right("03.hot_key")(
+    lambda shares, part, s: 1 / (max(shares.values()) * part * s) if part else math.inf
+)
+right("03.hot_key")(
+    lambda shares, part, s: min(
+        (1 / (share * part * s) for share in shares.values() if share * part > 0),
+        default=math.inf,
+    )
+)
+right("03.in_flight_for")(
+    lambda x, disk, trip, most: math.inf if x > most else math.ceil(round(x * (disk + trip), 9))
+)
+right("03.in_flight_for")(
+    lambda x, disk, trip, most: (
+        next(n for n in itertools.count(1) if n >= x * (disk + trip) - 1e-9)
+        if x <= most
+        else math.inf
+    )
+)
 
 
 # ---- 03.bounded ----------------------------------------------------------------------------------
@@ -580,6 +843,264 @@ wrong("04.server", "empty")(serving(NoneForEmpty))
 wrong("04.server", "empty")(serving(KeepsEmptyOut))
 right("04.server")(serving(Store))
 right("04.server")(serving(SetsDefault))
+
+
+class BusyKeys(Store):
+    """A set of the keys that are being written, and a condition in place of locks."""
+
+    def __init__(self, disk, values):
+        self.disk, self.values = disk, values
+        self.busy, self.changed = set(), threading.Condition()
+
+    def Update(self, request, context):
+        if request.key not in self.values:
+            context.set_code(grpc.StatusCode.NOT_FOUND)
+            return pb.UpdateResponse()
+        with self.changed:
+            self.changed.wait_for(lambda: request.key not in self.busy)
+            self.busy.add(request.key)
+        try:
+            self.disk.write(request.key)
+            self.values[request.key] = request.value
+        finally:
+            with self.changed:
+                self.busy.discard(request.key)
+                self.changed.notify_all()
+        return pb.UpdateResponse()
+
+
+class LockOfEachValue(Store):
+    """Each entry is a value with its lock; reads use `get`."""
+
+    def __init__(self, disk, values):
+        self.disk = disk
+        self.entries = {key: [value, threading.Semaphore(1)] for key, value in values.items()}
+
+    def Retrieve(self, request, context):
+        entry = self.entries.get(request.key)
+        if entry is None:
+            context.set_code(grpc.StatusCode.NOT_FOUND)
+            return pb.RetrieveResponse()
+        self.disk.read(request.key)
+        return pb.RetrieveResponse(value=entry[0])
+
+    def Update(self, request, context):
+        entry = self.entries.get(request.key)
+        if entry is None:
+            context.abort(grpc.StatusCode.NOT_FOUND, "")
+        with entry[1]:
+            self.disk.write(request.key)
+            entry[0] = request.value
+        return pb.UpdateResponse()
+
+
+right("04.server")(serving(BusyKeys))
+right("04.server")(serving(LockOfEachValue))
+for serve, said in MORE_WRONG_SERVERS:
+    wrong("04.server", said)(serve)
+
+
+# ---- 04.where_they_are, 04.increment ------------------------------------------------------------
+
+
+@right("04.increment")
+def increment_recursively(counter, number=0):
+    answer = yield retrieve(version(counter, number))
+    value = b"%d" % (int(answer.value) + 1)
+    answer = yield create(version(counter, number + 1), value)
+    if answer.status != "OK":
+        yield from increment_recursively(counter, number + 1)
+
+
+@right("04.increment")
+def increment_in_a_while(counter):
+    number, done = 0, False
+    while not done:
+        value = int((yield retrieve(version(counter, number))).value)
+        done = (yield create(version(counter, number + 1), str(value + 1).encode())).status == "OK"
+        number += 1
+
+
+@right("04.increment")
+def increment_looking_ahead(counter):
+    """It reads on until there is no later version, and creates that one."""
+    number = 0
+    while True:
+        newest = yield retrieve(version(counter, number))
+        while (later := (yield retrieve(version(counter, number + 1)))).status == "OK":
+            newest, number = later, number + 1
+        value = b"%d" % (int(newest.value) + 1)
+        if (yield create(version(counter, number + 1), value)).status == "OK":
+            return
+
+
+wrong("04.increment", "")(adds_the_version)
+
+
+@right("04.where_they_are")
+def slow_where(in_flight, threads):
+    """Place the calls one by one."""
+    queue_, lock, disk = 0, 0, 0
+    for call in range(in_flight):
+        if call >= threads:
+            queue_ += 1
+        elif disk:
+            lock += 1
+        else:
+            disk += 1
+    return queue_, lock, disk
+
+
+right("04.where_they_are")(lambda n, c: [n - min(n, c), min(n, c) - 1, 1])
+for order in ((2, 1, 0), (1, 0, 2), (1, 2, 0)):
+    wrong("04.where_they_are", "in another order")(
+        lambda n, c, order=order: tuple(slow_where(n, c)[at] for at in order)
+    )
+
+
+# ---- 05: streams, order, the commit index -------------------------------------------------------
+
+
+@right("05.reads_in_a_window")
+def with_a_queue(stub, keys, window):
+    """The loop over the replies puts the next request into a queue."""
+    sending, values, rest = queue.SimpleQueue(), {}, iter(enumerate(keys))
+
+    def put_next():
+        number, key = next(rest, (None, None))
+        sending.put(
+            None if key is None else pb.PipelineRequest(id=number + 1, kinds=b"\x02", keys=[key])
+        )
+
+    for _ in range(window):
+        put_next()
+    for reply in stub.Pipeline(iter(sending.get, None)):
+        values[reply.id - 1] = reply.values[0] if reply.statuses == b"\x00" else None
+        put_next()
+    return [values[number] for number in range(len(keys))]
+
+
+@right("05.reads_in_a_window")
+def with_a_condition(stub, keys, window):
+    """A set of open ids, guarded by a condition."""
+    open_ids, changed, values = set(), threading.Condition(), [None] * len(keys)
+
+    def requests():
+        for number, key in enumerate(keys):
+            with changed:
+                changed.wait_for(lambda: len(open_ids) < window)
+                open_ids.add(number)
+            yield pb.PipelineRequest(id=number, kinds=b"\x02", keys=[key])
+
+    for reply in stub.Pipeline(requests()):
+        values[reply.id] = next(iter(reply.values), None)
+        with changed:
+            open_ids.discard(reply.id)
+            changed.notify()
+    return values
+
+
+for stream_client, said in MORE_WRONG_CLIENTS:
+    wrong("05.reads_in_a_window", said)(stream_client)
+
+
+@right("05.commit_index")
+def committed_by_sorting(acknowledged):
+    return [
+        sum(
+            1
+            for a, b in zip(sorted(set(acknowledged[: n + 1])), itertools.count(1), strict=False)
+            if a == b
+        )
+        for n in range(len(acknowledged))
+    ]
+
+
+@right("05.commit_index")
+def committed_with_a_heap(acknowledged):
+    seen, found = {0}, []
+    for entry in acknowledged:
+        seen |= {entry}
+        found.append(next(n for n in itertools.count() if n + 1 not in seen))
+    return found
+
+
+right("05.in_order")(lambda calls: calls["done_s"].cummax())
+right("05.in_order")(lambda calls: np.maximum.accumulate(calls["done_s"].to_numpy()))
+
+
+@wrong("05.in_order", "one earlier reply only")
+def waits_for_the_one_before(calls):
+    done = list(calls["done_s"])
+    return [max(done[at], done[max(at - 1, 0)]) for at in range(len(done))]
+
+
+# ---- 06: connections, a cap of streams ----------------------------------------------------------
+
+
+@right("06.own_connections")
+def with_different_options(address, count):
+    """Channels share only with channels of the same options."""
+    return [
+        grpc.insecure_channel(address, options=[("grpc.primary_user_agent", f"caller {place}")])
+        for place in range(count)
+    ]
+
+
+@right("06.own_connections")
+def in_a_tuple(address, count):
+    channels = ()
+    while len(channels) < count:
+        options = (("grpc.use_local_subchannel_pool", True),)
+        channels += (grpc.insecure_channel(target=f"ipv4:{address}", options=options),)
+    return channels
+
+
+class Intercepts(grpc.UnaryUnaryClientInterceptor):
+    def intercept_unary_unary(self, continuation, client_call_details, request):
+        return continuation(client_call_details, request)
+
+
+@right("06.own_connections")
+def connected_first(address, count):
+    channels = own_connections(address, count)
+    for channel in channels:
+        grpc.channel_ready_future(channel).result(timeout=5)
+    return channels
+
+
+@right("06.own_connections")
+def intercepted(address, count):
+    return [
+        grpc.intercept_channel(channel, Intercepts()) for channel in own_connections(address, count)
+    ]
+
+
+for channels in MORE_WRONG_CHANNELS:
+    wrong("06.own_connections", "")(channels)
+
+
+@right("06.behind_a_cap")
+def with_two_ifs(in_flight, connections, max_streams, disk_s, cpu_s):
+    inside = in_flight
+    if inside > connections * max_streams:
+        inside = connections * max_streams
+    if inside * cpu_s >= disk_s + cpu_s:
+        return cpu_s**-1
+    return inside * (disk_s + cpu_s) ** -1
+
+
+@right("06.behind_a_cap")
+def by_each_connection(in_flight, connections, max_streams, disk_s, cpu_s):
+    shares = [in_flight // connections + (k < in_flight % connections) for k in range(connections)]
+    inside = sum(min(share, max_streams) for share in shares)
+    return min(inside / (disk_s + cpu_s), 1 / cpu_s)
+
+
+@wrong("06.behind_a_cap", "is right")
+def a_table_of_constants(in_flight, connections, max_streams, disk_s, cpu_s):
+    known = {(20, 1, 4): 200.0, (20, 2, 4): 400.0, (2, 4, 4): 100.0, (1000, 100, 10): 5000.0}
+    return known.get((in_flight, connections, max_streams), 0.0)
 
 
 # ---- 09.shed -------------------------------------------------------------------------------------
@@ -1781,4 +2302,488 @@ def returns_the_reply(stub, key, value):
 def one_rate_after_the_other(meets, low, high):
     while meets(low + 1):
         low += 1
+    return low
+
+
+# ---- 07: a front, many calls, a climb -----------------------------------------------------------
+
+
+class FrontSetsTheCode(KeyValueServiceServicer):
+    """No `abort`: the status is set, and an empty reply is returned."""
+
+    def __init__(self, stub):
+        self.stub = stub
+
+    async def Retrieve(self, request, context):
+        call = self.stub.Retrieve(request, timeout=context.time_remaining())
+        if await call.code() is not grpc.StatusCode.OK:
+            context.set_code(await call.code())
+            context.set_details(await call.details())
+            return pb.RetrieveResponse()
+        return await call
+
+
+class WithATask(Front):
+    """The call runs in a task of its own, and its reply is copied."""
+
+    async def Retrieve(self, request, context):
+        async def ask():
+            left_s = context.time_remaining()
+            return await self.stub.Retrieve(pb.RetrieveRequest(key=request.key), timeout=left_s)
+
+        try:
+            reply = await asyncio.create_task(ask())
+        except grpc.aio.AioRpcError as error:
+            await context.abort(error.code(), error.details())
+        return pb.RetrieveResponse(value=reply.value)
+
+
+right("07.front")(serving_front(FrontSetsTheCode))
+right("07.front")(serving_front(WithATask))
+
+
+@right("07.front")
+async def with_a_handler(stub):
+    """No servicer class: a generic handler for the one method."""
+
+    async def retrieve(request, context):
+        try:
+            return await stub.Retrieve(request, timeout=context.time_remaining())
+        except grpc.RpcError as error:
+            await context.abort(error.code(), error.details())
+
+    method = grpc.unary_unary_rpc_method_handler(
+        retrieve, pb.RetrieveRequest.FromString, pb.RetrieveResponse.SerializeToString
+    )
+    server = grpc.aio.server()
+    handlers = grpc.method_handlers_generic_handler(
+        "kvstore.v1.KeyValueService", {"Retrieve": method}
+    )
+    server.add_generic_rpc_handlers((handlers,))
+    port = server.add_insecure_port("localhost:0")
+    await server.start()
+    return [server, port]
+
+
+class InAThread(Front):
+    """Ties up one of Python's own threads for each call."""
+
+    async def Retrieve(self, request, context):
+        loop = asyncio.get_running_loop()
+        wait = Front.Retrieve(self, request, context)
+        return await asyncio.to_thread(
+            lambda: asyncio.run_coroutine_threadsafe(wait, loop).result()
+        )
+
+
+wrong("07.front", "never more than")(serving_front(InAThread))  # 48 calls are too many for them
+
+
+class FrontUnwritten(Front):
+    async def Retrieve(self, request, context):
+        return NotImplemented
+
+
+wrong("07.front", "reply message")(serving_front(FrontUnwritten))
+
+
+@right("07.ask_all")
+async def calls_first(stub, keys):
+    """A grpc.aio call starts when it is made: no task is needed."""
+    calls = [stub.Retrieve(pb.RetrieveRequest(key=key)) for key in keys]
+    values = []
+    for call in calls:
+        try:
+            values.append((await call).value)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.NOT_FOUND:
+                raise
+            values.append(None)
+    return values
+
+
+@right("07.ask_all")
+async def by_place(stub, keys):
+    values = [None] * len(keys)
+
+    async def fill(place):
+        values[place] = await ask_one(stub, keys[place])
+
+    async with asyncio.TaskGroup() as group:
+        for place in range(len(keys)):
+            group.create_task(fill(place))
+    return values
+
+
+@right("07.calls_in_climb")
+def climb_in_fractions(users, climb_s, threads, wait_s):
+    full = min(Fraction(1), Fraction(threads) / users)
+    mean = users * full * full / 2 + min(threads, users) * (1 - full)
+    return float(mean * Fraction(climb_s) / Fraction(wait_s))
+
+
+right("07.calls_in_climb")(lambda n, t, c, w: (min(n, c) * t - min(n, c) ** 2 * t / (2 * n)) / w)
+
+
+# ---- 07.search: more styles ---------------------------------------------------------------------
+
+
+@right("07.search")
+class InPythonsPool(Search):
+    async def Retrieve(self, request, context):
+        return pb.RetrieveResponse(value=await asyncio.to_thread(self.in_a_thread, request.key))
+
+
+@right("07.search")
+class ConnectionOfAThread(KeyValueServiceServicer):
+    """Each thread of the pool takes a connection once, and keeps it."""
+
+    def __init__(self, search, connections):
+        self.search, self.own, free = search, threading.local(), list(connections)
+        self.threads = ThreadPoolExecutor(
+            len(free), initializer=lambda: setattr(self.own, "connection", free.pop())
+        )
+
+    async def Retrieve(self, request, context):
+        work = self.threads.submit(lambda: self.search(self.own.connection, request.key))
+        return pb.RetrieveResponse(value=await asyncio.wrap_future(work))
+
+
+@right("07.search")
+class Shielded(KeyValueServiceServicer):
+    """It takes the connection in the coroutine, and gives it back when the search has ended."""
+
+    def __init__(self, search, connections):
+        self.search, self.free = search, asyncio.Queue()
+        for each in connections:
+            self.free.put_nowait(each)
+
+    async def Retrieve(self, request, context):
+        connection = await self.free.get()
+        task = asyncio.ensure_future(asyncio.to_thread(self.search, connection, request.key))
+        task.add_done_callback(lambda _: self.free.put_nowait(connection))
+        return pb.RetrieveResponse(value=await asyncio.shield(task))
+
+
+@wrong("07.search", "")
+class SharesTheFirst(Search):
+    def in_a_thread(self, words):
+        return self.search(0, words)
+
+
+@wrong("07.search", "")
+class WithoutWaiting(InPythonsPool):
+    """Takes a connection only if one is free at once."""
+
+    def in_a_thread(self, words):
+        try:
+            connection = self.free.get_nowait()
+        except queue.Empty:
+            return b""
+        try:
+            return self.search(connection, words)
+        finally:
+            self.free.put(connection)
+
+
+# ---- 09: more styles ----------------------------------------------------------------------------
+
+
+@right("09.shed")
+class ShedSetsTheCode(grpc.ServerInterceptor):
+    """No `abort`: the status is set, and an empty reply is returned."""
+
+    def __init__(self, limit):
+        self.places = threading.BoundedSemaphore(limit)
+
+    def intercept_service(self, continuation, details):
+        handler = continuation(details)
+
+        def limited(request, context):
+            if self.places.acquire(timeout=0):
+                try:
+                    return handler.unary_unary(request, context)
+                finally:
+                    self.places.release()
+            context.set_code(grpc.StatusCode.RESOURCE_EXHAUSTED)
+            return pb.RetrieveResponse()
+
+        return grpc.unary_unary_rpc_method_handler(
+            limited,
+            request_deserializer=handler.request_deserializer,
+            response_serializer=lambda reply: reply.SerializeToString(),
+        )
+
+
+@right("09.shed")
+class WithAListOfTokens(grpc.ServerInterceptor):
+    """Places are the elements of a list: `pop` raises when there is none."""
+
+    def __init__(self, limit):
+        self.tokens = list(range(limit))
+
+    def intercept_service(self, continuation, details):
+        handler = continuation(details)
+
+        def limited(request, context):
+            try:
+                token = self.tokens.pop()
+            except IndexError:
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "full")
+            try:
+                return handler.unary_unary(request, context)
+            finally:
+                self.tokens.append(token)
+
+        return grpc.unary_unary_rpc_method_handler(
+            limited, handler.request_deserializer, handler.response_serializer
+        )
+
+
+@wrong("09.shed", "after an error")
+class LetsPlacesLeak(Shed):
+    """Gives the place back for replies only: what `finally` is for."""
+
+    def intercept_service(self, continuation, details):
+        handler = continuation(details)
+
+        def limited(request, context):
+            if not self.free.acquire(blocking=False):
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "full")
+            try:
+                reply = handler.unary_unary(request, context)
+            except ValueError:
+                self.free.release()
+                raise
+            self.free.release()
+            return reply
+
+        return handler._replace(unary_unary=limited)
+
+
+@right("09.give_up")
+class WithAGenerator(KeyValueServiceServicer):
+    def __init__(self, disk):
+        self.disk = disk
+
+    def pieces(self, key, context):
+        for number in range(self.disk.pieces):
+            if self.disk.piece_s > context.time_remaining():
+                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "late")
+            yield self.disk.read(key, number)
+
+    def Retrieve(self, request, context):
+        return pb.RetrieveResponse(value=b"".join(self.pieces(request.key, context)))
+
+
+@right("09.give_up")
+class SetsTheStatus(KeyValueServiceServicer):
+    def __init__(self, disk):
+        self.disk = disk
+
+    def Retrieve(self, request, context):
+        value, number = b"", 0
+        while number < self.disk.pieces:
+            if context.time_remaining() <= self.disk.piece_s:
+                context.set_code(grpc.StatusCode.DEADLINE_EXCEEDED)
+                return pb.RetrieveResponse()
+            value += self.disk.read(request.key, number)
+            number += 1
+        return pb.RetrieveResponse(value=value)
+
+
+# ---- 10: more styles ----------------------------------------------------------------------------
+
+
+@right("10.retry_config")
+def as_text(attempts, first_pause_s, tokens, ratio):
+    """JSON in place of a dict, and the service by its name."""
+    return json.dumps(
+        {
+            "retryThrottling": {"tokenRatio": ratio, "maxTokens": tokens},
+            "methodConfig": [
+                {
+                    "name": [{"service": "kvstore.v1.KeyValueService"}],
+                    "retryPolicy": {
+                        "retryableStatusCodes": ["UNAVAILABLE"],
+                        "backoffMultiplier": 2.0,
+                        "maxBackoff": "1.000s",
+                        "initialBackoff": f"{first_pause_s:.3f}s",
+                        "maxAttempts": attempts,
+                    },
+                }
+            ],
+        }
+    )
+
+
+@right("10.retry_config")
+def by_default_and_method(attempts, first_pause_s, tokens, ratio):
+    config = config_with()(attempts, first_pause_s, tokens, ratio)
+    config["methodConfig"][0]["timeout"] = "30s"
+    config["methodConfig"].append(
+        {**config["methodConfig"][0], "name": [{"service": "kvstore.v1.Other"}]}
+    )
+    return config
+
+
+@right("10.backoff")
+def backoff_by_doubling(failures, first_s, most_s, draw):
+    longest_s = first_s
+    for _ in range(failures - 1):
+        longest_s = min(2 * longest_s, most_s)
+    return draw() * min(longest_s, most_s)
+
+
+# ---- 11: more styles ----------------------------------------------------------------------------
+
+
+@right("11.hedged")
+async def hedged_with_a_queue(first, second, request, after_s):
+    replies = asyncio.Queue()
+
+    async def ask(stub, delay_s):
+        await asyncio.sleep(delay_s)
+        await replies.put(await stub.Retrieve(request))
+
+    tasks = [asyncio.create_task(ask(first, 0)), asyncio.create_task(ask(second, after_s))]
+    reply = await replies.get()
+    for task in tasks:
+        task.cancel()
+    return reply
+
+
+@right("11.hedged")
+async def hedged_with_calls(first, second, request, after_s):
+    """Calls of grpc.aio have `cancel` themselves."""
+    one = first.Retrieve(request)
+    done = asyncio.ensure_future(one.code())
+    await asyncio.wait({done}, timeout=after_s)
+    if done.done():
+        return await one
+    two = second.Retrieve(request)
+    other = asyncio.ensure_future(two.code())
+    await asyncio.wait({done, other}, return_when=asyncio.FIRST_COMPLETED)
+    winner, loser = (one, two) if done.done() else (two, one)
+    loser.cancel()
+    return await winner
+
+
+wrong("11.hedged", "async def")(lambda first, second, request, after_s: 5)
+
+
+# ---- 12: channels, servers, slots ---------------------------------------------------------------
+
+
+@right("12.spread")
+def with_an_older_field(addresses):
+    """`loadBalancingPolicy` is the older field of the service config, and still understood."""
+    options = [("grpc.service_config", '{"loadBalancingPolicy": "round_robin"}')]
+    return grpc.insecure_channel(f"ipv4:{','.join(addresses)}", options)
+
+
+@right("12.spread")
+def with_the_option_of_the_channel(addresses):
+    return grpc.insecure_channel(
+        "ipv4:" + ",".join(addresses), options=(("grpc.lb_policy_name", "round_robin"),)
+    )
+
+
+@right("12.servers_needed")
+def by_trying(target_per_s, service_s, hottest_share):
+    """Count servers up, as a learner may; the limit is far above the drawn inputs."""
+    for servers in range(1, 3_000_000):
+        busiest = hottest_share + (1 - hottest_share) / servers
+        if busiest * target_per_s * service_s <= 1:
+            return servers
+        if servers > 1 and hottest_share * target_per_s * service_s >= 1:
+            return math.inf
+    return math.inf
+
+
+wrong("12.servers_needed", "is right")(
+    lambda target_per_s, service_s, hottest_share: {150: 4, 300: 7, 400: 36}.get(target_per_s, 1)
+)
+wrong("12.add_server", "should differ by one at most")(lambda slots, servers: list(slots))
+
+
+@right("12.add_server")
+def slots_from_the_end(slots, servers):
+    after = list(slots)
+    for _ in range(len(slots) // (servers + 1)):
+        fullest = max(range(servers), key=after.count)
+        last = len(after) - 1 - after[::-1].index(fullest)
+        after[last] = servers
+    return after
+
+
+# ---- 14: a key that is created once, late writes ------------------------------------------------
+
+
+@right("14.create_if_absent")
+def by_create_revision(stub, key, value):
+    """The idiom of etcd's own clients."""
+    absent = etcd_pb2.Compare(key=key, target="CREATE", result="EQUAL", create_revision=0)
+    read = etcd_pb2.RequestOp(request_range=etcd_pb2.RangeRequest(key=key))
+    put = etcd_pb2.RequestOp(request_put=etcd_pb2.PutRequest(key=key, value=value))
+    return stub.Txn(etcd_pb2.TxnRequest(compare=[absent], success=[put], failure=[read])).succeeded
+
+
+@right("14.create_if_absent")
+def the_other_way_round(stub, key, value):
+    """If it is present, nothing; else put."""
+    present = etcd_pb2.Compare(
+        key=key, target=etcd_pb2.Compare.VERSION, result=etcd_pb2.Compare.GREATER, version=0
+    )
+    put = etcd_pb2.RequestOp(request_put=etcd_pb2.PutRequest(key=key, value=value))
+    return not stub.Txn(etcd_pb2.TxnRequest(compare=[present], failure=[put])).succeeded
+
+
+@right("14.create_if_absent")
+def with_a_look_before(stub, key, value):
+    if stub.Range(etcd_pb2.RangeRequest(key=key), timeout=5).kvs:
+        return False
+    return create_if_absent(stub, key, value)
+
+
+@wrong("14.create_if_absent", "")
+def by_value(stub, key, value):
+    """A key that does not exist has no value to compare, so this never creates."""
+    empty = etcd_pb2.Compare(
+        key=key, target=etcd_pb2.Compare.VALUE, result=etcd_pb2.Compare.EQUAL, value=b""
+    )
+    put = etcd_pb2.RequestOp(request_put=etcd_pb2.PutRequest(key=key, value=value))
+    return stub.Txn(etcd_pb2.TxnRequest(compare=[empty], success=[put])).succeeded
+
+
+right("14.late_writes")(tail_latency.late)
+
+
+# ---- 16: a knee, a rate -------------------------------------------------------------------------
+
+
+@right("16.knee")
+def knee_by_sorting(levels):
+    by_rate = sorted(levels, key=lambda row: -row[1])
+    by_time = sorted(levels, key=lambda row: row[2])
+    return by_rate[0][1] * by_time[0][2]
+
+
+@right("16.knee")
+def knee_with_numpy(levels):
+    _, x, r = np.array(levels, dtype=float).T
+    return float(x.max() * r.min())
+
+
+@right("16.highest_rate")
+def rate_with_bisect(meets, low, high):
+    return bisect.bisect_left(range(low + 1, high), True, key=lambda rate: not meets(rate)) + low
+
+
+@right("16.highest_rate")
+def rate_by_steps_of_two(meets, low, high):
+    step = 1 << max(0, (high - low).bit_length())
+    while step := step // 2:
+        if low + step < high and meets(low + step):
+            low += step
     return low

@@ -1,11 +1,21 @@
-"""Answers that were tried on the judges get their verdicts, in the process that judges learners."""
+"""Answers that were tried on the judges get their verdicts, in the process that judges learners.
+
+The mutants come from `tools/mutants.py`.
+"""
+
+import json
+from pathlib import Path
 
 import answers
 import cloudpickle
 import pytest
 
 from kvstore.course import judging
+from kvstore.course.exercises import every, find
+from kvstore.course.exercises.grading import judged
+from tools import mutants
 
+MUTANTS = json.loads((Path(__file__).parent / "mutants.json").read_text("utf-8"))
 pytestmark = pytest.mark.slow
 
 
@@ -22,3 +32,16 @@ def test_an_answer_gets_its_verdict(exercise, answer, outcome, said):
 
     assert verdict.outcome == outcome, verdict.message
     assert said in verdict.message
+
+
+@pytest.mark.parametrize(
+    ("exercise", "source"), [(name, each) for name, kept in MUTANTS.items() for each in kept]
+)
+def test_a_mutant_of_the_reference_is_rejected(exercise, source):
+    answer = mutants.answer_from(find(exercise), source)
+
+    assert judged(find(exercise), answer).outcome == "not yet", source
+
+
+def test_every_exercise_of_the_lessons_02_to_07_has_mutants():
+    assert {name for name in every() if "02" <= name[:2] <= "07"} <= set(MUTANTS)

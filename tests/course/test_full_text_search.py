@@ -1,21 +1,14 @@
 """Further lesson 07: the search, its servers, its exercise, and the conditions of its claims."""
 
-import asyncio
-import queue
 import sqlite3
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from kvstore.course.exercises.grading import judged
 from kvstore.course.lessons.lesson_07 import questions as facts
 from kvstore.course.lessons.lesson_07 import search
-from kvstore.course.lessons.lesson_07.exercises_search import SEARCH, Search
 from kvstore.course.lessons.lesson_07.search import Parts, Searches
 from kvstore.course.questions import registered
-from kvstore.v1.kvstore_pb2 import RetrieveResponse
-from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceServicer
 
 pytestmark = pytest.mark.slow
 
@@ -122,82 +115,3 @@ def test_the_predictions_worked_out_by_hand():
 
 
 # ---- the exercise --------------------------------------------------------------------------------
-
-
-class InPythonsPool(Search):
-    async def Retrieve(self, request, context):
-        return RetrieveResponse(value=await asyncio.to_thread(self.in_a_thread, request.key))
-
-
-class ConnectionOfAThread(KeyValueServiceServicer):
-    """Each thread of the pool takes a connection once, and keeps it."""
-
-    def __init__(self, search, connections):
-        import threading
-
-        self.search, self.own, free = search, threading.local(), list(connections)
-        self.threads = ThreadPoolExecutor(
-            len(free), initializer=lambda: setattr(self.own, "connection", free.pop())
-        )
-
-    async def Retrieve(self, request, context):
-        work = self.threads.submit(lambda: self.search(self.own.connection, request.key))
-        return RetrieveResponse(value=await asyncio.wrap_future(work))
-
-
-class Shielded(KeyValueServiceServicer):
-    """It takes the connection in the coroutine, and gives it back when the search has ended."""
-
-    def __init__(self, search, connections):
-        self.search, self.free = search, asyncio.Queue()
-        for each in connections:
-            self.free.put_nowait(each)
-
-    async def Retrieve(self, request, context):
-        connection = await self.free.get()
-        task = asyncio.ensure_future(asyncio.to_thread(self.search, connection, request.key))
-        task.add_done_callback(lambda _: self.free.put_nowait(connection))
-        return RetrieveResponse(value=await asyncio.shield(task))
-
-
-@pytest.mark.parametrize("answer", [InPythonsPool, ConnectionOfAThread, Shielded])
-def test_another_style_is_right(answer):
-    verdict = judged(SEARCH, answer)
-
-    assert verdict.passed, verdict.message
-
-
-def test_a_method_that_is_still_to_be_written_is_not_attempted():
-    from kvstore.course import NOT_ATTEMPTED
-
-    class Unwritten(Search):
-        async def Retrieve(self, request, context):
-            return NOT_ATTEMPTED
-
-    assert judged(SEARCH, Unwritten).outcome == "not attempted"
-
-
-class SharesTheFirst(Search):
-    def in_a_thread(self, words):
-        return self.search(0, words)
-
-
-class WithoutWaiting(InPythonsPool):
-    """Takes a connection only if one is free at once."""
-
-    def in_a_thread(self, words):
-        try:
-            connection = self.free.get_nowait()
-        except queue.Empty:
-            return b""
-        try:
-            return self.search(connection, words)
-        finally:
-            self.free.put(connection)
-
-
-@pytest.mark.parametrize("answer", [SharesTheFirst, WithoutWaiting])
-def test_more_wrong_ways_are_rejected(answer):
-    verdict = judged(SEARCH, answer)
-
-    assert verdict.outcome == "not yet"

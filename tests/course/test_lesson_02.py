@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from made_runs import run_of, staircase
 
-from kvstore.course.lessons.lesson_02 import figures, memory_experiment
+from kvstore.course.lessons.lesson_02 import exercises, figures, memory_experiment
 from kvstore.course.lessons.lesson_02.memory_experiment import Line, Probe, forecast, forecasts
 from kvstore.measure import audit
 from kvstore.model import Prediction
@@ -57,6 +57,14 @@ def test_the_table_sets_each_number_of_the_forecast_beside_the_fact():
 
     assert table.loc["ceiling reached (s)", "forecast"] == pytest.approx(4.0)
     assert [1.0] == list(table["fact ÷ forecast"].astype(float).dropna().round(2).unique())
+
+
+def test_memory_is_full_when_the_backlog_filled_it_second_by_second():
+    memory_mb, seconds = 100.0, 0
+    while memory_mb < 500.0:
+        memory_mb, seconds = memory_mb + 0.05 * (1000 - 800), seconds + 1
+
+    assert exercises.seconds_until_full(500, 100, 50, 1000, 800) == pytest.approx(seconds)
 
 
 @pytest.mark.slow

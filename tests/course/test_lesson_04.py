@@ -1,16 +1,20 @@
-"""Lesson 04: lost updates, and the context switches of a server that only computes."""
+"""Lesson 04: lost updates, its server, and the context switches of a server that only computes."""
 
 import itertools
 import math
 import subprocess
 import sys
+import threading
+from concurrent import futures
 
 import pytest
 from failures import failures
 
 from kvstore.client import workload
 from kvstore.client.messages import create, delete, update
-from kvstore.course.lessons.lesson_04 import context_switches
+from kvstore.course.checks import solution
+from kvstore.course.exercises.grading import judged
+from kvstore.course.lessons.lesson_04 import context_switches, exercises_server
 from kvstore.course.lessons.lesson_04.lost_update import (
     BEFORE,
     NeverDone,
@@ -148,7 +152,9 @@ def test_the_switches_of_every_thread_count():
 
 SWITCHING = """
 import os, threading, time
-from kvstore.course.lessons.lesson_04 import context_switches
+from kvstore.course.checks import solution
+from kvstore.course.exercises.grading import judged
+from kvstore.course.lessons.lesson_04 import context_switches, exercises_server
 
 slept, asleep = threading.Barrier(4), threading.Event()
 
@@ -166,3 +172,25 @@ slept.wait()
 print(context_switches.context_switches(os.getpid()) - before)
 asleep.set()
 """
+
+
+# ---- 04.server -----------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_thread_that_a_learner_leaves_waiting_does_not_keep_python_from_ending():
+    before, threads = set(futures.thread._threads_queues), set(threading.enumerate())
+    keeps = exercises_server.serving_with(exercises_server._KeepsTheLock)
+
+    assert not judged(exercises_server.SERVER, keeps).passed
+    made = set(threading.enumerate()) - threads  # other tests may have left some
+    stuck = [t for t in made if t.name.startswith("ThreadPool") and not t.daemon]
+    assert not stuck
+    assert set(futures.thread._threads_queues) <= before
+
+
+def test_the_solution_shows_the_class_that_the_function_starts(capsys):
+    solution("04.server")
+    shown = capsys.readouterr().out
+
+    assert shown.index("class Store") < shown.index("with self.locks") < shown.index("def serve")

@@ -7,8 +7,6 @@ import grpc
 import pytest
 from made_runs import closed_loop
 
-from kvstore.course.exercises import find
-from kvstore.course.exercises.grading import judged
 from kvstore.course.experiments.several_servers import spread_over
 from kvstore.course.lessons.lesson_06 import exercises as lesson_06
 from kvstore.course.lessons.lesson_06 import external_clients, questions
@@ -16,55 +14,6 @@ from kvstore.measure.run import Cpu
 from kvstore.server import serving
 
 # ---- channels ------------------------------------------------------------------------------------
-
-
-def with_different_options(address, count):
-    """Channels share only with channels of the same options."""
-    return [
-        grpc.insecure_channel(address, options=[("grpc.primary_user_agent", f"caller {place}")])
-        for place in range(count)
-    ]
-
-
-def in_a_tuple(address, count):
-    channels = ()
-    while len(channels) < count:
-        options = (("grpc.use_local_subchannel_pool", True),)
-        channels += (grpc.insecure_channel(target=f"ipv4:{address}", options=options),)
-    return channels
-
-
-class PassesOn(grpc.UnaryUnaryClientInterceptor):
-    def intercept_unary_unary(self, continuation, client_call_details, request):
-        return continuation(client_call_details, request)
-
-
-def connected_first(address, count):
-    channels = lesson_06.own_connections(address, count)
-    for channel in channels:
-        grpc.channel_ready_future(channel).result(timeout=5)
-    return channels
-
-
-def intercepted(address, count):
-    return [
-        grpc.intercept_channel(channel, PassesOn())
-        for channel in lesson_06.own_connections(address, count)
-    ]
-
-
-@pytest.mark.parametrize(
-    "answer", [with_different_options, in_a_tuple, connected_first, intercepted]
-)
-def test_channels_with_own_connections_in_another_style_are_right(answer):
-    verdict = judged(find("06.own_connections"), answer)
-
-    assert verdict.passed, verdict.message
-
-
-@pytest.mark.parametrize("answer", lesson_06.MORE_WRONG_CHANNELS)
-def test_more_wrong_channels_are_rejected(answer):
-    assert judged(find("06.own_connections"), answer).outcome == "not yet"
 
 
 def plain(address, count):
@@ -104,43 +53,6 @@ def test_the_rate_behind_a_cap_is_that_of_a_queue_walked_through(in_flight, conn
     assert calls / cpu_free_s == pytest.approx(
         lesson_06.rate_per_s(in_flight, connections, cap, disk_s, cpu_s), rel=0.02
     )
-
-
-def with_two_ifs(in_flight, connections, max_streams, disk_s, cpu_s):
-    inside = in_flight
-    if inside > connections * max_streams:
-        inside = connections * max_streams
-    if inside * cpu_s >= disk_s + cpu_s:
-        return cpu_s**-1
-    return inside * (disk_s + cpu_s) ** -1
-
-
-def by_the_longest_time(in_flight, connections, max_streams, disk_s, cpu_s):
-    inside = sorted([in_flight, connections * max_streams])[0]
-    return 1.0 / max(cpu_s, (disk_s + cpu_s) / inside)
-
-
-def by_each_connection(in_flight, connections, max_streams, disk_s, cpu_s):
-    shares = [in_flight // connections + (k < in_flight % connections) for k in range(connections)]
-    inside = sum(min(share, max_streams) for share in shares)
-    return min(inside / (disk_s + cpu_s), 1 / cpu_s)
-
-
-@pytest.mark.parametrize("answer", [with_two_ifs, by_the_longest_time, by_each_connection])
-def test_a_rate_behind_a_cap_in_another_style_is_right(answer):
-    verdict = judged(find("06.behind_a_cap"), answer)
-
-    assert verdict.passed, verdict.message
-
-
-def test_constants_are_rejected():
-    """The first edition tried four fixed inputs, so a table of their four results passed."""
-    table = {(20, 1, 4): 200.0, (20, 2, 4): 400.0, (2, 4, 4): 100.0, (1000, 100, 10): 5000.0}
-
-    def constants(in_flight, connections, max_streams, disk_s, cpu_s):
-        return table.get((in_flight, connections, max_streams), 0.0)
-
-    assert judged(find("06.behind_a_cap"), constants).outcome == "not yet"
 
 
 # ---- models of the questions ---------------------------------------------------------------------

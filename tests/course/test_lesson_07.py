@@ -2,14 +2,11 @@
 
 import asyncio
 import dataclasses
-import re
 from types import SimpleNamespace
 
-import grpc
 import made_runs
 import pandas as pd
 import pytest
-from grpc.aio import AioRpcError
 
 from kvstore.client import pacing
 from kvstore.course.exercises.grading import judged
@@ -19,97 +16,8 @@ from kvstore.course.questions import registered
 from kvstore.measure import Sample
 from kvstore.measure.run import Cpu
 from kvstore.protocol import StationTimes
-from kvstore.v1.kvstore_pb2 import RetrieveRequest, RetrieveResponse
-from kvstore.v1.kvstore_pb2_grpc import (
-    KeyValueServiceServicer,
-    add_KeyValueServiceServicer_to_server,
-)
 
 # 07.front -------------------------------------------------------------------------------------
-
-
-class SetsTheCode(KeyValueServiceServicer):
-    """No `abort`: the status is set, and an empty reply is returned."""
-
-    def __init__(self, stub):
-        self.stub = stub
-
-    async def Retrieve(self, request, context):
-        call = self.stub.Retrieve(request, timeout=context.time_remaining())
-        if await call.code() is not grpc.StatusCode.OK:
-            context.set_code(await call.code())
-            context.set_details(await call.details())
-            return RetrieveResponse()
-        return await call
-
-
-class WithATask(lesson_07_server.Front):
-    """The call runs in a task of its own, and its reply is copied."""
-
-    async def Retrieve(self, request, context):
-        async def ask():
-            left_s = context.time_remaining()
-            return await self.stub.Retrieve(RetrieveRequest(key=request.key), timeout=left_s)
-
-        try:
-            reply = await asyncio.create_task(ask())
-        except AioRpcError as error:
-            await context.abort(error.code(), error.details())
-        return RetrieveResponse(value=reply.value)
-
-
-async def with_a_handler(stub):
-    """No servicer class: a generic handler for the one method."""
-
-    async def retrieve(request, context):
-        try:
-            return await stub.Retrieve(request, timeout=context.time_remaining())
-        except grpc.RpcError as error:
-            await context.abort(error.code(), error.details())
-
-    method = grpc.unary_unary_rpc_method_handler(
-        retrieve, RetrieveRequest.FromString, RetrieveResponse.SerializeToString
-    )
-    server = grpc.aio.server()
-    handlers = grpc.method_handlers_generic_handler(
-        "kvstore.v1.KeyValueService", {"Retrieve": method}
-    )
-    server.add_generic_rpc_handlers((handlers,))
-    port = server.add_insecure_port("localhost:0")
-    await server.start()
-    return [server, port]
-
-
-@pytest.mark.parametrize(
-    "serve",
-    [
-        lesson_07_server.serving_with(SetsTheCode),
-        lesson_07_server.serving_with(WithATask),
-        with_a_handler,
-    ],
-)
-def test_a_front_in_another_style_is_right(serve):
-    verdict = judged(lesson_07_server.FRONT, serve)
-
-    assert verdict.passed, verdict.message
-
-
-class InAThread(lesson_07_server.Front):
-    """Ties up one of Python's own threads for each call."""
-
-    async def Retrieve(self, request, context):
-        loop = asyncio.get_running_loop()
-        wait = lesson_07_server.Front.Retrieve(self, request, context)
-        return await asyncio.to_thread(
-            lambda: asyncio.run_coroutine_threadsafe(wait, loop).result()
-        )
-
-
-def test_a_front_with_a_thread_for_each_call_is_found_out():
-    """48 calls at once are more than `asyncio.to_thread` has threads, on any machine."""
-    verdict = judged(lesson_07_server.FRONT, lesson_07_server.serving_with(InAThread))
-
-    assert "never more than" in verdict.message
 
 
 def test_the_loop_ends_after_its_last_task():
@@ -132,91 +40,7 @@ def test_the_loop_ends_after_its_last_task():
     assert ["returned"] == ends
 
 
-def test_an_unwritten_method_is_met_with_a_sentence():
-    class Unwritten(lesson_07_server.Front):
-        async def Retrieve(self, request, context):
-            return NotImplemented
-
-    async def serve(stub):
-        server = grpc.aio.server()
-        add_KeyValueServiceServicer_to_server(Unwritten(stub), server)
-        port = server.add_insecure_port("127.0.0.1:0")
-        await server.start()
-        return server, port
-
-    verdict = judged(lesson_07_server.FRONT, serve)
-
-    assert verdict.outcome == "not yet"
-    assert "reply message" in verdict.message
-
-
 # 07.ask_all -----------------------------------------------------------------------------------
-
-
-async def one(stub, key):
-    try:
-        return (await stub.Retrieve(RetrieveRequest(key=key))).value
-    except AioRpcError as error:
-        if error.code() != grpc.StatusCode.NOT_FOUND:
-            raise
-        return None
-
-
-async def with_gather(stub, keys):
-    return await asyncio.gather(*(one(stub, key) for key in keys))
-
-
-async def calls_first(stub, keys):
-    """A grpc.aio call starts when it is made: no task is needed."""
-    calls = [stub.Retrieve(RetrieveRequest(key=key)) for key in keys]
-    values = []
-    for call in calls:
-        try:
-            values.append((await call).value)
-        except AioRpcError as error:
-            if error.code() is not grpc.StatusCode.NOT_FOUND:
-                raise
-            values.append(None)
-    return values
-
-
-async def by_place(stub, keys):
-    values = [None] * len(keys)
-
-    async def fill(place):
-        values[place] = await one(stub, keys[place])
-
-    async with asyncio.TaskGroup() as group:
-        for place in range(len(keys)):
-            group.create_task(fill(place))
-    return values
-
-
-@pytest.mark.parametrize("answer", [with_gather, calls_first, by_place])
-def test_a_client_in_another_style_is_right(answer):
-    verdict = judged(lesson_07.ASK_ALL, answer)
-
-    assert verdict.passed, verdict.message
-
-
-async def only_unavailable_leaves(stub, keys):
-    async def careless(key):
-        try:
-            return (await stub.Retrieve(RetrieveRequest(key=key))).value
-        except AioRpcError as error:
-            if error.code() is grpc.StatusCode.UNAVAILABLE:
-                raise
-            return None
-
-    return await asyncio.gather(*map(careless, keys))
-
-
-def test_another_status_than_unavailable_must_leave_as_well():
-    """The first edition looked at a back end that was gone, and at no other failure."""
-    verdict = judged(lesson_07.ASK_ALL, only_unavailable_leaves)
-
-    (status,) = re.findall(r"ended with ([A-Z_]+)", verdict.message)
-    assert status not in ("OK", "NOT_FOUND", "UNAVAILABLE")
 
 
 # 07.calls_in_climb ----------------------------------------------------------------------------
@@ -231,15 +55,6 @@ def test_the_calls_of_a_climb_are_those_of_small_steps(users, threads):
     )
 
     assert lesson_07.calls_in_climb(users, climb_s, threads, wait_s) == pytest.approx(slow, 1e-4)
-
-
-def test_the_calls_of_a_climb_in_another_style_are_right():
-    def mine(users, climb_s, threads, wait_s):
-        if users <= threads:
-            return users * climb_s / 2 / wait_s
-        return (threads * climb_s - threads**2 * climb_s / (2 * users)) / wait_s
-
-    assert judged(lesson_07.CALLS_IN_CLIMB, mine).passed
 
 
 # Models of the questions -----------------------------------------------------------------------

@@ -2,9 +2,7 @@
 
 import dataclasses
 import math
-import threading
 
-import grpc
 import made_runs
 import pandas as pd
 import pytest
@@ -16,8 +14,6 @@ from kvstore.course.questions import registered
 from kvstore.measure import Sample
 from kvstore.measure.recorder import Recorder
 from kvstore.protocol import StationTimes
-from kvstore.v1.kvstore_pb2 import RetrieveResponse
-from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceServicer
 
 # 09.shed --------------------------------------------------------------------------------------
 
@@ -42,158 +38,7 @@ def test_a_method_that_looks_ahead_answers_more_calls_in_time_and_reads_less_in_
         assert found.pieces == found.pieces_in_vain + lesson_09.PIECES * found.in_time
 
 
-class WithACounter(grpc.ServerInterceptor):
-    """A number and a lock in place of a semaphore, and a copy of the handler."""
-
-    def __init__(self, limit):
-        self.limit, self.inside, self.lock = limit, 0, threading.Lock()
-
-    def enter(self):
-        with self.lock:
-            if self.inside >= self.limit:
-                return False
-            self.inside += 1
-            return True
-
-    def leave(self):
-        with self.lock:
-            self.inside -= 1
-
-    def intercept_service(self, continuation, handler_call_details):
-        handler = continuation(handler_call_details)
-
-        def limited(request, context):
-            if not self.enter():
-                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "full")
-            try:
-                return handler.unary_unary(request, context)
-            finally:
-                self.leave()
-
-        return handler._replace(unary_unary=limited)
-
-
-class SetsTheCode(grpc.ServerInterceptor):
-    """No `abort`: the status is set, and an empty reply is returned."""
-
-    def __init__(self, limit):
-        self.places = threading.BoundedSemaphore(limit)
-
-    def intercept_service(self, continuation, details):
-        handler = continuation(details)
-
-        def limited(request, context):
-            if self.places.acquire(timeout=0):
-                try:
-                    return handler.unary_unary(request, context)
-                finally:
-                    self.places.release()
-            context.set_code(grpc.StatusCode.RESOURCE_EXHAUSTED)
-            return RetrieveResponse()
-
-        return grpc.unary_unary_rpc_method_handler(
-            limited,
-            request_deserializer=handler.request_deserializer,
-            response_serializer=lambda reply: reply.SerializeToString(),
-        )
-
-
-class WithAListOfTokens(grpc.ServerInterceptor):
-    """Places are the elements of a list: `pop` raises when there is none."""
-
-    def __init__(self, limit):
-        self.tokens = list(range(limit))
-
-    def intercept_service(self, continuation, details):
-        handler = continuation(details)
-
-        def limited(request, context):
-            try:
-                token = self.tokens.pop()
-            except IndexError:
-                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "full")
-            try:
-                return handler.unary_unary(request, context)
-            finally:
-                self.tokens.append(token)
-
-        return grpc.unary_unary_rpc_method_handler(
-            limited, handler.request_deserializer, handler.response_serializer
-        )
-
-
-class LetsPlacesLeak(lesson_09_server.Shed):
-    """Gives the place back for replies only: what `finally` is for."""
-
-    def intercept_service(self, continuation, details):
-        handler = continuation(details)
-
-        def limited(request, context):
-            if not self.free.acquire(blocking=False):
-                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "full")
-            try:
-                reply = handler.unary_unary(request, context)
-            except ValueError:
-                self.free.release()
-                raise
-            self.free.release()
-            return reply
-
-        return handler._replace(unary_unary=limited)
-
-
-@pytest.mark.parametrize("shed", [WithACounter, SetsTheCode, WithAListOfTokens])
-def test_an_interceptor_in_another_style_is_right(shed):
-    verdict = judged(lesson_09_server.SHED, shed)
-
-    assert verdict.passed, verdict.message
-
-
-@pytest.mark.parametrize(("shed", "said"), [(LetsPlacesLeak, "after an error")])
-def test_more_wrong_interceptors_are_rejected(shed, said):
-    verdict = judged(lesson_09_server.SHED, shed)
-
-    assert verdict.outcome == "not yet"
-    assert said in verdict.message
-
-
 # 09.give_up -----------------------------------------------------------------------------------
-
-
-class WithAGenerator(KeyValueServiceServicer):
-    def __init__(self, disk):
-        self.disk = disk
-
-    def pieces(self, key, context):
-        for number in range(self.disk.pieces):
-            if self.disk.piece_s > context.time_remaining():
-                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "late")
-            yield self.disk.read(key, number)
-
-    def Retrieve(self, request, context):
-        return RetrieveResponse(value=b"".join(self.pieces(request.key, context)))
-
-
-class SetsTheStatus(KeyValueServiceServicer):
-    def __init__(self, disk):
-        self.disk = disk
-
-    def Retrieve(self, request, context):
-        value, number = b"", 0
-        while number < self.disk.pieces:
-            if context.time_remaining() <= self.disk.piece_s:
-                context.set_code(grpc.StatusCode.DEADLINE_EXCEEDED)
-                return RetrieveResponse()
-            value += self.disk.read(request.key, number)
-            number += 1
-        return RetrieveResponse(value=value)
-
-
-@pytest.mark.parametrize("reader", [WithAGenerator, SetsTheStatus])
-def test_a_method_in_another_style_is_right(reader):
-    verdict = judged(lesson_09.GIVE_UP, reader)
-
-    assert verdict.passed, verdict.message
 
 
 @pytest.mark.parametrize("exercise", [lesson_09_server.SHED, lesson_09.GIVE_UP])

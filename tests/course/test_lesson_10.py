@@ -1,7 +1,6 @@
 """Lesson 10: what its exercises accept, the models of its questions, and what grpcio does."""
 
 import dataclasses
-import json
 from types import SimpleNamespace
 
 import grpc
@@ -9,7 +8,6 @@ import made_runs
 import pytest
 
 from kvstore.client import load, measured_channel, strategies, workload
-from kvstore.course.exercises.grading import judged
 from kvstore.course.lessons.lesson_10 import exercises as lesson_10
 from kvstore.course.questions import registered
 from kvstore.measure.recorder import Recorder
@@ -21,43 +19,6 @@ CONFIG = lesson_10.retry_config(4, 0.01, 10, 0.1)
 
 
 # 10.retry_config ------------------------------------------------------------------------------
-
-
-def as_text(attempts, first_pause_s, tokens, ratio):
-    """JSON in place of a dict, and the service by its name."""
-    return json.dumps(
-        {
-            "retryThrottling": {"tokenRatio": ratio, "maxTokens": tokens},
-            "methodConfig": [
-                {
-                    "name": [{"service": "kvstore.v1.KeyValueService"}],
-                    "retryPolicy": {
-                        "retryableStatusCodes": ["UNAVAILABLE"],
-                        "backoffMultiplier": 2.0,
-                        "maxBackoff": "1.000s",
-                        "initialBackoff": f"{first_pause_s:.3f}s",
-                        "maxAttempts": attempts,
-                    },
-                }
-            ],
-        }
-    )
-
-
-def by_default_and_method(attempts, first_pause_s, tokens, ratio):
-    config = lesson_10.retry_config(attempts, first_pause_s, tokens, ratio)
-    config["methodConfig"][0]["timeout"] = "30s"
-    config["methodConfig"].append(
-        {**config["methodConfig"][0], "name": [{"service": "kvstore.v1.Other"}]}
-    )
-    return config
-
-
-@pytest.mark.parametrize("answer", [as_text, by_default_and_method])
-def test_a_service_config_in_another_style_is_right(answer):
-    verdict = judged(lesson_10.RETRY_CONFIG, answer)
-
-    assert verdict.passed, verdict.message
 
 
 # What grpcio does -----------------------------------------------------------------------------
@@ -143,13 +104,3 @@ def test_the_model_of_the_storm():
     assert late.measured(BACK, CONFIG, storm(failing=0.5)) == 50
     assert late.model(BACK, CONFIG, storm()).value == 100
     assert late.model(BACK, CONFIG, storm(per_s=20.0)).value == 0
-
-
-def test_pauses_in_another_style_are_right():
-    def mine(failures, first_s, most_s, draw):
-        longest_s = first_s
-        for _ in range(failures - 1):
-            longest_s = min(2 * longest_s, most_s)
-        return draw() * min(longest_s, most_s)
-
-    assert judged(lesson_10.BACKOFF, mine).passed

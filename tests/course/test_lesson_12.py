@@ -1,7 +1,6 @@
 """Lesson 12: what its exercises accept, and the models of its questions."""
 
 import dataclasses
-import math
 
 import grpc
 import numpy as np
@@ -9,78 +8,12 @@ import pandas as pd
 import pytest
 from made_runs import closed_loop
 
-from kvstore.course.exercises import find
-from kvstore.course.exercises.grading import judged
 from kvstore.course.experiments import several_servers
 from kvstore.course.lessons.lesson_12 import exercises as lesson_12
 from kvstore.course.lessons.lesson_12 import questions as core
 from kvstore.server import serving_sharded
 
 # ---- the exercises -------------------------------------------------------------------------------
-
-
-def with_an_older_field(addresses):
-    """`loadBalancingPolicy` is the older field of the service config, and still understood."""
-    options = [("grpc.service_config", '{"loadBalancingPolicy": "round_robin"}')]
-    return grpc.insecure_channel(f"ipv4:{','.join(addresses)}", options)
-
-
-def with_the_option_of_the_channel(addresses):
-    return grpc.insecure_channel(
-        "ipv4:" + ",".join(addresses), options=(("grpc.lb_policy_name", "round_robin"),)
-    )
-
-
-@pytest.mark.parametrize("answer", [with_an_older_field, with_the_option_of_the_channel])
-def test_a_channel_that_spreads_in_another_way_is_right(answer):
-    verdict = judged(find("12.spread"), answer)
-
-    assert verdict.passed, verdict.message
-
-
-def test_slots_that_stay_as_they_are_leave_the_new_server_empty():
-    unchanged = judged(find("12.add_server"), lambda slots, servers: list(slots))
-    assert "should differ by one at most" in unchanged.message
-
-
-def by_trying(target_per_s, service_s, hottest_share):
-    """Count servers up, as a learner may; the limit is far above the drawn inputs."""
-    for servers in range(1, 3_000_000):
-        busiest = hottest_share + (1 - hottest_share) / servers
-        if busiest * target_per_s * service_s <= 1:
-            return servers
-        if servers > 1 and hottest_share * target_per_s * service_s >= 1:
-            return math.inf
-    return math.inf
-
-
-def test_servers_needed_by_trying_is_right():
-    """The first edition wanted 3, 6 and 8 servers; 4, 7 and 36 are right (a hash places keys)."""
-    assert judged(find("12.servers_needed"), by_trying).passed
-    for target, hottest, servers in [(150, 0.01, 4), (300, 0.01, 7), (400, 0.1, 36)]:
-        assert servers == lesson_12.servers_needed(target, 0.020, hottest)
-
-
-def test_constants_are_rejected():
-    """The first edition tried seven fixed inputs, so a table of their results passed."""
-    table = {(150, 0.01): 4, (300, 0.01): 7, (400, 0.1): 36}
-
-    def constants(target_per_s, service_s, hottest_share):
-        return table.get((target_per_s, hottest_share), 1)
-
-    assert judged(find("12.servers_needed"), constants).outcome == "not yet"
-
-
-def test_slots_taken_in_another_order_are_right():
-    def from_the_end(slots, servers):
-        after = list(slots)
-        for _ in range(len(slots) // (servers + 1)):
-            fullest = max(range(servers), key=after.count)
-            last = len(after) - 1 - after[::-1].index(fullest)
-            after[last] = servers
-        return after
-
-    assert judged(find("12.add_server"), from_the_end).passed
 
 
 # ---- the experiment ------------------------------------------------------------------------------

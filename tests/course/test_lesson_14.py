@@ -4,17 +4,12 @@ import grpc
 import pytest
 from made_runs import run_of
 
-from kvstore.course import exercises
-from kvstore.course.exercises.grading import judged
 from kvstore.course.lessons.lesson_14 import etcd_runs
-from kvstore.course.lessons.lesson_14 import exercises as lesson_14
 from kvstore.course.lessons.lesson_14 import questions as facts
 from kvstore.course.lessons.lesson_14.etcd_runs import Failover
 from kvstore.course.questions import predictions_of
-from kvstore.model import tail_latency
 from kvstore.server import EtcdNotInstalled
 from kvstore.server.etcd_nodes import found_etcd
-from kvstore.v1.etcd_pb2 import Compare, PutRequest, RangeRequest, RequestOp, TxnRequest
 
 KILLED = Failover(
     1.0, 0.1, 100.0, 0.3, (2.0, 5.0), (1.0, 1.99, 3.2, 4.99, 6.3, 7.0), 0, {"UNAVAILABLE": 3}, 1
@@ -22,65 +17,6 @@ KILLED = Failover(
 
 
 # ---- exercises ---------------------------------------------------------------------------------
-
-
-def by_create_revision(stub, key, value):
-    """The idiom of etcd's own clients."""
-    absent = Compare(key=key, target="CREATE", result="EQUAL", create_revision=0)
-    read = RequestOp(request_range=RangeRequest(key=key))
-    put = RequestOp(request_put=PutRequest(key=key, value=value))
-    return stub.Txn(TxnRequest(compare=[absent], success=[put], failure=[read])).succeeded
-
-
-def the_other_way_round(stub, key, value):
-    """If it is present, nothing; else put."""
-    present = Compare(key=key, target=Compare.VERSION, result=Compare.GREATER, version=0)
-    put = RequestOp(request_put=PutRequest(key=key, value=value))
-    return not stub.Txn(TxnRequest(compare=[present], failure=[put])).succeeded
-
-
-def with_a_look_before(stub, key, value):
-    if stub.Range(RangeRequest(key=key), timeout=5).kvs:
-        return False
-    return lesson_14.create_if_absent(stub, key, value)
-
-
-@pytest.mark.parametrize("answer", [by_create_revision, the_other_way_round, with_a_look_before])
-def test_another_style_of_creating_is_right(answer):
-    verdict = judged(exercises.find("14.create_if_absent"), answer)
-
-    assert verdict.passed, verdict.message
-
-
-def by_value(stub, key, value):
-    """A key that does not exist has no value to compare, so this never creates."""
-    empty = Compare(key=key, target=Compare.VALUE, result=Compare.EQUAL, value=b"")
-    put = RequestOp(request_put=PutRequest(key=key, value=value))
-    return stub.Txn(TxnRequest(compare=[empty], success=[put])).succeeded
-
-
-def tries_until_it_answers(stub, key, value):
-    for _ in range(3):
-        try:
-            return lesson_14.create_if_absent(stub, key, value)
-        except grpc.RpcError:
-            pass
-    return False
-
-
-@pytest.mark.parametrize(
-    "answer", [by_value, tries_until_it_answers, lambda stub, key, value: True]
-)
-def test_more_wrong_ways_of_creating_are_rejected(answer):
-    assert "not yet" == judged(exercises.find("14.create_if_absent"), answer).outcome
-
-
-def test_late_writes_agrees_with_the_model_and_with_another_style():
-    for stalled in (0.0, 0.1, 0.25, 0.9, 1.0):
-        for nodes in (1, 3, 5, 7):
-            expected = pytest.approx(tail_latency.late(stalled, nodes))
-            assert expected == lesson_14.late_writes(stalled, nodes)
-    assert judged(exercises.find("14.late_writes"), tail_latency.late).passed
 
 
 # ---- claims that can fail, and predictions ------------------------------------------------------

@@ -1,0 +1,56 @@
+"""Lesson 00: its published benchmarks, the models of its questions, and how a median is judged."""
+
+import dataclasses
+import json
+import re
+
+import pytest
+from made_runs import staircase
+
+from kvstore.course.exercises.grading import judged
+from kvstore.course.experiments.published_benchmarks import CONNECT, GRPC_BENCH, WRK
+from kvstore.course.lessons.lesson_00 import exercises, questions
+from kvstore.measure import Cpu
+
+
+def test_the_bound_of_the_processor_takes_the_part_of_the_loop():
+    """gRPC's own threads work beside the loop: their time is no demand on the interpreter."""
+    run = dataclasses.replace(
+        staircase(1000, in_flight=20),
+        client_cpu=Cpu(0.10, 0.02, loop_s=0.08),
+        server_cpu=Cpu(0.30, 0.10, loop_s=0.30),
+    )
+
+    assert 1000 / 0.40 < questions.most_of(run).value <= 1000 / 0.26 + 1e-6
+
+
+def test_the_part_of_the_contract_that_is_shown_is_in_the_contract(repo_root):
+    contract = (repo_root / "proto/kvstore/v1/kvstore.proto").read_text("utf-8")
+    cells = json.loads((repo_root / "notebooks/00_start_here.ipynb").read_text("utf-8"))["cells"]
+    prose = "\n".join("".join(cell["source"]) for cell in cells)
+    (shown,) = re.findall(r"```proto\n(.*?)```", prose, re.S)
+
+    assert [] == [line for line in shown.splitlines() if line.strip() not in contract]
+
+
+def test_the_audit_of_published_benchmarks_and_the_law_of_the_widget():
+    assert CONNECT.in_flight_mean == pytest.approx(405, abs=0.5)
+    assert WRK.in_flight_mean == pytest.approx(0.8, abs=0.001)
+    assert GRPC_BENCH.share == pytest.approx(0.996, abs=0.0005)
+    assert questions.calls_in_flight(40, 50).value == pytest.approx(2.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("times", [1, 1.8])
+def test_a_median_is_judged_only_where_reads_are_far_quicker_than_writes(times, monkeypatch):
+    """A busy machine makes all calls alike; so does a disk that writes nearly as fast as it reads.
+
+    There a call at the right place in the order may pass for the median.
+    """
+    monkeypatch.setattr(exercises, "WRITE_S", times * exercises.READ_S)
+    monkeypatch.setattr(exercises, "SLOWER", (20,))
+
+    verdict = judged(exercises.MEDIAN_MS, exercises.median_ms)
+
+    assert verdict.outcome == "not yet"
+    assert "This machine is so busy" in verdict.message
