@@ -5,8 +5,9 @@ import itertools
 import math
 
 import numpy as np
+import pandas as pd
 
-from kvstore.measure import Run, Sample
+from kvstore.measure import Cpu, Run, Sample
 from kvstore.measure.recorder import Recorder, sample_rows
 from kvstore.protocol import KINDS, STATUSES, UNKNOWN_STATIONS, StationTimes
 
@@ -66,7 +67,7 @@ def paced(count=40, *, per_s=20.0, deadline_s=0.1, strategy="futures"):
     )
 
 
-def staircase(count=20, *, in_flight=1, strategy="blocking", stations=False):
+def staircase(count=20, *, in_flight=1, strategy="blocking", stations=False, back_end=False):
     """`in_flight` callers, each with one call after the other: reads 10 ms, writes 50 ms."""
     kinds = itertools.cycle(["create", "retrieve", "update", "delete"])
     free_at_s = [0.0] * in_flight
@@ -83,7 +84,10 @@ def staircase(count=20, *, in_flight=1, strategy="blocking", stations=False):
         Sample(at_s, in_flight, 0, 0, 1e8 + 1e7 * at_s, 8e7 + 5e6 * at_s, 5, 130, *rising(at_s))
         for at_s in np.linspace(0.0, max(free_at_s), 12)
     ]
-    return run_of(calls, strategy=strategy, in_flight=in_flight, samples=samples)
+    run = run_of(calls, strategy=strategy, in_flight=in_flight, samples=samples)
+    if back_end:  # a server in front of another one
+        run = dataclasses.replace(run, server={"settings": {"back_end": "127.0.0.1:9"}})
+    return run
 
 
 def closed_loop(in_flight, per_s, rounds=4, *, operations=1):
@@ -118,3 +122,55 @@ def climbed(users=8, *, over_s=1.0, hold_s=0.5, wait_s=0.05):
     ]
     run = run_of(calls, strategy="tasks", in_flight=users, samples=samples)
     return dataclasses.replace(run, settings={"joins": joins, "duration_s": ends_s})
+
+
+def open_run(times, status=0, **settings):
+    """Calls given as (due_s, sent_s, done_s), answered by a server with these settings."""
+    recorder = Recorder()
+    for due_s, sent_s, done_s in sorted(times, key=lambda each: each[2]):
+        recorder.record(due_s, sent_s, done_s, 2, status, 64, 64)
+    made = {"threads": 1, "disk_times": "fixed", "disk_seed": 1, "read_delay_s": 0.02, **settings}
+    return dataclasses.replace(
+        run_of([], strategy="futures"),
+        server={"settings": made},
+        issued=len(times),
+        records=recorder.array(),
+    )
+
+
+def overtaken():
+    """An update, and three reads of which two overtake it."""
+    times = [(0.000, 0.050), (0.001, 0.011), (0.002, 0.012), (0.011, 0.060)]
+    kinds = ["update", "retrieve", "retrieve", "retrieve"]
+    return run_of([(*at, kind) for at, kind in zip(times, kinds, strict=True)], in_flight=4)
+
+
+def timed(set_s, measured_s):
+    """A run against a server whose disk times differ from the one that was set."""
+    calls = [
+        (n, n + 0.5, "retrieve", "OK", StationTimes(0.0, 0.0, disk_s, 0.0))
+        for n, disk_s in enumerate(measured_s)
+    ]
+    settings = {"read_delay_s": set_s, "write_delay_s": set_s}
+    return dataclasses.replace(run_of(calls), server={"settings": settings})
+
+
+def filled(calls=200):
+    """Calls sent at 100/s, of which none is answered; memory grows, and is freed at the end."""
+    end_s = calls / 100
+    sent_s = np.linspace(0.0, end_s, calls)
+    at_s = np.linspace(0.0, end_s, 50)
+    samples = pd.DataFrame({"elapsed_s": at_s, "in_flight": 100 * at_s, "answered": 0.0})
+    after = {"elapsed_s": end_s + 1, "in_flight": 0.0, "answered": calls}
+    for side, base, each in (("client", 100e6, 50_000), ("server", 90e6, 30_000)):
+        samples[f"{side}_rss_bytes"] = base + each * samples["in_flight"]
+        after[f"{side}_rss_bytes"] = base
+    samples = pd.concat([samples, pd.DataFrame([after])], ignore_index=True)
+    made = run_of([(sent, end_s + 1, "create") for sent in sent_s])
+    return dataclasses.replace(made, sample_rows=samples.to_records(index=False))
+
+
+def costing(seconds):
+    """A run of one message that took the client so long, and the server half of it."""
+    made = run_of([(0.0, 1.0, "batch")])
+    return dataclasses.replace(made, client_cpu=Cpu(seconds, 0), server_cpu=Cpu(seconds / 2, 0))

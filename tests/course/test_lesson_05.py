@@ -1,19 +1,18 @@
 """Lesson 05: the cost of a message, the race, the order of replies, and the replicated log."""
 
-import dataclasses
 import os
 import signal
 import threading
 import time
 
 import pytest
-from made_runs import run_of
+from made_runs import costing, overtaken, run_of
 
 from kvstore.client import load
 from kvstore.client.errors import ServerNotReached
 from kvstore.client.strategies import blocking
 from kvstore.course import rendering
-from kvstore.course.lessons.lesson_05 import batch_ladder, figures, pipelining, rpc_pipeline
+from kvstore.course.lessons.lesson_05 import batch_ladder, pipelining, rpc_pipeline
 from kvstore.course.lessons.lesson_05.pipelining import (
     CommitIndex,
     EntryRefused,
@@ -23,7 +22,7 @@ from kvstore.course.lessons.lesson_05.pipelining import (
     read_back,
     replicate,
 )
-from kvstore.measure import Cpu, Run, audit
+from kvstore.measure import audit
 from kvstore.model import Prediction
 from kvstore.protocol import CREATE
 from kvstore.server import serving
@@ -31,12 +30,6 @@ from kvstore.server import serving
 # ---- the cost of a message -----------------------------------------------------------------------
 
 COST = batch_ladder.Cost(per_message_s=90e-6, per_operation_s=1e-6)
-
-
-def costing(seconds: float) -> Run:
-    """A run of one message that took the client so long, and the server less."""
-    made = run_of([(0.0, 1.0, "batch")])
-    return dataclasses.replace(made, client_cpu=Cpu(seconds, 0), server_cpu=Cpu(seconds / 2, 0))
 
 
 def test_two_sizes_give_a_and_b():
@@ -68,16 +61,12 @@ def test_one_operation_that_was_not_ok_is_not_verified():
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("no_windows")
-def test_every_operation_of_a_climb_is_answered_verified_drawn_and_listed():
+def test_every_operation_of_a_climb_is_answered_verified_and_listed():
     with serving(read_delay_s=0, write_delay_s=0, locking="per_key", use_asyncio=True) as server:
         climbed = batch_ladder.climb(server, (1, 32, 1_024), duration_s=1.0, rounds=1)
 
     assert batch_ladder.verified(climbed) == sum(run.operations_ok for run in climbed.values())
     assert [1, 32, 1_024] == [run.records["operations"].max() for run in climbed.values()]
-    for ax in figures.climbed(climbed, COST, fitted=(1, 1_024)):
-        dots = {line.get_label(): len(line.get_xdata()) for line in ax.lines}
-        assert (2, 1) == (dots["gave a and b"], dots["tests them"])
     table = batch_ladder.ladder_table(batch_ladder.ladder(climbed))
     assert [1.0, 1.511, 151.1] == list(table["times the first"])[:3]
 
@@ -97,7 +86,6 @@ def test_a_message_is_shown_as_protobuf_with_its_comment(page):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("no_windows")
 def test_each_client_makes_all_its_calls_in_each_round_and_stands_beside_the_published():
     with serving(read_delay_s=0, write_delay_s=0, locking="per_key", use_asyncio=True) as server:
         runs = rpc_pipeline.race(server, calls=60, rounds=2)
@@ -110,7 +98,6 @@ def test_each_client_makes_all_its_calls_in_each_round_and_stands_beside_the_pub
     assert 1.0 == shares.loc["synchronous", "real here"]
     assert 0.35 == shares.loc["pipelined", "real published"]
     assert 0.92 == shares.loc["pipelined", "processor published"]
-    assert list(runs) == [label.get_text() for label in figures.race(runs).get_yticklabels()]
 
 
 def test_rounds_that_overlap_are_called_so():
@@ -126,15 +113,7 @@ def test_rounds_that_overlap_are_called_so():
 
 # ---- the order of replies ------------------------------------------------------------------------
 
-OVERTAKEN = run_of(
-    [
-        (0.000, 0.050, "update"),
-        (0.001, 0.011, "retrieve"),
-        (0.002, 0.012, "retrieve"),
-        (0.011, 0.060, "retrieve"),
-    ],
-    in_flight=4,
-)
+OVERTAKEN = overtaken()
 
 
 def test_replies_in_order_wait_for_all_earlier_ones():
@@ -154,38 +133,6 @@ def test_the_slow_write_comes_first_and_is_the_only_one():
         run = load.run(blocking, server, pipelining.SLOW_FIRST, calls=pipelining.SLOW_FIRST_CALLS)
 
     assert ["update"] + 47 * ["retrieve"] == run.calls["operation"].tolist()
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("no_windows")
-class TestPictures:
-    def test_each_call_stands_at_its_place_among_the_replies(self):
-        dots = [line for line in figures.reply_order(OVERTAKEN).lines if len(line.get_xdata())][1:]
-
-        places = sorted((int(x), int(y)) for line in dots for x, y in line.get_xydata())
-        assert [(1, 3), (2, 1), (3, 2), (4, 4)] == places
-
-    def test_held_back_calls_are_drawn_behind_their_own_time(self):
-        ax = figures.both_orders(OVERTAKEN)
-
-        assert "wait with replies in order" in ax.get_legend_handles_labels()[1]
-
-    def test_staircase_and_slab_share_one_clock(self):
-        runs = {"one": OVERTAKEN, "two": OVERTAKEN}
-        above, below = figures.staircase_and_slab(runs, most=4, until_s=0.05)
-
-        assert above.get_xlim() == below.get_xlim() == (0.0, 0.05)
-
-    def test_a_log_is_drawn(self):
-        with serving(write_delay_s=0.002, locking="per_key", use_asyncio=True) as follower:
-            copies = [replicate(a_log(12, long_every=4), follower, window=w) for w in (1, 6)]
-
-        for ax in (
-            figures.commit_over_time(copies, 0.002),
-            figures.stored_and_committed(copies[1]),
-        ):
-            assert "(entries)" in ax.get_ylabel()
-            assert "(ms)" in ax.get_xlabel()
 
 
 # ---- the replicated log --------------------------------------------------------------------------

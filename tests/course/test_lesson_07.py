@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import math
 from types import SimpleNamespace
 
 import made_runs
@@ -12,6 +13,7 @@ from kvstore.client import pacing
 from kvstore.course.exercises.grading import judged
 from kvstore.course.lessons.lesson_07 import exercises as lesson_07
 from kvstore.course.lessons.lesson_07 import exercises_server as lesson_07_server
+from kvstore.course.lessons.lesson_07 import figures
 from kvstore.course.questions import registered
 from kvstore.measure import Sample
 from kvstore.measure.run import Cpu
@@ -96,3 +98,17 @@ def test_the_model_of_a_question_is_computed_from_the_runs_settings():
     assert rate.measured(BACK, POOL) == pytest.approx(40.0, rel=0.1)
     assert loop_rate.model(BACK, LOOP).value == pytest.approx(80.0)
     assert threads.measured(LOOP) == threads.model(LOOP).value == 10
+
+
+# ---- users who join ------------------------------------------------------------------------------
+
+
+def test_the_summary_has_the_columns_of_jmeter():
+    run = made_runs.run_of(
+        [(0.0, 0.010, "retrieve"), (0.0, 0.030, "retrieve", "UNAVAILABLE")], window_s=2.0
+    )
+    row = figures.ramp_up_table({"label": run}).loc["label"]
+
+    assert [2, 20, 10, 30, 10, 50, 1] == list(row.iloc[:7])
+    assert math.isclose(2 * 64 / 1024 / 2, row["sent (KB/s)"], rel_tol=1e-3)
+    assert 64 == row["avg. bytes"]

@@ -1,38 +1,19 @@
 """Lesson 08: its exercise, the queue on paper, and what its questions measure."""
 
 import dataclasses
-import math
 
 import numpy as np
 import pytest
-from made_runs import run_of
+from made_runs import open_run
 
 from kvstore.client import load, pacing, strategies, workload
 from kvstore.course.exercises.grading import drawn_inputs
 from kvstore.course.lessons.lesson_08 import exercises, figures
 from kvstore.course.lessons.lesson_08 import questions as facts
 from kvstore.course.questions import registered
-from kvstore.measure.recorder import Recorder
 from kvstore.model import Station, waiting
 from kvstore.server import ServerSettings
 from kvstore.server.store import DRAWS, disk_for
-
-pytestmark = pytest.mark.usefixtures("no_windows")
-
-
-def open_run(times, status=0, **settings):
-    """Calls given as (due_s, sent_s, done_s), answered by a server with these settings."""
-    recorder = Recorder()
-    for due_s, sent_s, done_s in sorted(times, key=lambda each: each[2]):
-        recorder.record(due_s, sent_s, done_s, 2, status, 64, 64)
-    made = {"threads": 1, "disk_times": "fixed", "disk_seed": 1, "read_delay_s": 0.02, **settings}
-    return dataclasses.replace(
-        run_of([], strategy="futures"),
-        server={"settings": made},
-        issued=len(times),
-        records=recorder.array(),
-    )
-
 
 # ---- 08.rate_for ---------------------------------------------------------------------------------
 
@@ -142,13 +123,3 @@ def test_one_worker_takes_calls_in_order_with_the_times_of_the_seed(own_server):
     assert 0 < long.sum() < 20
     assert by_due["disk_s"][long].min() >= 0.027
     assert all(long[np.argsort(by_due["disk_s"])[-int(long.sum()) :]])
-
-
-def test_the_figure_has_the_law_as_lines_and_the_runs_as_dots():
-    run = open_run([(0.0, 0.0, 0.03), (0.1, 0.1, 0.15)])
-    ax = figures.over_utilisation({0.5: run}, 0.02)
-    lines = {line.get_label(): line for line in ax.lines}
-
-    assert [40.0] == pytest.approx(lines["measured: mean"].get_ydata())
-    assert 40.0 == pytest.approx(lines["the law: mean"].get_ydata()[-1])
-    assert 40.0 * math.log(100) == pytest.approx(lines["the law: p99"].get_ydata()[-1])

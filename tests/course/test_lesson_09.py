@@ -10,9 +10,11 @@ import pytest
 from kvstore.course.exercises.grading import judged
 from kvstore.course.lessons.lesson_09 import exercises as lesson_09
 from kvstore.course.lessons.lesson_09 import exercises_server as lesson_09_server
+from kvstore.course.lessons.lesson_09 import figures
 from kvstore.course.questions import registered
 from kvstore.measure import Sample
 from kvstore.measure.recorder import Recorder
+from kvstore.model import Prediction
 from kvstore.protocol import StationTimes
 
 # 09.shed --------------------------------------------------------------------------------------
@@ -118,3 +120,29 @@ def test_the_models_are_computed_from_the_settings():
     assert free.measured(open_loop(late=0.5)) == pytest.approx(15.0)
     # 10/s of 20/s are served, and with S = T nothing may wait.
     assert free.model(open_loop()).value == 0.0
+
+
+# ---- tables --------------------------------------------------------------------------------------
+
+
+def test_each_offered_rate_stands_beside_its_prediction():
+    table = figures.goodput_by_offered_table(
+        {"a": [made_runs.paced(60, per_s=20.0)]},
+        {"a": lambda per_s: Prediction(per_s / 2, "calls/s", "")},
+    )
+
+    assert (20.0, 10.0) == tuple(table.loc["a", ["offered (calls/s)", "predicted (calls/s)"]])
+    assert pytest.approx(40 / 3, rel=1e-3) == table.loc["a", "in time (calls/s)"]
+    assert (20, 0, 20) == tuple(table.iloc[0, -3:])
+
+
+def test_collections_are_counted_for_each_side():
+    run = made_runs.staircase(40, in_flight=4)
+    table = figures.collections_table({"left": run})
+    end_s = run.samples["elapsed_s"].iloc[-1]
+
+    assert ["left, client", "left, server"] == list(table.index)
+    assert pytest.approx(90 * end_s, rel=1e-3) == table["young (collections)"].iloc[0]
+    assert pytest.approx(2 * end_s, rel=1e-3) == table["paused (ms)"].iloc[1]
+    unknown = figures.collections_table({"no samples": made_runs.run_of([(0.0, 0.4, "retrieve")])})
+    assert unknown["young (collections)"].isna().all()

@@ -8,7 +8,9 @@ import made_runs
 import pytest
 
 from kvstore.client import load, measured_channel, strategies, workload
+from kvstore.client.overload import Attempts
 from kvstore.course.lessons.lesson_10 import exercises as lesson_10
+from kvstore.course.lessons.lesson_10 import figures
 from kvstore.course.questions import registered
 from kvstore.measure.recorder import Recorder
 from kvstore.server import serving
@@ -104,3 +106,25 @@ def test_the_model_of_the_storm():
     assert late.measured(BACK, CONFIG, storm(failing=0.5)) == 50
     assert late.model(BACK, CONFIG, storm()).value == 100
     assert late.model(BACK, CONFIG, storm(per_s=20.0)).value == 0
+
+
+# ---- tables --------------------------------------------------------------------------------------
+
+
+def test_a_crowd_is_counted_by_how_its_operations_ended():
+    run = made_runs.run_of([(0.0, 0.5, "retrieve")] * 5)
+    tried = [
+        Attempts(1, "OK", 0.1),
+        Attempts(3, "OK", 0.4),
+        Attempts(1, "RESOURCE_EXHAUSTED", 0.1),
+    ]
+    table = figures.crowd_table({"a": run, "b": run}, {"a": tried, "b": tried[:2]})
+
+    assert {
+        "attempts (calls)": 5,
+        "attempts per operation": 1.667,
+        "last operation ended (s)": 0.5,
+        "ended OK (operations)": 2,
+        "ended RESOURCE_EXHAUSTED (operations)": 1,
+    } == dict(table.loc["a"])
+    assert 0 == table.loc["b", "ended RESOURCE_EXHAUSTED (operations)"]

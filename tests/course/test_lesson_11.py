@@ -69,16 +69,13 @@ def test_the_models_of_the_questions():
     assert busy.model(some_reads(90, twice=0.1)).value == 0.0
 
 
-def test_the_calls_around_the_slowest_one_are_drawn_from_their_due_times():
-    """A call every 20 ms; those due in a stall from 1.0 s to 1.2 s end with it."""
-    due_s = [0.02 * n for n in range(100)]
-    stalled = [
-        (at, (1.2 if 50 <= n < 60 else at) + 0.005, "retrieve") for n, at in enumerate(due_s)
-    ]
-    (ax,) = figures.through_a_stall({"does not wait": made_runs.run_of(stalled)})
-    quick, _, slow, _ = ax.collections
-    ends_ms = [segment[:, 0] for segment in slow.get_segments()]
+# ---- tables --------------------------------------------------------------------------------------
 
-    assert len(quick.get_segments()) + len(slow.get_segments()) == 31  # of 0.6 s
-    assert len(ends_ms) == 10  # those due in the stall
-    assert max(end - begin for begin, end in ends_ms) == pytest.approx(205)
+
+def test_a_call_that_is_sent_late_is_slow_from_its_due_time_only():
+    table = figures.latency_from_table({"paced": made_runs.paced(90)})
+
+    assert ["sending", "due"] == list(table["from"])
+    assert [20.0, 20.0] == list(table["50 % (ms)"])
+    assert [20.0, 110.0] == list(table["90 % (ms)"])
+    assert ["sending"] == list(figures.latency_from_table(made_runs.staircase())["from"])

@@ -14,7 +14,7 @@ from kvstore.client.strategies import bounded, futures
 from kvstore.course.exercises import find
 from kvstore.course.exercises.grading import judged
 from kvstore.course.experiments.several_servers import Spread
-from kvstore.course.lessons.lesson_13 import exercises, figures, questions
+from kvstore.course.lessons.lesson_13 import exercises, questions
 from kvstore.course.questions import registered
 from kvstore.server import serving_replicas
 
@@ -153,13 +153,3 @@ def test_all_calls_between_two_reports_go_to_one_server():
 
     assert len(set(used)) > 1
     assert changes <= 1.0 / 0.25 + 1
-
-
-def test_the_figures_show_every_server_and_every_choice():
-    servers = figures.side_by_side([0.02, 0.06], 30)
-    drawn = figures.p99_by_age({"one": {0.0: 0.1, 50.0: 0.4}, "other": {0.0: 0.2, 50.0: 0.3}}, 0.15)
-
-    assert ["server 0: lock, S = 20 ms", "server 1: lock, S = 60 ms"] == [
-        text.get_text() for text in servers.texts[:2]
-    ]
-    assert ["one", "other", "at random"] == [line.get_label() for line in drawn.lines]

@@ -2,17 +2,13 @@
 
 import dataclasses
 import math
-import re
 
 import pytest
-from made_runs import run_of, staircase
-from matplotlib.text import Text
+from made_runs import run_of, staircase, timed
 
 from kvstore.course import machine, rendering
-from kvstore.course.views import style
 from kvstore.measure import Cpu
 from kvstore.model import bounds
-from kvstore.protocol import StationTimes
 
 
 def run_at(per_s, *, client_cpu_s=0.02, server_cpu_s=0.03, calls=100):
@@ -22,16 +18,6 @@ def run_at(per_s, *, client_cpu_s=0.02, server_cpu_s=0.03, calls=100):
     return dataclasses.replace(
         made, client_cpu=Cpu(client_cpu_s, 0.0), server_cpu=Cpu(0.0, server_cpu_s)
     )
-
-
-def timed(set_s, measured_s):
-    """A run against a server whose disk times differ from the one that was set."""
-    calls = [
-        (n, n + 0.5, "retrieve", "OK", StationTimes(0.0, 0.0, disk_s, 0.0))
-        for n, disk_s in enumerate(measured_s)
-    ]
-    settings = {"read_delay_s": set_s, "write_delay_s": set_s}
-    return dataclasses.replace(run_of(calls), server={"settings": settings})
 
 
 GROUPS = {"A": [run_at(1000), run_at(1100)], "B": [run_at(1040), run_at(1060)]}
@@ -117,41 +103,6 @@ def test_the_size_that_fits_keeps_the_processor_below_its_limit(monkeypatch):
 
     assert most / 0.040 * 0.001 <= machine.MOST_BUSY  # calls/s times 1 ms each
     assert 30 <= most <= 40
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("no_windows")
-def test_figures_are_large_and_name_their_units():
-    import matplotlib.pyplot as plt
-
-    given = {
-        machine.draw_path: staircase(8, stations=True),
-        machine.draw_round_trips: staircase(100),
-        machine.draw_repeats: GROUPS,
-        machine.draw_cpu_per_call: {"threads": run_at(1000), "asyncio": run_at(2000)},
-        machine.draw_timer: {"threads": timed(0.01, [0.0101, 0.0103])},
-    }
-    for draw, runs in given.items():
-        ax = plt.subplots()[1]
-        assert ax is draw(runs, ax=ax), draw
-        ax.figure.canvas.draw()
-        texts = [text for text in ax.findobj(Text) if text.get_text() and text.get_visible()]
-        assert min(text.get_fontsize() for text in texts) >= style.TEXT_PT, draw
-        assert re.search(r"\(.+\)", ax.get_xlabel()), draw
-        assert ax.get_ylabel(), draw
-
-
-def test_the_path_of_a_call_is_drawn_to_scale(no_windows):
-    times = StationTimes(pool_s=0.001, lock_s=0.002, disk_s=0.010, rest_s=0.001)
-    ax = machine.draw_path(run_of([(0.0, 0.016, "retrieve", "OK", times)]))
-
-    drawn = {bar.get_y() + bar.get_height() / 2: bar.get_width() for bar in ax.patches}
-    named = {
-        label.get_text(): drawn[at]
-        for at, label in zip(ax.get_yticks(), ax.get_yticklabels(), strict=True)
-    }
-    assert 5.0 == pytest.approx(named["disk"] / named["lock"])
-    assert 1.0 == pytest.approx(named["client and wire"] / named["lock"])
 
 
 def test_the_loops_cpu_time_stands_beside_a_run_that_has_a_loop():

@@ -10,7 +10,7 @@ from kvstore.course import views
 from kvstore.course.lessons.lesson_05 import batch_figures
 from kvstore.course.rendering import TIMES
 from kvstore.course.views.style import rounded
-from kvstore.measure import Cpu
+from kvstore.measure import Cpu, boxes
 from kvstore.model import Prediction
 from kvstore.protocol import KINDS, StationTimes
 
@@ -106,3 +106,19 @@ def test_the_table_of_counts_shows_the_deleted_rows():
     assert table["calls sent"].tolist() == [40, 40]
     assert table["calls recorded"].tolist() == [40, 30]
     assert table["calls counted by the server"].tolist() == [40, 40]
+
+
+def test_a_server_in_front_shows_its_back_end_where_others_have_a_disk():
+    run, front = (staircase(20, stations=True, back_end=front) for front in (False, True))
+    both = views.time_by_station_table({"disk": run, "front": front})
+
+    assert both.loc["disk", "disk (ms)"] == both.loc["front", "back end (ms)"] > 0
+    assert "back end" in boxes(front).by_name
+
+
+def test_ends_are_counted_by_name():
+    calls = [(0.0, 0.4, "retrieve"), (0.1, 0.5, "retrieve", "CANCELLED"), (1.0, 1.2, "retrieve")]
+
+    assert {"sent (calls)": 3, "OK (calls)": 2, "CANCELLED (calls)": 1} == views.endings_table(
+        {"one": run_of(calls)}
+    ).loc["one"].to_dict()
