@@ -264,11 +264,7 @@ def _shown(value: Any) -> str:
 def _scale(ax: Any, shown: list[float], *, decades: bool) -> None:
     if decades:
         ax.set(xscale="log", yscale="log")
-    for axis in (ax.xaxis, ax.yaxis):
-        style.plain_numbers(axis)
-        if decades:
-            style.close_ticks(axis)
-    if not decades:
+    else:
         finite = [each for each in shown if math.isfinite(each)]
         ax.set_xlim(left=0.0)
         ax.set_ylim(0, 1.15 * max(finite, default=1.0))

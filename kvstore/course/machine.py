@@ -17,6 +17,7 @@ from kvstore.course.lessons import LESSONS
 from kvstore.course.noise import Noise, draw_repeats, noise
 from kvstore.course.rendering import TIMES
 from kvstore.course.views import style, time_by_station_table
+from kvstore.course.views.stations import stacked
 from kvstore.measure import Run, cores, describe_host
 from kvstore.measure.cpu_cost import cores_busy, price_s, serial_s
 from kvstore.model import Station, bounds
@@ -131,11 +132,11 @@ def _words(name: str, value: object) -> str:
     return f"{float(str(value)) / 1e9:.1f} GB" if name == "memory_bytes" else str(value)
 
 
-def draw_path(run: Run, *, ax: Axes | None = None) -> Axes:
+def draw_path(run: Run) -> Axes:
     """Draw the mean time at each station of a call as a bar, all to one scale, in their order."""
     means_ms = time_by_station_table(run).iloc[0]
-    with style.canvas(ax, height_in=3.6) as ax:
-        shown = [name for name in style.STATIONS if f"{name} (ms)" in means_ms]
+    shown = [name for name in style.STATIONS if f"{name} (ms)" in means_ms]
+    with style.canvas(height_in=3.6, rows=shown) as ax:
         for row, name in enumerate(shown):
             colour, hatch = style.STATIONS[name]
             spent_ms = float(means_ms[f"{name} (ms)"])
@@ -144,22 +145,19 @@ def draw_path(run: Run, *, ax: Axes | None = None) -> Axes:
                 numbers.seconds(spent_ms / 1e3), (spent_ms, row), (8, 0),
                 textcoords="offset points", va="center", weight="bold",
             )  # fmt: skip
-        ax.set_yticks(range(len(shown)), shown)
-        ax.invert_yaxis()
         whole_ms = float(means_ms["whole residence (ms)"])
         ax.set_xlim(0.0, 1.1 * whole_ms)
         ax.set(xlabel=f"time (ms), {numbers.seconds(whole_ms / 1e3)} in all", ylabel="station")
-    ax.grid(visible=False, axis="y")
     return ax
 
 
-def draw_round_trips(run: Run, *, ax: Axes | None = None) -> Axes:
+def draw_round_trips(run: Run) -> Axes:
     """Draw a histogram of round trips with p50 and p99 as lines; count the longest in a note."""
     times_us = 1e6 * run.calls["residence_s"].to_numpy()
     p50, p99 = np.quantile(times_us, [0.5, 0.99])
     right = 1.3 * p99
     beyond = int(np.count_nonzero(times_us > right))
-    with style.canvas(ax, height_in=4.5) as ax:
+    with style.canvas(height_in=4.5) as ax:
         left = min(times_us.min(), p50)
         ax.hist(
             times_us[times_us <= right], bins=np.linspace(0.95 * left, right, 50).tolist(),
@@ -180,34 +178,19 @@ def draw_round_trips(run: Run, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def draw_cpu_per_call(runs: Mapping[str, Run], *, ax: Axes | None = None) -> Axes:
+def draw_cpu_per_call(runs: Mapping[str, Run]) -> Axes:
     """Draw one bar for each run: CPU time of the client, then of the server, end to end."""
-    table = cpu_per_call(runs)
-    with style.canvas(ax, height_in=2.2 + 0.7 * len(table)) as ax:
-        rows, left = np.arange(len(table)), np.zeros(len(table))
-        for side, colour, hatch in (("client", style.SKY, "///"), ("server", style.ORANGE, "...")):
-            widths = table[f"{side} CPU (µs/call)"].to_numpy(dtype=float)
-            ax.barh(
-                rows, widths, left=left, height=0.6, color=colour, hatch=hatch,
-                edgecolor="black", linewidth=0.8, label=side,
-            )  # fmt: skip
-            for row, (start, width) in enumerate(zip(left, widths, strict=True)):
-                ax.text(
-                    start + width / 2, row, f"{width:.0f}", ha="center", va="center",
-                    bbox=style.PAPER,
-                )  # fmt: skip
-            left = left + widths
-        ax.set(xlabel="processor time (µs per call)", ylabel="run", yticks=rows)
-        ax.set_yticklabels(list(runs))
-        ax.set_ylim(len(table) - 0.5, -0.5)
-    ax.grid(visible=False, axis="y")
-    return ax
+    sides = {"client": (style.SKY, "///"), "server": (style.ORANGE, "...")}
+    table = cpu_per_call(runs).rename(
+        columns=lambda heading: heading.removesuffix(" CPU (µs/call)")
+    )
+    return stacked(table[list(sides)].astype(float), sides, "processor time (µs per call)")
 
 
-def draw_timer(runs: Mapping[str, Run], *, ax: Axes | None = None) -> Axes:
+def draw_timer(runs: Mapping[str, Run]) -> Axes:
     """Draw one dot for each call: how much its disk time differs from the one that was set."""
-    with style.canvas(ax, height_in=2.4 + 0.8 * len(timer(runs))) as ax:
-        names: list[str] = []
+    names: list[str] = []
+    with style.canvas(height_in=2.4 + 0.8 * len(timer(runs)), rows=names) as ax:
         for name, run in runs.items():
             settings = run.server["settings"]
             for kind, group in run.calls.groupby("operation", observed=True):
@@ -218,9 +201,6 @@ def draw_timer(runs: Mapping[str, Run], *, ax: Axes | None = None) -> Axes:
                 names.append(f"{name}: {1e3 * set_s:g} ms")
         ax.axvline(0.0, color=style.PREDICTED, label="as set", zorder=1)
         ax.set(xlabel="disk time, measured less set (ms)", ylabel="server and disk time set")
-        ax.set_yticks(range(len(names)), names)
-        ax.set_ylim(len(names) - 0.5, -0.5)
-    ax.grid(visible=False, axis="y")
     return ax
 
 

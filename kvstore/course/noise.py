@@ -100,12 +100,12 @@ def noise(groups: Mapping[str, Sequence[Run]]) -> Noise:
     return shown
 
 
-def draw_repeats(groups: Mapping[str, Sequence[Run]], *, ax: Axes | None = None) -> Axes:
+def draw_repeats(groups: Mapping[str, Sequence[Run]]) -> Axes:
     """Draw the throughput of each run as a dot, in the order of running, and medians as lines.
 
     The groups were interleaved: the first run of each, then the second of each, and so on.
     """
-    with style.canvas(ax, height_in=4.5) as ax:
+    with style.canvas(height_in=4.5) as ax:
         for place, name in enumerate(groups):
             rates = [run.throughput_per_s for run in groups[name]]
             turns = [1 + place + len(groups) * turn for turn in range(len(rates))]

@@ -281,8 +281,8 @@ MARKS: Final = {
 def draw_marks(marks: Mapping[str, float], bound: float | None = None) -> Axes:
     """Draw throughputs by whose they are, from 0; the bound is a line."""
     most = max([*marks.values(), bound or 0])
-    with style.canvas(None, height_in=1.2 + 0.5 * len(marks)) as ax:
-        for row, (name, per_s) in enumerate(reversed(list(marks.items()))):
+    with style.canvas(height_in=1.2 + 0.5 * len(marks), rows=marks) as ax:
+        for row, (name, per_s) in enumerate(marks.items()):
             dot, colour = MARKS[name]
             ax.plot([per_s], [row], dot, color=colour)
             beside, side = (-10, "right") if per_s > most / 2 else (10, "left")
@@ -292,9 +292,7 @@ def draw_marks(marks: Mapping[str, float], bound: float | None = None) -> Axes:
             )  # fmt: skip
         if bound is not None:
             ax.axvline(bound, color=style.PREDICTED, linestyle="--", label="bound")
-        ax.set_yticks(range(len(marks)), list(reversed(list(marks))))
-        ax.set(ylim=(-0.6, len(marks) - 0.4), xlabel="throughput, X (operations/s)")
-        ax.set_xlim(0, 1.1 * most)
+        ax.set(xlabel="throughput, X (operations/s)", xlim=(0, 1.1 * most))
     return ax
 
 
@@ -374,7 +372,6 @@ def ladder(runs: Mapping[str, Run] = MappingProxyType({})) -> None:
         ax.set_yticks(range(len(shown)), [f"{rung.lesson}  {rung.name}" for rung in shown])
         ax.set(ylim=(-0.5, len(shown) - 0.5), xscale="log", xlabel="operations/s")
         ax.margins(x=0.12)
-        style.plain_numbers(ax.xaxis)
     best = max((per_s for (_, whose), per_s in kept.items() if whose == "yours"), default=None)
     said = (
         "No client of yours is on the ladder yet: pass an exercise, and run its lesson."

@@ -204,7 +204,7 @@ ROWS = [
         "predicted": [2.0, 4.0, 9.0], "measured": [1.0, 1.0, 1.0]})),
      "a student: 2 dots at (2, -0.125), (4, 0.125)", "median of the class: 1 dot at (3, 0)"),
     (partial(own_code.draw_marks, {"yours": 20.0, "ours": 25.0, "published": 16.0}, 30.0),
-     "published, ours, yours", "bound: an upright line at 30"),
+     "yours, ours, published", "bound: an upright line at 30"),
     (partial(first_climb.draw, {"one": 20.0, "many": 2_000.0}, 300.0), "300"),
     (partial(machine.draw_path, run_of([(0.0, 0.016, "retrieve", "OK", TIMES)])),
      "1 bar, long 2; 1 bar, long 1; 1 bar, long 2; 1 bar, long 10; 1 bar, long 1"),

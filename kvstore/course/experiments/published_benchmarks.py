@@ -3,7 +3,7 @@
 `JavaClient` is our own client with the control flow of the Java loop, not the original code.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -61,7 +61,7 @@ GRPC_BENCH: Final = Published(
 PUBLISHED: Final = (CONNECT, WRK, GRPC_BENCH)
 
 
-def audit_table(published: Sequence[Published] = PUBLISHED) -> pd.DataFrame:
+def audit_table() -> pd.DataFrame:
     """Return X, R, X·R and the stated N of each benchmark, as text."""
     rows = {
         each.name: {
@@ -71,26 +71,23 @@ def audit_table(published: Sequence[Published] = PUBLISHED) -> pd.DataFrame:
             "N stated": f"{each.in_flight:,}",
             "X·R / N": number(each.share),
         }
-        for each in published
+        for each in PUBLISHED
     }
     return pd.DataFrame(rows).T.rename_axis("benchmark")
 
 
-def plot_audit(published: Sequence[Published] = PUBLISHED, *, ax: Axes | None = None) -> Axes:
+def plot_audit() -> Axes:
     """Draw X·R / N of each benchmark as a dot, and a line at 1, where every one should be."""
-    with style.canvas(ax, height_in=3.6) as ax:
-        rows = range(len(published))
+    with style.canvas(height_in=3.6, rows=[each.name for each in PUBLISHED]) as ax:
         ax.axvline(1.0, color=style.PREDICTED, label="X·R = N")
-        ax.plot([each.share for each in published], rows, "o", color=style.MEASURED)
-        for row, each in enumerate(published):
+        shares = [each.share for each in PUBLISHED]
+        ax.plot(shares, range(len(shares)), "o", color=style.MEASURED)
+        for row, each in enumerate(PUBLISHED):
             ax.annotate(
                 number(each.share), (each.share, row), (0, 12), textcoords="offset points",
                 ha="center",
             )  # fmt: skip
-        ax.set(yticks=list(rows), xlabel="X·R / N", xlim=(0.0, 1.15))
-        ax.set_yticklabels([each.name for each in published])
-        ax.set_ylim(len(published) - 0.4, -0.6)
-    ax.grid(visible=False, axis="y")
+        ax.set(xlabel="X·R / N", xlim=(0.0, 1.15))
     return ax
 
 
@@ -119,7 +116,3 @@ class JavaClient:
     def reported_per_s(self, duration_s: float) -> float:
         """Calls per second as it reports them: its counter divided by the duration that was set."""
         return self.rpc_count / duration_s
-
-
-# ---- read buffer --------------------------------------------------------------------------------
-# Throughput of an echo server by the size of gRPC's read buffer: grpcxx's 1 KiB, repeated.

@@ -116,7 +116,7 @@ MARKERS: Final = "osDv^P*Xd<>ph8"
 COLOURS: Final = (style.BLUE, style.GREEN, style.PURPLE, style.ORANGE, style.SKY, style.INK)
 
 
-def plot_calibration(questions: Sequence[progress.Question], ax: Axes | None = None) -> Axes:
+def plot_calibration(questions: Sequence[progress.Question]) -> Axes:
     """Predicted over measured on logarithmic axes, a dot for each scored prediction.
 
     Questions of all units share the axes: a dot on the diagonal was exact, one beyond the dotted
@@ -128,7 +128,7 @@ def plot_calibration(questions: Sequence[progress.Question], ax: Axes | None = N
     lessons = sorted({progress.lesson_of(each.question_id) for each in scored})
     numbers = [n for each in scored for n in (each.value, each.measured) if n is not None]
     low, high = min(numbers) / 3, max(numbers) * 3
-    with style.canvas(ax, height_in=6.5) as ax:
+    with style.canvas(height_in=6.5) as ax:
         ax.plot([low, high], [low, high], color=style.PREDICTED, label="exact", zorder=1)
         for factor, name in ((2.0, "off by a factor of 2"), (0.5, None)):
             ax.plot(
@@ -150,12 +150,10 @@ def plot_calibration(questions: Sequence[progress.Question], ax: Axes | None = N
             xscale="log", yscale="log", xlim=(low, high), ylim=(low, high),
             xlabel="measured (in the unit of the question)", ylabel="predicted (in the same unit)",
         )  # fmt: skip
-        style.plain_numbers(ax.xaxis)
-        style.plain_numbers(ax.yaxis)
     return ax
 
 
-def plot_class(predictions: pd.DataFrame, ax: Axes | None = None) -> Axes:
+def plot_class(predictions: pd.DataFrame) -> Axes:
     """Predicted over measured for each question of a class: a dot for each student's first attempt.
 
     `predictions` has the columns student, question, attempt, predicted and measured. The diamond is
@@ -170,8 +168,8 @@ def plot_class(predictions: pd.DataFrame, ax: Axes | None = None) -> Axes:
         first["question"], first["predicted"], first["measured"], strict=True
     ):
         ratios.setdefault(str(question), []).append(float(predicted / measured))
-    names = sorted(ratios, reverse=True)
-    with style.canvas(ax, height_in=2.0 + 0.55 * len(names)) as ax:
+    names = sorted(ratios)
+    with style.canvas(height_in=2.0 + 0.55 * len(names), rows=names) as ax:
         ax.axvline(1.0, color=style.PREDICTED, label="exact", zorder=1)
         for row, name in enumerate(names):
             values = sorted(ratios[name])
@@ -185,11 +183,7 @@ def plot_class(predictions: pd.DataFrame, ax: Axes | None = None) -> Axes:
                 statistics.median(values), row, "D", color=style.ORANGE, markeredgecolor="black",
                 label="median of the class" if row == 0 else None, zorder=3,
             )  # fmt: skip
-        ax.set_yticks(range(len(names)), names)
         ax.set(
-            xscale="log", xlabel="predicted / measured (1 is exact)", ylabel="question (name)",
-            ylim=(-0.6, len(names) - 0.4),
+            xscale="log", xlabel="predicted / measured (1 is exact)", ylabel="question (name)"
         )  # fmt: skip
-        style.plain_numbers(ax.xaxis)
-        style.close_ticks(ax.xaxis)
     return ax

@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from kvstore.course.views import style
-from kvstore.course.views.stations import stack
+from kvstore.course.views.stations import stacked
 from kvstore.course.views.style import Runs, by_row, runs_by_name
 
 ENDS = {
@@ -29,12 +29,9 @@ def endings_table(runs: Runs) -> pd.DataFrame:
     return table
 
 
-def plot_endings(runs: Runs, *, ax: Axes | None = None) -> Axes:
+def plot_endings(runs: Runs) -> Axes:
     """Draw one bar for each run: the share of its calls by status."""
     data = endings_table(runs).rename(columns=lambda heading: heading.removesuffix(" (calls)"))
     ends = 100 * data.drop(columns="sent").div(data["sent"], axis=0)
-    with style.canvas(ax, height_in=2.4 + 0.8 * len(data)) as ax:
-        stack(ax, ends, {str(name): ENDS.get(str(name), OTHER) for name in ends})
-        ax.set(xlabel="share of the calls sent (%)", ylabel="run")
-    ax.grid(visible=False, axis="y")
-    return ax
+    looks = {str(name): ENDS.get(str(name), OTHER) for name in ends}
+    return stacked(ends, looks, "share of the calls sent (%)")

@@ -317,12 +317,10 @@ def plot_ceilings(
     measured_per_s: Mapping[str, float],
     stress: Mapping[str, float],
     throughput_per_s: float,
-    *,
-    ax: Axes | None = None,
 ) -> Axes:
     """Draw what each station lets through as a dot, and the throughput of the traffic as a line."""
     data = ceilings_table(measured_per_s, stress, throughput_per_s)["lets through (calls/s)"]
-    with style.canvas(ax, height_in=2.2 + 0.55 * len(data)) as ax:
+    with style.canvas(height_in=2.2 + 0.55 * len(data), rows=data.index) as ax:
         rows = range(len(data))
         ax.plot(data, rows, "o", color=style.MEASURED, linestyle="none", label="lets through")
         for row, per_s in zip(rows, data, strict=True):
@@ -335,11 +333,7 @@ def plot_ceilings(
             label=f"throughput: {numbers.rate(throughput_per_s)}",
         )  # fmt: skip
         ax.set_xlim(0.0, 1.25 * max([*data, throughput_per_s]))
-        style.plain_numbers(ax.xaxis)
-        ax.set(yticks=list(rows), xlabel="throughput of the traffic (calls/s)", ylabel="station")
-        ax.set_yticklabels(data.index)
-        ax.set_ylim(len(data) - 0.4, -0.6)
-    ax.grid(visible=False, axis="y")
+        ax.set(xlabel="throughput of the traffic (calls/s)", ylabel="station")
     return ax
 
 
@@ -410,54 +404,44 @@ ROOM = 0.07
 """A part below this share of the widest bar has no number."""
 
 
-def plot_time_by_station(runs: Runs, *, ax: Axes | None = None) -> Axes:
+def plot_time_by_station(runs: Runs) -> Axes:
     """Draw one bar for each run: the mean milliseconds of a call at each station, end to end."""
     data = time_by_station_table(runs)
     frame = data.rename(columns=lambda heading: heading.removesuffix(" (ms)"))
     parts = {name: look for name, look in style.STATIONS.items() if name in frame}
-    with style.canvas(ax, height_in=2.4 + 0.8 * len(data)) as ax:
-        stack(ax, frame[list(parts)], parts)
+    ax = stacked(frame[list(parts)], parts, "mean residence of a call (ms)")
+    with style.canvas(ax) as ax:
         for row, whole_ms in enumerate(data["whole residence (ms)"]):
             ax.annotate(
                 f"{numbers.number(whole_ms)} ms", (whole_ms, row), (6, 0),
                 textcoords="offset points", va="center",
             )  # fmt: skip
-        ax.set(xlabel="mean residence of a call (ms)", ylabel="run")
         ax.set_xlim(0.0, 1.15 * data["whole residence (ms)"].max())
-    ax.grid(visible=False, axis="y")
     return ax
 
 
-def plot_mix(runs: Runs, *, ax: Axes | None = None) -> Axes:
+def plot_mix(runs: Runs) -> Axes:
     """Draw one bar for each run: the share of each kind of operation that was answered."""
     data = mix_table(runs).rename(columns=lambda heading: heading.removesuffix(" (%)"))
     parts = {name: look for name, look in style.OPERATIONS.items() if name in data}
-    with style.canvas(ax, height_in=2.2 + 0.8 * len(data)) as ax:
-        stack(ax, data[list(parts)], parts)
-        ax.set(xlabel="share of operations (%)", ylabel="run")
-    ax.grid(visible=False, axis="y")
-    return ax
+    return stacked(data[list(parts)], parts, "share of operations (%)")
 
 
-def stack(ax: Axes, data: pd.DataFrame, parts: dict[str, tuple[str, str]]) -> None:
-    """Draw the columns of each row end to end; `parts` maps each to its colour and hatching."""
+def stacked(data: pd.DataFrame, parts: Mapping[str, tuple[str, str]], xlabel: str) -> Axes:
+    """Draw the columns of each run end to end; `parts` maps each to its colour and hatching."""
     left = pd.Series(0.0, index=data.index)
     widest = float(data.sum(axis=1).max())
-    for name, (colour, hatch) in parts.items():
-        widths = data[name]
-        ax.barh(
-            range(len(data)), widths, left=left, height=0.6, color=colour,
-            hatch=hatch, edgecolor="black", linewidth=0.8, label=name,
-        )  # fmt: skip
-        for row, (start, width) in enumerate(zip(left, widths, strict=True)):
-            if width >= ROOM * widest:
-                ax.text(
-                    start + width / 2, row, numbers.number(width), ha="center", va="center",
-                    bbox=style.PAPER,
-                )  # fmt: skip
-        left = left + widths
-    ax.set_yticks(range(len(data)), list(data.index))
-    ax.set_ylim(len(data) - 0.5, -0.5)
+    with style.canvas(height_in=2.4 + 0.8 * len(data), rows=data.index) as ax:
+        for name, (colour, hatch) in parts.items():
+            bars = ax.barh(
+                range(len(data)), data[name], left=left, height=0.6, color=colour,
+                hatch=hatch, edgecolor="black", linewidth=0.8, label=name,
+            )  # fmt: skip
+            words = [numbers.number(each) if each >= ROOM * widest else "" for each in data[name]]
+            ax.bar_label(bars, words, label_type="center", bbox=style.PAPER)
+            left = left + data[name]
+        ax.set(xlabel=xlabel, ylabel="run")
+    return ax
 
 
 # ---- counting -----------------------------------------------------------------------------------

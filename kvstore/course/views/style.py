@@ -13,7 +13,13 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, ScalarFormatter
+from matplotlib.ticker import (
+    LogFormatter,
+    LogLocator,
+    NullFormatter,
+    ScalarFormatter,
+    StrMethodFormatter,
+)
 
 from kvstore.course import rendering
 from kvstore.course.rendering import HasValue
@@ -92,10 +98,13 @@ _SETTINGS: Final[dict[str, Any]] = {
 
 
 @contextmanager
-def canvas(ax: Axes | None, height_in: float = 5.0) -> Iterator[Axes]:
+def canvas(
+    ax: Axes | None = None, height_in: float = 5.0, rows: Iterable[object] | None = None
+) -> Iterator[Axes]:
     """Yield the axes to draw on, new ones when there are none; when the block ends, finish them.
 
-    The end of the block makes every text readable and places the legend.
+    The end of the block makes every text readable and places the legend. `rows` names what is drawn
+    at the heights 0, 1, 2, ..., from the top down.
     """
     with mpl.rc_context(cast("Any", _SETTINGS)):  # matplotlib types every name it knows
         if ax is None:
@@ -110,11 +119,15 @@ def canvas(ax: Axes | None, height_in: float = 5.0) -> Iterator[Axes]:
             spine.set_color(INK)
         for label in (ax.xaxis.label, ax.yaxis.label):
             label.set(fontsize=TEXT_PT + 1, color=INK)
+        if rows is not None:
+            names = list(map(str, rows))
+            ax.set_yticks(range(len(names)), names)
+            ax.set_ylim(len(names) - 0.4, -0.6)
         for axis in (ax.xaxis, ax.yaxis):
-            usual = type(axis.get_major_formatter()) is ScalarFormatter
-            if usual and max(axis.get_view_interval()) >= 1000:
-                plain_numbers(axis)
-        ax.grid(visible=True, axis="both", color=INK, alpha=0.25, linewidth=0.8)
+            if isinstance(axis.get_major_formatter(), ScalarFormatter | LogFormatter):
+                _plain_numbers(axis)
+        across: Any = "both" if rows is None else "x"
+        ax.grid(visible=True, axis=across, color=INK, alpha=0.25, linewidth=0.8)
         ax.set_axisbelow(True)
         key_above(ax)
         interactive = mpl.is_interactive()
@@ -147,7 +160,6 @@ def rates(ax: Axes, shown: Iterable[float]) -> None:
         ax.margins(x=0.12)
     else:
         ax.set_xlim(0.0, 1.15 * max(positive, default=1.0))
-    plain_numbers(ax.xaxis)
 
 
 def decades(values: Sequence[float]) -> bool:
@@ -155,16 +167,12 @@ def decades(values: Sequence[float]) -> bool:
     return min(values, default=0.0) > 0 and max(values) > DECADES * min(values)
 
 
-def plain_numbers(axis: Axis) -> None:
-    """Ticks as 1,000, and not as 1000 or as a power of ten."""
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+def _plain_numbers(axis: Axis) -> None:
+    """Ticks as 1,000, and not as 1000 or as a power of ten; 1, 2 and 5 where decades are few."""
+    axis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
     axis.set_minor_formatter(NullFormatter())
-
-
-def close_ticks(axis: Axis) -> None:
-    """Ticks at 1, 2 and 5 of each decade, for a logarithmic axis that spans one or two."""
     low, high = axis.get_view_interval()
-    if 0 < low < high < 300 * low:
+    if axis.get_scale() == "log" and high < 300 * low:
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
 
 

@@ -72,7 +72,7 @@ FLAT = 2.0
 """A step by less than this factor looks nearly level."""
 
 
-def plot_throughput(runs: Runs, predictions: Predictions = None, *, ax: Axes | None = None) -> Axes:
+def plot_throughput(runs: Runs, predictions: Predictions = None) -> Axes:
     """Draw measured dots with their 95 % interval, one row for each run, and predicted lines.
 
     Predictions in a sequence belong to the runs in their order. Named predictions are drawn
@@ -80,7 +80,8 @@ def plot_throughput(runs: Runs, predictions: Predictions = None, *, ax: Axes | N
     """
     data = throughput_table(runs, predictions)
     across = predictions if isinstance(predictions, Mapping) else {}
-    with style.canvas(ax, height_in=1.8 + 0.8 * len(data) + 0.5 * bool(across)) as ax:
+    height_in = 1.8 + 0.8 * len(data) + 0.5 * bool(across)
+    with style.canvas(height_in=height_in, rows=data.index) as ax:
         rows = range(len(data))
         measured = data["measured (operations/s)"]
         below = measured - data["95 % from (operations/s)"]
@@ -105,10 +106,7 @@ def plot_throughput(runs: Runs, predictions: Predictions = None, *, ax: Axes | N
             _line_across(ax, name, number(value) or 0.0, place)
             shown.append(number(value) or 0.0)
         style.rates(ax, shown)
-        ax.set(yticks=list(rows), xlabel="throughput (operations/s)", ylabel="run")
-        ax.set_yticklabels(data.index)
-        ax.set_ylim(len(data) - 0.4, -0.6)
-    ax.grid(visible=False, axis="y")
+        ax.set(xlabel="throughput (operations/s)", ylabel="run")
     return ax
 
 
@@ -146,7 +144,6 @@ def plot_ladder(steps: Mapping[str, Run | HasValue | float], *, ax: Axes | None 
                 )  # fmt: skip
         if decades:
             ax.set_yscale("log")
-        style.plain_numbers(ax.yaxis)
         ax.set(xticks=range(len(data)), ylabel="throughput (operations/s)", xlabel="step")
         ax.set_xticklabels(data.index)
         ax.margins(x=0.1, y=0.2)
@@ -210,15 +207,11 @@ def plot_throughput_by_in_flight(
             linestyle="none", color=colour, label=_of("measured", name), zorder=3,
         )  # fmt: skip
         ax.set(xlabel="in flight, N (calls)", ylabel="throughput, X (operations/s)")
-        style.plain_numbers(ax.xaxis)
-        style.plain_numbers(ax.yaxis)
         rates = [run.throughput_per_s for run in runs]
         if stations:
             rates.append(bounds.closed_loop(math.ceil(right), stations).value)
         if style.decades([run.in_flight for run in runs]):
             ax.set(xscale="log", yscale="log")
-            style.plain_numbers(ax.xaxis)
-            style.plain_numbers(ax.yaxis)
             ax.margins(0.08)
         else:
             ax.set_xlim(0, right)
@@ -319,5 +312,4 @@ def plot_by_setting(
         ax.set_xticks(list(places), list(predicted))
         ax.set_xlim(-0.5, len(predicted) - 0.5)
         ax.set_ylim(bottom=0.0)
-        style.plain_numbers(ax.yaxis)
     return ax

@@ -120,7 +120,6 @@ def plot_throughput_over_time(
                     textcoords="offset points", ha="center", color=style.PREDICTED)  # fmt: skip
         ax.set(xlabel="elapsed (s)", ylabel="throughput\n(operations/s)")
         ax.set_ylim(0.0, 1.15 * top)
-        style.plain_numbers(ax.yaxis)
         ax.set_xlim(left=0.0)
     return ax
 

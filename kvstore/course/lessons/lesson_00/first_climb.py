@@ -72,5 +72,4 @@ def draw(rates: Mapping[str, float], guess: float | None) -> Axes:
         ax.set_yticks(range(len(rates)), list(rates))
         ax.set(ylim=(-0.5, len(rates) - 0.3), xscale="log", xlabel="operations per second")
         ax.set_xlim(1, 6e6)
-        style.plain_numbers(ax.xaxis)
     return ax

@@ -143,9 +143,6 @@ def _dots(ax: Axes, data: pd.DataFrame, column: str) -> None:
 def _finish(ax: Axes, enough: float) -> None:
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")
-    style.close_ticks(ax.yaxis)
-    style.plain_numbers(ax.xaxis)
-    style.plain_numbers(ax.yaxis)
     ax.set_xlabel("in a message, k (operations)")
     if enough <= ax.get_xlim()[1]:
         ax.axvline(enough, color=style.INK, linestyle="--", linewidth=1.5)

@@ -186,7 +186,6 @@ def collections(runs: Runs, *, ax: Axes | None = None) -> Axes:
                     label=f"{name}, {side}",
                 )  # fmt: skip
         ax.set_yscale("log")
-        style.plain_numbers(ax.yaxis)
         ax.set(xlabel="elapsed (s)", ylabel="total (collections)")
         ax.set_xlim(left=0.0)
         ax.set_ylim(bottom=0.8)

@@ -26,7 +26,6 @@ def attempts_over_time(runs: Runs, *, ax: Axes | None = None) -> Axes:
             sent = per_s > 0
             ax.plot(middle[sent], per_s[sent], marker, color=colour, markersize=8, label=name)
         ax.set_yscale("log")
-        style.plain_numbers(ax.yaxis)
         ax.set(xlabel="elapsed (s)", ylabel="attempts (calls/s)")
         ax.set_xlim(left=0.0)
     return ax

@@ -76,7 +76,6 @@ def simulated_over_time(played: Played, bound: HasValue | float, *, ax: Axes | N
         )  # fmt: skip
         ax.set(xlabel="simulated time (s)", ylabel="throughput (operations/s)", xlim=(0, None))
         ax.set_ylim(0, 1.1 * most)
-        style.plain_numbers(ax.yaxis)
     return ax
 
 
