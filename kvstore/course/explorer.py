@@ -1,7 +1,5 @@
 """A law whose parameters the learner moves: sliders redraw the prediction, a button measures."""
 
-import base64
-import io
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -11,7 +9,6 @@ from typing import Any, Final
 import numpy as np
 from IPython.core.getipython import get_ipython
 from IPython.display import display
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from kvstore import numbers
@@ -142,7 +139,6 @@ class Explorer:
     def picture(self) -> tuple[str, str]:
         """The figure as a PNG in base64, and what it shows in words."""
         figure = Figure(figsize=SIZE_IN, dpi=style.DPI, layout="constrained")
-        FigureCanvasAgg(figure)
         with style.canvas(figure.subplots()) as ax:
             xs = self._xs()
             predicted = [_value(self._law(**{**self.values, self._over: x})) for x in xs]
@@ -168,10 +164,7 @@ class Explorer:
             shown = [*predicted, *(number for _, number in self._dots)]
             _scale(ax, shown, decades=style.decades(xs))
             ax.set(xlabel=self._sliders[self._over].label, ylabel=self._label)
-        picture = io.BytesIO()
-        figure.savefig(picture, format="png", transparent=True)
-        words = f"{self.said()} {rendering.described(figure)}"
-        return base64.b64encode(picture.getvalue()).decode("ascii"), words
+        return rendering.png(figure), f"{self.said()} {rendering.described(figure)}"
 
     def widget(self) -> Any:
         """The sliders, the button and the figure, which follows them."""

@@ -1,14 +1,11 @@
 """Runs with a view of them on the page while they last."""
 
-import base64
-import io
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from IPython.core.getipython import get_ipython
 from IPython.display import DisplayHandle, display
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from kvstore import numbers
@@ -301,14 +298,11 @@ def _folded(run: Run) -> str:
 def _picture(run: Run, prediction: HasValue | float | None, yours: float | None) -> str:
     """Return calls in flight above throughput over time, as a PNG in base64."""
     figure = Figure(figsize=(11.0, 6.0), dpi=style.DPI, layout="constrained")
-    FigureCanvasAgg(figure)
     above, below = figure.subplots(2, 1, sharex=True)
     views.plot_in_flight_over_time(run, ax=above)
     views.plot_throughput_over_time(run, prediction, yours=yours, ax=below)
     above.set_xlabel("")
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", transparent=True)
-    return base64.b64encode(picture.getvalue()).decode("ascii")
+    return rendering.png(figure)
 
 
 def _has_page() -> bool:

@@ -252,10 +252,10 @@ def lessons(
     return table.set_index("lesson")
 
 
-def most_in_flight(run: Run, residence_s: float = DISK_S, room: float = MOST_BUSY) -> int:
-    """Return the most calls in flight for a utilisation of `room`, at the CPU time of this run."""
+def most_in_flight(run: Run, residence_s: float = DISK_S) -> int:
+    """Return the most calls in flight that leave room, at the CPU time of this run."""
     stations = [Station("disk", residence_s, math.inf), *cpu_stations(run)]
-    return max(1, math.floor(room * bounds.knee(stations)))
+    return max(1, math.floor(MOST_BUSY * bounds.knee(stations)))
 
 
 def _repeatable(noise: Noise) -> tuple[str, str, str]:

@@ -356,20 +356,21 @@ def start_again(question_id: str) -> Question:
         return _latest(connection, question_id)
 
 
+def _done(statement: str, *values: object) -> "list[sqlite3.Row]":
+    """Run one statement in a transaction of its own; return its rows."""
+    with writing() as connection:
+        return connection.execute(statement, values).fetchall()
+
+
 def record_answer(exercise_id: str, outcome: str, message: str) -> None:
     """Store one checked answer to an exercise."""
-    with writing() as connection:
-        connection.execute(
-            "INSERT INTO answers (exercise_id, outcome, message, at) VALUES (?, ?, ?, ?)",
-            (exercise_id, outcome, message, time.time()),
-        )
+    _done("INSERT INTO answers VALUES (?, ?, ?, ?)", exercise_id, outcome, message, time.time())
 
 
 def answers(lesson: str) -> list[tuple[str, str, str]]:
     """Return every checked answer of a lesson in order: exercise, outcome, message."""
-    with writing() as connection:
-        rows = connection.execute("SELECT exercise_id, outcome, message FROM answers ORDER BY at")
-        return [(row[0], row[1], row[2]) for row in rows if lesson_of(row[0]) == lesson]
+    rows = _done("SELECT exercise_id, outcome, message FROM answers ORDER BY at")
+    return [(row[0], row[1], row[2]) for row in rows if lesson_of(row[0]) == lesson]
 
 
 def take_hint(exercise_id: str, available: int) -> int:
@@ -392,18 +393,14 @@ def note_solution_seen(exercise_id: str) -> None:
 
 def keep_choice(question_id: str, choice: str, is_right: bool) -> str:
     """Keep the first choice at a quiz question; return the choice that counts."""
-    with writing() as connection:
-        connection.execute(
-            "INSERT OR IGNORE INTO choices VALUES (?, ?, ?, ?)",
-            (question_id, choice, is_right, time.time()),
-        )
+    first = "INSERT OR IGNORE INTO choices VALUES (?, ?, ?, ?)"
+    _done(first, question_id, choice, is_right, time.time())
     return choices()[question_id]
 
 
 def choices() -> dict[str, str]:
     """Return the first choice at each quiz question that was answered, by the question's id."""
-    with writing() as connection:
-        return dict(connection.execute("SELECT question_id, choice FROM choices").fetchall())
+    return dict(tuple(row) for row in _done("SELECT question_id, choice FROM choices"))
 
 
 def curve(question: Question) -> tuple[Point, ...]:
@@ -414,17 +411,12 @@ def curve(question: Question) -> tuple[Point, ...]:
 
 def keep_rung(rung: str, whose: str, per_s: float) -> None:
     """Store the throughput of the latest run on one rung of the ladder."""
-    with writing() as connection:
-        connection.execute(
-            "INSERT OR REPLACE INTO climb VALUES (?, ?, ?, ?)", (rung, whose, per_s, time.time())
-        )
+    _done("INSERT OR REPLACE INTO climb VALUES (?, ?, ?, ?)", rung, whose, per_s, time.time())
 
 
 def climb() -> dict[tuple[str, str], float]:
     """Return the throughput of the latest runs by rung and by whose client made them."""
-    with writing() as connection:
-        rows = connection.execute("SELECT rung, whose, per_s FROM climb").fetchall()
-        return {(row[0], row[1]): row[2] for row in rows}
+    return {(row[0], row[1]): row[2] for row in _done("SELECT rung, whose, per_s FROM climb")}
 
 
 class Day(NamedTuple):
@@ -437,20 +429,15 @@ class Day(NamedTuple):
 
 def keep_day(service: str, par_per_s: float, share: float, purchases: int) -> None:
     """Store a finished service of a day beside those before it."""
-    with writing() as connection:
-        connection.execute(
-            "INSERT INTO days VALUES (?, ?, ?, ?, ?)",
-            (service, par_per_s, share, purchases, time.time()),
-        )
+    values = service, par_per_s, share, purchases, time.time()
+    _done("INSERT INTO days VALUES (?, ?, ?, ?, ?)", *values)
 
 
 def days() -> dict[str, tuple[Day, int]]:
     """Return the best result of each service of a day, the cheaper one of equals, and the tries."""
     tries: dict[str, list[Day]] = {}
-    with writing() as connection:
-        rows = connection.execute("SELECT service, par_per_s, share, purchases FROM days")
-        for service, *made in rows:
-            tries.setdefault(service, []).append(Day(*made))
+    for service, *made in _done("SELECT service, par_per_s, share, purchases FROM days"):
+        tries.setdefault(service, []).append(Day(*made))
     return {
         service: (max(made, key=lambda each: (each.share, -each.purchases)), len(made))
         for service, made in tries.items()
@@ -459,9 +446,8 @@ def days() -> dict[str, tuple[Day, int]]:
 
 def questions() -> tuple[Question, ...]:
     """Return every attempt at every question so far, in the order of lessons."""
-    with writing() as connection:
-        rows = connection.execute("SELECT * FROM questions ORDER BY question_id, attempt")
-        return tuple(Question(**dict(row)) for row in rows)
+    rows = _done("SELECT * FROM questions ORDER BY question_id, attempt")
+    return tuple(Question(**dict(row)) for row in rows)
 
 
 def by_lesson() -> pd.DataFrame:

@@ -500,10 +500,15 @@ def captioned(ax: Axes, text: str) -> None:
     text = percent_spaced(text)
     figure = ax.figure.get_figure(root=True)
     assert figure is not None
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", bbox_inches="tight", transparent=True)
+    bundle = {"image/png": png(figure, bbox_inches="tight"), "text/plain": text}
     plt.close(figure)
-    bundle = {"image/png": base64.b64encode(picture.getvalue()).decode("ascii"), "text/plain": text}
     if get_ipython() is not None:
         display(bundle, raw=True, metadata={"image/png": {"alt": text}})  # type: ignore[no-untyped-call]
     show({"text/plain": text, "text/html": f"<p><em>{inline(text)}</em></p>"})
+
+
+def png(figure: Figure, **options: Any) -> str:
+    """Return the figure as a PNG without a ground, in base64."""
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", transparent=True, **options)
+    return base64.b64encode(picture.getvalue()).decode("ascii")

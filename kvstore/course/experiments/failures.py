@@ -16,6 +16,7 @@ from kvstore.server import Server
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
 DEADLINE_S: Final = 10.0
+CALLERS: Final = 8
 
 
 class Answer(NamedTuple):
@@ -36,7 +37,7 @@ def answer_to(stub: Any, operation: Operation, deadline_s: float = DEADLINE_S) -
     return Answer("OK", getattr(reply, "value", b""))
 
 
-def killed_at_work(server: Server, *, answers: int, callers: int = 8) -> dict[bytes, bytes]:
+def killed_at_work(server: Server, *, answers: int) -> dict[bytes, bytes]:
     """Create keys until `answers` of them were answered OK, then kill the server at once.
 
     Return key and value of every create that was answered OK. A create without a reply is
@@ -57,11 +58,11 @@ def killed_at_work(server: Server, *, answers: int, callers: int = 8) -> dict[by
         finally:
             enough.set()  # a caller that ends early must not leave the wait below without end
 
-    with connected(target_of(server)) as (channel, _), ThreadPoolExecutor(callers) as pool:
+    with connected(target_of(server)) as (channel, _), ThreadPoolExecutor(CALLERS) as pool:
         stub = KeyValueServiceStub(channel)
         running: list[Future[None]] = []
         try:
-            running += [pool.submit(work, stub, caller) for caller in range(callers)]
+            running += [pool.submit(work, stub, caller) for caller in range(CALLERS)]
             enough.wait()
         finally:  # also after an interrupt, or the callers would create keys for ever
             server.kill()

@@ -53,14 +53,13 @@ def draw_stations(
     *,
     in_flight: float | None = None,
     semaphore: int | None = None,
-    think_s: float = 0.0,
     arrivals_per_s: float | None = None,
     held: Mapping[str, str] | None = None,
     title: str = "The stations of a call",
 ) -> Drawing:
     """Show the way of a call: the client, then each station with its service demand D, in order.
 
-    `in_flight` is N, math.inf for a client without a limit; `think_s` is Z, in seconds.
+    `in_flight` is N, math.inf for a client without a limit.
     `arrivals_per_s` draws an open loop: calls arrive at this rate, whatever the replies.
     `semaphore` puts a semaphore of so many places behind the client. `held` maps a station to
     the last one through which its server is held: {"lock": "disk"}. A station with a demand of
@@ -71,7 +70,7 @@ def draw_stations(
             have = ", ".join(station.name for station in stations)
             raise ValueError(f"held names {name!r}, which is none of the stations {have}")
     closed = arrivals_per_s is None
-    boxes = [_client(in_flight, think_s, arrivals_per_s)]
+    boxes = [_client(in_flight, arrivals_per_s)]
     boxes += [_semaphore(semaphore)] if semaphore is not None else []
     boxes += [_station(station) for station in stations]
     description = _description(title, boxes, held or {}, closed)
@@ -96,7 +95,7 @@ class _Box:
         return max(self.symbol_w, 0.56 * FONT_PX * longest)
 
 
-def _client(in_flight: float | None, think_s: float, arrivals_per_s: float | None) -> _Box:
+def _client(in_flight: float | None, arrivals_per_s: float | None) -> _Box:
     if arrivals_per_s is not None:
         labels = [f"λ = {numbers.number(arrivals_per_s)} calls/s"]
         words = f"calls arrive at {numbers.number(arrivals_per_s)} calls/s"
@@ -107,9 +106,6 @@ def _client(in_flight: float | None, think_s: float, arrivals_per_s: float | Non
     else:
         labels = [f"N = {numbers.number(in_flight)}"]
         words = f"the client keeps {numbers.number(in_flight)} in flight"
-    if think_s:
-        labels.append(f"Z = {_time(think_s)}")
-        words += f" and thinks {_time(think_s)} between a reply and the next call"
 
     def draw(x: float) -> str:
         screen = _rect(x, MIDDLE - 26, 76, 44, 5)
@@ -409,15 +405,8 @@ def plot_time_by_station(runs: Runs) -> Axes:
     data = time_by_station_table(runs)
     frame = data.rename(columns=lambda heading: heading.removesuffix(" (ms)"))
     parts = {name: look for name, look in style.STATIONS.items() if name in frame}
-    ax = stacked(frame[list(parts)], parts, "mean residence of a call (ms)")
-    with style.canvas(ax) as ax:
-        for row, whole_ms in enumerate(data["whole residence (ms)"]):
-            ax.annotate(
-                f"{numbers.number(whole_ms)} ms", (whole_ms, row), (6, 0),
-                textcoords="offset points", va="center",
-            )  # fmt: skip
-        ax.set_xlim(0.0, 1.15 * data["whole residence (ms)"].max())
-    return ax
+    wholes = [f"{numbers.number(whole_ms)} ms" for whole_ms in data["whole residence (ms)"]]
+    return stacked(frame[list(parts)], parts, "mean residence of a call (ms)", wholes)
 
 
 def plot_mix(runs: Runs) -> Axes:
@@ -427,8 +416,16 @@ def plot_mix(runs: Runs) -> Axes:
     return stacked(data[list(parts)], parts, "share of operations (%)")
 
 
-def stacked(data: pd.DataFrame, parts: Mapping[str, tuple[str, str]], xlabel: str) -> Axes:
-    """Draw the columns of each run end to end; `parts` maps each to its colour and hatching."""
+def stacked(
+    data: pd.DataFrame,
+    parts: Mapping[str, tuple[str, str]],
+    xlabel: str,
+    wholes: Sequence[str] = (),
+) -> Axes:
+    """Draw the columns of each run end to end; `parts` maps each to its colour and hatching.
+
+    `wholes` are written beside the bars.
+    """
     left = pd.Series(0.0, index=data.index)
     widest = float(data.sum(axis=1).max())
     with style.canvas(height_in=2.4 + 0.8 * len(data), rows=data.index) as ax:
@@ -440,6 +437,9 @@ def stacked(data: pd.DataFrame, parts: Mapping[str, tuple[str, str]], xlabel: st
             words = [numbers.number(each) if each >= ROOM * widest else "" for each in data[name]]
             ax.bar_label(bars, words, label_type="center", bbox=style.PAPER)
             left = left + data[name]
+        if wholes:
+            ax.bar_label(bars, wholes, padding=6)
+            ax.set_xlim(0.0, 1.15 * widest)
         ax.set(xlabel=xlabel, ylabel="run")
     return ax
 

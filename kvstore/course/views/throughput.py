@@ -110,14 +110,14 @@ def plot_throughput(runs: Runs, predictions: Predictions = None) -> Axes:
     return ax
 
 
-def plot_ladder(steps: Mapping[str, Run | HasValue | float], *, ax: Axes | None = None) -> Axes:
+def plot_ladder(steps: Mapping[str, Run | HasValue | float]) -> Axes:
     """Draw throughput step by step on a logarithmic axis: runs as dots, predictions as lines.
 
     A plain number, such as a published one, is drawn as a hollow dot. From a million on, labels
     are in millions: M/s.
     """
     data = ladder_table(steps)
-    with style.canvas(ax, height_in=5.5) as ax:
+    with style.canvas(height_in=5.5) as ax:
         rates = data["throughput (operations/s)"]
         decades = rates.max() > style.LOG_FROM * rates.min()
         ax.plot(range(len(data)), rates, color=style.INK, linewidth=1.5, zorder=1)
@@ -177,8 +177,6 @@ def plot_throughput_by_in_flight(
     stations: Sequence[Station] = (),
     *,
     simulated: Mapping[int, float] | None = None,
-    name: str = "",
-    place: int = 0,
     notes: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
@@ -186,25 +184,21 @@ def plot_throughput_by_in_flight(
 
     Runs with numbers in flight that are far apart, such as 1 and 1,000, have logarithmic axes.
 
-    On axes that two servers share, each has a `name` for the legend, and its look at `place`.
     `simulated` gives operations per second by the number in flight. It is a third series, for
     cases in which the bound is known to be too high.
     """
-    dot, colour, dashes = style.look(place)
     with style.canvas(ax, height_in=6.0) as ax:
         before, right = ax.get_ylim()[1] if ax.has_data() else 0.0, 1.05 * _most(runs)
         if stations:
-            right = draw_bounds(
-                ax, stations, most=_most(runs), name=name, dashes=dashes, notes=notes
-            )
+            right = draw_bounds(ax, stations, most=_most(runs), notes=notes)
         if simulated:
             ax.plot(
                 list(simulated), list(simulated.values()), "--", marker="x", markeredgewidth=3,
                 color=style.GREEN, label="simulated", zorder=2.5,
             )  # fmt: skip
         ax.plot(
-            [run.in_flight for run in runs], [run.throughput_per_s for run in runs], dot,
-            linestyle="none", color=colour, label=_of("measured", name), zorder=3,
+            [run.in_flight for run in runs], [run.throughput_per_s for run in runs], "o",
+            color=style.MEASURED, label="measured", zorder=3,
         )  # fmt: skip
         ax.set(xlabel="in flight, N (calls)", ylabel="throughput, X (operations/s)")
         rates = [run.throughput_per_s for run in runs]
@@ -223,19 +217,7 @@ def _most(runs: Sequence[Run]) -> int:
     return max((run.in_flight for run in runs), default=1)
 
 
-def _of(what: str, name: str) -> str:
-    return f"{what}, {name}" if name else what
-
-
-def draw_bounds(
-    ax: Axes,
-    stations: Sequence[Station],
-    most: int,
-    *,
-    name: str = "",
-    dashes: str = "-",
-    notes: bool = True,
-) -> float:
+def draw_bounds(ax: Axes, stations: Sequence[Station], most: int, *, notes: bool = True) -> float:
     """Draw N/D and 1/D_max as a line; `notes` name 1/D_max and N*. Return where the line ends.
 
     It ends at `most` calls in flight, or beyond N* where that is near.
@@ -248,7 +230,7 @@ def draw_bounds(
     in_flight = np.unique(np.clip([0.0, 1.0, knee, right], 0.0, right))
     ax.plot(
         in_flight, np.minimum(slope * in_flight, ceiling.value),
-        color=style.PREDICTED, linestyle=dashes, label=_of("bound", name), zorder=2,
+        color=style.PREDICTED, label="bound", zorder=2,
     )  # fmt: skip
     if knee >= right or not notes:
         return right  # no station binds here, or there is no room
@@ -273,13 +255,12 @@ def plot_saturation(
     stations: Sequence[Station],
     *,
     fit: "Fit",
-    ax: Axes | None = None,
 ) -> Axes:
     """Draw measured dots, the bound with N*, and a fit of the universal scalability law.
 
     The fit is a line through the dots, not a prediction.
     """
-    ax = plot_throughput_by_in_flight(runs, stations, ax=ax)
+    ax = plot_throughput_by_in_flight(runs, stations)
     with style.canvas(ax) as ax:
         in_flight = np.linspace(1, _most(runs), POINTS)
         ax.plot(
@@ -295,11 +276,10 @@ def plot_by_setting(
     *,
     xlabel: str,
     ylabel: str,
-    ax: Axes | None = None,
 ) -> Axes:
     """Draw a dot for each setting, and its prediction as a short line."""
     places = range(len(predicted))
-    with style.canvas(ax, height_in=5.0) as ax:
+    with style.canvas(height_in=5.0) as ax:
         ax.hlines(
             list(predicted.values()), [each - 0.3 for each in places],
             [each + 0.3 for each in places], color=style.PREDICTED, linewidth=3, label="predicted",
