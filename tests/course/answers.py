@@ -18,7 +18,7 @@ import statistics
 import sys
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from queue import SimpleQueue
@@ -159,25 +159,10 @@ def mean_of_each_millisecond(calls, window_s):
     return float(np.mean(inside))
 
 
-right("00.mean_in_flight")(
-    lambda calls, window_s: sum((c.done_s - c.sent_s) / window_s for c in calls.itertuples())
-)
-right("00.mean_in_flight")(
-    lambda calls, window_s: (
-        len(calls) / window_s * (calls["done_s"] - calls["sent_s"]).mean() if len(calls) else 0
-    )
-)
 wrong("00.mean_in_flight", "calls from none")(  # NaN for no call at all
     lambda calls, window_s: len(calls) / window_s * (calls["done_s"] - calls["sent_s"]).mean()
 )
-wrong("00.mean_in_flight", "is right")(
-    lambda calls, window_s: round((calls["done_s"] - calls["sent_s"]).sum() / window_s, 1)
-)
-wrong("00.mean_in_flight", "is right")(lambda calls, window_s: 0.6)
 right("00.utilisation")(lambda calls_per_s, cpu_us: calls_per_s / 1e3 * (cpu_us / 1e3))
-right("00.utilisation")(lambda calls_per_s, cpu_us: calls_per_s * (cpu_us * 1e-6))
-wrong("00.utilisation", "is right")(lambda calls_per_s, cpu_us: calls_per_s * cpu_us // 1e6)
-wrong("00.utilisation", "is right")(lambda calls_per_s, cpu_us: calls_per_s + cpu_us / 1e6)
 
 
 # ---- 00.median_ms --------------------------------------------------------------------------------
@@ -312,24 +297,13 @@ wrong("01.read_all", "had only")(
 )
 
 
-def lengths(sent, read_s, write_s):
-    return [read_s if kind == "retrieve" else write_s for kind in Counter(sent).elements()]
-
-
 @right("01.mix_to_rate")
 def rate_of_calls_laid_end_to_end(sent, read_s, write_s):
     at_s = 0.0
-    for length_s in lengths(sent, read_s, write_s):
-        at_s += length_s
+    for kind, count in sent.items():
+        for _ in range(count):
+            at_s += read_s if kind == "retrieve" else write_s
     return sum(sent.values()) / at_s
-
-
-right("01.mix_to_rate")(lambda *given: 1 / statistics.fmean(lengths(*given)))
-right("01.mix_to_rate")(
-    lambda *given: statistics.harmonic_mean([1 / each for each in lengths(*given)])
-)
-wrong("01.mix_to_rate", "is right")(lambda *given: statistics.harmonic_mean(lengths(*given)))
-wrong("01.mix_to_rate", "is right")(lambda sent, read_s, write_s: 1 / 0.042)
 
 
 # ---- 02.send_all ---------------------------------------------------------------------------------
@@ -508,33 +482,14 @@ def latency_of_a_queue_walked_through(k, sent_per_s, answered_per_s):
     return free_s - sent_s
 
 
-right("02.latency_of_kth")(
-    lambda k, sent, answered: max(k / answered - (k - 1) / sent, 1 / answered)
-)
 right("02.seconds_until_full")(
     lambda c, b, kb, sent, x: math.inf if sent <= x else 1e3 * (c - b) / (kb * (sent - x))
-)
-right("02.seconds_until_full")(
-    lambda c, b, kb, sent, x: ((c - b) / kb * 1e3) * (sent - x) ** -1 if sent > x else float("inf")
 )
 right("03.hot_key")(
     lambda shares, part, s: 1 / (max(shares.values()) * part * s) if part else math.inf
 )
-right("03.hot_key")(
-    lambda shares, part, s: min(
-        (1 / (share * part * s) for share in shares.values() if share * part > 0),
-        default=math.inf,
-    )
-)
 right("03.in_flight_for")(
     lambda x, disk, trip, most: math.inf if x > most else math.ceil(round(x * (disk + trip), 9))
-)
-right("03.in_flight_for")(
-    lambda x, disk, trip, most: (
-        next(n for n in itertools.count(1) if n >= x * (disk + trip) - 1e-9)
-        if x <= most
-        else math.inf
-    )
 )
 
 
@@ -951,7 +906,6 @@ def slow_where(in_flight, threads):
     return queue_, lock, disk
 
 
-right("04.where_they_are")(lambda n, c: [n - min(n, c), min(n, c) - 1, 1])
 for order in ((2, 1, 0), (1, 0, 2), (1, 2, 0)):
     wrong("04.where_they_are", "in another order")(
         lambda n, c, order=order: tuple(slow_where(n, c)[at] for at in order)
@@ -1005,18 +959,6 @@ for stream_client, said in MORE_WRONG_CLIENTS:
 
 
 @right("05.commit_index")
-def committed_by_sorting(acknowledged):
-    return [
-        sum(
-            1
-            for a, b in zip(sorted(set(acknowledged[: n + 1])), itertools.count(1), strict=False)
-            if a == b
-        )
-        for n in range(len(acknowledged))
-    ]
-
-
-@right("05.commit_index")
 def committed_with_a_heap(acknowledged):
     seen, found = {0}, []
     for entry in acknowledged:
@@ -1026,7 +968,6 @@ def committed_with_a_heap(acknowledged):
 
 
 right("05.in_order")(lambda calls: calls["done_s"].cummax())
-right("05.in_order")(lambda calls: np.maximum.accumulate(calls["done_s"].to_numpy()))
 
 
 @wrong("05.in_order", "one earlier reply only")
@@ -1047,26 +988,9 @@ def with_different_options(address, count):
     ]
 
 
-@right("06.own_connections")
-def in_a_tuple(address, count):
-    channels = ()
-    while len(channels) < count:
-        options = (("grpc.use_local_subchannel_pool", True),)
-        channels += (grpc.insecure_channel(target=f"ipv4:{address}", options=options),)
-    return channels
-
-
 class Intercepts(grpc.UnaryUnaryClientInterceptor):
     def intercept_unary_unary(self, continuation, client_call_details, request):
         return continuation(client_call_details, request)
-
-
-@right("06.own_connections")
-def connected_first(address, count):
-    channels = own_connections(address, count)
-    for channel in channels:
-        grpc.channel_ready_future(channel).result(timeout=5)
-    return channels
 
 
 @right("06.own_connections")
@@ -1081,26 +1005,10 @@ for channels in MORE_WRONG_CHANNELS:
 
 
 @right("06.behind_a_cap")
-def with_two_ifs(in_flight, connections, max_streams, disk_s, cpu_s):
-    inside = in_flight
-    if inside > connections * max_streams:
-        inside = connections * max_streams
-    if inside * cpu_s >= disk_s + cpu_s:
-        return cpu_s**-1
-    return inside * (disk_s + cpu_s) ** -1
-
-
-@right("06.behind_a_cap")
 def by_each_connection(in_flight, connections, max_streams, disk_s, cpu_s):
     shares = [in_flight // connections + (k < in_flight % connections) for k in range(connections)]
     inside = sum(min(share, max_streams) for share in shares)
     return min(inside / (disk_s + cpu_s), 1 / cpu_s)
-
-
-@wrong("06.behind_a_cap", "is right")
-def a_table_of_constants(in_flight, connections, max_streams, disk_s, cpu_s):
-    known = {(20, 1, 4): 200.0, (20, 2, 4): 400.0, (2, 4, 4): 100.0, (1000, 100, 10): 5000.0}
-    return known.get((in_flight, connections, max_streams), 0.0)
 
 
 # ---- 09.shed -------------------------------------------------------------------------------------
@@ -2422,9 +2330,6 @@ def climb_in_fractions(users, climb_s, threads, wait_s):
     return float(mean * Fraction(climb_s) / Fraction(wait_s))
 
 
-right("07.calls_in_climb")(lambda n, t, c, w: (min(n, c) * t - min(n, c) ** 2 * t / (2 * n)) / w)
-
-
 # ---- 07.search: more styles ---------------------------------------------------------------------
 
 
@@ -2701,9 +2606,6 @@ def by_trying(target_per_s, service_s, hottest_share):
     return math.inf
 
 
-wrong("12.servers_needed", "is right")(
-    lambda target_per_s, service_s, hottest_share: {150: 4, 300: 7, 400: 36}.get(target_per_s, 1)
-)
 wrong("12.add_server", "should differ by one at most")(lambda slots, servers: list(slots))
 
 

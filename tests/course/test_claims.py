@@ -25,13 +25,6 @@ def test_programs_can_read_a_claim(page):
     assert bool is type(page[-1][comparisons.CLAIM_MIME_TYPE]["holds"])
 
 
-def test_the_sentence_is_text_and_not_markup(page):
-    claim("<b>bold</b> * $x$", True)
-
-    assert "<b>bold" not in page[-1]["text/html"]
-    assert r"\<b\>bold" in page[-1]["text/markdown"]
-
-
 def test_a_claim_needs_a_decision(page):
     with pytest.raises(TypeError, match="True or False, got float"):
         claim("it is fast", 0.97)

@@ -8,7 +8,8 @@ import pytest
 from failures import failures
 from made_runs import staircase
 
-from kvstore.course import claim, compare, live, predict, rendering, views
+from kvstore.course import claim, compare, live, predict, quiz, rendering, views
+from kvstore.course.exercises import not_yet
 from kvstore.measure import Run, summary
 from kvstore.model import Prediction
 
@@ -76,10 +77,18 @@ def test_what_the_page_shows_of_a_run_has_no_markup_of_its_file(nasty, page, mon
     compare("97.nasty", 10.0, Prediction(9.0, NASTY, NASTY, NASTY))
     claim(NASTY, holds=True)
     claim(IN_CODE, holds=False)
-    rendering.show({"text/plain": "", "text/html": rendering.inline(IN_CODE)})
+    not_yet(NASTY)._show()
+    quiz("97.cores", "b")  # its explanation has a tag
     shown = [bundle["text/html"] for bundle in page if "text/html" in bundle]
+    shown += [
+        rendering.inline(IN_CODE),
+        rendering.headline("!", NASTY, "red"),
+        rendering.table([NASTY, "b"], [[NASTY, NASTY]]),
+        live.progress_view(NASTY, [0.0], [1.0], [1.0], part=None, text=NASTY),
+    ]
 
-    assert len(shown) >= 6
+    assert len(shown) >= 11
+    assert not [each for each in shown if "<b>." in each]
     assert any("&lt;script&gt;" in each for each in shown)
     assert "script" not in set().union(*map(tags_in, shown))
 
