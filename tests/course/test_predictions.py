@@ -78,21 +78,6 @@ def test_what_is_no_name_is_met_with_a_sentence(page, use):
         use(5, *arguments)
 
 
-def test_before_the_run_the_learner_may_think_again(page):
-    predict("97.plain", 20)
-
-    assert (predict("97.plain", 25).status, progress.ask("97.plain").value) == ("kept", 25.0)
-
-
-def test_after_the_result_a_first_prediction_is_refused_without_an_error(page):
-    compare("97.plain", 24.0)
-    guess = predict("97.plain", 24)
-
-    assert (guess.status, guess.value) == ("refused", None)
-    assert 'again("97.plain")' in page[-1]["text/plain"]
-    assert not compare("97.plain", 24.0).predicted
-
-
 def test_a_share_is_a_number_up_to_1_and_a_percentage_says_so(page):
     with pytest.raises(PredictionError, match=r"from 0 to 1, got 20: write 0\.2"):
         predict("97.share", 20)
@@ -100,47 +85,32 @@ def test_a_share_is_a_number_up_to_1_and_a_percentage_says_so(page):
     assert predict("97.share", 1).value == 1.0
 
 
-def test_after_the_result_another_number_is_refused_and_the_first_stands(page):
-    predict("97.plain", 20)
-    compare("97.plain", 24.0)
-    guess = predict("97.plain", 24)
-
-    assert (guess.status, guess.value) == ("refused", 20.0)
-    assert "your earlier 20 calls/s stands" in page[-1]["text/plain"]
+DO = {"predict": predict, "compare": compare, "again": again, "close": progress.close}
 
 
-def test_running_a_finished_notebook_again_changes_nothing(page):
-    predict("97.plain", 20)
-    compare("97.plain", 24.0)
+@pytest.mark.parametrize(
+    ("before", "given", "status", "value", "attempts", "said"),
+    [
+        ("predict 20", 25, "kept", 25, 1, "25 calls/s"),
+        ("predict 20", None, "unchanged", 20, 1, "it is kept"),
+        ("predict 20, again", 25, "kept", 25, 1, "25 calls/s"),
+        ("compare 24", 24, "refused", None, 1, 'again("97.plain")'),
+        ("close", 24, "refused", None, 1, "it counts as not predicted"),
+        ("predict 20, compare 24", 24, "refused", 20, 1, "your earlier 20 calls/s stands"),
+        ("predict 20, compare 24", 20, "unchanged", 20, 1, "20 calls/s"),
+        ("predict 20, compare 24, again", 25, "kept", 25, 2, "25 calls/s"),
+    ],
+)
+def test_a_prediction_can_change_until_its_run_and_in_a_fresh_attempt(
+    page, before, given, status, value, attempts, said
+):
+    for step in before.split(", "):
+        verb, *number = step.split()
+        DO[verb]("97.plain", *map(float, number))
+    guess = predict("97.plain", given)
+    made = compare("97.plain", 23.0)
 
-    assert predict("97.plain", 20).status == "unchanged"
-    assert compare("97.plain", 23.0).yours == 20.0
-
-
-def test_a_cell_set_back_to_none_keeps_what_was_committed(page):
-    predict("97.plain", 20)
-
-    assert predict("97.plain", None).value == 20.0
-
-
-def test_once_the_run_has_begun_it_is_too_late(page):
-    progress.close("97.plain")
-
-    assert predict("97.plain", 24).status == "refused"
-
-
-def test_a_fresh_attempt_is_kept_beside_the_first(page):
-    predict("97.plain", 20)
-    compare("97.plain", 25.0)
-    again("97.plain")
-
-    assert predict("97.plain", 25).status == "kept"
-    assert compare("97.plain", 25.0).attempt == 2
-    assert [question.value for question in progress.questions()] == [20.0, 25.0]
-
-
-def test_an_open_question_needs_no_fresh_attempt(page):
-    predict("97.plain", 20)
-    again("97.plain")
-
-    assert [question.attempt for question in progress.questions()] == [1]
+    assert (status, value) == (guess.status, guess.value)
+    assert said in guess.message
+    assert (value, attempts) == (made.yours, made.attempt)
+    assert attempts == len(progress.questions())
