@@ -14,12 +14,12 @@ from kvstore.model import Prediction
 from kvstore.protocol import NO_ANSWER
 
 
-def latency_by_answer(run: Run, predicted: Prediction, *, ax: Axes | None = None) -> Axes:
+def latency_by_answer(run: Run, predicted: Prediction) -> Axes:
     """Draw latency over the number of the reply; a line is k / X of a predicted X in calls/s."""
     answered = run.records[run.records["status"] != NO_ANSWER]
     every = max(1, len(answered) // 100)
     number_of = np.arange(1, len(answered) + 1)
-    with style.canvas(ax) as ax:
+    with style.canvas() as ax:
         ax.plot(
             number_of[::every], (answered["done_s"] - answered["sent_s"])[::every], "o",
             color=style.MEASURED, markersize=6, label="measured", zorder=3,
@@ -32,11 +32,11 @@ def latency_by_answer(run: Run, predicted: Prediction, *, ax: Axes | None = None
     return ax
 
 
-def memory_by_in_flight(run: Run, seen: Probe, *, ax: Axes | None = None) -> Axes:
+def memory_by_in_flight(run: Run, seen: Probe) -> Axes:
     """Draw the memory of client and server over the calls in flight, while the run was sending."""
     samples = sending(run)
     ends = np.array([0.0, samples["in_flight"].max()])
-    with style.canvas(ax) as ax:
+    with style.canvas() as ax:
         for side, (marker, colour, dashes) in style.PROCESSES.items():
             line = seen.lines[side]
             ax.plot(
@@ -53,13 +53,7 @@ def memory_by_in_flight(run: Run, seen: Probe, *, ax: Axes | None = None) -> Axe
     return ax
 
 
-def memory(
-    run: Run,
-    forecasts: Mapping[str, Prediction],
-    ceiling_bytes: float,
-    *,
-    ax: Axes | None = None,
-) -> Axes:
+def memory(run: Run, forecasts: Mapping[str, Prediction], ceiling_bytes: float) -> Axes:
     """Draw the memory of client and server as dots, the ceiling and the forecasts as lines.
 
     `forecasts` has the predicted time in seconds at which each process reaches the ceiling. A
@@ -69,7 +63,7 @@ def memory(
     reached_s = {side: at.value for side, at in forecasts.items() if math.isfinite(at.value)}
     soonest_s = min(reached_s.values(), default=math.inf)
     ends_s = samples["elapsed_s"].max() if len(samples) else 1.0
-    with style.canvas(ax) as ax:
+    with style.canvas() as ax:
         for side, (marker, colour, dashes) in style.PROCESSES.items():
             held = samples[f"{side}_rss_bytes"].dropna() / MB
             if not len(held):

@@ -18,11 +18,11 @@ from kvstore.course.views import style
 from kvstore.measure import Run
 
 
-def race(runs: Mapping[str, Sequence[Run]], ax: Axes | None = None) -> Axes:
+def race(runs: Mapping[str, Sequence[Run]]) -> Axes:
     """Draw real time over the pipelined client's: each round a dot, published ratios hollow."""
     base = runs[rpc_pipeline.PIPELINED]
     published = rpc_pipeline.PUBLISHED
-    with style.canvas(ax, height_in=1.8 + 0.8 * len(runs)) as ax:
+    with style.canvas(height_in=1.8 + 0.8 * len(runs), rows=runs) as ax:
         for row, (name, repeated) in enumerate(runs.items()):
             here = [a.window_s / b.window_s for a, b in zip(repeated, base, strict=True)]
             ax.plot(
@@ -36,12 +36,8 @@ def race(runs: Mapping[str, Sequence[Run]], ax: Axes | None = None) -> Axes:
                     markeredgewidth=2, label="published (Go)" if row == 0 else None,
                 )  # fmt: skip
         ax.axvline(1.0, color=style.INK, linestyle="--", linewidth=1.5)
-        ax.set(yticks=range(len(runs)), xlabel="real time ÷ pipelined client's (times)")
-        ax.set_yticklabels(runs)
-        ax.set_ylabel("client")
-        ax.set_ylim(len(runs) - 0.4, -0.6)
+        ax.set(xlabel="real time ÷ pipelined client's (times)", ylabel="client")
         ax.set_xlim(left=0.0)
-    ax.grid(visible=False, axis="y")
     return ax
 
 
@@ -64,11 +60,11 @@ def staircase_and_slab(runs: Mapping[str, Run], *, most: int, until_s: float) ->
     return axes
 
 
-def both_orders(run: Run, *, most: int = 24, ax: Axes | None = None) -> Axes:
+def both_orders(run: Run, *, most: int = 24) -> Axes:
     """Draw each call as a bar until it was done, and the wait that replies in order would add."""
     data = pipelining.both_orders(run, most=most)
     begin, done = data["sent (ms)"], data["done as finished (ms)"]
-    with style.canvas(ax, height_in=7.0) as ax:
+    with style.canvas(height_in=7.0) as ax:
         for name, (colour, hatch) in style.OPERATIONS.items():
             own = data.index[data["operation"] == name]
             if len(own):
@@ -103,11 +99,9 @@ def climbed(
     return axes
 
 
-def commit_over_time(
-    copies: Sequence[Replication], round_trip_s: float | None = None, ax: Axes | None = None
-) -> Axes:
+def commit_over_time(copies: Sequence[Replication], round_trip_s: float | None = None) -> Axes:
     """Draw the commit index over time for each copy, and the predicted t·window/D as a line."""
-    with style.canvas(ax, height_in=6.0) as ax:
+    with style.canvas(height_in=6.0) as ax:
         for place, copy in enumerate(copies):
             marker, colour, _ = style.look(place)
             ax.plot(
@@ -128,11 +122,11 @@ def commit_over_time(
     return ax
 
 
-def stored_and_committed(copy: Replication, *, most: int = 60, ax: Axes | None = None) -> Axes:
+def stored_and_committed(copy: Replication, *, most: int = 60) -> Axes:
     """Draw the acknowledged entries over time, and the commit index, which waits at gaps."""
     acks = copy.acks.head(most)
     at_ms = 1e3 * acks["acked_s"]
-    with style.canvas(ax, height_in=6.0) as ax:
+    with style.canvas(height_in=6.0) as ax:
         early = acks["index"] > acks["commit_index"]
         ax.plot(
             at_ms[~early], acks.loc[~early, "index"], "o", color=style.GREEN, markersize=8,
@@ -152,7 +146,7 @@ def stored_and_committed(copy: Replication, *, most: int = 60, ax: Axes | None =
     return ax
 
 
-def reply_order(run: Run, *, most: int = 60, ax: Axes | None = None) -> Axes:
+def reply_order(run: Run, *, most: int = 60) -> Axes:
     """Draw each call's position in the order of replies over its position in the order of sending.
 
     On the line, replies come in the order of requests. A call below the line overtook others; a
@@ -161,7 +155,7 @@ def reply_order(run: Run, *, most: int = 60, ax: Axes | None = None) -> Axes:
     calls = run.calls.head(most)
     sent_as = pd.Series(range(1, len(calls) + 1), index=calls.index)
     answered_as = calls["done_s"].rank(method="first")
-    with style.canvas(ax, height_in=6.0) as ax:
+    with style.canvas(height_in=6.0) as ax:
         ends = [1, max(2, len(calls))]
         ax.plot(ends, ends, color=style.PREDICTED, linewidth=2, label="in the order of requests")
         for name, (colour, _) in style.OPERATIONS.items():
@@ -175,9 +169,9 @@ def reply_order(run: Run, *, most: int = 60, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def arrivals(streams: Mapping[str, Sequence[float]], ax: Axes | None = None) -> Axes:
+def arrivals(streams: Mapping[str, Sequence[float]]) -> Axes:
     """Draw how many replies had come over time, a line for each stream."""
-    with style.canvas(ax) as ax:
+    with style.canvas() as ax:
         for place, (name, came_s) in enumerate(streams.items()):
             _, colour, _ = style.look(place)
             ax.step(came_s, range(1, len(came_s) + 1), where="post", color=colour, label=name)

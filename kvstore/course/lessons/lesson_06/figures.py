@@ -86,11 +86,7 @@ def side_by_side_table(
 
 
 def side_by_side(
-    ours: Mapping[str, Run],
-    theirs: Mapping[str, HasRate] | None = None,
-    *,
-    name: str = "h2load",
-    ax: Axes | None = None,
+    ours: Mapping[str, Run], theirs: Mapping[str, HasRate] | None = None, *, name: str = "h2load"
 ) -> Axes:
     """Draw measured dots by scenario: full dots are ours, hollow dots the other client's.
 
@@ -98,7 +94,11 @@ def side_by_side(
     """
     data = side_by_side_table(ours, theirs or {}, name=name)
     other = f"{name} (operations/s)"
-    with style.canvas(ax, height_in=1.6 + 0.7 * len(data)) as ax:
+    names = [
+        f"{scenario}: {run.connections} {TIMES} {run.in_flight // max(1, run.connections)}"
+        for scenario, run in ours.items()
+    ]
+    with style.canvas(height_in=1.6 + 0.7 * len(data), rows=names) as ax:
         rows = range(len(data))
         ax.plot(
             data["ours (operations/s)"], rows, "o", color=style.MEASURED, label="ours", zorder=3
@@ -117,13 +117,5 @@ def side_by_side(
                 )  # fmt: skip
         shown = [*data["ours (operations/s)"], *data.get(other, ())]
         style.rates(ax, shown)
-        ax.set(yticks=list(rows), xlabel="throughput (operations/s)", ylabel="run")
-        ax.set_yticklabels(
-            [
-                f"{scenario}: {run.connections} {TIMES} {run.in_flight // max(1, run.connections)}"
-                for scenario, run in ours.items()
-            ]
-        )
-        ax.set_ylim(len(data) - 0.4, -0.6)
-    ax.grid(visible=False, axis="y")
+        ax.set(xlabel="throughput (operations/s)", ylabel="run")
     return ax

@@ -61,19 +61,13 @@ def answered_per_s(done_s: Floats, edges: Floats) -> Floats:
     return np.histogram(done_s, bins=edges)[0] / np.diff(edges)
 
 
-def throughput_in_climb(
-    runs: Runs,
-    stations: Stations,
-    simulated: Simulated | None = None,
-    *,
-    ax: Axes | None = None,
-) -> Axes:
+def throughput_in_climb(runs: Runs, stations: Stations, simulated: Simulated | None = None) -> Axes:
     """Draw calls answered per second in each part as dots, min(N / D, 1 / D_max) as lines.
 
     `simulated` maps the name of a run to the calls of `simulate.joined`; they are crosses.
     """
     crosses: dict[str, Any] = {"color": style.INK, "markeredgewidth": 2, "zorder": 4}
-    with style.canvas(ax) as ax:
+    with style.canvas() as ax:
         for place, (name, run) in enumerate(runs_by_name(runs)):
             marker, colour, _ = style.look(place)
             edges = _edges(_ends_s(run), max(each.demand_s for each in stations[name]))
@@ -92,14 +86,14 @@ def throughput_in_climb(
     return ax
 
 
-def residence_in_climb(runs: Runs, stations: Stations, *, ax: Axes | None = None) -> Axes:
+def residence_in_climb(runs: Runs, stations: Stations) -> Axes:
     """Draw the residence time of each call over the time of its reply; N / X is a line."""
 
     def predicted_ms(joins_s: Sequence[float], parts: Sequence[Station], at_s: float) -> float:
         return 1e3 * bounds.residence_s(joins_s, parts, at_s) or np.nan  # NaN before a reply
 
     most_ms = 1.0
-    with style.canvas(ax, height_in=5.5) as ax:
+    with style.canvas(height_in=5.5) as ax:
         for place, (name, run) in enumerate(runs_by_name(runs)):
             marker, colour, _ = style.look(place)
             calls = run.records[:: max(1, len(run.records) // MOST_DOTS)]
@@ -115,9 +109,9 @@ def residence_in_climb(runs: Runs, stations: Stations, *, ax: Axes | None = None
     return ax
 
 
-def threads_in_climb(runs: Runs, limits: Mapping[str, float], *, ax: Axes | None = None) -> Axes:
+def threads_in_climb(runs: Runs, limits: Mapping[str, float]) -> Axes:
     """Draw the threads of each server process as dots, own + min(N, limit) as lines."""
-    with style.canvas(ax) as ax:
+    with style.canvas() as ax:
         for place, (name, run) in enumerate(runs_by_name(runs)):
             marker, colour, dashes = style.look(place)
             threads = run.samples["server_threads"]

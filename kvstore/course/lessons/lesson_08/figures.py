@@ -37,14 +37,12 @@ def busy_table(runs: Mapping[float, Run], service_s: float) -> pd.DataFrame:
     return rounded(by_row(rows, "U"))
 
 
-def over_utilisation(
-    runs: Mapping[float, Run], service_s: float, *, ax: Axes | None = None
-) -> Axes:
+def over_utilisation(runs: Mapping[float, Run], service_s: float) -> Axes:
     """Draw the mean and the p99 over the utilisation: dots for the runs, lines for the law."""
     line = np.linspace(0.02, max(runs), 200)
     mean_ms = np.array([1e3 * facts.law(busy, service_s, "exponential").value for busy in line])
     places = list(runs)
-    with style.canvas(ax, height_in=5.5) as ax:
+    with style.canvas(height_in=5.5) as ax:
         for factor, dashes, name in ((FACTOR_P99, "--", "p99"), (1.0, "-", "mean")):
             ax.plot(
                 line, factor * mean_ms, color=style.PREDICTED, linestyle=dashes,

@@ -50,11 +50,7 @@ def goodput_by_offered_table(
 
 
 def goodput_by_offered(
-    runs: Mapping[str, Sequence[Run]],
-    predictions: Mapping[str, Curve],
-    *,
-    from_s: float = 0.0,
-    ax: Axes | None = None,
+    runs: Mapping[str, Sequence[Run]], predictions: Mapping[str, Curve], *, from_s: float = 0.0
 ) -> Axes:
     """Draw goodput over offered rate: measured dots, predicted lines.
 
@@ -62,7 +58,7 @@ def goodput_by_offered(
     """
     data = goodput_by_offered_table(runs, predictions, from_s=from_s)
     most = 1.05 * float(data["offered (calls/s)"].max())
-    with style.canvas(ax, height_in=6.0) as ax:
+    with style.canvas(height_in=6.0) as ax:
         for place, name in enumerate(runs):
             marker, colour, dashes = style.look(place)
             rows = data.loc[[name]].sort_values("offered (calls/s)")
@@ -102,10 +98,10 @@ def memory_in_burst_table(runs: Mapping[str, Run]) -> pd.DataFrame:
     return table.astype(dict.fromkeys(counts, int))
 
 
-def memory_in_burst(runs: Mapping[str, Run], *, ax: Axes | None = None) -> Axes:
+def memory_in_burst(runs: Mapping[str, Run]) -> Axes:
     """Draw how much the server's memory has grown, over time, as dots for each run."""
     most_mb = 1.0
-    with style.canvas(ax, height_in=5.0) as ax:
+    with style.canvas(height_in=5.0) as ax:
         for place, (name, run) in enumerate(runs.items()):
             marker, colour, _ = style.look(place)
             samples = run.samples.iloc[:: max(1, len(run.samples) // MOST_DOTS)]
@@ -118,13 +114,11 @@ def memory_in_burst(runs: Mapping[str, Run], *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def memory_by_turn(
-    run: Run, predicted: Mapping[str, HasValue | float], *, ax: Axes | None = None
-) -> Axes:
+def memory_by_turn(run: Run, predicted: Mapping[str, HasValue | float]) -> Axes:
     """Draw the most memory of each process in each turn as dots; `predicted` MB are lines."""
     seen = measure.turns(run)
     most_mb = 1.0
-    with style.canvas(ax) as ax:
+    with style.canvas() as ax:
         for side, (marker, colour, dashes) in LOOKS.items():
             held_mb = seen[f"{side}_bytes"] / MB
             line_mb = number(predicted[side]) or 0.0
@@ -168,12 +162,12 @@ def collections_table(runs: Runs) -> pd.DataFrame:
     return rounded(by_row(rows, "run"))
 
 
-def collections(runs: Runs, *, ax: Axes | None = None) -> Axes:
+def collections(runs: Runs) -> Axes:
     """Draw the garbage collections of client and server over time, on a logarithmic axis.
 
     All generations count. About `MOST_DOTS` samples are drawn; every second run is hollow.
     """
-    with style.canvas(ax) as ax:
+    with style.canvas() as ax:
         for place, (name, run) in enumerate(runs_by_name(runs)):
             samples = run.samples.iloc[:: max(1, len(run.samples) // MOST_DOTS)]
             for side, (marker, colour, _) in LOOKS.items():
@@ -192,13 +186,11 @@ def collections(runs: Runs, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def limit_over_time(
-    history: Sequence[tuple[float, int]], prediction: HasValue | float, *, ax: Axes | None = None
-) -> Axes:
+def limit_over_time(history: Sequence[tuple[float, int]], prediction: HasValue | float) -> Axes:
     """Draw the adaptive limit as dots, and the predicted N* as a line."""
     at_s, limits = zip(*history, strict=True)
     predicted = number(prediction) or 0.0
-    with style.canvas(ax, height_in=4.5) as ax:
+    with style.canvas(height_in=4.5) as ax:
         ax.plot(at_s, limits, "o", color=style.MEASURED, markersize=7, label="chosen")
         ax.axhline(
             predicted, color=style.PREDICTED, zorder=1,

@@ -13,13 +13,13 @@ from kvstore.course.views.style import SLICES, Runs, by_row, rounded, runs_by_na
 from kvstore.measure import Run
 
 
-def attempts_over_time(runs: Runs, *, ax: Axes | None = None) -> Axes:
+def attempts_over_time(runs: Runs) -> Axes:
     """Draw the calls sent per second in each slice of time, as dots for each run."""
     named = runs_by_name(runs)
     longest_s = max((run.window_s for _, run in named), default=0.0) or 1.0
     edges = np.linspace(0.0, longest_s, SLICES + 1)
     middle = (edges[:-1] + edges[1:]) / 2
-    with style.canvas(ax, height_in=5.5) as ax:
+    with style.canvas(height_in=5.5) as ax:
         for place, (name, run) in enumerate(named):
             marker, colour, _ = style.look(place)
             per_s = np.histogram(run.records["sent_s"], edges)[0] / np.diff(edges)

@@ -1,6 +1,6 @@
 """The figures and the table of lesson 11: a stall, and the slowest of several servers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import numpy as np
@@ -26,17 +26,16 @@ SLOW: Final = 3
 """A call is slow that takes so many times as long as the median of those drawn."""
 
 
-def through_a_stall(runs: Runs, *, axes: Sequence[Axes] | None = None) -> list[Axes]:
+def through_a_stall(runs: Runs) -> list[Axes]:
     """Draw the calls of each run around its slowest one: a line for each call, in its own row.
 
     A line begins when the call was due; it is thin until the call was sent, and thick until the
     reply. A closed loop has no due times. Slow calls are orange.
     """
     named = runs_by_name(runs)
-    if axes is None:
-        axes = style.subplots(
-            len(named), 1, figsize=(11.0, 1.0 + 1.9 * len(named)), sharex=True, layout="constrained"
-        )
+    axes = style.subplots(
+        len(named), 1, figsize=(11.0, 1.0 + 1.9 * len(named)), sharex=True, layout="constrained"
+    )
     for ax, (name, run) in zip(axes, named, strict=True):
         due_s, sent_s, done_s = _around_the_slowest(run)
         slow = done_s - due_s > SLOW * np.median(done_s - due_s)
@@ -56,7 +55,7 @@ def through_a_stall(runs: Runs, *, axes: Sequence[Axes] | None = None) -> list[A
             ax.set(ylabel="call", yticks=[], xlim=(0, 1e3 * WINDOW_S))
             ax.set_ylim(len(rows) - 0.4, -0.6)
     axes[-1].set_xlabel("time (ms)")
-    return list(axes)
+    return axes
 
 
 def _around_the_slowest(run: Run) -> tuple[Seconds, Seconds, Seconds]:
@@ -93,14 +92,12 @@ def slow_by_servers(
     replies: FanOut,
     longer_than_s: float,
     predicted: Callable[[int], HasValue | float],
-    *,
-    ax: Axes | None = None,
 ) -> Axes:
     """Draw the share of slow requests by the number of servers that each waits for."""
     servers = range(1, replies.answer_s.shape[1] + 1)
     line = [100 * (number(predicted(each)) or 0.0) for each in servers]
     dots = [100 * replies.slow_share(each, longer_than_s) for each in servers]
-    with style.canvas(ax) as ax:
+    with style.canvas() as ax:
         ax.plot(servers, line, color=style.PREDICTED, label="predicted")
         ax.plot(servers, dots, "o", color=style.MEASURED, label="measured")
         ax.set(
@@ -116,14 +113,12 @@ def slow_by_hedging(
     reads: Mapping[str, Reads],
     longer_than_s: float,
     predicted: Mapping[str, HasValue | float],
-    *,
-    ax: Axes | None = None,
 ) -> Axes:
     """Draw the share of slow reads: a dot for each kind of read, the prediction as a short line."""
     places = range(len(reads))
     lines = [100 * (number(predicted[name]) or 0.0) for name in reads]
     dots = [100 * each.slow_share(longer_than_s) for each in reads.values()]
-    with style.canvas(ax, height_in=5.0) as ax:
+    with style.canvas(height_in=5.0) as ax:
         ax.hlines(
             lines, [each - 0.3 for each in places], [each + 0.3 for each in places],
             color=style.PREDICTED, linewidth=3, label="predicted",

@@ -1,6 +1,6 @@
 """The figures of lesson 12: throughput and keys by the number of servers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from matplotlib.axes import Axes
@@ -22,14 +22,12 @@ def throughput_by_servers(
     measured: ByServers,
     predicted: Mapping[str, Callable[[int], HasValue | float]],
     simulated: Mapping[str, Mapping[int, Played]],
-    *,
-    axes: Sequence[Axes] | None = None,
 ) -> list[Axes]:
     """Draw measured dots, simulated crosses and a predicted line by the number of servers.
 
     Each workload has axes of its own; all have the same scale.
     """
-    axes = axes or style.subplots(
+    axes = style.subplots(
         1, len(predicted), figsize=(11.0, 4.8), sharey=True, layout="constrained", dpi=style.DPI
     )
     for place, (ax, (name, predict)) in enumerate(zip(axes, predicted.items(), strict=True)):
@@ -55,15 +53,15 @@ def throughput_by_servers(
             ax.set_xlim(left=0.0)
             ax.set_ylim(bottom=0.0)
             ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    return list(axes)
+    return axes
 
 
-def simulated_over_time(played: Played, bound: HasValue | float, *, ax: Axes | None = None) -> Axes:
+def simulated_over_time(played: Played, bound: HasValue | float) -> Axes:
     """Draw the simulated throughput from the moment at which all callers begin, and the bound."""
     at_s, rates = played.rates(SLICES)
     limit = number(bound) or 0.0
     most = max(limit, *rates)
-    with style.canvas(ax) as ax:
+    with style.canvas() as ax:
         ax.plot(
             at_s, rates, "x", color=style.GREEN, markeredgewidth=3, label="simulated",
         )  # fmt: skip
@@ -79,10 +77,10 @@ def simulated_over_time(played: Played, bound: HasValue | float, *, ax: Axes | N
     return ax
 
 
-def moved_keys(moved: Mapping[int, float], *, ax: Axes | None = None) -> Axes:
+def moved_keys(moved: Mapping[int, float]) -> Axes:
     """Draw the share of keys that move when a server is added: by remainder, and with slots."""
     servers = list(moved)
-    with style.canvas(ax) as ax:
+    with style.canvas() as ax:
         ax.plot(
             servers, [100 * s / (s + 1) for s in servers], color=style.PREDICTED,
             label="predicted, remainder, s/(s + 1)",

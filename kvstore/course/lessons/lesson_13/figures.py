@@ -8,9 +8,9 @@ from kvstore.course.views import style
 from kvstore.numbers import seconds
 
 
-def side_by_side(service_s: Sequence[float], in_flight: int, *, ax: Axes | None = None) -> Axes:
+def side_by_side(service_s: Sequence[float], in_flight: int) -> Axes:
     """Draw one client, and a line from it to each of several servers with its service time."""
-    with style.canvas(ax, height_in=3.6) as ax:
+    with style.canvas(height_in=3.6) as ax:
         middle = (len(service_s) - 1) / 2
         box = {"boxstyle": "round,pad=0.6", "facecolor": "none", "linewidth": 2}
         for number, each_s in enumerate(service_s):
@@ -29,11 +29,9 @@ def side_by_side(service_s: Sequence[float], in_flight: int, *, ax: Axes | None 
     return ax
 
 
-def p99_by_age(
-    measured: Mapping[str, Mapping[float, float]], at_random_s: float, *, ax: Axes | None = None
-) -> Axes:
+def p99_by_age(measured: Mapping[str, Mapping[float, float]], at_random_s: float) -> Axes:
     """Draw p99 in seconds over the age of the counts in ms, for each choice, and random's line."""
-    with style.canvas(ax, height_in=5.0) as ax:
+    with style.canvas(height_in=5.0) as ax:
         for place, (name, by_age) in enumerate(measured.items()):
             dot, colour, dash = style.look(place)
             ax.plot(list(by_age), list(by_age.values()), dot + dash, color=colour, label=name)

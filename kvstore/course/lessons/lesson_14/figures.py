@@ -12,14 +12,11 @@ from kvstore.model import Prediction
 
 
 def throughput_by_commit(
-    runs: Mapping[str, Mapping[int, Run]],
-    predictions: Mapping[str, Callable[[int], Prediction]],
-    *,
-    ax: Axes | None = None,
+    runs: Mapping[str, Mapping[int, Run]], predictions: Mapping[str, Callable[[int], Prediction]]
 ) -> Axes:
     """Draw throughput by calls in flight: a line and dots for each kind of commit."""
     most = max(max(by_in_flight) for by_in_flight in runs.values())
-    with style.canvas(ax, height_in=6.0) as ax:
+    with style.canvas(height_in=6.0) as ax:
         for place, (name, by_in_flight) in enumerate(runs.items()):
             marker, colour, dashes = style.look(place)
             in_flight = range(1, most + 1)
@@ -37,11 +34,11 @@ def throughput_by_commit(
     return ax
 
 
-def puts_by_in_flight(puts: Puts, ax: Axes | None = None) -> Axes:
+def puts_by_in_flight(puts: Puts) -> Axes:
     """Draw the puts per second of an etcd cluster: dots over the line of the model."""
     in_flight = [run.in_flight for run in puts.runs]
     line = range(1, max(in_flight) + 1)
-    with style.canvas(ax, height_in=5.0) as ax:
+    with style.canvas(height_in=5.0) as ax:
         ax.plot(
             line, [puts.predicted(n).value for n in line], color=style.PREDICTED, zorder=2,
             label="predicted",
@@ -56,13 +53,13 @@ def puts_by_in_flight(puts: Puts, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def acknowledged_over_time(run: Failover, ax: Axes | None = None) -> Axes:
+def acknowledged_over_time(run: Failover) -> Axes:
     """Draw how many writes were acknowledged in each tenth of a second, and the kills."""
     width_s = 0.1
     end_s = max(run.acknowledged_s)
     edges_s = np.arange(0.0, end_s + width_s, width_s)
     counts, _ = np.histogram(run.acknowledged_s, bins=edges_s)
-    with style.canvas(ax, height_in=4.5) as ax:
+    with style.canvas(height_in=4.5) as ax:
         ax.step(
             edges_s[:-1], counts / width_s, where="post", color=style.MEASURED, linewidth=2.0,
             label="acknowledged" + (" (recorded)" if run.recorded else ""),

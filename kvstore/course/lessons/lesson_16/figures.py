@@ -27,10 +27,10 @@ def levels_table(calibration: Calibration) -> pd.DataFrame:
     return rounded(by_row(rows, "in flight"))
 
 
-def levels(calibration: Calibration, run: Run, ax: Axes | None = None) -> Axes:
+def levels(calibration: Calibration, run: Run) -> Axes:
     """Draw X against N: a dot for each level and for `run`, the bounds as lines that meet at N*."""
     in_flight = [level.in_flight for level in calibration.levels]
-    with style.canvas(ax, height_in=6.0) as ax:
+    with style.canvas(height_in=6.0) as ax:
         most = max(*in_flight, run.in_flight)
         right = draw_bounds(ax, calibration.stations, most=most)
         ax.plot(
