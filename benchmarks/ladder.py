@@ -67,7 +67,7 @@ def measure(quick: bool) -> Iterator[dict[str, Any]]:
     rungs = []
     for rung in itertools.chain(_with_disk(pace), _without_disk(pace)):
         rungs.append(rung)
-        yield rung.row()
+        yield rung.row
     folder.mkdir(exist_ok=True)
     for path in write_page(folder, rungs, describe_host(), str(pace)):
         tqdm.write(f"  wrote {path.relative_to(ROOT)}")

@@ -3,17 +3,16 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
-from benchmarks.ladder_page import SAME_BYTES, four_digits
+from benchmarks import page
+from benchmarks.page import four_digits
 from kvstore.course.views import style
 
 CPU = ("client_cpu_s", "server_cpu_s")
@@ -104,17 +103,15 @@ def write(
     missing: Sequence[str],
 ) -> list[Path]:
     """Write performance.svg and performance.md; return where they are."""
-    picture, page = folder / "performance.svg", folder / "performance.md"
-    with mpl.rc_context(cast("Any", SAME_BYTES)):
-        heights = [len(case.turns) + 1.5 for case in cases]
-        figure = Figure(figsize=(11.0, 0.42 * sum(heights)))
-        axes = figure.subplots(len(cases), 1, height_ratios=heights)
-        for case, ax in zip(cases, np.atleast_1d(axes), strict=True):
+    heights = [len(case.turns) + 1.5 for case in cases]
+
+    def pictures(figure: Figure) -> None:
+        axes = figure.subplots(len(cases), 1, height_ratios=heights, squeeze=False)
+        for case, ax in zip(cases, axes.flat, strict=True):
             draw(case, ax)
-        figure.set_layout_engine("constrained")
-        figure.savefig(picture, metadata={"Date": None, "Creator": None})
-    page.write_text(markdown(cases, host, rounds, missing), encoding="utf-8", newline="\n")
-    return [picture, page]
+
+    lines = markdown(cases, host, rounds, missing)
+    return page.write(folder, "performance", 0.42 * sum(heights), pictures, lines)
 
 
 def draw(case: Case, ax: Axes) -> Axes:
@@ -144,8 +141,8 @@ def draw(case: Case, ax: Axes) -> Axes:
 
 def markdown(
     cases: Sequence[Case], host: Mapping[str, Any], rounds: int, missing: Sequence[str]
-) -> str:
-    """Return the page as Markdown: a table for each case, and the conditions."""
+) -> list[str]:
+    """Return the lines of the page: a table for each case, and the conditions."""
     lines = [
         "# Performance, measured",
         "",
@@ -160,15 +157,12 @@ def markdown(
         shown = [name for name in table[0] if name != "case" and any(row[name] for row in table)]
         lines += ["", f"## {case.name}", "", f"{case.conditions[0].upper()}{case.conditions[1:]}."]
         lines += [f"One turn takes {case.seconds:g} s.", ""]
-        lines += [f"| {' | '.join(shown)} |", "| --- |" + " ---: |" * (len(shown) - 1)]
-        lines += ["| " + " | ".join(str(row[name]) for name in shown) + " |" for row in table]
-    versions = ", ".join(f"{name} {host[name]}" for name in ("python", "grpcio", "uvloop"))
+        lines += page.table([{name: row[name] for name in shown} for row in table])
     lines += [
         "",
         "## Conditions",
         "",
-        f"Measured on {date.today().isoformat()}: {host['processor']}, {host['cores']} cores,"
-        f" {versions}.",
+        page.machine(host),
         f"{rounds} rounds; in each, every program of a case takes one turn, and the order changes.",
         "`operations/s` is the median of the rounds, `spread` the lowest and the highest. `of the",
         "first` compares with the first program of the case within each round. `of the bound`",
@@ -178,8 +172,6 @@ def markdown(
         "Client and server are two processes on one machine. `stock` and `poller` are transport",
         "profiles: [kvstore/transport.py](../kvstore/transport.py) says what they set.",
     ]
-    if host.get("cores_kept_awake"):
-        lines.append("The cores were kept awake (`--awake`).")
     if missing:
         lines.append(f"Not installed, and left out: {', '.join(missing)}.")
-    return "\n".join([*lines, ""])
+    return lines
