@@ -267,6 +267,8 @@ FOR_A_CLASS = {
     "etcd": ("course", "a cluster on this machine: [--nodes 3]"),
 }
 """The parts of `build` and `class`: the extra that each needs, and what it does."""
+MODULES = {"etcd": "kvstore.server.etcd_nodes"}
+"""The parts of `class` that are not in tools/."""
 
 
 def build(arguments: Sequence[str]) -> int:
@@ -286,7 +288,7 @@ def part_of(parts: Mapping[str, tuple[str, str]], command: str, arguments: Seque
         lines = [f"  python3 course.py {command} {each:12} {of[1]}" for each, of in parts.items()]
         print("\n".join(lines))
         return 0 if name in ("", "-h", "--help") else 2
-    module = ["tools.build", name] if command == "build" else [f"tools.{name}"]
+    module = ["tools.build", name] if command == "build" else [MODULES.get(name, f"tools.{name}")]
     # The command runs in the folder of the course, and a path is one from here.
     paths = [str(Path(each).resolve()) if os.sep in each or Path(each).exists() else each
              for each in rest]  # fmt: skip

@@ -63,10 +63,14 @@ def test_only_an_editable_install_of_this_checkout_counts(tmp_path, monkeypatch)
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("bytes key = 1;", "bytes key = 3;", "kvstore_pb2 differs"),
-        ("rpc Delete(", "rpc Erase(", "kvstore_pb2 differs"),
-        ("returns (stream PipelineResponse)", "returns (PipelineResponse)", "kvstore_pb2 differs"),
-        ("", "", "kvstore/v1/extra.proto: no code was written from it"),
+        ("bytes key = 1;", "bytes key = 3;", "kvstore_pb2.py differs"),
+        ("rpc Delete(", "rpc Erase(", "kvstore_pb2.py differs"),
+        (
+            "returns (stream PipelineResponse)",
+            "returns (PipelineResponse)",
+            "kvstore_pb2.py differs",
+        ),
+        ("", "", "kvstore/v1/extra_pb2.py: no code was written"),
     ],
 )
 def test_a_change_of_the_contract_is_noticed(old, new, says, tmp_path):

@@ -1,31 +1,28 @@
 """Try the capstone: a scripted learner, naive designs and random purchases, on drawn services.
 
-    python tools/capstone_trial.py --cases 30           computed, without a process
-    python tools/capstone_trial.py --cases 30 --real    with the process and real gRPC calls
+    python tools/capstone_trial.py --cases 30
     python tools/capstone_trial.py --cases 10 --day 2026-11-25    the services of ten days
 
-The scripted learner follows the method of the lessons and sees only what a learner sees. Its code
-names no case. `--first N` is the first practice number.
+The runs are computed, without a process. The scripted learner follows the method of the lessons and
+sees only what a learner sees. Its code names no case.
 """
 
 import argparse
 import datetime
-import functools
 import itertools
 import math
 import random
 import sys
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+
+import pandas as pd
 
 if __name__ == "__main__":  # run as a file, in a checkout that need not be installed
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from kvstore.course.lessons.lesson_15 import capstone
-from kvstore.course.lessons.lesson_15.capstone import open_service
-from kvstore.judge import CHANGES, Case, Sitting, draw, is_passed, lines_of, simulate
+from kvstore.judge import CHANGES, Case, Sitting, is_passed, lines_of, simulate
 from kvstore.judge.days import LEVELS, share_of_par, sitting_of
 from kvstore.judge.sitting import drawn
 from kvstore.judge.traffic import Result
@@ -40,7 +37,6 @@ SHORTENED: Final = ("compress", "faster disk", "stop the retries")
 class Outcome(NamedTuple):
     """One sitting of one player."""
 
-    player: str
     number: int
     points: float
     met: bool
@@ -56,6 +52,7 @@ class Computed:
         self._sitting = sitting
         self.letter = sitting.letter()
         self.name = sitting.name
+        self.case = sitting._case  # of those that play by the lessons, none looks at it
 
     def buy(self, *changes: str) -> None:
         """Choose these changes for the result."""
@@ -74,16 +71,13 @@ class Computed:
         """Return the result of the start."""
         return self._run("start", {})
 
-    def run(self, client: object) -> None:
-        """Run the result; the plain client takes the place of any other, and no fault happens."""
+    def run(self) -> None:
+        """Run the result with the plain client; no fault happens."""
         self._run("result", {})
 
     def record(self) -> dict[str, Any]:
         """Return the record."""
         return self._sitting.record
-
-    def close(self) -> None:
-        """Do nothing."""
 
     def _run(self, what: str, options: dict[str, Any]) -> Result:
         network, planned, _ = self._sitting.begin(what, options)
@@ -93,12 +87,7 @@ class Computed:
         return result
 
 
-def patient(timeout_s: float, connections: int) -> Callable[..., None]:
-    """Return the patient client with this time-out and these connections to each server."""
-    return functools.partial(capstone.patient, timeout_s=timeout_s, connections=connections)
-
-
-def learner(service: Any) -> None:
+def learner(service: Computed) -> None:
     """Play by the lessons: vary one thing at a time, and ask which bounds explain all ceilings."""
     most = service.letter["most_in_flight"]
     alone = {kind: service.measure(in_flight=1, only=kind) for kind in SHARES}
@@ -127,7 +116,7 @@ def learner(service: Any) -> None:
     longest_s = max(length_s.values())
     result = 0.93 * most / (length_s["all"] - saved_s)
     service.predict(result=1.15 * longest_s if letter["open_loop"] else result)
-    service.run(patient(1.0, 2))
+    service.run()
 
 
 EXPERIMENTS: Final[dict[str, dict[str, Any]]] = {
@@ -198,38 +187,33 @@ def explained(
     return min(found)[1], x
 
 
-def _run(service: Any, timeout_s: float, connections: int) -> None:
-    """Make the final run. It needs a prediction; this one is a guess."""
-    service.predict(result=100.0)
-    service.run(patient(timeout_s, connections))
-
-
-def naive(service: Any) -> None:
+def naive(service: Computed) -> None:
     """Change nothing and send as much as is allowed."""
-    _run(service, 5.0, 1)
+    service.predict(result=100.0)  # a run needs a prediction; this one is a guess
+    service.run()
 
 
-def tempting(service: Any) -> None:
+def tempting(service: Computed) -> None:
     """Buy what is bought most often: threads and processor cores."""
-    service.predict(start=60.0, result=100.0)
     service.buy("more threads", "more cores")
-    service.run(patient(1.0, 1))
+    naive(service)
 
 
-def one_cure(service: Any) -> None:
+def one_cure(service: Computed) -> None:
     """Widen the bottleneck alone: the best single change."""
-    service.buy(service.cures[0])
-    _run(service, 1.0, 1)
+    service.buy(next(each for each in CHANGES if CHANGES[each][0] == service.case.first))
+    naive(service)
 
 
-def reference(service: Any) -> None:
+def reference(service: Computed) -> None:
     """Widen what has to be widened, and predict what the model says: this one has the case."""
-    start, result = _computed(service.case, service.number)
-    service.name(service.case.first, service.case.second)
+    case = service.case
+    start, result = _computed(case, service.record()["practice"])
+    service.name(case.first, case.second)
     service.predict(start=start, result=result)
     service.run_start()
-    service.buy(*service.cures)
-    service.run(patient(1.0, 2))
+    service.buy(*case.cures())
+    service.run()
 
 
 def _computed(case: Case, number: int) -> tuple[float, float]:
@@ -238,17 +222,17 @@ def _computed(case: Case, number: int) -> tuple[float, float]:
     model.predict(start=1.0, result=1.0)
     model.run_start()
     model.buy(*case.cures())
-    model.run(None)
+    model.run()
     record = model.record()
     start = next(each["result"] for each in record["history"] if each["event"] == "start")
     of_result = "steady_p99_s" if case.open_loop else "steady_per_s"
     return start["steady_per_s"], record["final"]["result"][of_result]
 
 
-def at_random(service: Any) -> None:
+def at_random(service: Computed) -> None:
     """Buy as many changes as are allowed, at random."""
     service.buy(*random.Random(service.letter["id"]).sample(list(CHANGES), 2))
-    _run(service, 1.0, 1)
+    naive(service)
 
 
 PLAYERS: Final = {
@@ -256,36 +240,19 @@ PLAYERS: Final = {
 }
 
 
-def play(player: str, number: int, *, real: bool, folder: Path) -> Outcome:
+def play(player: str, number: int) -> Outcome:
     """Let a player play the practice case of this number; return the outcome."""
-    case = draw(random.Random(number))
-    if real:
-        service: Any = open_service(player, practice=number, folder=folder)
-    else:
-        service = Computed(drawn(number, learner=player))
-    cures = case.cures()
-    cures.sort(key=lambda change: CHANGES[change][0] != case.first)
-    service.cures, service.case, service.number = cures, case, number
-    try:
-        PLAYERS[player](service)
-        record = service.record()
-    finally:
-        service.close()
-    final = record["final"]
-    return Outcome(
-        player,
-        number,
-        final["points"],
-        final["met"],
-        is_passed(lines_of(record)),
-        case.first,
-        final["lines"][0]["points"],
-    )
+    service = Computed(drawn(number, learner=player))
+    PLAYERS[player](service)
+    record = service.record()
+    final, passed = record["final"], is_passed(lines_of(record))
+    named = final["lines"][0]["points"]
+    return Outcome(number, final["points"], final["met"], passed, service.case.first, named)
 
 
 def share_of_day(player: str, day: str, level: str) -> float:
     """Let a player play the service of a day, computed; return its throughput over par."""
-    service: Any = Computed(sitting_of(day, level, learner=player))
+    service = Computed(sitting_of(day, level, learner=player))
     service.letter["id"] = day  # purchases at random are the same each time
     PLAYERS[player](service)
     return share_of_par(service.record())
@@ -310,28 +277,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print each sitting; then for each player how many passed, met the target, had 80 points."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--cases", type=int, default=30)
-    parser.add_argument("--first", type=int, default=0, metavar="N")
-    parser.add_argument("--real", action="store_true", help="with the process and gRPC")
-    parser.add_argument("--players", nargs="+", choices=PLAYERS, default=list(PLAYERS))
     parser.add_argument("--day", help="the services of the days up to this one")
     given = parser.parse_args(arguments)
     if given.day is not None:
         print_days(given.day, given.cases)
         return 0
-    with tempfile.TemporaryDirectory() as folder:
-        for player in given.players:
-            made = []
-            for number in range(given.first, given.first + given.cases):
-                made.append(play(player, number, real=given.real, folder=Path(folder)))
-                each = made[-1]
-                print(f"  {player} {number}: {each.points:5.1f} {'met' if each.met else 'missed'} "
-                      f"{'passed' if each.passed else 'failed'} "
-                      f"{each.first} ({each.named:g})", flush=True)  # fmt: skip
-            met, high = sum(e.met for e in made), sum(e.points >= 80 for e in made)
-            points = sum(each.points for each in made) / len(made)
-            passed = sum(each.passed for each in made)
-            print(f"{player}: {passed} of {len(made)} passed, {met} met the target, "
-                  f"{high} reached 80 points, mean {points:.1f}", flush=True)  # fmt: skip
+    for player in PLAYERS:
+        made = pd.DataFrame(play(player, number) for number in range(given.cases))
+        high, points = (made["points"] >= 80).sum(), made["points"].mean()
+        print(f"{made.to_string(index=False)}\n"
+              f"{player}: {made['passed'].sum()} of {len(made)} passed, {made['met'].sum()} met "
+              f"the target, {high} reached 80 points, mean {points:.1f}\n", flush=True)  # fmt: skip
     return 0
 
 

@@ -8,11 +8,10 @@ each lesson with its outputs, its solutions and its notes.
 """
 
 import base64
-import os
 import re
 import shutil
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -98,29 +97,18 @@ def teacher(out: Path, lessons: Sequence[Path]) -> Path:
     return out
 
 
-def _copy(out: Path, without: Sequence[str] = ()) -> None:
-    """Copy the course to an empty folder."""
-    shutil.rmtree(out, ignore_errors=True)
-    for file in _files():
-        name = file.relative_to(ROOT).as_posix()
-        if any(name == each or name.startswith(f"{each}/") for each in without):
-            continue
-        place = out / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(file, place)
+def _copy(out: Path, without: Collection[str] = ()) -> None:
+    """Copy the course to an empty folder, without what runs and builds left behind."""
 
-
-def _files() -> Iterator[Path]:
-    """Every file of the course, without what runs and builds left behind."""
-    for folder, names, files in os.walk(ROOT):
-        here = Path(folder)
-        names[:] = sorted(
+    def left_out(folder: str, names: list[str]) -> set[str]:
+        here = Path(folder).relative_to(ROOT)
+        return {
             name
             for name in names
-            if not {name, (here / name).relative_to(ROOT).as_posix()} & LEFT_OUT
-            and (not name.startswith(".") or name in KEPT)
-            and not name.endswith(".egg-info")
-        )
-        for name in sorted(files):
-            if not name.startswith(".") or name in KEPT:
-                yield here / name
+            if {name, (here / name).as_posix()} & {*LEFT_OUT, *without}
+            or (name.startswith(".") and name not in KEPT)
+            or name.endswith(".egg-info")
+        }
+
+    shutil.rmtree(out, ignore_errors=True)
+    shutil.copytree(ROOT, out, ignore=left_out)

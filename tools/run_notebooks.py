@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import nbformat
+import pandas as pd
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager, KernelManager
 from jupyter_core.utils import ensure_async
@@ -29,7 +30,6 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
 from kvstore.course import comparisons, mode, progress
-from kvstore.course.lessons import LESSONS
 from kvstore.cpu_idle import keeping_awake
 from kvstore.measure import cores
 from kvstore.measure.host import host_in_words
@@ -130,7 +130,7 @@ def _execute(
     client.km, client.kc = carrier.km, carrier.kc
     begin = nbformat.v4.new_code_cell(_BEGIN.format(folder=str(path.parent)))
     runner.run(carrier.async_execute_cell(begin, 0, store_history=False))
-    error = runner.run(_error_in(client, on_cell or _silent))
+    error = runner.run(_error_in(client, on_cell or (lambda _number, _of: None)))
     notebook.metadata["course"] = {
         "mode": mode.name(),
         "machine": host_in_words(),
@@ -239,10 +239,6 @@ def _in_words(problem: Exception) -> str:
     return "the kernel died"
 
 
-def _silent(_number: int, _of: int) -> None:
-    pass
-
-
 # ---- the command ---------------------------------------------------------------------------
 
 
@@ -262,10 +258,7 @@ def chosen(names: Sequence[str], folder: Path = NOTEBOOKS) -> list[Path]:
 
 def lessons_in(folder: Path = NOTEBOOKS) -> list[Path]:
     """The core lessons in the order in which they are taken, then the further ones."""
-    order = list(LESSONS.values())
-    core = sorted(folder.glob("*.ipynb"))
-    core.sort(key=lambda path: order.index(path.stem) if path.stem in order else len(order))
-    return [*core, *sorted((folder / FURTHER).glob("*.ipynb"))]
+    return [*sorted(folder.glob("*.ipynb")), *sorted((folder / FURTHER).glob("*.ipynb"))]
 
 
 def is_further(lesson: Path) -> bool:
@@ -284,30 +277,26 @@ def _fits(name: str, lesson: Path) -> bool:
 
 def table(done: Sequence[Executed]) -> str:
     """What came of each notebook, one line each, and below it what did not hold here."""
-    heads = ("lesson", "seconds", "claims hold", "do not", "of", "predicted", "error")
-    rows = [heads, *(_row(each) for each in done)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(heads))]
-    rows.insert(1, tuple("-" * width for width in widths))
-    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    lines = [pd.DataFrame(map(_row, done)).to_string(index=False)]
     for each in done:
         lines += [f"{each.name}: does not hold: {c.sentence}" for c in each.claims if not c.holds]
         lines += [f"{each.name}: {each.error}"] if each.error else []
     return "\n".join(lines)
 
 
-def _row(done: Executed) -> tuple[str, ...]:
+def _row(done: Executed) -> dict[str, Any]:
     held = sum(claim.holds for claim in done.claims)
     compared = list(done.published(comparisons.MIME_TYPE))
     predicted = sum(comparison["yours"] is not None for comparison in compared)
-    return (
-        done.name,
-        f"{done.seconds:.1f}",
-        str(held),
-        str(len(done.claims) - held),
-        str(len(done.claims)),
-        f"{predicted} of {len(compared)}",
-        "yes, see below" if done.error else "none",
-    )
+    return {
+        "lesson": done.name,
+        "seconds": f"{done.seconds:.1f}",
+        "claims hold": held,
+        "do not": len(done.claims) - held,
+        "of": len(done.claims),
+        "predicted": f"{predicted} of {len(compared)}",
+        "error": "yes, see below" if done.error else "none",
+    }
 
 
 def run_all(paths: Sequence[Path], copies: Path = COPIES, timeout_s: float = TIMEOUT_S) -> int:
@@ -378,7 +367,6 @@ def main(arguments: Sequence[str]) -> int:
         "--awake", action="store_true",
         help="keep every core from falling asleep: on a virtual machine those come back late",
     )  # fmt: skip
-    parser.add_argument("--timeout-s", type=float, default=TIMEOUT_S, help="for one notebook")
     parser.add_argument("names", nargs="*", help="such as 01 or further (default: all)")
     options = parser.parse_args(arguments)
     if options.mode:
@@ -388,7 +376,7 @@ def main(arguments: Sequence[str]) -> int:
     except ValueError as error:
         parser.error(str(error))
     with keeping_awake(cores(), longest_s=math.inf) if options.awake else nullcontext():
-        return run_all(paths, timeout_s=options.timeout_s)
+        return run_all(paths)
 
 
 if __name__ == "__main__":

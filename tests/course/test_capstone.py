@@ -190,12 +190,10 @@ OTHERS = ("naive", "tempting", "at_random")
 
 
 @pytest.mark.slow
-def test_the_lessons_method_finds_the_stations_and_other_designs_fail(tmp_path):
+def test_the_lessons_method_finds_the_stations_and_other_designs_fail():
     """The short form of `python tools/capstone_trial.py`, without processes."""
     made = {
-        player: [
-            capstone_trial.play(player, number, real=False, folder=tmp_path) for number in range(8)
-        ]
+        player: [capstone_trial.play(player, number) for number in range(8)]
         for player in ("reference", "learner", *OTHERS)
     }
 

@@ -21,7 +21,7 @@ def played(learner="ada", level="A", changes=None):
     service = capstone_trial.Computed(judged.sitting_of(DAY, level, learner=learner))
     service.predict(result=100.0)
     service.buy(*(judged.case_of(DAY, level).cures() if changes is None else changes))
-    service.run(None)
+    service.run()
     return service.record()
 
 
