@@ -27,7 +27,8 @@ PREDICTIONS = (
     ),
     PredictionQuestion(
         "02.last_answer",
-        "500 reads of 10 ms, all sent at once, one lock: how many seconds does the last call take?",
+        "500 reads (full mode: 3,000) of 10 ms, all sent at once, one lock: how many seconds does "
+        "the last call take?",
         unit="s",
         measured=lambda run: float(run.calls["residence_s"].max()),
         model=lambda run: Prediction(

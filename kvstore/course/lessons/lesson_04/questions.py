@@ -66,7 +66,7 @@ PREDICTIONS = (
     ),
     PredictionQuestion(
         "04.lock_threads",
-        "32 threads in place of 2: how many times the throughput? (1 means: the same.)",
+        "32 threads in place of 2: how many times the throughput?",
         unit="times",
         measured=times_faster,
         model=bound_times_faster,

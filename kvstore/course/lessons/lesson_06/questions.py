@@ -98,7 +98,7 @@ PREDICTIONS = (
     # further lessons
     computed(
         "06.failed",
-        "100 connections, 10 requests at once on each, a cap of 1 stream: how many of 3,000 "
+        "100 connections, 10 requests at once on each, a cap of 3 streams: how many of 3,000 "
         "requests fail?",
         "requests",
     ),
