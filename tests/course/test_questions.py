@@ -139,9 +139,20 @@ def test_a_main_comparison_needs_a_model():
 
 
 def test_the_questions_of_every_lesson_can_be_loaded():
-    found = [questions.predictions_of(f"{n:02}") + questions.quiz_of(f"{n:02}") for n in range(14)]
+    for lesson in (lesson for part in lessons.parts().values() for lesson in part):
+        ids = [each.id for of in (questions.predictions_of, questions.quiz_of) for each in of(lesson)]
 
-    assert all(each.id[:2] == f"{n:02}" for n, these in enumerate(found) for each in these)
+        assert ids and all(each.startswith(f"{lesson}.") for each in ids)
+
+
+def test_the_quiz_of_a_lesson_is_its_own():
+    asking = {
+        path.name[:2]: re.findall(r'\bquiz\(\\"(\d\d)\\"\)', path.read_text("utf-8"))
+        for path in NOTEBOOKS
+        if path.parent.name == "notebooks"
+    }
+
+    assert asking == {lesson: [lesson] for lesson in asking} and len(asking) > 15
 
 
 def test_the_last_lesson_of_a_part_asks_over_the_part():
