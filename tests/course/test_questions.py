@@ -140,9 +140,12 @@ def test_a_main_comparison_needs_a_model():
 
 def test_the_questions_of_every_lesson_can_be_loaded():
     for lesson in (lesson for part in lessons.parts().values() for lesson in part):
-        ids = [each.id for of in (questions.predictions_of, questions.quiz_of) for each in of(lesson)]
+        ids = [
+            each.id for of in (questions.predictions_of, questions.quiz_of) for each in of(lesson)
+        ]
 
-        assert ids and all(each.startswith(f"{lesson}.") for each in ids)
+        assert ids
+        assert all(each.startswith(f"{lesson}.") for each in ids)
 
 
 def test_the_quiz_of_a_lesson_is_its_own():
@@ -152,7 +155,8 @@ def test_the_quiz_of_a_lesson_is_its_own():
         if path.parent.name == "notebooks"
     }
 
-    assert asking == {lesson: [lesson] for lesson in asking} and len(asking) > 15
+    assert asking == {lesson: [lesson] for lesson in asking}
+    assert len(asking) > 15
 
 
 def test_the_last_lesson_of_a_part_asks_over_the_part():
