@@ -9,6 +9,7 @@ Each is judged as a learner's answer is: in a child of the judge's process.
 
 import asyncio
 import bisect
+import contextlib
 import itertools
 import json
 import math
@@ -27,7 +28,6 @@ import cloudpickle
 import grpc
 import numpy as np
 
-from kvstore.client.messages import create, retrieve
 from kvstore.course import exercises
 from kvstore.course.exercises import WrongAnswer
 from kvstore.course.experiments import several_servers
@@ -35,7 +35,7 @@ from kvstore.course.lessons.lesson_00.exercises import first_client
 from kvstore.course.lessons.lesson_01.exercises import read_all
 from kvstore.course.lessons.lesson_04.exercises import adds_the_version
 from kvstore.course.lessons.lesson_04.exercises_server import MORE_WRONG_SERVERS
-from kvstore.course.lessons.lesson_04.lost_update import version
+from kvstore.course.lessons.lesson_04.lost_update import key_of
 from kvstore.course.lessons.lesson_05.exercises import MORE_WRONG_CLIENTS
 from kvstore.course.lessons.lesson_06.exercises import MORE_WRONG_CHANNELS, own_connections
 from kvstore.course.lessons.lesson_07.exercises_search import Search
@@ -855,41 +855,51 @@ for serve, said in MORE_WRONG_SERVERS:
     wrong("04.server", said)(serve)
 
 
-# ---- 04.where_they_are, 04.increment ------------------------------------------------------------
+# ---- 04.where_they_are, 04.add_one ---------------------------------------------------------------
 
 
-@right("04.increment")
-def increment_recursively(counter, number=0):
-    answer = yield retrieve(version(counter, number))
-    value = b"%d" % (int(answer.value) + 1)
-    answer = yield create(version(counter, number + 1), value)
-    if answer.status != "OK":
-        yield from increment_recursively(counter, number + 1)
+@right("04.add_one")
+def add_recursively(stub, counter, version):
+    reply = stub.Retrieve(pb.RetrieveRequest(key=key_of(counter, version)), timeout=5)
+    value = b"%d" % (int(reply.value) + 1)
+    try:
+        stub.Create(pb.CreateRequest(key=key_of(counter, version + 1), value=value), timeout=5)
+    except grpc.RpcError as error:
+        if error.code() == grpc.StatusCode.ALREADY_EXISTS:
+            return add_recursively(stub, counter, version + 1)
+        raise
+    return version + 1
 
 
-@right("04.increment")
-def increment_in_a_while(counter):
-    number, done = 0, False
-    while not done:
-        value = int((yield retrieve(version(counter, number))).value)
-        done = (yield create(version(counter, number + 1), str(value + 1).encode())).status == "OK"
-        number += 1
-
-
-@right("04.increment")
-def increment_looking_ahead(counter):
-    """It reads on until there is no later version, and creates that one."""
-    number = 0
+@right("04.add_one")
+def add_with_futures(stub, counter, version):
     while True:
-        newest = yield retrieve(version(counter, number))
-        while (later := (yield retrieve(version(counter, number + 1)))).status == "OK":
-            newest, number = later, number + 1
-        value = b"%d" % (int(newest.value) + 1)
-        if (yield create(version(counter, number + 1), value)).status == "OK":
-            return
+        number = int(
+            stub.Retrieve.future(pb.RetrieveRequest(key=key_of(counter, version))).result().value
+        )
+        version += 1
+        request = pb.CreateRequest(key=key_of(counter, version), value=str(number + 1).encode())
+        if stub.Create.future(request).code() is grpc.StatusCode.OK:
+            return version
 
 
-wrong("04.increment", "")(adds_the_version)
+@right("04.add_one")
+def add_looking_ahead(stub, counter, version):
+    """It reads on until there is no later version, and creates that one."""
+    newest = stub.Retrieve(pb.RetrieveRequest(key=key_of(counter, version)))
+    while True:
+        try:
+            newest = stub.Retrieve(pb.RetrieveRequest(key=key_of(counter, version + 1)))
+            version += 1
+            continue
+        except grpc.RpcError:
+            value = b"%d" % (int(newest.value) + 1)
+        with contextlib.suppress(grpc.RpcError):
+            stub.Create(pb.CreateRequest(key=key_of(counter, version + 1), value=value))
+            return version + 1
+
+
+wrong("04.add_one", "")(adds_the_version)
 
 
 @right("04.where_they_are")

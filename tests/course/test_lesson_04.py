@@ -19,15 +19,18 @@ from kvstore.course.lessons.lesson_04.lost_update import (
     BEFORE,
     NeverDone,
     Race,
-    compare_and_replace,
+    compare_and_set,
+    count_together,
+    counts_table,
     history,
+    key_of,
     orders,
     races,
     read_then_write,
     table,
-    version,
 )
 from kvstore.server import WRITINGS
+from kvstore.v1.kvstore_pb2 import RetrieveRequest
 
 names = (b"counter-%d" % number for number in itertools.count())
 
@@ -43,21 +46,22 @@ class TestBetweenTwoCalls:
             lost = 0 if order in ("AABB", "BBAA") else 1
             assert (2, 43 - lost, lost) == (seen.counted, seen.stored, seen.lost), order
             assert list(order) == seen.calls["client"].tolist()
-            assert {"OK"} == set(seen.calls["answer"])  # no reply reports the loss
+            assert {"OK"} == set(seen.calls["status"])  # no reply reports the loss
 
-    def test_compare_and_replace_loses_none_in_any_order(self, quick_server):
+    def test_compare_and_set_loses_none_in_any_order(self, quick_server):
         for order in [*orders(), "ABCABC", "AB"]:
-            seen = history(quick_server, compare_and_replace, order, next(names))
+            seen = history(quick_server, compare_and_set, order, next(names))
             assert seen.counted == seen.stored == len(set(order)), order
+            assert seen.created == seen.returned
 
-        seen = history(quick_server, compare_and_replace, "ABAB", next(names))
+        seen = history(quick_server, compare_and_set, "ABAB", next(names))
         second = seen.calls[seen.calls["client"] == "B"]
-        assert ["OK", "ALREADY_EXISTS", "OK", "OK"] == second["answer"].tolist()
+        assert ["OK", "ALREADY_EXISTS", "OK", "OK"] == second["status"].tolist()
 
     def test_a_known_counter_and_clients_without_end_are_refused(self, quick_server):
-        def for_ever(counter):
+        def for_ever(stub, counter, version):
             while True:
-                yield update(version(counter, 0), b"7")
+                stub.Retrieve(RetrieveRequest(key=key_of(counter, version)))
 
         counter = next(names)
         history(quick_server, read_then_write, "AB", counter)
@@ -65,6 +69,30 @@ class TestBetweenTwoCalls:
             history(quick_server, read_then_write, "AB", counter)
         with pytest.raises(NeverDone, match="A, B have not ended after 100 calls"):
             history(quick_server, for_ever, "AB", next(names))
+
+    def test_an_error_of_a_client_reaches_the_caller(self, quick_server):
+        def wrong(stub, counter, version):
+            raise LookupError("of the answer")
+
+        with pytest.raises(LookupError, match="of the answer"):
+            history(quick_server, wrong, "AB", next(names))
+
+    def test_clients_that_meet_are_counted_twice(self, own_server):
+        """Both counts come from what happened: the acknowledged adds, and the store."""
+        seen = {}
+        for add in (read_then_write, compare_and_set):
+            server = own_server(locking="per_key_held", read_delay_s=0.01, write_delay_s=0.05)
+            seen[add.__name__] = made = count_together(server, add, clients=3, each=4)
+            assert (12, 12 - made.stored) == (made.acknowledged, made.lost)
+            assert made.stored == max(int(value) for value in made.calls["writes"] if value)
+            with pytest.raises(RuntimeError, match="start another server"):
+                count_together(server, add, clients=1, each=1)
+        table = counts_table(seen)
+
+        assert seen["read_then_write"].lost > 0 == seen["compare_and_set"].lost
+        assert {"OK"} == set(seen["read_then_write"].calls["status"])
+        assert table["lost"].to_dict() == {name: made.lost for name, made in seen.items()}
+        assert table.loc["read_then_write", "calls for each add"] == 2
 
 
 LOSE = ["create, create", "delete, update"]

@@ -2,24 +2,26 @@
 
 import itertools
 import random
+from functools import partial
 from typing import Any
 
-from kvstore.client.messages import create, retrieve
+import grpc
+
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
 from kvstore.course.exercises.grading import Drawn
 from kvstore.course.lessons.lesson_04.lost_update import (
     History,
     NeverDone,
-    Steps,
-    compare_and_replace,
+    compare_and_set,
     history,
+    key_of,
     orders,
     read_then_write,
-    version,
 )
 from kvstore.server import serving
+from kvstore.v1.kvstore_pb2 import CreateRequest, RetrieveRequest
 
-# 04.where_they_are ----------------------------------------------------------------------------
+# 04.where_they_are (further/04_gil) ------------------------------------------------------------
 
 
 def where_they_are(in_flight: int, threads: int) -> tuple[int, int, int]:
@@ -85,16 +87,12 @@ WHERE_THEY_ARE = Exercise(
 )
 
 
-# 04.increment (further/04_lost_update) ----------------------------------------------------------
+# 04.add_one -------------------------------------------------------------------------------------
 
 START = 41
 """The counter's first value: the number of a version is not its value."""
 OTHERS_ADD = 10
 """What the check's own client adds: the next value does not follow from the version's number."""
-
-
-def _adds_ten(counter: bytes) -> Steps:
-    return compare_and_replace(counter, OTHERS_ADD)
 
 
 def _drawn_orders() -> list[str]:
@@ -104,12 +102,13 @@ def _drawn_orders() -> list[str]:
     return ["A", "AZ", "ZA", "AB", *orders("AZ"), *orders("AB"), "ABCABC", *drawn]
 
 
-def _judge_increment(answer: Any) -> Verdict:
+def _judge_add_one(answer: Any) -> Verdict:
+    ten = partial(compare_and_set, amount=OTHERS_ADD)
     with serving(read_delay_s=0, write_delay_s=0, locking="per_key", use_asyncio=True) as server:
         for number, order in enumerate(_drawn_orders()):
             counter = b"judge %d" % number
             try:
-                seen = history(server, answer, order, counter, START, {"Z": (_adds_ten, 10)})
+                seen = history(server, answer, order, counter, START, {"Z": (ten, OTHERS_ADD)})
             except NeverDone:
                 return not_yet(
                     f"in the order {order} it tries again and again: after a refusal, look for a "
@@ -117,7 +116,13 @@ def _judge_increment(answer: Any) -> Verdict:
                 )
             if seen.lost:
                 return not_yet(_why_lost(seen))
-    return passed("No increment was lost, in any order. A refused client reads again and counts.")
+            for name, created in seen.created.items():
+                if seen.returned[name] != created:
+                    return not_yet(
+                        f"in the order {order}, a client created version {created} and returned "
+                        f"{seen.returned[name]!r}: return the version that it created."
+                    )
+    return passed("no add was lost, in any order. A client that is refused reads again.")
 
 
 def _why_lost(seen: History) -> str:
@@ -128,70 +133,83 @@ def _why_lost(seen: History) -> str:
     own = seen.calls[seen.calls["client"] != "Z"] if len(seen.calls) else seen.calls
     if not len(own):
         return f"{said} your clients made no call."
-    if "retrieve" not in set(own.groupby("client").head(1)["operation"]):
+    if "Retrieve" not in set(own.groupby("client").head(1)["call"]):
         return f"{said} the value of a new version is the latest value plus one: read that first."
-    if "update" in set(own["operation"]):
-        return f"{said} Update overwrites whatever is there. Which operation refuses to?"
-    if "ALREADY_EXISTS" in set(own.groupby("client").tail(1)["answer"]):
-        return f"{said} a client was refused, and gave up. Its increment is missing: try again."
+    if "Update" in set(own["call"]):
+        return f"{said} Update overwrites whatever is there. Which call refuses to?"
+    if "ALREADY_EXISTS" in set(own.groupby("client").tail(1)["status"]):
+        return f"{said} a client was refused, and gave up. Its add is missing: try again."
     return f"{said} a client was refused, and wrote a number from its first read: read again first."
 
 
-def _gives_up(counter: bytes) -> Steps:
-    answer = yield retrieve(version(counter, 0))
-    yield create(version(counter, 1), b"%d" % (int(answer.value) + 1))
+def _read(stub: Any, counter: bytes, version: int) -> int:
+    return int(stub.Retrieve(RetrieveRequest(key=key_of(counter, version))).value)
 
 
-def _keeps_the_old_number(counter: bytes) -> Steps:
-    answer = yield retrieve(version(counter, 0))
-    value, number, status = b"%d" % (int(answer.value) + 1), 0, ""
-    while status != "OK":
-        number += 1
-        status = (yield create(version(counter, number), value)).status
+def _create(stub: Any, counter: bytes, version: int, number: int) -> bool:
+    request = CreateRequest(key=key_of(counter, version), value=b"%d" % number)
+    try:
+        stub.Create(request)
+    except grpc.RpcError:
+        return False
+    return True
 
 
-def adds_the_version(counter: bytes) -> Steps:
-    """Read once, then guess that version n holds n more: wrong where others add more than one."""
-    answer = yield retrieve(version(counter, 0))
-    number, status = 0, ""
-    while status != "OK":
-        number += 1
-        status = (
-            yield create(version(counter, number), b"%d" % (int(answer.value) + number))
-        ).status
+def _gives_up(stub: Any, counter: bytes, version: int) -> int:
+    _create(stub, counter, version + 1, _read(stub, counter, version) + 1)
+    return version + 1
 
 
-def _stays_at_one_version(counter: bytes) -> Steps:
-    status = ""
-    while status != "OK":
-        answer = yield retrieve(version(counter, 0))
-        value = b"%d" % (int(answer.value) + 1)
-        status = (yield create(version(counter, 1), value)).status
+def _keeps_the_old_number(stub: Any, counter: bytes, version: int) -> int:
+    number = _read(stub, counter, version) + 1
+    while not _create(stub, counter, version := version + 1, number):
+        pass
+    return version
 
 
-def _never_reads(counter: bytes) -> Steps:
-    number, status = 0, ""
-    while status != "OK":
-        number += 1
-        status = (yield create(version(counter, number), b"%d" % number)).status
+def adds_the_version(stub: Any, counter: bytes, version: int) -> int:
+    """Read once, then guess that each version adds one: wrong where others add more than one."""
+    number, first = _read(stub, counter, version), version
+    while not _create(stub, counter, version := version + 1, number + version - first):
+        pass
+    return version
 
 
-INCREMENT = Exercise(
-    id="04.increment",
+def _stays_at_one_version(stub: Any, counter: bytes, version: int) -> int:
+    while not _create(stub, counter, version + 1, _read(stub, counter, version) + 1):
+        pass
+    return version + 1
+
+
+def _never_reads(stub: Any, counter: bytes, version: int) -> int:
+    while not _create(stub, counter, version := version + 1, version):
+        pass
+    return version
+
+
+def _returns_what_it_got(stub: Any, counter: bytes, version: int) -> int:
+    compare_and_set(stub, counter, version)
+    return version
+
+
+ADD_ONE = Exercise(
+    id="04.add_one",
     title="Count, and lose none",
     hints=(
-        "Update overwrites whatever is there. Which operation refuses to overwrite?",
-        "Create the version after the one you read. What does ALREADY_EXISTS say then?",
-        "`for n in itertools.count():` read version n, create version n + 1 with the value plus "
-        'one, and return when its `answer.status == "OK"`.',
+        "Update overwrites whatever is there. Which call refuses to overwrite?",
+        "Create the version after the one that you read. What does ALREADY_EXISTS say then?",
+        "In a loop: read `version`, create version + 1 with the value plus one. OK: return "
+        "version + 1. `except grpc.RpcError` with the code ALREADY_EXISTS: `version += 1`.",
     ),
-    reference=compare_and_replace,
+    reference=compare_and_set,
+    solution_parts=(key_of,),
     wrong=(
         WrongAnswer(read_then_write, "Update overwrites"),
         WrongAnswer(_gives_up, "gave up"),
         WrongAnswer(_keeps_the_old_number, "from its first read"),
         WrongAnswer(_never_reads, "read that first"),
         WrongAnswer(_stays_at_one_version, "again and again"),
+        WrongAnswer(_returns_what_it_got, "return the version that it created"),
     ),
-    judge=_judge_increment,
+    judge=_judge_add_one,
 )

@@ -1,17 +1,19 @@
-"""Lost updates: two writers of one key, between two calls and inside the server.
+"""Lost updates: clients that add to one counter at the same time, and two writers in the server.
 
-Read then write loses an update in some orders. Compare and replace loses none.
+Read then write loses an update in some orders. Compare and set loses none.
 """
 
 import itertools
+import threading
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
+import grpc
 import pandas as pd
 
 from kvstore.client.channel import connected, target_of
@@ -20,39 +22,169 @@ from kvstore.course.experiments.failures import Answer, answer_to
 from kvstore.protocol import STATUSES
 from kvstore.server import Server
 from kvstore.server.store import Store
+from kvstore.v1.kvstore_pb2 import CreateRequest, RetrieveRequest, UpdateRequest
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
-Steps = Generator[Operation, Answer, None]
-"""The work of a client: it yields an operation and receives the answer."""
-Increment = Callable[[bytes], Steps]
-"""A function that adds one to the counter of that name."""
+Add = Callable[[Any, bytes, int], int]
+"""`add(stub, counter, version)` adds one to a counter of which this version exists.
 
-MOST_CALLS = 100
+It returns the version that it knows in the end."""
+
+MOST_CALLS: Final = 100
 """After so many calls, clients that have not ended never will."""
+PATIENCE_S: Final = 5.0
+"""Seconds in which a client must make its next call, or end."""
 
 
 class NeverDone(RuntimeError):
     """The clients make calls without end, and none of them succeeds."""
 
 
-def read_then_write(counter: bytes) -> Steps:
-    """Read the number, add one, and write it back: wrong if another client writes in between."""
-    answer = yield retrieve(version(counter, 0))
-    yield update(version(counter, 0), b"%d" % (int(answer.value) + 1))
-
-
-def compare_and_replace(counter: bytes, amount: int = 1) -> Steps:
-    """Create the version after the one that was read; where it exists, read that and try again."""
-    for number in itertools.count():
-        answer = yield retrieve(version(counter, number))
-        answer = yield create(version(counter, number + 1), b"%d" % (int(answer.value) + amount))
-        if answer.status == "OK":
-            return
-
-
-def version(counter: bytes, number: int) -> bytes:
+def key_of(counter: bytes, version: int) -> bytes:
     """Return the key of a version of the counter."""
-    return counter + b"/%d" % number
+    return b"%s/%d" % (counter, version)
+
+
+def read_then_write(stub: Any, counter: bytes, version: int) -> int:
+    """Read the number, add one, and write it back: wrong if another client writes in between."""
+    key = key_of(counter, version)
+    number = int(stub.Retrieve(RetrieveRequest(key=key)).value)
+    stub.Update(UpdateRequest(key=key, value=b"%d" % (number + 1)))
+    return version
+
+
+def compare_and_set(stub: Any, counter: bytes, version: int, amount: int = 1) -> int:
+    """Create the version after the one that was read; where it exists, read that and try again."""
+    while True:
+        reply = stub.Retrieve(RetrieveRequest(key=key_of(counter, version)))
+        value = b"%d" % (int(reply.value) + amount)
+        version += 1
+        try:
+            stub.Create(CreateRequest(key=key_of(counter, version), value=value))
+        except grpc.RpcError as error:
+            if error.code() is not grpc.StatusCode.ALREADY_EXISTS:
+                raise
+        else:
+            return version
+
+
+# ---- many clients, as they come ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What many clients added to a counter, counted twice: by the clients, and in the store."""
+
+    clients: int
+    each: int
+    """How many times each client added one."""
+    acknowledged: int
+    """The adds whose calls were all answered, so that `add` returned."""
+    stored: int
+    """The value of the counter in the end; it began at 0."""
+    calls: pd.DataFrame
+    """One row for each call, in the order in which the calls ended."""
+    window_s: float
+
+    @property
+    def lost(self) -> int:
+        """Return the acknowledged adds that are not in the store."""
+        return self.acknowledged - self.stored
+
+
+def count_together(server: object, add: Add, *, clients: int, each: int) -> Counted:
+    """Let so many clients add one to a new counter, all at the same time, `each` times each."""
+    counter, rows, begin = b"counter", list[dict[str, str]](), threading.Barrier(clients)
+
+    def work(name: str) -> tuple[int, int]:
+        watched, version, done = _Watched(stub, name, rows), 0, 0
+        begin.wait()
+        for done in range(1, each + 1):  # noqa: B007
+            version = add(watched, counter, version)
+        return version, done
+
+    with connected(target_of(server)) as (channel, _), ThreadPoolExecutor(clients) as pool:
+        stub = KeyValueServiceStub(channel)
+        if answer_to(stub, create(key_of(counter, 0), b"0")).status != "OK":
+            raise RuntimeError("the counter exists already: start another server")
+        began_s = time.perf_counter()
+        working = [pool.submit(work, f"client {number + 1}") for number in range(clients)]
+        ended = [each.result() for each in working]
+        window_s = time.perf_counter() - began_s
+        stored = _stored(stub, counter, max(version for version, _ in ended))
+    acknowledged = sum(done for _, done in ended)
+    calls = pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1, name="call"))
+    return Counted(clients, each, acknowledged, stored, calls, window_s)
+
+
+def counts_table(seen: Mapping[str, Counted]) -> pd.DataFrame:
+    """Return what was acknowledged and what is stored, and what an add took."""
+    rows = {
+        name: {
+            "acknowledged": counted.acknowledged,
+            "in the store": counted.stored,
+            "lost": counted.lost,
+            "calls for each add": round(len(counted.calls) / counted.acknowledged, 1),
+            "stored adds per second": round(counted.stored / counted.window_s, 1),
+        }
+        for name, counted in seen.items()
+    }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("client")
+
+
+class _Watched:
+    """A stub that notes each call; `turn` is called before a call is made."""
+
+    def __init__(
+        self,
+        stub: Any,
+        name: str,
+        rows: list[dict[str, str]],
+        turn: Callable[[], None] | None = None,
+    ) -> None:
+        self._stub, self._name, self._rows, self._turn = stub, name, rows, turn
+
+    def __getattr__(self, method: str) -> "_WatchedMethod":
+        return _WatchedMethod(getattr(self._stub, method), method, self)
+
+    def made(self, method: str, request: Any, call: Any) -> None:
+        """Note a call that has ended."""
+        failed = call.exception() is not None
+        self._rows.append(
+            {
+                "client": self._name,
+                "call": method,
+                "key": request.key.decode(),
+                "writes": getattr(request, "value", b"").decode(),
+                "status": call.code().name,
+                "reads": "" if failed else getattr(call.result(), "value", b"").decode(),
+            }
+        )
+
+
+class _WatchedMethod:
+    def __init__(self, method: Any, name: str, stub: _Watched) -> None:
+        self._method, self._name, self._watched = method, name, stub
+
+    def __call__(self, request: Any, *more: Any, **named: Any) -> Any:
+        return self.future(request, *more, **named).result()
+
+    def with_call(self, request: Any, *more: Any, **named: Any) -> tuple[Any, Any]:
+        """Return the reply and the call."""
+        call = self.future(request, *more, **named)
+        return call.result(), call
+
+    def future(self, request: Any, *more: Any, **named: Any) -> Any:
+        """Make the call when it is this client's turn; return it when it has ended."""
+        if self._watched._turn is not None:
+            self._watched._turn()
+        call = self._method.future(request, *more, **named)
+        call.exception()
+        self._watched.made(self._name, request, call)
+        return call
+
+
+# ---- a few clients, in a chosen order ------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -66,13 +198,22 @@ class History:
     """What all clients that finished have added."""
     stored: int
     """The value of the counter at the end."""
+    returned: Mapping[str, int]
+    """The version that each client returned."""
     start: int = 0
-    """Its value at the start."""
+    """The counter's value at the start."""
 
     @property
     def lost(self) -> int:
         """Return the increments that were answered OK and are not in the counter."""
         return self.counted - (self.stored - self.start)
+
+    @property
+    def created(self) -> dict[str, int]:
+        """Return the last version that each client created."""
+        made = self.calls[(self.calls["call"] == "Create") & (self.calls["status"] == "OK")]
+        last = made.groupby("client")["key"].last()
+        return {str(name): int(key.rpartition("/")[2]) for name, key in last.items()}
 
 
 def orders(clients: str = "AB", calls_each: int = 2) -> list[str]:
@@ -80,68 +221,113 @@ def orders(clients: str = "AB", calls_each: int = 2) -> list[str]:
     return sorted({"".join(turn) for turn in itertools.permutations(clients * calls_each)})
 
 
+class _Over(BaseException):
+    """Ends the thread of a client: no call of it is made any more."""
+
+
+class _Client:
+    """One add in a thread of its own, which makes a call when it gets a turn."""
+
+    def __init__(self, name: str, add: Add) -> None:
+        self.name, self.add = name, add
+        self.ended, self.over = False, False
+        self.version: Any = None
+        self.error: BaseException | None = None
+        self._turn, self._stands = threading.Semaphore(0), threading.Semaphore(0)
+
+    def begin(self, stub: Any, counter: bytes, rows: list[dict[str, str]]) -> None:
+        """Start the thread; return when it stands before its first call, or has ended."""
+        watched = _Watched(stub, self.name, rows, self._wait)
+        threading.Thread(target=self._work, args=(watched, counter), daemon=True).start()
+        self._until_it_stands()
+
+    def make_a_call(self) -> None:
+        """Let it make one call; return when it stands before the next one, or has ended."""
+        self._turn.release()
+        self._until_it_stands()
+
+    def stop(self) -> None:
+        """End the thread at its next call."""
+        self.over = True
+        self._turn.release()
+
+    def _until_it_stands(self) -> None:
+        if not self._stands.acquire(timeout=PATIENCE_S):
+            raise NeverDone(f"client {self.name} makes no call and does not end")
+        if self.error is not None:
+            raise self.error
+
+    def _wait(self) -> None:
+        self._stands.release()
+        self._turn.acquire()
+        if self.over:
+            self._turn.release()  # also for the next call, if the answer catches this
+            raise _Over
+
+    def _work(self, stub: Any, counter: bytes) -> None:
+        try:
+            self.version = self.add(stub, counter, 0)
+        except _Over:
+            pass
+        except BaseException as error:  # raised again by whoever drives
+            self.error = error
+        self.ended = True
+        self._stands.release()
+
+
 def history(
     server: object,
-    increment: Increment,
+    add: Add,
     order: str,
     counter: bytes,
     start: int = 0,
-    others: Mapping[str, tuple[Increment, int]] = MappingProxyType({}),
+    others: Mapping[str, tuple[Add, int]] = MappingProxyType({}),
 ) -> History:
     """Let each client named in `order` add one, with their calls in that order.
 
     A client that has ended is skipped. After `order`, the remaining clients alternate.
-    `others` names clients with an increment of their own, and what it adds. `counter` must be
+    `others` names clients with an add of their own, and what it adds. `counter` must be
     new to the server; its first value is `start`. Raise `RuntimeError` if it is not new,
     `NeverDone` after `MOST_CALLS` calls.
     """
     with connected(target_of(server)) as (channel, _):
         stub = KeyValueServiceStub(channel)
-        if answer_to(stub, create(version(counter, 0), b"%d" % start)).status != "OK":
+        if answer_to(stub, create(key_of(counter, 0), b"%d" % start)).status != "OK":
             raise RuntimeError(f"the counter {counter!r} exists already: choose a new name")
         names = sorted(set(order))
-        steps = {name: others.get(name, (increment, 1))[0](counter) for name in names}
-        wanted = {name: next(steps[name], None) for name in names}  # None: this client has ended
+        clients = {name: _Client(name, others.get(name, (add, 1))[0]) for name in names}
         rows: list[dict[str, str]] = []
-        turns = itertools.chain(order, itertools.cycle(names))
-        while any(wanted.values()):
-            name = next(turns)
-            operation = wanted[name]
-            if operation is None:
-                continue
-            if len(rows) == MOST_CALLS:
-                raise NeverDone(
-                    f"clients {', '.join(names)} have not ended after {MOST_CALLS} calls"
-                )
-            answer = answer_to(stub, operation)
-            rows.append(_row(name, operation, answer))
-            try:
-                wanted[name] = steps[name].send(answer)
-            except StopIteration:
-                wanted[name] = None
+        try:
+            for client in clients.values():
+                client.begin(stub, counter, rows)
+            turns = itertools.chain(order, itertools.cycle(names))
+            while not all(client.ended for client in clients.values()):
+                client = clients[next(turns)]
+                if client.ended:
+                    continue
+                if len(rows) >= MOST_CALLS:
+                    raise NeverDone(
+                        f"clients {', '.join(names)} have not ended after {MOST_CALLS} calls"
+                    )
+                client.make_a_call()
+        finally:
+            for client in clients.values():
+                client.stop()
         calls = pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1, name="call"))
-        counted = sum(others.get(name, (increment, 1))[1] for name in names)
-        return History(order, calls, counted, _stored(stub, counter), start)
+        counted = sum(others.get(name, (add, 1))[1] for name in names)
+        returned = {name: client.version for name, client in clients.items()}
+        return History(order, calls, counted, _stored(stub, counter), returned, start)
 
 
-def _row(name: str, operation: Operation, answer: Answer) -> dict[str, str]:
-    return {
-        "client": name,
-        "operation": operation.name,
-        "key": operation.key.decode(),
-        "writes": operation.value.decode(),
-        "answer": answer.status,
-        "reads": answer.value.decode(),
-    }
-
-
-def _stored(stub: Any, counter: bytes) -> int:
-    """Return the value of the latest version; a plain counter has one version."""
-    value, number = b"0", 0
-    while (answer := answer_to(stub, retrieve(version(counter, number)))).status == "OK":
-        value, number = answer.value, number + 1
+def _stored(stub: Any, counter: bytes, version: int = 0) -> int:
+    """Return the value of the latest version, from a known one on."""
+    value = b"0"
+    while (answer := answer_to(stub, retrieve(key_of(counter, version)))).status == "OK":
+        value, version = answer.value, version + 1
     return int(value)
 
+
+# ---- two calls within the server -----------------------------------------------------------------
 
 BEFORE: Final = b"old"
 """The value of the key before the race, unless both calls create it."""

@@ -1,6 +1,5 @@
 """What lesson 04 and its further lessons ask."""
 
-from kvstore.course.lessons.lesson_03.questions import settled_residence_s
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion, computed
 from kvstore.measure import Run, boxes
 from kvstore.model import Prediction, Station, bounds
@@ -58,13 +57,6 @@ PREDICTIONS = (
         main=True,
     ),
     PredictionQuestion(
-        "04.pool_wait",
-        "How many seconds does one of these calls take?",
-        unit="s",
-        measured=settled_residence_s,
-        model=lambda run: bounds.residence(run.in_flight, [pool(run)]),
-    ),
-    PredictionQuestion(
         "04.lock_threads",
         "32 threads in place of 2: how many times the throughput?",
         unit="times",
@@ -78,6 +70,18 @@ PREDICTIONS = (
         measured=read_s,
         model=read_behind_the_pool,
     ),
+    PredictionQuestion(
+        "04.counter",
+        "4 clients add 10 each (full mode: 25) to a counter, at the same time. What does the store "
+        "have in the end?",
+        unit="in the store",
+        measured=lambda counted: float(counted.stored),
+        model=lambda counted: Prediction(
+            float(counted.each),
+            "in the store",
+            "all clients read the same number and write the next one: one step for each round",
+        ),
+    ),
     # further/04_gil
     PredictionQuestion(
         "04.gil",
@@ -90,7 +94,6 @@ PREDICTIONS = (
     ),
     # further/04_lost_update
     computed("04.server_lost", "Of four races, how many can no order explain?", "races"),
-    computed("04.lost", "In how many of six orders is an increment lost?", "orders"),
 )
 
 QUIZ = (
