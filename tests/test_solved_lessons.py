@@ -75,6 +75,18 @@ def serve(disk, values, threads):
     server.start()
     return server, port
 """,
+        "do-add": """
+def add_one(stub, counter, version):
+    while True:
+        read = stub.Retrieve(kvstore_pb2.RetrieveRequest(key=key_of(counter, version)))
+        value, version = b"%d" % (int(read.value) + 1), version + 1
+        try:
+            stub.Create(kvstore_pb2.CreateRequest(key=key_of(counter, version), value=value))
+            return version
+        except grpc.RpcError as error:
+            if error.code() is not grpc.StatusCode.ALREADY_EXISTS:
+                raise
+""",
     },
     "05_pipelined": {
         "do-window": """
