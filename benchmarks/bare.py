@@ -24,6 +24,7 @@ from kvstore.client.channel import CONNECT_S, OPTIONS, Target, server_status
 from kvstore.client.messages import SERVICE, Batch, Operation, StreamRequest, create, retrieve
 from kvstore.client.strategies import Strategy, supports
 from kvstore.protocol import RETRIEVE, event_loop_factory
+from kvstore.subprocesses import shielded
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
 DEADLINE_S: Final = 30.0
@@ -96,8 +97,16 @@ class _Repeated(Iterator[Any], AsyncIterator[Any]):
 def run(shape: Shape, address: str, seconds: float, *, measured: bool = False) -> Turn:
     """Take one turn, with the settings of the garbage collector that our client has.
 
+    Ctrl-C takes effect after the turn: within gRPC's code it can leave a call that was started and
+    not watched, and closing the channel waits for that call for ever.
+
     Raises `RuntimeError` if the server did not answer every operation OK, by its own count.
     """
+    with shielded():
+        return _turn(shape, address, seconds, measured)
+
+
+def _turn(shape: Shape, address: str, seconds: float, measured: bool) -> Turn:
     in_loop = inspect.iscoroutinefunction(shape.strategy)
     opened: Callable[[], Any] = partial(measured_channel, address, deadline_s=DEADLINE_S)
     if not measured:
