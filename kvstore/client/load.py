@@ -5,6 +5,7 @@ import math
 import secrets
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from functools import partial
 from typing import Any, Protocol
@@ -196,8 +197,13 @@ def _preload(servers: Servers, plan: Plan, operations: AnyOperations) -> None:
     if plan.choose is None:
         _create(servers.channels[0], plan.target, operations, creates)
         return
-    for channel, target in zip(servers.channels, servers.targets, strict=True):
-        _create(channel, target, operations, creates)
+    with ThreadPoolExecutor(len(servers.channels)) as at_once:
+        created = at_once.map(
+            partial(_create, operations=operations, creates=creates),
+            servers.channels,
+            servers.targets,
+        )
+        list(created)  # raises what one of them raised
 
 
 def _create(
