@@ -1,10 +1,12 @@
 """A lesson whose exercises are solved runs the learner's code, and marks it as theirs."""
 
+import re
 from pathlib import Path
 
 import nbformat
 import pytest
 
+from kvstore.course.lessons.lesson_16.greeter import greeter
 from tools.run_notebooks import execute
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
@@ -164,12 +166,13 @@ MARKED = {
 pytestmark = pytest.mark.slow
 
 
-def solved(name: str, folder: Path) -> Path:
+def solved(name: str, folder: Path, answers: dict[str, str] | None = None) -> Path:
+    answers = answers or SOLVED[name]
     notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
     for cell in notebook.cells:
-        if cell.get("id") in SOLVED[name]:
+        if cell.get("id") in answers:
             _, _, after = cell.source.partition("\n\n\n")
-            cell.source = f"{SOLVED[name][cell.id]}\n\n{after}"
+            cell.source = f"{answers[cell.id]}\n\n{after}"
     path = folder / f"{name}.ipynb"
     nbformat.write(notebook, path)
     return path
@@ -218,3 +221,29 @@ def test_an_unsolved_lesson_says_that_ours_runs(tmp_path, monkeypatch):
     assert shown.count("has not passed its check") == 1
     assert "by the course's `bounded`" in shown
     assert "yours" not in shown.partition("Operations per second: ")[2].partition(".")[0]
+
+
+@pytest.mark.timeout(300)
+def test_lesson_16_measures_the_learners_service_with_the_learners_search(tmp_path, monkeypatch):
+    with greeter(work_s=0.010, workers=1) as theirs:
+        own = f"""
+ADDRESS = "{theirs.address}"
+METHOD = "greeter.v1.Greeter/Hello"
+REQUESTS = [{{"name": "Ada"}}]
+"""
+        search = """
+def highest_rate(meets, low, high):
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if meets(middle) else (low, middle)
+    print("the learner's search ended")
+    return low
+"""
+        answers = {"own-service": own, "answer-rate": search}
+        shown = shown_by(solved("16_your_own_service", tmp_path, answers), tmp_path, monkeypatch)
+
+    assert f"A service answers at {theirs.address}" in shown
+    assert "from here on, the runs have your `highest_rate`" in shown
+    after = shown.rpartition("the learner's search ended")[2]
+    found_per_s = int(re.search(r"The highest rate: ([\d,]+) calls/s", after)[1].replace(",", ""))
+    assert found_per_s < 150  # one worker with 10 ms; the course's service serves 300

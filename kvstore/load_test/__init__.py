@@ -14,7 +14,7 @@ from kvstore.load_test.estimates import Estimate, Level
 from kvstore.load_test.findings import findings, findings_of_calibration, outages, populations
 from kvstore.load_test.first_call import FirstCallFailed, first_call
 from kvstore.load_test.levels import Calibration, NothingSucceeded, calibrate
-from kvstore.load_test.search import Found, Objective, Step, highest_rate, search
+from kvstore.load_test.search import Found, Objective, Step, highest_rate, search, step_of
 
 __all__ = [
     "Calibration",
@@ -33,4 +33,5 @@ __all__ = [
     "outages",
     "populations",
     "search",
+    "step_of",
 ]
