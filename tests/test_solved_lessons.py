@@ -185,9 +185,11 @@ def texts_of(done) -> str:
         if cell.cell_type == "code"
         for output in cell.outputs
     ]
-    return "\n".join(
-        each.get("data", {}).get("text/plain", "") or each.get("text", "") for each in outputs
-    )
+    alternatives = [
+        output.get("metadata", {}).get("image/png", {}).get("alt", "") for output in outputs
+    ]
+    texts = [each.get("data", {}).get("text/plain", "") or each.get("text", "") for each in outputs]
+    return "\n".join([*texts, *alternatives])
 
 
 def shown_by(path: Path, folder: Path, monkeypatch) -> str:
@@ -247,3 +249,42 @@ def highest_rate(meets, low, high):
     after = shown.rpartition("the learner's search ended")[2]
     found_per_s = int(re.search(r"The highest rate: ([\d,]+) calls/s", after)[1].replace(",", ""))
     assert found_per_s < 150  # one worker with 10 ms; the course's service serves 300
+
+
+ALSO_SOLVED = {
+    "10_retries": (
+        {
+            "do-pause": """
+def full_jitter(failures, first_s, most_s, draw):
+    return draw() * min(most_s, first_s * 2 ** (failures - 1))
+"""
+        },
+        ["full jitter (yours)"],
+    ),
+    "11_tails": (
+        {
+            "do-hedged": """
+async def hedged(first, second, request, after_s):
+    waiting = {asyncio.ensure_future(first.Retrieve(request))}
+    done, waiting = await asyncio.wait(waiting, timeout=after_s)
+    if not done:
+        waiting = {*waiting, asyncio.ensure_future(second.Retrieve(request))}
+        done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    for call in waiting:
+        call.cancel()
+    return done.pop().result()
+"""
+        },
+        ["quiet, hedged (yours)", "busy, hedged (yours)"],
+    ),
+}
+"""Answers that make runs which a figure compares, and their names in it."""
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", ALSO_SOLVED)
+def test_a_figure_names_the_runs_that_the_learners_code_made(name, tmp_path, monkeypatch):
+    answers, marks = ALSO_SOLVED[name]
+    shown = shown_by(solved(name, tmp_path, answers), tmp_path, monkeypatch)
+
+    assert [mark for mark in marks if mark not in shown] == []
