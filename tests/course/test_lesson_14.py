@@ -7,9 +7,11 @@ from made_runs import run_of
 from kvstore.course.lessons.lesson_14 import etcd_runs
 from kvstore.course.lessons.lesson_14 import questions as facts
 from kvstore.course.lessons.lesson_14.etcd_runs import Failover
+from kvstore.course.lessons.lesson_14.exercises import create_if_absent
 from kvstore.course.questions import predictions_of
 from kvstore.server import EtcdNotInstalled
 from kvstore.server.etcd_nodes import found_etcd
+from kvstore.v1.etcd_pb2 import PutRequest, RangeRequest
 
 KILLED = Failover(
     1.0, 0.1, 100.0, 0.3, (2.0, 5.0), (1.0, 1.99, 3.2, 4.99, 6.3, 7.0), 0, {"UNAVAILABLE": 3}, 1
@@ -53,16 +55,38 @@ def test_without_etcd_a_recorded_run_is_shown_and_says_so(monkeypatch, capsys, t
     monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.sqlite"))
     monkeypatch.setattr(etcd_runs, "found_etcd", missing)
     puts = etcd_runs.puts((1, 4), duration_s=1, closes="14.puts")
+    race = etcd_runs.race(create_if_absent, clients=8, keys=50)
     reads = etcd_runs.reads(times=1)
     killed = etcd_runs.failover(kills=1, closes="14.gap")
     said = capsys.readouterr().out
 
-    assert 3 == said.count("RECORDED, not run here: etcd 3.4.23") == said.count("Install it")
-    assert all(each.recorded for each in (puts, reads, killed))
+    assert 4 == said.count("RECORDED, not run here: etcd 3.4.23") == said.count("Install it")
+    assert all(each.recorded for each in (puts, race, reads, killed))
     assert puts.of(4).puts_per_fsync > puts.of(1).puts_per_fsync
+    assert race.told_created == race.kept == race.keys
     assert killed.missing == 0
     assert len(puts.table()) == len(puts.runs)
     assert "no answer" in reads.table().to_string()
+
+
+@pytest.mark.slow
+def test_a_race_for_keys_shows_who_looks_first_and_puts_then():
+    try:
+        found_etcd()
+    except EtcdNotInstalled as absent:
+        pytest.skip(str(absent))
+
+    def look_then_put(stub, key, value):
+        if stub.Range(RangeRequest(key=key)).kvs:
+            return False
+        stub.Put(PutRequest(key=key, value=value))
+        return True
+
+    at_once = etcd_runs.race(create_if_absent, clients=8, keys=20)
+    apart = etcd_runs.race(look_then_put, clients=8, keys=20)
+
+    assert at_once.told_created == at_once.kept == 20
+    assert apart.told_created > 20 > apart.kept
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Runs of lesson 14 on an etcd cluster: puts, two kinds of read, and a leader that is killed.
+"""Runs of lesson 14 on an etcd cluster: puts, a race, two kinds of read, and a killed leader.
 
 Each function starts what it needs, and ends it. Where no etcd is installed, it says how to install
 one, and returns a recorded run. Such a run says so: `recorded` is where and when it was made.
@@ -9,7 +9,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -33,7 +34,7 @@ from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 RECORDED: Final = Path(__file__).with_name("recorded_etcd_runs.json")
 DEADLINE_S: Final = 10.0
 VALUE: Final = bytes(64)
-_T = TypeVar("_T", "Puts", "Reads", "Failover")
+_T = TypeVar("_T", "Puts", "Race", "Reads", "Failover")
 
 
 # ---- puts ----------------------------------------------------------------------------------
@@ -155,6 +156,67 @@ def _put_for(stub: KVStub, in_flight: int, duration_s: float) -> tuple[int, floa
     if set(codes) != {grpc.StatusCode.OK}:
         raise RuntimeError(f"etcd answered {dict(codes)}: is this machine overloaded?")
     return number, time.perf_counter() - began_s
+
+
+# ---- a race ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Race:
+    """Clients at different nodes that all try to create the same keys at the same time."""
+
+    clients: int
+    keys: int
+    told_created: int
+    """How many calls returned True."""
+    kept: int
+    """Keys that one client was told to have created, and that have this client's value."""
+    recorded: str = ""
+
+    def table(self) -> pd.DataFrame:
+        """Return the counts, of the replies and of the keys."""
+        counts = {
+            "keys": self.keys,
+            "calls": self.clients * self.keys,
+            "calls that returned True": self.told_created,
+            "keys with one creator, and its value": self.kept,
+        }
+        return pd.DataFrame({"count": counts})
+
+
+def race(create: Callable[[Any, bytes, bytes], bool], *, clients: int, keys: int) -> Race:
+    """Let all clients call `create(stub, key, value)` at once, for one key after the other.
+
+    The clients are spread over the three nodes. Raises what `create` raises.
+    """
+
+    def measured() -> Race:
+        with etcd_cluster() as cluster, ExitStack() as opened:
+            addresses = [node.address for node in cluster.nodes]
+            stubs = [
+                KVStub(opened.enter_context(_channel(addresses[each % len(addresses)])))
+                for each in range(clients)
+            ]
+            for stub in stubs:  # each connection is ready, and its node knows the leader
+                stub.Range(etcd_pb2.RangeRequest(key=b"ready"), timeout=DEADLINE_S)
+            told = kept = 0
+            with ThreadPoolExecutor(clients) as threads:
+                together = threading.Barrier(clients)
+                for number in range(keys):
+                    key = b"raced %d" % number
+
+                    def one(client: int, key: bytes = key) -> bool:
+                        together.wait(DEADLINE_S)
+                        return bool(create(stubs[client], key, b"client %d" % client))
+
+                    created = list(threads.map(one, range(clients)))
+                    read = stubs[0].Range(etcd_pb2.RangeRequest(key=key), timeout=DEADLINE_S)
+                    told += sum(created)
+                    if sum(created) == 1 and len(read.kvs) == 1:
+                        kept += read.kvs[0].value == b"client %d" % created.index(True)
+            return Race(clients, keys, told, kept)
+
+    return _or_recorded("race", measured, Race)
 
 
 # ---- reads ---------------------------------------------------------------------------------
@@ -441,7 +503,7 @@ def _or_recorded(
     return measured()
 
 
-def record(where: str, **runs: Puts | Reads | Failover) -> None:
+def record(where: str, **runs: Puts | Race | Reads | Failover) -> None:
     """Write the recorded runs: `record("on which machine and when", puts=..., reads=..., ...)`."""
     RECORDED.write_text(
         json.dumps({"where": where, **{name: asdict(run) for name, run in runs.items()}}, indent=1)
