@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import grpc
+import psutil
 
 from kvstore.protocol import OWN_CONNECTION
 from kvstore.server.launch import EtcdNotInstalled, ServerDidNotStart
@@ -93,6 +94,9 @@ class EtcdNode:
     def pause(self) -> None:
         """Stop its process without ending it (SIGSTOP): a machine that stalls."""
         os.kill(self.pid, signal.SIGSTOP)
+        process, until_s = psutil.Process(self.pid), time.monotonic() + _CALL_S
+        while process.status() != psutil.STATUS_STOPPED and time.monotonic() < until_s:
+            time.sleep(0.001)  # on a busy machine it would answer meanwhile
 
     def resume(self) -> None:
         """Let a paused process go on (SIGCONT)."""
