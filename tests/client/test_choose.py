@@ -1,11 +1,13 @@
 """A run in which a function chooses the server of each call; each server has a copy of all keys."""
 
+import re
+
 import numpy as np
 import pytest
 
 from kvstore.client import load, workload
 from kvstore.client.connections import Chosen
-from kvstore.client.errors import RunFailed
+from kvstore.client.errors import RunFailed, ServerNotReached
 from kvstore.client.fleet import Local
 from kvstore.client.strategies import bounded, pipelined, tasks, threads
 from kvstore.measure import audit
@@ -98,3 +100,12 @@ def test_what_cannot_be_chosen_is_refused(says, strategy, calls, options, three)
     options = {"choose": lambda _: 0, **options}
     with pytest.raises(ValueError, match=says):
         load.run(strategy, three, calls, in_flight=6, calls=12, **options)
+
+
+def test_a_server_that_takes_none_of_the_keys_is_named(three, monkeypatch):
+    """The others have them: without the check of each server, its reads would be NOT_FOUND."""
+    monkeypatch.setattr("secrets.token_hex", lambda size: "5a" * size)
+    load.run(bounded, three.servers[1], READS, in_flight=1, calls=1)
+
+    with pytest.raises(ServerNotReached, match=re.escape(three.servers[1].address)):
+        load.run(bounded, three, READS, choose=lambda _: 0, in_flight=1, calls=1)
