@@ -122,10 +122,9 @@ class _UnaryUnary(Due, grpc.UnaryUnaryMultiCallable):  # type: ignore[misc]
         name: str,
         serialize: Codec,
         parse: Codec,
-        registered: bool | None = False,
     ) -> None:
         codecs = _measuring_serializer(serialize), _measuring_deserializer(parse)
-        self._methods = [each.unary_unary(name, *codecs, registered) for each in channel.channels]
+        self._methods = [each.unary_unary(name, *codecs) for each in channel.channels]
         self._recording = recording = channel.recording
         self._recorder = recording.recorder
         self._kind = recording.kind(name)

@@ -90,7 +90,6 @@ class _UnaryUnary(Due, grpc.aio.UnaryUnaryMultiCallable):  # type: ignore[misc]
         method: str,
         serialize: Codec,
         parse: Codec,
-        registered: bool | None = False,
     ) -> None:
         self._recording = recording = channel.recording
         self._recorder = recording.recorder

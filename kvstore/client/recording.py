@@ -228,7 +228,11 @@ Codec = Callable[[Any], Any] | None
 
 
 class RecordingChannel:
-    """The methods of a channel, recorded: those of `grpc.Channel` and of `grpc.aio.Channel`."""
+    """The methods of a channel, recorded: those of `grpc.Channel` and of `grpc.aio.Channel`.
+
+    No method is registered with the channel: gRPC crashes the process when that happens while the
+    channel is closed, or after (grpc/grpc#43455), and a call costs the same CPU time without it.
+    """
 
     unary: ClassVar[Callable[..., Any]]
     """Makes a method with one request and one reply, from channel, name and codecs."""
@@ -257,8 +261,7 @@ class RecordingChannel:
         _registered_method: bool | None = False,
     ) -> Any:
         """A method with one request and one reply."""
-        codecs = request_serializer, response_deserializer
-        return self.unary(self, method, *codecs, _registered_method)
+        return self.unary(self, method, request_serializer, response_deserializer)
 
     def unary_stream(
         self,
