@@ -35,8 +35,8 @@ hypothesis.settings.register_profile("course", derandomize=True, deadline=None, 
 hypothesis.settings.load_profile("course")
 
 
-SPREAD = ("test_exercises", "test_answers")
-"""Files of hundreds of tests that wait for a judge: the processes share them, test by test."""
+SPREAD = ("test_exercises", "test_answers", "test_solved_lessons")
+"""Files of many long tests without a common fixture: the processes share them, test by test."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups

@@ -10,6 +10,9 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 SIDE_BY_SIDE = """
+import os
+from pathlib import Path
+
 import pytest
 
 @pytest.mark.parametrize("number", range(3))
@@ -19,6 +22,11 @@ def test_a_thing(number):
 @pytest.mark.parametrize("number", range(2))
 def test_another_thing(number):
     pytest.skip("no etcd here")
+
+@pytest.mark.xdist_group("of one fixture")
+@pytest.mark.parametrize("number", range(6))
+def test_of_a_group(number):
+    Path(f"process {os.getpid()}").touch()
 """
 ALONE = """
 import pytest
@@ -33,7 +41,7 @@ def test_the_machine():
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        ([], 1, "1 failed, 3 passed, 2 skipped"),
+        ([], 1, "1 failed, 9 passed, 2 skipped"),
         (["-n0", "-k", "machine"], 0, "1 passed"),
         (["-n0", "-k", "no_such_test"], 5, "deselected"),
     ],
@@ -58,3 +66,5 @@ def test_both_calls_count(arguments, status, said, tmp_path):
     assert said in ended.stdout.splitlines()[-1]
     assert ("2 tests: no etcd here" in ended.stdout) == (not arguments)
     assert ("minutes" in ended.stdout) == (not arguments)
+    processes = list(place.glob("process *"))
+    assert len(processes) == int(not arguments), "the tests of a group share a process"
