@@ -92,3 +92,18 @@ def needed_for(cells: list[Cell], place: int) -> list[Cell]:
             found.append(cell)
             wanted = (wanted - cell.makes) | cell.needs
     return found[::-1]
+
+
+def texts_of(done) -> str:
+    """What a lesson shows below its cells, the text alternatives of its pictures as well."""
+    outputs = [
+        output
+        for cell in done.notebook.cells
+        if cell.cell_type == "code"
+        for output in cell.outputs
+    ]
+    alternatives = [
+        output.get("metadata", {}).get("image/png", {}).get("alt", "") for output in outputs
+    ]
+    texts = [each.get("data", {}).get("text/plain", "") or each.get("text", "") for each in outputs]
+    return "\n".join([*texts, *alternatives])
