@@ -82,14 +82,10 @@ class Child:
         return lines[0].strip() if lines else ""
 
     def request_stop(self) -> None:
-        """Request the child to stop; return at once."""
-        self.send_line(STOP)
-
-    def send_line(self, line: str) -> None:
-        """Write a line on the child's standard input; return at once."""
+        """Request the child to stop, on its standard input; return at once."""
         assert self.popen.stdin is not None
         try:
-            self.popen.stdin.write(f"{line}\n")
+            self.popen.stdin.write(f"{STOP}\n")
             self.popen.stdin.flush()
         except (OSError, ValueError):
             pass  # it has ended already
@@ -297,38 +293,8 @@ INTERRUPTED = 130
 use the same number."""
 
 
-class _Messages:
-    """Messages from the parent; kept until this process has a listener."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: list[str] = []
-        self._listener: tuple[Callable[[], object], Callable[[str], object]] | None = None
-
-    def listen(self, on_stop: Callable[[], object], on_message: Callable[[str], object]) -> None:
-        """Deliver the messages so far, and all later ones."""
-        with self._lock:
-            self._listener = on_stop, on_message
-            for message in self._kept:
-                on_message(message)
-            self._kept.clear()
-
-    def receive(self, message: str) -> None:
-        """Deliver one message. A process without a listener ends when it is stopped."""
-        with self._lock:
-            if self._listener is None:
-                if message == STOP:
-                    os._exit(INTERRUPTED)
-                self._kept.append(message)
-                return
-            on_stop, on_message = self._listener
-        if message == STOP:
-            on_stop()
-        else:
-            on_message(message)
-
-
-_messages: _Messages | None = None
+_has_parent = False
+_on_stop: list[Callable[[], object]] = []
 _last_acts: list[Callable[[], object]] = []
 
 
@@ -338,27 +304,25 @@ def end_with_parent(parent_pid: int) -> None:
     `parent_pid` is the process id that the parent gave: the parent may end before this process can
     look it up.
     """
-    global _messages
-    _messages = _Messages()
-    for watch, argument in ((_watch_input, _messages), (_watch_parent, parent_pid)):
-        threading.Thread(target=watch, args=(argument,), name=watch.__name__, daemon=True).start()
+    global _has_parent
+    _has_parent = True
+    threading.Thread(target=_watch_input, name="_watch_input", daemon=True).start()
+    threading.Thread(
+        target=_watch_parent, args=(parent_pid,), name="_watch_parent", daemon=True
+    ).start()
 
 
 def has_parent() -> bool:
     """Return whether this process was started by `subprocesses.child` and ends with its parent."""
-    return _messages is not None
+    return _has_parent
 
 
-def listen(
-    on_stop: Callable[[], object], on_message: Callable[[str], object] = lambda message: None
-) -> None:
-    """Call `on_stop` when the parent stops this process, and `on_message` with its other lines.
+def listen(on_stop: Callable[[], object]) -> None:
+    """Call `on_stop` when the parent stops this process.
 
-    Before this call, lines are kept, and a request to stop ends the process. Without a parent,
-    there are no messages.
+    Before this call, a request to stop ends the process. Without a parent, there is none.
     """
-    if _messages is not None:
-        _messages.listen(on_stop, on_message)
+    _on_stop[:] = [on_stop]
 
 
 def at_orphaned(action: Callable[[], object]) -> None:
@@ -372,17 +336,17 @@ def _end_orphaned() -> None:
     os._exit(ORPHANED)
 
 
-def _watch_input(messages: _Messages) -> None:
+def _watch_input() -> None:
     # os.read, not sys.stdin: a thread waiting inside a buffered reader holds its lock
     # while the interpreter shuts down, and that is fatal.
     rest = b""
     while chunk := os.read(0, 1024):
         *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            message = line.decode().strip()
-            messages.receive(message)
-            if message == STOP:
-                return  # a graceful stop has begun; the parent still waits for it
+        if STOP.encode() in map(bytes.strip, lines):
+            if not _on_stop:
+                os._exit(INTERRUPTED)
+            _on_stop[0]()
+            return  # a graceful stop has begun; the parent still waits for it
     _end_orphaned()
 
 

@@ -32,8 +32,6 @@ class Transport(NamedTuple):
     name: str
     off: tuple[str, ...]
     """Experiments of gRPC that it turns off."""
-    purpose: str
-    cost: str
 
     @property
     def experiments(self) -> str:
@@ -41,15 +39,12 @@ class Transport(NamedTuple):
         return ",".join(f"-{each}" for each in self.off)
 
 
-STOCK: Final = Transport("stock", (), "gRPC as it is installed", "none")
-POLLER: Final = Transport(
-    "poller",
-    ("event_engine_client", "event_engine_listener"),
-    "fewer hand-overs: the thread that polls the socket also reads the message. With the event"
-    " engine, one of its threads reads, and wakes the poller",
-    "an older part of gRPC, which a later release may remove; asyncio tasks with unary calls may"
-    " be slower",
-)
+STOCK: Final = Transport("stock", ())
+POLLER: Final = Transport("poller", ("event_engine_client", "event_engine_listener"))
+"""Fewer hand-overs: the thread that polls the socket also reads the message. With the event engine,
+one of its threads reads, and wakes the poller. It is an older part of gRPC, which a later release
+may remove; asyncio tasks with unary calls may be slower.
+"""
 TRANSPORTS: Final = {each.name: each for each in (STOCK, POLLER)}
 """All profiles by name."""
 NAMES: Final = tuple(TRANSPORTS)

@@ -320,32 +320,6 @@ def test_a_child_that_still_imports_its_packages_stops_when_asked_to(importing, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("listens_after_s", [0, 0.5])
-def test_a_child_hears_every_word_until_it_is_asked_to_stop(listens_after_s, tmp_path, monkeypatch):
-    """Words that come before it listens are kept."""
-    source = """
-import sys, threading, time
-from kvstore.subprocesses import listen
-stop = threading.Event()
-time.sleep(float(sys.argv[1]))
-listen(stop.set, lambda word: print(word, flush=True))
-stop.wait()
-"""
-    (tmp_path / "listener.py").write_text(source)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with child("listener", [str(listens_after_s)]) as process:
-        for word in ("open 1.5", "one\ntwo", "nonstop"):
-            process.send_line(word)
-        stdout = process.popen.stdout
-        assert stdout is not None
-        heard = [stdout.readline().strip() for _ in range(4)]
-        process.request_stop()
-
-        assert ["open 1.5", "one", "two", "nonstop"] == heard
-        assert 0 == process.ended(HANG_S)
-
-
-@pytest.mark.slow
 def test_what_a_child_says_on_standard_error_is_kept(tmp_path, monkeypatch):
     """Any amount of it: a pipe that is not read would block the child."""
     (tmp_path / "loud.py").write_text("import sys; sys.stderr.write('x' * 1_000_000); sys.exit(5)")
