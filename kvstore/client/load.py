@@ -4,6 +4,7 @@ import json
 import math
 import secrets
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
@@ -36,6 +37,7 @@ from kvstore.client.workload import MethodCalls, MethodOperations, Operations, W
 from kvstore.gc_control import watched_collector
 from kvstore.measure.recorder import Sampler, with_server
 from kvstore.measure.run import Outcome, Run
+from kvstore.protocol import STATUSES
 from kvstore.v1 import server_status_pb2 as pb
 
 
@@ -212,11 +214,14 @@ def _create(
     for _ in range(PRELOAD_TRIES):
         with closing(Client(channel, target, operations)) as client:
             client.run(futures, iter(creates), len(creates))
-            here = bool(client.recorder.array()["ok_operations"].any()) or not creates
+            records = client.recorder.array()
+            here = bool(records["ok_operations"].any()) or not creates
         if here and all(each.known or not each.workload.preload for each in operations.shards):
             return
+    ends = Counter(STATUSES[status] for status in records["status"])
+    seen = ", ".join(f"{count} {name}" for name, count in ends.most_common())
     raise ServerNotReached(
-        f"none of {len(creates)} keys could be created at {target.address} before the run:"
+        f"none of {len(creates)} keys could be created at {target.address} before the run ({seen}):"
         " start a new server, or take another seed if the server has these keys already"
     )
 

@@ -221,7 +221,7 @@ def measured():
         "retryableStatusCodes": ["UNAVAILABLE"],
     }
     with (
-        serving(threads=2, read_delay_s=0.02, locking="per_key") as back,
+        serving(threads=2, read_delay_s=0.02, write_delay_s=0, locking="per_key") as back,
         serving(
             use_asyncio=True, back_end=back.address, back_end_timeout_s=0.1, note_attempts=True
         ) as front,

@@ -1,6 +1,7 @@
 """The judge of a run with a fault: its status, its message, its accounts, and what it leaves."""
 
 import contextlib
+import math
 import re
 import time
 from collections.abc import Iterator
@@ -137,10 +138,13 @@ class Came(NamedTuple):
 def _run(scene: Scene, way: Way) -> Came:
     began_s = time.perf_counter()
     happened_s: list[float] = []
+    left_s: list[float] = []
+    """How long the run still sends when it happens."""
 
     def on_sample(sample: Any) -> None:
         if sample.answered >= 5 and not happened_s:
             happened_s.append(time.perf_counter())
+            left_s.append((options["duration_s"] or math.inf) - sample.elapsed_s)
             scene.happens()
 
     options = {"in_flight": 4, "duration_s": RUN_S, "deadline_s": DEADLINE_S, **way.options}
@@ -156,7 +160,7 @@ def _run(scene: Scene, way: Way) -> Came:
     if run is not None:
         outcome, said = str(run.outcome), f"{said} {run!r}"
         happened = bool(happened_s) and (
-            run.outcome != Outcome.COMPLETE or ended_s - happened_s[0] > TAKES_S
+            run.outcome != Outcome.COMPLETE or min(left_s[0], ended_s - happened_s[0]) > TAKES_S
         )
         if scene.happens is not nothing and not happened:
             outcome += TOO_SOON
