@@ -10,10 +10,9 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-import grpc
 import hypothesis
 import pytest
-from stacks import QUICK, STACKS, serving_quickly
+from stacks import QUICK, STACKS, calling, serving_quickly
 
 from kvstore.cpu_idle import keeping_awake
 from kvstore.measure import cores
@@ -137,8 +136,8 @@ def own_server(stack: str) -> Iterator[Any]:
 @pytest.fixture
 def stub(quick_server: Server) -> Iterator[kvstore_pb2_grpc.KeyValueServiceStub]:
     """The generated stub, connected to `quick_server`."""
-    with grpc.insecure_channel(quick_server.address) as channel:
-        yield kvstore_pb2_grpc.KeyValueServiceStub(channel)
+    with calling(quick_server.address) as stub:
+        yield stub
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,10 @@ from typing import Any
 import grpc
 
 from kvstore.server import Server, serving
+from kvstore.v1 import kvstore_pb2_grpc
+
+HANG_S = 15.0
+"""What ought to happen at once gets this long on a busy machine."""
 
 STACKS = {"threads": False, "asyncio": True}
 """Whether the server uses asyncio, by the word in the names of the tests."""
@@ -21,6 +25,14 @@ def serving_quickly(stack: str) -> Iterator[Server]:
     with serving(**QUICK, station_times=True, use_asyncio=STACKS[stack]) as server:
         yield server
         assert server.alive(), server.child.error_text()
+
+
+@contextmanager
+def calling(address: str) -> Iterator[Any]:
+    """The stub of the key-value service at this address, once it is connected."""
+    with grpc.insecure_channel(address) as channel:
+        grpc.channel_ready_future(channel).result(HANG_S)
+        yield kvstore_pb2_grpc.KeyValueServiceStub(channel)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import grpc
 import pytest
+from stacks import calling
 
 from kvstore.client import load, workload
 from kvstore.client.strategies import pipelined, tasks
@@ -41,8 +42,7 @@ def test_what_was_answered_before_a_kill_is_there_after_it(tmp_path):
             if len(acknowledged) >= 60:
                 enough.set()
 
-    with serving(**settings) as server, grpc.insecure_channel(server.address) as channel:
-        stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+    with serving(**settings) as server, calling(server.address) as stub:
         callers = [threading.Thread(target=create, args=(stub, n)) for n in range(8)]
         for caller in callers:
             caller.start()
@@ -50,8 +50,8 @@ def test_what_was_answered_before_a_kill_is_there_after_it(tmp_path):
         os.kill(server.pid, signal.SIGKILL)
         for caller in callers:
             caller.join(HANG_S)
-    with serving(**settings) as again, grpc.insecure_channel(again.address) as channel:
-        (reply,) = kvstore_pb2_grpc.KeyValueServiceStub(channel).Pipeline(
+    with serving(**settings) as again, calling(again.address) as stub:
+        (reply,) = stub.Pipeline(
             iter([pb.PipelineRequest(kinds=b"\2" * len(acknowledged), keys=list(acknowledged))]),
             timeout=HANG_S,
         )
@@ -157,8 +157,7 @@ def test_when_the_disk_is_full_writes_are_refused_by_name_and_what_was_answered_
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as server:  # fmt: skip
         assert server.stdout is not None
-        with grpc.insecure_channel(server.stdout.readline().strip()) as channel:
-            stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+        with calling(server.stdout.readline().strip()) as stub:
             codes: dict[bytes, grpc.StatusCode] = {}
             for first in range(0, 120, 10):
                 calls = {

@@ -6,6 +6,7 @@ from typing import Any
 
 import grpc
 import pytest
+from stacks import calling
 
 from kvstore.client import load, workload
 from kvstore.client.errors import RunFailed
@@ -13,7 +14,6 @@ from kvstore.client.strategies import pipelined
 from kvstore.measure import audit
 from kvstore.protocol import CREATE, OK, RESOURCE_EXHAUSTED, RETRIEVE
 from kvstore.v1 import kvstore_pb2 as pb
-from kvstore.v1 import kvstore_pb2_grpc
 
 HANG_S = 15.0
 MEGABYTE = 1_000_000
@@ -34,8 +34,7 @@ def replies(own_server) -> Any:
     """Sends requests on one stream to a server of these settings; its replies by id."""
 
     def ask(*requests: pb.PipelineRequest, **settings: Any) -> dict[int, pb.PipelineResponse]:
-        with grpc.insecure_channel(own_server(**settings).address) as channel:
-            stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+        with calling(own_server(**settings).address) as stub:
             return {reply.id: reply for reply in stub.Pipeline(iter(requests), timeout=HANG_S)}
 
     return ask
@@ -78,8 +77,7 @@ def test_a_foreign_client_that_sends_too_much_is_refused_and_no_other_call_suffe
         answered.wait(HANG_S)
         yield pb.PipelineRequest(id=2, kinds=bytes([CREATE]), keys=[b"b"], values=[bytes(5 << 20)])
 
-    with grpc.insecure_channel(server.address) as channel:
-        stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+    with calling(server.address) as stub:
         replies = stub.Pipeline(requests(), timeout=HANG_S)
         first = next(replies)
         answered.set()

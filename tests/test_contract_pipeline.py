@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from queue import SimpleQueue
 from typing import Any
 
-import grpc
 import pytest
+from stacks import calling
 
 from kvstore.client import load, workload
 from kvstore.client.strategies import pipelined
@@ -23,7 +23,6 @@ from kvstore.protocol import (
 )
 from kvstore.server import LOCKINGS
 from kvstore.v1 import kvstore_pb2 as pb
-from kvstore.v1 import kvstore_pb2_grpc
 
 HANG_S = 15.0
 
@@ -111,8 +110,8 @@ def test_a_read_overtakes_a_write_unless_one_lock_holds_it_back(
 ):
     """Answers come in the order of finishing. The read is sent when the write has the lock."""
     server = own_server(read_delay_s=0.001, write_delay_s=0.5, locking=locking)
-    with grpc.insecure_channel(server.address) as channel:
-        stream = Conversation(kvstore_pb2_grpc.KeyValueServiceStub(channel))
+    with calling(server.address) as stub:
+        stream = Conversation(stub)
         stream.say(1, [DELETE], [next(keys)])  # the stream is open when it is answered
         stream.hear()
         stream.say(2, [CREATE], [next(keys)], b"v")
@@ -149,8 +148,7 @@ def test_a_caller_who_hangs_up_leaves_the_server_well(stub, keys):
 def test_more_streams_than_threads_do_not_wait_for_one_another(own_server, stack, keys):
     """A stream keeps a thread while it is open; its operations must find another."""
     server = own_server(**({} if stack == "asyncio" else {"threads": 2}))
-    with grpc.insecure_channel(server.address) as channel:
-        stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+    with calling(server.address) as stub:
         streams = [Conversation(stub) for _ in range(2)]
         for stream in streams:
             stream.say(1, [DELETE], [next(keys)])
@@ -183,8 +181,7 @@ def requested(own_server) -> Any:
         key = tuple(settings.items())
         if key not in servers:
             servers[key] = own_server(station_times=True, **settings)
-        with grpc.insecure_channel(servers[key].address) as channel:
-            stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+        with calling(servers[key].address) as stub:
             request = pb.PipelineRequest(id=5, kinds=bytes(kinds), keys=keys, values=values)
             (reply,) = stub.Pipeline(iter([request]), timeout=HANG_S)
         return reply

@@ -1,6 +1,5 @@
 """bounds.py: laws, bounds, MVA and the ramp-up, against numbers worked out by hand."""
 
-import itertools
 import math
 from collections import Counter
 
@@ -169,49 +168,6 @@ def test_residence_and_queues_by_hand():
 
     assert {"cpu": 0.040 / 3, "slow lock": 0.100 / 3} == pytest.approx(solution.residence_s)
     assert {"cpu": 4 / 7, "slow lock": 10 / 7} == pytest.approx(solution.in_flight)
-
-
-def by_every_state(in_flight: int, stations: list[Station], think_s: float):
-    """Throughput and calls at each station from the product form, state by state.
-
-    The probability of a state is in proportion to the product of demand**n, divided by n! at a
-    delay station (J. P. Buzen, Communications of the ACM 16, 1973).
-    """
-
-    def weighed(callers: int):
-        places = len(stations) + 1
-        for state in itertools.product(range(callers + 1), repeat=places):
-            if sum(state) == callers:
-                weight = think_s ** state[-1] / math.factorial(state[-1])
-                for station, here in zip(stations, state, strict=False):
-                    weight *= station.demand_s**here
-                    if math.isinf(station.servers):
-                        weight /= math.factorial(here)
-                yield state, weight
-
-    total = sum(weight for _, weight in weighed(in_flight))
-    one_less = sum(weight for _, weight in weighed(in_flight - 1))
-    queues = [
-        sum(state[place] * weight for state, weight in weighed(in_flight)) / total
-        for place in range(len(stations))
-    ]
-    return one_less / total, queues
-
-
-DEMANDS_S = st.floats(0.001, 0.1)
-STATIONS = st.lists(
-    st.tuples(DEMANDS_S, st.sampled_from([1, math.inf])), min_size=1, max_size=3
-).map(lambda drawn: [Station(f"station {n}", *each) for n, each in enumerate(drawn)])
-
-
-@given(st.integers(1, 6), STATIONS, st.sampled_from([0.0, 0.05]))
-def test_mean_values_are_those_of_an_enumeration_of_all_states(in_flight, stations, think_s):
-    per_s, queues = by_every_state(in_flight, stations, think_s)
-    solution = bounds.mean_values(in_flight, stations, think_s)
-
-    assert per_s == pytest.approx(solution.throughput_per_s, rel=1e-9)
-    assert queues == pytest.approx(list(solution.in_flight.values()), rel=1e-9)
-    assert per_s <= bounds.closed_loop(in_flight, stations, think_s).value * (1 + 1e-12)
 
 
 def test_the_exact_prediction_says_what_queueing_costs():

@@ -1,9 +1,6 @@
 """overload.py: goodput, bursts, retries and memory, worked out by hand."""
 
-import heapq
 import math
-import random
-from collections.abc import Callable
 
 import pytest
 
@@ -64,37 +61,11 @@ def test_a_burst_drains_at_the_rate_of_the_slowest_station():
     assert "10,000 calls, and the server serves 4,000 per second: N / X" == drained.reason
 
 
-def attempts_of(operations: int, limit: int, wait_s: Callable[[int], float]) -> int:
-    """Attempts of a simulated crowd; the server takes 20 ms for each of `limit` calls at once.
-
-    `wait_s` gives the pause before the next attempt from the number of failures so far.
-    """
-    work_s, attempts, free_at_s = 0.02, 0, [0.0] * limit
-    waiting = [(0.0, number, 0) for number in range(operations)]  # time, operation, failures so far
-    while waiting:
-        now_s, number, failures = heapq.heappop(waiting)
-        attempts += 1
-        place = next((at for at, free_s in enumerate(free_at_s) if free_s <= now_s), None)
-        if place is None:
-            heapq.heappush(waiting, (now_s + wait_s(failures + 1), number, failures + 1))
-        else:
-            free_at_s[place] = now_s + work_s
-    return attempts
-
-
 @pytest.mark.parametrize(
     ("attempts", "operations", "limit"), [(1, 1, 1), (6, 3, 1), (5 + 3 + 1, 5, 2), (220, 40, 4)]
 )
 def test_equal_pauses_longer_than_the_work_stay_in_lockstep(attempts, operations, limit):
     assert attempts == overload.retries_in_lockstep(operations, limit).value
-    assert attempts == attempts_of(operations, limit, lambda failures: 0.03)
-
-
-def test_pauses_with_jitter_need_fewer_attempts():
-    rng = random.Random(8)
-    attempts = attempts_of(40, 4, lambda n: rng.uniform(0, min(0.1, 0.025 * 2 ** (n - 1))))
-
-    assert attempts < 0.9 * overload.retries_in_lockstep(40, 4).value
 
 
 @pytest.mark.parametrize(("rate", "attempts", "failing"), [(70, 4, 100), (24, 4, 0), (70, 1, 0)])

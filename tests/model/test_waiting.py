@@ -77,20 +77,6 @@ def residences(gaps: np.ndarray, services: np.ndarray) -> np.ndarray:
     return walk - np.minimum.accumulate(np.minimum(walk, 0.0)) + services
 
 
-@pytest.mark.parametrize("kind", DRAWN)
-def test_lindley_and_simpy_play_the_same_calls(kind):
-    rng = np.random.default_rng(35)
-    draw, _ = DRAWN[kind]
-    gaps, services = rng.exponential(1 / 0.8, 2_000), draw(rng, 2_000)
-    due_s = np.cumsum(gaps)
-    played = open_loop(
-        due_s, Pool(threads=1, disk_s=1.0), deadline_s=math.inf, disk_times_s=services
-    )
-
-    by_simpy = [call.ended_s - call.due_s for call in played.calls]
-    assert residences(gaps, services) == pytest.approx(by_simpy)
-
-
 @pytest.mark.parametrize(
     ("kind", "busy"), [("exponential", 0.5), ("exponential", 0.8), ("constant", 0.8),
                        ("two_point", 0.5), ("two_point", 0.7)],

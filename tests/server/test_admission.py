@@ -7,13 +7,12 @@ from typing import Any
 
 import grpc
 import pytest
-from running import HANG_S
+from running import HANG_S, status_of
+from stacks import calling
 
-from kvstore.client.channel import Target, server_status
 from kvstore.server import serving
 from kvstore.server.admission import MeasuredPool, interceptors
 from kvstore.v1 import kvstore_pb2 as pb
-from kvstore.v1 import kvstore_pb2_grpc, server_status_pb2, server_status_pb2_grpc
 
 
 def test_a_task_that_waits_for_a_thread_knows_it():
@@ -54,10 +53,9 @@ def test_a_server_with_newest_first_serves_the_call_that_came_last():
     """Three calls with a name each come while the only thread has a first one."""
     with (
         serving(**SETTINGS, newest_first=True) as server,
-        grpc.insecure_channel(server.address) as channel,
+        calling(server.address) as stub,
     ):
-        server_status(channel, Target(server.address), 10, wait_for_ready=True)
-        stub, order = kvstore_pb2_grpc.KeyValueServiceStub(channel), []
+        order = []
         calls = []
         for name in "0abc":
             call = stub.Retrieve.future(pb.RetrieveRequest(key=name.encode()), timeout=10)
@@ -81,20 +79,15 @@ def done_by(
     """How calls that are sent at once to one thread end, and what the server says it did."""
     with (
         serving(**SETTINGS, **settings, time_needed_s=needed_s) as server,
-        grpc.insecure_channel(server.address) as channel,
+        calling(server.address) as stub,
     ):
-        server_status(channel, Target(server.address), 10, wait_for_ready=True)
-        stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
         sent = []
         for method, deadline_s in calls:
             request = getattr(pb, f"{method}Request")(key=b"k")
             sent.append(getattr(stub, method).future(request, timeout=deadline_s))
             time.sleep(0.02)  # so that they stand in the queue in this order
         ended = [call.code().name for call in sent]
-        status = server_status_pb2_grpc.ServerStatusServiceStub(channel).GetServerStatus(
-            server_status_pb2.GetServerStatusRequest()
-        )
-        return ended, dict(status.operations)
+        return ended, dict(status_of(server.address).operations)
 
 
 @pytest.mark.slow
@@ -128,9 +121,7 @@ def test_an_event_loop_drops_a_call_with_too_little_time_left():
 def test_a_call_whose_caller_goes_is_finished_by_a_thread_and_given_up_by_a_loop(own_server, stack):
     """So after a deadline the effect of a call is unknown, as lesson 09 says: it may be either."""
     server = own_server(read_delay_s=0, write_delay_s=2.0)
-    with grpc.insecure_channel(server.address) as channel:
-        server_status(channel, Target(server.address), 10, wait_for_ready=True)
-        stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+    with calling(server.address) as stub:
         gone = stub.Create.future(pb.CreateRequest(key=b"k", value=b"v"), timeout=1.0)
         assert "DEADLINE_EXCEEDED" == gone.code().name
         time.sleep(1.5)
@@ -146,8 +137,7 @@ def test_a_call_whose_caller_goes_is_finished_by_a_thread_and_given_up_by_a_loop
 @pytest.mark.slow
 def test_work_on_metadata_is_done_and_the_call_goes_on(own_server, stack, monkeypatch):
     server = own_server(metadata_work=2)
-    with grpc.insecure_channel(server.address) as channel:
-        stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+    with calling(server.address) as stub:
         stub.Create(pb.CreateRequest(key=b"k", value=b"v"), metadata=(("tenant", "blue"),))
         assert b"v" == stub.Retrieve(pb.RetrieveRequest(key=b"k")).value
 

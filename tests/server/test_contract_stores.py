@@ -71,12 +71,6 @@ def quick_server(request, tmp_path_factory) -> Iterator[Server]:
         assert server.alive(), server.child.error_text()
 
 
-@pytest.fixture
-def stub(quick_server) -> Iterator[Any]:
-    with grpc.insecure_channel(quick_server.address) as channel:
-        yield kvstore_pb2_grpc.KeyValueServiceStub(channel)
-
-
 def test_whatever_a_batch_has_it_does_what_the_store_in_memory_does(stub, keys):
     """Several operations on one key, unknown kinds, empty keys, and single operations as well."""
     rng, memory = random.Random(13), Store()

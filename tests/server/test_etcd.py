@@ -13,6 +13,7 @@ from typing import Any
 import grpc
 import psutil
 import pytest
+from stacks import calling
 
 from kvstore.protocol import RESOURCE_EXHAUSTED, UNAVAILABLE
 from kvstore.server import EtcdNotInstalled, ServerDidNotStart, etcd_cluster, serving
@@ -20,7 +21,6 @@ from kvstore.server import etcd as etcd_store
 from kvstore.server import etcd_cluster as start
 from kvstore.server.etcd_nodes import found_etcd
 from kvstore.v1 import kvstore_pb2 as pb
-from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
 HANG_S = 30.0
 
@@ -107,9 +107,8 @@ def test_a_cluster_goes_on_without_one_node_and_not_without_two(installed):
         settings: dict[str, Any] = {"store": cluster.store, "use_asyncio": True}
         with (
             serving(**settings) as server,
-            grpc.insecure_channel(server.address) as channel,
+            calling(server.address) as stub,
         ):
-            stub = KeyValueServiceStub(channel)
             stub.Create(pb.CreateRequest(key=b"k", value=b"1"), timeout=HANG_S)
             first.kill()
             until_ok(stub.Update, pb.UpdateRequest(key=b"k", value=b"2"))
@@ -146,9 +145,8 @@ def test_a_write_that_a_killed_leader_had_for_itself_is_not_acknowledged(install
         leader, followers = cluster.leader(), cluster.followers()
         with (
             serving(store=cluster.store, use_asyncio=True) as server,
-            grpc.insecure_channel(server.address) as channel,
+            calling(server.address) as stub,
         ):
-            stub = KeyValueServiceStub(channel)
             stub.Create(pb.CreateRequest(key=b"known", value=b"1"), timeout=HANG_S)
             for follower in followers:
                 follower.pause()

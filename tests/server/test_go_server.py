@@ -1,7 +1,7 @@
 """launch.py: the server in Go keeps the contract, as far as it has the settings for it."""
 
-import grpc
 import pytest
+from stacks import calling
 
 from kvstore.client import load, workload
 from kvstore.client.strategies import STRATEGIES, pipelined
@@ -9,7 +9,6 @@ from kvstore.measure import audit
 from kvstore.protocol import CREATE, DELETE, INVALID_ARGUMENT, NOT_FOUND, OK, RETRIEVE, UPDATE
 from kvstore.server.launch import ServerDidNotStart, go_is_installed, serving_go
 from kvstore.v1 import kvstore_pb2 as pb
-from kvstore.v1 import kvstore_pb2_grpc
 
 SMALL = workload.crud(value_bytes_mean=100)
 QUICK = {"read_delay_s": 0.001, "write_delay_s": 0.002, "locking": "per_key"}
@@ -56,9 +55,8 @@ def test_a_batch_is_answered_operation_by_operation(server, keys):
         pb.PipelineRequest(id=8, kinds=bytes([CREATE]), keys=[key]),
         pb.PipelineRequest(id=9, kinds=bytes([RETRIEVE, 9]), keys=[b"", key]),
     ]  # fmt: skip
-    with grpc.insecure_channel(server.address) as channel:
-        replies = kvstore_pb2_grpc.KeyValueServiceStub(channel).Pipeline(iter(requests))
-        of = {reply.id: reply for reply in replies}
+    with calling(server.address) as stub:
+        of = {reply.id: reply for reply in stub.Pipeline(iter(requests))}
 
     assert [OK, OK, NOT_FOUND, OK, OK, OK, NOT_FOUND] == list(of[7].statuses)
     assert [b"one", b"two"] == list(of[7].values)

@@ -5,10 +5,10 @@ import json
 import signal
 import socket
 
-import grpc
 import psutil
 import pytest
 from running import HANG_S, status_of
+from stacks import calling
 
 from kvstore.server import (
     ServerDidNotStart,
@@ -19,7 +19,6 @@ from kvstore.server import (
 )
 from kvstore.subprocesses import child
 from kvstore.v1 import kvstore_pb2 as pb
-from kvstore.v1 import kvstore_pb2_grpc
 
 
 @pytest.mark.slow
@@ -58,8 +57,7 @@ def test_the_server_ends_with_its_block_and_with_an_error_in_it():
 
 @pytest.mark.slow
 def test_a_server_that_is_busy_for_long_ends_with_its_block_too():
-    with serving(write_delay_s=59) as server, grpc.insecure_channel(server.address) as channel:
-        stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+    with serving(write_delay_s=59) as server, calling(server.address) as stub:
         call = stub.Create.future(pb.CreateRequest(key=b"k"), wait_for_ready=True)
         status_of(server.address)  # it listens, and the call is on its way
     assert not psutil.pid_exists(server.pid)

@@ -7,13 +7,13 @@ import time
 import grpc
 import pytest
 from running import HANG_S, status_of
+from stacks import calling
 
 from kvstore.client import load, strategies, workload
 from kvstore.client.errors import RunFailed
 from kvstore.measure import audit, boxes
 from kvstore.server import serving
 from kvstore.v1 import kvstore_pb2 as pb
-from kvstore.v1 import kvstore_pb2_grpc
 
 STACKS = {"threads": False, "asyncio": True}
 BEHIND = {"read_delay_s": 0.02, "write_delay_s": 0.0, "locking": "per_key", "use_asyncio": True}
@@ -37,8 +37,8 @@ def front(behind, stack):
 
 @pytest.fixture
 def ask(front):
-    with grpc.insecure_channel(front.address) as channel:
-        yield kvstore_pb2_grpc.KeyValueServiceStub(channel)
+    with calling(front.address) as stub:
+        yield stub
 
 
 def refused(method, request, **how):
@@ -52,8 +52,7 @@ def test_what_the_front_stores_is_stored_behind_it(ask, front, behind, keys):
     key = next(keys)
     before = status_of(front.address).operations
     ask.Create(pb.CreateRequest(key=key, value=b"one"))
-    with grpc.insecure_channel(behind.address) as channel:
-        there = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+    with calling(behind.address) as there:
         assert b"one" == there.Retrieve(pb.RetrieveRequest(key=key)).value
         there.Update(pb.UpdateRequest(key=key, value=b"two"))
 
@@ -67,8 +66,7 @@ def test_what_the_front_stores_is_stored_behind_it(ask, front, behind, keys):
 @pytest.mark.slow
 def test_a_refusal_comes_through_with_its_words(ask, behind, keys):
     key = next(keys)
-    with grpc.insecure_channel(behind.address) as channel:
-        there = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+    with calling(behind.address) as there:
         for method, request in (
             ("Retrieve", pb.RetrieveRequest(key=key)),
             ("Update", pb.UpdateRequest(key=key)),
@@ -83,8 +81,7 @@ def test_the_callers_time_is_all_the_back_end_gets(own_server):
     """The only place behind is free again with the caller's deadline, not after 50 s of disk."""
     with serving(**{**BEHIND, "read_delay_s": 50}, max_concurrent_rpcs=1) as slow:
         front = own_server(back_end=slow.address)
-        with grpc.insecure_channel(front.address) as channel:
-            stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+        with calling(front.address) as stub:
             code, _ = refused(stub.Retrieve, pb.RetrieveRequest(key=b"k"), timeout=0.3)
             end_s = time.perf_counter() + HANG_S
             while (left := in_words(stub)) == "RESOURCE_EXHAUSTED" and time.perf_counter() < end_s:
@@ -115,8 +112,7 @@ def test_a_back_end_that_is_gone_is_named_on_every_path(own_server):
         # Its words may be lost: gRPC says "Internal error" where a stream ends while it is written.
         with pytest.raises(RunFailed, match=r"the stream broke .* recorded as NO_ANSWER"):
             load.run(strategies.pipelined, front, creates, in_flight=4, calls=20)
-        with grpc.insecure_channel(front.address) as channel:
-            stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+        with calling(front.address) as stub:
             code, words = refused(stub.Retrieve, pb.RetrieveRequest(key=b"k"))
 
     assert {"OK": 20} == before.outcomes()
@@ -161,8 +157,7 @@ def test_the_stations_of_a_front_sum_to_its_residence_time(strategy, front):
 @pytest.mark.slow
 def test_a_stream_whose_caller_leaves_is_ended_behind_too(front, keys):
     """Nothing is logged, and the front answers the next one."""
-    with grpc.insecure_channel(front.address) as channel:
-        stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+    with calling(front.address) as stub:
         request = pb.PipelineRequest(id=7, kinds=b"\2", keys=[next(keys)])
         call = stub.Pipeline(iter([request]), timeout=HANG_S)
         reply = next(call)

@@ -3,20 +3,17 @@
 import pytest
 
 from kvstore.protocol import (
-    CREATE,
     DELETE,
     MESSAGE_LIMIT_BYTES,
     NOT_FOUND,
     OK,
     RESOURCE_EXHAUSTED,
     RETRIEVE,
-    UPDATE,
     StationTimes,
 )
 from kvstore.server.stream import (
     Batch,
     answer_to,
-    problem_of,
     refused,
 )
 from kvstore.v1 import kvstore_pb2 as pb
@@ -24,21 +21,6 @@ from kvstore.v1 import kvstore_pb2 as pb
 
 def request(kinds: list[int], keys: list[bytes], values: list[bytes]) -> Batch:
     return Batch.of(pb.PipelineRequest(id=9, kinds=bytes(kinds), keys=keys, values=values))
-
-
-@pytest.mark.parametrize(
-    ("problem", "kinds", "keys", "values"),
-    [
-        ("kinds is empty: a request carries at least one operation", [], [], []),
-        ("2 kinds but 1 keys: one key for each operation", [RETRIEVE, RETRIEVE], [b"a"], []),
-        ("1 creates and updates but 0 values: one value for each of them", [CREATE], [b"a"], []),
-        ("2 creates and updates but 1 values", [UPDATE, CREATE], [b"a", b"b"], [b"v"]),
-    ],
-)
-def test_columns_that_do_not_fit_are_named(problem, kinds, keys, values):
-    assert (problem_of(request(kinds, keys, values)) or "").startswith(problem)
-    for unknown in (0, 5, 255):  # the store refuses it, and its neighbours can still be done
-        assert problem_of(request([unknown, RETRIEVE], [b"a", b"b"], [])) is None
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
 from running import HANG_S
+from stacks import calling
 
 from kvstore import protocol
 from kvstore.v1 import kvstore_pb2 as pb
-from kvstore.v1 import kvstore_pb2_grpc
 
 SERVICES = ["kvstore.v1.KeyValueService", "kvstore.v1.ServerStatusService"]
 NOT_FOUND, ALREADY_EXISTS = grpc.StatusCode.NOT_FOUND, grpc.StatusCode.ALREADY_EXISTS
@@ -112,8 +112,7 @@ def test_reflection_finds_a_method_by_its_name(channel):
 def test_calls_beyond_the_limit_are_refused_at_once(own_server):
     """Two are on the disk for half a second; the others are refused at once."""
     server = own_server(write_delay_s=0.5, max_concurrent_rpcs=2)
-    with grpc.insecure_channel(server.address) as channel:
-        stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+    with calling(server.address) as stub:
         ended: list[grpc.StatusCode] = []
         all_ended = threading.Event()
 
@@ -137,8 +136,7 @@ def test_calls_beyond_the_limit_are_refused_at_once(own_server):
 @pytest.mark.slow
 def test_behind_one_lock_the_later_calls_say_that_they_waited(own_server):
     server = own_server(write_delay_s=0.6, locking="global", station_times=True)
-    with grpc.insecure_channel(server.address) as channel:
-        stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+    with calling(server.address) as stub:
         calls = [stub.Create.future(pb.CreateRequest(key=b"%d" % n)) for n in range(3)]
         waited_s = sorted(protocol.from_metadata(call.trailing_metadata()).lock_s for call in calls)
 
@@ -152,8 +150,7 @@ def test_with_too_few_threads_calls_say_that_they_waited_in_the_pool(own_server,
         server = own_server(write_delay_s=0.3, station_times=True)
     else:
         server = own_server(write_delay_s=0.3, threads=1, station_times=True)
-    with grpc.insecure_channel(server.address) as channel:
-        stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+    with calling(server.address) as stub:
         calls = [stub.Create.future(pb.CreateRequest(key=b"%d" % n)) for n in range(4)]
         most_s = max(protocol.from_metadata(call.trailing_metadata()).pool_s for call in calls)
         requests = [

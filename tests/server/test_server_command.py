@@ -12,10 +12,10 @@ import pytest
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 from running import HANG_S, started_by_hand, status_of
+from stacks import calling
 
 from kvstore.server.__main__ import main, parser
 from kvstore.v1 import kvstore_pb2 as pb
-from kvstore.v1 import kvstore_pb2_grpc
 
 SLOW_DISK = ["--read-delay-s=1.5", "--write-delay-s=1.5", "--locking=per_key"]
 
@@ -38,8 +38,7 @@ def test_a_call_in_flight_at_the_signal_is_still_answered(stack, signum):
     """The server drains, prints nothing more, and ends with status 0."""
     with started_by_hand(*SLOW_DISK, *stack) as (address, process):
         assert process.pid == status_of(address).process_id
-        with grpc.insecure_channel(address) as channel:
-            stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+        with calling(address) as stub:
             sent_s = time.perf_counter()
             calls = [
                 stub.Create.future(pb.CreateRequest(key=b"%d" % n, value=b"v"), timeout=HANG_S)

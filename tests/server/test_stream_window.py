@@ -12,6 +12,7 @@ import grpc
 import psutil
 import pytest
 from running import HANG_S, status_of
+from stacks import calling
 
 from kvstore.protocol import CREATE, OK, RETRIEVE, UPDATE
 from kvstore.server import Server, ServerSettings
@@ -21,7 +22,6 @@ from kvstore.server.service import AsyncKeyValueService, KeyValueService
 from kvstore.server.store import Store
 from kvstore.server.stream import STREAM_BYTES, AsyncStreamWindow, StreamWindow
 from kvstore.v1 import kvstore_pb2 as pb
-from kvstore.v1 import kvstore_pb2_grpc
 
 MIB = 1024 * 1024
 MOST_BYTES = 64 * MIB
@@ -70,8 +70,7 @@ def unread(server: Server, requests: Iterable[pb.PipelineRequest]) -> Iterator[t
     def progress() -> Any:
         return sent, dict(status_of(server.address).operations)
 
-    with grpc.insecure_channel(server.address) as channel:
-        stub = kvstore_pb2_grpc.KeyValueServiceStub(channel)
+    with calling(server.address) as stub:
         stub.Create(pb.CreateRequest(key=b"k", value=VALUE), wait_for_ready=True)
         before_bytes = process.memory_info().rss
         call = stub.Pipeline(sending())

@@ -4,11 +4,11 @@ import time
 
 import grpc
 import pytest
+from stacks import calling
 
 from kvstore.client import load, strategies, workload
 from kvstore.server import at_distance, serving
 from kvstore.v1.kvstore_pb2 import CreateRequest, RetrieveRequest
-from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
 QUICK = {"read_delay_s": 0, "write_delay_s": 0, "locking": "per_key"}
 ROUND_TRIP_S = 0.2
@@ -32,9 +32,8 @@ def test_large_messages_arrive_whole_and_in_order():
     with (
         serving(**QUICK) as server,
         at_distance(server, round_trip_s=0.02) as far,
-        grpc.insecure_channel(far.address) as channel,
+        calling(far.address) as stub,
     ):
-        stub = KeyValueServiceStub(channel)
         for number, value in enumerate(values):
             stub.Create(CreateRequest(key=b"%d" % number, value=value))
         calls = [stub.Retrieve.future(RetrieveRequest(key=b"%d" % n)) for n in range(20)]
@@ -47,9 +46,8 @@ def test_a_server_that_ends_ends_the_connection_of_the_client():
     with (
         serving(**QUICK) as server,
         at_distance(server, round_trip_s=0.02) as far,
-        grpc.insecure_channel(far.address) as channel,
+        calling(far.address) as stub,
     ):
-        stub = KeyValueServiceStub(channel)
         stub.Create(CreateRequest(key=b"key", value=b"value"))
         server.kill()
         began_s = time.perf_counter()
