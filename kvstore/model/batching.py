@@ -22,7 +22,7 @@ def throughput(size: int, *, per_message_s: float, per_operation_s: float) -> Pr
     """
     if not size >= 1:
         raise ValueError(f"size must be 1 or more operations, got {size}")
-    _check(per_message_s, per_operation_s)
+    _check(per_message_s=per_message_s, per_operation_s=per_operation_s)
     message_s = per_message_s + per_operation_s * size
     if not message_s > 0:
         raise ValueError("per_message_s or per_operation_s must be above 0 seconds, got 0 for both")
@@ -62,14 +62,14 @@ def enough(*, per_message_s: float, per_operation_s: float, share: float = 0.9) 
     """
     if not 0 < share < 1:
         raise ValueError(f"share must be between 0 and 1, got {share}")
-    _check(per_message_s, per_operation_s)
+    _check(per_message_s=per_message_s, per_operation_s=per_operation_s)
     if per_operation_s == 0:
         return math.inf
     return max(1.0, share / (1 - share) * per_message_s / per_operation_s)
 
 
-def _check(per_message_s: float, per_operation_s: float) -> None:
-    for name, value in (("per_message_s", per_message_s), ("per_operation_s", per_operation_s)):
+def _check(**times_s: float) -> None:
+    for name, value in times_s.items():
         if not value >= 0:
             raise ValueError(f"{name} must be 0 or more seconds, got {value}")
 
@@ -164,14 +164,6 @@ def _check_commits(
 ) -> None:
     if not in_flight >= 1:
         raise ValueError(f"in_flight must be 1 or more, got {in_flight}")
-    times = {
-        "fsync_s": fsync_s,
-        "per_write_s": per_write_s,
-        "way_s": way_s,
-        "processor_s": processor_s,
-    }
-    for name, value in times.items():
-        if not value >= 0:
-            raise ValueError(f"{name} must be 0 or more seconds, got {value}")
+    _check(fsync_s=fsync_s, per_write_s=per_write_s, way_s=way_s, processor_s=processor_s)
     if not fsync_s + per_write_s > 0:
         raise ValueError("fsync_s or per_write_s must be above 0 seconds, got 0 for both")

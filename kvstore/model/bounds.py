@@ -148,7 +148,7 @@ def closed_loop(in_flight: int, stations: Sequence[Station], think_s: float = 0.
     """
     if not in_flight >= 1:
         raise ValueError(f"in_flight must be 1 or more, got {in_flight}")
-    round_s = sum(station.demand_s for station in stations) + think_s
+    round_s = _round_s(stations, think_s)
     if not round_s > 0:
         raise ValueError(
             "demands and think time add up to 0 s, so throughput has no bound: give a station with"
@@ -198,7 +198,11 @@ def knee(stations: Sequence[Station], think_s: float = 0.0) -> float:
     Beyond N* calls in flight the bound no longer grows. Infinite if every station is a delay.
     """
     most_per_s = min((station.most_per_s for station in stations), default=math.inf)
-    return (sum(station.demand_s for station in stations) + think_s) * most_per_s
+    return _round_s(stations, think_s) * most_per_s
+
+
+def _round_s(stations: Sequence[Station], think_s: float) -> float:
+    return sum(station.demand_s for station in stations) + think_s
 
 
 # ---- ramp up ------------------------------------------------------------------------------------
@@ -272,53 +276,28 @@ def calls(
     )
 
 
-def _round_s(stations: Sequence[Station], think_s: float) -> float:
-    return sum(station.demand_s for station in stations) + think_s
-
-
 # ---- mean value analysis ------------------------------------------------------------------------
 # Mean value analysis (MVA): the exact throughput of a closed loop with several queues.
 #
 # Source: M. Reiser and S. S. Lavenberg, Journal of the ACM 27 (1980). An arriving call finds at
-# each station, on average, the calls of the same loop with one caller fewer. So the solution for
-# N follows from the solution for N - 1.
+# each station, on average, the calls of the same loop with one caller fewer. MVA is exact for
+# exponential service times. With constant ones calls queue less: use `simulate`.
 #
-# MVA is exact for exponential service times (and for processor sharing), not for any other
-# distribution. With constant service times calls queue less, and the true throughput lies between
-# MVA and the bound. Use `simulate` for constant times.
-#
-# MVA differs from the bounds if calls queue at two or more stations with similar demands. Around
-# the knee calls then wait at both stations, and min(N / (D + Z), 1 / D_max) is too high: by a
-# quarter for two equal stations and four callers. Far from the knee, or with one queue only, both
-# agree.
+# MVA differs from the bounds around the knee, if calls queue at stations with similar demands: by a
+# quarter for two equal stations and four callers. Far from the knee, or with one queue, both agree.
 
 
-@dataclass(frozen=True, slots=True)
-class Solution:
-    """The mean values of a closed loop."""
-
-    throughput_per_s: float
-    """X, in calls per second."""
-    residence_s: Mapping[str, float]
-    """R_i: seconds that a call spends at each station, queueing included."""
-    in_flight: Mapping[str, float]
-    """N_i: mean number of calls at each station, in service or queueing."""
-
-    @property
-    def total_residence_s(self) -> float:
-        """R: seconds from sending a call to its reply."""
-        return sum(self.residence_s.values())
-
-
-def mean_values(in_flight: int, stations: Sequence[Station], think_s: float = 0.0) -> Solution:
-    """Return the mean values of a closed loop with N = `in_flight` callers.
+def exact_closed_loop(
+    in_flight: int, stations: Sequence[Station], think_s: float = 0.0
+) -> Prediction:
+    """Return X in calls per second with N = `in_flight` callers, queueing included.
 
     The recursion for n = 1 .. N: R_i = D_i (1 + N_i(n - 1)) at a station with one server, R_i = D_i
     at a delay station (`servers=math.inf`); X = n / (Z + sum of R_i); N_i = X R_i. `think_s` is Z,
-    in seconds. Raises `ValueError` for other numbers of servers, two stations of the same name,
-    fewer than one caller, a negative think time, or if all demands and the think time are 0.
+    in seconds. Raises `ValueError` for other numbers of servers, a part of a caller, a negative
+    think time, and the errors of `closed_loop`.
     """
-    if in_flight != int(in_flight) or not in_flight >= 1:
+    if in_flight != int(in_flight):
         raise ValueError(f"in_flight must be a whole number of 1 or more, got {in_flight}")
     if not think_s >= 0:
         raise ValueError(f"think_s must be 0 or more seconds, got {think_s}")
@@ -328,36 +307,20 @@ def mean_values(in_flight: int, stations: Sequence[Station], think_s: float = 0.
                 f"servers must be 1 or math.inf for MVA, got {station.servers:g} for"
                 f" {station.name}: use simulate"
             )
-    if len({station.name for station in stations}) < len(stations):
-        raise ValueError(f"station names must be different, got {[s.name for s in stations]}")
-    if not sum(station.demand_s for station in stations) + think_s > 0:
-        raise ValueError(
-            "demands and think time add up to 0 s, so throughput has no bound: give a station with"
-            " a demand above 0"
-        )
-    queued = dict.fromkeys((station.name for station in stations), 0.0)
-    residence_s, throughput_per_s = dict(queued), 0.0
-    for callers in range(1, int(in_flight) + 1):
-        residence_s = {
-            station.name: station.demand_s
-            * (1 if math.isinf(station.servers) else 1 + queued[station.name])
-            for station in stations
-        }
-        throughput_per_s = callers / (think_s + sum(residence_s.values()))
-        queued = {name: throughput_per_s * stay_s for name, stay_s in residence_s.items()}
-    return Solution(throughput_per_s, residence_s, queued)
-
-
-def exact_closed_loop(
-    in_flight: int, stations: Sequence[Station], think_s: float = 0.0
-) -> Prediction:
-    """Return X in calls per second, queueing included. Raises the errors of `solve`."""
-    solution = mean_values(in_flight, stations, think_s)
     bound = closed_loop(in_flight, stations, think_s)
+    residence_s, per_s, queued = 0.0, 0.0, [0.0] * len(stations)
+    for callers in range(1, int(in_flight) + 1):
+        stays_s = [
+            station.demand_s * (1 if math.isinf(station.servers) else 1 + before)
+            for station, before in zip(stations, queued, strict=True)
+        ]
+        residence_s = sum(stays_s)
+        per_s = callers / (think_s + residence_s)
+        queued = [per_s * stay_s for stay_s in stays_s]
     return Prediction(
-        solution.throughput_per_s,
+        per_s,
         "calls/s",
-        f"{in_flight} in flight, R = {seconds(solution.total_residence_s)} with queueing:"
-        f" {percent(solution.throughput_per_s / bound.value)} of the bound",
+        f"{in_flight} in flight, R = {seconds(residence_s)} with queueing:"
+        f" {percent(per_s / bound.value)} of the bound",
         bound.binds,
     )

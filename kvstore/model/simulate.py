@@ -225,24 +225,12 @@ class Pool:
 
     threads: int
     disk_s: float
-    limit: float = math.inf
-    """Calls in the server, waiting or in service; further calls are refused. Infinite: no limit."""
-    time_needed_s: float = 0.0
-    """Seconds until the deadline that a call needs when a thread takes it; else it is dropped."""
 
     def __post_init__(self) -> None:
         if self.threads != int(self.threads) or not self.threads >= 1:
             raise ValueError(f"threads must be a whole number of 1 or more, got {self.threads}")
         if not 0 <= self.disk_s < math.inf:
             raise ValueError(f"disk_s must be 0 or more seconds, got {self.disk_s}")
-        if not self.limit >= 1:
-            raise ValueError(f"limit must be 1 or more, got {self.limit}")
-        if not 0 <= self.time_needed_s < math.inf:
-            raise ValueError(f"time_needed_s must be 0 or more, got {self.time_needed_s}")
-
-    def passes_over(self, left_s: float) -> bool:
-        """Return whether a call with `left_s` seconds until its deadline is dropped."""
-        return left_s <= 0 or left_s < self.time_needed_s - _ROUNDING_S
 
 
 class OpenCall(NamedTuple):
@@ -251,7 +239,7 @@ class OpenCall(NamedTuple):
     due_s: float
     ended_s: float
     end: str
-    """"in time", "late" (completed after its deadline), "dropped" (not started) or "refused"."""
+    """"in time", "late" (completed after its deadline) or "dropped" (not started)."""
 
 
 @dataclass(frozen=True)
@@ -288,23 +276,16 @@ def open_loop(
     env = simpy.Environment()
     threads = simpy.Resource(env, pool.threads)
     ended: dict[int, OpenCall] = {}
-    in_hand = 0
 
     def one(number: int, due: float) -> Generator[simpy.Event, object, None]:
-        nonlocal in_hand
-        if in_hand >= pool.limit:
-            ended[number] = OpenCall(due, env.now, "refused")
-            return
-        in_hand += 1
         with threads.request() as thread:
             yield thread
-            if pool.passes_over(due + deadline_s - env.now):
+            if env.now >= due + deadline_s:
                 ended[number] = OpenCall(due, env.now, "dropped")
             else:
                 yield env.timeout(next(times_s))
                 in_time = env.now - due <= deadline_s + _ROUNDING_S
                 ended[number] = OpenCall(due, env.now, "in time" if in_time else "late")
-        in_hand -= 1
 
     def arrivals() -> Generator[simpy.Event, object, None]:
         for number, due in enumerate(itertools.takewhile(lambda at_s: at_s < until_s, due_s)):

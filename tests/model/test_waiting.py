@@ -38,7 +38,6 @@ def test_mean_residence_time_by_the_table(
     found = waiting.residence(arrivals, station, arrival_c2=arrival_c2, service_c2=service_c2)
 
     assert 0.010 * residence_in_demands == pytest.approx(found.value)
-    assert busy == pytest.approx(waiting.utilisation(arrivals, station).value)
 
 
 def test_the_percentiles_are_those_of_an_exponential_time():
@@ -47,14 +46,6 @@ def test_the_percentiles_are_those_of_an_exponential_time():
     assert waiting.percentile(1 - 1 / math.e, 80, ONE).value == pytest.approx(mean_s)
     assert waiting.percentile(0.99, 80, ONE).value == pytest.approx(4.605 * mean_s, rel=1e-3)
     assert waiting.percentile(0, 80, ONE).value == 0
-
-
-def test_the_highest_rate_meets_its_target_exactly():
-    highest = waiting.highest_rate(0.99, 0.2, ONE).value
-
-    assert 0 < highest < 100
-    assert waiting.percentile(0.99, highest, ONE).value == pytest.approx(0.2)
-    assert waiting.highest_rate(0.99, 0.04, ONE).value == 0  # an idle server needs 46 ms
 
 
 def test_without_end_at_capacity():
