@@ -17,14 +17,14 @@ from kvstore.client.connections import Choose, Connections, Opened, aopen_all, o
 from kvstore.client.measured_channel import MeasuredChannel
 from kvstore.client.measured_channel_aio import MeasuredAioChannel
 from kvstore.client.messages import PIPELINE, SERVICE, Operation, PipelineReader
-from kvstore.client.plan import RunOptions, without_values
+from kvstore.client.plan import RunOptions
 from kvstore.client.recording import Recording
 from kvstore.client.schedule import AnyOperations, Schedule
 from kvstore.client.strategies import Strategy
 from kvstore.client.workload import MethodOperations
 from kvstore.measure.host import describe_host
 from kvstore.measure.recorder import NO_CPU, Cpu, Recorder, sample_rows
-from kvstore.measure.run import Outcome, Run
+from kvstore.measure.run import Outcome, Run, without_values
 from kvstore.protocol import KINDS, event_loop_factory
 
 LATE_REPORTS_S = 0.1

@@ -19,6 +19,7 @@ from kvstore.client.strategies import Strategy, Supports, blocking, supports, ta
 from kvstore.client.workload import MethodCalls, Workload
 from kvstore.flags import setting
 from kvstore.measure.recorder import MOST_OPERATIONS
+from kvstore.measure.run import without_values
 from kvstore.protocol import generator_of
 
 ARRIVALS = ("even", "random")
@@ -175,11 +176,6 @@ class RunOptions:
     def to_save(self) -> dict[str, Any]:
         """Return the options as a run keeps them: without the values of its metadata."""
         return {**self.as_dict(), "metadata": without_values(self.metadata)}
-
-
-def without_values(metadata: Mapping[str, str]) -> dict[str, str]:
-    """Return metadata as it may be saved: a value may be a password, so only its name is kept."""
-    return dict.fromkeys(metadata, "(not saved)")
 
 
 def name_of(strategy: Strategy) -> str:

@@ -7,7 +7,7 @@ import os
 import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 # ---- outcome ------------------------------------------------------------------------------------
-# How a run ended: the outcomes, and a sentence about one.
+# How a run ended.
 
 
 UNANSWERED = (DEADLINE_EXCEEDED, NO_ANSWER)
@@ -52,25 +52,6 @@ class Outcome(StrEnum):
     """Ctrl-C."""
     COMPLETE = "complete"
     """The duration or the number of calls was reached."""
-
-
-def in_words(
-    outcome: Outcome, unresponsive: Mapping[str, float], records: npt.NDArray[np.void]
-) -> str:
-    """Return the outcome, and when servers stopped answering and how calls ended afterwards."""
-    if not unresponsive:
-        return str(outcome)
-    servers = " and ".join(
-        f"the server at {address} "
-        + (f"stopped answering after {seconds(last_s)}" if last_s else "answered no call")
-        for address, last_s in unresponsive.items()
-    )
-    late = records[records["done_s"] > min(unresponsive.values())]["status"]
-    counts = {STATUSES[code]: int(np.count_nonzero(late == code)) for code in UNANSWERED}
-    ends = " and ".join(
-        f"{count(calls, 'call')} ended with {name}" for name, calls in counts.items() if calls
-    )
-    return f"{outcome}: {servers}: {ends}"
 
 
 # ---- run ----------------------------------------------------------------------------------------
@@ -231,7 +212,22 @@ class Run:
 
         If a server stopped answering, the text also says when, and how calls ended afterwards.
         """
-        return in_words(self.outcome, self.unresponsive, self.records)
+        if not self.unresponsive:
+            return str(self.outcome)
+        servers = " and ".join(
+            f"the server at {address} "
+            + (f"stopped answering after {seconds(last_s)}" if last_s else "answered no call")
+            for address, last_s in self.unresponsive.items()
+        )
+        late = self.records["done_s"] > min(self.unresponsive.values())
+        statuses = self.records["status"][late]
+        counts = {STATUSES[code]: np.count_nonzero(statuses == code) for code in UNANSWERED}
+        ends = " and ".join(
+            f"{count(int(calls), 'call')} ended with {name}"
+            for name, calls in counts.items()
+            if calls
+        )
+        return f"{self.outcome}: {servers}: {ends}"
 
     def save(self, path: str | Path) -> Path:
         """Write the run to one file, completely or not at all. `Run.load` reads it.
@@ -240,17 +236,16 @@ class Run:
         and never replaced. The values of the calls' metadata, such as a token, are left out.
         """
         path = Path(path)
+        settings = dict(self.settings)
+        if "metadata" in settings:
+            settings["metadata"] = without_values(dict(settings["metadata"]))
         header = {
             "format": FORMAT,
-            **{name: getattr(self, name) for name in _PLAIN},
-            "settings": _without_secrets(self.settings),
-            "outcome": self.outcome,
-            "connect_s": list(self.connect_s),
-            "kinds": list(self.kinds),
-            "client_cpu": list(self.client_cpu),
-            "server_cpu": list(self.server_cpu),
-            "sample_columns": list(self.sample_rows.dtype.names or ()),
+            **{each.name: getattr(self, each.name) for each in fields(self)},
+            "settings": settings,
+            "sample_columns": self.sample_rows.dtype.names or (),
         }
+        del header["records"], header["sample_rows"]
 
         def write(file: IO[bytes]) -> None:
             np.savez_compressed(
@@ -295,18 +290,19 @@ class Run:
             ):
                 if sent is not None and sent < recorded:
                     raise ValueError(f"{name} must be {recorded} or more, as recorded, got {sent}")
-            return cls(
-                **{name: header[name] for name in _PLAIN if name in header},
-                outcome=Outcome(header["outcome"]),
-                connect_s=tuple(header.get("connect_s", ())),
-                kinds=tuple(header.get("kinds", KINDS)),
-                client_cpu=Cpu(*header["client_cpu"]),
-                server_cpu=Cpu(*header["server_cpu"]),
-                records=records.astype(CALL, copy=False),
-                sample_rows=unstructured_to_structured(
+            facts = {each.name: header[each.name] for each in fields(cls) if each.name in header}
+            facts |= {
+                "outcome": Outcome(header["outcome"]),
+                "connect_s": tuple(header.get("connect_s", ())),
+                "kinds": tuple(kinds),
+                "client_cpu": Cpu(*header["client_cpu"]),
+                "server_cpu": Cpu(*header["server_cpu"]),
+                "records": records.astype(CALL, copy=False),
+                "sample_rows": unstructured_to_structured(
                     samples, np.dtype([(name, float) for name in header["sample_columns"]])
                 ),
-            )
+            }
+            return cls(**facts)
         except (FileNotFoundError, IsADirectoryError, PermissionError):
             raise  # their own messages say what is wrong
         except Exception as unreadable:
@@ -330,23 +326,6 @@ class Run:
         )
 
 
-_PLAIN = (
-    "strategy",
-    "in_flight",
-    "settings",
-    "server",
-    "host",
-    "started_at",
-    "window_s",
-    "issued",
-    "connections",
-    "machine_cpu_s",
-    "machine_stolen_s",
-    "operations_sent",
-    "unresponsive",
-    "unrecorded",
-    "clock_step_s",
-)
 _NOT_WORKED = ("CANCELLED", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "NO_ANSWER")
 _WORKED = [code for code, name in enumerate(STATUSES) if name not in _NOT_WORKED]
 
@@ -357,14 +336,11 @@ MOST_UNPACKED: Final = 50
 """A file of records unpacks to about five times its size, at most to this many times."""
 ALWAYS_UNPACKED_BYTES: Final = 100_000_000
 """A file that unpacks to less is not checked: the records of a short run may be all alike."""
-_SECRET: Final = "(not saved)"
 
 
-def _without_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings without the values of the calls' metadata."""
-    if not (metadata := settings.get("metadata")):
-        return dict(settings)
-    return {**settings, "metadata": dict.fromkeys(dict(metadata), _SECRET)}
+def without_values(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Return metadata as it may be saved: a value may be a password, so only its name is kept."""
+    return dict.fromkeys(metadata, "(not saved)")
 
 
 def _replace(target: Path, write: Callable[[IO[bytes]], None]) -> None:
