@@ -18,7 +18,7 @@ from kvstore.client.measured_channel import MeasuredChannel
 from kvstore.client.measured_channel_aio import MeasuredAioChannel
 from kvstore.client.messages import PIPELINE, SERVICE, Operation, PipelineReader
 from kvstore.client.plan import RunOptions
-from kvstore.client.recording import Recording
+from kvstore.client.recording import Recording, RecordingChannel
 from kvstore.client.schedule import AnyOperations, Schedule
 from kvstore.client.strategies import Strategy
 from kvstore.client.workload import MethodOperations
@@ -175,20 +175,6 @@ def _is_async(strategy: Strategy) -> bool:
 # `measured_channel`: open connections to a server and record every call over them.
 
 
-class OpenedChannel(MeasuredChannel):
-    """The measured channel inside a `with` block."""
-
-    run: Callable[[], Run]
-    """Every call so far as a `Run`, in the block or after it."""
-
-
-class OpenedAioChannel(MeasuredAioChannel):
-    """The measured channel inside an `async with` block."""
-
-    run: Callable[[], Run]
-    """Every call so far as a `Run`, in the block or after it."""
-
-
 class measured_channel:
     """Connections to one server that record every call.
 
@@ -246,11 +232,11 @@ class measured_channel:
         self._cpu = [NO_CPU, NO_CPU]
         """CPU time of this process at the start of the block and, afterwards, at its end."""
 
-    def __enter__(self) -> OpenedChannel:
+    def __enter__(self) -> MeasuredChannel:
         self._check_first_use()
         with ExitStack() as stack:
             self._opened = open_all(self._targets, stack, self._service_config)
-            channel = OpenedChannel([each.channel for each in self._opened], self._recording)
+            channel = MeasuredChannel([each.channel for each in self._opened], self._recording)
             self._start(channel, stack)
             stack.enter_context(channel)
             self._end = stack.pop_all().close
@@ -259,11 +245,11 @@ class measured_channel:
     def __exit__(self, *error: object) -> None:
         self._end()
 
-    async def __aenter__(self) -> OpenedAioChannel:
+    async def __aenter__(self) -> MeasuredAioChannel:
         self._check_first_use()
         async with AsyncExitStack() as stack:
             self._opened = await aopen_all(self._targets, stack, self._service_config)
-            channel = OpenedAioChannel([each.channel for each in self._opened], self._recording)
+            channel = MeasuredAioChannel([each.channel for each in self._opened], self._recording)
             self._start(channel, stack)
             await stack.enter_async_context(channel)
             self._end = stack.pop_all().aclose
@@ -303,9 +289,7 @@ class measured_channel:
             )
         self._was_opened = True
 
-    def _start(
-        self, channel: OpenedChannel | OpenedAioChannel, stack: ExitStack | AsyncExitStack
-    ) -> None:
+    def _start(self, channel: RecordingChannel, stack: ExitStack | AsyncExitStack) -> None:
         channel.run = self.run
         self._started_at = now_text()
         self._cpu[0] = _cpu_now()

@@ -40,7 +40,6 @@ _KEY_ONLY: dict[int, Callable[..., Message]] = {
     DELETE: pb.DeleteRequest,
 }
 
-_CARRY_VALUE = (CREATE, UPDATE)
 _FRAME_BYTES = 16
 """Limit on the bytes of a stream request besides its operations: its id, the length of `kinds`."""
 
@@ -193,7 +192,7 @@ def batch_of(operations: Sequence[Operation]) -> Batch:
     return Batch(
         bytes([operation.kind for operation in operations]),
         [operation.key for operation in operations],
-        [operation.value for operation in operations if operation.kind in _CARRY_VALUE],
+        [operation.value for operation in operations if operation.kind in _WITH_VALUE],
         operations[0].due_s if operations else math.nan,
     )
 
@@ -268,13 +267,11 @@ def verify(batch: Batch, statuses: bytes, values: Sequence[bytes]) -> None:
     Raises `ValueError` naming the first key with another value.
     """
     assert batch.written is not None
-    answered = [
-        status for kind, status in zip(batch.kinds, statuses, strict=True) if kind == RETRIEVE
-    ]
-    read_keys = [key for kind, key in zip(batch.kinds, batch.keys, strict=True) if kind == RETRIEVE]
+    columns = zip(batch.kinds, batch.keys, statuses, strict=True)
+    reads = [(key, status) for kind, key, status in columns if kind == RETRIEVE]
     good = [
         (key, value)
-        for key, value, status in zip(read_keys, batch.written, answered, strict=True)
+        for (key, status), value in zip(reads, batch.written, strict=True)
         if status == OK
     ]
     for (key, written), read in zip(good, values, strict=True):
@@ -291,7 +288,7 @@ def fitting(batch: Batch) -> int:
     """
     values = iter(batch.values)
     sizes_bytes = [
-        1 + _field_bytes(key) + (_field_bytes(next(values)) if kind in _CARRY_VALUE else 0)
+        1 + _field_bytes(key) + (_field_bytes(next(values)) if kind in _WITH_VALUE else 0)
         for kind, key in zip(batch.kinds, batch.keys, strict=True)
     ]
     ends_bytes = np.cumsum(sizes_bytes)

@@ -10,12 +10,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partialmethod
 from typing import Any, ClassVar, Protocol, Self
 
 import grpc
 
 from kvstore.client.errors import StreamBroken
 from kvstore.measure.recorder import Recorder
+from kvstore.measure.run import Run
 from kvstore.protocol import (
     CALL_KEY,
     CANCELLED,
@@ -240,6 +242,8 @@ class RecordingChannel:
     """Makes a bidirectional method with a record for each request."""
     whole: ClassVar[Callable[..., Any]]
     """Makes a method of any other shape, of which each call has one record: see `WholeCall`."""
+    run: Callable[[], Run]
+    """Every call so far as a `Run`; only a channel of `client.measured_channel` has it."""
 
     def __init__(
         self,
@@ -263,38 +267,27 @@ class RecordingChannel:
         """A method with one request and one reply."""
         return self.unary(self, method, request_serializer, response_deserializer)
 
-    def unary_stream(
+    def _with_streams(
         self,
+        shape: str,
         method: str,
         request_serializer: Codec = None,
         response_deserializer: Codec = None,
         _registered_method: bool | None = False,
     ) -> Any:
-        """A method with one request and many replies: one record, from sending to the last."""
-        return self.whole("unary_stream", self, method, request_serializer, response_deserializer)
+        """A method with many requests, or replies, or both.
 
-    def stream_unary(
-        self,
-        method: str,
-        request_serializer: Codec = None,
-        response_deserializer: Codec = None,
-        _registered_method: bool | None = False,
-    ) -> Any:
-        """A method with many requests and one reply: one record, from opening to the reply."""
-        return self.whole("stream_unary", self, method, request_serializer, response_deserializer)
-
-    def stream_stream(
-        self,
-        method: str,
-        request_serializer: Codec = None,
-        response_deserializer: Codec = None,
-        _registered_method: bool | None = False,
-    ) -> Any:
-        """A method with many requests and many replies: one record for each request, or for all."""
+        A call has one record, from sending to the last reply. On a bidirectional stream each
+        request has one, unless `Recording.whole_streams`.
+        """
         codecs = request_serializer, response_deserializer
-        if self.recording.whole_streams:
-            return self.whole("stream_stream", self, method, *codecs)
-        return self.stream(self, method, *codecs)
+        if shape == "stream_stream" and not self.recording.whole_streams:
+            return self.stream(self, method, *codecs)
+        return self.whole(shape, self, method, *codecs)
+
+    unary_stream = partialmethod(_with_streams, "unary_stream")
+    stream_unary = partialmethod(_with_streams, "stream_unary")
+    stream_stream = partialmethod(_with_streams, "stream_stream")
 
     def next_stream(self) -> tuple[int, Any]:
         """Return the number and the channel of the connection for the next stream."""

@@ -4,7 +4,6 @@
 knows which keys exist.
 """
 
-import itertools
 import math
 import random
 import threading
@@ -12,6 +11,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import accumulate, cycle
 from typing import Any, Final, NamedTuple, Protocol
 
 import grpc
@@ -185,11 +185,7 @@ class Operations:
         self._held: dict[bytes, bytes] = {}
         total = sum(workload.mix.values())
         self._kinds = [KINDS.index(name) for name in workload.mix]
-        self._up_to: list[float] = []
-        reached = 0.0
-        for weight in workload.mix.values():
-            reached += weight / total
-            self._up_to.append(reached)
+        self._up_to = [*accumulate(weight / total for weight in workload.mix.values())]
 
     @property
     def shards(self) -> "list[Operations]":
@@ -364,9 +360,9 @@ class MethodCall(NamedTuple):
     method: int = 0
     """Number of the method, where a workload has several."""
 
-    def rpc(self, stub: "MethodStub") -> Any:
+    def rpc(self, stub: Sequence[Any]) -> Any:
         """Return the method of the stub; on a measured channel it gets the due time."""
-        method = stub.methods[self.method]
+        method = stub[self.method]
         if self.due_s >= 0:  # in a closed loop it is NaN
             method = method.due(self.due_s)
         return _WithMetadata(method, self.metadata) if self.metadata else method
@@ -399,7 +395,7 @@ class MethodOperations:
         self.workload = calls
         self.methods = (calls, *calls.others)
         self._draws = [_draw_of(each, number) for number, each in enumerate(self.methods)]
-        self._up_to = list(itertools.accumulate(each.weight for each in self.methods))
+        self._up_to = [*accumulate(each.weight for each in self.methods)]
         self._random = random.Random().random
         self.streams = StreamLog()
 
@@ -413,9 +409,9 @@ class MethodOperations:
     def created(self, key: bytes) -> None:
         """Do nothing: no call creates a key."""
 
-    def stub(self, channel: Any) -> "MethodStub":
-        """Return the stub with the methods, on a channel of `grpc` or `grpc.aio`."""
-        return MethodStub(channel, self.methods, self.streams)
+    def stub(self, channel: Any) -> list[Any]:
+        """Return the methods, which send and return bytes, on a channel of `grpc` or `grpc.aio`."""
+        return [_callable(channel, each, self.streams) for each in self.methods]
 
     def report(self) -> dict[str, Any]:
         """Return what the streams of replies brought, under "streams"; empty for single replies."""
@@ -436,15 +432,8 @@ def _draw_of(calls: MethodCalls, number: int) -> Callable[[float], MethodCall]:
     each: Iterable[Any] = calls.requests
     if not calls.sends_stream:
         each = [messages[0] for messages in calls.requests]
-    requests = itertools.cycle(each)  # `next` is one step of the interpreter
+    requests = cycle(each)  # `next` is one step of the interpreter
     return lambda due_s: MethodCall(next(requests), due_s, calls.metadata, number)
-
-
-class MethodStub:
-    """A stub with some methods, which send and return bytes."""
-
-    def __init__(self, channel: Any, methods: Sequence[MethodCalls], streams: "StreamLog") -> None:
-        self.methods = [_callable(channel, each, streams) for each in methods]
 
 
 def _callable(channel: Any, calls: MethodCalls, streams: "StreamLog") -> Any:
@@ -526,7 +515,6 @@ class _Streams:
         self._method = method
         self._calls = calls
         self._log = log
-        self._sent: Callable[[Any], Any] = iter if calls.sends_stream else _as_it_is
 
     def due(self, due_s: float) -> Any:
         """Return the method for a call with this due time, in seconds of the run."""
@@ -549,6 +537,9 @@ class _Streams:
         """Send a stream of requests, and return the future of its reply."""
         return self._method.future(self._sent(request), **named)
 
+    def _sent(self, request: Any) -> Any:
+        return iter(request) if self._calls.sends_stream else request
+
 
 class _AioStreams(_Streams):
     """The same as a coroutine."""
@@ -566,7 +557,3 @@ class _AioStreams(_Streams):
                     break
         finally:
             self._log.add(stream)
-
-
-def _as_it_is(request: Any) -> Any:
-    return request

@@ -5,7 +5,6 @@ Latency is measured from the due time of a call, so a call that was sent late co
 """
 
 import math
-from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -160,8 +159,9 @@ def goodput(run: Run, deadline_s: float | None = None, *, from_s: float = 0.0) -
     in_time &= seen
     out_of_time = records["status"] == DEADLINE_EXCEEDED
     late = int(np.count_nonzero(ok & ~in_time & seen) + np.count_nonzero(out_of_time & seen))
-    counted = run.server.get("operations")
-    done = math.nan if counted is None else _done(counted)
+    done = math.nan
+    if (counted := run.server.get("operations")) is not None:
+        done = sum(count for name, count in counted.items() if name.endswith("/OK"))
     return Goodput(
         offered_per_s=issued / counted_s,
         in_time_per_s=int(np.count_nonzero(in_time)) / counted_s,
@@ -169,7 +169,3 @@ def goodput(run: Run, deadline_s: float | None = None, *, from_s: float = 0.0) -
         refused=issued - int(np.count_nonzero(in_time)) - late,
         wasted=done - all_in_time,
     )
-
-
-def _done(counted: Mapping[str, int]) -> float:
-    return sum(count for name, count in counted.items() if name.endswith("/OK"))

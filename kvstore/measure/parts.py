@@ -1,7 +1,6 @@
 """Parts of a run: calls of one kind or interval; one run merged from several generators."""
 
 import dataclasses
-import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -81,7 +80,7 @@ def turns(run: Run) -> "pd.DataFrame":
     return pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1, name="turn"))
 
 
-def _row(run: Run, calls: "np.ndarray[tuple[int], np.dtype[np.void]]") -> dict[str, float]:
+def _row(run: Run, calls: npt.NDArray[np.void]) -> dict[str, float]:
     sent_s, done_s = calls["sent_s"], calls["done_s"]
     begins_s, ends_s = float(sent_s[0]), float(done_s.max())
     within = run.samples[run.samples["elapsed_s"].between(begins_s, ends_s)]
@@ -120,7 +119,7 @@ def merge(runs: Sequence[Run]) -> Run:
             f" {sorted({run.strategy for run in runs}) or 'no run'}"
         )
     first = runs[0]
-    records = np.concatenate([*_records(runs)])
+    records = np.concatenate(_records(runs))
     records = records[np.argsort(records["done_s"], kind="stable")]
     return dataclasses.replace(
         first,
@@ -169,7 +168,7 @@ def _sum_if_all_known(counts: Sequence[int]) -> int:
     return sum(counts) if all(counts) else 0
 
 
-def _records(runs: Sequence[Run]) -> "itertools.chain[np.ndarray[tuple[int], np.dtype[np.void]]]":
+def _records(runs: Sequence[Run]) -> list[npt.NDArray[np.void]]:
     """Return the records of each run; connections are numbered after those of earlier runs."""
     found, before = [], 0
     for run in runs:
@@ -177,7 +176,7 @@ def _records(runs: Sequence[Run]) -> "itertools.chain[np.ndarray[tuple[int], np.
         records["connection"] += before
         before = int(records["connection"].max(initial=before)) + 1
         found.append(records)
-    return itertools.chain(found)
+    return found
 
 
 def _samples(runs: Sequence[Run]) -> npt.NDArray[np.void]:

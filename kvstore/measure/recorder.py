@@ -8,6 +8,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -286,7 +287,8 @@ class Sampler:
     ) -> None:
         self._client = psutil.Process()
         pids = [server_pids] if isinstance(server_pids, int) else server_pids or []
-        self._servers = [process for pid in pids if (process := _process(pid)) is not None]
+        processes = [_unless_gone(partial(psutil.Process, pid), None) for pid in pids]
+        self._servers = [process for process in processes if process is not None]
         self._collector = collector
         self._collected_before = collector.now() if collector else None
         self._begin()
@@ -391,13 +393,6 @@ def machine_stolen_s() -> float:
     return float(getattr(psutil.cpu_times(), "steal", np.nan))
 
 
-def _process(pid: int) -> psutil.Process | None:
-    try:
-        return psutil.Process(pid)
-    except psutil.NoSuchProcess:
-        return None
-
-
 def _runs(process: psutil.Process) -> bool:
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
@@ -421,11 +416,7 @@ def _memory_and_threads(process: psutil.Process) -> tuple[float, float]:
 
 
 def _cpu(process: psutil.Process) -> Cpu:
-    def look() -> Cpu:
-        times = process.cpu_times()
-        return Cpu(times.user, times.system)
-
-    return _unless_gone(look, NO_CPU)
+    return _unless_gone(lambda: Cpu(*process.cpu_times()[:2]), NO_CPU)
 
 
 def columns(side: str) -> list[str]:
