@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack
 
 import numpy as np
@@ -154,7 +155,7 @@ def test_threads_that_ask_at_once_never_share_a_slot():
     route, open_on, most = EvenShare(4), Counter(), Counter()
     counting, together = threading.Lock(), threading.Barrier(40)
 
-    def caller() -> None:
+    def caller(_: object) -> None:
         together.wait()
         for _ in range(200):
             number = route.take(ANY)
@@ -165,11 +166,8 @@ def test_threads_that_ask_at_once_never_share_a_slot():
                 open_on[number] -= 1
             route.give(number)
 
-    callers = [threading.Thread(target=caller) for _ in range(40)]
-    for each in callers:
-        each.start()
-    for each in callers:
-        each.join()
+    with ThreadPoolExecutor(40) as pool:
+        list(pool.map(caller, range(40)))
 
     assert max(most.values()) <= 10
     assert 0 == sum(open_on.values())

@@ -142,18 +142,6 @@ def test_a_budget_ends_at_half_its_tokens_and_answers_earn_them_up_to_the_most()
     assert earned.allows(False)
 
 
-class Drawn(Backoff):
-    """Remembers each pause that it draws."""
-
-    def __post_init__(self):
-        super().__post_init__()
-        object.__setattr__(self, "pauses_s", [])
-
-    def wait_s(self, failures, rng):
-        self.pauses_s.append(super().wait_s(failures, rng))
-        return self.pauses_s[-1]
-
-
 class RefusedError(grpc.RpcError):
     def code(self):
         return grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -171,31 +159,35 @@ class Refuses:
         return refused
 
 
-def pauses_s(strategy, backoff):
+def draws(budget=None, **settings):
+    """What a strategy draws for its pauses in each of two runs of one refused operation."""
+    drawn = []
+
+    def noted(failures, first_s, most_s, draw):
+        drawn.append(draw())
+        return 0.0
+
     async def one():
         yield Refuses()
 
-    backoff.pauses_s.clear()
-    asyncio.run(strategy(None, one(), 1))
-    return [*backoff.pauses_s]
+    strategy = Retrying(Backoff(attempts=9, pause_s=noted), budget, **settings)
+    found = []
+    for _ in range(2):
+        drawn.clear()
+        asyncio.run(strategy(None, one(), 1))
+        found.append([*drawn])
+    return found
 
 
 def test_pauses_follow_from_the_seed_and_a_second_run_draws_them_again():
-    first, again, other = (
-        pauses_s(Retrying(backoff := Drawn(first_s=1e-4, attempts=9), seed=seed), backoff)
-        for seed in (7, 7, 8)
-    )
-    strategy = Retrying(backoff := Drawn(first_s=1e-4, attempts=9), seed=7)
+    (first, again), (other, _) = draws(seed=7), draws(seed=8)
 
     assert 8 == len({*first})
     assert first == again != other
-    assert [first, first] == [pauses_s(strategy, backoff) for _ in range(2)]
 
 
 def test_a_second_run_has_the_whole_budget_again():
-    strategy = Retrying(backoff := Drawn(first_s=0), Budget(10))
-
-    assert [4, 4] == [len(pauses_s(strategy, backoff)) for _ in range(2)]
+    assert [4, 4] == [len(drawn) for drawn in draws(Budget(10))]
 
 
 # ---- real servers --------------------------------------------------------------------------

@@ -412,51 +412,50 @@ def answering(pipeline: Callable[..., Iterator[Any]]) -> Any:
     return listening(lambda server: add_KeyValueServiceServicer_to_server(Service(), server))
 
 
-def closes_early(requests: Any, context: Any) -> Iterator[Any]:
-    for _ in range(3):
-        next(requests)
-    yield from ()
+def after_three(*answers: Any, then: Callable[[Any], Any] = lambda context: None) -> Any:
+    """A method that answers so after three requests, and then does this to the call."""
+
+    def pipeline(requests: Any, context: Any) -> Iterator[Any]:
+        for _ in range(3):
+            next(requests)
+        yield from answers
+        then(context)
+
+    return pipeline
 
 
-def aborts(requests: Any, context: Any) -> Iterator[Any]:
-    yield from closes_early(requests, context)
+def abort(context: Any) -> None:
     context.abort(grpc.StatusCode.UNAVAILABLE, "the test says so")
 
 
-def cancels(requests: Any, context: Any) -> Iterator[Any]:
-    yield from closes_early(requests, context)
+def cancel(context: Any) -> None:
     context.cancel()  # the client sees RST_STREAM
     time.sleep(0.1)
 
 
-def replies_to_none(requests: Any, context: Any) -> Iterator[Any]:
-    yield from closes_early(requests, context)
-    yield pb.PipelineResponse(id=99, statuses=b"\x00")
-    time.sleep(0.5)
-
-
-def replies_too_little(requests: Any, context: Any) -> Iterator[Any]:
-    yield from closes_early(requests, context)
-    yield pb.PipelineResponse(id=1)
-    time.sleep(0.5)
-
-
-def is_silent(requests: Any, context: Any) -> Iterator[Any]:
-    yield from closes_early(requests, context)
+def be_silent(context: Any) -> None:
     while context.is_active():
         time.sleep(0.02)
+
+
+TO_NONE = pb.PipelineResponse(id=99, statuses=b"\x00")
+TOO_LITTLE = pb.PipelineResponse(id=1)
 
 
 @every_stream
 @pytest.mark.parametrize(
     ("answers", "says", "code"),
     [
-        (closes_early, "the server closed it", "UNKNOWN"),
-        (aborts, "UNAVAILABLE: the test says so", "UNAVAILABLE"),
-        (cancels, "CANCELLED", "CANCELLED"),
-        (replies_to_none, "the reply with id 99 answers no open request", None),
-        (replies_too_little, "0 statuses for 1 operations", None),
-        (is_silent, "no reply within the deadline of 0.3 s", "CANCELLED"),
+        (after_three(), "the server closed it", "UNKNOWN"),
+        (after_three(then=abort), "UNAVAILABLE: the test says so", "UNAVAILABLE"),
+        (after_three(then=cancel), "CANCELLED", "CANCELLED"),
+        (
+            after_three(TO_NONE, then=be_silent),
+            "the reply with id 99 answers no open request",
+            None,
+        ),
+        (after_three(TOO_LITTLE, then=be_silent), "0 statuses for 1 operations", None),
+        (after_three(then=be_silent), "no reply within the deadline of 0.3 s", "CANCELLED"),
     ],
 )
 def test_a_stream_that_breaks_accounts_for_all_that_waits(stream, aio, answers, says, code):
@@ -466,7 +465,7 @@ def test_a_stream_that_breaks_accounts_for_all_that_waits(stream, aio, answers, 
         return broken.value
 
     with answering(answers) as address:
-        deadline_s = 0.3 if answers is is_silent else 30.0
+        deadline_s = 0.3 if "deadline" in says else 30.0
         run, broken = measured(address, work, aio, deadline_s=deadline_s)
 
     assert {"NO_ANSWER": 3} == run.outcomes()
@@ -482,7 +481,7 @@ def test_two_open_requests_with_one_id_are_refused(stream, aio):
         with pytest.raises((grpc.RpcError, ValueError)):
             await stream(channel, [piped(1, b"key"), piped(1, b"key")])
 
-    with answering(is_silent) as address:
+    with answering(after_three(then=be_silent)) as address:
         run, _ = measured(address, work, aio)
 
     assert {"NO_ANSWER": 1} == run.outcomes()

@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -73,11 +74,8 @@ def test_threads_appending_at_once_lose_and_mix_nothing():
         for place in range(each):
             recorder.record(number, place, number, number, number, number, place)
 
-    callers = [threading.Thread(target=append, args=(number,)) for number in range(threads)]
-    for caller in callers:
-        caller.start()
-    for caller in callers:
-        caller.join()
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(append, range(threads)))
     records = recorder.array()
 
     for field in ("done_s", "kind", "status", "request_bytes"):
@@ -91,13 +89,7 @@ def test_threads_appending_at_once_lose_and_mix_nothing():
 @pytest.mark.usefixtures("threads_that_switch_often")
 def test_threads_that_send_at_once_are_counted_each():
     recorder = Recorder()
-    senders = [
-        threading.Thread(target=lambda: [recorder.sending(2) for _ in range(2_000)])
-        for _ in range(8)
-    ]
-    for sender in senders:
-        sender.start()
-    for sender in senders:
-        sender.join()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: [recorder.sending(2) for _ in range(2_000)], range(8)))
 
     assert (16_000, 32_000) == (recorder.issued, recorder.issued_operations)
