@@ -157,11 +157,12 @@ def test_threads_that_ask_at_once_never_share_a_slot():
 
     def caller(_: object) -> None:
         together.wait()
-        for _ in range(200):
+        for _ in range(50):
             number = route.take(ANY)
             with counting:
                 open_on[number] += 1
                 most[number] = max(most[number], open_on[number])
+            time.sleep(1e-4)  # the others come in between
             with counting:
                 open_on[number] -= 1
             route.give(number)
