@@ -166,29 +166,26 @@ class Fleet:
     def _places(self, until_s: float) -> list[Place]:
         """Return the workers that are there now: a lost one may have been replaced."""
         client, needed = self._client, self.workers or 1
+        scheduler = client.scheduler.address
         with suppress(TimeoutError):
             client.wait_for_workers(needed, timeout=max(0.1, until_s - time.perf_counter()))
         try:
             addresses = sorted(client.nthreads())
-        except OSError as error:  # a busy scheduler drops a connection, and takes the next one
+            if len(addresses) < needed:
+                raise FleetNotReached(
+                    f"{needed} workers are needed, and the scheduler at {scheduler} knows"
+                    f" {len(addresses)}: start more with `dask worker ADDRESS`, or ask for fewer"
+                )
+            addresses = addresses[: self.workers or MOST_GENERATORS]
+            return [_checked(client, each, self._is_local) for each in addresses]
+        # A busy scheduler drops a connection and takes the next one, and it does not know yet of a
+        # worker that ended a moment ago.
+        except OSError as error:
             if time.perf_counter() > until_s:
                 raise FleetNotReached(
-                    f"the scheduler at {client.scheduler.address} closed the connection ({error}):"
+                    f"the scheduler at {scheduler} closed the connection ({error}):"
                     " is it still running?"
                 ) from error
-            time.sleep(0.2)
-            return self._places(until_s)
-        if len(addresses) < needed:
-            raise FleetNotReached(
-                f"{needed} workers are needed, and the scheduler at {client.scheduler.address}"
-                f" knows {len(addresses)}: start more with `dask worker ADDRESS`, or ask for fewer"
-            )
-        addresses = addresses[: self.workers or MOST_GENERATORS]
-        try:
-            return [_checked(client, each, self._is_local) for each in addresses]
-        except OSError:  # it ended a moment ago, and the scheduler does not know yet
-            if time.perf_counter() > until_s:
-                raise
         time.sleep(0.2)
         return self._places(until_s)
 
@@ -276,7 +273,9 @@ def _client(cluster: Any, within_s: float, stack: ExitStack) -> Any:
     """Return a client of a cluster, which ends with the stack. Raises `FleetNotReached`."""
     from distributed import Client
 
-    stack.enter_context(_quiet())
+    log = logging.getLogger("distributed")
+    stack.callback(log.setLevel, log.level)
+    log.setLevel(logging.CRITICAL)  # what matters becomes an error of the run
     try:
         client = Client(cluster, timeout=within_s, set_as_default=False)
     except (OSError, TimeoutError, ValueError, TypeError) as error:  # TypeError: no certificate
@@ -321,18 +320,6 @@ def introduce(local: bool) -> tuple[str, str]:
     if local:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     return socket.gethostname(), platform.python_version()
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence Dask's log in this process: what matters becomes an error of the run."""
-    log = logging.getLogger("distributed")
-    before = log.level
-    log.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        log.setLevel(before)
 
 
 # ---- worker -------------------------------------------------------------------------------------
@@ -403,11 +390,6 @@ def open_gate(run_id: str, opens_s: dict[str, float], dask_worker: Any) -> None:
 def stop(run_id: str) -> None:
     """Stop the run in order. Dask calls this in the worker's process."""
     _gate(run_id).stop()
-
-
-def read_clock() -> float:
-    """Return this process's clock. Dask calls this in the worker's process."""
-    return time.perf_counter()
 
 
 def generate(run_id: str, plan: Plan) -> Report:
@@ -622,15 +604,13 @@ class Clock(NamedTuple):
 
 def compare(read: Callable[[], float], rounds: int = ROUNDS) -> Clock:
     """Return the difference of another clock, which `read` reads in one round trip."""
-    best = Clock(0.0, float("inf"))
+    found = []
     for _ in range(rounds):
         before_s = time.perf_counter()
         there_s = read()
-        after_s = time.perf_counter()
-        half_s = (after_s - before_s) / 2
-        if half_s < best.error_s:
-            best = Clock(there_s - before_s - half_s, half_s)
-    return best
+        half_s = (time.perf_counter() - before_s) / 2
+        found.append(Clock(there_s - before_s - half_s, half_s))
+    return min(found, key=lambda clock: clock.error_s)
 
 
 # ---- driver -------------------------------------------------------------------------------------
@@ -753,25 +733,19 @@ class _Driver:
         for generator, future in zip(self.generators, self._futures, strict=True):
             if not generator.running:
                 continue
-            silent_s = time.perf_counter() - generator.heard_s
             if future.status == "finished":
-                generator.report = self._report(future)
+                with suppress(Exception):  # the worker was lost while it sent its run
+                    generator.report = future.result(timeout=END_S)
                 generator.lost = generator.report is None
             elif future.status == "error":
                 error = future.exception(timeout=END_S)
                 generator.lost = type(error).__name__ == "KilledWorker"
                 generator.report = None if generator.lost else Report(None, error)
             else:
+                silent_s = time.perf_counter() - generator.heard_s
                 most_s = SILENT_S if self._began else STRANDED_S
                 is_there = generator.place.address in there and future.status == "pending"
                 generator.lost = not is_there or silent_s > most_s
-
-    def _report(self, future: Any) -> Report | None:
-        try:
-            report: Report = future.result(timeout=END_S)
-        except Exception:  # the worker was lost while it sent its run
-            return None
-        return report
 
     def _show_sample(self) -> None:
         """Show one combined sample when each running worker has a new one."""
@@ -802,11 +776,8 @@ class _Driver:
             each.heard_s = time.perf_counter()
 
     def _clock_of(self, place: Place) -> Clock:
-        def read() -> float:
-            there_s = self._client.run(read_clock, workers=[place.address])
-            return float(there_s[place.address])
-
-        return compare(read)
+        address = place.address
+        return compare(lambda: self._client.run(time.perf_counter, workers=[address])[address])
 
     def _stop_if_one_failed(self) -> None:
         if self._end_s == float("inf") and any(each.failed for each in self.generators):
