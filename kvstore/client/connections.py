@@ -237,9 +237,7 @@ class _Opening:
 
 
 def open_all(
-    targets: Sequence[Target],
-    stack: ExitStack,
-    service_config: Mapping[str, Any] | None = None,
+    targets: Sequence[Target], stack: ExitStack, service_config: Mapping[str, Any] | None = None
 ) -> list[Opened]:
     """Return one connection to each target; `stack` closes them all.
 

@@ -769,8 +769,7 @@ class _Driver:
         message_s = 4 * sum(each.clock.error_s for each in self.generators)
         opens_s = time.perf_counter() + LEAD_S + message_s
         self._tell(
-            open_gate,
-            {each.place.address: each.clock.there(opens_s) for each in self.generators},
+            open_gate, {each.place.address: each.clock.there(opens_s) for each in self.generators}
         )
         for each in self.generators:
             each.heard_s = time.perf_counter()

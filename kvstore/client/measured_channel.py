@@ -116,13 +116,7 @@ def code_of(call: Any) -> int:
 class _UnaryUnary(Due, grpc.UnaryUnaryMultiCallable):  # type: ignore[misc]
     """A unary method of the measured channel."""
 
-    def __init__(
-        self,
-        channel: MeasuredChannel,
-        name: str,
-        serialize: Codec,
-        parse: Codec,
-    ) -> None:
+    def __init__(self, channel: MeasuredChannel, name: str, serialize: Codec, parse: Codec) -> None:
         codecs = _measuring_serializer(serialize), _measuring_deserializer(parse)
         self._methods = [each.unary_unary(name, *codecs) for each in channel.channels]
         self._recording = recording = channel.recording

@@ -85,11 +85,7 @@ class _UnaryUnary(Due, grpc.aio.UnaryUnaryMultiCallable):  # type: ignore[misc]
     """A unary method of the measured channel."""
 
     def __init__(
-        self,
-        channel: MeasuredAioChannel,
-        method: str,
-        serialize: Codec,
-        parse: Codec,
+        self, channel: MeasuredAioChannel, method: str, serialize: Codec, parse: Codec
     ) -> None:
         self._recording = recording = channel.recording
         self._recorder = recording.recorder

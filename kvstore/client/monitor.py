@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import grpc
 import numpy as np
-import numpy.typing as npt
 
 from kvstore.client.channel import Target, connected, local_pids, server_status
 from kvstore.client.client import Client
@@ -22,7 +21,7 @@ from kvstore.client.errors import ServerNotReached, StrategyStuck
 from kvstore.client.plan import RunOptions
 from kvstore.client.schedule import Schedule
 from kvstore.gc_control import Collections, Moment
-from kvstore.measure.recorder import Sample, Sampler
+from kvstore.measure.recorder import Records, Sample, Sampler
 from kvstore.measure.run import UNANSWERED, Outcome
 from kvstore.protocol import CANCELLED, UNAVAILABLE
 from kvstore.subprocesses import shielded
@@ -342,7 +341,7 @@ class Reachability:
             self._wait_s = min(2 * self._wait_s or FIRST_WAIT_S, MOST_WAIT_S) if away else 0.0
             schedule.hold(self._wait_s)
 
-    def _is_lost(self, number: int, new: npt.NDArray[np.void]) -> bool:
+    def _is_lost(self, number: int, new: Records) -> bool:
         since_s = self._only_unavailable_since_s[number]
         others = np.flatnonzero(new["status"] != UNAVAILABLE)
         if len(others):
@@ -381,7 +380,7 @@ class Reachability:
             if (last_s := _last_answer_s(of_one)) is not None and not _answers(target)
         }
 
-    def _by_server(self, records: npt.NDArray[np.void]) -> list[npt.NDArray[np.void]]:
+    def _by_server(self, records: Records) -> list[Records]:
         """Return the calls to each server: connection i goes to server i modulo their number."""
         count = len(self._addresses)
         if count == 1:
@@ -389,7 +388,7 @@ class Reachability:
         return [records[records["connection"] % count == number] for number in range(count)]
 
 
-def _last_answer_s(records: npt.NDArray[np.void]) -> float | None:
+def _last_answer_s(records: Records) -> float | None:
     """Return when the last reply came, 0 for none; None if no later call ended without a reply."""
     status = records["status"]
     answers = np.flatnonzero(~np.isin(status, (*UNANSWERED, CANCELLED, UNAVAILABLE)))

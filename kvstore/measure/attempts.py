@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from kvstore.measure.recorder import Times
 from kvstore.measure.run import Run
 from kvstore.protocol import CANCELLED, DEADLINE_EXCEEDED
 
@@ -13,9 +14,9 @@ from kvstore.protocol import CANCELLED, DEADLINE_EXCEEDED
 class Attempts:
     """The attempts of each call of a run, in the order of sending; times are seconds of the run."""
 
-    arrived_s: npt.NDArray[np.float64]
+    arrived_s: Times
     """One row for each call, one column for each attempt; NaN for one that did not arrive."""
-    ended_s: npt.NDArray[np.float64]
+    ended_s: Times
     """When its method ended; infinite where the server had not noted an end."""
     error_s: float
     """The clocks of client and server may be so far apart."""
@@ -50,9 +51,7 @@ def attempts_of(run: Run) -> Attempts | None:
     return Attempts(found[0], found[1], abs(most_s - least_s) / 2)
 
 
-def _nearest(
-    known: npt.NDArray[np.float64], wanted: npt.NDArray[np.float64]
-) -> npt.NDArray[np.int64]:
+def _nearest(known: Times, wanted: Times) -> npt.NDArray[np.int64]:
     """Return for each wanted time the place of the nearest one: recorded runs round their times."""
     after = np.searchsorted(known, wanted).clip(1, max(1, len(known) - 1))
     before = after - 1

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kvstore.measure.recorder import Times
 from kvstore.measure.run import Run
 from kvstore.numbers import count, number, percent, rate, seconds
 from kvstore.protocol import NO_ANSWER, STATUSES
@@ -169,9 +170,7 @@ def audit(run: Run) -> Audit:
     )
 
 
-def mean_in_flight(
-    sent_s: npt.NDArray[np.float64], done_s: npt.NDArray[np.float64], window_s: float
-) -> float:
+def mean_in_flight(sent_s: Times, done_s: Times, window_s: float) -> float:
     """Return L, the time average of the number of calls in flight.
 
     It adds up the area of every step between two events, in order of time. It does not add up
@@ -183,11 +182,7 @@ def mean_in_flight(
     return float(np.dot(level[:-1], np.diff(at_s)) / window_s)
 
 
-def in_flight_between(
-    sent_s: npt.NDArray[np.float64],
-    done_s: npt.NDArray[np.float64],
-    edges_s: npt.NDArray[np.float64],
-) -> npt.NDArray[np.float64]:
+def in_flight_between(sent_s: Times, done_s: Times, edges_s: Times) -> Times:
     """Return the time average of the number of calls in flight between consecutive `edges_s`."""
     at_s, level = in_flight_steps(sent_s, done_s)
     if not len(at_s):
@@ -197,9 +192,7 @@ def in_flight_between(
     return np.asarray(np.diff(until) / np.diff(edges_s), np.float64)
 
 
-def in_flight_steps(
-    sent_s: npt.NDArray[np.float64], done_s: npt.NDArray[np.float64]
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+def in_flight_steps(sent_s: Times, done_s: Times) -> tuple[Times, npt.NDArray[np.int64]]:
     """Return the times of all sends and ends in order, and the number in flight after each."""
     at_s = np.concatenate([sent_s, done_s])
     change = np.concatenate([np.ones(len(sent_s), int), -np.ones(len(done_s), int)])
@@ -321,7 +314,7 @@ def boxes(run: Run) -> Boxes:
     return Boxes(found, overfull)
 
 
-def _box(run: Run, entered_s: npt.NDArray[np.float64], stay_s: npt.NDArray[np.float64]) -> Box:
+def _box(run: Run, entered_s: Times, stay_s: Times) -> Box:
     return Box(
         inside_mean=mean_in_flight(entered_s, entered_s + stay_s, run.window_s),
         entered_per_s=len(stay_s) / run.window_s,

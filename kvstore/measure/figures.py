@@ -8,8 +8,8 @@ import math
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from kvstore.measure.recorder import Records, Times
 from kvstore.measure.run import Run
 from kvstore.protocol import CANCELLED, DEADLINE_EXCEEDED, NO_ANSWER, OK
 
@@ -64,7 +64,7 @@ class Quantile(NamedTuple):
     high_s: float
 
 
-def latencies_s(run: Run) -> npt.NDArray[np.float64]:
+def latencies_s(run: Run) -> Times:
     """Return the latency of every call in seconds, in order of due or sending time.
 
     It is measured from the due time, in a closed loop from sending. The latency of a call that was
@@ -78,7 +78,7 @@ def latencies_s(run: Run) -> npt.NDArray[np.float64]:
     return np.where(np.isin(records["status"], CUT_OFF)[order], np.inf, taken_s)
 
 
-def quantile(latency_s: npt.NDArray[np.float64], share: float) -> Quantile:
+def quantile(latency_s: Times, share: float) -> Quantile:
     """Return the quantile at `share` (0 to 1) of latencies in order of time, with its interval.
 
     The interval is between two order statistics. For independent calls, their ranks follow from the
@@ -100,15 +100,15 @@ def quantile(latency_s: npt.NDArray[np.float64], share: float) -> Quantile:
     return Quantile(value_s, _at(ordered, share - half), _at(ordered, share + half))
 
 
-def _at(ordered: npt.NDArray[np.float64], share: float) -> float:
+def _at(ordered: Times, share: float) -> float:
     """Return the smallest latency with at least this share of the calls at or below it."""
     place = math.ceil(share * len(ordered)) - 1
     return float(ordered[min(max(place, 0), len(ordered) - 1)])
 
 
-def started_s(records: npt.NDArray[np.void]) -> npt.NDArray[np.float64]:
+def started_s(records: Records) -> Times:
     """Return when each call was due; in a closed loop, when it was sent."""
-    due_s: npt.NDArray[np.float64] = records["due_s"]
+    due_s: Times = records["due_s"]
     return np.where(np.isnan(due_s), records["sent_s"], due_s)
 
 

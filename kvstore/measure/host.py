@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import psutil
 
 from kvstore import transport
 from kvstore.cpu_idle import kept_awake
+from kvstore.measure.recorder import Times
 
 PACKAGES = ("grpcio", "protobuf", "uvloop", "numpy", "pandas")
 
@@ -69,10 +69,7 @@ def available_memory_bytes() -> float:
 
 _CONTROL_GROUPS = (
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-    (
-        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-        "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-    ),
+    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
 )
 
 
@@ -94,9 +91,7 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def fsyncs_s(
-    folder: str | Path, *, times: int = 50, written_bytes: int = 4096
-) -> npt.NDArray[np.float64]:
+def fsyncs_s(folder: str | Path, *, times: int = 50, written_bytes: int = 4096) -> Times:
     """Return the seconds that each of `times` appends of `written_bytes` took, fsync included.
 
     It writes to a temporary file in `folder`. On a file system in memory (tmpfs) an fsync takes

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kvstore.measure.audit import in_flight_between, in_flight_steps
-from kvstore.measure.recorder import Cpu, Sample
+from kvstore.measure.recorder import Cpu, Records, Sample
 from kvstore.measure.run import Outcome, Run
 from kvstore.protocol import BATCH, KINDS, OK
 
@@ -80,7 +79,7 @@ def turns(run: Run) -> "pd.DataFrame":
     return pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1, name="turn"))
 
 
-def _row(run: Run, calls: npt.NDArray[np.void]) -> dict[str, float]:
+def _row(run: Run, calls: Records) -> dict[str, float]:
     sent_s, done_s = calls["sent_s"], calls["done_s"]
     begins_s, ends_s = float(sent_s[0]), float(done_s.max())
     within = run.samples[run.samples["elapsed_s"].between(begins_s, ends_s)]
@@ -168,7 +167,7 @@ def _sum_if_all_known(counts: Sequence[int]) -> int:
     return sum(counts) if all(counts) else 0
 
 
-def _records(runs: Sequence[Run]) -> list[npt.NDArray[np.void]]:
+def _records(runs: Sequence[Run]) -> list[Records]:
     """Return the records of each run; connections are numbered after those of earlier runs."""
     found, before = [], 0
     for run in runs:
@@ -179,7 +178,7 @@ def _records(runs: Sequence[Run]) -> list[npt.NDArray[np.void]]:
     return found
 
 
-def _samples(runs: Sequence[Run]) -> npt.NDArray[np.void]:
+def _samples(runs: Sequence[Run]) -> Records:
     """Return samples of all parts: at the time of each sample, the latest sample of each part."""
     parts = [run.sample_rows for run in runs if len(run.sample_rows)]
     if not parts:

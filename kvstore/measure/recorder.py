@@ -18,6 +18,11 @@ import psutil
 from kvstore.gc_control import Collections, CollectorWatch, Moment
 from kvstore.protocol import UNKNOWN_STATIONS, StationTimes
 
+Records = npt.NDArray[np.void]
+"""Rows of `CALL`, or of `SAMPLE`."""
+Times = npt.NDArray[np.float64]
+"""A number for each call or sample, most often seconds."""
+
 PACKED: Final = np.dtype(
     [
         ("due_s", "<f8"),
@@ -196,14 +201,14 @@ class Recorder:
         self._buffer[at + _STATUS_AT] = status
         self._buffer[at + _OK_OPERATIONS_AT : at + _OK_OPERATIONS_AT + 2] = bytes(2)
 
-    def since(self, first: int) -> npt.NDArray[np.void]:
+    def since(self, first: int) -> Records:
         """Return the records from number `first` on as an array of `CALL`."""
         stored = bytes(self._buffer[first * _LAYOUT.size :])
         records = np.frombuffer(stored, dtype=PACKED).astype(CALL)
         records.flags.writeable = False  # the facts of a run do not change
         return records
 
-    def array(self) -> npt.NDArray[np.void]:
+    def array(self) -> Records:
         """Return all records so far as an array of `CALL`, in the order of their ends."""
         return self.since(0)
 
@@ -271,7 +276,7 @@ SAMPLE = np.dtype([(name, np.float64) for name in Sample._fields])
 """The layout of samples: one column for each field of `Sample`."""
 
 
-def sample_rows(samples: Iterable[Sequence[float]]) -> npt.NDArray[np.void]:
+def sample_rows(samples: Iterable[Sequence[float]]) -> Records:
     """Return samples as an array of `SAMPLE`."""
     return np.array([tuple(sample) for sample in samples], dtype=SAMPLE)
 
@@ -364,7 +369,7 @@ class Sampler:
         """Return the largest step of the system's clock against the run's clock since the start."""
         return max(self._clock_steps_s, key=abs)
 
-    def rows(self) -> npt.NDArray[np.void]:
+    def rows(self) -> Records:
         """Return all samples, one row each."""
         return sample_rows(self._samples)
 
@@ -424,9 +429,7 @@ def columns(side: str) -> list[str]:
     return [f"{side}_{name}" for name in Collections._fields]
 
 
-def with_server(
-    samples: npt.NDArray[np.void], moments: Sequence[Moment], began_unix_s: float
-) -> npt.NDArray[np.void]:
+def with_server(samples: Records, moments: Sequence[Moment], began_unix_s: float) -> Records:
     """Return the samples with the server's garbage collections since the start of the run.
 
     `began_unix_s` is the start of the run in seconds since 1970. Without `moments` the samples

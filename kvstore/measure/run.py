@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numpy.lib.recfunctions import structured_to_unstructured, unstructured_to_structured
 
-from kvstore.measure.recorder import CALL, NO_CPU, PACKED, Cpu, Sample
+from kvstore.measure.recorder import CALL, NO_CPU, PACKED, Cpu, Records, Sample
 from kvstore.numbers import count, number, seconds, size
 from kvstore.protocol import DEADLINE_EXCEEDED, KINDS, NO_ANSWER, OK, STATUSES
 
@@ -87,9 +86,9 @@ class Run:
     """Calls sent, counted when they were sent and not from the records."""
     outcome: Outcome
     """How the run ended."""
-    records: npt.NDArray[np.void]
+    records: Records
     """One row of `recorder.CALL` for each call, in the order in which the calls ended."""
-    sample_rows: npt.NDArray[np.void]
+    sample_rows: Records
     """Calls in flight, sent and ended, memory and threads over time: rows of `recorder.SAMPLE`."""
     client_cpu: Cpu = NO_CPU
     server_cpu: Cpu = NO_CPU

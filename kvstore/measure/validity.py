@@ -17,18 +17,12 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import psutil
 
 from kvstore.measure.cpu_cost import price_s
-from kvstore.measure.figures import (
-    BATCHES,
-    CUT_OFF,
-    FEWEST_CALLS,
-    started_s,
-    throughput_interval,
-)
+from kvstore.measure.figures import BATCHES, CUT_OFF, FEWEST_CALLS, started_s, throughput_interval
 from kvstore.measure.host import cores
+from kvstore.measure.recorder import Times
 from kvstore.measure.run import Outcome, Run
 from kvstore.numbers import count, number, percent, seconds
 from kvstore.protocol import OK
@@ -283,7 +277,7 @@ def _warm_up(run: Run) -> _Found:
     )
 
 
-def warm_up_batches(means: npt.NDArray[np.float64]) -> int:
+def warm_up_batches(means: Times) -> int:
     """Return the number of leading batches that are a warm-up, by the rule MSER.
 
     Without them the mean of the others is known best (K. P. White, Simulation 69, 1997). At most

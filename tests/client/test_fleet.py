@@ -346,8 +346,7 @@ def test_no_two_generators_ask_for_one_key():
 
 
 @pytest.mark.parametrize(
-    ("ahead_s", "trips_s"),
-    [(0.0, [0.002, 0.001, 0.003]), (1e6, [0.004, 0.002]), (-50.0, [0.0])],
+    ("ahead_s", "trips_s"), [(0.0, [0.002, 0.001, 0.003]), (1e6, [0.004, 0.002]), (-50.0, [0.0])]
 )
 def test_the_difference_of_two_clocks_is_known_to_half_of_the_shortest_trip(
     ahead_s, trips_s, monkeypatch

@@ -12,11 +12,7 @@ from kvstore.client import pacing
 
 
 @pytest.mark.parametrize(
-    ("due_s", "per_s"),
-    [
-        ([0.0, 0.1, 0.2, 0.3], 10),
-        ([0.0, 0.0004, 0.0008, 0.0012], 2500),
-    ],
+    ("due_s", "per_s"), [([0.0, 0.1, 0.2, 0.3], 10), ([0.0, 0.0004, 0.0008, 0.0012], 2500)]
 )
 def test_calls_are_due_one_interval_apart(due_s, per_s):
     assert due_s == pytest.approx(list(islice(pacing.constant_rate(per_s), 4)))

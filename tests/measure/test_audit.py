@@ -10,11 +10,7 @@ from hypothesis import strategies as st
 from traces import Made, random_trace, run_of, without
 
 from kvstore.measure import accounts, audit, boxes
-from kvstore.measure.audit import (
-    SAY_NOTHING,
-    TOLERANCE,
-    in_flight_steps,
-)
+from kvstore.measure.audit import SAY_NOTHING, TOLERANCE, in_flight_steps
 from kvstore.protocol import BATCH, NO_ANSWER, NOT_FOUND, OK, STATUSES
 
 TIMES_S = st.floats(0.0, 100.0, width=32) | st.integers(0, 100).map(float)

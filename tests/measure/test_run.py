@@ -288,8 +288,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content",
-    [b"", b"not a run", b"PK\x03\x04 nor this", b"\x93NUMPY\x01\x00", b"\x80\x04K\x01."],
+    "content", [b"", b"not a run", b"PK\x03\x04 nor this", b"\x93NUMPY\x01\x00", b"\x80\x04K\x01."]
 )
 def test_a_file_of_something_else_is_refused(content, tmp_path):
     (tmp_path / "run.npz").write_bytes(content)

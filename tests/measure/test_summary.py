@@ -9,14 +9,7 @@ import pytest
 from traces import Made, run_of
 
 from kvstore.measure import Cpu, goodput, summary, throughput_interval
-from kvstore.protocol import (
-    CANCELLED,
-    DEADLINE_EXCEEDED,
-    NO_ANSWER,
-    OK,
-    RETRIEVE,
-    STATUSES,
-)
+from kvstore.protocol import CANCELLED, DEADLINE_EXCEEDED, NO_ANSWER, OK, RETRIEVE, STATUSES
 
 
 def test_the_interval_is_that_of_batch_means():
