@@ -4,11 +4,10 @@
 client needs `ca.pem` and `token.txt`.
 """
 
-import hmac
 import os
 import re
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -42,15 +41,7 @@ def read_token(path: str | Path) -> str:
 
 
 # ---- at the server ------------------------------------------------------------------------------
-# Who may call a server: TLS credentials, and an interceptor that demands a token.
-#
-# Without the setting `tls` there is neither, and no interceptor is in the way of a call.
-
-
-WHY = (
-    f"{REFUSED}: the call has none, or another one. Give the client the server's {TOKEN}, with"
-    " --token FILE or as the `token` of its Tls"
-)
+# TLS credentials, and the token that `admission.DemandToken` demands of each call.
 
 
 class Access(NamedTuple):
@@ -99,50 +90,6 @@ def _open_to_others(folder: Path) -> Path | None:
         if reached & 0o022 or (reached & 0o011 and mode & 0o066):
             return secret
     return None
-
-
-class DemandToken(grpc.ServerInterceptor):  # type: ignore[misc]  # grpcio has no types
-    """Refuses every call that does not carry the token, before its method is looked up."""
-
-    def __init__(self, token: str) -> None:
-        self._expected = f"{SCHEME}{token}".encode()
-        self._refusal = grpc.stream_stream_rpc_method_handler(self._refuse)
-        """For calls of every shape: it reads no message, so it waits for none."""
-
-    def intercept_service(
-        self, continuation: Callable[[Any], Any], handler_call_details: grpc.HandlerCallDetails
-    ) -> Any:
-        """Continue with a call that has the token; answer any other with UNAUTHENTICATED."""
-        if self._carries_token(handler_call_details):
-            return continuation(handler_call_details)
-        return self._refusal
-
-    def _carries_token(self, details: grpc.HandlerCallDetails) -> bool:
-        for name, value in details.invocation_metadata or ():
-            if name == HEADER:
-                found = value if isinstance(value, bytes) else value.encode("utf-8", "replace")
-                return hmac.compare_digest(found, self._expected)  # its time says nothing
-        return False
-
-    def _refuse(self, requests: Any, context: grpc.ServicerContext) -> Any:
-        context.abort(grpc.StatusCode.UNAUTHENTICATED, WHY)
-
-
-class AsyncDemandToken(DemandToken, grpc.aio.ServerInterceptor):  # type: ignore[misc]
-    """`DemandToken` on an event loop."""
-
-    async def intercept_service(
-        self,
-        continuation: Callable[[Any], Awaitable[Any]],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> Any:
-        """Continue with a call that has the token; answer any other with UNAUTHENTICATED."""
-        if self._carries_token(handler_call_details):
-            return await continuation(handler_call_details)
-        return self._refusal
-
-    async def _refuse(self, requests: Any, context: Any) -> Any:
-        await context.abort(grpc.StatusCode.UNAUTHENTICATED, WHY)
 
 
 # ---- at the client ------------------------------------------------------------------------------

@@ -54,21 +54,6 @@ def stream(stub) -> Iterator[Conversation]:
     conversation.end()
 
 
-def test_one_operation_of_each_kind(stream, keys):
-    key = next(keys)
-    heard = []
-    for number, (kind, *values) in enumerate(
-        [(CREATE, b"v"), (RETRIEVE,), (UPDATE, b"w"), (RETRIEVE,), (DELETE,), (RETRIEVE,)]
-    ):
-        stream.say(number, [kind], [key], *values)
-        reply = stream.hear()
-        heard.append((reply.id, reply.statuses[0], list(reply.values)))
-
-    assert [
-        (0, OK, []), (1, OK, [b"v"]), (2, OK, []), (3, OK, [b"w"]), (4, OK, []), (5, NOT_FOUND, []),
-    ] == heard  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("says", "kinds", "extra_keys", "values"),
     [

@@ -21,7 +21,7 @@ from kvstore.client.fleet import Local
 from kvstore.credentials import CA, CERTIFICATE, KEY, TOKEN, access_from, read_token
 from kvstore.load_test.__main__ import main as load_test
 from kvstore.measure import Run
-from kvstore.server import ServerDidNotStart, ServerSettings, serving
+from kvstore.server import serving
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 from tools import certificate
@@ -103,23 +103,6 @@ def test_a_file_without_a_token_is_named_and_not_shown(text, tmp_path):
     assert not text or text not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("says", "settings"),
-    [
-        (r"needs TLS and a token.*course.py class certificate", {"listen": "0.0.0.0"}),
-        (r"needs TLS and a token", {"listen": "2001:db8::1"}),
-        ("listen must be an IP address", {"listen": "localhost", "tls": "somewhere"}),
-        ("listen must be an IP address", {"listen": "0.0.0.0:80", "tls": "somewhere"}),
-    ],
-)
-def test_another_address_needs_tls(says, settings):
-    with pytest.raises(ValueError, match=says):
-        ServerSettings(**settings)
-
-    assert "10.0.0.1" == ServerSettings(listen="10.0.0.1", tls="somewhere").listen
-    assert "127.0.0.2" == ServerSettings(listen="127.0.0.2").listen
-
-
 def opened(of_folder, of_key):
     """Set the rights of the folder and of its key."""
 
@@ -159,14 +142,6 @@ def test_a_server_does_not_start_without_what_tls_needs(damage, says, folder, tm
     with pytest.raises(OSError, match=says) as refused:
         access_from(str(copy))
     assert str(copy) in str(refused.value)
-
-
-@pytest.mark.slow
-def test_a_server_that_cannot_start_says_why(tmp_path):
-    with pytest.raises(
-        ServerDidNotStart, match=r"server\.pem: No such file.*course.py class certificate"
-    ):
-        serving(tls=str(tmp_path)).__enter__()
 
 
 @pytest.mark.slow

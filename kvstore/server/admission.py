@@ -3,6 +3,7 @@
 The pool measures how long each call waited for one of its threads.
 """
 
+import hmac
 import threading
 import time
 from collections import deque
@@ -12,7 +13,7 @@ from typing import Any, Final
 
 import grpc
 
-from kvstore.credentials import Access, AsyncDemandToken, DemandToken
+from kvstore.credentials import HEADER, REFUSED, SCHEME, TOKEN, Access
 from kvstore.protocol import ATTEMPTS_KEY, CALL_KEY, MESSAGE_LIMIT_BYTES
 from kvstore.server.settings import ServerSettings
 
@@ -115,11 +116,78 @@ class MeasuredPool(ThreadPoolExecutor):
 
 
 # ---- interceptors -------------------------------------------------------------------------------
-# Work on the metadata of every call, done by an interceptor before its method is looked up.
+# Work on the metadata of every call, done by an interceptor before its method runs.
 #
 # With threads, interceptors run in the single thread that takes calls from the network. So their
 # work comes before the pool and before a call can be refused. With asyncio, they run on the event
 # loop.
+
+
+class _BeforeMethod(grpc.ServerInterceptor):  # type: ignore[misc]  # grpcio has no types
+    """Decides what answers a call: the handler of its method, or another one."""
+
+    def _refusal(self, details: grpc.HandlerCallDetails) -> Any:
+        """Return the handler that refuses this call; None goes on to the next interceptor."""
+
+    def _chosen(self, details: grpc.HandlerCallDetails, handler: Any) -> Any:
+        """Return what answers the call, in place of the handler of its method."""
+        return handler
+
+    def intercept_service(
+        self, continuation: Callable[[Any], Any], handler_call_details: grpc.HandlerCallDetails
+    ) -> Any:
+        """Return what answers the call."""
+        details = handler_call_details
+        return self._refusal(details) or self._chosen(details, continuation(details))
+
+
+class _OnLoop(grpc.aio.ServerInterceptor):  # type: ignore[misc]
+    """Makes a `_BeforeMethod` one of an event loop."""
+
+    _refusal: Callable[[grpc.HandlerCallDetails], Any]
+    _chosen: Callable[[grpc.HandlerCallDetails, Any], Any]
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[Any], Awaitable[Any]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Any:
+        """Return what answers the call."""
+        details = handler_call_details
+        return self._refusal(details) or self._chosen(details, await continuation(details))
+
+
+WHY: Final = (
+    f"{REFUSED}: the call has none, or another one. Give the client the server's {TOKEN}, with"
+    " --token FILE or as the `token` of its Tls"
+)
+
+
+class DemandToken(_BeforeMethod):
+    """Refuses every call that does not carry the token."""
+
+    def __init__(self, token: str) -> None:
+        self._expected = f"{SCHEME}{token}".encode()
+        self._refuses = grpc.stream_stream_rpc_method_handler(self._refuse)
+        """For calls of every shape: it reads no message, so it waits for none."""
+
+    def _refusal(self, details: grpc.HandlerCallDetails) -> Any:
+        for name, value in details.invocation_metadata or ():
+            if name == HEADER:
+                found = value if isinstance(value, bytes) else value.encode("utf-8", "replace")
+                right = hmac.compare_digest(found, self._expected)  # its time says nothing
+                return None if right else self._refuses
+        return self._refuses
+
+    def _refuse(self, requests: Any, context: grpc.ServicerContext) -> Any:
+        context.abort(grpc.StatusCode.UNAUTHENTICATED, WHY)
+
+
+class AsyncDemandToken(_OnLoop, DemandToken):
+    """`DemandToken` on an event loop."""
+
+    async def _refuse(self, requests: Any, context: Any) -> Any:
+        await context.abort(grpc.StatusCode.UNAUTHENTICATED, WHY)
 
 
 Pair = tuple[str, str | bytes]
@@ -131,37 +199,20 @@ def as_text(method: str, metadata: Iterable[Pair]) -> str:
     return "\n".join([method, *(f"    {name}: {value!r}" for name, value in metadata)])
 
 
-class ReadHeaders(grpc.ServerInterceptor):  # type: ignore[misc]  # grpcio has no types
+class ReadHeaders(_BeforeMethod):
     """Reads all metadata of a call and formats it as text, `times` times."""
 
     def __init__(self, times: int) -> None:
         self._times = times
-        self.latest = ""
-        """The text of the latest call."""
 
-    def intercept_service(
-        self, continuation: Callable[[Any], Any], handler_call_details: grpc.HandlerCallDetails
-    ) -> Any:
-        """Do the work, then continue with the call."""
-        self._read(handler_call_details)
-        return continuation(handler_call_details)
-
-    def _read(self, details: grpc.HandlerCallDetails) -> None:
+    def _chosen(self, details: grpc.HandlerCallDetails, handler: Any) -> Any:
         for _ in range(self._times):
-            self.latest = as_text(details.method, details.invocation_metadata or ())
+            as_text(details.method, details.invocation_metadata or ())
+        return handler
 
 
-class AsyncReadHeaders(ReadHeaders, grpc.aio.ServerInterceptor):  # type: ignore[misc]
+class AsyncReadHeaders(_OnLoop, ReadHeaders):
     """`ReadHeaders` on an event loop."""
-
-    async def intercept_service(
-        self,
-        continuation: Callable[[Any], Awaitable[Any]],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> Any:
-        """Do the work, then continue with the call."""
-        self._read(handler_call_details)
-        return await continuation(handler_call_details)
 
 
 MOST_ATTEMPTS: Final = 40_000
@@ -178,31 +229,21 @@ class Attempt:
         self.arrived_s, self.ended_s = time.perf_counter(), 0.0
 
 
-class NoteAttempts(grpc.ServerInterceptor):  # type: ignore[misc]
+class NoteAttempts(_BeforeMethod):
     """Notes when each attempt of a call arrived, and when its method ended."""
 
     def __init__(self) -> None:
         self.noted: list[Attempt] = []
         """Appending is a single step of the interpreter, so no lock is needed."""
 
-    def intercept_service(
-        self, continuation: Callable[[Any], Any], handler_call_details: grpc.HandlerCallDetails
-    ) -> Any:
-        """Note the attempt, then continue with it."""
-        attempt = self._arrived(handler_call_details)
-        return self._watched(continuation(handler_call_details), attempt)
-
-    def _arrived(self, details: grpc.HandlerCallDetails) -> Attempt | None:
+    def _chosen(self, details: grpc.HandlerCallDetails, handler: Any) -> Any:
         facts = dict(details.invocation_metadata or ())
         call = facts.get(CALL_KEY)
         if not isinstance(call, str) or len(self.noted) >= MOST_ATTEMPTS:
-            return None
+            return handler
         attempt = Attempt(call, int(facts.get(ATTEMPTS_KEY, 0)))
         self.noted.append(attempt)
-        return attempt
-
-    def _watched(self, handler: Any, attempt: Attempt | None) -> Any:
-        if attempt is None or handler is None or handler.unary_unary is None:
+        if handler is None or handler.unary_unary is None:
             return handler
         return grpc.unary_unary_rpc_method_handler(
             self._ending(handler.unary_unary, attempt),
@@ -220,17 +261,8 @@ class NoteAttempts(grpc.ServerInterceptor):  # type: ignore[misc]
         return answered
 
 
-class AsyncNoteAttempts(NoteAttempts, grpc.aio.ServerInterceptor):  # type: ignore[misc]
+class AsyncNoteAttempts(_OnLoop, NoteAttempts):
     """`NoteAttempts` on an event loop."""
-
-    async def intercept_service(
-        self,
-        continuation: Callable[[Any], Awaitable[Any]],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> Any:
-        """Note the attempt, then continue with it."""
-        attempt = self._arrived(handler_call_details)
-        return self._watched(await continuation(handler_call_details), attempt)
 
     def _ending(self, answer: Callable[..., Any], attempt: Attempt) -> Callable[..., Any]:
         async def answered(request: Any, context: Any) -> Any:

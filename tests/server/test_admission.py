@@ -144,6 +144,7 @@ def test_work_on_metadata_is_done_and_the_call_goes_on(own_server, stack, monkey
     texts = []
     monkeypatch.setattr("kvstore.server.admission.as_text", lambda *call: texts.append(call))
     (made,) = interceptors(server.settings)
-    made._read(SimpleNamespace(method="/x", invocation_metadata=(("tenant", "blue"),)))
+    details = SimpleNamespace(method="/x", invocation_metadata=(("tenant", "blue"),))
+    assert "the method" == made._chosen(details, "the method")
     assert 2 * [("/x", (("tenant", "blue"),))] == texts
     assert (stack == "asyncio") == isinstance(made, grpc.aio.ServerInterceptor)

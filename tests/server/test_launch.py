@@ -50,9 +50,10 @@ def test_the_server_ends_with_its_block_and_with_an_error_in_it():
     assert (True, False) == (inside, server.alive())
     assert not psutil.pid_exists(server.pid)
 
-    with pytest.raises(RuntimeError, match="in the block"), serving() as server:
-        raise RuntimeError("in the block")
-    assert not psutil.pid_exists(server.pid)
+    for error in (RuntimeError, KeyboardInterrupt):
+        with pytest.raises(error, match="in the block"), serving() as server:
+            raise error("in the block")
+        assert not psutil.pid_exists(server.pid)
 
 
 @pytest.mark.slow

@@ -54,8 +54,13 @@ ON_LOOP = {"use_asyncio": True}
         (r"stall_s must be .* got 2 of every 1\.0 seconds", {"stall_s": 2}),
         ("back_end_timeout_s must be above 0", {"back_end_timeout_s": 0}),
         ("transport must be one of", {"transport": "x"}),
-        ("other machines can reach .* needs TLS and a token", {"listen": "0.0.0.0"}),
+        (
+            "other machines can reach .* needs TLS and a token.*course.py class certificate",
+            {"listen": "0.0.0.0"},
+        ),
+        ("needs TLS and a token", {"listen": "2001:db8::1"}),
         ("listen must be an IP address", {"listen": "localhost"}),
+        ("listen must be an IP address", {"listen": "0.0.0.0:80", "tls": "somewhere"}),
         ("back_end must be host:port.*other.address", {"back_end": "localhost"}),
         ("back_end must be host:port", {"back_end": "host:x"}),
         ("store must be memory, sqlite:FOLDER, or etcd.* got 5", {"store": 5}),
@@ -73,6 +78,10 @@ ON_LOOP = {"use_asyncio": True}
 def test_a_setting_that_makes_no_sense_is_refused(named, settings):
     with pytest.raises(ValueError, match=named):
         ServerSettings(**settings)
+
+
+def test_an_address_of_this_machine_alone_needs_no_tls():
+    assert "127.0.0.2" == ServerSettings(listen="127.0.0.2").listen
 
 
 def test_settings_survive_the_journey_to_another_process():

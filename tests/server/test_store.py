@@ -4,8 +4,6 @@ import asyncio
 import random
 import statistics
 import threading
-from queue import SimpleQueue
-from typing import Any
 
 import pytest
 
@@ -22,7 +20,7 @@ from kvstore.protocol import (
 from kvstore.server import LOCKINGS, ServerSettings
 from kvstore.server import store as store_module
 from kvstore.server.settings import DISK_TIMES
-from kvstore.server.store import ASYNC_LOCKS, LOCKS, Disk, KeyLocks, Store, disk_for
+from kvstore.server.store import ASYNC_LOCKS, LOCKS, Disk, Store, disk_for
 
 # ---- locks --------------------------------------------------------------------------------------
 
@@ -142,51 +140,9 @@ def test_the_table_of_locks_is_empty_again_after_the_writes(locking):
     assert {600} == set(counters.values())
 
 
-def test_a_writer_that_comes_later_waits_for_those_before_it_among_threads():
+def test_a_writer_that_comes_later_waits_for_those_before_it():
     """The first has left, the second is inside, and the third comes: they share one lock."""
-    came: SimpleQueue[Any] = SimpleQueue()
 
-    class Watched:
-        """A lock that reports who comes to it, before it is acquired."""
-
-        def __init__(self) -> None:
-            self.lock = threading.Lock()
-
-        def __enter__(self) -> None:
-            came.put(self)
-            self.lock.acquire()
-
-        def __exit__(self, *error: object) -> None:
-            self.lock.release()
-
-    locks = KeyLocks(through_disk=True, lock=Watched)
-    inside, leave = threading.Event(), threading.Event()
-
-    def second() -> None:
-        with locks.holding(UPDATE, b"a"):
-            inside.set()
-            leave.wait(HANG_S)
-
-    def third() -> None:
-        with locks.holding(UPDATE, b"a"):
-            pass
-
-    writers = [threading.Thread(target=each) for each in (second, third)]
-    with locks.holding(UPDATE, b"a"):
-        first_lock = came.get(timeout=HANG_S)
-        writers[0].start()
-        second_lock = came.get(timeout=HANG_S)
-    assert inside.wait(HANG_S)
-    writers[1].start()
-    third_lock = came.get(timeout=HANG_S)
-    leave.set()
-    for writer in writers:
-        writer.join(HANG_S)
-
-    assert first_lock is second_lock is third_lock
-
-
-def test_a_writer_that_comes_later_waits_for_those_before_it_among_tasks():
     async def scene() -> list[str]:
         locks = ASYNC_LOCKS["per_key_held"]()
         seen, leave = [], {name: asyncio.Event() for name in ("first", "second", "third")}
