@@ -156,7 +156,7 @@ class RunOptions:
 
     def to_json(self) -> str:
         """Return all options as JSON text, for `from_json` in another process."""
-        return json.dumps(self.as_dict())
+        return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> "RunOptions":
@@ -169,13 +169,9 @@ class RunOptions:
         except (TypeError, AttributeError) as wrong:
             raise ValueError(f"these are not the options of a run: {wrong}") from wrong
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the options by name, ready for JSON."""
-        return {**asdict(self), "metadata": dict(self.metadata), "own": dict(self.own)}
-
     def to_save(self) -> dict[str, Any]:
         """Return the options as a run keeps them: without the values of its metadata."""
-        return {**self.as_dict(), "metadata": without_values(self.metadata)}
+        return {**asdict(self), "metadata": without_values(self.metadata)}
 
 
 def name_of(strategy: Strategy) -> str:

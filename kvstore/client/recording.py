@@ -7,7 +7,6 @@ and the classes below it are what the channels for `grpc` and `grpc.aio` share.
 
 import math
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partialmethod
@@ -110,14 +109,6 @@ class Recording:
     def kind(self, method: str) -> int:
         """Return the number of the method's kind in the records; its name is in lower case."""
         return self.recorder.kind(method.rpartition("/")[2].lower())
-
-
-def settled(recorder: Recorder, timeout_s: float) -> bool:
-    """Wait until no call is in flight; return whether that was within `timeout_s` seconds."""
-    end_s = time.perf_counter() + timeout_s
-    while recorder.in_flight and time.perf_counter() < end_s:
-        time.sleep(0.002)
-    return not recorder.in_flight
 
 
 class StreamRecords:

@@ -88,13 +88,12 @@ class Descriptions:
 
     def needs(self, symbol: str) -> bool:
         """Return whether a type is described now; look for its file if it was not."""
-        try:
-            self.pool.FindFileContainingSymbol(symbol)
-        except KeyError:
-            own = _well_known(symbol)
+        if not self._describes(symbol):
+            own = _of_protobuf(lambda pool: pool.FindFileContainingSymbol(symbol))
             self.add([own] if own is not None else self._find(symbol))
-        else:
-            return True
+        return self._describes(symbol)
+
+    def _describes(self, symbol: str) -> bool:
         try:
             self.pool.FindFileContainingSymbol(symbol)
         except KeyError:
@@ -142,8 +141,10 @@ class Descriptions:
         return cls(files, lambda: names)
 
     def _add(self, name: str, waiting: dict[str, FileProto]) -> None:
-        file = waiting.pop(name, None) or self._own(name)
-        if file is None or name in self._files:
+        if name in self._files:
+            return
+        file = waiting.pop(name, None) or _of_protobuf(lambda pool: pool.FindFileByName(name))
+        if file is None:
             return
         if file.syntax not in ("", "proto2", "proto3", "editions"):  # as Go writes a placeholder
             self.notes.append(
@@ -168,15 +169,6 @@ class Descriptions:
             f" {'; '.join(self.notes) or 'a descriptor set needs --include_imports'}"
         )
 
-    def _own(self, name: str) -> FileProto | None:
-        """Return a file of google/protobuf, which some servers leave out."""
-        short = name.removeprefix("google/protobuf/").removesuffix(".proto")
-        if short not in _WELL_KNOWN or name in self._files:
-            return None
-        file = FileProto()
-        importlib.import_module(f"google.protobuf.{short}_pb2").DESCRIPTOR.CopyToProto(file)
-        return file
-
 
 def _without(file: FileProto, lacking: Iterable[str]) -> FileProto:
     """Return the file without some of its imports: options often need no type of theirs."""
@@ -187,18 +179,16 @@ def _without(file: FileProto, lacking: Iterable[str]) -> FileProto:
     return bare
 
 
-def _well_known(symbol: str) -> FileProto | None:
-    if not symbol.startswith("google.protobuf."):
-        return None
+def _of_protobuf(find: Callable[[descriptor_pool.DescriptorPool], Any]) -> FileProto | None:
+    """Return a file that protobuf brings along, as some servers leave it out; None for others."""
     for name in _WELL_KNOWN:
         importlib.import_module(f"google.protobuf.{name}_pb2")
+    file = FileProto()
     try:
-        found = descriptor_pool.Default().FindFileContainingSymbol(symbol)
+        find(descriptor_pool.Default()).CopyToProto(file)
     except KeyError:
         return None
-    file = FileProto()
-    found.CopyToProto(file)
-    return file
+    return file if file.name.startswith("google/protobuf/") else None
 
 
 class Method(NamedTuple):

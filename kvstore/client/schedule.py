@@ -6,7 +6,7 @@ import math
 import random
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate, chain, cycle, islice, pairwise, takewhile
 from typing import Any
@@ -165,10 +165,6 @@ class ShardedOperations:
     def preloads(self) -> list[Operation]:
         """Return the creates that have to be executed before the run."""
         return [*chain.from_iterable(each.preloads() for each in self.shards)]
-
-    def held_throughout(self) -> Mapping[bytes, bytes]:
-        """Return the constant value of each preloaded key; empty where values change."""
-        return {key: held for each in self.shards for key, held in each.held_throughout().items()}
 
     def created(self, key: bytes) -> None:
         """Note that a create was answered OK: later operations may use its key."""
