@@ -141,18 +141,11 @@ def test_a_run_in_a_process_of_its_own_is_the_same_run(quick_server):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("error", "says", "identity", "in_flight"),
-    [
-        (ValueError, "in_flight must be a whole number of 1 or more, got 0", None, 0),
-        (WrongServer, "has the identity '.*', but 'another' was started", "another", 1),
-    ],
-)
-def test_its_errors_are_those_of_load(error, says, identity, in_flight, quick_server):
-    target = Target(quick_server.address, identity)
+def test_its_errors_are_those_of_load(quick_server):
+    target = Target(quick_server.address, "another")
 
-    with pytest.raises(error, match=says):
-        run_in_process(strategies.bounded, target, SMALL, calls=5, in_flight=in_flight)
+    with pytest.raises(WrongServer, match="'another' was started: another program"):
+        run_in_process(strategies.bounded, target, SMALL, calls=5)
 
 
 @pytest.mark.parametrize(
