@@ -10,7 +10,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import grpc
 from kvstore.judge import days
 from kvstore.judge.cases import SERVERS, Network
 from kvstore.judge.sitting import Refused, Sitting, drawn
-from kvstore.judge.traffic import Plan, Tally
+from kvstore.judge.traffic import Plan, Result, Tally
 from kvstore.protocol import CREATE, RETRIEVE, UPDATE
 from kvstore.subprocesses import listen
 from kvstore.v1 import kvstore_pb2 as pb
@@ -73,7 +73,7 @@ class _Run:
             self._servers.append(server)
         return addresses
 
-    async def close(self) -> dict[str, Any]:
+    async def close(self) -> Result:
         """Stop the servers; return the result."""
         for timer in (self._timer, self._fault_timer):
             if timer is not None:
@@ -82,14 +82,14 @@ class _Run:
             await self._going
         for server in self._servers:
             await server.stop(0)
-        return {"result": self.tally.result(self._network.processor_s, self._fault_s)}
+        return self.tally.result(self._network.processor_s, self._fault_s)
 
     async def answer(self, server: int, kind: int, key: bytes, context: Context) -> None:
         """Let one call go through the stations; return when it has finished."""
         now_s = self._loop.time()
         serial = await self._serial(kind, key, now_s, context)
-        if not self._seen:
-            self._begin(now_s)
+        if not self._seen and self._fault_s is not None:
+            self._fault_timer = self._loop.call_at(now_s + self._fault_s, self._break)
         if self.tally.answered(serial):
             return  # again, because its answer was lost: it is not served twice
         self._seen.add(serial)
@@ -115,19 +115,13 @@ class _Run:
         item, _, number = key.partition(b"/")
         serial = int(number) if number.isdigit() else -1
         plan = self._plan
-        if not 0 <= serial < len(plan.kinds):
+        known = 0 <= serial < len(plan.kinds) and kind == plan.kinds[serial]
+        if not known or item != b"item-%d" % plan.items[serial]:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "send the operations as given")
-        if plan.kinds[serial] != kind or item != b"item-%d" % plan.items[serial]:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "send the operations as given")
-        began_s = self.tally.began_s
         late_s = self._retries_s if serial in self._seen else LATE_S
-        if self._seen and now_s - began_s > plan.duration_s + late_s:
+        if self._seen and now_s - self.tally.began_s > plan.duration_s + late_s:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "the run is over")
         return serial
-
-    def _begin(self, now_s: float) -> None:
-        if self._fault_s is not None:
-            self._fault_timer = self._loop.call_at(now_s + self._fault_s, self._break)
 
     def _break(self) -> None:
         if self._fault == "stall":
@@ -216,7 +210,7 @@ class _Judge:
         return {"record": sitting.record}
 
     async def _begin(self, what: str, options: dict[str, Any]) -> dict[str, Any]:
-        await self._close()
+        await self.close()
         network, plan, fault_s = self._sitting.begin(what, options)
         retries_s = RETRIES_S if what == "result" else LATE_S
         self._run = _Run(network, plan, self._sitting.fault, fault_s, retries_s)
@@ -230,19 +224,18 @@ class _Judge:
         }
 
     async def _end(self, broken_off: bool) -> dict[str, Any]:
-        if self._run is None:
+        result = await self.close()
+        if result is None:
             raise Refused("no run was begun")
-        run, self._run = self._run, None
-        result = (await run.close())["result"]
         if broken_off:
             self._sitting.abort()
             return {"record": self._sitting.record}
         return {"result": self._sitting.end(result), "record": self._sitting.record}
 
-    async def _close(self) -> None:
-        if self._run is not None:
-            run, self._run = self._run, None
-            await run.close()
+    async def close(self) -> Result | None:
+        """End the run that was begun, if any; return its result."""
+        run, self._run = self._run, None
+        return None if run is None else await run.close()
 
     def _keep(self) -> None:
         """Write the record so that its file is always whole."""
@@ -255,10 +248,9 @@ class _Judge:
             raise
 
 
-async def _serve(judge_of: Callable[[], _Judge]) -> None:
+async def _serve(judge: _Judge) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    judge = judge_of()
     server = grpc.aio.server(options=OPTIONS)
     handler = grpc.unary_unary_rpc_method_handler(judge.ask)
     service, method = METHOD.strip("/").split("/")
@@ -270,7 +262,7 @@ async def _serve(judge_of: Callable[[], _Judge]) -> None:
     print(f"127.0.0.1:{port}", flush=True)
     listen(lambda: loop.call_soon_threadsafe(stop.set))
     await stop.wait()
-    await judge._close()
+    await judge.close()
     await server.stop(0)
 
 
@@ -285,14 +277,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parse.add_argument("--fast", action="store_true", help="half as long runs, for tests")
     given = parse.parse_args(arguments)
     given.folder.mkdir(parents=True, exist_ok=True)
-
-    def judge() -> _Judge:
-        who = {"learner": given.learner, "fast": given.fast}
-        if given.day is not None:
-            return _Judge(days.sitting_of(given.day, given.level, **who), given.folder)
-        return _Judge(drawn(given.practice, **who), given.folder)
-
-    asyncio.run(_serve(judge))
+    who = {"learner": given.learner, "fast": given.fast}
+    if given.day is not None:
+        sitting = days.sitting_of(given.day, given.level, **who)
+    else:
+        sitting = drawn(given.practice, **who)
+    asyncio.run(_serve(_Judge(sitting, given.folder)))
     return 0
 
 

@@ -301,9 +301,7 @@ def draw(rng: random.Random, first: str | None = None, second: str | None = None
     if second is not None and second in _HELD and first not in _HELD:
         whole_s = in_service / per_s[second]
     widths = _widths(per_s, whole_s)
-    if (
-        second is not None and {first, second} == _HELD
-    ):  # two limits on the calls in service: one more place
+    if second is not None and {first, second} == _HELD:  # both limit the calls in service
         widths[second] = _limit(second, in_service + 1)
     case = Case(first, second, widths, 1.0, growth, open_loop, fault, fault_at)
     return replace(case, delay_s=whole_s - sum(demands(case).values()))
@@ -311,6 +309,14 @@ def draw(rng: random.Random, first: str | None = None, second: str | None = None
 
 _HELD: Final = {STREAMS, POOL}
 """Stations whose capacity is a number of calls over the time of a whole call."""
+_VISITS: Final = {
+    DISK: MIX[RETRIEVE],
+    LOG: 1 - MIX[RETRIEVE],
+    BACK_END: MIX[CREATE],
+    RETRIES: ATTEMPTS,
+    LINK: VALUE_BYTES,
+}
+"""How often a call of the traffic uses the service time of a station, where it is not once."""
 SERVERS = 2
 """Servers in front, each with an address: a client has one connection to each, or more."""
 
@@ -330,14 +336,7 @@ def _limit(name: str, places: float) -> Width:
 
 def _widths(per_s: dict[str, float], whole_s: float) -> dict[str, Width]:
     """Return the stations that let these rates of the whole traffic through."""
-    shares = {
-        HOT_KEY: HOT_SHARE,
-        DISK: MIX[RETRIEVE],
-        LOG: 1 - MIX[RETRIEVE],
-        BACK_END: MIX[CREATE],
-        RETRIES: ATTEMPTS,
-        LINK: VALUE_BYTES,
-    }
+    shares = {**_VISITS, HOT_KEY: HOT_SHARE}
     found = {}
     for name, rate in per_s.items():
         if name in _HELD:
@@ -350,11 +349,4 @@ def _widths(per_s: dict[str, float], whole_s: float) -> dict[str, Width]:
 
 def demands(case: Case) -> dict[str, float]:
     """Return the mean seconds in service of a call of the traffic, at each station."""
-    visits = {
-        DISK: MIX[RETRIEVE],
-        LOG: 1 - MIX[RETRIEVE],
-        BACK_END: MIX[CREATE],
-        RETRIES: ATTEMPTS,
-        LINK: VALUE_BYTES,
-    }
-    return {name: visits.get(name, 1.0) * each.service_s for name, each in case.widths.items()}
+    return {name: _VISITS.get(name, 1.0) * each.service_s for name, each in case.widths.items()}

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from kvstore import numbers
 from kvstore.judge import cases
 from kvstore.judge.cases import CHANGES, MOST_IN_FLIGHT, P99_S, STATIONS, Case, Network
 from kvstore.judge.traffic import NEVER_S, Load, Plan, Result, plan, simulate
+from kvstore.numbers import number
 
 MEASURE_S, RUN_S = 3.0, 8.0
 """Seconds for which a measurement sends, and a run that is scored."""
@@ -56,7 +56,7 @@ class Sitting:
         usual = Load(in_flight=MOST_IN_FLIGHT)
         drawn = plan(usual, RUN_S, random.Random(1))
         self._today_per_s = simulate(case.network(), drawn, usual).throughput_per_s
-        self._record: dict[str, Any] = {
+        self.record: dict[str, Any] = {
             "format": FORMAT,
             "id": f"{rng.getrandbits(32):08x}",
             "learner": learner,
@@ -65,17 +65,13 @@ class Sitting:
             "history": [],
             "final": None,
         }
-        self._note("opened")
-
-    @property
-    def record(self) -> dict[str, Any]:
         """Everything that may be known so far, ready for JSON."""
-        return self._record
+        self._note("opened")
 
     @property
     def finished(self) -> bool:
         """Whether the score is final."""
-        return self._record["final"] is not None
+        return self.record["final"] is not None
 
     def letter(self) -> dict[str, Any]:
         """Return what the learner is given: the kind of target, the growth, and what is the same.
@@ -83,7 +79,7 @@ class Sitting:
         `fails` is whether a server fails during the run; None leaves it open.
         """
         return {
-            "id": self._record["id"],
+            "id": self.record["id"],
             "growth": self._case.growth,
             "open_loop": self._case.open_loop,
             "fails": self._fails,
@@ -112,8 +108,8 @@ class Sitting:
         self._between_runs()
         if of not in ("start", "result"):
             raise Refused(f"a prediction is one of the start or of the result, got {of!r}")
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not 0 < value < math.inf:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not 0 < value < math.inf:
             raise Refused(f"a prediction must be a number above 0, got {value!r}")
         if self._was_begun(of):
             raise Refused(f"the {of} has run, so no prediction of it is accepted any more")
@@ -147,7 +143,7 @@ class Sitting:
             seconds = MEASURE_S * self._factor
             load = self._measured_load(options)
         elif what == "start":
-            if any(each["event"] == "start" for each in self._record["history"]):
+            if _events(self.record, "start"):
                 raise Refused("the start has run already; measure, or run your result")
         elif what == "result":
             changes = self._changes
@@ -202,7 +198,7 @@ class Sitting:
 
     def _finish(self, result: dict[str, Any]) -> None:
         self._note("result", changes=self._changes)
-        self._record["final"] = {
+        self.record["final"] = final = {
             "result": result,
             "plain": _steady(self._plain),
             "changes": self._changes,
@@ -212,11 +208,11 @@ class Sitting:
             "case": self._case.as_dict(),
         }
         if self._par_per_s is not None:
-            self._record["final"]["par_per_s"] = self._par_per_s
-        lines = lines_of(self._record)
-        self._record["final"]["lines"] = [line._asdict() for line in lines]
-        self._record["final"]["points"] = round(sum(line.points for line in lines), 1)
-        self._record["final"]["met"] = is_met(lines)
+            final["par_per_s"] = self._par_per_s
+        lines = lines_of(self.record)
+        final["lines"] = [line._asdict() for line in lines]
+        final["points"] = round(sum(line.points for line in lines), 1)
+        final["met"] = is_met(lines)
 
     def _still_open(self) -> None:
         if self.finished:
@@ -231,11 +227,11 @@ class Sitting:
     def _was_begun(self, what: str) -> bool:
         """Whether a run was made, or broken off: a client may have measured it all the same."""
         return any(
-            each["event"] == what or each.get("run") == what for each in self._record["history"]
+            each["event"] == what or each.get("run") == what for each in self.record["history"]
         )
 
     def _note(self, event: str, **more: Any) -> None:
-        self._record["history"].append({"at": round(self._clock(), 3), "event": event, **more})
+        self.record["history"].append({"at": round(self._clock(), 3), "event": event, **more})
 
 
 def drawn(practice: int | None = None, **more: Any) -> Sitting:
@@ -245,10 +241,8 @@ def drawn(practice: int | None = None, **more: Any) -> Sitting:
 
 
 # ---- score --------------------------------------------------------------------------------------
-# The points of a finished sitting, line by line, computed from its record alone.
-#
-# So a scoreboard can compute them again and find a record whose points were changed.
-
+# The points of a finished sitting, computed from its record alone: so a scoreboard can compute them
+# again and find a record whose points were changed.
 
 NAMED, START, RESULT, TARGET, LOST, SPENT = LINES = (
     "stations named",
@@ -293,14 +287,16 @@ def lines_of(record: Mapping[str, Any]) -> list[Line]:
     when = " before the fault" if case["fault"] else ""
     by_plain = f"{when}, by the plain client" if reached != result[name] else when
     started = start["steady_per_s"] if start else math.nan
-    return [
-        _named(record, case),
-        _predicted(START, predicted.get("start"), started, "calls/s", ", by the plain client"),
-        _predicted(RESULT, predicted.get("result"), reached, unit, by_plain),
-        _target(case, result, today_per_s, final["p99_s"]),
-        _lost(result, final["most_in_flight"], case["open_loop"]),
-        _spent(record),
+    shares = {
+        START: _predicted(predicted.get("start"), started, "calls/s", ", by the plain client"),
+        RESULT: _predicted(predicted.get("result"), reached, unit, by_plain),
+        TARGET: _target(case, result, today_per_s, final["p99_s"]),
+        LOST: _lost(result, final["most_in_flight"], case["open_loop"]),
+    }
+    lines = [
+        Line(name, MOST[name] * share, MOST[name], why) for name, (share, why) in shares.items()
     ]
+    return [_named(record, case), *lines, _spent(record)]
 
 
 def _steady(plain: Result | None) -> dict[str, float]:
@@ -325,50 +321,46 @@ def _named(record: Mapping[str, Any], case: Mapping[str, Any]) -> Line:
     return Line(NAMED, float(points), MOST[NAMED], f"{yours}; {truth}")
 
 
-def _predicted(
-    name: str, predicted: float | None, measured: float, unit: str, when: str = ""
-) -> Line:
+Scored = tuple[float, str]
+"""A share of the points of a line, and the reason."""
+
+
+def _predicted(predicted: float | None, measured: float, unit: str, when: str) -> Scored:
     """Give all points within 10 %, none from a factor of 2 on, linear in the logarithm between."""
-    of = MOST[name]
     if predicted is None:
-        return Line(name, 0.0, of, "no prediction was made before the run")
+        return 0.0, "no prediction was made before the run"
     if not measured > 0:
-        return Line(name, 0.0, of, "there is no run to compare with")
+        return 0.0, "there is no run to compare with"
     error = abs(math.log10(predicted / measured))
     share = min(1.0, max(0.0, (TOO_FAR - error) / (TOO_FAR - SPOT_ON)))
-    ratio = f"{predicted / measured:.2f} times"
-    why = (
-        f"predicted {numbers.number(predicted)} {unit}, reached {numbers.number(measured)}"
-        f" {unit}{when}: {ratio}"
+    return share, (
+        f"predicted {number(predicted)} {unit}, reached {number(measured)} {unit}{when}:"
+        f" {predicted / measured:.2f} times"
     )
-    return Line(name, of * share, of, why)
 
 
 def _target(
     case: Mapping[str, Any], result: Mapping[str, Any], today_per_s: float, most_p99_s: float
-) -> Line:
-    of = MOST[TARGET]
+) -> Scored:
     if case["open_loop"]:
         p99_s = result["p99_s"]
         share = min(1.0, (most_p99_s / p99_s) ** 2) if p99_s > 0 else 0.0
         why = f"p99 {p99_s:.2f} s, at most {most_p99_s:.2f} s allowed"
         if result["lost"]:
             why += f"; a lost call counts as {NEVER_S:g} s"
-        return Line(TARGET, of * share, of, why)
+        return share, why
     per_s, needed_per_s = result["throughput_per_s"], case["growth"] * today_per_s
     share = min(1.0, max(0.0, (per_s - today_per_s) / (needed_per_s - today_per_s)))
-    why = f"{per_s:.1f} calls/s; {needed_per_s:.1f} are needed, it was {today_per_s:.1f}"
-    return Line(TARGET, of * share, of, why)
+    return share, f"{per_s:.1f} calls/s; {needed_per_s:.1f} are needed, it was {today_per_s:.1f}"
 
 
-def _lost(result: Mapping[str, Any], most_in_flight: int, open_loop: bool) -> Line:
-    of, lost, answered = MOST[LOST], result["lost"], result["answered"]
+def _lost(result: Mapping[str, Any], most_in_flight: int, open_loop: bool) -> Scored:
+    lost, answered = result["lost"], result["answered"]
     room = 1.25 * most_in_flight  # an attempt that was given up is noticed a moment later
     if not open_loop and result["most_open"] > room:
-        why = f"{result['most_open']} calls were open at once, {most_in_flight} are allowed"
-        return Line(LOST, 0.0, of, why)
+        return 0.0, f"{result['most_open']} calls were open at once, {most_in_flight} are allowed"
     share = 1.0 if answered and not lost else 0.0
-    return Line(LOST, of * share, of, f"{answered:,} calls answered, {lost:,} lost")
+    return share, f"{answered:,} calls answered, {lost:,} lost"
 
 
 def _spent(record: Mapping[str, Any]) -> Line:

@@ -191,15 +191,16 @@ class Tally:
             if serial not in self._done:  # the slowest calls of all
                 since_s[serial], stays[serial] = at_s, NEVER_S
         lasted_s = done[-1] - began_s if done else 0.0
+        counted = self._in_order()
         return Result(
             answered=len(done),
             lost=expected - len(done),
-            throughput_per_s=self._throughput(self._in_order()),
+            throughput_per_s=self._throughput(counted),
             mean_s=mean_s,
             p99_s=_p99(stays.values()),
             most_open=self._most_open,
             processor_busy=min(1.0, processor_s / lasted_s) if lasted_s else 0.0,
-            steady_per_s=self._steady(self._in_order(), math.inf if fault_s is None else fault_s),
+            steady_per_s=self._steady(counted, math.inf if fault_s is None else fault_s),
             steady_p99_s=_p99(stays[each] for each in stays if since_s[each] < until_s),
         )
 
