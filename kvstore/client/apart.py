@@ -145,16 +145,11 @@ def monitor(
 
 
 def _too_large(pids: Sequence[int], ceiling_bytes: float) -> bool:
-    return not math.isinf(ceiling_bytes) and largest_rss_bytes(pids) > WATCHDOG * ceiling_bytes
-
-
-def largest_rss_bytes(pids: Sequence[int]) -> int:
-    """Return the resident memory of the largest of these processes; 0 when none runs."""
-    most = 0
-    for pid in pids:
+    for pid in () if math.isinf(ceiling_bytes) else pids:
         with suppress(psutil.NoSuchProcess):
-            most = max(most, psutil.Process(pid).memory_info().rss)
-    return most
+            if psutil.Process(pid).memory_info().rss > WATCHDOG * ceiling_bytes:
+                return True
+    return False
 
 
 @contextmanager

@@ -317,26 +317,27 @@ class Reachability:
         self._addresses = [target.address for target in self._targets]
         self._only_unavailable_since_s = [math.nan] * len(self._addresses)
 
+    def _new(self) -> Records:
+        """Return the records since the last look."""
+        new = self._client.recorder.since(self._seen)
+        self._seen += len(new)
+        return new
+
     def lost(self) -> bool:
         """Return whether calls to a server end only as UNAVAILABLE and its address is closed.
 
         A server that is overloaded or restarts may refuse calls with this status as well, so its
         address is checked.
         """
-        new = self._client.recorder.since(self._seen)
-        self._seen += len(new)
-        return any(
-            self._is_lost(number, of_one) for number, of_one in enumerate(self._by_server(new))
-        )
+        of_each = enumerate(self._by_server(self._new()))
+        return any(self._is_lost(number, of_one) for number, of_one in of_each)
 
     def hold(self, schedule: Schedule) -> None:
         """Let callers wait before their next call while all calls end as UNAVAILABLE.
 
         The time doubles until a call ends in another way; then it is 0 again.
         """
-        new = self._client.recorder.since(self._seen)
-        self._seen += len(new)
-        if len(new):
+        if len(new := self._new()):
             away = bool((new["status"] == UNAVAILABLE).all())
             self._wait_s = min(2 * self._wait_s or FIRST_WAIT_S, MOST_WAIT_S) if away else 0.0
             schedule.hold(self._wait_s)

@@ -18,22 +18,24 @@ from typing import Any, NamedTuple
 
 import grpc
 
+TOLERATED = 2.0
+"""Calls that may queue while the limit grows."""
+
 
 class Limiter:
     """The limit on the calls in flight; it adapts to each reply.
 
-    The limit grows by one while no more than `tolerated` calls queue. It falls by a quarter when
+    The limit grows by one while no more than `TOLERATED` calls queue. It falls by a quarter when
     more calls queue, or when the server refuses one. A decision needs as many replies as the limit,
     all to calls sent under it: earlier calls belong to another limit. TCP Vegas has the same
     weakness: when the server itself becomes slower, the shortest time seen stays too short.
     """
 
-    def __init__(self, most: int, *, tolerated: float = 2.0) -> None:
+    def __init__(self, most: int) -> None:
         self.limit = 1
         self.history: list[tuple[float, int]] = [(0.0, 1)]
         """Seconds from the start of the run, and the limit from then on."""
         self._most = most
-        self._tolerated = tolerated
         self._shortest_s = math.inf
         self._latencies_s: list[float] = []
 
@@ -45,7 +47,7 @@ class Limiter:
             self._latencies_s.append(done_s - sent_s)
             if len(self._latencies_s) < self.limit:
                 return
-        fewer = refused or self._waiting() > self._tolerated
+        fewer = refused or self._waiting() > TOLERATED
         self.limit = max(1, min(self._most, 3 * self.limit // 4 if fewer else self.limit + 1))
         self.history.append((done_s, self.limit))
         self._latencies_s.clear()

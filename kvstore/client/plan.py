@@ -254,7 +254,7 @@ class Part(NamedTuple):
         """Return every `of`-th due time, starting with number `number`."""
         return islice(whole, self.number, None, self.of)
 
-    def workload(self, whole: AnyWorkload) -> AnyWorkload:
+    def workload(self, whole: AnyWorkload, seeds_apart: int = SEEDS_APART) -> AnyWorkload:
         """Return the workload of this part: the same settings, another seed.
 
         The keys that are created before the run are divided, at least one for each part. The calls
@@ -263,7 +263,7 @@ class Part(NamedTuple):
         if self.of == 1 or not isinstance(whole, Workload):
             return whole
         preload = max(1, self.count(whole.preload)) if whole.preload else 0
-        return replace(whole, seed=whole.seed + self.number * SEEDS_APART, preload=preload)
+        return replace(whole, seed=whole.seed + self.number * seeds_apart, preload=preload)
 
     def owns(self, key: bytes) -> bool:
         """Return whether this generator may use the key: no two generators use the same."""

@@ -174,13 +174,10 @@ class ShardedOperations:
 def _operations_of_shard(
     workload: Workload, part: Part, salt: str, owns: Callable[[bytes], bool] | None
 ) -> Operations:
-    preload = max(1, part.count(workload.preload)) if workload.preload else 0
-    seed = workload.seed + part.number * _SHARD_SEEDS_APART
-
     def of_this_shard(key: bytes) -> bool:
         return shard_of(key, part.of) == part.number and (owns is None or owns(key))
 
-    return Operations(replace(workload, seed=seed, preload=preload), salt, of_this_shard)
+    return Operations(part.workload(workload, _SHARD_SEEDS_APART), salt, of_this_shard)
 
 
 AnyOperations = Operations | ShardedOperations

@@ -14,7 +14,7 @@ import numpy as np
 import psutil
 import pytest
 
-from kvstore.client import connections, load
+from kvstore.client import channel, connections, load
 from kvstore.client.channel import Target
 from kvstore.client.connections import EvenShare, Opened, _distinct, aopen_all, open_all
 from kvstore.client.errors import ConnectionsShared, ServerNotReached
@@ -118,6 +118,7 @@ def test_connections_stand_where_the_first_calls_are_refused(strategy, own_serve
 def test_a_server_that_accepts_and_never_answers_is_not_reached(opens, monkeypatch):
     """The kernel accepts connections for a process that is stopped."""
     monkeypatch.setattr(connections, "CONNECT_S", 0.3)
+    monkeypatch.setattr(channel, "HANDSHAKE_S", 0.3)  # of the check that follows
 
     def on_threads(targets: list[Target]) -> None:
         with ExitStack() as stack:
