@@ -413,14 +413,6 @@ def _speaks_tls(address: str) -> bool:
         return True
 
 
-def _received(secure: ssl.SSLSocket) -> bytes:
-    """The first byte that the server sends; none if it has closed or reset the connection."""
-    try:
-        return secure.recv(1)
-    except ConnectionError:
-        return b""
-
-
 def _check_certificates(target: Any) -> None:
     tls = target.tls
     assert tls is not None
@@ -439,9 +431,12 @@ def _check_certificates(target: Any) -> None:
             secure.do_handshake()
             # With TLS 1.3 the server judges the client's certificate after the handshake. A server
             # that accepts it sends its HTTP/2 settings; one that does not may have gone already.
+            answer = b""
             with suppress(ConnectionError):
                 secure.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5))
-            if not _received(secure):
+            with suppress(ConnectionError):
+                answer = secure.recv(1)
+            if not answer:
                 raise TlsMismatch(f"{where} closed the connection after the handshake: {_REQUIRED}")
     except ssl.SSLCertVerificationError as error:
         raise TlsMismatch(

@@ -115,15 +115,13 @@ class Fleet:
             shares = plan.divided(len(connected.places))
             driver = _Driver(connected, run_id, shares, servers, on_sample)
             driver.drive()
-            whole_settings = {
+            settings_of_all = {
                 "workload": plan.workload.as_dict(),
                 "calls": options.calls,
                 "in_flight": options.in_flight,
                 "rate_per_s": options.rate_per_s,
             }
-            return combine(
-                driver.generators, driver.server, whole_settings, interrupted=driver.interrupted
-            )
+            return combine(driver, settings_of_all)
 
     @contextmanager
     def connected(self) -> Iterator[Connected]:
@@ -491,26 +489,20 @@ class Generator:
         }
 
 
-def combine(
-    generators: Sequence[Generator],
-    server: Callable[[Outcome], dict[str, Any]],
-    settings: Mapping[str, Any],
-    *,
-    interrupted: bool,
-) -> Run:
-    """Return the run of which these generators made the parts.
+def combine(driver: "_Driver", settings: Mapping[str, Any]) -> Run:
+    """Return the run of which the generators made the parts; `settings` are those of the whole.
 
     Percentiles and throughput follow from the union of all records, and are not averages. The
     run's settings have the number of `processes`, and under `workers` the account of each. Calls of
-    a lost worker are in `Run.unrecorded`. `settings` are those of the whole run. `server` returns
-    the server's report after this outcome.
+    a lost worker are in `Run.unrecorded`.
 
     Raises as `load.run` does, and `RunFailed` when a worker was lost.
     """
+    generators = driver.generators
     runs = [each.run for each in generators if each.run is not None]
     lost = [each for each in generators if each.lost]
     if not runs:
-        if interrupted:
+        if driver.interrupted:
             raise KeyboardInterrupt  # before the run began: there is nothing to account for
         raise _start_error(generators)
     unrecorded = sum(each.issued for each in lost)
@@ -520,8 +512,10 @@ def combine(
         outcome = Outcome.FAILED
     merged = dataclasses.replace(
         merged,
-        outcome=Outcome.INTERRUPTED if interrupted else outcome,
-        server=server(outcome),
+        outcome=Outcome.INTERRUPTED if driver.interrupted else outcome,
+        # One generator cannot count the operations: it would include calls that others send after
+        # its end, and their preloads.
+        server=server_report(driver.before, status_after(driver.servers, outcome)),
         issued=merged.issued + unrecorded,
         operations_sent=merged.issued_operations + unrecorded,
         unrecorded=unrecorded,
@@ -543,7 +537,7 @@ def combine(
 
 
 def _start_error(generators: Sequence[Generator]) -> Exception:
-    """Return why the run could not begin, with the name of the worker if there are several."""
+    """Return why the run could not begin."""
     for each in generators:
         if each.report is not None and each.report.error is not None:
             return each.report.error
@@ -649,8 +643,9 @@ class _Driver:
         self._client, places = connected
         self._run_id = run_id
         self._shares = shares
-        self._servers = servers
-        self._before = servers.before
+        self.servers = servers
+        self.before = servers.before
+        """The status of the servers when the gates opened."""
         self._on_sample = on_sample
         self.generators = [Generator(place) for place in places]
         self.interrupted = False
@@ -685,14 +680,6 @@ class _Driver:
             with suppress(Exception, KeyboardInterrupt), shielded():
                 self._client.unsubscribe_topic(self._run_id)
                 self._client.cancel(self._futures, force=True)
-
-    def server(self, outcome: Outcome) -> dict[str, Any]:
-        """Return the report of the server, with the operations it answered since the start.
-
-        A single generator cannot count them: it would include calls that other generators send
-        after its end, and their preloads.
-        """
-        return server_report(self._before, status_after(self._servers, outcome))
 
     def _watch(self) -> None:
         while self._running() and time.perf_counter() < self._end_s:
@@ -764,7 +751,7 @@ class _Driver:
                 each.clock = self._clock_of(each.place)
         except OSError:  # a worker was lost a moment ago: `_collect` will note it
             return
-        self._before = self._servers.status(5.0)
+        self.before = self.servers.status(5.0)
         self._began = True
         message_s = 4 * sum(each.clock.error_s for each in self.generators)
         opens_s = time.perf_counter() + LEAD_S + message_s
