@@ -7,7 +7,7 @@ import os
 import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -240,11 +240,10 @@ class Run:
             settings["metadata"] = without_values(dict(settings["metadata"]))
         header = {
             "format": FORMAT,
-            **{each.name: getattr(self, each.name) for each in fields(self)},
+            **{each.name: getattr(self, each.name) for each in _FACTS_OF_RUN},
             "settings": settings,
             "sample_columns": self.sample_rows.dtype.names or (),
         }
-        del header["records"], header["sample_rows"]
 
         def write(file: IO[bytes]) -> None:
             np.savez_compressed(
@@ -289,7 +288,7 @@ class Run:
             ):
                 if sent is not None and sent < recorded:
                     raise ValueError(f"{name} must be {recorded} or more, as recorded, got {sent}")
-            facts = {each.name: header[each.name] for each in fields(cls) if each.name in header}
+            facts = {each.name: header[each.name] for each in _FACTS_OF_RUN if each.name in header}
             facts |= {
                 "outcome": Outcome(header["outcome"]),
                 "connect_s": tuple(header.get("connect_s", ())),
@@ -393,32 +392,41 @@ def _or_none(wanted: _Wanted) -> _Wanted:
     )
 
 
+def _is_required(fact: "Field[Any]") -> bool:
+    """Return whether each file has this fact; those of CPU time have no other default."""
+    return fact.type is Cpu or fact.default is fact.default_factory is MISSING
+
+
 _TEXT = _Wanted("a text", lambda value: isinstance(value, str))
 _COUNT = _Wanted("a whole number, 0 or more", _is_count)
 _NUMBER = _Wanted("a number", _is_number)
-_SECONDS = _Wanted(
-    "a number of seconds, 0 or more and finite",
-    lambda value: _is_number(value) and 0 <= value < float("inf"),
-)
 _NUMBERS = _Wanted("a list of numbers", _is_list_of(_is_number))
 _FACTS = _Wanted("an object with names and values", lambda value: isinstance(value, dict))
-_CPU = _Wanted(
-    "a list of two or three numbers of seconds",
-    lambda value: _is_list_of(_is_number)(value) and len(value) in (2, 3),
-)
+
+_OF_TYPE: Final[dict[Any, _Wanted]] = {
+    str: _TEXT,
+    int: _COUNT,
+    int | None: _or_none(_COUNT),
+    float: _NUMBER,
+    Sequence[float]: _NUMBERS,
+    tuple[str, ...]: _Wanted("a list of texts", _is_list_of(_TEXT.holds)),
+    Mapping[str, Any]: _FACTS,
+    Mapping[str, float]: _FACTS,
+    Outcome: _Wanted(f"one of {', '.join(_OUTCOMES)}", lambda value: value in _OUTCOMES),
+    Cpu: _Wanted(
+        "a list of two or three numbers of seconds",
+        lambda value: _is_list_of(_is_number)(value) and len(value) in (2, 3),
+    ),
+}
+"""What a fact must be in the header, by the type of its field in `Run`."""
+_FACTS_OF_RUN = [each for each in fields(Run) if each.type is not Records]
 
 FIELDS: Final[dict[str, _Wanted]] = {
-    "strategy": _TEXT,
-    "in_flight": _COUNT,
-    "settings": _FACTS,
-    "server": _FACTS,
-    "host": _FACTS,
-    "started_at": _TEXT,
-    "window_s": _SECONDS,
-    "issued": _COUNT,
-    "outcome": _Wanted(f"one of {', '.join(_OUTCOMES)}", lambda value: value in _OUTCOMES),
-    "client_cpu": _CPU,
-    "server_cpu": _CPU,
+    **{each.name: _OF_TYPE[each.type] for each in _FACTS_OF_RUN if _is_required(each)},
+    "window_s": _Wanted(
+        "a number of seconds, 0 or more and finite",
+        lambda value: _is_number(value) and 0 <= value < math.inf,
+    ),
     "sample_columns": _Wanted(
         "a list of different texts",
         lambda value: _is_list_of(_TEXT.holds)(value) and len(set(value)) == len(value),
@@ -427,15 +435,7 @@ FIELDS: Final[dict[str, _Wanted]] = {
 """What every header contains."""
 
 OPTIONAL: Final[dict[str, _Wanted]] = {
-    "connections": _COUNT,
-    "connect_s": _NUMBERS,
-    "machine_cpu_s": _NUMBER,
-    "machine_stolen_s": _NUMBER,
-    "operations_sent": _or_none(_COUNT),
-    "unresponsive": _FACTS,
-    "unrecorded": _COUNT,
-    "clock_step_s": _NUMBER,
-    "kinds": _Wanted("a list of texts", _is_list_of(_TEXT.holds)),
+    **{each.name: _OF_TYPE[each.type] for each in _FACTS_OF_RUN if not _is_required(each)},
     # Figures are computed from these values inside the objects.
     "settings.duration_s": _or_none(_NUMBER),
     "settings.deadline_s": _or_none(_NUMBER),

@@ -14,7 +14,7 @@ from traces import Made, run_of
 
 from kvstore.measure import Outcome, Run, Sample, summary
 from kvstore.measure.recorder import CALL, PACKED
-from kvstore.measure.run import FIELDS, OPTIONAL
+from kvstore.measure.run import OPTIONAL
 from kvstore.protocol import (
     BATCH,
     CANCELLED,
@@ -382,13 +382,6 @@ def test_a_code_that_stands_for_nothing_is_refused(column, run, saved):
     rewrite(saved, records=records)
 
     assert_refused(saved, f"{column} of a record must be below .* got 200")
-
-
-def test_every_fact_of_a_run_is_checked_when_it_is_loaded():
-    facts = {field.name for field in dataclasses.fields(Run)} - {"records", "sample_rows"}
-    checked = {name for name in FIELDS | OPTIONAL if "." not in name}
-
-    assert facts | {"sample_columns"} == checked
 
 
 def test_records_of_another_layout_are_refused(saved):
