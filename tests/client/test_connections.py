@@ -22,6 +22,7 @@ from kvstore.client.messages import retrieve
 from kvstore.client.strategies import bounded, futures, pipelined, tasks, threads
 from kvstore.client.workload import Workload
 from kvstore.measure import Run, audit
+from kvstore.measure.audit import in_flight_steps
 
 SMALL = Workload(value_bytes_mean=16)
 ONE = Target("127.0.0.1:1")
@@ -55,9 +56,7 @@ def when_at_rest(address: str, expected: int = 0) -> int:
 def most_in_flight(run: Run, connection: int) -> int:
     """The most calls that were in flight at once on one connection."""
     calls = run.records[run.records["connection"] == connection]
-    at_s = np.concatenate([calls["sent_s"], calls["done_s"]])
-    change = np.repeat([1, -1], len(calls))
-    return int(change[np.lexsort((change, at_s))].cumsum().max(initial=0))
+    return int(in_flight_steps(calls["sent_s"], calls["done_s"])[1].max(initial=0))
 
 
 @pytest.mark.parametrize(("strategy", "in_flight", "options"), WAYS)

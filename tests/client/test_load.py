@@ -13,6 +13,7 @@ from stacks import listening
 from kvstore.client import load, pacing, strategies, workload
 from kvstore.client.strategies import blocking, bounded, futures
 from kvstore.measure import Run, audit
+from kvstore.measure.audit import in_flight_steps
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1.kvstore_pb2_grpc import (
     KeyValueServiceServicer,
@@ -145,9 +146,7 @@ def test_no_more_calls_are_in_flight_than_users_have_joined(strategy, quick_serv
     reads = workload.reads(value_bytes_mean=100)
     joins = list(pacing.joins(pacing.climb(0, 8, steps=8, over_s=0.4)))
     run = load.run(strategy, quick_server, reads, in_flight=8, calls=2_000, joins=iter(joins))
-    calls = run.records
-    at_s = np.sort(calls["sent_s"])
-    in_flight = [np.count_nonzero((calls["sent_s"] <= at) & (calls["done_s"] > at)) for at in at_s]
+    at_s, in_flight = in_flight_steps(run.records["sent_s"], run.records["done_s"])
 
     assert joins == list(run.settings["joins"])
     assert max(in_flight) > 4

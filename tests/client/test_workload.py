@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,10 +18,10 @@ from kvstore.protocol import CREATE, DELETE, UPDATE
 KNOWN = [b"key %d" % number for number in range(10)]
 
 
-def drawn(settings: Workload, count: int, *, salt: str = "", known=()) -> list:
-    """Draws, each create answered OK at once."""
+def drawn(settings: Workload, count: int, *, salt: str = "", known=None) -> list:
+    """Draws, each create answered OK at once; without `known` keys, also those before the run."""
     operations = Operations(settings, salt)
-    for key in known:
+    for key in [each.key for each in operations.preloads()] if known is None else known:
         operations.created(key)
     taken = []
     for _ in range(count):
@@ -33,16 +34,10 @@ def drawn(settings: Workload, count: int, *, salt: str = "", known=()) -> list:
 
 def fingerprint(settings: Workload) -> str:
     """The first 500 operations in one short text."""
-    operations = Operations(settings, "s")
-    for operation in operations.preloads():
-        operations.created(operation.key)
     digest = sha256()
-    for _ in range(500):
-        operation = operations.draw()
+    for operation in drawn(settings, 500, salt="s"):
         shape = (operation.kind, operation.key, len(operation.value))
         digest.update(repr(shape).encode() + operation.value[:16])
-        if operation.kind == CREATE:
-            operations.created(operation.key)
     return digest.hexdigest()[:16]
 
 
@@ -141,9 +136,8 @@ def test_a_create_that_is_not_answered_yet_makes_no_key_known():
 
 @pytest.mark.parametrize("key_choice", ["uniform", "zipf"])
 def test_a_key_is_not_asked_for_again_once_its_delete_was_drawn(key_choice):
-    operations = Operations(
-        Workload(mix={"retrieve": 3, "update": 3, "delete": 1}, preload=1, key_choice=key_choice)
-    )
+    mix = {"retrieve": 3, "update": 3, "delete": 1}
+    operations = Operations(Workload(mix=mix, preload=1, key_choice=key_choice))
     for key in KNOWN:
         operations.created(key)
     deleted: set[bytes] = set()
@@ -210,15 +204,9 @@ def test_known_keys_stay_whole_when_threads_draw_and_report_at_once():
 # ---- skewed keys ---------------------------------------------------------------------------
 
 
-class Fixed(random.Random):
-    """Draws a fixed value."""
-
-    def __init__(self, value: float) -> None:
-        super().__init__()
-        self.value = value
-
-    def random(self) -> float:
-        return self.value
+def fixed(value: float) -> SimpleNamespace:
+    """A generator that draws this value."""
+    return SimpleNamespace(random=lambda: value)
 
 
 @pytest.mark.parametrize(
@@ -236,9 +224,9 @@ def test_the_oldest_key_is_the_hottest_and_the_newest_takes_the_place_of_a_delet
     for each in (b"oldest", b"middle", b"newest"):
         known.add(each)
 
-    assert key == known.draw(Fixed(drawn))
+    assert key == known.draw(fixed(drawn))
     known.remove(b"oldest")
-    assert [b"newest", b"middle"] == [known.draw(Fixed(at)) for at in (0.6, 0.7)]
+    assert [b"newest", b"middle"] == [known.draw(fixed(at)) for at in (0.6, 0.7)]
 
 
 @pytest.mark.parametrize("exponent", [0.5, 1.0, 3.0])
