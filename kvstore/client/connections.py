@@ -9,8 +9,8 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, wait
-from contextlib import AsyncExitStack, ExitStack
+from concurrent.futures import Future
+from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -195,45 +195,37 @@ class Connections:
         self._stack.close()
 
 
-class _Opening:
-    """A connection that is being established, at the same time as others.
+def _opening(
+    target: Target, stack: ExitStack, service_config: Mapping[str, Any] | None
+) -> Callable[[], Opened]:
+    """Begin to establish a connection, at the same time as others; return what waits for it.
 
     It is ready once the server has answered a first call. gRPC's own `channel_ready_future` is not
     used: it starts a thread that monitors the channel, and raises an error in this thread when the
     channel is closed meanwhile.
     """
+    ended_s: Future[float] = Future()
+    since_s = time.perf_counter()
+    channel = stack.enter_context(target.channel(service_config=service_config))
+    call = server_status_pb2_grpc.ServerStatusServiceStub(channel).GetServerStatus.future(
+        pb.GetServerStatusRequest(), timeout=CONNECT_S, wait_for_ready=True
+    )
+    call.add_done_callback(lambda _: ended_s.set_result(time.perf_counter() - since_s))
 
-    def __init__(
-        self, target: Target, stack: ExitStack, service_config: Mapping[str, Any] | None
-    ) -> None:
-        self._target = target
-        self.answered_s: Future[float] = Future()
-        """Seconds until the first call ended."""
-        since_s = time.perf_counter()
-        self._channel = stack.enter_context(target.channel(service_config=service_config))
-        stub = server_status_pb2_grpc.ServerStatusServiceStub(self._channel)
-        self._call = stub.GetServerStatus.future(
-            pb.GetServerStatusRequest(), timeout=CONNECT_S, wait_for_ready=True
-        )
-        self._call.add_done_callback(
-            lambda _: self.answered_s.set_result(time.perf_counter() - since_s)
-        )
+    def opened() -> Opened:
+        connect_s = ended_s.result()  # the call has a deadline
+        if call.code() in NOT_REACHED:
+            raise _not_reached(target)
+        raise_if_refused(call, target)
+        peer = ""
+        if call.code() is grpc.StatusCode.OK:
+            peer = call.result().peer
+        else:  # once more: the first call may have been refused among so many
+            with suppress(ServerNotReached):  # refused again, or it ends: the run will show it
+                peer = server_status(channel, target, CONNECT_S).peer
+        return Opened(channel, connect_s, peer)
 
-    def finish(self) -> Opened:
-        connect_s = self.answered_s.result()  # the call has a deadline
-        code = self._call.code()
-        if code in NOT_REACHED:
-            raise _not_reached(self._target)
-        raise_if_refused(self._call, self._target)
-        return Opened(self._channel, connect_s, self._peer(code))
-
-    def _peer(self, code: grpc.StatusCode) -> str:
-        if code is grpc.StatusCode.OK:
-            return str(self._call.result().peer)
-        try:  # once more: the first call may have been refused among so many
-            return server_status(self._channel, self._target, CONNECT_S).peer
-        except ServerNotReached:
-            return ""  # refused again, or the server ends: the run will show it
+    return opened
 
 
 def open_all(
@@ -245,9 +237,8 @@ def open_all(
         ServerNotReached: a connection was not ready within `CONNECT_S`.
         ConnectionsShared: the server sees fewer than there are targets.
     """
-    openings = [_Opening(target, stack, service_config) for target in targets]
-    wait([opening.answered_s for opening in openings])
-    return _distinct(targets, [opening.finish() for opening in openings])
+    openings = [_opening(target, stack, service_config) for target in targets]
+    return _distinct(targets, [opened() for opened in openings])
 
 
 async def aopen_all(
