@@ -284,8 +284,8 @@ class MethodCalls:
     """Sent with each call. It may hold secrets, so no file of a run has it."""
     source: "CallSource | None" = field(default=None, repr=False)
     """Makes the data of each call, in place of `requests` and `metadata`."""
-    check_reply: "ReplyCheck | None" = field(default=None, repr=False)
-    """Called with each reply."""
+    check_reply: Callable[[bytes], bytes] | None = field(default=None, repr=False)
+    """Looks at each reply and returns it; safe for several threads."""
     weight: float = 1.0
     """How often this method is called, in proportion to the weights of the others."""
     others: "tuple[MethodCalls, ...]" = ()
@@ -341,13 +341,6 @@ class CallSource(Protocol):
 
     def draw(self) -> tuple[tuple[bytes, ...], tuple[tuple[str, str | bytes], ...]]:
         """Return the messages and the metadata of the next call."""
-
-
-class ReplyCheck(Protocol):
-    """Looks at each reply, and counts the wrong ones; safe for several threads."""
-
-    def __call__(self, reply: bytes) -> bytes:
-        """Return the reply."""
 
 
 class MethodCall(NamedTuple):
