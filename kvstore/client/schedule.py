@@ -166,6 +166,10 @@ class ShardedOperations:
         """Return the creates that have to be executed before the run."""
         return [*chain.from_iterable(each.preloads() for each in self.shards)]
 
+    def held_throughout(self) -> dict[bytes, bytes]:
+        """Return the constant value of each preloaded key; empty where values change."""
+        return {key: held for each in self.shards for key, held in each.held_throughout().items()}
+
     def created(self, key: bytes) -> None:
         """Note that a create was answered OK: later operations may use its key."""
         self.shards[shard_of(key, len(self.shards))].created(key)

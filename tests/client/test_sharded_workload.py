@@ -44,8 +44,7 @@ def test_servers_get_even_shares_and_the_first_may_get_more(share, shards):
 
     for number, shard in enumerate(operations.shards):
         assert {number} == {shard_of(shard.draw().key, shards) for _ in range(20)}
-    held = sum(len(shard.held_throughout()) for shard in operations.shards)
-    assert 9 == held or shards == 2  # an odd one is one more
+    assert 9 == len(operations.held_throughout()) or shards == 2  # an odd one is one more
     assert drawn[0] / 6_000 == pytest.approx(first, abs=0.03)
     others = [drawn[number] / 6_000 for number in range(1, shards)]
     assert others == pytest.approx([(1 - first) / (shards - 1)] * (shards - 1), abs=0.03)
