@@ -405,11 +405,9 @@ def test_the_last_replies_of_a_stream_are_not_lost_to_its_end(quick_server, keys
 def answering(pipeline: Callable[..., Iterator[Any]]) -> Any:
     """A server whose method `Pipeline` is this function of the requests and the context."""
 
-    class Service(KeyValueServiceServicer):
-        def Pipeline(self, request_iterator: Any, context: Any) -> Iterator[Any]:
-            return pipeline(request_iterator, context)
-
-    return listening(lambda server: add_KeyValueServiceServicer_to_server(Service(), server))
+    service = KeyValueServiceServicer()
+    service.Pipeline = pipeline
+    return listening(lambda server: add_KeyValueServiceServicer_to_server(service, server))
 
 
 def after_three(*answers: Any, then: Callable[[Any], Any] = lambda context: None) -> Any:
