@@ -285,8 +285,8 @@ def growing(run: Run) -> str:
     rises = inside[middle + 1 :].min() > inside[:middle].max()
     if rises and grown > max(GROWS * arrived, 2 * math.sqrt(max(1.0, inside.mean()))):
         return (
-            f"not steady: the calls that wait grew from {inside[0]:,.0f} to {inside[-1]:,.0f},"
-            f" {number(slope_per_s)} more in each second"
+            f"not steady: waiting calls grew from {inside[0]:,.0f} to {inside[-1]:,.0f},"
+            f" by {number(slope_per_s)} a second"
         )
     return ""
 
