@@ -74,11 +74,11 @@ PREDICTIONS = (
         "04.counter",
         "4 clients add 10 each (full mode: 25) to a counter, at the same time. What does the store "
         "have in the end?",
-        unit="in the store",
+        unit="adds",
         measured=lambda counted: float(counted.stored),
         model=lambda counted: Prediction(
             float(counted.each),
-            "in the store",
+            "adds",
             "all clients read the same number and write the next one: one step for each round",
         ),
     ),
