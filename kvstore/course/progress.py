@@ -248,11 +248,7 @@ def ask(question_id: str, unit: str | None = None) -> Question:
         question = _latest(connection, question_id)
         if unit is None or question.unit is not None:
             return question
-        connection.execute(
-            "UPDATE questions SET unit = ? WHERE question_id = ? AND attempt = ?",
-            (unit, question_id, question.attempt),
-        )
-        return _latest(connection, question_id)
+        return _changed(connection, question, unit=unit)
 
 
 def keep_prediction(
@@ -276,24 +272,17 @@ def keep_prediction(
             "INSERT INTO curves (question_id, attempt, x, drawn) VALUES (?, ?, ?, ?)",
             [(*of_this, x, y) for x, y in curve.items()],
         )
-        connection.execute(
-            "UPDATE questions SET value = ?, unit = ?, predicted_at = ? "
-            "WHERE question_id = ? AND attempt = ?",
-            (value, unit, time.time(), question_id, question.attempt),
-        )
-        return "kept", _latest(connection, question_id)
+        made = _changed(connection, question, value=value, unit=unit, predicted_at=time.time())
+        return "kept", made
 
 
 def close(question_id: str) -> Question:
     """Refuse predictions for this attempt from now on."""
     with writing() as connection:
         question = _latest(connection, question_id)
-        if not question.closed:
-            connection.execute(
-                "UPDATE questions SET closed_at = ? WHERE question_id = ? AND attempt = ?",
-                (time.time(), question_id, question.attempt),
-            )
-        return _latest(connection, question_id)
+        if question.closed:
+            return question
+        return _changed(connection, question, closed_at=time.time())
 
 
 def reveal(
@@ -309,38 +298,24 @@ def reveal(
     `began_at` is the start of the run: a prediction that was first made after it is dropped.
     `curve` has the measured values by x, where the question is a curve.
     """
-    question = close(question_id)
+    close(question_id)
     with writing() as connection:
-        made_late = (
-            began_at is not None
-            and question.measured is None
-            and question.predicted_at is not None
-            and question.predicted_at > began_at
-        )
-        connection.execute(
-            "UPDATE questions SET measured = coalesce(measured, ?), "
-            "log_error = CASE WHEN measured IS NULL THEN ? ELSE log_error END, "
-            "value = CASE WHEN ? THEN NULL ELSE value END "
-            "WHERE question_id = ? AND attempt = ?",
-            (
-                measured,
-                None if made_late else log_error,
-                made_late,
-                question_id,
-                question.attempt,
-            ),
-        )
-        if made_late:
-            connection.execute(
-                "UPDATE curves SET drawn = NULL WHERE question_id = ? AND attempt = ?",
-                (question_id, question.attempt),
-            )
+        question = _latest(connection, question_id)
+        of_this = (question_id, question.attempt)
+        if question.measured is None:
+            found: dict[str, float | None] = {"measured": measured, "log_error": log_error}
+            if began_at is not None and (question.predicted_at or 0.0) > began_at:
+                found |= {"value": None, "log_error": None}
+                connection.execute(
+                    "UPDATE curves SET drawn = NULL WHERE question_id = ? AND attempt = ?", of_this
+                )
+            question = _changed(connection, question, **found)
         connection.executemany(
             "INSERT INTO curves (question_id, attempt, x, measured) VALUES (?, ?, ?, ?) "
             "ON CONFLICT DO UPDATE SET measured = coalesce(measured, excluded.measured)",
-            [(question_id, question.attempt, x, y) for x, y in curve.items()],
+            [(*of_this, x, y) for x, y in curve.items()],
         )
-        return _latest(connection, question_id)
+        return question
 
 
 def start_again(question_id: str) -> Question:
@@ -367,10 +342,7 @@ def record_answer(exercise_id: str, outcome: str, message: str) -> None:
     _done("INSERT INTO answers VALUES (?, ?, ?, ?)", exercise_id, outcome, message, time.time())
 
 
-def answers(lesson: str) -> list[tuple[str, str, str]]:
-    """Return every checked answer of a lesson in order: exercise, outcome, message."""
-    rows = _done("SELECT exercise_id, outcome, message FROM answers ORDER BY at")
-    return [(row[0], row[1], row[2]) for row in rows if lesson_of(row[0]) == lesson]
+_HELPED: Final = "INSERT OR IGNORE INTO help VALUES (?, ?, ?)"
 
 
 def take_hint(exercise_id: str, available: int) -> int:
@@ -381,14 +353,13 @@ def take_hint(exercise_id: str, available: int) -> int:
             (exercise_id,),
         ).fetchone()[0]
         step = min(taken + 1, available)
-        _note_help(connection, exercise_id, str(step))
+        connection.execute(_HELPED, (exercise_id, str(step), time.time()))
         return step
 
 
 def note_solution_seen(exercise_id: str) -> None:
     """Store that the solution was opened."""
-    with writing() as connection:
-        _note_help(connection, exercise_id, "solution")
+    _done(_HELPED, exercise_id, "solution", time.time())
 
 
 def keep_choice(question_id: str, choice: str, is_right: bool) -> str:
@@ -456,16 +427,14 @@ def by_lesson() -> pd.DataFrame:
     `typical error` is the median error of the scored predictions, as a factor.
     """
     with writing() as connection:
-        tables = {
-            name: connection.execute(f"SELECT * FROM {name}").fetchall()
-            for name in _TABLES
-            if name not in ("curves", "climb", "days")  # a curve has its row among the questions
-        }
-    lessons = sorted({lesson_of(row[0]) for rows in tables.values() for row in rows})
+        tables = [
+            connection.execute(f"SELECT * FROM {name}").fetchall()
+            for name in ("questions", "answers", "help", "choices")
+        ]
+    lessons = sorted({lesson_of(row[0]) for rows in tables for row in rows})
     made = [
         _lesson_row(
-            lesson,
-            *([row for row in rows if lesson_of(row[0]) == lesson] for rows in tables.values()),
+            lesson, *([row for row in rows if lesson_of(row[0]) == lesson] for rows in tables)
         )
         for lesson in lessons
     ]
@@ -524,16 +493,21 @@ def _latest(connection: "sqlite3.Connection", question_id: str) -> Question:
     return Question(**dict(row))
 
 
+def _changed(
+    connection: "sqlite3.Connection", question: Question, **columns: float | str | None
+) -> Question:
+    """Store these columns of an attempt; return it as it is then."""
+    names = ", ".join(f"{name} = ?" for name in columns)
+    connection.execute(
+        f"UPDATE questions SET {names} WHERE question_id = ? AND attempt = ?",
+        (*columns.values(), question.question_id, question.attempt),
+    )
+    return _latest(connection, question.question_id)
+
+
 def _points(connection: "sqlite3.Connection", question: Question) -> tuple[Point, ...]:
     rows = connection.execute(
         "SELECT x, drawn, measured FROM curves WHERE question_id = ? AND attempt = ? ORDER BY x",
         (question.question_id, question.attempt),
     )
     return tuple(Point(*row) for row in rows)
-
-
-def _note_help(connection: "sqlite3.Connection", exercise_id: str, step: str) -> None:
-    connection.execute(
-        "INSERT OR IGNORE INTO help (exercise_id, step, at) VALUES (?, ?, ?)",
-        (exercise_id, step, time.time()),
-    )
