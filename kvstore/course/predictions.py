@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from IPython.core.getipython import get_ipython
 
@@ -67,8 +67,9 @@ class DrawnGuess(Guess):
     def _keep(self, heights: Sequence[float]) -> dict[str, Any]:
         """Keep a line that was drawn; return what is shown then."""
         made = _commit_curve(self.known, heights)
-        closed = progress.ask(self.question_id).closed
-        return curves.facts(self.known, made.curve, locked=closed, said=made.message)
+        question = progress.ask(self.question_id)
+        drawn = curves.drawn(question)
+        return curves.facts(self.known, drawn, locked=question.closed, said=made.message)
 
 
 def predict(question_id: str, value: Any = None, *more: object) -> Guess:
@@ -85,17 +86,16 @@ def predict(question_id: str, value: Any = None, *more: object) -> Guess:
     known = questions.registered(question_id)
     if isinstance(known, Curve):
         given = [value, *more] if more else value
-        drawn = _curve_left_open(known) if given is None else _commit_curve(known, given)
-        drawn._show()
-        return drawn
-    if more:
+        guess = _left_open(known) if given is None else _commit_curve(known, given)
+    elif more:
         raise PredictionError(_with_a_comma(known, (value, *more)))
-    if value is None:
-        guess = _left_open(progress.ask(question_id, known.unit), known)
+    elif value is None:
+        guess = _left_open(known)
     else:
         number = _checked(value, known.unit)
         outcome, question = progress.keep_prediction(question_id, number, known.unit)
-        guess = _answered(question, number, known.unit, outcome)
+        typed = _with_unit(number, known.unit)
+        guess = _answered(known, question, outcome, typed, f"Your prediction: {typed}.")
     guess._show()
     return guess
 
@@ -167,66 +167,70 @@ def _is_share(unit: str) -> bool:
     return unit.startswith("of the ")
 
 
-def _left_open(question: progress.Question, known: PredictionQuestion) -> Guess:
-    unit = known.unit
-    if question.value is not None:
-        held = _with_unit(question.value, question.unit or unit)
-        message = f"You predicted {held} before, and it is kept."
-        return Guess(question.question_id, question.value, unit, "unchanged", message)
-    if question.closed:
-        message = (
-            "The result has been shown without a prediction. To predict after all, run "
-            f'`again("{question.question_id}")` in a cell of your own first.'
-        )
-    else:
-        text = f"{known.text}\n" if known.text else ""
-        asked, such = ("as a share", "0.25") if _is_share(unit) else (f"in {unit}", "123")
-        message = (
-            f"{text}Add your number, {asked}, and run this cell again: "
-            f'`predict("{known.id}", {such})` commits {such} {unit}.'
-        )
-    return Guess(question.question_id, None, unit, "not predicted", message)
-
-
-def _answered(
-    question: progress.Question, number: float, unit: str, outcome: progress.Kept
-) -> Guess:
-    if outcome == "refused":
-        earlier = (
-            "it counts as not predicted"
-            if question.value is None
-            else f"your earlier {_with_unit(question.value, question.unit or unit)} stands"
-        )
-        message = (
-            f"{_with_unit(number, unit)} came after the run, so {earlier}. "
-            f'To try again, run `again("{question.question_id}")` in a cell of your own first.'
-        )
-    else:
-        message = f"Your prediction: {_with_unit(number, unit)}."
-    return Guess(question.question_id, question.value, unit, outcome, message)
-
-
-def _curve_left_open(known: Curve) -> DrawnGuess:
+def _left_open(known: PredictionQuestion) -> Guess:
     question = progress.ask(known.id, known.unit)
-    held = curves.drawn(question)
-    if held:
-        status: Status = "unchanged"
-        message = "Your line is kept."
-        if not question.closed:
-            message += " You can change it until the run."
+    status: Status = "not predicted"
+    if question.value is not None:
+        status = "unchanged"
+        held = _with_unit(question.value, question.unit or known.unit)
+        message = f"You predicted {held} before, and it is kept."
+        if isinstance(known, Curve):
+            message = "Your line is kept." if question.closed else LINE_KEPT
     elif question.closed:
-        status = "not predicted"
         message = (
             "The result has been shown without a prediction. To predict after all, run "
             f'`again("{known.id}")` in a cell of your own first.'
         )
-    else:
-        status = "not predicted"
+    elif isinstance(known, Curve):
         message = f"{known.text} {_how_to_type(known)}"
-    return DrawnGuess(known.id, question.value, known.unit, status, message, known, held)
+    else:
+        text = f"{known.text}\n" if known.text else ""
+        asked, such = (
+            ("as a share", "0.25") if _is_share(known.unit) else (f"in {known.unit}", "123")
+        )
+        message = (
+            f"{text}Add your number, {asked}, and run this cell again: "
+            f'`predict("{known.id}", {such})` commits {such} {known.unit}.'
+        )
+    return _guess(known, question, status, message)
 
 
-def _commit_curve(known: Curve, given: Any) -> DrawnGuess:
+def _answered(
+    known: PredictionQuestion,
+    question: progress.Question,
+    outcome: progress.Kept,
+    given: str,
+    accepted: str,
+) -> Guess:
+    """Say that what was `given` came too late, or the sentence for what is `accepted`."""
+    if outcome != "refused":
+        return _guess(known, question, outcome, accepted)
+    if question.value is None:
+        earlier = "it counts as not predicted"
+    elif isinstance(known, Curve):
+        earlier = "your earlier line stands"
+    else:
+        earlier = f"your earlier {_with_unit(question.value, question.unit or known.unit)} stands"
+    message = (
+        f"{given} came after the run, so {earlier}. "
+        f'To try again, run `again("{known.id}")` in a cell of your own first.'
+    )
+    return _guess(known, question, outcome, message)
+
+
+def _guess(
+    known: PredictionQuestion, question: progress.Question, status: Status, message: str
+) -> Guess:
+    if not isinstance(known, Curve):
+        return Guess(known.id, question.value, known.unit, status, message)
+    drawn = curves.drawn(question)
+    return DrawnGuess(known.id, question.value, known.unit, status, message, known, drawn)
+
+
+LINE_KEPT: Final = "Your line is kept. You can change it until the run."
+
+
+def _commit_curve(known: Curve, given: Any) -> Guess:
     if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
         raise PredictionError(f"a curve is a list of numbers, got {given!r}: {_how_to_type(known)}")
     heights = [_checked(each, known.unit) for each in given]
@@ -237,16 +241,7 @@ def _commit_curve(known: Curve, given: Any) -> DrawnGuess:
         )
     points = dict(zip(known.xs, heights, strict=True))
     outcome, question = progress.keep_prediction(known.id, heights[-1], known.unit, points)
-    held = curves.drawn(question)
-    if outcome == "refused":
-        earlier = "your earlier line stands" if held else "it counts as not predicted"
-        message = (
-            f"This line came after the run, so {earlier}. "
-            f'To try again, run `again("{known.id}")` in a cell of your own first.'
-        )
-    else:
-        message = "Your line is kept. You can change it until the run."
-    return DrawnGuess(known.id, question.value, known.unit, outcome, message, known, held)
+    return _answered(known, question, outcome, "This line", LINE_KEPT)
 
 
 def _how_to_type(known: Curve) -> str:
