@@ -299,19 +299,20 @@ class Sampler:
         self._begin()
 
     def start_over(self) -> None:
-        """Discard all samples: the run starts now, with no call in flight."""
+        """Discard all samples, also one being taken: the run starts now, with no call in flight."""
         self._begin()
         self.look(0.0, 0, 0)
 
     def _begin(self) -> None:
-        self._samples: list[Sample] = []
         self._cpu_before = self._cpu_now()
         self._machine_before_s = machine_busy_s()
         self._stolen_before_s = machine_stolen_s()
-        self._clock_before_s, self._clock_steps_s = _clock_s(), [0.0]
+        self._clock_before_s = _clock_s()
+        self._samples, self._clock_steps_s = list[Sample](), [0.0]
 
     def look(self, elapsed_s: float, issued: int, answered: int) -> Sample:
         """Take one sample, keep it and return it."""
+        samples, clock_steps_s = self._samples, self._clock_steps_s
         client_rss, client_threads = _memory_and_threads(self._client)
         seen = [_memory_and_threads(server) for server in self._servers] or [(np.nan, np.nan)]
         server_rss, server_threads = (sum(each) for each in zip(*seen, strict=True))
@@ -321,8 +322,8 @@ class Sampler:
             client_rss, server_rss, client_threads, server_threads,
             *collected,
         )  # fmt: skip
-        self._samples.append(sample)
-        self._clock_steps_s.append(_clock_s() - self._clock_before_s)
+        samples.append(sample)
+        clock_steps_s.append(_clock_s() - self._clock_before_s)
         return sample
 
     def _collected(self) -> tuple[float, ...]:

@@ -97,3 +97,23 @@ def test_collections_count_from_the_start_of_the_sampler():
     assert (0, 1, 0) == (sample.client_young, sample.client_middle, sample.client_full)
     assert sample.client_pause_s > 0
     assert math.isnan(sample.server_young)
+
+
+def test_a_sample_that_was_begun_before_the_start_is_discarded():
+    """Its time is of another clock, and it would come after the first sample of the run."""
+
+    class Starting:
+        def __init__(self):
+            self.looks = 0
+
+        def now(self):
+            self.looks += 1
+            if self.looks == 2:  # the first one is the sampler's own
+                sampler.start_over()
+            return (0, 0, 0, 0.0)
+
+    sampler = Sampler(None, Starting())
+    sampler.look(7.0, 0, 0)
+    sampler.look(0.1, 1, 0)
+
+    assert [0.0, 0.1] == sampler.rows()["elapsed_s"].tolist()
