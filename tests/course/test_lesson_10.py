@@ -28,10 +28,10 @@ CONFIG = lesson_10.retry_config(4, 0.01, 10, 0.1)
 
 def attempts_seen(config, status="UNAVAILABLE", calls=1):
     """The attempts that a server counts of calls which end with this status."""
-    with lesson_10._calling(config) as (servicer, call):
+    with lesson_10._calling(config) as (server, call):
         for _ in range(calls):
             call(status)
-        return len(servicer.arrived_s)
+        return len(server.arrived)
 
 
 def test_grpc_caps_the_attempts_at_five_and_ignores_a_hedging_policy():

@@ -19,13 +19,12 @@ from typing import Any, Final
 import grpc
 
 from kvstore.client import measured_channel
-from kvstore.protocol import NOT_FOUND, OK, RETRIEVE
+from kvstore.course.exercises import AnswerFailed
+from kvstore.course.exercises.puppet import PATIENCE_S, Arrived, Puppet, Script, served
+from kvstore.measure.run import Run
+from kvstore.protocol import NOT_FOUND, OK, OWN_CONNECTION, RETRIEVE
 from kvstore.v1 import kvstore_pb2 as pb
-from kvstore.v1.kvstore_pb2_grpc import (
-    KeyValueServiceServicer,
-    KeyValueServiceStub,
-    add_KeyValueServiceServicer_to_server,
-)
+from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceServicer, KeyValueServiceStub
 
 WAIT_S: Final = 2.0
 """A sender that has not done in this time what it can do at once will not do it."""
@@ -214,22 +213,18 @@ def sending(
     calls; a sender that runs on ends with the process.
     """
     held = HeldCalls()
-    server = grpc.server(ThreadPoolExecutor(MOST_CALLS), options=[("grpc.so_reuseport", 0)])
-    add_KeyValueServiceServicer_to_server(held, server)
-    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
-    server.start()
-    try:
-        with measured_channel(address, station_times=False) as channel:
-            stub: Any = KeyValueServiceStub(channel)
-            if callbacks_late_s:
-                stub = _LateCallbacks(stub, callbacks_late_s)
-            sender = Sender(answer, (stub, *arguments), channel)
-            try:
-                yield held, sender
-            finally:
-                held.close()
-    finally:
-        server.stop(0)
+    with (
+        served(held, ThreadPoolExecutor(MOST_CALLS)) as address,
+        measured_channel(address, station_times=False) as channel,
+    ):
+        stub: Any = KeyValueServiceStub(channel)
+        if callbacks_late_s:
+            stub = _LateCallbacks(stub, callbacks_late_s)
+        sender = Sender(answer, (stub, *arguments), channel)
+        try:
+            yield held, sender
+        finally:
+            held.close()
 
 
 def reach_stub(answer: Callable[..., Any], *arguments: Any) -> None:
@@ -276,6 +271,50 @@ class _LateMethod:
         return call
 
 
+# ---- a client of a puppet ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ClientTrial:
+    """What a client did with a scripted server."""
+
+    returned: Any
+    """What the learner's function returned; None where it raised."""
+    failure: AnswerFailed | None
+    """The error that left the learner's function."""
+    run: Run
+    """The calls as the channel recorded them."""
+    served: tuple[Arrived, ...]
+    """The calls as the server counted them."""
+
+    @property
+    def status(self) -> grpc.StatusCode | None:
+        """The status of the gRPC error that left the learner's function; None without one."""
+        error = self.failure.__cause__ if self.failure else None
+        return error.code() if isinstance(error, grpc.RpcError) else None
+
+    @property
+    def overlapping(self) -> int:
+        """Calls that were sent before all earlier calls had ended."""
+        calls = self.run.calls
+        early = calls["sent_s"].to_numpy()[1:] < calls["done_s"].cummax().to_numpy()[:-1]
+        return int(early.sum())
+
+
+def try_client(script: Script, client: Callable[[KeyValueServiceStub], Any]) -> ClientTrial:
+    """Run the client against a server that follows the script, and return what both saw."""
+    returned, failure = None, None
+    puppet = Puppet(script)
+    with served(puppet) as address:
+        with measured_channel(address, station_times=False) as channel:
+            try:
+                returned = client(KeyValueServiceStub(channel))
+            except AnswerFailed as error:
+                failure = error
+            puppet.end()
+        return ClientTrial(returned, failure, channel.run(), tuple(puppet.arrived))
+
+
 # ---- stream trial -------------------------------------------------------------------------------
 # A learner's stream client, judged by what a real server receives.
 #
@@ -283,8 +322,6 @@ class _LateMethod:
 # chance. So it sees at each reply whether the window is kept, at any speed of the machine.
 
 
-PATIENCE_S: Final = 2.0
-"""How long the server waits for a request that a right client sends at once."""
 SETTLE_S: Final = 0.005
 """How long it waits at each reply for a request that a right client does not send."""
 DEADLINE_S: Final = 12.0
@@ -428,14 +465,8 @@ def windowed(
 ) -> Iterator[tuple[WatchedStub, Seen]]:
     """Start a server that expects reads of these keys in a window; give a stub and what it sees."""
     store = WindowedStore(values, len(keys), window, random.Random(seed))
-    server = grpc.server(ThreadPoolExecutor(4))
-    add_KeyValueServiceServicer_to_server(store, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    try:
-        with grpc.insecure_channel(
-            f"127.0.0.1:{port}", options=[("grpc.use_local_subchannel_pool", 1)]
-        ) as channel:
-            yield WatchedStub(KeyValueServiceStub(channel)), store.seen
-    finally:
-        server.stop(0)
+    with (
+        served(store, ThreadPoolExecutor(4)) as address,
+        grpc.insecure_channel(address, options=[OWN_CONNECTION]) as channel,
+    ):
+        yield WatchedStub(KeyValueServiceStub(channel)), store.seen

@@ -22,8 +22,9 @@ from kvstore.course.exercises import (
     not_yet,
     passed,
 )
+from kvstore.course.exercises.client_trials import ClientTrial, try_client
 from kvstore.course.exercises.grading import Drawn
-from kvstore.course.exercises.server_trials import ClientTrial, Script, try_client
+from kvstore.course.exercises.puppet import Script
 from kvstore.measure import Run
 from kvstore.numbers import count
 from kvstore.server import Server, serving

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
+from kvstore.course.exercises.client_trials import ClientTrial, try_client
 from kvstore.course.exercises.grading import Drawn
-from kvstore.course.exercises.server_trials import ClientTrial, Script, try_client
+from kvstore.course.exercises.puppet import Script
 from kvstore.numbers import seconds
 from kvstore.v1.kvstore_pb2 import RetrieveRequest
 

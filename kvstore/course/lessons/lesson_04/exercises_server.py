@@ -11,13 +11,13 @@ from typing import Any
 import grpc
 
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, driven, not_yet, passed
+from kvstore.course.exercises.puppet import wait_until
 from kvstore.course.exercises.server_trials import (
     SETTLE_S,
     ServerFailed,
     ServerUnderTrial,
     started,
     statuses,
-    wait_until,
 )
 from kvstore.v1.kvstore_pb2 import RetrieveResponse, UpdateResponse
 from kvstore.v1.kvstore_pb2_grpc import (

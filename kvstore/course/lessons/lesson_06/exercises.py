@@ -1,14 +1,13 @@
 """Lesson 06: channels with connections of their own, and a cap of streams."""
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Sized
 from typing import Any, Final
 
 import grpc
 
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
 from kvstore.course.exercises.grading import Drawn
+from kvstore.course.exercises.puppet import counting
 
 # 06.own_connections -------------------------------------------------------------------------------
 
@@ -22,38 +21,12 @@ def own_connections(address: str, count: int) -> list[grpc.Channel]:
     return [grpc.insecure_channel(address, options=options) for _ in range(count)]
 
 
-class _CountsPeers(grpc.GenericRpcHandler):  # type: ignore[misc]
-    """Answers every call with its own request; counts the connections on which calls came."""
-
-    def __init__(self) -> None:
-        self.peers: set[str] = set()
-
-    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
-        def reply(request: bytes, context: grpc.ServicerContext) -> bytes:
-            self.peers.add(context.peer())
-            return request
-
-        return grpc.unary_unary_rpc_method_handler(reply)
-
-
-@contextmanager
-def _counting_server() -> Iterator[tuple[str, _CountsPeers]]:
-    counts = _CountsPeers()
-    server = grpc.server(ThreadPoolExecutor(4), handlers=[counts])
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    try:
-        yield f"127.0.0.1:{port}", counts
-    finally:
-        server.stop(0).wait()
-
-
 def _judge_own_connections(answer: Any) -> Verdict:
     for count in (1, 3, 10):
-        with _counting_server() as (address, counts):
+        with counting() as (address, calls):
             channels = answer(address, count)
             try:
-                problem = _problem(channels, count, counts)
+                problem = _problem(channels, count, calls)
             finally:
                 for channel in channels if isinstance(channels, list | tuple) else [channels]:
                     if isinstance(channel, grpc.Channel):
@@ -63,7 +36,7 @@ def _judge_own_connections(answer: Any) -> Verdict:
     return passed("the server counted 1, 3 and 10 connections, one for each of your channels.")
 
 
-def _problem(channels: Any, count: int, counts: _CountsPeers) -> str:
+def _problem(channels: Any, count: int, connections: Sized) -> str:
     """Return what is wrong with the channels of one trial, or ""."""
     if not isinstance(channels, list | tuple):
         return f"return a list of channels, got {type(channels).__name__}."
@@ -83,9 +56,9 @@ def _problem(channels: Any, count: int, counts: _CountsPeers) -> str:
             return "a channel is closed already. Return open channels; the check closes them."
         except grpc.RpcError:
             return f"a channel reached no server within {PATIENCE_S:g} s. Is `address` its target?"
-    if not counts.peers:
+    if not connections:
         return "the calls reached another server. Use `address` as the target of each channel."
-    if (seen := len(counts.peers)) < count:
+    if (seen := len(connections)) < count:
         shared = "all channels share one" if seen == 1 else "some channels share a connection"
         return (
             f"the server counted {seen} connection{'s' if seen > 1 else ''} for {count} channels: "

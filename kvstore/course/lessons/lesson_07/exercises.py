@@ -12,7 +12,7 @@ from kvstore.client.channel import OPTIONS
 from kvstore.client.client import LATE_REPORTS_S
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
 from kvstore.course.exercises.grading import Drawn
-from kvstore.course.exercises.server_trials import PATIENCE_S, HeldBackEnd, held_back_end
+from kvstore.course.exercises.puppet import PATIENCE_S, Puppet, puppet
 from kvstore.v1.kvstore_pb2 import RetrieveRequest
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
@@ -61,7 +61,7 @@ def _drawn_keys() -> list[list[bytes]]:
 class _Trial:
     """One call of the answer, against a back end that holds every call."""
 
-    def __init__(self, back_end: HeldBackEnd, address: str) -> None:
+    def __init__(self, back_end: Puppet, address: str) -> None:
         self.back_end, self.address = back_end, address
         self.most = 0
         """The most calls that waited at the back end at once."""
@@ -75,7 +75,7 @@ class _Trial:
             with self.back_end.shut():
                 task = asyncio.ensure_future(_result(answer, stub, list(keys)))
                 await self._all_there(task, len(keys))
-                self.most = self.back_end.open()
+                self.most = self.back_end.waiting
                 if self.most == len(keys):
                     order = list(range(before, before + len(keys)))
                     random.Random(len(keys)).shuffle(order)
@@ -93,9 +93,9 @@ class _Trial:
         loop = asyncio.get_running_loop()
         began_s = last_s = loop.time()
         seen = 0
-        while not task.done() and self.back_end.open() < count:
-            if self.back_end.open() > seen:
-                seen, last_s = self.back_end.open(), loop.time()
+        while not task.done() and self.back_end.waiting < count:
+            if self.back_end.waiting > seen:
+                seen, last_s = self.back_end.waiting, loop.time()
             if loop.time() > (last_s + SETTLE_S if seen else began_s + PATIENCE_S):
                 return
             await asyncio.sleep(0.002)
@@ -119,7 +119,7 @@ def _status(error: BaseException | None) -> Any:
 
 def _judge_ask_all(answer: Any) -> Verdict:
     asyncio.run(_result(answer, None, []))  # one that is still to be written shows, with no server
-    with held_back_end(VALUES, FAILURES) as (back_end, address):
+    with puppet(VALUES, FAILURES) as (back_end, address):
         trial = _Trial(back_end, address)
         for keys in _drawn_keys():
             if problem := _problem(asyncio.run(trial.found(answer, keys)), keys, trial):

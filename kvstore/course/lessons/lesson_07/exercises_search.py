@@ -20,7 +20,7 @@ from kvstore.course.exercises import (
     not_yet,
     passed,
 )
-from kvstore.course.exercises.server_trials import HELD_S, PATIENCE_S, wait_until
+from kvstore.course.exercises.puppet import HELD_S, PATIENCE_S, wait_until
 from kvstore.course.lessons.lesson_07.exercises_server import (
     _connected,
     _FrontFailed,

@@ -14,12 +14,7 @@ import grpc
 
 from kvstore.client.channel import OPTIONS
 from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
-from kvstore.course.exercises.server_trials import (
-    PATIENCE_S,
-    HeldBackEnd,
-    held_back_end,
-    wait_until,
-)
+from kvstore.course.exercises.puppet import PATIENCE_S, Puppet, puppet, wait_until
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1.kvstore_pb2_grpc import (
     KeyValueServiceServicer,
@@ -83,7 +78,7 @@ class _FrontFailed(Exception):
 class _FrontUnderTrial:
     """A running front of the learner's: its loop, its back end, and a stub that calls it."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, back_end: HeldBackEnd, stub: Any) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, back_end: Puppet, stub: Any) -> None:
         self.loop, self.back_end, self.stub = loop, back_end, stub
 
     def begin(self, key: bytes, deadline_s: float | None = DEADLINE_S) -> Any:
@@ -172,7 +167,7 @@ def _started(answer: Callable[..., Any]) -> Iterator[_FrontUnderTrial]:
     log = logging.getLogger("grpc._cython.cygrpc")  # prints the error of every method that fails
     was, log.disabled = log.disabled, True
     try:
-        with held_back_end(VALUES, FAILURES) as (back_end, address), _own_loop() as loop:
+        with puppet(VALUES, FAILURES) as (back_end, address), _own_loop() as loop:
             channel, returned = asyncio.run_coroutine_threadsafe(begin(address), loop).result()
             server = returned[0] if isinstance(returned, tuple | list) and returned else None
             try:
@@ -252,8 +247,8 @@ def _many_at_once(trial: _FrontUnderTrial, draw: random.Random) -> str:
     keys = draw.sample(list(VALUES), AT_ONCE)
     with trial.back_end.shut():
         calls = [trial.begin(key) for key in keys]
-        wait_until(lambda: trial.back_end.open() >= AT_ONCE)
-        waiting, free = trial.back_end.open(), trial.loop_answers()
+        wait_until(lambda: trial.back_end.waiting >= AT_ONCE)
+        waiting, free = trial.back_end.waiting, trial.loop_answers()
     found = [trial.outcome(call) for call in calls]
     if not free:
         return BLOCKED

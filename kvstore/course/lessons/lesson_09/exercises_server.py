@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 import grpc
@@ -27,19 +28,25 @@ from kvstore.course.exercises import (
     not_yet,
     passed,
 )
-from kvstore.course.exercises.server_trials import PATIENCE_S, SETTLE_S, wait_until
-from kvstore.v1.kvstore_pb2 import RetrieveRequest, RetrieveResponse, UpdateRequest, UpdateResponse
-from kvstore.v1.kvstore_pb2_grpc import (
-    KeyValueServiceServicer,
-    KeyValueServiceStub,
-    add_KeyValueServiceServicer_to_server,
-)
+from kvstore.course.exercises.puppet import Puppet, Script, served, wait_until
+from kvstore.course.exercises.server_trials import SETTLE_S
+from kvstore.v1.kvstore_pb2 import RetrieveRequest, UpdateRequest
+from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
 DEADLINE_S: Final = 8.0
 REFUSED: Final = "RESOURCE_EXHAUSTED"
 POOL: Final = "calls"
 """How the names of the server's threads for calls begin."""
 NEVER_HELD: Final = b"quick"
+KEYS: Final = (b"key", NEVER_HELD, *(b"key %d" % number for number in range(100)))
+SCRIPT: Final = Script(
+    values={key: b"value of " + key for key in KEYS},
+    failures={
+        b"fails": RuntimeError("the check wants this call to fail"),
+        b"aborts": grpc.StatusCode.FAILED_PRECONDITION,
+    },
+    never_held=frozenset([NEVER_HELD]),
+)
 
 # 09.shed ----------------------------------------------------------------------------------------
 
@@ -65,48 +72,6 @@ class Shed(grpc.ServerInterceptor):  # type: ignore[misc]  # grpcio has no types
         return grpc.unary_unary_rpc_method_handler(
             answer, handler.request_deserializer, handler.response_serializer
         )
-
-
-class _Held(KeyValueServiceServicer):
-    """Holds every call while `shut` is true.
-
-    A call for the key b"fails" ends with an error, one for b"aborts" with a status, and one for
-    b"quick" is not held.
-    """
-
-    def __init__(self) -> None:
-        self.shut = False
-        self.inside = self.most = self.served = 0
-        self._changed = threading.Condition()
-
-    def _hold(self, request: Any, context: Any) -> None:
-        with self._changed:
-            self.inside += 1
-            self.served += 1
-            self.most = max(self.most, self.inside)
-            if request.key != NEVER_HELD:
-                self._changed.wait_for(lambda: not self.shut, DEADLINE_S)
-            self.inside -= 1
-        if request.key == b"fails":
-            raise RuntimeError("the check wants this call to fail")
-        if request.key == b"aborts":
-            context.abort(grpc.StatusCode.FAILED_PRECONDITION, "of the servicer")
-
-    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
-        """Return the key as the value."""
-        self._hold(request, context)
-        return RetrieveResponse(value=b"value of " + request.key)
-
-    def Update(self, request: Any, context: Any) -> UpdateResponse:
-        """Answer, and store nothing."""
-        self._hold(request, context)
-        return UpdateResponse()
-
-    def open(self) -> None:
-        """Let every call end that is held."""
-        with self._changed:
-            self.shut = False
-            self._changed.notify_all()
 
 
 class Failed(Exception):
@@ -152,15 +117,13 @@ def running(servicer: Any, threads: int, interceptors: tuple[Any, ...] = ()) -> 
     log = logging.getLogger("grpc._server")  # prints the error of every handler that fails
     was, log.disabled = log.disabled, True
     pool = ThreadPoolExecutor(threads, POOL)
-    server = grpc.server(pool, interceptors=interceptors)
-    add_KeyValueServiceServicer_to_server(servicer, server)
-    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
-    server.start()
     try:
-        with grpc.insecure_channel(address, options=OPTIONS) as channel:
+        with (
+            served(servicer, pool, interceptors=interceptors) as address,
+            grpc.insecure_channel(address, options=OPTIONS) as channel,
+        ):
             yield Trial(servicer, KeyValueServiceStub(channel), pool, threads)
     finally:
-        server.stop(0).wait(PATIENCE_S)
         log.disabled = was
 
 
@@ -191,14 +154,14 @@ def _judge_shed(answer: Any) -> Verdict:
         _unwritten(answer)
         for limit in (1, draw.randint(2, 4), draw.randint(5, 8)):
             for step in (_one_by_one, _too_many, _errors):
-                with running(_Held(), 32, (answer(limit),)) as trial:
+                with running(Puppet(SCRIPT), 32, (answer(limit),)) as trial:
                     if problem := step(trial, limit, draw):
                         return not_yet(problem)
         with driven.Steps() as steps:
             for race in (_the_last_place, _two_ends):
                 if problem := race(answer, steps):
                     return not_yet(problem)
-        with running(_Held(), 2, (answer(4),)) as trial:
+        with running(Puppet(SCRIPT), 2, (answer(4),)) as trial:
             if problem := _cancelled_in_the_queue(trial, 4):
                 return not_yet(problem)
     except Failed as failed:
@@ -228,7 +191,7 @@ def _one_by_one(trial: Trial, limit: int, draw: random.Random) -> str:
 def _too_many(trial: Trial, limit: int, draw: random.Random) -> str:
     """More calls at once than places, of two methods; then as many again."""
     for attempt in ("first", "second"):
-        trial.servicer.shut = True
+        trial.servicer.hold()
         with driven.standing_still():  # to wait for a place is no refusal, however short
             calls = [
                 trial.begin(b"key", update=draw.random() < 0.5)
@@ -236,8 +199,8 @@ def _too_many(trial: Trial, limit: int, draw: random.Random) -> str:
             ]
             wait_until(functools.partial(_so_many_done, calls, len(calls) - limit))
             time.sleep(SETTLE_S)
-            inside, refused = trial.servicer.inside, [call for call in calls if call.done()]
-            trial.servicer.open()
+            inside, refused = trial.servicer.waiting, [call for call in calls if call.done()]
+            trial.servicer.let_go()
         if inside > limit:
             return (
                 f"limit {limit}, and {inside} calls were in the servicer at once. All methods"
@@ -298,7 +261,7 @@ def _errors(trial: Trial, limit: int, draw: random.Random) -> str:
 def _the_last_place(answer: Any, steps: driven.Steps) -> str:
     """One call stands between two steps while another one comes; there is one place."""
     for number in range(driven.MOST_STEPS):
-        with running(_Held(), 4, (answer(1),)) as trial:
+        with running(Puppet(SCRIPT), 4, (answer(1),)) as trial:
             inside, stopped = _both_inside(trial, steps, number)
         if inside > 1:
             return (
@@ -314,17 +277,17 @@ def _the_last_place(answer: Any, steps: driven.Steps) -> str:
 def _both_inside(trial: Trial, steps: driven.Steps, number: int) -> tuple[int, bool]:
     """Stop a call before its step; return how many were let in, and whether it stopped."""
     held = trial.servicer
-    held.shut = True
+    held.hold()
     steps.stop_at(number, _in_the_pool)
     first = trial.begin()
-    wait_until(lambda: steps.held.is_set() or held.inside)
+    wait_until(lambda: steps.held.is_set() or held.waiting)
     stopped = steps.held.is_set()
     second = trial.begin()
-    _wait_for(lambda: second.done() or held.inside)
+    _wait_for(lambda: second.done() or held.waiting)
     steps.release()
-    _wait_for(lambda: held.inside > 1)
-    inside = held.inside
-    held.open()
+    _wait_for(lambda: held.waiting > 1)
+    inside = held.waiting
+    held.let_go()
     for call in (first, second):
         trial.end_of(call)
     return inside, stopped
@@ -333,7 +296,7 @@ def _both_inside(trial: Trial, steps: driven.Steps, number: int) -> tuple[int, b
 def _two_ends(answer: Any, steps: driven.Steps) -> str:
     """One call stands between two steps while another one ends; then two places are free."""
     for number in range(driven.MOST_STEPS):
-        with running(_Held(), 8, (answer(2),)) as trial:
+        with running(Puppet(SCRIPT), 8, (answer(2),)) as trial:
             inside, stopped = _let_in_after_two_ends(trial, steps, number)
         if inside != 2:
             return (
@@ -349,23 +312,23 @@ def _two_ends(answer: Any, steps: driven.Steps) -> str:
 def _let_in_after_two_ends(trial: Trial, steps: driven.Steps, number: int) -> tuple[int, bool]:
     """Stop a call before its step while another one ends; return how many are let in then."""
     held = trial.servicer
-    held.shut = True
+    held.hold()
     first = trial.begin()
-    wait_until(lambda: held.inside, DEADLINE_S)
+    wait_until(lambda: held.waiting, DEADLINE_S)
     steps.stop_at(number, _in_the_pool)
     second = trial.begin(NEVER_HELD)
     wait_until(lambda: steps.held.is_set() or second.done())
     stopped = steps.held.is_set()
-    held.open()
+    held.let_go()
     _wait_for(first.done)
     steps.release()
     for call in (first, second):
         trial.end_of(call)
-    held.shut = True
+    held.hold()
     calls = [trial.begin() for _ in range(4)]
-    wait_until(lambda: held.inside + _done(calls) >= 4, DEADLINE_S)
-    inside = int(held.inside)
-    held.open()
+    wait_until(lambda: held.waiting + _done(calls) >= 4, DEADLINE_S)
+    inside = held.waiting
+    held.let_go()
     for call in calls:
         trial.end_of(call)
     return inside, stopped
@@ -422,18 +385,9 @@ SHED = Exercise(
 # What the interceptor does behind a pool of threads, as lesson 09 shows it ------------------------
 
 
-class _Slow(KeyValueServiceServicer):
-    """Answers each read after 50 ms."""
-
-    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
-        """Keep the thread for 50 ms."""
-        time.sleep(0.050)
-        return RetrieveResponse(value=b"value of " + request.key)
-
-
 def shed(interceptor: Callable[[int], Any], *, threads: int, limit: int, calls: int = 200) -> str:
     """Send reads of 50 ms, all at once, to a server with this interceptor; say how they ended."""
-    with running(_Slow(), threads, (interceptor(limit),)) as trial:
+    with running(Puppet(replace(SCRIPT, delay_s=0.050)), threads, (interceptor(limit),)) as trial:
         sent = [trial.begin() for _ in range(calls)]
         ends = collections.Counter(trial.end_of(call) for call in sent)
     return f"{threads} threads: {ends['OK']} OK, {ends[REFUSED]} refused"

@@ -3,10 +3,7 @@
 import functools
 import json
 import random
-import threading
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -16,18 +13,19 @@ from kvstore.client.channel import OPTIONS
 from kvstore.client.overload import full_jitter
 from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
 from kvstore.course.exercises.grading import Drawn
-from kvstore.v1.kvstore_pb2 import RetrieveRequest, RetrieveResponse
-from kvstore.v1.kvstore_pb2_grpc import (
-    KeyValueServiceServicer,
-    KeyValueServiceStub,
-    add_KeyValueServiceServicer_to_server,
-)
+from kvstore.course.exercises.puppet import Puppet, puppet
+from kvstore.v1.kvstore_pb2 import RetrieveRequest
+from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
 # 10.retry_config --------------------------------------------------------------------------------
 
 CALLS: Final = 30
 """Calls of which every attempt fails, so that a budget runs out."""
 OTHERS: Final = [status.name for status in grpc.StatusCode if status.name != "UNAVAILABLE"]
+FAILURES: Final = {
+    status.name.encode(): status for status in grpc.StatusCode if status.name != "OK"
+}
+"""A call for such a key ends with this status, and one for b"OK" is answered."""
 SHORT_S: Final = 0.005
 """A short pause; with 1 ms, gRPC sometimes never sends the retry (grpcio 1.85)."""
 
@@ -49,34 +47,12 @@ def retry_config(
     }
 
 
-class _Failing(KeyValueServiceServicer):
-    """Ends each call with the status that its key names, and notes when attempts arrive."""
-
-    def __init__(self) -> None:
-        self.arrived_s: list[float] = []
-        self._lock = threading.Lock()
-
-    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
-        """Answer the key b"OK"; abort with any other."""
-        with self._lock:
-            self.arrived_s.append(time.perf_counter())
-        if request.key != b"OK":
-            context.abort(grpc.StatusCode[request.key.decode()], "the check wants this")
-        return RetrieveResponse()
-
-    def take(self) -> list[float]:
-        """Return the arrivals since the last time."""
-        with self._lock:
-            taken, self.arrived_s = self.arrived_s, []
-        return taken
-
-
 class _BadConfig(Exception):
     """gRPC does not accept what the learner returned; the text says why."""
 
 
 @contextmanager
-def _calling(config: Any) -> Iterator[tuple[_Failing, Callable[[str], str]]]:
+def _calling(config: Any) -> Iterator[tuple[Puppet, Callable[[str], str]]]:
     """Yield a server, and a function that makes a call which ends with this status.
 
     Each has a server of its own: all channels of a process to one server share one retry budget.
@@ -85,17 +61,19 @@ def _calling(config: Any) -> Iterator[tuple[_Failing, Callable[[str], str]]]:
         text = config if isinstance(config, str) else json.dumps(config)
     except TypeError as error:
         raise _BadConfig(f"`json.dumps` cannot write what you returned: {error}.") from None
-    servicer = _Failing()
-    server = grpc.server(ThreadPoolExecutor(8), options=[("grpc.so_reuseport", 0)])
-    add_KeyValueServiceServicer_to_server(servicer, server)
-    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
-    server.start()
     options = [*OPTIONS, ("grpc.service_config", text)]
-    try:
-        with grpc.insecure_channel(address, options=options) as channel:
-            yield servicer, functools.partial(_call, KeyValueServiceStub(channel))
-    finally:
-        server.stop(0).wait(2)
+    with (
+        puppet({b"OK": b""}, FAILURES) as (server, address),
+        grpc.insecure_channel(address, options=options) as channel,
+    ):
+        yield server, functools.partial(_call, KeyValueServiceStub(channel))
+
+
+def _attempts_of(server: Puppet) -> list[float]:
+    """Return when the attempts since the last time arrived."""
+    arrived_s = [attempt.at_s for attempt in server.arrived]
+    server.arrived.clear()
+    return arrived_s
 
 
 def _call(stub: Any, status: str) -> str:
@@ -129,9 +107,9 @@ def _judge_retry_config(answer: Any) -> Verdict:
 def _attempts(answer: Any, draw: random.Random) -> str:
     """One failing call with a large budget; then other statuses."""
     for attempts in (2, draw.choice([3, 4]), 5):
-        with _calling(answer(attempts, SHORT_S, 100, 0.1)) as (servicer, call):
+        with _calling(answer(attempts, SHORT_S, 100, 0.1)) as (server, call):
             call("UNAVAILABLE")
-            count = len(servicer.take())
+            count = len(_attempts_of(server))
             if count == 1:
                 return (
                     "a call failed with UNAVAILABLE, and the server saw one attempt: is the policy"
@@ -145,7 +123,7 @@ def _attempts(answer: Any, draw: random.Random) -> str:
                 )
             for status in OTHERS:
                 call(status)
-                if (count := len(servicer.take())) != 1:
+                if (count := len(_attempts_of(server))) != 1:
                     return (
                         f"a call that ended with {status} was sent {count} times: retry UNAVAILABLE"
                         " and nothing else."
@@ -156,18 +134,18 @@ def _attempts(answer: Any, draw: random.Random) -> str:
 def _pauses(answer: Any, draw: random.Random) -> str:
     """The first pause is at least about as long as it should be (gRPC draws it, ±20 %)."""
     first_s = draw.choice([0.2, 0.3])
-    with _calling(answer(2, first_s, 100, 0.1)) as (servicer, call):
+    with _calling(answer(2, first_s, 100, 0.1)) as (server, call):
         call("UNAVAILABLE")
-        first, second = servicer.take()
+        first, second = _attempts_of(server)
         if second - first < 0.7 * first_s:
             return (
                 f"first_pause_s = {first_s}, and the second attempt came after"
                 f" {second - first:.3f} s: `initialBackoff` is the first pause, as text in seconds."
             )
-    with _calling(answer(2, SHORT_S, 100, 0.1)) as (servicer, call):
+    with _calling(answer(2, SHORT_S, 100, 0.1)) as (server, call):
         for _ in range(6):
             call("UNAVAILABLE")
-        at_s = servicer.arrived_s
+        at_s = _attempts_of(server)
         if min(later - at for at, later in zip(at_s[::2], at_s[1::2], strict=True)) > 0.17:
             return (
                 f"first_pause_s = {SHORT_S}, and each second attempt came much later: use the"
@@ -208,10 +186,10 @@ def _retries_allowed(tokens: float, attempts: int) -> int:
 def _budget(answer: Any, draw: random.Random) -> str:
     """Many failing calls: nothing is retried with half of the tokens or fewer."""
     for tokens in (2 * draw.randint(2, 4), 2 * draw.randint(6, 9)):
-        with _calling(answer(4, SHORT_S, tokens, 0.1)) as (servicer, call):
+        with _calling(answer(4, SHORT_S, tokens, 0.1)) as (server, call):
             for _ in range(CALLS):
                 call("UNAVAILABLE")
-        retries = len(servicer.arrived_s) - CALLS
+        retries = len(server.arrived) - CALLS
         if retries == 3 * CALLS:
             return (
                 f"{CALLS} calls failed, and each was sent 4 times: there is no budget."
@@ -228,17 +206,17 @@ def _budget(answer: Any, draw: random.Random) -> str:
 def _refill(answer: Any, draw: random.Random) -> str:
     """Answers earn tokens: after enough of them there are retries again."""
     tokens, ratio = 8, draw.choice([0.5, 1])
-    with _calling(answer(2, SHORT_S, tokens, ratio)) as (servicer, call):
+    with _calling(answer(2, SHORT_S, tokens, ratio)) as (server, call):
         for _ in range(2 * tokens):
             call("UNAVAILABLE")
-        servicer.take()
+        _attempts_of(server)
         needed = int((tokens / 2 + 1) / ratio)  # then one failure leaves half of the tokens
         for answered, expected in ((needed, 1), (int(2 / ratio), 2)):
             for _ in range(answered):
                 call("OK")
-            servicer.take()
+            _attempts_of(server)
             call("UNAVAILABLE")
-            if (count := len(servicer.take())) != expected:
+            if (count := len(_attempts_of(server))) != expected:
                 return (
                     f"ratio = {ratio}: after all tokens were lost, answers earned some, and a"
                     f" failing call was then sent {count} times, where {expected} is right."

@@ -22,7 +22,7 @@ from kvstore.course.exercises import (
     not_yet,
     passed,
 )
-from kvstore.course.exercises.server_trials import HeldBackEnd, held_back_end, wait_until
+from kvstore.course.exercises.puppet import Puppet, puppet, wait_until
 from kvstore.course.experiments.several_servers import hedged
 from kvstore.v1.kvstore_pb2 import RetrieveRequest
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
@@ -47,7 +47,7 @@ Steps = Callable[["_Replicas", list[Any]], str]
 class _Replicas:
     """Two back ends that hold their calls. Each has another value for the key."""
 
-    def __init__(self, first: HeldBackEnd, second: HeldBackEnd, addresses: tuple[str, str]) -> None:
+    def __init__(self, first: Puppet, second: Puppet, addresses: tuple[str, str]) -> None:
         self.first, self.second = first, second
         self._addresses = addresses
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -149,8 +149,8 @@ async def _turns() -> None:
 @contextmanager
 def _replicas() -> Iterator[_Replicas]:
     with (
-        held_back_end({KEY: b"first"}, {}) as (first, at),
-        held_back_end({KEY: b"second"}, {}) as (second, other),
+        puppet({KEY: b"first"}, {}) as (first, at),
+        puppet({KEY: b"second"}, {}) as (second, other),
         first.shut(),
         second.shut(),
     ):
@@ -190,7 +190,7 @@ def _judge_hedged(answer: Any) -> Verdict:
     )
 
 
-def _arrives(back_end: HeldBackEnd, count: int = 1) -> bool:
+def _arrives(back_end: Puppet, count: int = 1) -> bool:
     return wait_until(lambda: len(back_end.arrived) >= count)
 
 

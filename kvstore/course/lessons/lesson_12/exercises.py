@@ -3,9 +3,9 @@
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any, Final
 
 import grpc
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
 from kvstore.course.exercises.grading import Drawn, drawn_inputs
+from kvstore.course.exercises.puppet import counting
 
 # 12.spread ----------------------------------------------------------------------------------------
 
@@ -28,45 +29,13 @@ def spread(addresses: Sequence[str]) -> grpc.Channel:
     return grpc.insecure_channel("ipv4:" + ",".join(addresses), options=options)
 
 
-class _Counts(grpc.GenericRpcHandler):  # type: ignore[misc]
-    """Answers every call with its own request, and counts the calls."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
-        def reply(request: bytes, context: grpc.ServicerContext) -> bytes:
-            self.calls += 1
-            return request
-
-        return grpc.unary_unary_rpc_method_handler(reply)
-
-
-def _stop(server: grpc.Server) -> None:
-    server.stop(0).wait()
-
-
-@contextmanager
-def _counting_servers(count: int) -> Iterator[tuple[list[str], list[_Counts]]]:
-    counts = [_Counts() for _ in range(count)]
-    addresses = []
-    with ExitStack() as running:
-        for each in counts:
-            server = grpc.server(
-                ThreadPoolExecutor(1), handlers=[each], options=[("grpc.so_reuseport", 0)]
-            )
-            addresses.append(f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}")
-            server.start()
-            running.callback(_stop, server)
-        yield addresses, counts
-
-
 def _judge_spread(answer: Any) -> Verdict:
     for count in (2, 4):
-        with _counting_servers(count) as (addresses, counts):
-            channel = answer(list(addresses))
+        with ExitStack() as stack:
+            servers = [stack.enter_context(counting()) for _ in range(count)]
+            channel = answer([address for address, _ in servers])
             try:
-                problem = _spread_problem(channel, counts)
+                problem = _spread_problem(channel, [calls for _, calls in servers])
             finally:
                 if isinstance(channel, grpc.Channel):
                     channel.close()
@@ -78,7 +47,7 @@ def _judge_spread(answer: Any) -> Verdict:
     )
 
 
-def _spread_problem(channel: Any, counts: Sequence[_Counts]) -> str:
+def _spread_problem(channel: Any, counts: Sequence[Counter[str]]) -> str:
     """Return what is wrong with the channel, or ""."""
     if isinstance(channel, list | tuple):
         return "return one channel, not several: gRPC chooses the server for each call."
@@ -88,11 +57,11 @@ def _spread_problem(channel: Any, counts: Sequence[_Counts]) -> str:
     give_up_s = time.perf_counter() + PATIENCE_S
     try:
         # The connections are established one after the other.
-        while min(each.calls for each in counts) < 2 and time.perf_counter() < give_up_s:
+        while min(each.total() for each in counts) < 2 and time.perf_counter() < give_up_s:
             call(b"", timeout=PATIENCE_S, wait_for_ready=True)
-            if sum(each.calls for each in counts) > 50 * len(counts):
+            if sum(each.total() for each in counts) > 50 * len(counts):
                 break
-        before = [each.calls for each in counts]
+        before = [each.total() for each in counts]
         for _ in range(CALLS_EACH * len(counts)):
             call(b"", timeout=PATIENCE_S, wait_for_ready=True)
     except ValueError:
@@ -102,7 +71,7 @@ def _spread_problem(channel: Any, counts: Sequence[_Counts]) -> str:
             f"a call failed with {error.code().name} ({error.details()}): are the addresses joined"
             " by commas, with `ipv4:` once in front, and is the service config valid JSON?"
         )
-    return _share_problem([each.calls - was for each, was in zip(counts, before, strict=True)])
+    return _share_problem([each.total() - was for each, was in zip(counts, before, strict=True)])
 
 
 def _share_problem(answered: Sequence[int]) -> str:

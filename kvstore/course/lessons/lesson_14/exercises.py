@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from math import comb
 from typing import Any
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
 from kvstore.course.exercises.grading import Drawn
+from kvstore.course.exercises.puppet import served
 from kvstore.v1 import etcd_pb2 as pb
 from kvstore.v1.etcd_pb2 import Compare, PutRequest, RequestOp, TxnRequest
 from kvstore.v1.etcd_pb2_grpc import KVServicer, KVStub, add_KVServicer_to_server
@@ -133,16 +133,11 @@ class OneNode(KVServicer):
 def one_node() -> Iterator[tuple[OneNode, KVStub]]:
     """Serve one node while the block lasts; yield it and the stub of a client."""
     node = OneNode()
-    with ThreadPoolExecutor(4) as pool:
-        server = grpc.server(pool, options=[("grpc.so_reuseport", 0)])
-        add_KVServicer_to_server(node, server)
-        port = server.add_insecure_port("127.0.0.1:0")
-        server.start()
-        try:
-            with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-                yield node, KVStub(channel)
-        finally:
-            server.stop(None).wait()
+    with (
+        served(node, add=add_KVServicer_to_server) as address,
+        grpc.insecure_channel(address) as channel,
+    ):
+        yield node, KVStub(channel)
 
 
 # ---- lesson 14 ----------------------------------------------------------------------------------

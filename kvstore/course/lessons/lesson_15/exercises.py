@@ -8,13 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
-import grpc
 from hypothesis import strategies as st
 
 from kvstore.client.messages import Operation, update
 from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
 from kvstore.course.exercises.client_trials import Requests
 from kvstore.course.exercises.grading import Drawn
+from kvstore.course.exercises.puppet import served
 from kvstore.course.lessons.lesson_15.capstone import patient
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1 import kvstore_pb2_grpc
@@ -165,15 +165,12 @@ class _Service(kvstore_pb2_grpc.KeyValueServiceServicer):
 @contextmanager
 def _two_servers(trial: _Trial) -> Iterator[list[str]]:
     with ExitStack() as stack:
-        addresses, servers = [], []
-        for number in range(2):
-            pool = stack.enter_context(ThreadPoolExecutor(2 * COUNT))
-            server = grpc.server(pool, options=[("grpc.so_reuseport", 0)])
-            kvstore_pb2_grpc.add_KeyValueServiceServicer_to_server(_Service(trial, number), server)
-            addresses.append(f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}")
-            server.start()
-            servers.append(server)
-        breaking = threading.Thread(target=_when_broken, args=(trial, servers[0]))
+        first = stack.enter_context(ExitStack())  # it may end before the second one
+        addresses = [
+            each.enter_context(served(_Service(trial, number), ThreadPoolExecutor(2 * COUNT)))
+            for number, each in enumerate((first, stack))
+        ]
+        breaking = threading.Thread(target=_when_broken, args=(trial, first))
         breaking.start()
         try:
             yield addresses
@@ -181,16 +178,14 @@ def _two_servers(trial: _Trial) -> Iterator[list[str]]:
             trial.broken.set()
             trial.released.set()
             breaking.join()
-            for server in servers:
-                server.stop(0).wait()
 
 
-def _when_broken(trial: _Trial, server: grpc.Server) -> None:
+def _when_broken(trial: _Trial, server: ExitStack) -> None:
     trial.broken.wait()
     if trial.fault == "none":
         return
     if trial.fault == "goes":
-        server.stop(0)
+        server.close()
     else:
         trial.released.wait(PATIENCE_S)
         trial.released.set()
