@@ -114,11 +114,7 @@ def child(
 ) -> Iterator[Child]:
     """Run `python -m module arguments` while the block lasts.
 
-    It has the environment variables of this process, or those given.
-
-    The child ends with this process, even while it still imports its module. It has its own process
-    group, so an interrupt of a notebook cell, which is sent to the kernel's process group, does not
-    reach it.
+    It ends with this process, even while it still imports its module. Otherwise as `process`.
     """
     command = _command("module", module, *arguments)
     with process(command, grace_s=grace_s, environment=environment) as started:
@@ -131,7 +127,8 @@ def process(
 ) -> Iterator[Child]:
     """Run a command while the block lasts. It has to end at the end of its standard input.
 
-    Otherwise as `child`, which starts modules of this package.
+    It has the environment variables of this process, or those given. It has its own process group,
+    so an interrupt of a notebook cell, which is sent to the kernel's group, does not reach it.
     """
     own_group: dict[str, Any] = (
         {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
@@ -179,10 +176,6 @@ class Program:
             except ProcessLookupError:
                 pass  # it has ended meanwhile
 
-    def ended(self, within_s: float) -> int | None:
-        """Return the exit status after up to `within_s` seconds; None if it still runs."""
-        return self._keeper.ended(within_s)
-
     def error_text(self) -> str:
         """Return what the program has written to standard error so far."""
         return self._keeper.error_text()
@@ -203,11 +196,7 @@ def program(command: Sequence[str]) -> Iterator[Program]:
 
 @contextmanager
 def private_folder(prefix: str) -> Iterator[Path]:
-    """Make a temporary folder for the block. A child deletes it if this process ends before that.
-
-    A process that is killed deletes nothing, and nothing else would delete the folder of a database
-    or the token of a run.
-    """
+    """Make a temporary folder for the block. A child deletes it if this process is killed."""
     with tempfile.TemporaryDirectory(prefix=prefix) as made, deleted_at_our_end(Path(made)):
         yield Path(made)
 
@@ -412,35 +401,31 @@ def _run_program(command: Sequence[str]) -> int:
             if os.getppid() != this_process:  # it has ended already: there will be no signal
                 os._exit(ORPHANED)
 
-    started: list[subprocess.Popen[bytes]] = []
-    stopped = threading.Event()
+    starting = threading.Lock()
 
     def stop() -> None:
-        stopped.set()
-        for each in started:
-            each.terminate()
-            try:
-                each.wait(GRACE_S)
-            except subprocess.TimeoutExpired:
-                each.kill()
+        with starting:
+            running.terminate()
+        try:
+            running.wait(GRACE_S)
+        except subprocess.TimeoutExpired:
+            running.kill()
 
     def kill() -> None:
-        for each in started:
-            each.kill()
+        with starting:
+            running.kill()
 
-    at_orphaned(kill)
-    listen(stop)  # before the start: a message to stop would end this process, not the program
-    program = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        preexec_fn=None if libc is None else end_with_this_process,
-    )
-    started.append(program)
-    if stopped.is_set():
-        stop()
-    print(program.pid, flush=True)
-    return program.wait()
+    with starting:  # what comes before the start ends the program after it
+        at_orphaned(kill)
+        listen(stop)
+        running: subprocess.Popen[bytes] = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            preexec_fn=None if libc is None else end_with_this_process,
+        )
+    print(running.pid, flush=True)
+    return running.wait()
 
 
 def _wait(arguments: Sequence[str]) -> int:

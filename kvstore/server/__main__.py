@@ -8,7 +8,6 @@ status         the report of this process: identity, settings, CPU time; and ref
 import argparse
 import asyncio
 import ipaddress
-import json
 import logging
 import os
 import platform
@@ -18,7 +17,7 @@ import threading
 import time
 from asyncio import FIRST_COMPLETED
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -268,45 +267,36 @@ def _listen(
 
 
 # ---- status -------------------------------------------------------------------------------------
-# The status report: identity, settings, counts and CPU time; and reflection.
 
 
+@dataclass(eq=False)
 class ServerStatusService(server_status_pb2_grpc.ServerStatusServiceServicer):
     """Reports the status, on threads or asyncio: nothing in it waits."""
 
-    def __init__(
-        self,
-        settings: ServerSettings,
-        identity: str,
-        counts: Counts,
-        collector: CollectorWatch,
-        attempts: Sequence[Attempt] = (),
-    ) -> None:
-        self._collector = collector
-        self._attempts = attempts
-        self._settings_json = json.dumps(settings.as_dict())
-        self._identity = identity
-        self._counts = counts
-        self._process = psutil.Process()
+    settings: ServerSettings
+    identity: str
+    counts: Counts
+    collector: CollectorWatch
+    attempts: Sequence[Attempt] = ()
 
     def GetServerStatus(
         self, request: server_status_pb2.GetServerStatusRequest, context: grpc.ServicerContext
     ) -> server_status_pb2.GetServerStatusResponse:
         """Return the identity, the settings, and the counts so far."""
-        cpu = self._process.cpu_times()
+        cpu = psutil.Process().cpu_times()
         return server_status_pb2.GetServerStatusResponse(
-            identity=self._identity,
+            identity=self.identity,
             host_name=socket.gethostname(),
             process_id=os.getpid(),
-            settings_json=self._settings_json,
-            operations=self._counts.by_name(),
+            settings_json=self.settings.to_json(),
+            operations=self.counts.by_name(),
             cpu_user_s=cpu.user,
             cpu_system_s=cpu.system,
             versions=_versions(),
             peer=context.peer(),
             collections=[
                 server_status_pb2.Collections(at_unix_s=at_unix_s, **counted._asdict())
-                for at_unix_s, counted in self._collector.moments()
+                for at_unix_s, counted in self.collector.moments()
             ],
             attempts=[
                 server_status_pb2.Attempt(
@@ -315,7 +305,7 @@ class ServerStatusService(server_status_pb2_grpc.ServerStatusServiceServicer):
                     arrived_s=each.arrived_s,
                     ended_s=each.ended_s,
                 )
-                for each in tuple(self._attempts)
+                for each in tuple(self.attempts)
             ],
         )
 

@@ -40,14 +40,10 @@ class _Write(NamedTuple):
 class DurableStore(Store):
     """Keys and values in memory, and in a file that one thread writes.
 
-    The file is in the folder of `sqlite:FOLDER`. Reads use the memory, which has only what is on
-    the disk already: a crash loses no write that a client has read. Writes queue for the thread.
-    With `group_commit`, the thread takes all waiting writes into one transaction with one fsync;
-    writes that arrive meanwhile form the next group.
-    Otherwise each write has its own transaction.
-
-    The simulated disk of `settings` comes before the real one, once for each transaction: it makes
-    a fast disk slow.
+    Reads use the memory, which has only what is on the disk already: a crash loses no write that a
+    client has read. Writes queue for the thread. With `group_commit`, all that wait share one
+    transaction with one fsync; otherwise each write has its own. The simulated disk comes before
+    each transaction: it makes a fast disk slow.
 
     Raises `OSError` when the folder cannot be used: unwritable, damaged, or another server's.
     """
@@ -81,9 +77,7 @@ class DurableStore(Store):
         """As `Store.apply`; a write blocks the calling thread until it is on the disk."""
         if kind == RETRIEVE:
             return super().apply(kind, key, value)
-        statuses, _ = self.write(
-            bytes([kind]), [key], [value] if kind in CARRY_VALUE else []
-        ).result()
+        statuses, _ = self.write(bytes([kind]), [key], _carried(kind, value)).result()
         return statuses[0], b""
 
     def apply_columns(
@@ -121,7 +115,6 @@ class DurableStore(Store):
                 write.answer.set_result(answer)
 
     def _committed(self, group: Sequence[_Write]) -> list[Answer]:
-        """Write a group to the disk and to the memory; return its answers."""
         try:
             if not self._failed:
                 return self._commit(group)
@@ -263,10 +256,8 @@ def _carried(kind: int, value: bytes) -> list[bytes]:
 # ---- write ahead log ----------------------------------------------------------------------------
 # Find damage in SQLite's write-ahead log, which SQLite itself passes over in silence.
 #
-# SQLite reads the log up to the first frame whose checksum is wrong, and ignores the rest: after
-# a crash, the rest was never acknowledged. A damaged frame in the middle looks the same to it,
-# and all writes after it are gone. Here, whole transactions after the wrong frame show the
-# difference.
+# SQLite ignores the log from the first frame with a wrong checksum on: after a crash, the rest was
+# never acknowledged. After damage in the middle it was: whole transactions follow the wrong frame.
 #
 # The format: https://www.sqlite.org/fileformat2.html, section 4, "The Write-Ahead Log".
 

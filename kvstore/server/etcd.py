@@ -133,14 +133,19 @@ def _resolved(address: str) -> str:
 
 def _leads(address: str) -> bool:
     """Return whether the node at this address answers and is the leader."""
+    status = status_at(address, CONNECT_S)
+    return status is not None and status.leader == status.header.member_id
+
+
+def status_at(address: str, within_s: float) -> pb.StatusResponse | None:
+    """Return what a node says of itself and of the leader; None without an answer in time."""
     with grpc.insecure_channel(address, options=OPTIONS) as channel:
         try:
-            status = MaintenanceStub(channel).Status(
-                pb.StatusRequest(), timeout=CONNECT_S, wait_for_ready=True
+            return MaintenanceStub(channel).Status(  # type: ignore[no-any-return]
+                pb.StatusRequest(), timeout=within_s, wait_for_ready=True
             )
         except grpc.RpcError:
-            return False
-    return bool(status.leader == status.header.member_id)
+            return None
 
 
 # ---- the service ---------------------------------------------------------------------------

@@ -25,10 +25,11 @@ import grpc
 import psutil
 
 from kvstore.protocol import OWN_CONNECTION
+from kvstore.server.etcd import status_at
 from kvstore.server.launch import EtcdNotInstalled, ServerDidNotStart
 from kvstore.subprocesses import Program, on_signals, private_folder, program
 from kvstore.v1 import etcd_pb2 as pb
-from kvstore.v1.etcd_pb2_grpc import KVStub, MaintenanceStub
+from kvstore.v1.etcd_pb2_grpc import KVStub
 
 HEALTHY_S = 30.0
 """Seconds in which all nodes must agree on a leader."""
@@ -104,13 +105,7 @@ class EtcdNode:
 
     def status(self) -> pb.StatusResponse | None:
         """Return what the node says of itself and of the leader; None without an answer in 1 s."""
-        with grpc.insecure_channel(self.address, options=[OWN_CONNECTION]) as channel:
-            try:
-                return MaintenanceStub(channel).Status(  # type: ignore[no-any-return]
-                    pb.StatusRequest(), timeout=_CALL_S, wait_for_ready=True
-                )
-            except grpc.RpcError:
-                return None
+        return status_at(self.address, _CALL_S)
 
     def fsyncs(self) -> Fsyncs:
         """Return how many fsyncs its log has had and how long they took, from its own metrics."""

@@ -132,14 +132,12 @@ def _temporary(settings: ServerSettings) -> Path | None:
 
 
 def _settings(settings: Mapping[str, Any]) -> ServerSettings:
-    try:
-        return ServerSettings(**settings)
-    except TypeError:
-        known = ServerSettings.__dataclass_fields__
-        unknown = ", ".join(sorted(set(settings) - set(known)))
+    known = ServerSettings.__dataclass_fields__
+    if unknown := sorted(set(settings) - set(known)):
         raise ValueError(
-            f"serving() knows no setting {unknown}; it knows {', '.join(known)}"
-        ) from None
+            f"serving() knows no setting {', '.join(unknown)}; it knows {', '.join(known)}"
+        )
+    return ServerSettings(**settings)
 
 
 def _why(process: Child) -> str:
@@ -196,8 +194,7 @@ def serving_sharded(processes: int, **settings: Any) -> Iterator[ShardedServer]:
     another number of shards starts empty. All processes end with the block.
 
     The servers do not share one port, as SO_REUSEPORT would allow: the kernel would then choose a
-    server for each *connection*, whatever its keys, so a client that reconnects would find other
-    data. And a server left running by mistake could share the port without notice.
+    server for each *connection*, whatever its keys.
 
     Raises:
         ValueError: a setting makes no sense, or names one port for several servers.
@@ -236,9 +233,7 @@ def _of_shard(shard: int, processes: int, settings: dict[str, Any]) -> dict[str,
 
 
 # ---- go server ----------------------------------------------------------------------------------
-# The same service in Go: `serving_go`, for comparisons of languages.
-#
-# The source is in the folder `go` beside this file. It is built once for each version of the
+# The same service in Go, for comparisons of languages. It is built once for each version of its
 # source, with the `go` of this machine, and kept in the cache folder of the user.
 
 
@@ -283,14 +278,12 @@ def serving_go(**settings: Any) -> Iterator[Server]:
 
 def _program() -> Path:
     """Return the path of the program, built now if the source has changed."""
-    go = shutil.which("go")
-    if go is None or not go_is_installed():
+    if not go_is_installed():
         raise ServerDidNotStart(
             "the server in Go is built with `go`, which is not on the PATH: install Go 1.24 or"
             " newer (apt-get install golang-go, brew install go, conda install go), or leave this"
             " part out"
         )
-
     files = [path for path in sorted(SOURCE.rglob("*")) if path.is_file()]
     version = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
     program = user_cache_path("rpc-throughput-course") / f"go_server_{version}"
@@ -298,7 +291,7 @@ def _program() -> Path:
         program.parent.mkdir(parents=True, exist_ok=True)
         partly = program.with_suffix(f".{os.getpid()}")
         built = subprocess.run(
-            [go, "build", "-mod=readonly", "-o", partly, "."],
+            ["go", "build", "-mod=readonly", "-o", partly, "."],
             cwd=SOURCE, capture_output=True, text=True, timeout=BUILD_S,
         )  # fmt: skip
         if built.returncode:
@@ -308,7 +301,6 @@ def _program() -> Path:
 
 
 # ---- errors -------------------------------------------------------------------------------------
-# The public exceptions of the server.
 
 
 class ServerDidNotStart(RuntimeError):

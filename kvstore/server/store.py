@@ -360,14 +360,8 @@ class Store:
 # Stores that read an entry, use the disk and then write: one loses updates, one does not.
 #
 # `Store` reads and writes in one step. In a real database, other writes can come between reading
-# and writing: `look`, the disk, `settle`.
-#
-#     in_one_step          reads and writes in one step: the plain store
-#     read_then_write      writes what follows from the value read, whatever the entry is by now
-#     compare_and_replace  writes only if the entry is still the value read; else it begins again
-#
-# The Java original updates in the last way once it has no lock. Values are compared by their
-# bytes: the result of an operation depends on the value alone.
+# and writing: `look`, the disk, `settle`. The Java original compares and replaces once it has no
+# lock. Values are compared by their bytes: the result of an operation depends on the value alone.
 
 
 Seen = bytes | None

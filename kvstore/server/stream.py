@@ -146,10 +146,9 @@ def _trimmed(
 # ---- stream window ------------------------------------------------------------------------------
 # Back-pressure on one stream: a limit on what the server holds for a client that does not read.
 #
-# A request counts from its reading until its reply is written. gRPC reports a reply as written
-# when HTTP/2 flow control accepted it, so a client that does not read its replies fills this
-# window. The server then reads no more requests from the stream, and flow control makes the
-# client wait.
+# A request counts from its reading until its reply is written: until HTTP/2 flow control accepted
+# it. A client that does not read its replies fills this window. The server then reads no more
+# requests from the stream, and flow control makes the client wait.
 
 
 STREAM_REQUESTS: Final = 16_384
