@@ -150,13 +150,16 @@ def test_an_answer_that_never_returns_ends_its_run(page, monkeypatch, answer):
 
 
 def test_an_answer_that_hangs_can_be_stopped_at_once(page):
-    client = judged(hangs_at_once)
-    with serving(**DISK) as server:
-        threading.Timer(0.5, _thread.interrupt_main).start()
-        began_s = time.monotonic()
-        with pytest.raises(RunInterrupted):
-            load.run(client, server, workload.crud(), in_flight=8, duration_s=60)
-    assert time.monotonic() - began_s < 5
+    client, begun = judged(hangs_at_once), []
+
+    def interrupt(_sample):
+        begun.append(time.monotonic())
+        if len(begun) == 1:
+            _thread.interrupt_main()
+
+    with serving(**DISK) as server, pytest.raises(RunInterrupted):
+        load.run(client, server, workload.crud(), in_flight=8, duration_s=60, on_sample=interrupt)
+    assert time.monotonic() - begun[0] < 5
 
 
 def test_a_lost_call_and_a_limit_that_is_not_kept_miss_the_target(page):
