@@ -233,7 +233,7 @@ def fresh(arguments: Sequence[str]) -> int:
 
 
 def test(arguments: Sequence[str]) -> int:
-    """Run every test, notebooks included: [--long] [arguments for pytest]."""
+    """Run the tests, core notebooks included: [--long] [arguments for pytest]."""
     if not (ROOT / "tests").is_dir():
         print("course.py: this edition has no tests: try `python3 course.py run --fast 00 03`")
         return 1

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import pytest
+
 from tools.run_notebooks import lessons_in
 
 NOTEBOOKS = lessons_in(Path(__file__).parent.parent / "notebooks")
@@ -16,6 +18,15 @@ STARTS = {
     "serving_sharded",
 }  # fmt: skip
 """A cell that names one of these runs a server."""
+
+
+def long_but_for(quick: str, cases):
+    """The cases of a test, paths or names of lessons: all but the quick one are long tests."""
+    named = {getattr(case, "stem", case): case for case in cases}
+    return [
+        pytest.param(case, id=name, marks=() if name == quick else pytest.mark.long)
+        for name, case in named.items()
+    ]
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 Predictions are typed, a wrong and a right answer are handed in, sliders are moved by mouse and by
 keyboard, the button runs the client, the service of lesson 15 is measured and named, and the quiz
-is answered. The suite has two lessons. COURSE_NIGHTLY=1 has all of them, and so has
-COURSE_SCREENSHOTS, which names a folder for a picture of each output to look at:
+is answered. The suite has two lessons, the long tests have all of them.
+COURSE_SCREENSHOTS names a folder for a picture of each output to look at:
 
-    COURSE_SCREENSHOTS=/tmp/pictures python3 course.py test tests/test_browser.py -n 0
+    COURSE_SCREENSHOTS=/tmp/pictures python3 course.py test --long tests/test_browser.py
 """
 
 import json
@@ -32,17 +32,20 @@ import answers
 from kvstore.course.exercises import find
 """
 FOLDER = os.environ.get("COURSE_SCREENSHOTS", "")
-ALL = bool(FOLDER or os.environ.get("COURSE_NIGHTLY"))
 LESSONS = [f"{name}.ipynb" for name in lessons.LESSONS.values()]
 SIZES = {"1280x800": (1280, 800), "1920x1080": (1920, 1080), "640x400": (640, 400)}
 """The last one is the first one at a zoom of 200 %."""
 ONE = ("03", "1280x800")
 """The lesson and the size in the suite: it has exercises, predictions, sliders and a quiz."""
 CASES = [
-    pytest.param(name, size, id=f"lesson_{name[:2]}-{size}")
+    pytest.param(
+        *(name, size),
+        id=f"lesson_{name[:2]}-{size}",
+        marks=() if (name[:2], size) == ONE else pytest.mark.long,
+    )
     for size in SIZES
     for name in LESSONS
-    if (name[:2], size) == ONE or (ALL and (size != "640x400" or name[:2] == "03"))
+    if size != "640x400" or name[:2] == "03"
 ]
 LASTING_S = 300
 """How long one cell may take, on a busy machine."""
@@ -352,12 +355,9 @@ def go_through(learner):
     learner.whole_page("end")
 
 
-@pytest.fixture(scope="module" if not ALL else "function")
-def lab(tmp_path_factory):
-    """A lab, and its checkout; of its own for each case, if there are several of a lesson.
-
-    Its progress keeps predictions and first choices.
-    """
+@pytest.fixture(scope="module")
+def lab(request, tmp_path_factory):
+    """A lab and its checkout, for each size: its progress keeps predictions and first choices."""
     checkout = checked_out(tmp_path_factory.mktemp("lab") / "my courses")
     with lab_open(checkout, os.environ.get("COURSE_MODE", "fast")) as address:
         yield checkout, address
@@ -369,8 +369,12 @@ def page():
         yield page
 
 
-@pytest.mark.parametrize(("name", "size"), CASES)
-def test_a_learner_goes_through_a_lesson(name, size, lab, tmp_path):
+in_one_lab = pytest.mark.parametrize("lab", [ONE[1]], indirect=True)
+
+
+@pytest.mark.parametrize(("name", "lab"), CASES, indirect=["lab"])
+def test_a_learner_goes_through_a_lesson(name, lab, request, tmp_path):
+    size = request.node.callspec.params["lab"]
     with browser_open(*SIZES[size]) as page:
         complaints = []
         page.on("console", lambda said: said.type == "error" and complaints.append(said.text))
@@ -407,6 +411,7 @@ SAVED = """async () => {
 }"""
 
 
+@in_one_lab
 def test_a_lesson_runs_in_the_browser_and_is_saved_beside_the_course(lab, page):
     """After it, `course.py test` tests the same lessons, and an update meets no local change.
 
@@ -438,7 +443,7 @@ def test_a_lesson_runs_in_the_browser_and_is_saved_beside_the_course(lab, page):
     page.wait_for_function(CONNECTED, timeout=180_000)  # its kernel is not starting any more
 
 
-@pytest.mark.skipif("COURSE_NIGHTLY" not in os.environ, reason="all lessons: COURSE_NIGHTLY=1")
+@pytest.mark.long
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("mode", ["fast", "recorded"])
 def test_every_core_lesson_of_the_students_edition_runs(mode, page, tmp_path, monkeypatch):
@@ -546,6 +551,7 @@ print("counted", json.dumps({t: [counted(name, t) for name in runs] for t in tim
 """Runs as in the lessons that have a replay, and what their records say of three moments."""
 
 
+@in_one_lab
 def test_replays_show_the_counts_of_the_records_in_jupyterlab(lab):
     checkout, address = lab
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(REPLAYS, id="replays")])

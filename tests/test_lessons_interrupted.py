@@ -1,27 +1,21 @@
 """A lesson that is interrupted leaves nothing running and can be run again.
 
-A run that lasts is interrupted in a lesson with one client process, and in one with several; with
-COURSE_NIGHTLY=1 in each core lesson.
+A run that lasts is interrupted in a lesson with one client process; the long tests have each core
+lesson.
 """
 
-import os
 import time
 
 import psutil
 import pytest
 from kernels import Kernel
-from lessons import NOTEBOOKS, cells_of, needed_for
+from lessons import NOTEBOOKS, cells_of, long_but_for, needed_for
 
 CORE = [
     path
     for path in NOTEBOOKS
     # Those that serve in no cell measure a service that lasts as long as the kernel.
     if path.parent.name != "further" and any(cell.serves for cell in cells_of(path))
-]
-INTERRUPTED = [
-    path
-    for path in CORE
-    if os.environ.get("COURSE_NIGHTLY") or path.stem in ("03_bounded", "12_beyond_one_machine")
 ]
 
 
@@ -34,7 +28,7 @@ def kernel():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", INTERRUPTED)
+@pytest.mark.parametrize("path", long_but_for("03_bounded", CORE))
 def test_an_interrupted_cell_leaves_nothing_and_runs_again(path, kernel, tmp_path):
     cells = cells_of(path)
     place = max(

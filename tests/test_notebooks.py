@@ -79,7 +79,14 @@ def broken_beside_others(pytestconfig):
     return folder
 
 
-EACH = [pytest.param(path, marks=pytest.mark.xdist_group(path.stem)) for path in NOTEBOOKS]
+EACH = [
+    pytest.param(
+        path,
+        marks=[pytest.mark.xdist_group(path.stem)]
+        + [pytest.mark.long] * (path.parent.name == "further"),
+    )
+    for path in NOTEBOOKS
+]
 each_lesson = pytest.mark.parametrize("path", EACH, ids=lambda path: path.stem)
 
 

@@ -12,6 +12,7 @@ import nbformat
 import numpy as np
 import pandas as pd
 import pytest
+from lessons import long_but_for
 from nbformat.v4 import new_code_cell, new_notebook
 
 from kvstore.course import kernel, mode, recorded_values
@@ -25,9 +26,6 @@ from tools import record, run_notebooks
 
 NOTEBOOKS = run_notebooks.lessons_in()
 SHIPPED = [each for each in NOTEBOOKS if (kernel.FOLDER / f"{each.stem}.zip").is_file()]
-
-CHOSEN = SHIPPED if os.environ.get("COURSE_NIGHTLY") else SHIPPED[3:4]
-"""One in the suite; with COURSE_NIGHTLY=1 each lesson that has a recording."""
 
 GUARD = """
 import os, sys
@@ -292,7 +290,7 @@ def test_a_recording_fits_its_lesson(path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", CHOSEN, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", long_but_for("03_bounded", SHIPPED))
 def test_a_recorded_lesson_runs_to_its_end_and_starts_no_program(path, locked_down):
     locked_down()
 

@@ -1,20 +1,15 @@
-"""A lesson whose exercises are solved runs the learner's code, and marks it as theirs.
+"""A lesson whose exercises are solved runs the learner's code, and marks it as theirs."""
 
-The suite has three lessons; COURSE_NIGHTLY=1 has all of them.
-"""
-
-import os
 import re
 from pathlib import Path
 
 import nbformat
 import pytest
-from lessons import texts_of
+from lessons import long_but_for, texts_of
 
 from kvstore.course.lessons.lesson_16.greeter import greeter
 from tools.run_notebooks import execute
 
-ALL = bool(os.environ.get("COURSE_NIGHTLY"))
 FOLDER = Path(__file__).parent.parent / "notebooks"
 SOLVED = {
     "01_blocking": {
@@ -193,7 +188,7 @@ def shown_by(path: Path, folder: Path, monkeypatch) -> str:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", SOLVED if ALL else ["03_bounded"])
+@pytest.mark.parametrize("name", long_but_for("03_bounded", SOLVED))
 def test_a_solved_lesson_measures_the_learners_code(name, tmp_path, monkeypatch):
     shown = shown_by(solved(name, tmp_path), tmp_path, monkeypatch)
 
@@ -208,6 +203,7 @@ def test_a_solved_lesson_measures_the_learners_code(name, tmp_path, monkeypatch)
     assert [mark for mark in MARKED[name] if mark not in shown] == []
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_lesson_16_measures_the_learners_service_with_the_learners_search(tmp_path, monkeypatch):
     with greeter(work_s=0.010, workers=1) as theirs:
@@ -265,7 +261,7 @@ async def hedged(first, second, request, after_s):
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", ALSO_SOLVED if ALL else ["11_tails"])
+@pytest.mark.parametrize("name", long_but_for("11_tails", ALSO_SOLVED))
 def test_a_figure_names_the_runs_that_the_learners_code_made(name, tmp_path, monkeypatch):
     answers, marks = ALSO_SOLVED[name]
     shown = shown_by(solved(name, tmp_path, answers), tmp_path, monkeypatch)

@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 
 DURATION: Final = "about 12 minutes on two cores with nothing else to do"
-LONG: Final = "about half an hour"
+LONG: Final = "more than an hour"
 MOST_PROCESSES: Final = 4
 
 
@@ -69,9 +69,9 @@ def main(arguments: Sequence[str]) -> int:
     chosen = [each for each in arguments if each != "--long"]
     if "--long" in arguments:
         print(f"course.py test: the long tests take {LONG}", flush=True)
-        return int(pytest.main(["-m", "", "tests/long", *chosen]))
+        return int(pytest.main(["-m", "long", *chosen]))
     if not chosen:
-        print(f"course.py test: every test, notebooks included, takes {DURATION}", flush=True)
+        print(f"course.py test: the tests and the core notebooks take {DURATION}", flush=True)
     # More than cores, because most tests wait most of the time; each takes a third of a GiB.
     processes = min(MOST_PROCESSES, 2 * (os.cpu_count() or 1))
     side_by_side = ["-n", str(processes), "--dist=loadgroup", "--no-loadscope-reorder"]
@@ -79,11 +79,13 @@ def main(arguments: Sequence[str]) -> int:
     chosen = ["--durations=20", "--durations-min=5", *chosen]
     tally = Tally()
     if not any(each.startswith("-m") for each in chosen):
-        status = pytest.main(["-m", "not alone", *side_by_side, *chosen], plugins=[tally])
+        status = pytest.main(
+            ["-m", "not alone and not long", *side_by_side, *chosen], plugins=[tally]
+        )
         if not tally.ran or status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             return int(status)
         print("\ncourse.py test: the tests that run alone", flush=True)
-        side_by_side = ["-m", "alone"]
+        side_by_side = ["-m", "alone and not long"]
     tally.is_last = True
     return int(pytest.main([*side_by_side, *chosen], plugins=[tally]))
 

@@ -15,7 +15,7 @@ from kvstore.course import progress
 from kvstore.measure import Run
 from kvstore.server import serving
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 DAMAGES, SAVES, WRITERS = 600, 30, 2
 

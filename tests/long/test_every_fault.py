@@ -8,7 +8,7 @@ from long.table import FAULTS, Fault
 
 from kvstore.server import Server
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from test_linearizable import TABLE
 
 from kvstore.server import EtcdNotInstalled, etcd_cluster, serving
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 KILLS, LEADERS_KILLED = 40, 12
 OPERATIONS = 20_000

@@ -26,7 +26,7 @@ MACHINE_S = 30.0
 """What a busy machine may take to end the processes; a second where it has nothing else to do."""
 READY_S = 120.0
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 CELLS = {
     "a server": """
