@@ -1,7 +1,7 @@
 """`python -m kvstore.client`: make a run against the course's own service.
 
-Started by `subprocesses.child`, it prints samples as JSON lines for its parent. The load test of
-any other service is `python -m kvstore.load_test`.
+Started by `run_in_process`, it makes the run that its parent has planned. The load test of any
+other service is `python -m kvstore.load_test`.
 """
 
 import argparse
@@ -13,10 +13,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from kvstore.client import load, strategies
+from kvstore.client.apart import work_for_parent
 from kvstore.client.channel import Target, Tls
-from kvstore.client.errors import EXIT_STATUS, NotEnoughMemory, RunFailed, RunInterrupted
+from kvstore.client.errors import (
+    NotEnoughMemory,
+    RunFailed,
+    RunInterrupted,
+    ServerNotReached,
+    TlsMismatch,
+    WrongServer,
+)
 from kvstore.client.fleet import fleet_of
-from kvstore.client.monitor import Gate
 from kvstore.client.plan import RunOptions
 from kvstore.client.workload import Workload
 from kvstore.credentials import read_token
@@ -25,7 +32,7 @@ from kvstore.measure import Outcome, Run
 from kvstore.measure.audit import audit
 from kvstore.measure.recorder import Sample
 from kvstore.measure.summary import summary
-from kvstore.subprocesses import INTERRUPTED, has_parent, listen
+from kvstore.subprocesses import INTERRUPTED, has_parent
 
 
 def add_tls_arguments(parse: argparse.ArgumentParser) -> None:
@@ -56,6 +63,10 @@ def tls_from(given: argparse.Namespace) -> Tls | None:
     return Tls(ca=ca, certificate=cert, key=key, server_name=given.server_name, token=token)
 
 
+BAD_INPUT = 2
+EXIT_STATUS = {ServerNotReached: 3, WrongServer: 4, TlsMismatch: 5}
+"""Exit status when the run cannot begin, by error; that of others is `BAD_INPUT`."""
+
 BY_NAME = {strategy.__name__: strategy for strategy in strategies.STRATEGIES}
 
 
@@ -68,7 +79,7 @@ def parser() -> argparse.ArgumentParser:
     add = parse.add_argument
     add("address", help="the server, such as 127.0.0.1:40123; several that share the keys have"
         " commas between")  # fmt: skip
-    add("--strategy", choices=BY_NAME, default=None,
+    add("--strategy", choices=BY_NAME, default="tasks",
         help="how calls are kept in flight (default: tasks)")  # fmt: skip
     add_flags(parse, RunOptions, {"duration_s": "--seconds", "rate_per_s": "--rate"})
     add_tls_arguments(parse)
@@ -77,78 +88,53 @@ def parser() -> argparse.ArgumentParser:
         " scheduler, such as tcp://10.0.0.1:8786")  # fmt: skip
     add("--workload", type=json.loads, default={}, metavar="JSON",
         help='settings of the workload, such as {"seed": 1, "value_bytes_mean": 1024}')  # fmt: skip
-    add("--options", type=_options_of, default=RunOptions(), metavar="JSON",
-        help="all options, as RunOptions.to_json writes them, or @FILE")  # fmt: skip
     add("--save", default=None, metavar="FILE", help="write the run to this file")
-    add("--identity", default=None, help="the identity that the server must have")
     return parse
-
-
-def _options_of(text: str) -> RunOptions:
-    if text.startswith("@"):
-        text = Path(text[1:]).read_text("utf-8")
-    return RunOptions.from_json(text)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
+    if has_parent():
+        work_for_parent(Path(sys.argv[1]))
+        return 0
     given = parser().parse_args(arguments)
-    for_parent = has_parent()
-    gate = Gate()
-    listen(lambda: _stop(gate))
     try:
-        run = _run(given, for_parent, gate)
+        run = _run(given)
     except (RunInterrupted, RunFailed) as error:
-        _finish(error.run, given.save, for_parent)  # with a status of its own, saved or not
-        if not isinstance(error, RunInterrupted):
-            print(f"error: {error}", file=sys.stderr)
-        return INTERRUPTED if isinstance(error, RunInterrupted) else 1
+        _finish(error.run, given.save)  # with a status of its own, saved or not
+        if isinstance(error, RunInterrupted):
+            return INTERRUPTED
+        print(f"error: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return INTERRUPTED  # before the run began; Python's own exit may wait for threads
     except (ValueError, TypeError, OSError, RuntimeError, NotEnoughMemory) as wrong:
         print(f"error: {wrong}", file=sys.stderr)
-        return EXIT_STATUS.get(type(wrong), EXIT_STATUS[ValueError])
-    is_saved = _finish(run, given.save, for_parent)
-    if run.outcome is Outcome.SERVER_UNRESPONSIVE and not for_parent:  # the parent reads the run
+        return EXIT_STATUS.get(type(wrong), BAD_INPUT)
+    is_saved = _finish(run, given.save)
+    if run.outcome is Outcome.SERVER_UNRESPONSIVE:
         print(f"error: {run.ended_by}", file=sys.stderr)
         return 1
-    return 0 if is_saved else EXIT_STATUS[ValueError]
+    return 0 if is_saved else BAD_INPUT
 
 
-def _run(given: argparse.Namespace, for_parent: bool, gate: Gate) -> Run:
-    strategy = BY_NAME[given.strategy or "tasks"]
-    server = Target(given.address, given.identity, tls_from(given))
-    workload = Workload(**given.workload)
-    options = _options(given)
+def _run(given: argparse.Namespace) -> Run:
+    options = RunOptions(**given_flags(given, RunOptions))
+    if options.duration_s is None and options.calls is None:
+        options = replace(options, duration_s=10.0)
     return load.run(
-        strategy,
-        server,
-        workload,
+        BY_NAME[given.strategy],
+        Target(given.address, tls=tls_from(given)),
+        Workload(**given.workload),
         options,
         fleet=fleet_of(given.fleet),
-        on_sample=_report_to_parent if for_parent else _show,
-        gate=gate if for_parent else None,
+        on_sample=_show,
     )
 
 
-def _stop(gate: Gate) -> None:
-    """End the run in order; a process in which no run has begun ends here."""
-    gate.stop()
-    if not gate.inside:
-        os._exit(INTERRUPTED)
-
-
-def _options(given: argparse.Namespace) -> RunOptions:
-    options: RunOptions = replace(given.options, **given_flags(given, RunOptions))
-    if options.duration_s is None and options.calls is None:
-        options = replace(options, duration_s=10.0)
-    return options
-
-
-def _finish(run: Run, path: str | None, for_parent: bool) -> bool:
+def _finish(run: Run, path: str | None) -> bool:
     """Report the run, and save it; return whether it is saved, if it should be."""
-    if not for_parent:
-        print(f"\r{'':70}\r{summary(run).to_string()}\n{audit(run)}")
+    print(f"\r{'':70}\r{summary(run).to_string()}\n{audit(run)}")
     try:
         if path:
             run.save(path)
@@ -169,10 +155,6 @@ def _show(sample: Sample) -> None:
         flush=True,
         file=sys.stderr,
     )
-
-
-def _report_to_parent(sample: Sample) -> None:
-    print(json.dumps(sample), flush=True)
 
 
 if __name__ == "__main__":

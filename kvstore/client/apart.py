@@ -6,6 +6,8 @@ endanger the kernel.
 
 import json
 import math
+import os
+import pickle
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -17,22 +19,16 @@ from typing import Any
 import psutil
 
 from kvstore import transport as transports
-from kvstore.client.channel import Tls
-from kvstore.client.errors import (
-    EXIT_STATUS,
-    NotEnoughMemory,
-    RunFailed,
-    RunInterrupted,
-    ServerGone,
-)
-from kvstore.client.monitor import OnSample
+from kvstore.client import load
+from kvstore.client.errors import NotEnoughMemory, RunInterrupted
+from kvstore.client.monitor import Gate, OnSample
 from kvstore.client.plan import Plan, RunOptions
-from kvstore.client.strategies import Strategy
+from kvstore.client.strategies import STRATEGIES, Strategy
 from kvstore.client.workload import Workload
 from kvstore.measure.host import available_memory_bytes
 from kvstore.measure.recorder import Sample
 from kvstore.measure.run import Outcome, Run
-from kvstore.subprocesses import Child, child, private_folder
+from kvstore.subprocesses import INTERRUPTED, Child, child, listen, private_folder
 
 WATCHDOG = 1.25
 """When client or server exceeds the ceiling by this factor, the client is killed from outside.
@@ -43,6 +39,10 @@ It must have room to stop by itself, or the run is lost: what is on its way when
 LOOK_S = 0.02
 END_S = 30.0
 """Seconds after a request to stop in which the process may save its run."""
+
+PLAN, RUN, ERROR = "plan.pickle", "run.npz", "error.pickle"
+"""Files of the folder that both processes share. Its owner alone may read it: a plan may hold a
+token, which would stand in the list of processes."""
 
 
 def run_in_process(
@@ -71,54 +71,66 @@ def run_in_process(
         and whatever `load.run` raises.
     """
     plan = Plan.of(strategy, server, workload, options, settings)
-    options, target = plan.options, plan.target
     if transport is not None and transport not in transports.NAMES:
         raise ValueError(
             f"transport must be one of {', '.join(transports.NAMES)}, got {transport!r}"
         )
+    if strategy not in STRATEGIES:
+        raise ValueError(
+            f"another process has the strategies of kvstore.client.strategies only: make the run of"
+            f" {plan.name} with load.run"
+        )
     environment = None if transport is None else transports.environment(transport)
-    _refuse_without_room(options.memory_ceiling_bytes)
+    ceiling_bytes = plan.options.memory_ceiling_bytes
+    _refuse_without_room(ceiling_bytes)
     with private_folder("kvstore-run-") as folder:
-        path, written = folder / "run.npz", folder / "options.json"
-        written.write_text(options.to_json())  # the process list would show metadata to all users
-        command = [target.address, f"--strategy={plan.name}", f"--options=@{written}"]
-        command += [f"--workload={json.dumps(workload.as_dict())}", f"--save={path}"]
-        if target.identity is not None:
-            command += [f"--identity={target.identity}"]
-        command += _tls_arguments(target.tls, folder)
-        with child("kvstore.client", command, environment=environment) as client:
-            interrupted = monitor(
-                client,
-                getattr(server, "pids", ()),
-                on_sample=on_sample,
-                ceiling_bytes=options.memory_ceiling_bytes,
-            )
-            text = _message(client.error_text())
-        run = Run.load(path) if path.exists() else None
-    return _run_of_child(run, interrupted, text, client.popen.returncode)
+        (folder / PLAN).write_bytes(pickle.dumps(plan))
+        with child("kvstore.client", [str(folder)], environment=environment) as client:
+            interrupted = monitor(client, getattr(server, "pids", ()), ceiling_bytes, on_sample)
+            text, status = client.error_text(), client.popen.returncode
+        run = Run.load(folder / RUN) if (folder / RUN).exists() else None
+        error = (folder / ERROR).read_bytes() if (folder / ERROR).exists() else None
+    if interrupted or (run is not None and run.outcome is Outcome.INTERRUPTED):
+        raise KeyboardInterrupt if run is None else RunInterrupted(run)  # before the first call
+    if error is not None:
+        kind, said = pickle.loads(error)
+        raise kind(said) if run is None else kind(said, run)
+    if run is None:
+        raise RuntimeError(
+            f"the client's process ended without saving its run (exit status {status}):"
+            f" {text or 'it wrote no error'}. If it was killed for its memory, lower the ceiling or"
+            " the rate."
+        )
+    return run
 
 
-def _tls_arguments(tls: Tls | None, folder: Path) -> list[str]:
-    """Return the flags for encrypted connections: names of files in this private folder."""
-    if tls is None:
-        return []
-    flags = ["--tls"] if tls.server_name is None else [f"--server-name={tls.server_name}"]
-    texts = {"ca": tls.ca, "cert": tls.certificate, "key": tls.key,
-             "token": tls.token.encode() if tls.token else None}  # fmt: skip
-    for name, text in texts.items():
-        if text is not None:
-            file = folder / name
-            file.write_bytes(text)
-            flags.append(f"--{name}={file}")
-    return flags
+def work_for_parent(folder: Path) -> None:
+    """Make the run of `run_in_process` here; leave it, and its error, in the shared folder."""
+    gate, run = Gate(), None
+
+    def stop() -> None:
+        gate.stop()
+        if not gate.inside:
+            os._exit(INTERRUPTED)  # no run has begun
+
+    listen(stop)
+    try:
+        plan = pickle.loads((folder / PLAN).read_bytes())
+        run = load.generate(plan, lambda sample: print(json.dumps(sample), flush=True), gate)
+    except RunInterrupted as interrupted:
+        run = interrupted.run
+    except Exception as error:
+        run = getattr(error, "run", None)
+        (folder / ERROR).write_bytes(pickle.dumps((type(error), str(error))))
+    if run is not None:
+        run.save(folder / RUN)
 
 
 def monitor(
     client: Child,
-    server_pids: Sequence[int] = (),
-    *,
+    server_pids: Sequence[int],
+    ceiling_bytes: float,
     on_sample: OnSample | None = None,
-    ceiling_bytes: float = math.inf,
 ) -> bool:
     """Show samples of a client process, and check its memory, until it has ended.
 
@@ -168,36 +180,6 @@ def _lines_of(client: Child) -> Iterator["SimpleQueue[str]"]:
     reader.start()
     yield lines
     reader.join(1.0)
-
-
-def _message(error_text: str) -> str:
-    """Return the client's own error: gRPC may have written lines before it."""
-    return f"\n{error_text}".partition("\nerror: ")[2] or error_text
-
-
-def start_error(text: str, status: int | None) -> Exception:
-    """Return the error for a client process that ended without a run."""
-    for kind, its_status in EXIT_STATUS.items():
-        if status == its_status:
-            return kind(text)
-    return RuntimeError(
-        f"the client's process ended without saving its run (exit status {status}):"
-        f" {text or 'it wrote no error'}. If it was killed for its memory, lower the ceiling or"
-        " the rate."
-    )
-
-
-def _run_of_child(run: Run | None, interrupted: bool, text: str, status: int) -> Run:
-    if run is None:
-        if interrupted:
-            raise KeyboardInterrupt  # before the run began: there are no calls
-        raise start_error(text, status)
-    if interrupted or run.outcome is Outcome.INTERRUPTED:
-        raise RunInterrupted(run)
-    if status == 1:
-        kind = ServerGone if run.outcome is Outcome.SERVER_GONE else RunFailed
-        raise kind(text, run)
-    return run
 
 
 def _refuse_without_room(ceiling_bytes: float) -> None:

@@ -88,12 +88,3 @@ class RunFailed(RuntimeError):
 
 class ServerGone(RunFailed):
     """The server ended during the run, or no server listens at its address any more."""
-
-
-EXIT_STATUS: dict[type[Exception], int] = {
-    ServerNotReached: 3,
-    WrongServer: 4,
-    TlsMismatch: 5,
-    ValueError: 2,
-}
-"""Exit status of `python -m kvstore.client` when the run cannot begin."""

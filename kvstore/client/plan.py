@@ -1,11 +1,10 @@
 """The plan of a run: its strategy, server, workload and options, checked together once.
 
-A new option is one field of `RunOptions`: the command line makes a flag of it, and it reaches other
-processes as JSON. Where several generators make one run, each has a `Part` of it.
+A new option is one field of `RunOptions`: the command line makes a flag of it. Where several
+generators make one run, each has a `Part` of it.
 """
 
 import difflib
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -153,21 +152,6 @@ class RunOptions:
             if name.endswith("_s") and not (_is_number(value) and 0 <= value < math.inf):
                 raise ValueError(f"{name} must be 0 or more seconds, got {value!r}")
         return replace(options, **changes, own={**options.own, **mine})
-
-    def to_json(self) -> str:
-        """Return all options as JSON text, for `from_json` in another process."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> "RunOptions":
-        """Return the options that `to_json` wrote. Raises `ValueError` for any other text."""
-        try:
-            values = json.loads(text)
-            values["joins"] = tuple(values.get("joins", ()))
-            values["rates"] = tuple(map(tuple, values.get("rates", ())))
-            return cls(**values)
-        except (TypeError, AttributeError) as wrong:
-            raise ValueError(f"these are not the options of a run: {wrong}") from wrong
 
     def to_save(self) -> dict[str, Any]:
         """Return the options as a run keeps them: without the values of its metadata."""
