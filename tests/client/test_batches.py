@@ -1,6 +1,5 @@
 """Operations in columns: how they are drawn, and what is known of their answers."""
 
-from collections import Counter
 from itertools import islice
 from typing import Any
 
@@ -60,20 +59,6 @@ def test_every_column_of_a_batch_belongs_to_the_same_operations(count):
         short = 1 + count // 2
         assert_whole(whole.first(short), short, written)
     assert_whole(batches.draw(1), 1, written)
-
-
-def test_batches_hold_the_mix_and_all_the_keys():
-    operations, written = preloaded(MIXED)
-    batches = Batches(operations)
-    kinds: Counter[int] = Counter()
-    keys: Counter[bytes] = Counter()
-    for _ in range(100):
-        batch = batches.draw(100)
-        kinds.update(batch.kinds)
-        keys.update(batch.keys)
-
-    assert 0.4 < kinds[UPDATE] / 10_000 < 0.6
-    assert set(written) == set(keys)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """channel.py: reaching a server, and making sure it is the right one."""
 
-import socket
 from contextlib import nullcontext
 from types import SimpleNamespace
 
@@ -8,7 +7,6 @@ import grpc
 import pytest
 from stacks import listening
 
-from kvstore.client import channel
 from kvstore.client.channel import Target, connected, local_pids, server_status, target_of
 from kvstore.client.errors import ServerNotReached, WrongServer
 from kvstore.server import serving
@@ -55,22 +53,6 @@ def test_another_server_on_the_port_is_found_out(quick_server):
     assert f"has the identity {quick_server.identity!r}, but 'the other one' was started" in str(
         wrong.value
     )
-
-
-@pytest.mark.slow
-def test_an_address_without_a_server_is_reported_in_time(monkeypatch):
-    monkeypatch.setattr(channel, "CONNECT_S", 0.3)
-    with socket.socket() as closed_port:
-        closed_port.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{closed_port.getsockname()[1]}"
-        with (
-            pytest.raises(ServerNotReached, match=f"no server answers at {address}") as failed,
-            connected(Target(address)),
-        ):
-            pass
-
-    assert "DEADLINE_EXCEEDED after 0.3 s" in str(failed.value)
-    assert "`with serving() as server:` starts one" in str(failed.value)
 
 
 class Dropping(server_status_pb2_grpc.ServerStatusServiceServicer):

@@ -29,7 +29,6 @@ ONE = Target("127.0.0.1:1")
 
 LONG = {"duration_s": 1.0}  # long enough to be looked at on a busy machine: 400 calls were not
 WAYS = [
-    (bounded, 12, LONG),
     (tasks, 12, LONG),
     (threads, 8, LONG),
     (pipelined, 8, {"streams": 4, **LONG}),

@@ -14,7 +14,6 @@ from kvstore.client import load, workload
 from kvstore.client.errors import RunInterrupted
 from kvstore.client.overload import Adaptive, Backoff, Budget, Limiter, Retrying, in_step
 from kvstore.measure import audit
-from kvstore.model import overload
 from kvstore.server import serving
 
 READS = workload.reads(seed=1, value_bytes_mean=64)
@@ -212,22 +211,16 @@ def crowd(server, strategy, operations=12):
 
 @pytest.mark.slow
 def test_who_asks_often_enough_is_served_in_the_end(narrow):
-    strategy = Retrying(Backoff(first_s=0.005, most_s=0.2))
+    """The times of the operations include the pauses."""
+    strategy = Retrying(Backoff(first_s=0.03, most_s=0.03, pause_s=in_step))
     for operations in (12, 4):  # another run begins anew
         crowd(narrow, strategy, operations)
 
         assert {"OK": operations} == strategy.ends
-        assert all(tried.took_s >= DISK_S for tried in strategy.operations)
-
-
-@pytest.mark.slow
-def test_callers_in_step_ask_about_as_often_as_predicted(narrow):
-    """In a wide band: on a busy machine they fall out of step. All pauses count as their time."""
-    strategy = Retrying(Backoff(first_s=0.12, most_s=0.12, pause_s=in_step))
-    run = crowd(narrow, strategy)
-
-    assert all(each.took_s > 0.11 * (each.attempts - 1) for each in strategy.operations)
-    assert 0.5 < run.issued / overload.retries_in_lockstep(12, PLACES).value < 2.5
+        least_s = [DISK_S + 0.03 * (tried.attempts - 1) for tried in strategy.operations]
+        assert all(
+            tried.took_s >= each for tried, each in zip(strategy.operations, least_s, strict=True)
+        )
 
 
 @pytest.mark.slow
@@ -252,7 +245,7 @@ def test_an_adaptive_limit_keeps_the_pool_busy_and_the_queue_short():
     """Eight threads, and up to 200 calls in flight if it wishes: it stays within a wide band."""
     strategy = Adaptive()
     with serving(read_delay_s=0.03, locking="per_key", threads=8) as server:
-        run = load.run(strategy, server, READS, in_flight=200, duration_s=1.5)
+        run = load.run(strategy, server, READS, in_flight=200, duration_s=0.8)
 
     assert audit(run).holds
     assert {"OK"} == set(run.outcomes())

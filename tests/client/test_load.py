@@ -124,7 +124,7 @@ class Spy(grpc.ServerInterceptor):
         return continuation(handler_call_details)
 
 
-@pytest.mark.parametrize("strategy", [blocking, bounded, strategies.tasks])
+@pytest.mark.parametrize("strategy", [blocking, strategies.tasks])
 def test_metadata_goes_along_with_every_call_and_its_values_are_not_kept(strategy):
     spy = Spy()
     with listening(interceptors=[spy]) as address:

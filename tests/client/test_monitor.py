@@ -84,40 +84,34 @@ def port() -> Iterator[SimpleNamespace]:
         yield SimpleNamespace(address=f"127.0.0.1:{own.getsockname()[1]}", listen=own.listen)
 
 
-def test_only_unavailable_for_a_while_and_a_closed_port_is_lost(port):
+@pytest.mark.parametrize(
+    ("lost", "listens", "ends"),
+    [
+        ([False, False, False, True], False, [(1, OK), (2, UNAVAILABLE), (2.5, UNAVAILABLE), 3]),
+        ([False] * 4, True, [(1, OK), (2, UNAVAILABLE), (2.5, UNAVAILABLE), 3]),
+        *(
+            ([False] * 4 + [True], False,
+             [(0, UNAVAILABLE), (0.9, other), (1, UNAVAILABLE), 1.9, 2])
+            for other in (OK, DEADLINE_EXCEEDED)
+        ),
+    ],
+)  # fmt: skip
+def test_only_unavailable_for_a_while_and_a_closed_port_is_lost(lost, listens, ends, port):
+    """Any other end begins the wait anew, and a server that listens may refuse for ever."""
+    if listens:
+        port.listen()
     calls = Calls()
     reach = Reachability(calls, port.address)
-    found = [reach.lost()]  # no call has ended
-    for at_s, status in [(1, OK), (2, UNAVAILABLE), (2 + UNREACHED_S / 2, UNAVAILABLE)]:
-        calls.end(at_s, status)
+    found = []
+    assert not reach.lost()  # no call has ended
+    for each in ends:
+        if isinstance(each, tuple):
+            calls.end(each[0] * UNREACHED_S, each[1])
+        else:
+            calls.at_s = each * UNREACHED_S
         found.append(reach.lost())
-    calls.at_s = 2 + UNREACHED_S
 
-    assert [False, False, False, False, True] == [*found, reach.lost()]
-
-
-@pytest.mark.parametrize("status", [OK, DEADLINE_EXCEEDED])
-def test_any_other_end_begins_the_wait_anew(status, port):
-    calls = Calls()
-    reach = Reachability(calls, port.address)
-    calls.end(0.0, UNAVAILABLE)
-    assert not reach.lost()
-    calls.end(0.9 * UNREACHED_S, status)
-    calls.end(1.0 * UNREACHED_S, UNAVAILABLE)
-    assert not reach.lost()
-    calls.at_s = 1.9 * UNREACHED_S
-    assert not reach.lost()
-    calls.at_s = 2.0 * UNREACHED_S
-    assert reach.lost()
-
-
-def test_a_server_that_listens_may_refuse_for_as_long_as_it_likes(port):
-    port.listen()
-    calls = Calls()
-    reach = Reachability(calls, port.address)
-    for tenth in range(50):
-        calls.end(tenth * UNREACHED_S / 10, UNAVAILABLE)
-        assert not reach.lost()
+    assert lost == found
 
 
 @pytest.mark.parametrize("gone", [0, 1])

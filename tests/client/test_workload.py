@@ -1,6 +1,5 @@
 """workload.py: what is drawn, which keys are chosen, and that a seed draws it again."""
 
-import json
 import math
 import random
 import sys
@@ -12,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from kvstore.client import workload
-from kvstore.client.workload import KnownKeys, Operations, Workload, ZipfKeys
+from kvstore.client.workload import Operations, Workload, ZipfKeys
 from kvstore.protocol import CREATE, DELETE, UPDATE
 
 KNOWN = [b"key %d" % number for number in range(10)]
@@ -151,37 +150,6 @@ def test_a_key_is_not_asked_for_again_once_its_delete_was_drawn(key_choice):
     assert set(KNOWN) == deleted
 
 
-def test_every_known_key_is_asked_for_about_equally_often():
-    counts = Counter(op.key for op in drawn(workload.reads(), 10_000, known=KNOWN))
-
-    assert set(KNOWN) == set(counts)
-    assert all(800 < count < 1200 for count in counts.values())
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_known_keys_behave_as_a_set_does(seed):
-    """Random adds, removes and draws, against Python's own set."""
-    rng = random.Random(seed)
-    keys, model = KnownKeys(), set[bytes]()
-    for _ in range(2_000):
-        key = b"%d" % rng.randrange(50)
-        step = rng.random()
-        if step < 0.45:
-            keys.add(key)
-            model.add(key)
-        elif step < 0.8 and key in model:
-            keys.remove(key)
-            model.remove(key)
-        elif model:
-            assert keys.draw(rng) in model
-        assert len(model) == len(keys)
-    while model:
-        key = keys.draw(rng)
-        keys.remove(key)
-        model.remove(key)
-    assert 0 == len(keys)
-
-
 def test_known_keys_stay_whole_when_threads_draw_and_report_at_once():
     operations = Operations(workload.crud(value_bytes_mean=1))
     usual_s = sys.getswitchinterval()
@@ -246,14 +214,6 @@ def test_places_come_and_go_and_chances_stay_in_proportion(exponent):
 
 
 # ---- the settings --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [workload.crud(3), workload.writes(sizes="fixed"), workload.reads(key_choice="zipf")],
-)
-def test_a_workload_survives_the_way_to_another_process(settings):
-    assert settings == Workload(**json.loads(json.dumps(settings.as_dict())))
 
 
 @pytest.mark.parametrize(
