@@ -8,7 +8,6 @@ One record is kept for each unary call. On a bidirectional stream it is one for 
 its reply, matched by the field `id` where both have one, else in order.
 """
 
-import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -19,15 +18,20 @@ import grpc
 from kvstore.client.recording import (
     LEAVE_S,
     Codec,
-    Due,
-    Recording,
     RecordingChannel,
     StreamMethod,
     StreamRecords,
+    UnaryMethod,
     WholeCall,
-    not_cut,
 )
-from kvstore.protocol import CANCELLED, INTERNAL, OK, UNKNOWN_STATIONS, from_metadata
+from kvstore.protocol import (
+    CANCELLED,
+    INTERNAL,
+    OK,
+    UNKNOWN_STATIONS,
+    StationTimes,
+    from_metadata,
+)
 
 _NOT_PARSED_HERE = -1
 """Instead of a reply's size: this thread has parsed no reply since the last call."""
@@ -74,89 +78,32 @@ def _measuring_deserializer(parse: Callable[[bytes], Any] | None) -> Callable[[b
     return measured
 
 
-class MeasuredChannel(RecordingChannel, grpc.Channel):  # type: ignore[misc]
-    """Records every call made through one or several channels of grpc.
-
-    The caller owns the channels and closes them. `grpc.Channel` cannot wait for its calls; `settle`
-    can.
-    """
-
-    def settle(self, timeout_s: float = LEAVE_S) -> bool:
-        """Wait until every call has ended and is recorded; return whether that was in time."""
-        end_s = time.perf_counter() + timeout_s
-        while self.recording.recorder.in_flight and time.perf_counter() < end_s:
-            time.sleep(0.002)
-        return not self.recording.recorder.in_flight
-
-    def subscribe(self, callback: Callable[[Any], object], try_to_connect: bool = False) -> None:
-        """As `grpc.Channel.subscribe`, for the first connection."""
-        self.channels[0].subscribe(callback, try_to_connect)
-
-    def unsubscribe(self, callback: Callable[[Any], object]) -> None:
-        """As `grpc.Channel.unsubscribe`."""
-        self.channels[0].unsubscribe(callback)
-
-    def close(self) -> None:
-        """Close the connections; calls in flight end as CANCELLED."""
-        for channel in self.channels:
-            channel.close()
-
-    def __enter__(self) -> "MeasuredChannel":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-        self.settle()
-
-
 def code_of(call: Any) -> int:
     """Return the number of the gRPC status of a call that has ended."""
     code = call.code()
     return OK if code is _OK else int(code.value[0])
 
 
-class _UnaryUnary(Due, grpc.UnaryUnaryMultiCallable):  # type: ignore[misc]
+class _UnaryUnary(UnaryMethod, grpc.UnaryUnaryMultiCallable):  # type: ignore[misc]
     """A unary method of the measured channel."""
 
-    def __init__(self, channel: MeasuredChannel, name: str, serialize: Codec, parse: Codec) -> None:
+    def __init__(self, channel: RecordingChannel, name: str, serialize: Codec, parse: Codec):
+        super().__init__(channel, name)
         codecs = _measuring_serializer(serialize), _measuring_deserializer(parse)
         self._methods = [each.unary_unary(name, *codecs) for each in channel.channels]
-        self._recording = recording = channel.recording
-        self._recorder = recording.recorder
-        self._kind = recording.kind(name)
-        self._on_ok = recording.on_ok.get(name)
 
-    def __call__(
-        self,
-        request: Any,
-        timeout: float | None = None,
-        metadata: Any = None,
-        credentials: Any = None,
-        wait_for_ready: bool | None = None,
-        compression: Any = None,
-    ) -> Any:
-        return self._blocking(
-            False, request, timeout, metadata, credentials, wait_for_ready, compression
-        )
+    def __call__(self, request: Any, *how: Any, **named: Any) -> Any:
+        return self._blocking(False, request, *how, **named)
 
-    def with_call(
-        self,
-        request: Any,
-        timeout: float | None = None,
-        metadata: Any = None,
-        credentials: Any = None,
-        wait_for_ready: bool | None = None,
-        compression: Any = None,
-    ) -> Any:
-        return self._blocking(
-            True, request, timeout, metadata, credentials, wait_for_ready, compression
-        )
+    def with_call(self, request: Any, *how: Any, **named: Any) -> Any:
+        return self._blocking(True, request, *how, **named)
 
     def _blocking(
-        self, with_call: bool, request: Any, timeout: float | None, metadata: Any, *how: Any
-    ) -> Any:
+        self, with_call: bool, request: Any, timeout: float | None = None, metadata: Any = None,
+        *how: Any, **named: Any,
+    ) -> Any:  # fmt: skip
         recording = self._recording
-        connection = 0 if recording.route is None else recording.route.take(request)
+        connection = self._take(request)
         method = self._methods[connection]
         timeout = recording.deadline_s if timeout is None else timeout
         call: Any = None
@@ -166,40 +113,35 @@ class _UnaryUnary(Due, grpc.UnaryUnaryMultiCallable):  # type: ignore[misc]
         metadata = metadata or recording.metadata_of(sent_s)
         try:
             if with_call or recording.station_times:
-                reply, call = method.with_call(request, timeout, metadata, *how)
+                reply, call = method.with_call(request, timeout, metadata, *how, **named)
             else:  # gRPC then makes no call object, which saves time
-                reply = method(request, timeout, metadata, *how)
+                reply = method(request, timeout, metadata, *how, **named)
             status = INTERNAL if reply is None else OK  # OK without a message answers nothing
         except grpc.RpcError as error:
             call, status = error, code_of(error)
             raise
         finally:  # also after Ctrl-C: every call sent is recorded
-            self._ended(request, sent_s, status, call, _sizes.request, _sizes.reply, connection)
+            sizes = _sizes.request, _sizes.reply
+            self._ended(request, sent_s, status, self._stations(call), *sizes, connection)
         return (reply, call) if with_call else reply
 
     def future(
-        self,
-        request: Any,
-        timeout: float | None = None,
-        metadata: Any = None,
-        credentials: Any = None,
-        wait_for_ready: bool | None = None,
-        compression: Any = None,
-    ) -> Any:
+        self, request: Any, timeout: float | None = None, metadata: Any = None,
+        *how: Any, **named: Any,
+    ) -> Any:  # fmt: skip
         recording, record = self._recording, self._ended
-        connection = 0 if recording.route is None else recording.route.take(request)
+        connection = self._take(request)
         sent_s = self._recorder.sending()
         try:
             call = self._methods[connection].future(
                 request,
                 recording.deadline_s if timeout is None else timeout,
                 metadata or recording.metadata_of(sent_s),
-                credentials,
-                wait_for_ready,
-                compression,
+                *how,
+                **named,
             )
         except BaseException:  # the channel is closed: the call was counted, so its end is recorded
-            record(request, sent_s, CANCELLED, None, 0, 0, connection)
+            record(request, sent_s, CANCELLED, UNKNOWN_STATIONS, 0, 0, connection)
             raise
         request_bytes, _sizes.reply = _sizes.request, _NOT_PARSED_HERE
         if self._on_ok is None:
@@ -213,33 +155,16 @@ class _UnaryUnary(Due, grpc.UnaryUnaryMultiCallable):  # type: ignore[misc]
             elif reply_bytes == _NOT_PARSED_HERE:  # it ended before, or without a message
                 reply_bytes = _size_of(reply := call.result())
                 status = INTERNAL if reply is None else OK
-            record(request, sent_s, status, call, request_bytes, reply_bytes, connection)
+            stations = self._stations(call)
+            record(request, sent_s, status, stations, request_bytes, reply_bytes, connection)
 
         call.add_done_callback(ended)
         return call
 
-    def _ended(
-        self,
-        request: Any,
-        sent_s: float,
-        status: int,
-        call: Any,
-        request_bytes: int,
-        reply_bytes: int,
-        connection: int,
-    ) -> None:
-        recording, recorder = self._recording, self._recorder
-        stations = UNKNOWN_STATIONS
-        if recording.station_times and call is not None:
-            stations = from_metadata(call.trailing_metadata())
-        recorder.record(
-            self._due_s, sent_s, recorder.now_s(), self._kind, status,
-            request_bytes, reply_bytes, stations, 1, 0 if status else 1, connection,
-        )  # fmt: skip
-        if recording.route is not None:
-            recording.route.give(connection)
-        if status == OK and self._on_ok is not None:
-            self._on_ok(request)
+    def _stations(self, call: Any) -> StationTimes:
+        if call is None or not self._recording.station_times:
+            return UNKNOWN_STATIONS
+        return from_metadata(call.trailing_metadata())
 
 
 class _StreamStream(StreamMethod, grpc.StreamStreamMultiCallable):  # type: ignore[misc]
@@ -271,7 +196,7 @@ class _StreamStream(StreamMethod, grpc.StreamStreamMultiCallable):  # type: igno
         method = channel.stream_stream(self._name, None, received)
         stream.begin(method(requests(), timeout, metadata or recording.metadata, *how, **named))
         if recording.deadline_s is not None and timeout is None:
-            _watch_replies(stream, records, recording)
+            _watch_replies(stream, records, recording.deadline_s)
         return stream
 
 
@@ -319,14 +244,13 @@ class _MeasuredStream:
         return getattr(self._call, name)
 
 
-def _watch_replies(stream: _MeasuredStream, records: StreamRecords, recording: Recording) -> None:
+def _watch_replies(stream: _MeasuredStream, records: StreamRecords, deadline_s: float) -> None:
     """Cancel the stream when a request has waited for its reply longer than the deadline."""
-    deadline_s, recorder = recording.deadline_s or math.inf, recording.recorder
 
     def watch() -> None:
         while stream.is_active():
             time.sleep(min(1.0, deadline_s / 4))
-            if recorder.now_s() - records.oldest_s() > deadline_s:
+            if records.oldest_waits_s() > deadline_s:
                 stream.why_cancelled = f"no reply within the deadline of {deadline_s:g} s"
                 stream.cancel()
                 return
@@ -353,9 +277,8 @@ class _WholeCall(WholeCall):
 
     def _start(
         self, verb: str, request: Any, timeout: float | None = None, metadata: Any = None,
-        *how: Any, cut: Callable[[], bool] = not_cut, **named: Any,
+        *how: Any, cut: Callable[[], bool] | None = None, **named: Any,
     ) -> Any:  # fmt: skip
-        """`cut` says at the end whether the caller cut the stream: it is then recorded as OK."""
         recording = self._channel.recording
         method, record = self._next_call()
         record.sent_s = recording.recorder.sending()
@@ -382,6 +305,32 @@ class _WholeCall(WholeCall):
         return call
 
 
-MeasuredChannel.unary = _UnaryUnary
-MeasuredChannel.stream = _StreamStream
-MeasuredChannel.whole = _WholeCall
+class MeasuredChannel(RecordingChannel, grpc.Channel):  # type: ignore[misc]
+    """Records every call made through one or several channels of grpc.
+
+    The caller owns the channels and closes them.
+    """
+
+    unary, stream, whole = _UnaryUnary, _StreamStream, _WholeCall
+
+    def subscribe(self, callback: Callable[[Any], object], try_to_connect: bool = False) -> None:
+        """As `grpc.Channel.subscribe`, for the first connection."""
+        self.channels[0].subscribe(callback, try_to_connect)
+
+    def unsubscribe(self, callback: Callable[[Any], object]) -> None:
+        """As `grpc.Channel.unsubscribe`."""
+        self.channels[0].unsubscribe(callback)
+
+    def close(self) -> None:
+        """Close the connections; calls in flight end as CANCELLED."""
+        for channel in self.channels:
+            channel.close()
+
+    def __enter__(self) -> "MeasuredChannel":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+        end_s = time.perf_counter() + LEAVE_S
+        while self.recording.recorder.in_flight and time.perf_counter() < end_s:
+            time.sleep(0.002)

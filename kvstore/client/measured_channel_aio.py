@@ -14,56 +14,14 @@ from kvstore.client.errors import StreamBroken
 from kvstore.client.recording import (
     LEAVE_S,
     Codec,
-    Due,
-    Recording,
     RecordingChannel,
     StreamMethod,
     StreamRecords,
+    UnaryMethod,
     WholeCall,
-    not_cut,
+    unchanged,
 )
 from kvstore.protocol import INTERNAL, OK, UNKNOWN_STATIONS, from_metadata
-
-
-class MeasuredAioChannel(RecordingChannel, grpc.aio.Channel):  # type: ignore[misc]
-    """Records every call made through one or several channels of `grpc.aio`.
-
-    The caller owns the channels and closes them.
-    """
-
-    def on_connection(self, number: int) -> "MeasuredAioChannel":
-        """Return a channel with the same recording and all streams on one connection."""
-        return MeasuredAioChannel(self.channels, self.recording, number)
-
-    def get_state(self, try_to_connect: bool = False) -> grpc.ChannelConnectivity:
-        """As `grpc.aio.Channel.get_state`, of the first connection."""
-        return self.channels[0].get_state(try_to_connect)
-
-    async def wait_for_state_change(self, last_observed_state: grpc.ChannelConnectivity) -> None:
-        """As `grpc.aio.Channel.wait_for_state_change`, of the first connection."""
-        await self.channels[0].wait_for_state_change(last_observed_state)
-
-    async def channel_ready(self) -> None:
-        """Return when every connection is ready."""
-        await asyncio.gather(*(channel.channel_ready() for channel in self.channels))
-
-    async def settle(self, timeout_s: float = LEAVE_S) -> bool:
-        """Wait until every call has ended and is recorded; return whether that was in time."""
-        end_s = time.perf_counter() + timeout_s
-        while self.recording.recorder.in_flight and time.perf_counter() < end_s:
-            await asyncio.sleep(0.002)
-        return not self.recording.recorder.in_flight
-
-    async def close(self, grace: float | None = None) -> None:
-        """Close the connections; calls in flight after `grace` seconds end as CANCELLED."""
-        await asyncio.gather(*(channel.close(grace) for channel in self.channels))
-
-    async def __aenter__(self) -> "MeasuredAioChannel":
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self.close()
-        await self.settle()
 
 
 def value_of(finished: Coroutine[Any, Any, Any]) -> Any:
@@ -81,18 +39,13 @@ def status_of(call: Any) -> int:
     return int(value_of(call.code()).value[0])
 
 
-class _UnaryUnary(Due, grpc.aio.UnaryUnaryMultiCallable):  # type: ignore[misc]
+class _UnaryUnary(UnaryMethod, grpc.aio.UnaryUnaryMultiCallable):  # type: ignore[misc]
     """A unary method of the measured channel."""
 
-    def __init__(
-        self, channel: MeasuredAioChannel, method: str, serialize: Codec, parse: Codec
-    ) -> None:
-        self._recording = recording = channel.recording
-        self._recorder = recording.recorder
-        self._kind = recording.kind(method)
-        self._on_ok = recording.on_ok.get(method)
-        self._serialize = serialize
-        self._parse = parse
+    def __init__(self, channel: RecordingChannel, method: str, serialize: Codec, parse: Codec):
+        super().__init__(channel, method)
+        self._serialize = serialize or unchanged
+        self._parse = parse or unchanged
         self._last_ok = [-1]
         """Index of the record of the last call that ended as OK; shared by the methods of `due`."""
         self._methods = [
@@ -104,7 +57,7 @@ class _UnaryUnary(Due, grpc.aio.UnaryUnaryMultiCallable):  # type: ignore[misc]
         # call is the last one recorded as OK. Callbacks in between cannot end another one as OK.
         try:
             self._recorder.set_reply_bytes(self._last_ok[0], len(raw))
-            return self._parse(raw) if self._parse else raw
+            return self._parse(raw)
         except Exception:  # OK without a message, or with another one: gRPC returns None
             self._recorder.set_failed(self._last_ok[0], INTERNAL)
             raise
@@ -113,8 +66,8 @@ class _UnaryUnary(Due, grpc.aio.UnaryUnaryMultiCallable):  # type: ignore[misc]
         self, request: Any, *, timeout: float | None = None, metadata: Any = None, **how: Any
     ) -> grpc.aio.UnaryUnaryCall:
         recording, recorder = self._recording, self._recorder
-        raw = self._serialize(request) if self._serialize else request
-        connection = 0 if recording.route is None else recording.route.take(request)
+        raw = self._serialize(request)
+        connection = self._take(request)
         try:
             call = self._methods[connection](
                 raw,
@@ -138,14 +91,7 @@ class _UnaryUnary(Due, grpc.aio.UnaryUnaryMultiCallable):  # type: ignore[misc]
                 stations = from_metadata(value_of(call.trailing_metadata()))
             if status == OK:
                 self._last_ok[0] = len(recorder)
-            recorder.record(
-                self._due_s, sent_s, recorder.now_s(), self._kind, status,
-                request_bytes, 0, stations, 1, None, connection,
-            )  # fmt: skip
-            if recording.route is not None:
-                recording.route.give(connection)
-            if self._on_ok is not None and status == OK:
-                self._on_ok(request)
+            self._ended(request, sent_s, status, stations, request_bytes, 0, connection)
 
         call.add_done_callback(ended)
         return call
@@ -182,7 +128,7 @@ class _StreamStream(StreamMethod, grpc.aio.StreamStreamMultiCallable):  # type: 
             **how,
         )
         deadline_s = recording.deadline_s if timeout is None else None
-        return MeasuredStreamCall(call, records, serialize, self._parse, deadline_s, recording)
+        return MeasuredStreamCall(call, records, serialize, self._parse, deadline_s)
 
 
 async def _messages(iterator: Any) -> AsyncIterator[Any]:
@@ -204,14 +150,12 @@ class MeasuredStreamCall:
         serialize: Callable[[Any], bytes],
         parse: Callable[[bytes], Any],
         deadline_s: float | None,
-        recording: Recording,
     ) -> None:
         self._call = call
         self._records = records
         self._serialize = serialize
         self._parse = parse
         self._deadline_s = deadline_s
-        self._recorder = recording.recorder
         self._late = ""
         self._timer: asyncio.TimerHandle | None = None
         call.add_done_callback(self._ended)
@@ -230,7 +174,7 @@ class MeasuredStreamCall:
         with it the connection, until Python's collector runs.
         """
         deadline_s = self._deadline_s or 0.0
-        if self._recorder.now_s() - self._records.oldest_s() > deadline_s:
+        if self._records.oldest_waits_s() > deadline_s:
             self._late = f"no reply within the deadline of {deadline_s:g} s"
             self._call.cancel()
             return
@@ -363,10 +307,9 @@ class _WholeCall(WholeCall):
         timeout: float | None = None,
         metadata: Any = None,
         *,
-        cut: Callable[[], bool] = not_cut,
+        cut: Callable[[], bool] | None = None,
         **how: Any,
     ) -> Any:
-        """`cut` says at the end whether the caller cut the stream: it is then recorded as OK."""
         recording, recorder = self._channel.recording, self._channel.recording.recorder
         method, record = self._next_call()
         call = method(
@@ -388,6 +331,39 @@ class _WholeCall(WholeCall):
         return call
 
 
-MeasuredAioChannel.unary = _UnaryUnary
-MeasuredAioChannel.stream = _StreamStream
-MeasuredAioChannel.whole = _WholeCall
+class MeasuredAioChannel(RecordingChannel, grpc.aio.Channel):  # type: ignore[misc]
+    """Records every call made through one or several channels of `grpc.aio`.
+
+    The caller owns the channels and closes them.
+    """
+
+    unary, stream, whole = _UnaryUnary, _StreamStream, _WholeCall
+
+    def on_connection(self, number: int) -> "MeasuredAioChannel":
+        """Return a channel with the same recording and all streams on one connection."""
+        return MeasuredAioChannel(self.channels, self.recording, number)
+
+    def get_state(self, try_to_connect: bool = False) -> grpc.ChannelConnectivity:
+        """As `grpc.aio.Channel.get_state`, of the first connection."""
+        return self.channels[0].get_state(try_to_connect)
+
+    async def wait_for_state_change(self, last_observed_state: grpc.ChannelConnectivity) -> None:
+        """As `grpc.aio.Channel.wait_for_state_change`, of the first connection."""
+        await self.channels[0].wait_for_state_change(last_observed_state)
+
+    async def channel_ready(self) -> None:
+        """Return when every connection is ready."""
+        await asyncio.gather(*(channel.channel_ready() for channel in self.channels))
+
+    async def close(self, grace: float | None = None) -> None:
+        """Close the connections; calls in flight after `grace` seconds end as CANCELLED."""
+        await asyncio.gather(*(channel.close(grace) for channel in self.channels))
+
+    async def __aenter__(self) -> "MeasuredAioChannel":
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+        end_s = time.perf_counter() + LEAVE_S
+        while self.recording.recorder.in_flight and time.perf_counter() < end_s:
+            await asyncio.sleep(0.002)

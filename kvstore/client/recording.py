@@ -38,11 +38,6 @@ CUT_SHORT = (CANCELLED, DEADLINE_EXCEEDED)
 """Statuses of a stream that its caller cut."""
 
 
-def not_cut() -> bool:
-    """Return that a stream was not cut by its caller."""
-    return False
-
-
 class Route(Protocol):
     """Chooses the connection of each call where there are several; safe for several threads."""
 
@@ -80,7 +75,7 @@ class StreamReader:
 class Recording:
     """How the calls of a measured channel are made and recorded."""
 
-    recorder: Recorder = field(default_factory=Recorder)
+    recorder: Recorder
     deadline_s: float | None = None
     """Deadline of each call that sets none, and of each reply on a stream; None for no deadline."""
     metadata: tuple[tuple[str, str], ...] | None = None
@@ -189,11 +184,11 @@ class StreamRecords:
                 UNKNOWN_STATIONS, operations, 0, self._connection,
             )  # fmt: skip
 
-    def oldest_s(self) -> float:
-        """Return when the oldest request without a reply was sent; NaN when there is none."""
+    def oldest_waits_s(self) -> float:
+        """Return how long the oldest request without a reply has waited; NaN if there is none."""
         with self._lock:
             oldest = next(iter(self._waiting.values()), None)
-        return math.nan if oldest is None else oldest[1]
+        return math.nan if oldest is None else self._recorder.now_s() - oldest[1]
 
     def broken(self, why: str, code: grpc.StatusCode = grpc.StatusCode.UNKNOWN) -> StreamBroken:
         """Record the end of a stream that ended too early, and return its error."""
@@ -237,13 +232,10 @@ class RecordingChannel:
     """Every call so far as a `Run`; only a channel of `client.measured_channel` has it."""
 
     def __init__(
-        self,
-        channels: Sequence[Any],
-        recording: Recording | None = None,
-        streams_on: int | None = None,
+        self, channels: Sequence[Any], recording: Recording, streams_on: int | None = None
     ) -> None:
         """`streams_on` is the connection of all streams; without it, they rotate over all."""
-        self.recording = recording or Recording()
+        self.recording = recording
         self.channels = channels
         self._streams_on = streams_on
         self._streams = 0
@@ -301,6 +293,36 @@ class Due:
         return due
 
 
+class UnaryMethod(Due):
+    """A method with one request and one reply."""
+
+    def __init__(self, channel: RecordingChannel, method: str) -> None:
+        self._recording = recording = channel.recording
+        self._recorder = recording.recorder
+        self._kind = recording.kind(method)
+        self._on_ok = recording.on_ok.get(method)
+
+    def _take(self, request: Any) -> int:
+        """Return the connection for this request."""
+        route = self._recording.route
+        return 0 if route is None else route.take(request)
+
+    def _ended(
+        self, request: Any, sent_s: float, status: int, stations: StationTimes,
+        request_bytes: int, reply_bytes: int, connection: int,
+    ) -> None:  # fmt: skip
+        """Record the end of a call, and free its connection."""
+        recorder, route = self._recorder, self._recording.route
+        recorder.record(
+            self._due_s, sent_s, recorder.now_s(), self._kind, status,
+            request_bytes, reply_bytes, stations, 1, None, connection,
+        )  # fmt: skip
+        if route is not None:
+            route.give(connection)
+        if status == OK and self._on_ok is not None:
+            self._on_ok(request)
+
+
 class StreamMethod:
     """A bidirectional method with a record for each request."""
 
@@ -309,11 +331,12 @@ class StreamMethod:
     ) -> None:
         self._channel = channel
         self._name = method
-        self._serialize = serialize or _unchanged
-        self._parse = parse or _unchanged
+        self._serialize = serialize or unchanged
+        self._parse = parse or unchanged
 
 
-def _unchanged(message: Any) -> Any:
+def unchanged(message: Any) -> Any:
+    """Return the message: the codec of messages that are bytes."""
     return message
 
 
@@ -348,8 +371,8 @@ class CallRecord:
         self._recorder = recording.recorder
         self._kind = recording.kind(method)
         self._connection = connection
-        self._serialize = serialize or _unchanged
-        self._parse = parse or _unchanged
+        self._serialize = serialize or unchanged
+        self._parse = parse or unchanged
         self._due_s = due_s
         self._request_bytes = self._reply_bytes = 0
         self.sent_s = math.nan
@@ -373,10 +396,10 @@ class CallRecord:
         self,
         status: int,
         stations: StationTimes = UNKNOWN_STATIONS,
-        cut: Callable[[], bool] = not_cut,
+        cut: Callable[[], bool] | None = None,
     ) -> None:
-        """Record the end of the call. A stream that its caller has cut is recorded as OK."""
-        if status in CUT_SHORT and cut():
+        """Record the end of the call. `cut` says whether its caller has cut it: then it is OK."""
+        if status in CUT_SHORT and cut is not None and cut():
             status = OK
         self._recorder.record(
             self._due_s, self.sent_s, self._recorder.now_s(), self._kind, status,
