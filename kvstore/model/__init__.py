@@ -1,9 +1,9 @@
 """Models: predictions from settings, computed before any call is made.
 
-    bounds        predictions with their reasons; Little's law; bounds of a closed loop, the knee
-                  N*, and its exact mean values with exponential service times (MVA)
+    bounds        predictions with their reasons; bounds of a closed loop, the knee N*, and its
+                  exact mean values with exponential service times (MVA)
     simulate      a closed loop or an open loop, simulated call by call
-    waiting       arrival rates below capacity: mean waiting times, percentiles
+    waiting       arrival rates below capacity: mean residence times
     overload      arrival rates above capacity: goodput, bursts, shedding, retries, memory
     tail_latency  servers that stall or die, and the slowest of several replies
     usl           the universal scalability law, fitted with intervals and warnings

@@ -18,16 +18,12 @@ def throughput(size: int, *, per_message_s: float, per_operation_s: float) -> Pr
     """Return X = k / (a + b k) in operations per second, for k = `size` operations in a message.
 
     `per_message_s` is a and `per_operation_s` is b, in seconds. Raises `ValueError` for a size
-    below 1, a negative time, or if both times are 0.
+    below 1.
     """
     if not size >= 1:
         raise ValueError(f"size must be 1 or more operations, got {size}")
-    _check(per_message_s=per_message_s, per_operation_s=per_operation_s)
-    message_s = per_message_s + per_operation_s * size
-    if not message_s > 0:
-        raise ValueError("per_message_s or per_operation_s must be above 0 seconds, got 0 for both")
     return Prediction(
-        size / message_s,
+        size / (per_message_s + per_operation_s * size),
         "operations/s",
         f"{size} operations share {seconds(per_message_s)} and take"
         f" {seconds(per_operation_s)} each: X = k / (a + b k)",
@@ -53,25 +49,15 @@ def fit(message_s: Mapping[int, float]) -> tuple[float, float]:
     return float(per_message_s), float(per_operation_s)
 
 
-def enough(*, per_message_s: float, per_operation_s: float, share: float = 0.9) -> float:
+def enough(*, per_message_s: float, per_operation_s: float, share: float) -> float:
     """Return the message size k that reaches `share` of the maximum throughput 1 / b.
 
     k = share / (1 - share) * a / b, and at least 1. Each further operation delays every reply of
-    the message by b seconds and adds little throughput. Infinite if b is 0. Raises `ValueError`
-    unless 0 < share < 1, and for a negative time.
+    the message by b seconds and adds little throughput. Infinite if b is 0.
     """
-    if not 0 < share < 1:
-        raise ValueError(f"share must be between 0 and 1, got {share}")
-    _check(per_message_s=per_message_s, per_operation_s=per_operation_s)
-    if per_operation_s == 0:
+    if per_operation_s <= 0:
         return math.inf
     return max(1.0, share / (1 - share) * per_message_s / per_operation_s)
-
-
-def _check(**times_s: float) -> None:
-    for name, value in times_s.items():
-        if not value >= 0:
-            raise ValueError(f"{name} must be 0 or more seconds, got {value}")
 
 
 # ---- group commit -------------------------------------------------------------------------------
@@ -108,10 +94,9 @@ def one_by_one(
 
     `fsync_s` is f, `per_write_s` is b, and `way_s` is r: the time of a call outside the log. All
     times are in seconds. `processor_s` is the CPU time of a write in the busier of client and
-    server; throughput is at most 1 / `processor_s`. Raises `ValueError` for `in_flight` below 1,
-    a negative time, or a commit that takes no time.
+    server; throughput is at most 1 / `processor_s`. Raises `ValueError` for `in_flight` below 1, a
+    negative time, or if all times are 0.
     """
-    _check_commits(in_flight, fsync_s, per_write_s, way_s, processor_s)
     elsewhere = Station("outside the log", way_s, math.inf)
     found = closed_loop(in_flight, [Station(LOG, fsync_s + per_write_s), elsewhere])
     return _at_most(found, processor_s)
@@ -129,11 +114,15 @@ def in_groups(
 
     Arguments and errors are those of `one_by_one`.
     """
-    _check_commits(in_flight, fsync_s, per_write_s, way_s, processor_s)
+    alone = one_by_one(
+        in_flight,
+        fsync_s=fsync_s,
+        per_write_s=per_write_s,
+        way_s=way_s,
+        processor_s=processor_s,
+    )
     if in_flight == 1:  # no other group can be in the log
-        return one_by_one(
-            1, fsync_s=fsync_s, per_write_s=per_write_s, way_s=way_s, processor_s=processor_s
-        )
+        return alone
     group_s = fsync_s + per_write_s * in_flight / 2
     found = Prediction(
         in_flight / (group_s + max(group_s, way_s)),
@@ -157,13 +146,3 @@ def _at_most(found: Prediction, processor_s: float) -> Prediction:
         f" alone would allow {number(found.value)} writes/s",
         "cpu",
     )
-
-
-def _check_commits(
-    in_flight: int, fsync_s: float, per_write_s: float, way_s: float, processor_s: float
-) -> None:
-    if not in_flight >= 1:
-        raise ValueError(f"in_flight must be 1 or more, got {in_flight}")
-    _check(fsync_s=fsync_s, per_write_s=per_write_s, way_s=way_s, processor_s=processor_s)
-    if not fsync_s + per_write_s > 0:
-        raise ValueError("fsync_s or per_write_s must be above 0 seconds, got 0 for both")

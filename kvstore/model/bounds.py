@@ -4,8 +4,6 @@ import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Final
 
 import numpy as np
 
@@ -59,19 +57,7 @@ class Station:
 
 
 # ---- laws ---------------------------------------------------------------------------------------
-# Little's law, the mean service time of a mix of operations, and the mix that a workload gives.
-#
-# Little's law, L = X * R, holds for any distribution of arrivals and service times (J. D. C.
-# Little, Operations Research 9, 1961). A workload may only use keys that it has created, so its
-# first calls contain more creates than its weights say; `expected_mix` computes how many more.
-
-
-def in_flight(throughput_per_s: float, residence_s: float) -> float:
-    """Return L = X * R, the mean number of calls in flight.
-
-    X is the throughput in calls per second, R the mean residence time of a call in seconds.
-    """
-    return throughput_per_s * residence_s
+# The mean service time of a mix of operations, and the share of creates that a workload gives.
 
 
 def service_time_s(mix: Mapping[str, float], *, read_delay_s: float, write_delay_s: float) -> float:
@@ -91,25 +77,17 @@ def service_time_s(mix: Mapping[str, float], *, read_delay_s: float, write_delay
     return reads * read_delay_s + (1 - reads) * write_delay_s
 
 
-A_QUARTER_EACH: Final[Mapping[str, float]] = MappingProxyType(
-    {"create": 1.0, "retrieve": 1.0, "update": 1.0, "delete": 1.0}
-)
+def expected_creates(calls: float) -> float:
+    """Return the expected share of creates among the first `calls` calls of a workload.
 
-
-def expected_mix(calls: float, weights: Mapping[str, float] = A_QUARTER_EACH) -> dict[str, float]:
-    """Return the expected share of each kind of operation among the first `calls` calls.
-
-    The calls are made one after the other. While no key exists, the client can only create one,
-    whatever kind it has drawn. The number of keys is a random walk on 0, 1, 2, ... that is
-    reflected at 0; its distribution is computed exactly, call by call. Raises `ValueError` for
-    fewer than one call.
+    The four kinds of operations are equally likely, and the calls are made one after the other.
+    While no key exists, the client can only create one, whatever kind it has drawn. The number of
+    keys is a random walk on 0, 1, 2, ... that is reflected at 0; its distribution is computed
+    exactly, call by call. Raises `ValueError` for fewer than one call.
     """
     count = round(calls)
     if count < 1:
         raise ValueError(f"calls must be 1 or more, got {calls}")
-    total = sum(weights.values())
-    shares = {kind: weight / total for kind, weight in weights.items()}
-    up, down = shares.get("create", 0.0), shares.get("delete", 0.0)
     chance = np.zeros(count + 2)  # chance[k]: the probability that k keys exist
     chance[0] = 1.0
     forced = 0.0
@@ -117,42 +95,38 @@ def expected_mix(calls: float, weights: Mapping[str, float] = A_QUARTER_EACH) ->
         none = chance[0]
         forced += none
         chance[0] = 0.0
-        after = (1.0 - up - down) * chance
-        after[1:] += up * chance[:-1]
-        after[:-1] += down * chance[1:]
+        after = chance / 2
+        after[1:] += chance[:-1] / 4
+        after[:-1] += chance[1:] / 4
         after[1] += none
         chance = after
-    forced_share = float(forced / count)
-    mix = {kind: (1.0 - forced_share) * share for kind, share in shares.items()}
-    mix["create"] = mix.get("create", 0.0) + forced_share
-    return mix
+    return float(1 + 3 * forced / count) / 4
 
 
 # ---- bounds -------------------------------------------------------------------------------------
 # The asymptotic bounds of a closed loop, and its bottleneck.
 #
-#     X <= min(N / (D + Z), min over stations of servers / D_i)
+#     X <= min(N / D, min over stations of servers / D_i)
 #
-# N is the number of calls in flight, D_i the service demand at station i, D the sum of all D_i,
-# and Z the think time. Source: E. D. Lazowska et al., "Quantitative System Performance" (1984),
-# chapter 5. With constant service times and without think time, throughput almost reaches the
-# bounds.
+# N is the number of calls in flight, D_i the service demand at station i, and D the sum of all
+# D_i. Source: E. D. Lazowska et al., "Quantitative System Performance" (1984), chapter 5. With
+# constant service times, throughput almost reaches the bounds.
 
 
-def closed_loop(in_flight: int, stations: Sequence[Station], think_s: float = 0.0) -> Prediction:
+def closed_loop(in_flight: int, stations: Sequence[Station]) -> Prediction:
     """Return the upper bound on X in calls per second, with N = `in_flight` callers.
 
-    Each caller waits for a reply, then `think_s` seconds (Z), then makes the next call. Below the
-    knee N* the bound is N / (D + Z). Above N* it is servers / D_i of the bottleneck. Raises
-    `ValueError` for `in_flight` below 1, or if all demands and the think time are 0.
+    Each caller waits for a reply, then makes the next call. Below the knee N* the bound is N / D.
+    Above N* it is servers / D_i of the bottleneck. Raises `ValueError` for `in_flight` below 1,
+    or if all demands are 0.
     """
     if not in_flight >= 1:
         raise ValueError(f"in_flight must be 1 or more, got {in_flight}")
-    round_s = _round_s(stations, think_s)
+    round_s = _round_s(stations)
     if not round_s > 0:
         raise ValueError(
-            "demands and think time add up to 0 s, so throughput has no bound: give a station with"
-            " a demand above 0"
+            "the demands add up to 0 s, so throughput has no bound: give a station with a demand"
+            " above 0"
         )
     by_callers = in_flight / round_s
     slowest = min(stations, key=lambda station: station.most_per_s, default=None)
@@ -160,8 +134,7 @@ def closed_loop(in_flight: int, stations: Sequence[Station], think_s: float = 0.
         return Prediction(
             by_callers,
             "calls/s",
-            f"{in_flight} in flight, each takes {seconds(round_s)}:"
-            f" {'N / (D + Z)' if think_s else 'N / D'}",
+            f"{in_flight} in flight, each takes {seconds(round_s)}: N / D",
             "calls in flight",
         )
     named = slowest.name.startswith(("a ", "the ")) or slowest.name[-1:].isdigit()
@@ -176,70 +149,56 @@ def closed_loop(in_flight: int, stations: Sequence[Station], think_s: float = 0.
     )
 
 
-def residence(in_flight: int, stations: Sequence[Station], think_s: float = 0.0) -> Prediction:
-    """Return the lower bound on R, the residence time of a call in seconds: R = N / X - Z.
+def residence(in_flight: int, stations: Sequence[Station]) -> Prediction:
+    """Return the lower bound on R, the residence time of a call in seconds: R = N / X.
 
     X is the upper bound of `closed_loop`, and the errors are the same.
     """
-    bound = closed_loop(in_flight, stations, think_s)
-    return Prediction(
-        in_flight / bound.value - think_s,
-        "s",
-        f"{in_flight} in flight at {number(bound.value)} calls/s:"
-        f" R = N / X{' - Z' if think_s else ''}",
-        bound.binds,
-    )
+    bound = closed_loop(in_flight, stations)
+    reason = f"{in_flight} in flight at {number(bound.value)} calls/s: R = N / X"
+    return Prediction(in_flight / bound.value, "s", reason, bound.binds)
 
 
-def knee(stations: Sequence[Station], think_s: float = 0.0) -> float:
+def knee(stations: Sequence[Station]) -> float:
     """Return N*, the number of calls in flight at which the two bounds meet (the knee).
 
-    N* = (D + Z) * min(servers / D_i). If every station has one server, N* = (D + Z) / D_max.
-    Beyond N* calls in flight the bound no longer grows. Infinite if every station is a delay.
+    N* = D * min(servers / D_i). If every station has one server, N* = D / D_max. Beyond N* calls
+    in flight the bound no longer grows. Infinite if every station is a delay.
     """
     most_per_s = min((station.most_per_s for station in stations), default=math.inf)
-    return _round_s(stations, think_s) * most_per_s
+    return _round_s(stations) * most_per_s
 
 
-def _round_s(stations: Sequence[Station], think_s: float) -> float:
-    return sum(station.demand_s for station in stations) + think_s
+def _round_s(stations: Sequence[Station]) -> float:
+    return sum(station.demand_s for station in stations)
 
 
 # ---- ramp up ------------------------------------------------------------------------------------
 # A closed loop that users join one after the other: throughput and residence time over time.
 #
-# N(t) is the number of users at time t. The bound of `bounds.closed_loop` is applied to N(t),
-# with a delay: D + Z is the duration of one round of a user. A user gets its first reply after a
-# whole round, so on average the number of replies is half a round behind. The residence time of a
-# call that ends now depends on the queue that it found one round ago. `joins_s` are the seconds
-# at which users join, in order.
+# N(t) is the number of users that have joined at t seconds. The bound of `closed_loop` is applied
+# to N(t), with a delay: D is the duration of one round of a user. A user gets its first reply after
+# a whole round, so on average the number of replies is half a round behind. The residence time of a
+# call that ends now depends on the queue that it found one round ago. `joins_s` are the seconds at
+# which users join, in order.
 
 
-def users(joins_s: Sequence[float], at_s: float) -> int:
-    """Return N(t), the number of users that have joined at `at_s` seconds."""
-    return bisect_right(joins_s, at_s)
-
-
-def throughput_per_s(
-    joins_s: Sequence[float], stations: Sequence[Station], at_s: float, think_s: float = 0.0
-) -> float:
+def throughput_per_s(joins_s: Sequence[float], stations: Sequence[Station], at_s: float) -> float:
     """Return X(t) in calls per second: the bound for the N of half a round ago.
 
-    `think_s` is Z, in seconds. Raises the errors of `bounds.closed_loop`.
+    Raises the errors of `closed_loop`.
     """
-    in_flight = users(joins_s, at_s - _round_s(stations, think_s) / 2)
-    return closed_loop(in_flight, stations, think_s).value if in_flight else 0.0
+    users = bisect_right(joins_s, at_s - _round_s(stations) / 2)
+    return closed_loop(users, stations).value if users else 0.0
 
 
-def residence_s(
-    joins_s: Sequence[float], stations: Sequence[Station], at_s: float, think_s: float = 0.0
-) -> float:
-    """Return R(t) = N / X - Z in seconds, for the N of one round ago; 0 before the first reply.
+def residence_s(joins_s: Sequence[float], stations: Sequence[Station], at_s: float) -> float:
+    """Return R(t) = N / X in seconds, for the N of one round ago; 0 before the first reply.
 
-    `think_s` is Z, in seconds. Raises the errors of `bounds.closed_loop`.
+    Raises the errors of `closed_loop`.
     """
-    in_flight = users(joins_s, at_s - _round_s(stations, think_s))
-    return residence(in_flight, stations, think_s).value if in_flight else 0.0
+    users = bisect_right(joins_s, at_s - _round_s(stations))
+    return residence(users, stations).value if users else 0.0
 
 
 def threads(joins_s: Sequence[float], limit: float, at_s: float, own: float = 0.0) -> float:
@@ -248,28 +207,20 @@ def threads(joins_s: Sequence[float], limit: float, at_s: float, own: float = 0.
     The pool starts a thread for each call that finds no idle thread, up to `limit`. `own` is the
     number of threads outside the pool.
     """
-    return own + min(users(joins_s, at_s), limit)
+    return own + min(bisect_right(joins_s, at_s), limit)
 
 
-def calls(
-    joins_s: Sequence[float], stations: Sequence[Station], until_s: float, think_s: float = 0.0
-) -> Prediction:
+def calls(joins_s: Sequence[float], stations: Sequence[Station], until_s: float) -> Prediction:
     """Return the number of calls answered until `until_s` seconds: the area under X(t).
 
-    Raises `ValueError` if `joins_s` is empty, and the errors of `bounds.closed_loop`.
+    Raises the errors of `closed_loop`, also if `joins_s` is empty.
     """
-    if not joins_s:
-        raise ValueError("joins_s must have one time or more, got none")
-    behind_s = _round_s(stations, think_s) / 2
-    begins_s = [at_s + behind_s for at_s in joins_s if at_s + behind_s < until_s]
-    total = 0.0
-    for in_flight, begin_s in enumerate(begins_s, start=1):
-        end_s = begins_s[in_flight] if in_flight < len(begins_s) else until_s
-        rate = closed_loop(in_flight, stations, think_s).value
-        total += rate * (end_s - begin_s)
-    last = closed_loop(len(joins_s), stations, think_s)
+    last = closed_loop(len(joins_s), stations)
+    behind_s = _round_s(stations) / 2
+    edges_s = np.minimum([*(at_s + behind_s for at_s in joins_s), until_s], until_s)
+    rates = [closed_loop(users, stations).value for users in range(1, len(joins_s) + 1)]
     return Prediction(
-        total,
+        float(np.dot(rates, np.diff(edges_s))),
         "calls",
         f"the area under X(t), with up to {len(joins_s)} users in {seconds(until_s)}",
         last.binds,
@@ -287,40 +238,25 @@ def calls(
 # quarter for two equal stations and four callers. Far from the knee, or with one queue, both agree.
 
 
-def exact_closed_loop(
-    in_flight: int, stations: Sequence[Station], think_s: float = 0.0
-) -> Prediction:
+def exact_closed_loop(in_flight: int, stations: Sequence[Station]) -> Prediction:
     """Return X in calls per second with N = `in_flight` callers, queueing included.
 
-    The recursion for n = 1 .. N: R_i = D_i (1 + N_i(n - 1)) at a station with one server, R_i = D_i
-    at a delay station (`servers=math.inf`); X = n / (Z + sum of R_i); N_i = X R_i. `think_s` is Z,
-    in seconds. Raises `ValueError` for other numbers of servers, a part of a caller, a negative
-    think time, and the errors of `closed_loop`.
+    Each station has one server, or is a delay station (`servers=math.inf`). The recursion for
+    n = 1 .. N: R_i = D_i (1 + N_i(n - 1)) with one server, R_i = D_i at a delay station;
+    X = n / sum of R_i; N_i = X R_i. Raises the errors of `closed_loop`.
     """
-    if in_flight != int(in_flight):
-        raise ValueError(f"in_flight must be a whole number of 1 or more, got {in_flight}")
-    if not think_s >= 0:
-        raise ValueError(f"think_s must be 0 or more seconds, got {think_s}")
-    for station in stations:
-        if station.servers not in (1, math.inf):
-            raise ValueError(
-                f"servers must be 1 or math.inf for MVA, got {station.servers:g} for"
-                f" {station.name}: use simulate"
-            )
-    bound = closed_loop(in_flight, stations, think_s)
-    residence_s, per_s, queued = 0.0, 0.0, [0.0] * len(stations)
-    for callers in range(1, int(in_flight) + 1):
-        stays_s = [
-            station.demand_s * (1 if math.isinf(station.servers) else 1 + before)
-            for station, before in zip(stations, queued, strict=True)
-        ]
-        residence_s = sum(stays_s)
-        per_s = callers / (think_s + residence_s)
-        queued = [per_s * stay_s for stay_s in stays_s]
+    bound = closed_loop(in_flight, stations)
+    demands_s = np.array([station.demand_s for station in stations])
+    queues = np.array([station.servers == 1 for station in stations])
+    waiting = np.zeros(len(stations))
+    for callers in range(1, in_flight + 1):
+        stays_s = demands_s * (1 + queues * waiting)
+        per_s = callers / float(stays_s.sum())
+        waiting = per_s * stays_s
     return Prediction(
         per_s,
         "calls/s",
-        f"{in_flight} in flight, R = {seconds(residence_s)} with queueing:"
+        f"{in_flight} in flight, R = {seconds(in_flight / per_s)} with queueing:"
         f" {percent(per_s / bound.value)} of the bound",
         bound.binds,
     )

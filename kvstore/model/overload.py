@@ -6,7 +6,6 @@ from Little's law. `open_loop` simulates the same server call by call.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 
 from kvstore.model.bounds import Prediction, Station
@@ -34,19 +33,22 @@ def goodput(
     server, waiting or in service, mean residence time is about limit / X. If this is within the
     deadline, every accepted call is taken to be in time. Raises `ValueError`
     for a rate or duration that is not above 0 and finite, for a `from_s` outside the duration, and
-    the errors of `within`.
+    for a deadline that is shorter than the service time, because then no call can meet it.
     """
     for name, value in {"offered_per_s": offered_per_s, "offered_for_s": offered_for_s}.items():
         if not 0 < value < math.inf:
             raise ValueError(f"{name} must be above 0 and finite, got {value}")
     if not 0 <= from_s < offered_for_s:
         raise ValueError(f"from_s must be from 0 to below {offered_for_s} s, got {from_s}")
-    most = within(deadline_s, pool)
+    if not deadline_s >= pool.demand_s:
+        raise ValueError(
+            f"deadline_s must be at least the service time of {pool.demand_s:g} s, got {deadline_s}"
+        )
     served_per_s = replace(pool, servers=min(pool.servers, limit)).most_per_s
     if offered_per_s <= served_per_s:
         return _of(offered_per_s, "λ ≤ X: every call is in time", "callers")
     growth_per_s = offered_per_s - served_per_s
-    if limit <= most.value:
+    if limit <= pool.most_per_s * deadline_s:  # Little's law: N = X R with R = deadline
         at_first_per_s = 0.0 if from_s else limit / offered_for_s  # the queue was empty
         accepted_per_s = min(offered_per_s, served_per_s + at_first_per_s)
         reason = (
@@ -63,41 +65,21 @@ def goodput(
     return _of(offered_per_s * counted_s / (offered_for_s - from_s), reason, "queue")
 
 
-def within(deadline_s: float, pool: Station) -> Prediction:
-    """Return the largest number of calls in the server with which every call meets its deadline.
-
-    Little's law: N = X R with R = deadline. Raises `ValueError` if the deadline is shorter than
-    the service time, because then no call can meet it.
-    """
-    if not deadline_s >= pool.demand_s:
-        raise ValueError(
-            f"deadline_s must be at least the service time of {pool.demand_s:g} s, got {deadline_s}"
-        )
-    return Prediction(
-        pool.most_per_s * deadline_s,
-        "calls",
-        f"{number(pool.most_per_s)} calls/s, each {seconds(deadline_s)} in the server: N = X R",
-        pool.name,
-    )
-
-
 def _of(in_time_per_s: float, reason: str, binds: str) -> Prediction:
     return Prediction(in_time_per_s, "calls/s", reason, binds)
 
 
-def drain_burst(calls: int, stations: Sequence[Station]) -> Prediction:
+def drain_burst(calls: int, station: Station) -> Prediction:
     """Return the seconds until a burst of N = `calls` calls is answered: N / X.
 
-    X is the capacity of the bottleneck. Raises `ValueError` for fewer than one call, or if no
-    station has a demand above 0.
+    X is the capacity of the station.
     """
-    slowest = _slowest(calls, stations)
     return Prediction(
-        calls / slowest.most_per_s,
+        calls / station.most_per_s,
         "s",
-        f"{calls:,} calls, and the {slowest.name} serves {number(slowest.most_per_s)} per second:"
+        f"{calls:,} calls, and the {station.name} serves {number(station.most_per_s)} per second:"
         " N / X",
-        slowest.name,
+        station.name,
     )
 
 
@@ -107,14 +89,8 @@ def failing_in_storm(offered_per_s: float, attempts: int, pool: Station) -> Pred
     Each failed call is sent A = `attempts` times in all, so the pool gets A lambda attempts per
     second. If this is more than its capacity X, attempts keep failing, also when the cause of the
     first failures is over: a metastable failure (N. Bronson and others, "Metastable Failures in
-    Distributed Systems", HotOS 2021). Otherwise the queue drains. Raises `ValueError` for a rate
-    that is not above 0, or fewer than one attempt.
+    Distributed Systems", HotOS 2021). Otherwise the queue drains.
     """
-    if not offered_per_s > 0 or not attempts >= 1:
-        raise ValueError(
-            f"offered_per_s must be above 0 and attempts 1 or more, got {offered_per_s} and"
-            f" {attempts}"
-        )
     amplified_per_s, lasts = attempts * offered_per_s, attempts * offered_per_s > pool.most_per_s
     return Prediction(
         100.0 if lasts else 0.0,
@@ -125,28 +101,13 @@ def failing_in_storm(offered_per_s: float, attempts: int, pool: Station) -> Pred
     )
 
 
-def _slowest(calls: int, stations: Sequence[Station]) -> Station:
-    if calls < 1:
-        raise ValueError(f"calls must be 1 or more, got {calls}")
-    slowest = min(stations, key=lambda station: station.most_per_s, default=None)
-    if slowest is None or not slowest.demand_s > 0:
-        raise ValueError(
-            "every station has a demand of 0 s, so throughput has no bound: give a station with a"
-            " demand above 0"
-        )
-    return slowest
-
-
 def retries_in_lockstep(operations: int, limit: int) -> Prediction:
     """Return the number of attempts if n operations start together and retry together.
 
     In each round the server accepts L = `limit` operations and refuses the others, which retry
     after the same pause. The sum n + (n - L) + (n - 2L) + ... grows with the square of n. This
-    holds if the pause is longer than the service time. Raises `ValueError` for `operations` or
-    `limit` below 1.
+    holds if the pause is longer than the service time.
     """
-    if not operations >= 1 or not limit >= 1:
-        raise ValueError(f"operations and limit must be 1 or more, got {operations} and {limit}")
     rounds = math.ceil(operations / limit)
     return Prediction(
         sum(range(operations, 0, -limit)),

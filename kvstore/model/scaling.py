@@ -1,10 +1,10 @@
-"""Several processes and several servers: their cores, the busiest of them, keys used unevenly.
+"""Several processes and several servers: their cores, keys used unevenly.
 
-    X <= min(p / D'_client, 1 / (q D'_server), cores / (D_client + D_server))
+    X <= min(p / D'_client, s / D'_server, cores / (D_client + D_server))
 
-p is the number of load generators and q the share of the busiest server: 1 / s for s servers with
-equal shares, `busiest_share` with a hot key. D is the CPU time of one operation in a
-process. Each bound is the utilisation law, U = X D, at full utilisation.
+p is the number of load generators and s the number of servers, with keys spread evenly over them.
+D is the CPU time of one operation in a process. Each bound is the utilisation law, U = X D, at
+full utilisation.
 
 CPython runs one thread at a time in a process, so one process has one core for its interpreter.
 Its demand on the interpreter is the serial part D' of the CPU time, not the whole: gRPC's own
@@ -13,9 +13,8 @@ thread. Without it D is used, which makes the bound too low. Client and server p
 machine share its cores, which have to supply all of D.
 """
 
-import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,9 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kvstore.model.bounds import Prediction, Station
-from kvstore.numbers import number, seconds
+from kvstore.numbers import count, seconds
 
-GENERATORS, SERVERS, BUSIEST, CORES = "generators", "servers", "busiest server", "cores"
+GENERATORS, SERVERS, CORES = "generators", "servers", "cores"
 
 
 def throughput(
@@ -35,88 +34,37 @@ def throughput(
     cores: float,
     client_s: float,
     server_s: float,
-    busiest_share: float | None = None,
-    client_serial_s: float | None = None,
-    server_serial_s: float | None = None,
+    client_serial_s: float,
+    server_serial_s: float,
 ) -> Prediction:
     """Return the bound on X in operations per second, see the formula of the module.
 
     `client_s` and `server_s` are D, the CPU seconds of one operation in the client and the server.
-    `client_serial_s` and `server_serial_s` are D', their serial parts; the default is D.
-    `busiest_share` is q; the default is 1 / servers. `cores` is the number of cores that all
-    processes share; infinity means that each process has its own machine. Raises `ValueError` for
-    a count below 1, a time that is not above 0 and finite, or a share below 1 / servers or above 1.
+    `client_serial_s` and `server_serial_s` are D', their serial parts. `cores` is the number of
+    cores that all processes share. Raises `ValueError` for a value that is not above 0 and finite.
     """
-    counts = {"generators": generators, "servers": servers, "cores": cores}
-    client_one_s = client_s if client_serial_s is None else client_serial_s
-    server_one_s = server_s if server_serial_s is None else server_serial_s
-    times = {
-        "client_s": client_s, "server_s": server_s,
-        "client_serial_s": client_one_s, "server_serial_s": server_one_s,
-    }  # fmt: skip
-    for name, value in counts.items():
-        if not value >= 1:
-            raise ValueError(f"{name} must be 1 or more, got {value}")
-    for name, value in times.items():
-        if not (value > 0 and math.isfinite(value)):
-            raise ValueError(f"{name} must be above 0 seconds, got {value}")
-    share = 1 / servers if busiest_share is None else busiest_share
-    if not 1 / servers <= share <= 1:
-        raise ValueError(
-            f"busiest_share must be from 1/{servers} to 1, got {share}: the busiest of {servers}"
-            " servers gets at least an equal share"
-        )
-    uneven = share * servers > 1 + 1e-9
+    for name, value in locals().copy().items():
+        if not 0 < value < math.inf:
+            raise ValueError(f"{name} must be above 0 and finite, got {value}")
     bounds = {
         GENERATORS: (
-            generators / client_one_s,
-            f"{_many(generators, 'generator')}, {seconds(client_one_s)} an operation:"
+            generators / client_serial_s,
+            f"{count(generators, 'generator')}, {seconds(client_serial_s)} an operation:"
             " p / D'_client",
         ),
-        BUSIEST if uneven else SERVERS: (
-            1 / (share * server_one_s),
-            f"the busiest of {servers} servers gets {number(share)} of the operations,"
-            f" {seconds(server_one_s)} each: 1 / (q D'_server)"
-            if uneven
-            else f"{_many(servers, 'server')}, {seconds(server_one_s)} an operation: s / D'_server",
+        SERVERS: (
+            servers / server_serial_s,
+            f"{count(servers, 'server')}, {seconds(server_serial_s)} an operation: s / D'_server",
         ),
         CORES: (
             cores / (client_s + server_s),
-            f"{_many(cores, 'core')} for {seconds(client_s)} + {seconds(server_s)} an operation:"
-            " cores / (D_client + D_server)",
+            f"{cores:g} core{'s' * (cores != 1)} for {seconds(client_s)} + {seconds(server_s)} an"
+            " operation: cores / (D_client + D_server)",
         ),
     }
     binds = min(bounds, key=lambda name: bounds[name][0])
     value, reason = bounds[binds]
     return Prediction(value, "operations/s", reason, binds)
-
-
-def enough(
-    *,
-    cores: float,
-    client_s: float,
-    server_s: float,
-    client_serial_s: float | None = None,
-    server_serial_s: float | None = None,
-) -> tuple[int, int]:
-    """Return the smallest numbers of generators and servers that make the cores the bottleneck.
-
-    p = ceil(cores * D'_client / (D_client + D_server)), and s in the same manner. Raises the
-    errors of `throughput`, and `ValueError` for infinitely many cores.
-    """
-    bound = throughput(
-        generators=1, servers=1, cores=cores, client_s=client_s, server_s=server_s,
-        client_serial_s=client_serial_s, server_serial_s=server_serial_s,
-    )  # fmt: skip  # checks the times
-    if not math.isfinite(cores):
-        raise ValueError(
-            f"cores must be finite, got {cores}: every additional process adds throughput ({bound})"
-        )
-    per_s = cores / (client_s + server_s)
-    # Rounding errors must not add a process if the division has no remainder.
-    client_one_s = client_s if client_serial_s is None else client_serial_s
-    server_one_s = server_s if server_serial_s is None else server_serial_s
-    return math.ceil(per_s * client_one_s - 1e-9), math.ceil(per_s * server_one_s - 1e-9)
 
 
 class Sized(NamedTuple):
@@ -133,31 +81,24 @@ MACHINES = (1, 2, 4, 8, 16, 32, 64)
 
 
 def by_cores(
-    machines: Sequence[int] = MACHINES,
-    *,
-    client_s: float,
-    server_s: float,
-    client_serial_s: float | None = None,
-    server_serial_s: float | None = None,
+    *, client_s: float, server_s: float, client_serial_s: float, server_serial_s: float
 ) -> list[Sized]:
-    """Return for each number of cores the fewest processes that fill them, and X with these.
+    """Return for each of `MACHINES` the fewest processes that fill its cores, and X with these.
 
-    Arguments and errors are those of `throughput`. Keys are spread evenly over the servers.
+    p = ceil(cores * D'_client / (D_client + D_server)), and s in the same manner. Arguments and
+    errors are those of `throughput`.
     """
-    costs = {
-        "client_s": client_s, "server_s": server_s,
-        "client_serial_s": client_serial_s, "server_serial_s": server_serial_s,
-    }  # fmt: skip
+    costs = locals().copy()
     found = []
-    for cores in machines:
-        p, s = enough(cores=cores, **costs)  # type: ignore[arg-type]
-        predicted = throughput(generators=p, servers=s, cores=cores, **costs)  # type: ignore[arg-type]
+    for cores in MACHINES:
+        # Rounding errors must not add a process if the division has no remainder.
+        p, s = (
+            math.ceil(cores * serial_s / (client_s + server_s) - 1e-9)
+            for serial_s in (client_serial_s, server_serial_s)
+        )
+        predicted = throughput(generators=p, servers=s, cores=cores, **costs)
         found.append(Sized(cores, p, s, predicted))
     return found
-
-
-def _many(count: float, what: str) -> str:
-    return f"{count:g} {what}" if count == 1 else f"{count:g} {what}s"
 
 
 # ---- key skew -----------------------------------------------------------------------------------
@@ -183,31 +124,12 @@ def shares(keys: int, exponent: float = 0.0) -> npt.NDArray[np.float64]:
     return weights / float(weights.sum())
 
 
-def hottest_share(keys: int, exponent: float = 0.0) -> float:
-    """Return p_max, the share of the calls for the hottest of n = `keys` keys.
-
-    p_max = 1 / (1 + 2**-a + ... + n**-a) with a = `exponent`; 1 / n for exponent 0. Raises the
-    errors of `shares`.
-    """
-    return float(shares(keys, exponent)[0])
-
-
 Shares = Sequence[float]
 """The share of the calls for each server; the shares sum to 1."""
 
 
 def uneven(servers: int, busiest_share: float) -> list[float]:
-    """Return shares with `busiest_share` for the first server and equal shares for all others.
-
-    Raises `ValueError` for fewer than one server, or a share below 1 / s or above 1.
-    """
-    if not servers >= 1:
-        raise ValueError(f"servers must be 1 or more, got {servers}")
-    if not 1 / servers <= busiest_share <= 1 or (servers == 1 and busiest_share < 1):
-        raise ValueError(
-            f"busiest_share must be from 1/{servers} to 1, got {busiest_share}: the busiest of"
-            f" {servers} servers gets at least an equal share"
-        )
+    """Return shares with `busiest_share` for the first server and equal shares for all others."""
     return [busiest_share, *[(1 - busiest_share) / max(1, servers - 1)] * (servers - 1)]
 
 
@@ -265,14 +187,13 @@ def closed_loop(
     *,
     rounds: int = 2_000,
     warm_up: int = 200,
-    seed: int = 1,
 ) -> Played:
     """Simulate `in_flight` callers, each of which waits for a reply before the next call.
 
     The server of each call is drawn from the shares. All calls take `service_s` seconds there and
     all callers begin at once, so every call begins and ends at a multiple of `service_s`: the
     simulation takes one step for each such round. After `warm_up` rounds, `rounds` rounds count.
-    The same seed gives the same result. Raises `ValueError` for fewer than one caller or round,
+    The same arguments give the same result. Raises `ValueError` for fewer than one caller or round,
     shares that do not sum to 1, or a service time that is not above 0.
     """
     if in_flight != int(in_flight) or not in_flight >= 1:
@@ -283,24 +204,15 @@ def closed_loop(
         raise ValueError(f"service_s must be above 0 seconds, got {service_s}")
     if not math.isclose(sum(shares_of_servers), 1) or not all(q >= 0 for q in shares_of_servers):
         raise ValueError(f"shares must be 0 or more and sum to 1, got {sum(shares_of_servers)}")
-    each = itertools.islice(
-        play(int(in_flight), shares_of_servers, np.random.default_rng(seed)), warm_up + rounds
-    )
-    answered = np.array([np.count_nonzero(answering) for answering in each], dtype=np.int64)
-    return Played(answered, service_s, warm_up)
-
-
-def play(
-    in_flight: int, shares_of_servers: Shares, rng: np.random.Generator
-) -> Iterator[npt.NDArray[np.bool_]]:
-    """Yield for each round which servers answer a call."""
+    rng = np.random.default_rng(1)
     up_to = np.cumsum(shares_of_servers)
     queues = np.zeros(len(up_to), dtype=np.int64)
-    callers = in_flight  # who send a call now
-    while True:
+    answered = np.empty(warm_up + rounds, dtype=np.int64)
+    callers = int(in_flight)  # who send a call now
+    for each in range(len(answered)):
         chosen = np.searchsorted(up_to, rng.random(callers) * up_to[-1], side="right")
         queues += np.bincount(chosen, minlength=len(queues))
         answering = queues > 0  # each server answers one call in a round
         queues -= answering
-        callers = int(np.count_nonzero(answering))
-        yield answering
+        answered[each] = callers = int(np.count_nonzero(answering))
+    return Played(answered, service_s, warm_up)

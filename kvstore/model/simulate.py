@@ -13,9 +13,8 @@ import itertools
 import math
 import random
 from collections import Counter, defaultdict
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 # SimPy, because a call holds a thread while it queues for a lock: one `with` inside another.
@@ -59,7 +58,7 @@ class Service:
             raise ValueError(f"threads must be 1 or more, got {self.threads}")
         if not 0 <= self.read_share <= 1:
             raise ValueError(f"read_share must be from 0 to 1, got {self.read_share}")
-        scaling.hottest_share(self.keys, self.zipf_exponent)
+        scaling.shares(self.keys, self.zipf_exponent)
         if not self.read_delay_s + self.write_delay_s + self.cpu_s > 0:
             raise ValueError(
                 "disk times and cpu_s add up to 0 s, so throughput has no bound: set one above 0"
@@ -77,61 +76,43 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True)
 class Simulated:
-    """A simulated closed loop: every call, and the window in which calls count."""
+    """The calls of a simulated closed loop that count."""
 
-    calls: tuple[Call, ...]
-    """In order of their ends, including the warm-up and the last calls in flight."""
-    begin_s: float
-    end_s: float
-
-    @cached_property
-    def counted(self) -> tuple[Call, ...]:
-        """The calls that ended in the window."""
-        return tuple(call for call in self.calls if self.begin_s <= call.done_s < self.end_s)
+    counted: tuple[Call, ...]
+    """In order of their ends, without the warm-up and the last calls in flight."""
+    window_s: float
+    """The seconds in which they ended."""
 
     @property
     def throughput_per_s(self) -> float:
         """X: calls answered per second of the window."""
-        return len(self.counted) / (self.end_s - self.begin_s)
-
-    @property
-    def residence_s(self) -> float:
-        """R: mean seconds from sending a call to its reply."""
-        return sum(call.done_s - call.sent_s for call in self.counted) / len(self.counted)
+        return len(self.counted) / self.window_s
 
 
-def closed_loop(
-    in_flight: int, service: Service, *, calls: int = 10_000, seed: int = 1
-) -> Simulated:
+def closed_loop(in_flight: int, service: Service, *, calls: int = 10_000) -> Simulated:
     """Simulate `in_flight` callers, each of which waits for a reply before the next call.
 
-    After a warm-up of a tenth of them, `calls` calls count. The same seed gives the same result.
+    After a warm-up of a tenth of them, `calls` calls count. The same arguments give the same
+    result.
     Raises `ValueError` for fewer than one caller, or fewer calls than callers.
     """
     if in_flight != int(in_flight) or not in_flight >= 1:
         raise ValueError(f"in_flight must be a whole number of 1 or more, got {in_flight}")
     if not calls >= in_flight:
         raise ValueError(f"calls must be in_flight ({in_flight}) or more, got {calls}")
-    play = _Play(int(in_flight), service, random.Random(seed))
+    play = _Play(int(in_flight), service)
     warm_up = max(calls // 10, int(in_flight))
     for _ in range(int(in_flight)):
-        play.env.process(play.caller(warm_up + calls))
+        play.env.process(play.caller(lambda: len(play.answered) < warm_up + calls))
     play.env.run()
-    answered = play.answered
     # The window includes all replies at its first moment and none at its last. With constant
     # times many calls end at the same moment, which must not be divided.
-    return Simulated(
-        tuple(answered), answered[warm_up - 1].done_s, answered[warm_up + calls - 1].done_s
-    )
+    begin_s, end_s = (play.answered[last - 1].done_s for last in (warm_up, warm_up + calls))
+    counted = (call for call in play.answered if begin_s <= call.done_s < end_s)
+    return Simulated(tuple(counted), end_s - begin_s)
 
 
-def joined(
-    joins_s: Sequence[float],
-    service: Service,
-    until_s: float,
-    *,
-    seed: int = 1,
-) -> tuple[Call, ...]:
+def joined(joins_s: Sequence[float], service: Service, until_s: float) -> tuple[Call, ...]:
     """Simulate callers that join at the times `joins_s` and start no call after `until_s`.
 
     All times are in seconds. Return all calls in order of their ends. Raises `ValueError` if
@@ -143,9 +124,9 @@ def joined(
         )
     if not 0 < until_s < math.inf:
         raise ValueError(f"until_s must be above 0 and finite, got {until_s}")
-    play = _Play(len(joins_s), service, random.Random(seed))
+    play = _Play(len(joins_s), service)
     for at_s in joins_s:
-        play.env.process(play.guest(at_s, until_s))
+        play.env.process(play.caller(lambda: play.env.now < until_s, at_s))
     play.env.run()
     return tuple(play.answered)
 
@@ -153,11 +134,11 @@ def joined(
 class _Play:
     """The stations, and the path of a call through them."""
 
-    def __init__(self, in_flight: int, service: Service, rng: random.Random) -> None:
+    def __init__(self, in_flight: int, service: Service) -> None:
         self.env = simpy.Environment()
         self.answered: list[Call] = []
         self._service = service
-        self._rng = rng
+        self._rng = random.Random(1)
         self._in_flight = in_flight
         self._pool = self._station(service.threads)
         self._cpu = self._station(1)
@@ -167,15 +148,12 @@ class _Play:
         shares = scaling.shares(service.keys, service.zipf_exponent)
         self._up_to = list(itertools.accumulate(shares.tolist()))
 
-    def caller(self, until: int) -> Generator[simpy.Event, object, None]:
-        """Make calls until all callers together have made `until` calls."""
-        while len(self.answered) < until:
-            yield from self._call()
-
-    def guest(self, joins_s: float, until_s: float) -> Generator[simpy.Event, object, None]:
-        """Join at `joins_s` and make calls until `until_s`."""
+    def caller(
+        self, goes_on: Callable[[], bool], joins_s: float = 0.0
+    ) -> Generator[simpy.Event, object, None]:
+        """Join at `joins_s`, and make calls as long as `goes_on` says so."""
         yield self.env.timeout(joins_s)
-        while self.env.now < until_s:
+        while goes_on():
             yield from self._call()
 
     def _call(self) -> Iterator[simpy.Event]:

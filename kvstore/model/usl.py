@@ -24,8 +24,11 @@ from kvstore.numbers import number, percent, with_interval
 
 Floats = npt.NDArray[np.float64]
 
-MOST_STEPS: Final = 50
-"""Steps of the fit; it takes about five."""
+T_975: Final = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+    2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
+)  # fmt: skip
+"""The 97.5 % quantile of Student's t with 1, 2, 3 ... degrees of freedom; with more, the last."""
 
 
 class Interval(NamedTuple):
@@ -80,15 +83,13 @@ def law(in_flight: Floats | np.float64, gamma_per_s: float, sigma: float, kappa:
     return np.asarray(gamma_per_s * in_flight / (1.0 + sigma * others + kappa * in_flight * others))
 
 
-def fit(
-    in_flight: Sequence[float], throughput_per_s: Sequence[float], *, level: float = 0.95
-) -> Fit:
-    """Return the law fitted to measured throughputs in calls per second, with intervals.
+def fit(in_flight: Sequence[float], throughput_per_s: Sequence[float]) -> Fit:
+    """Return the law fitted to measured throughputs in calls per second, with 95 % intervals.
 
-    The fit minimises the sum of the squared relative errors. `level` is the confidence level of
-    the intervals; it is correct if the errors are normal and the law holds. Intervals end at 0.
-    Raises `ValueError` for fewer than four different numbers in flight, because three parameters
-    fit three points exactly, and for values out of range.
+    N / X(N) is linear in (1, sigma, kappa) / gamma. The fit minimises the sum of its squared
+    relative errors. The intervals are correct if the errors are normal and the law holds; they end
+    at 0. Raises `ValueError` for fewer than four different numbers in flight, because three
+    parameters fit three points exactly, and for values out of range.
     """
     n, x = np.asarray(in_flight, np.float64), np.asarray(throughput_per_s, np.float64)
     if n.shape != x.shape or n.ndim != 1:
@@ -105,94 +106,45 @@ def fit(
             "in_flight must have 4 different values or more, because three always fit, got"
             f" {sorted(set(n.tolist()))}"
         )
-    if not 0 < level < 1:
-        raise ValueError(f"level must be between 0 and 1, got {level}")
-    found = _least_squares(n, x)
-    reach = students_t(len(n) - 3, (1 + level) / 2) * _standard_errors(n, x, found)
+    basis = np.stack([np.ones_like(n), n - 1.0, n * (n - 1.0)], axis=1) * (x / n)[:, None]
+    p = _least_squares(basis)
     gamma, sigma, kappa = (
         Interval(float(value), max(0.0, float(value - half)), float(value + half))
-        for value, half in zip(found, reach, strict=True)
+        for value, half in zip(_parameters(p), _half_widths(basis, p), strict=True)
     )
     rms = _rms(law(n, gamma.value, sigma.value, kappa.value), x)
     return Fit(gamma, sigma, kappa, rms, tuple(_warnings(n, x, sigma, kappa, rms)))
 
 
-def _least_squares(n: Floats, x: Floats) -> Floats:
-    """Return gamma, sigma and kappa with the least sum of squared relative errors.
+def _parameters(p: Floats) -> Floats:
+    """Return gamma, sigma and kappa from (1, sigma, kappa) / gamma."""
+    return np.asarray(np.array([1.0, p[1], p[2]]) / p[0], np.float64)
 
-    n / X(N) is linear in p = (1, sigma, kappa) / gamma, so the Gauss-Newton method begins at the
-    solution of the linear problem. sigma and kappa are 0 or more: of the four fits in which both,
-    one or none of them is held at 0, the best one without a negative value is taken.
+
+def _least_squares(basis: Floats) -> Floats:
+    """Return the p without a negative value that makes basis @ p closest to 1.
+
+    Of the four fits in which both, one or none of sigma and kappa is held at 0, it is the best one.
     """
-    basis = np.stack([np.ones_like(n), n - 1.0, n * (n - 1.0)], axis=1) * (x / n)[:, None]
-    found, least = np.array([1.0, 0.0, 0.0]), math.inf
+    found, least = np.zeros(3), math.inf
     for free in ([0], [0, 1], [0, 2], [0, 1, 2]):
         p = np.zeros(3)
-        p[free] = _gauss_newton(basis[:, free])
-        error = float(np.sum((1 / (basis @ p) - 1) ** 2)) if np.all(p >= 0) else math.inf
+        p[free] = np.linalg.lstsq(basis[:, free], np.ones(len(basis)))[0]
+        error = float(np.sum((basis @ p - 1) ** 2)) if np.all(p >= 0) else math.inf
         if error < least:
             found, least = p, error
-    return np.asarray(np.array([1.0, found[1], found[2]]) / found[0], np.float64)
+    return found
 
 
-def _gauss_newton(basis: Floats) -> Floats:
-    """Return the p with the least sum of squares of 1 / (basis @ p) - 1."""
-    ones = np.ones(len(basis))
-    p: Floats = np.asarray(np.linalg.lstsq(basis, ones)[0], np.float64)
-    for _ in range(MOST_STEPS):
-        fitted = basis @ p
-        residual = 1 / fitted - 1
-        step = np.linalg.lstsq(basis / fitted[:, None] ** 2, residual)[0]
-        before = float(residual @ residual)
-        while np.any(basis @ (p + step) <= 0) or _squares(basis @ (p + step)) > before:
-            step = step / 2
-            if np.all(np.abs(step) <= 1e-15 * np.abs(p)):
-                return p
-        p = p + step
-        if np.all(np.abs(step) <= 1e-12 * np.abs(p)):
-            break
-    return p
-
-
-def _squares(fitted: Floats) -> float:
-    return float(np.sum((1 / fitted - 1) ** 2))
-
-
-def _standard_errors(n: Floats, x: Floats, found: Floats) -> Floats:
-    """Return the standard errors of gamma, sigma and kappa, from the slopes of the law there."""
-    fitted = law(n, *found)
-    residual = fitted / x - 1
-    drop = fitted / (found[0] * n)
-    slopes = np.stack([1 / found[0] + 0 * n, -(n - 1) * drop, -n * (n - 1) * drop], axis=1)
-    r = np.linalg.qr(slopes * (fitted / x)[:, None], mode="r")
-    inverse = np.linalg.inv(r)
-    variance = float(residual @ residual) / (len(n) - 3)
-    return np.asarray(np.sqrt(variance * np.sum(inverse**2, axis=1)), np.float64)
-
-
-def students_t(freedom: int, share: float) -> float:
-    """Return the quantile at `share` (0.5 to 1) of Student's t with whole degrees of freedom.
-
-    Source: M. Abramowitz, I. A. Stegun, "Handbook of Mathematical Functions", 26.7.3 and 26.7.4,
-    inverted by bisection over the angle atan(t / sqrt(freedom)).
-    """
-    low, high = 0.0, math.pi / 2
-    for _ in range(60):
-        angle = (low + high) / 2
-        low, high = (angle, high) if _within(freedom, angle) < 2 * share - 1 else (low, angle)
-    return math.sqrt(freedom) * math.tan(low)
-
-
-def _within(freedom: int, angle: float) -> float:
-    """Return the probability that |t| is below sqrt(freedom) * tan(angle)."""
-    odd = freedom % 2
-    term = math.cos(angle) if odd else 1.0
-    total = term if freedom > 1 else 0.0
-    for k in range(1 + odd, freedom - 2, 2):
-        term *= math.cos(angle) ** 2 * k / (k + 1)
-        total += term
-    total *= math.sin(angle)
-    return 2 / math.pi * (angle + total) if odd else total
+def _half_widths(basis: Floats, p: Floats) -> Floats:
+    """Return the half widths of the intervals of gamma, sigma and kappa, from their slopes in p."""
+    gamma, sigma, kappa = _parameters(p)
+    slopes = gamma * np.array([[-gamma, 0, 0], [-sigma, 1, 0], [-kappa, 0, 1]])
+    inverse = slopes @ np.linalg.inv(np.linalg.qr(basis, mode="r"))
+    freedom = len(basis) - 3
+    variance = float(np.sum((basis @ p - 1) ** 2)) / freedom
+    t = T_975[min(freedom, len(T_975)) - 1]
+    return np.asarray(t * np.sqrt(variance * np.sum(inverse**2, axis=1)), np.float64)
 
 
 def hard_cap(in_flight: Floats, throughput_per_s: Floats) -> tuple[float, float, float]:

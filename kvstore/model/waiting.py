@@ -1,4 +1,4 @@
-"""Waiting below saturation: mean residence time and percentiles of an open loop.
+"""Waiting below saturation: the mean residence time of an open loop.
 
 Calls arrive at a rate of lambda calls per second, whether or not earlier ones have ended. One
 station serves them in order of arrival. As long as its utilisation is below 1, it answers all of
@@ -23,20 +23,20 @@ EVEN: Final = 0.0
 """c² of evenly spaced arrivals and of constant times."""
 
 
-def wait(
+def residence(
     arrivals_per_s: float,
     station: Station,
     *,
     service_c2: float = RANDOM,
     arrival_c2: float = RANDOM,
 ) -> Prediction:
-    """Return the mean seconds that a call waits before its service begins.
+    """Return R, the mean seconds from the arrival of a call to its end: its wait plus D.
 
-    (c_a² + c_s²) / 2 times the wait of random arrivals and exponential service times. With one
-    server, this is U / (1 - U) D (c_a² + c_s²) / 2, Kingman's approximation. For random arrivals
-    (c_a² = 1) and one server it is exact, for any service times: Pollaczek and Khinchine. For
-    several servers, the wait of random arrivals and exponential times is Erlang's (M/M/c, exact),
-    and the factor is the approximation of Allen and Cunneen. Infinite from U = 1 on. Raises
+    The wait is (c_a² + c_s²) / 2 times the wait of random arrivals and exponential service times.
+    With one server, this is U / (1 - U) D (c_a² + c_s²) / 2, Kingman's approximation. For random
+    arrivals (c_a² = 1) and one server it is exact, for any service times: Pollaczek and Khinchine.
+    For several servers, the wait of random arrivals and exponential times is Erlang's (M/M/c,
+    exact), and the factor is the approximation of Allen and Cunneen. Infinite from U = 1 on. Raises
     `ValueError` for a rate that is not above 0 and finite, a variability below 0, or a station
     without a demand or with an infinite number of servers.
     """
@@ -62,47 +62,10 @@ def wait(
     factor = (arrival_c2 + service_c2) / 2
     reason = (
         f"{percent(busy)} busy: {seconds(random_s)} with random arrivals and exponential service"
-        f" times, times (c_a² + c_s²)/2 = {number(factor)}"
+        f" times, times (c_a² + c_s²)/2 = {number(factor)}, plus {seconds(station.demand_s)} of"
+        " service"
     )
-    return Prediction(random_s * factor, "s", reason, station.name)
-
-
-def residence(
-    arrivals_per_s: float,
-    station: Station,
-    *,
-    service_c2: float = RANDOM,
-    arrival_c2: float = RANDOM,
-) -> Prediction:
-    """Return R, the mean seconds from the arrival of a call to its end: the wait plus D.
-
-    With one server, random arrivals and exponential service times: R = D / (1 - U). Raises the
-    errors of `wait`.
-    """
-    waits = wait(arrivals_per_s, station, service_c2=service_c2, arrival_c2=arrival_c2)
-    reason = f"{waits.reason}, plus {seconds(station.demand_s)} of service"
-    return Prediction(waits.value + station.demand_s, "s", reason, station.name)
-
-
-def percentile(share: float, arrivals_per_s: float, station: Station) -> Prediction:
-    """Return the residence time in seconds that a share of the calls does not exceed.
-
-    For one server, random arrivals and exponential service times, the residence time is itself
-    exponential with mean R, so the percentile p is R ln(1 / (1 - p)): p99 is 4.6 R. Raises
-    `ValueError` for a share that is not from 0 to below 1 or more than one server, and the errors
-    of `wait`.
-    """
-    if not 0 <= share < 1:
-        raise ValueError(f"share must be from 0 to below 1, got {share}")
-    if station.servers != 1:
-        raise ValueError(
-            f"the {station.name} must have one server, got {station.servers}: the percentiles of"
-            " several servers have another formula"
-        )
-    factor = -math.log1p(-share)
-    mean = residence(arrivals_per_s, station)
-    reason = f"R = {seconds(mean.value)}, times ln(1 / {number(1 - share)}) = {number(factor)}"
-    return Prediction(mean.value * factor, "s", reason, station.name)
+    return Prediction(random_s * factor + station.demand_s, "s", reason, station.name)
 
 
 def _waiting_share(servers: float, busy: float) -> float:

@@ -47,7 +47,6 @@ from kvstore.course.lessons.lesson_12.exercises import add_server
 from kvstore.course.lessons.lesson_13.exercises import least_open
 from kvstore.course.lessons.lesson_14.exercises import create_if_absent
 from kvstore.course.lessons.lesson_15.capstone import patient, plain
-from kvstore.model import tail_latency
 from kvstore.protocol import RETRIEVE
 from kvstore.v1 import etcd_pb2
 from kvstore.v1 import kvstore_pb2 as pb
@@ -2668,7 +2667,13 @@ def by_value(stub, key, value):
     return stub.Txn(etcd_pb2.TxnRequest(compare=[empty], success=[put])).succeeded
 
 
-right("14.late_writes")(tail_latency.late)
+@right("14.late_writes")
+def late_by_the_number_that_runs(stalled, nodes):
+    """The chance of each number of running followers, follower by follower."""
+    have = [1.0]
+    for _ in range(nodes - 1):
+        have = np.convolve(have, [stalled, 1 - stalled])
+    return float(1 - (1 - stalled) * sum(have[nodes // 2 :]))
 
 
 # ---- 16: a knee, a rate -------------------------------------------------------------------------

@@ -79,25 +79,3 @@ def test_a_fast_disk_leaves_the_processor(model):
     found = model(64, fsync_s=0.00001, way_s=0.001, processor_s=0.0005)
 
     assert (pytest.approx(2_000.0), "cpu") == (found.value, found.binds)
-
-
-def played(in_flight: int, fsync_s: float, way_s: float, groups: int = 400) -> float:
-    """The log played through, group by group: writes per second."""
-    arrives_s = [1e-6 * caller for caller in range(in_flight)]
-    free_s, done, ends_s = 0.0, 0, [0.0]
-    for _ in range(groups):
-        starts_s = max(free_s, min(arrives_s))
-        group = [caller for caller, at_s in enumerate(arrives_s) if at_s <= starts_s]
-        free_s = starts_s + fsync_s
-        for caller in group:
-            arrives_s[caller] = free_s + way_s + 1e-6 * caller  # one after the other, as calls do
-        done += len(group)
-        ends_s.append(free_s)
-    return done / ends_s[-1]
-
-
-@pytest.mark.parametrize("in_flight", [1, 2, 7, 64])
-def test_a_log_played_through_has_the_same_throughput(in_flight):
-    found = batching.in_groups(in_flight, fsync_s=0.010, way_s=0.002)
-
-    assert pytest.approx(found.value, rel=0.02) == played(in_flight, 0.010, 0.002)

@@ -1,7 +1,5 @@
 """tail_latency.py: stalls, the slowest of several replies, hedging and failover, by hand."""
 
-import random
-
 import pytest
 
 from kvstore.model import Prediction, tail_latency
@@ -17,14 +15,6 @@ def test_the_latency_behind_stalls_and_its_inverse(share, seconds):
 
     assert seconds == pytest.approx(found.value)
     assert min(0.4, 1 - share) == pytest.approx(tail_latency.slow_share(seconds, **STALL).value)
-
-
-@pytest.mark.parametrize("share", [0.5, 0.9, 0.99])
-def test_as_many_wait_no_longer_as_the_latency_says(share):
-    took_s = [max(0.0, 0.2 - n / 2_000) + 0.01 for n in range(1_000)]  # one every half millisecond
-    within = sum(took <= tail_latency.latency(share, **STALL).value + 1e-9 for took in took_s)
-
-    assert within / 1_000 == pytest.approx(max(share, 0.6), abs=0.002)
 
 
 @pytest.mark.parametrize(
@@ -48,30 +38,6 @@ def test_a_hedged_read_is_slow_if_both_replies_are():
     assert pytest.approx(1.4) == tail_latency.utilisation_with_hedging(0.7, 1.0).value
 
 
-@pytest.mark.parametrize("nodes", [3, 5])
-@pytest.mark.parametrize("ticks", [5, 10])
-def test_the_gap_is_the_mean_of_timers_played_through(ticks, nodes):
-    """Each follower draws whole ticks from T to 2T - 1; the first tick comes early, at random."""
-    rng = random.Random(11)
-    heartbeat_s = 0.1
-    played_s = [
-        heartbeat_s * min(rng.randrange(ticks, 2 * ticks) - rng.random() for _ in range(nodes - 1))
-        for _ in range(20_000)
-    ]
-    found = tail_latency.gap(ticks * heartbeat_s, nodes=nodes, heartbeat_s=heartbeat_s)
-
-    assert found.value == pytest.approx(sum(played_s) / len(played_s), rel=0.01)
-
-
-@pytest.mark.parametrize(
-    ("late", "stalled", "nodes"),
-    [
-        (0.25 + 0.75 * 0.0625, 0.25, 3),  # the leader, or else both followers: p + (1 - p) p^2
-        (0.25, 0.25, 1),
-        (0.5 + 0.5 * (5 / 16), 0.5, 5),
-        (0.0, 0.0, 5),
-        (1.0, 1.0, 5),
-    ],
-)
-def test_how_often_a_stalled_node_delays_a_write(late, stalled, nodes):
-    assert late == pytest.approx(tail_latency.late(stalled, nodes))
+def test_the_gap_by_hand():
+    """The first of two timers, drawn from 1 s to 2 s, ends after 4/3 s, less a tick."""
+    assert 4 / 3 - 0.1 == pytest.approx(tail_latency.gap(1.0, nodes=3, heartbeat_s=0.1).value)

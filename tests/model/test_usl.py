@@ -44,15 +44,6 @@ def test_what_was_put_in_comes_out(parameters):
     assert fitted.rms_error < 1e-4
 
 
-def test_order_and_repeats_do_not_matter():
-    measured = made(noise=0.02)
-    once = usl.fit(SWEEP, measured)
-    shuffled = usl.fit(SWEEP[::-1] * 2, measured[::-1] * 2)
-
-    assert once.kappa.value == pytest.approx(shuffled.kappa.value, rel=1e-3)
-    assert shuffled.kappa.high - shuffled.kappa.low < once.kappa.high - once.kappa.low
-
-
 def test_the_peak_is_where_the_law_is_highest():
     fitted = usl.fit(SWEEP, made())
     curve = [fitted.throughput_per_s(n) for n in range(1, 65)]
@@ -61,11 +52,11 @@ def test_the_peak_is_where_the_law_is_highest():
     assert 31 == 1 + int(np.argmax(curve))
 
 
-@pytest.mark.slow
 def test_intervals_hold_the_truth_as_often_as_they_say():
     """200 sweeps with 3 % of noise: 95 % of the intervals, give or take chance."""
-    fits = [usl.fit(SWEEP, made(noise=0.03, seed=seed)) for seed in range(200)]
-    for name, true in zip(("gamma_per_s", "sigma", "kappa"), TRUE, strict=True):
+    parameters = (995.0, 0.5, 0.02)
+    fits = [usl.fit(SWEEP, made(SWEEP, parameters, noise=0.03, seed=seed)) for seed in range(200)]
+    for name, true in zip(("gamma_per_s", "sigma", "kappa"), parameters, strict=True):
         intervals = [getattr(fitted, name) for fitted in fits]
         held = sum(interval.low <= true <= interval.high for interval in intervals)
 
@@ -84,7 +75,9 @@ def test_a_warning_names_why_not_to_use_the_fit(seed):
     assert () == usl.fit(SWEEP, made(noise=0.02, seed=seed)).warnings
     ends_early = usl.fit(SWEEP[:6], made(SWEEP[:6], noise=0.005, seed=seed))
     assert any("no point past the peak" in warning for warning in ends_early.warnings)
-    assert "a hard cap fits better: min(" in usl.fit(SWEEP, capped(seed)).warnings[0]
+    fitted = usl.fit(SWEEP, capped(seed))
+    assert "a hard cap fits better: min(" in fitted.warnings[0]
+    assert fitted.sigma.value >= 0
 
 
 def test_a_fall_within_the_noise_is_warned_of():
@@ -100,12 +93,3 @@ def test_nothing_is_left_to_a_warning_of_a_library():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         usl.fit([1, 2, 3, 4], [10.0, 20.0, 30.0, 40.0])
-
-
-@pytest.mark.parametrize(
-    ("freedom", "share", "quantile"),
-    [(1, 0.975, 12.7062), (2, 0.95, 2.91999), (7, 0.975, 2.36462), (30, 0.975, 2.04227)],
-)
-def test_a_quantile_of_students_t_is_that_of_the_tables(freedom, share, quantile):
-    """Abramowitz and Stegun, table 26.10."""
-    assert quantile == pytest.approx(usl.students_t(freedom, share), abs=1e-5)

@@ -10,7 +10,7 @@ from kvstore.course.explorer import Slider
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
 from kvstore.measure import Run
 from kvstore.model import Prediction, Station, bounds, service_time_s
-from kvstore.model.bounds import expected_mix
+from kvstore.model.bounds import expected_creates
 from kvstore.numbers import percent
 from kvstore.server import serving
 
@@ -48,7 +48,7 @@ def of_mix(reads: Run, mixed: Run) -> Prediction:
 
 def expected_share_counted(calls: float) -> float:
     """Return the share of the first `calls` calls that are no Creates, as expected."""
-    return 1 - expected_mix(calls)["create"]
+    return 1 - expected_creates(calls)
 
 
 def _of_counter(reads: Run, mixed: Run, java: JavaClient, run: Run) -> Prediction:

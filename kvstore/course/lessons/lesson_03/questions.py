@@ -39,7 +39,7 @@ def stations(run: Run) -> list[Station]:
 def zipf_stations(run: Run) -> list[Station]:
     """The lock of the hottest key, and the disk of all other calls."""
     write_s = run.server["settings"]["write_delay_s"]
-    share = scaling.hottest_share(run.settings["workload"]["preload"], 1.0)
+    share = float(scaling.shares(run.settings["workload"]["preload"], 1.0)[0])
     return [
         Station("hottest key", share * write_s),
         Station("disk, of the others", (1 - share) * write_s, math.inf),

@@ -91,7 +91,7 @@ PREDICTIONS = (
         "The burst, no limit, 400 threads: how many seconds until the last call is answered?",
         unit="s",
         measured=answered_s,
-        model=lambda run: overload.drain_burst(run.issued, [lock(run)]),
+        model=lambda run: overload.drain_burst(run.issued, lock(run)),
         main=True,
     ),
     PredictionQuestion(

@@ -52,7 +52,7 @@ def machines_table(alone: Run) -> pd.DataFrame:
                 -1,
             ),
         }
-        for each in scaling.by_cores(scaling.MACHINES, **costs(alone))
+        for each in scaling.by_cores(**costs(alone))
     ]
     return rounded(pd.DataFrame(rows).set_index("cores").astype(int))
 
