@@ -15,7 +15,7 @@ import pytest
 
 DURATION: Final = "about 12 minutes on two cores with nothing else to do"
 LONG: Final = "more than an hour"
-MOST_PROCESSES: Final = 4
+MOST_PROCESSES: Final = 6
 
 
 class Tally:
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str]) -> int:
     if not chosen:
         print(f"course.py test: the tests and the core notebooks take {DURATION}", flush=True)
     # More than cores, because most tests wait most of the time; each takes a third of a GiB.
-    processes = min(MOST_PROCESSES, 2 * (os.cpu_count() or 1))
+    processes = min(MOST_PROCESSES, 3 * (os.cpu_count() or 1))
     side_by_side = ["-n", str(processes), "--dist=loadgroup", "--no-loadscope-reorder"]
     side_by_side += ["--max-worker-restart=0"]  # a test that ends its process is a failure
     chosen = ["--durations=20", "--durations-min=5", *chosen]
