@@ -134,7 +134,7 @@ def _run(given: argparse.Namespace) -> Run:
 
 def _finish(run: Run, path: str | None) -> bool:
     """Report the run, and save it; return whether it is saved, if it should be."""
-    print(f"\r{'':70}\r{summary(run).to_string()}\n{audit(run)}")
+    print(f"\r{'':70}\r{summary(run)}\n{audit(run)}")
     try:
         if path:
             run.save(path)

@@ -2,7 +2,7 @@
 
 recorder       one record for each call; memory, threads and garbage collections over time
 run            the facts of a run, frozen (`Run`), how it ended, and its file
-audit          counts of calls checked twice; Little's law on the trace and at each station
+audit          counts of calls checked twice; Little's law on the trace
 parts          calls of one kind, in an interval, or in one burst; a run merged from parts
 cpu_cost       CPU time per call
 figures        the interval of the throughput, quantiles of latency, goodput
@@ -11,11 +11,8 @@ summary        the figures that people compare, as text
 host           the machine, its versions, and the time of an fsync on its disk
 """
 
-from kvstore.gc_control import Collections
-from kvstore.measure.audit import Accounts, Audit, Box, Boxes, accounts, audit, boxes
+from kvstore.measure.audit import accounts, audit
 from kvstore.measure.figures import (
-    Goodput,
-    Interval,
     Quantile,
     goodput,
     latencies_s,
@@ -23,31 +20,21 @@ from kvstore.measure.figures import (
     throughput_interval,
 )
 from kvstore.measure.host import cores, describe_host
-from kvstore.measure.parts import During, during, only, turns
+from kvstore.measure.parts import during, only, turns
 from kvstore.measure.recorder import Cpu, Sample
 from kvstore.measure.run import Outcome, Run
 from kvstore.measure.summary import summary
-from kvstore.measure.validity import Finding, Verdict, findings, verdict
+from kvstore.measure.validity import Finding, findings, verdict
 
 __all__ = [
-    "Accounts",
-    "Audit",
-    "Box",
-    "Boxes",
-    "Collections",
     "Cpu",
-    "During",
     "Finding",
-    "Goodput",
-    "Interval",
     "Outcome",
     "Quantile",
     "Run",
     "Sample",
-    "Verdict",
     "accounts",
     "audit",
-    "boxes",
     "cores",
     "describe_host",
     "during",

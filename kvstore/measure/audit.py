@@ -11,9 +11,8 @@ Two checks find different mistakes:
   times. The audit checks the order of each call's times by itself.
 """
 
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +21,6 @@ from kvstore.measure.recorder import Times
 from kvstore.measure.run import Run
 from kvstore.numbers import count, number, percent, rate, seconds
 from kvstore.protocol import NO_ANSWER, STATUSES
-
-if TYPE_CHECKING:  # see run.py
-    import pandas as pd
 
 SAY_NOTHING: Final = (
     "CANCELLED",
@@ -198,125 +194,3 @@ def in_flight_steps(sent_s: Times, done_s: Times) -> tuple[Times, npt.NDArray[np
     change = np.concatenate([np.ones(len(sent_s), int), -np.ones(len(done_s), int)])
     order = np.argsort(at_s, kind="stable")  # a send comes before an end at the same time
     return at_s[order], np.cumsum(change[order])
-
-
-# ---- the stations of the server -------------------------------------------------------------
-
-BOXES: Final = {
-    "pool queue": "pool_s",
-    "lock": "lock_s",
-    "disk": "disk_s",
-    "rest of the server": "rest_s",
-}
-"""The stations of the server in the order in which a call passes them, and their columns in the
-records."""
-BACK_END: Final = "back end"
-"""The station in place of the disk, for a server that calls another server."""
-OUTSIDE: Final = "client and wire"
-"""The time of a call that the server does not measure: client, network and gRPC."""
-ROUNDING: Final = 1e-6
-"""Relative error of a station time, which is stored in four bytes."""
-TICK_S: Final = 1e-6
-"""Seconds. A header gives tenths of a microsecond; the rounding errors of four stations together
-stay below this."""
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    """The two sides of Little's law for one station."""
-
-    inside_mean: float
-    """L: calls at the station, from the order of entries and exits, averaged over the window."""
-    entered_per_s: float
-    """lambda: calls that entered, divided by the window; calls per second."""
-    stay_mean_s: float
-    """R: mean seconds that a call spent at the station."""
-
-    @property
-    def holds(self) -> bool:
-        """Whether L equals lambda * R to rounding."""
-        product = self.entered_per_s * self.stay_mean_s
-        return math.isclose(self.inside_mean, product, rel_tol=ROUNDING, abs_tol=ROUNDING)
-
-
-@dataclass(frozen=True, slots=True)
-class Boxes:
-    """All stations of a run, and whether their times fit into the time of every call."""
-
-    by_name: dict[str, Box]
-    overfull: int
-    """Calls whose station times add up to more than their time in flight: two clocks disagree."""
-
-    @property
-    def whole(self) -> float:
-        """Calls at all stations together; `audit(run).in_flight_mean` should be the same."""
-        return sum(box.inside_mean for box in self.by_name.values())
-
-    def table(self) -> "pd.DataFrame":
-        """Return one row for each station, with both sides of Little's law."""
-        import pandas as pd
-
-        return pd.DataFrame(
-            {
-                name: {
-                    "L, counted (calls)": box.inside_mean,
-                    "λ (calls/s)": box.entered_per_s,
-                    "R (ms)": 1e3 * box.stay_mean_s,
-                    "λ·R (calls)": box.entered_per_s * box.stay_mean_s,
-                }
-                for name, box in self.by_name.items()
-            }
-        ).T.rename_axis("station")
-
-    @property
-    def holds(self) -> bool:
-        """Whether the law holds at every station and no call has `overfull` station times."""
-        return not self.overfull and all(box.holds for box in self.by_name.values())
-
-
-def stands_for(run: Run, station: str) -> str:
-    """Return the name of a station in this run: "back end" for the disk of a proxy."""
-    back_end = run.server.get("settings", {}).get("back_end")
-    return BACK_END if back_end and station == "disk" else station
-
-
-def boxes(run: Run) -> Boxes:
-    """Check Little's law at each station of the server, and for the time outside the server.
-
-    Each station is empty at the start and at the end of a run, so the law holds there exactly.
-    The server reports how long each call stayed at its stations, not when. So the stays of a
-    call are placed one after the other on the client's clock, with equal times for the way there
-    and back. Calls at a station are then counted from the order of all entries and exits. Raises
-    `ValueError` if a call of the run has no station times.
-    """
-    records = run.records
-    stays = {name: records[column].astype(float) for name, column in BOXES.items()}
-    if not len(records) or any(np.isnan(stay_s).any() for stay_s in stays.values()):
-        raise ValueError(
-            "not every call of this run has station times: start the server with"
-            " station_times=True, and make sure that every call is answered"
-        )
-    outside_s = records["done_s"] - records["sent_s"] - np.sum(list(stays.values()), axis=0)
-    overfull = int(np.count_nonzero(outside_s < -TICK_S))
-    one_way_s = np.maximum(outside_s, 0.0) / 2  # request and reply are assumed equally long
-    found = {}
-    entered_s = records["sent_s"] + one_way_s
-    for name, stay_s in stays.items():
-        found[stands_for(run, name)] = _box(run, entered_s, stay_s)
-        entered_s = entered_s + stay_s
-    request = _box(run, records["sent_s"], one_way_s)
-    reply = _box(run, entered_s, one_way_s)
-    found[OUTSIDE] = Box(
-        request.inside_mean + reply.inside_mean,
-        request.entered_per_s,
-        request.stay_mean_s + reply.stay_mean_s,
-    )
-    return Boxes(found, overfull)
-
-
-def _box(run: Run, entered_s: Times, stay_s: Times) -> Box:
-    return Box(
-        inside_mean=mean_in_flight(entered_s, entered_s + stay_s, run.window_s),
-        entered_per_s=len(stay_s) / run.window_s,
-        stay_mean_s=float(np.mean(stay_s)),
-    )

@@ -135,13 +135,12 @@ class Goodput(NamedTuple):
     reported its operations."""
 
 
-def goodput(run: Run, deadline_s: float | None = None, *, from_s: float = 0.0) -> Goodput:
+def goodput(run: Run, *, from_s: float = 0.0) -> Goodput:
     """Return the goodput of an open loop, of the calls that were due from `from_s` seconds on.
 
-    `deadline_s` is in seconds; without it the deadline of the run applies. What the server wasted
-    is always that of the whole run. Raises `ValueError`
-    for a closed loop: its calls have no due times, because each caller waits for a reply before
-    the next call.
+    The deadline is that of the run. What the server wasted is always that of the whole run. Raises
+    `ValueError` for a closed loop: its calls have no due times, because each caller waits for a
+    reply before the next call.
     """
     records = run.records
     if np.isnan(records["due_s"]).any():
@@ -149,23 +148,21 @@ def goodput(run: Run, deadline_s: float | None = None, *, from_s: float = 0.0) -
             "goodput needs an open loop, got a closed loop without due times: pass due_times to"
             " load.run"
         )
-    limit_s = float(run.settings["deadline_s"]) if deadline_s is None else deadline_s
     offered_s = run.settings.get("duration_s") or run.window_s or math.nan
+    counted_s = offered_s - from_s
     ok = records["status"] == OK
-    in_time = ok & (records["done_s"] - records["due_s"] <= limit_s)
-    all_in_time = int(np.count_nonzero(in_time))
-    seen = records["due_s"] >= from_s
-    issued, counted_s = run.issued - int(np.count_nonzero(~seen)), offered_s - from_s
-    in_time &= seen
-    out_of_time = records["status"] == DEADLINE_EXCEEDED
-    late = int(np.count_nonzero(ok & ~in_time & seen) + np.count_nonzero(out_of_time & seen))
+    is_in_time = ok & (records["done_s"] - records["due_s"] <= run.settings["deadline_s"])
+    is_late = (ok & ~is_in_time) | (records["status"] == DEADLINE_EXCEEDED)
+    counts = records["due_s"] >= from_s
+    issued = run.issued - int(np.count_nonzero(~counts))
+    in_time, late = (int(np.count_nonzero(each & counts)) for each in (is_in_time, is_late))
     done = math.nan
     if (counted := run.server.get("operations")) is not None:
         done = sum(count for name, count in counted.items() if name.endswith("/OK"))
     return Goodput(
         offered_per_s=issued / counted_s,
-        in_time_per_s=int(np.count_nonzero(in_time)) / counted_s,
+        in_time_per_s=in_time / counted_s,
         late=late,
-        refused=issued - int(np.count_nonzero(in_time)) - late,
-        wasted=done - all_in_time,
+        refused=issued - in_time - late,
+        wasted=done - int(np.count_nonzero(is_in_time)),
     )

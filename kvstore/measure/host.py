@@ -91,26 +91,24 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def fsyncs_s(folder: str | Path, *, times: int = 50, written_bytes: int = 4096) -> Times:
-    """Return the seconds that each of `times` appends of `written_bytes` took, fsync included.
+FSYNCS, WRITTEN_BYTES = 50, 4096
+"""How many appends `fsyncs_s` makes, and their size."""
+
+
+def fsyncs_s(folder: str | Path) -> Times:
+    """Return the seconds that each of 50 appends of 4 KiB took, fsync included.
 
     It writes to a temporary file in `folder`. On a file system in memory (tmpfs) an fsync takes
     almost no time, and little on a disk whose cache has a battery. On macOS the drive empties its
-    own cache as well (F_FULLFSYNC).
-
-    Raises `ValueError` if `times` or `written_bytes` is below 1, and `OSError` for a folder that
-    cannot be written.
+    own cache as well (F_FULLFSYNC). Raises `OSError` for a folder that cannot be written.
     """
-    for name, value in (("times", times), ("written_bytes", written_bytes)):
-        if not value >= 1:
-            raise ValueError(f"{name} must be 1 or more, got {value}")
     file = Path(folder) / f"fsync-{os.getpid()}"
-    taken_s = np.empty(times)
+    taken_s = np.empty(FSYNCS)
     descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     try:
-        for number in range(times):
+        for number in range(FSYNCS):
             began_s = time.perf_counter()
-            os.write(descriptor, bytes(written_bytes))
+            os.write(descriptor, bytes(WRITTEN_BYTES))
             _sync(descriptor)
             taken_s[number] = time.perf_counter() - began_s
     finally:

@@ -133,11 +133,16 @@ def merge(runs: Sequence[Run]) -> Run:
         sample_rows=_samples(runs),
         machine_cpu_s=float(np.max([run.machine_cpu_s for run in runs])),
         machine_stolen_s=float(np.max([run.machine_stolen_s for run in runs])),
-        connections=_sum_if_all_known([run.connections for run in runs]),
+        # 0 means unknown: the whole is known if all parts are.
+        connections=all(run.connections for run in runs) * sum(run.connections for run in runs),
         connect_s=[seconds for run in runs for seconds in run.connect_s],
         client_cpu=Cpu(*np.sum([run.client_cpu for run in runs], axis=0).tolist()),
         server_cpu=max((run.server_cpu for run in runs), key=lambda cpu: cpu.total_s),
-        unresponsive=_unresponsive(runs),
+        unresponsive={
+            address: max(run.unresponsive.get(address, 0.0) for run in runs)
+            for each in runs
+            for address in each.unresponsive
+        },
         clock_step_s=max((run.clock_step_s for run in runs), key=abs),
     )
 
@@ -151,20 +156,6 @@ def merge_samples(samples: Sequence[Sample]) -> Sample:
 def _is_common(column: str) -> bool:
     """Whether every part observes the same value in this column, and not a share of its own."""
     return column == "elapsed_s" or column.startswith("server_")
-
-
-def _unresponsive(runs: Sequence[Run]) -> dict[str, float]:
-    """Return the servers that stopped answering a part, with their last reply to any part."""
-    last_s: dict[str, float] = {}
-    for run in runs:
-        for address, at_s in run.unresponsive.items():
-            last_s[address] = max(at_s, last_s.get(address, 0.0))
-    return last_s
-
-
-def _sum_if_all_known(counts: Sequence[int]) -> int:
-    """Return the sum of the counts; 0, which means unknown, if one of them is unknown."""
-    return sum(counts) if all(counts) else 0
 
 
 def _records(runs: Sequence[Run]) -> list[Records]:

@@ -271,7 +271,7 @@ class Run:
                 _check_size(file)
                 file.seek(0)
                 with np.load(file, allow_pickle=False) as stored:
-                    header = checked_header(json.loads(str(stored["header"])))
+                    header = _checked_header(json.loads(str(stored["header"])))
                     records, samples = stored["records"], stored["samples"]
             if records.dtype not in (CALL, PACKED):  # the first edition wrote them packed
                 raise ValueError(f"its records must have the columns of CALL, got {records.dtype}")
@@ -421,8 +421,11 @@ _OF_TYPE: Final[dict[Any, _Wanted]] = {
 """What a fact must be in the header, by the type of its field in `Run`."""
 _FACTS_OF_RUN = [each for each in fields(Run) if each.type is not Records]
 
-FIELDS: Final[dict[str, _Wanted]] = {
-    **{each.name: _OF_TYPE[each.type] for each in _FACTS_OF_RUN if _is_required(each)},
+_REQUIRED = {each.name for each in _FACTS_OF_RUN if _is_required(each)} | {"sample_columns"}
+"""What every header contains. Files of earlier versions may lack the rest."""
+
+_WANTED: Final[dict[str, _Wanted]] = {
+    **{each.name: _OF_TYPE[each.type] for each in _FACTS_OF_RUN},
     "window_s": _Wanted(
         "a number of seconds, 0 or more and finite",
         lambda value: _is_number(value) and 0 <= value < math.inf,
@@ -431,12 +434,7 @@ FIELDS: Final[dict[str, _Wanted]] = {
         "a list of different texts",
         lambda value: _is_list_of(_TEXT.holds)(value) and len(set(value)) == len(value),
     ),
-}
-"""What every header contains."""
-
-OPTIONAL: Final[dict[str, _Wanted]] = {
-    **{each.name: _OF_TYPE[each.type] for each in _FACTS_OF_RUN if not _is_required(each)},
-    # Figures are computed from these values inside the objects.
+    # Figures are computed from these values inside the objects. A dot leads into an object.
     "settings.duration_s": _or_none(_NUMBER),
     "settings.deadline_s": _or_none(_NUMBER),
     "settings.processes": _COUNT,
@@ -450,10 +448,9 @@ OPTIONAL: Final[dict[str, _Wanted]] = {
     ),
     "host.cores": _NUMBER,
 }
-"""What a header may lack, for example in files of earlier versions. A dot leads into an object."""
 
 
-def checked_header(header: object) -> dict[str, Any]:
+def _checked_header(header: object) -> dict[str, Any]:
     """Return the header if it has every fact of a run.
 
     A file may come from a stranger or be written by hand. Raises `ValueError` that names the
@@ -467,12 +464,12 @@ def checked_header(header: object) -> dict[str, Any]:
             f"its format is {format_!r:.60}, this version reads {FORMAT}"
             + (": update the course, a newer version wrote it" if is_newer else "")
         )
-    for name, wanted in FIELDS.items():
-        if name not in header:
-            raise ValueError(f"its header lacks {name}, which must be {wanted.words}")
-    for name, wanted in (FIELDS | OPTIONAL).items():
+    for name, wanted in _WANTED.items():
         holder, _, inner = name.rpartition(".")
         facts = header[holder] if holder else header
-        if inner in facts and not wanted.holds(facts[inner]):
+        if inner not in facts:
+            if name in _REQUIRED:
+                raise ValueError(f"its header lacks {name}, which must be {wanted.words}")
+        elif not wanted.holds(facts[inner]):
             raise ValueError(f"{name} must be {wanted.words}, got {facts[inner]!r:.60}")
     return header

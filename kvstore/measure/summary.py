@@ -1,6 +1,4 @@
-"""The figures of runs side by side, as text."""
-
-from typing import TYPE_CHECKING
+"""The figures of a run, as text."""
 
 import numpy as np
 
@@ -10,28 +8,14 @@ from kvstore.measure.figures import throughput_interval
 from kvstore.measure.run import Outcome, Run
 from kvstore.measure.validity import verdict
 
-if TYPE_CHECKING:  # see run.py
-    import pandas as pd
 
-
-def summary(*runs: Run) -> "pd.DataFrame":
-    """Return the figures of the runs as text: one column for each run, one row for each figure."""
-    import pandas as pd
-
-    return pd.DataFrame(
-        [_figures(run) for run in runs], index=[_title(run) for run in runs]
-    ).T.fillna("")
-
-
-def _title(run: Run) -> str:
-    return f"{run.strategy} x{run.in_flight}" if run.in_flight else run.strategy
-
-
-def _figures(run: Run) -> dict[str, str]:
+def summary(run: Run) -> str:
+    """Return the figures of a run as text: one line for each."""
     low, high = throughput_interval(run)
     operations = accounts(run)
     generators = int(run.settings.get("processes", 1))
     figures = {
+        "strategy": f"{run.strategy} x{run.in_flight}" if run.in_flight else run.strategy,
         "operations/s": numbers.number(run.throughput_per_s),
         "95 % interval": f"{numbers.number(low)} to {numbers.number(high)}",
         **({"generator processes": f"{generators}"} if generators > 1 else {}),
@@ -54,7 +38,8 @@ def _figures(run: Run) -> dict[str, str]:
     if run.outcome != Outcome.COMPLETE:
         figures["ended by"] = run.ended_by
     figures["verdict"] = str(verdict(run))
-    return figures
+    width = max(map(len, figures))
+    return "\n".join(f"{name:<{width}}  {value}" for name, value in figures.items())
 
 
 def _cpu(user_s: float, system_s: float) -> str:

@@ -72,12 +72,6 @@ class Verdict:
     client_cores: float
     """Cores that the serial part of each generator process used (`Cpu.serial_s`); NaN if it is
     not known."""
-    stolen_cores: float
-    """Cores that the host took from its virtual machine (`steal`); 0 if the system does not
-    report it."""
-    late_s: float
-    """99th percentile of the seconds from the due time of a call until it was sent; NaN in a
-    closed loop, whose calls have no due times."""
     generator_binds: bool
     """Whether the generator may have been the bottleneck."""
     reason: str
@@ -104,16 +98,13 @@ def verdict(run: Run) -> Verdict:
         stolen = run.stolen_cores
         rest = run.machine_cpu_s / window_s - stolen - client - server
         others = float(np.clip(rest, 0.0, has_cores))
-    late_s = _late_s(run)
-    binds, reason = _by_lateness(run, late_s)
+    binds, reason = _by_lateness(run)
     if not binds and run.window_s >= SHORT_S and not math.isnan(client):
         binds, reason = _by_cpu_time(each, server, (client + server) / has_cores)
     crowd = [_crowd(others, client, server), _stolen(stolen)]
     warning = next(filter(None, crowd[1:] if binds else crowd), "")
     return Verdict(
         client_cores=float(np.minimum(each, has_cores)),
-        stolen_cores=stolen,
-        late_s=late_s,
         generator_binds=binds,
         reason=f"{reason}; but {warning}" if warning else reason,
         crowd="; ".join(filter(None, crowd)),
@@ -121,13 +112,9 @@ def verdict(run: Run) -> Verdict:
     )
 
 
-def _late_s(run: Run) -> float:
-    late_s = run.records["sent_s"] - run.records["due_s"]
-    late_s = late_s[~np.isnan(late_s)]
-    return float(np.quantile(late_s, 0.99)) if len(late_s) else math.nan
-
-
-def _by_lateness(run: Run, late_s: float) -> tuple[bool, str]:
+def _by_lateness(run: Run) -> tuple[bool, str]:
+    delays_s = run.records["sent_s"] - run.records["due_s"]  # NaN in a closed loop
+    late_s = float(np.quantile(delays_s, 0.99)) if len(delays_s) else math.nan
     if late_s > max(LATE_S, LATE * run.mean_residence_s):
         return True, (
             f"the load generator was late: it sent 1 % of the calls more than {seconds(late_s)}"

@@ -31,32 +31,29 @@ def test_a_generator_without_idle_cpu_time_may_be_the_bottleneck(subtests):
         with subtests.test(client_s=client_s, server_s=server_s, binds=binds, says=says):
             found = judged(client_s, server_s, **facts)
 
-            assert math.isnan(found.late_s)  # in a closed loop nothing is late
             assert binds == found.generator_binds
             assert says in str(found)
 
 
-def test_in_an_open_loop_lateness_is_compared_with_the_residence_time(subtests):
-    for late_s, residence_s, binds in [
-        (0.004, 0.001, False),
-        (0.2, 1.0, False),
-        (0.3, 1.0, True),
-        (0.006, 0.001, True),
-    ]:
-        with subtests.test(late_s=late_s, residence_s=residence_s, binds=binds):
-            calls = [Made(n, n + residence_s, due_s=n - late_s) for n in range(20)]
-            found = verdict(run_of(calls, client_cpu=Cpu(0.1, 0.1), server_cpu=Cpu(0.1, 0.1)))
+@pytest.mark.parametrize(
+    ("late", "late_s", "residence_s", "binds"),
+    [
+        (1000, 0.004, 0.001, False),
+        (1000, 0.2, 1.0, False),
+        (1000, 0.3, 1.0, True),
+        (1000, 0.006, 0.001, True),
+        (2, 0.5, 0.01, False),  # of a thousand calls
+        (30, 0.5, 0.01, True),
+    ],
+)
+def test_in_an_open_loop_lateness_is_compared_with_the_residence_time(
+    late, late_s, residence_s, binds
+):
+    calls = [Made(n, n + residence_s, due_s=n - late_s * (n < late)) for n in range(1000)]
+    found = verdict(run_of(calls, client_cpu=Cpu(0.1, 0.1), server_cpu=Cpu(0.1, 0.1)))
 
-            assert pytest.approx(late_s) == found.late_s
-            assert binds == found.generator_binds
-            assert binds == ("the load generator was late" in found.reason)
-
-
-@pytest.mark.parametrize(("late", "binds"), [(0, False), (2, False), (30, True)])
-def test_a_generator_is_late_if_more_than_one_call_of_a_hundred_is(late, binds):
-    calls = [Made(n, n + 0.01, due_s=n - (0.5 if n < late else 0.0)) for n in range(1000)]
-
-    assert binds == verdict(run_of(calls)).generator_binds
+    assert binds == found.generator_binds
+    assert binds == ("the load generator was late" in found.reason)
 
 
 def test_without_data_there_is_no_claim(subtests):
@@ -68,13 +65,6 @@ def test_without_data_there_is_no_claim(subtests):
         with subtests.test(run=run):
             assert not verdict(run).generator_binds
             assert "unknown whether the load generator was the bottleneck" in str(verdict(run))
-
-
-def test_the_host_is_named_although_the_generator_was_the_bottleneck():
-    found = judged(9.0, 1.0, machine_cpu_s=40.0, machine_stolen_s=4.0)
-
-    assert found.generator_binds
-    assert "host of this virtual machine took 0.4" in found.reason
 
 
 def test_a_run_shorter_than_the_clock_of_cpu_time_is_not_judged_by_it():
@@ -92,33 +82,28 @@ def test_a_run_shorter_than_the_clock_of_cpu_time_is_not_judged_by_it():
     assert "too short" in found.reason
 
 
-def test_other_programs_that_leave_no_core_are_named(monkeypatch, subtests):
-    """Client and server use one of four cores together; the host may take a part of the rest."""
+@pytest.mark.parametrize(
+    ("client_s", "machine_s", "stolen_s", "says"),
+    [
+        (5.0, math.nan, 0.0, []),
+        (5.0, 20.0, 0.0, []),
+        (5.0, 40.0, 0.0, ["other programs used 3 of 4 cores"]),
+        (5.0, 14.0, 0.4, []),
+        (5.0, 14.0, 4.0, ["host of this virtual machine took 0.4 of a core"]),
+        # what the host took, other programs did not use
+        (5.0, 44.0, 4.0, ["other programs used 3 of", "host of this virtual machine took 0.4"]),
+        (9.0, 40.0, 4.0, ["other programs used 2.2", "host of this virtual machine took 0.4"]),
+    ],
+)
+def test_other_programs_and_the_host_are_named(client_s, machine_s, stolen_s, says, monkeypatch):
     monkeypatch.setattr("psutil.cpu_count", lambda: 4)
-    for machine_s, stolen_s, crowded in [
-        (math.nan, 0.0, False),
-        (11.0, 0.0, False),
-        (20.0, 0.0, False),
-        (40.0, 0.0, True),
-        (44.0, 4.0, True),
-        (40.0, 8.0, False),
-    ]:
-        with subtests.test(machine_s=machine_s, stolen_s=stolen_s):
-            found = judged(5.0, 5.0, machine_cpu_s=machine_s, machine_stolen_s=stolen_s)
+    found = judged(client_s, 5.0, machine_cpu_s=machine_s, machine_stolen_s=stolen_s)
 
-            assert crowded == ("other programs used 3 of 4 cores" in found.reason)
-            assert crowded == ("other programs" in found.reason)
-            assert "no sign that it was the bottleneck" in found.reason
-
-
-def test_cores_that_the_host_took_are_named(subtests):
-    for stolen_s, cores in [(math.nan, 0.0), (0.4, 0.04), (4.0, 0.4)]:
-        with subtests.test(stolen_s=stolen_s):
-            found = judged(5.0, 5.0, machine_cpu_s=14.0, machine_stolen_s=stolen_s)
-
-            assert pytest.approx(cores) == found.stolen_cores
-            assert (cores > 0.05) == ("host of this virtual machine took 0.4" in found.reason)
-            assert (cores > 0.05) == ("host of this virtual machine took 0.4" in found.crowd)
+    assert len(says) == len(list(filter(None, found.crowd.split("; "))))
+    assert all(each in found.crowd for each in says)
+    shown = says[1:] if client_s > 8.5 else says[:1]  # a generator that binds took the time itself
+    assert ("; but " in found.reason) == bool(shown)
+    assert all(each in found.reason for each in shown)
 
 
 def test_what_the_host_took_is_part_of_what_the_machine_was_busy_with(monkeypatch):

@@ -14,7 +14,6 @@ from traces import Made, run_of
 
 from kvstore.measure import Outcome, Run, Sample, summary
 from kvstore.measure.recorder import CALL, PACKED
-from kvstore.measure.run import OPTIONAL
 from kvstore.protocol import (
     BATCH,
     CANCELLED,
@@ -38,27 +37,20 @@ def test_the_figures_of_a_run_worked_out_by_hand(run):
     assert dict.fromkeys(["create", "retrieve", "update", "delete"], 0.25) == run.mix()
 
 
-def test_a_call_that_was_due_is_late_from_then_on():
+def test_a_call_that_was_due_is_late_from_then_on_and_a_batch_counts_its_operations():
     """Sent 3 s late and answered in 1 s: latency 4 s, residence time 1 s."""
     late = run_of([Made(3.0, 4.0, due_s=0.0)])
-
-    assert 4.0 == late.latency_s(0.5)
-    assert 1.0 == late.mean_residence_s
-
-
-def test_a_batch_counts_each_of_its_operations():
     batch = run_of([Made(0.0, 2.0, BATCH, NOT_FOUND, operations=8, ok_operations=7)])
 
-    assert 7 == batch.operations_ok
-    assert 3.5 == batch.throughput_per_s
+    assert (4.0, 1.0) == (late.latency_s(0.5), late.mean_residence_s)
+    assert (7, 3.5) == (batch.operations_ok, batch.throughput_per_s)
 
 
-def test_calls_that_cost_the_server_nothing_are_not_in_the_mix(subtests):
-    for status in [1, DEADLINE_EXCEEDED, 8, UNAVAILABLE, NO_ANSWER]:
-        with subtests.test(status=status):
-            assert {"retrieve": 1.0} == run_of(
-                [Made(0, 1, RETRIEVE), Made(0, 1, CREATE, status)]
-            ).mix()
+@pytest.mark.parametrize("status", [1, DEADLINE_EXCEEDED, 8, UNAVAILABLE, NO_ANSWER])
+def test_calls_that_cost_the_server_nothing_are_not_in_the_mix(status):
+    run = run_of([Made(0, 1, RETRIEVE), Made(0, 1, CREATE, status)])
+
+    assert {"retrieve": 1.0} == run.mix()
 
 
 def test_a_run_of_no_calls_has_figures_too():
@@ -81,19 +73,12 @@ def test_calls_are_a_table_with_words_in_order_of_sending(run):
     assert [1.0, 2.0, 3.0, 4.0, 8.0] == calls["residence_s"].tolist()
 
 
-def test_every_code_has_its_word_in_the_table():
-    rows = [Made(n, n + 1, n % len(KINDS), n) for n in range(len(STATUSES))]
-    calls = run_of(rows).calls
-
-    assert list(STATUSES) == calls["status"].tolist()
-    assert set(KINDS) == set(calls["operation"])
-
-
 def test_a_run_reads_as_a_sentence(run):
     assert (
         "<Run bounded x2: 0.3 operations/s over 10 s, p50 2 s, p99 3.96 s;"
         " 3 calls OK, 1 NOT_FOUND, 1 NO_ANSWER>"
     ) == repr(run)
+    assert "nan" not in repr(run_of([Made(0, 1, status=CANCELLED)]))
 
 
 def test_a_run_says_when_the_server_stopped_answering_and_how_calls_ended_after_it():
@@ -107,7 +92,7 @@ def test_a_run_says_when_the_server_stopped_answering_and_how_calls_ended_after_
 
     assert said == run_of(ends, **facts).ended_by
     assert repr(run_of(ends, **facts)).endswith(f"[{said}]>")
-    assert [said] == summary(run_of(ends, **facts)).loc["ended by"].tolist()
+    assert f"  {said}\n" in summary(run_of(ends, **facts))
 
 
 def test_a_run_that_ended_early_or_whose_server_never_answered_says_so():
@@ -119,12 +104,6 @@ def test_a_run_that_ended_early_or_whose_server_never_answered_says_so():
         "the server at 10.0.0.1:1 answered no call:"
         " 1 call ended with DEADLINE_EXCEEDED and 1 call ended with NO_ANSWER"
     )
-
-
-def test_a_run_without_an_answer_speaks_of_no_latency():
-    run = run_of([Made(0, 1, status=CANCELLED)])
-
-    assert "nan" not in repr(run)
 
 
 # ---- saving --------------------------------------------------------------------------------
@@ -190,21 +169,6 @@ def test_a_save_that_fails_half_way_leaves_the_old_file_and_no_other(run, tmp_pa
 
     assert before == path.read_bytes()
     assert [path] == list(tmp_path.iterdir())
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="the death of a process needs one to kill")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_process_killed_while_saving_leaves_no_half_written_file(run, tmp_path, monkeypatch):
-    """The file does not exist under its name until it is complete."""
-    path = tmp_path / "run.npz"
-
-    monkeypatch.setattr(os, "replace", lambda *_: os._exit(9))
-    pid = os.fork()
-    if not pid:
-        run.save(path)  # never returns
-    os.waitpid(pid, 0)
-
-    assert not path.exists()
 
 
 def test_a_link_is_followed_and_only_the_owner_may_read_the_file(run, tmp_path):
@@ -274,11 +238,12 @@ def test_a_file_of_something_else_is_refused(content, tmp_path):
     assert_refused(tmp_path / "run.npz")
 
 
-def test_a_truncated_file_is_refused_wherever_it_was_cut(saved):
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])
+def test_a_truncated_file_is_refused_wherever_it_was_cut(share, saved):
     whole = saved.read_bytes()
-    for length in range(0, len(whole), 13):
-        saved.write_bytes(whole[:length])
-        assert_refused(saved)
+    saved.write_bytes(whole[: int(share * len(whole))])
+
+    assert_refused(saved)
 
 
 def test_a_file_with_a_byte_changed_is_refused(saved):
@@ -292,26 +257,24 @@ def test_a_file_with_a_byte_changed_is_refused(saved):
 
 
 def test_a_run_that_was_saved_before_outcomes_were_an_enum_is_read(saved):
-    def without_what_was_not_known(header):
-        return {name: fact for name, fact in header.items() if name not in OPTIONAL}
-
-    rewrite(saved, without_what_was_not_known)
+    later = {"connections", "connect_s", "unresponsive", "unrecorded", "clock_step_s", "kinds"}
+    later |= {"machine_cpu_s", "machine_stolen_s", "operations_sent"}
+    rewrite(saved, lambda header: {n: fact for n, fact in header.items() if n not in later})
     old = Run.load(saved)
 
     assert Outcome.COMPLETE is old.outcome
     assert ({}, KINDS, ()) == (old.unresponsive, old.kinds, old.connect_s)
 
 
-@pytest.mark.parametrize("lacking", ["outcome", "window_s", "client_cpu", "sample_columns"])
+@pytest.mark.parametrize("lacking", ["outcome", "client_cpu", "sample_columns"])
 def test_a_run_that_lacks_a_fact_is_refused(lacking, saved):
     rewrite(saved, lambda header: {n: fact for n, fact in header.items() if n != lacking})
 
     assert_refused(saved, f"its header lacks {lacking}, which must be")
 
 
-@pytest.mark.parametrize("header", [[], "text", 5, None])
-def test_a_header_that_is_no_object_is_refused(header, saved):
-    rewrite(saved, lambda _: header)
+def test_a_header_that_is_no_object_is_refused(saved):
+    rewrite(saved, lambda _: [])
 
     assert_refused(saved, "its header must be an object")
 
@@ -321,13 +284,11 @@ def test_a_header_that_is_no_object_is_refused(header, saved):
     [
         ({"format": 99}, "its format is 99, this version reads 1: update the course"),
         ({"format": None}, "its format is None, this version reads 1\\."),
-        ({"window_s": "abc"}, "window_s must be a number of seconds, .* got 'abc'"),
-        ({"window_s": math.nan}, "window_s must be .* got nan"),
+        ({"window_s": math.nan}, "window_s must be a number of seconds, .* got nan"),
         ({"window_s": -1}, "window_s must be .* got -1"),
         ({"window_s": True}, "window_s must be .* got True"),
         ({"strategy": 5}, "strategy must be a text, got 5"),
         ({"in_flight": 2.5}, "in_flight must be a whole number, .* got 2.5"),
-        ({"issued": None}, "issued must be a whole number, .* got None"),
         ({"settings": []}, r"settings must be an object .* got \[\]"),
         ({"settings": {"processes": "two"}}, "settings.processes must be .* got 'two'"),
         ({"settings": {"joins": [1, "x"]}}, "settings.joins must be a list of numbers"),
@@ -336,14 +297,11 @@ def test_a_header_that_is_no_object_is_refused(header, saved):
         ({"host": {"cores": "many"}}, "host.cores must be a number, got 'many'"),
         ({"outcome": "<b>"}, "outcome must be one of .*complete, got '<b>'"),
         ({"client_cpu": [1.0]}, r"client_cpu must be a list of two or three .* got \[1.0\]"),
-        ({"server_cpu": "none"}, "server_cpu must be a list of two or three .* got 'none'"),
         ({"connect_s": 0.1}, "connect_s must be a list of numbers, got 0.1"),
-        ({"connections": -1}, "connections must be a whole number, .* got -1"),
         ({"operations_sent": "x"}, "operations_sent must be a whole number, 0 or more, or null"),
         ({"machine_cpu_s": None}, "machine_cpu_s must be a number, got None"),
         ({"sample_columns": ["elapsed_s"] * 8}, "sample_columns must be a list of different"),
         ({"sample_columns": [f"c{n}" for n in range(16)]}, "sample_columns lacks answered, client"),
-        ({"started_at": 0}, "started_at must be a text, got 0"),
     ],
 )
 def test_a_header_with_a_wrong_value_is_refused_at_once(changes, says, saved):

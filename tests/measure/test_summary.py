@@ -1,14 +1,14 @@
 """summary.py: the figures people compare, against numbers worked out by hand."""
 
 import math
-import random
+import re
 import statistics
 
 import numpy as np
 import pytest
 from traces import Made, run_of
 
-from kvstore.measure import Cpu, goodput, summary, throughput_interval
+from kvstore.measure import goodput, summary, throughput_interval
 from kvstore.protocol import CANCELLED, DEADLINE_EXCEEDED, NO_ANSWER, OK, RETRIEVE, STATUSES
 
 
@@ -23,51 +23,22 @@ def test_the_interval_is_that_of_batch_means():
     assert 0.0 == low  # a rate is never negative
 
 
-def test_an_interval_covers_the_true_rate_about_as_often_as_it_says():
-    """Of 100 runs of random calls at 50/s about 95 should; a wide margin is left."""
-    covered = 0
-    for seed in range(100):
-        rng = random.Random(seed)
-        at_s, calls = 0.0, []
-        while (at_s := at_s + rng.expovariate(50.0)) < 10.0:
-            calls.append(Made(at_s, at_s))
-        low, high = throughput_interval(run_of(calls, window_s=10.0))
-        covered += low <= 50.0 <= high
-
-    assert 85 <= covered
-
-
-def test_without_an_answer_the_interval_is_nothing(subtests):
-    for window_s in [0.0, 1.0]:
-        with subtests.test(window_s=window_s):
-            assert (0.0, 0.0) == throughput_interval(run_of([], window_s=window_s))
+@pytest.mark.parametrize("window_s", [0.0, 1.0])
+def test_without_an_answer_the_interval_is_nothing(window_s):
+    assert (0.0, 0.0) == throughput_interval(run_of([], window_s=window_s))
 
 
 def test_the_summary_shows_what_time_would_show_and_more(run):
-    column = summary(run)["bounded x2"]
+    lines = summary(run).splitlines()
+    shown = dict(re.split(r"  +", line, maxsplit=1) for line in lines)
 
-    assert "0.3" == column["operations/s"]
-    assert "10 s" == column["real"]
-    assert "1.5 s + 250 ms" == column["client user + sys"]
-    assert "not known" == column["server user + sys"]
-    assert "3.6 s" == column["mean residence"]
-    assert "2 s" == column["p50"]
-    assert "5" == column["calls sent"]
-    assert ("3", "1", "1") == (
-        column["ended OK"], column["ended NOT_FOUND"], column["ended NO_ANSWER"]
-    )  # fmt: skip
-    assert "200 MB" == column["client memory, most"]
-
-
-def test_runs_stand_side_by_side_and_what_one_lacks_is_empty(run):
-    other = run_of(
-        [Made(0, 1)], strategy="futures", in_flight=0, outcome="interrupted", client_cpu=Cpu(1, 1)
-    )
-    table = summary(run, other)
-
-    assert ["bounded x2", "futures"] == list(table.columns)
-    assert "" == table.loc["ended NOT_FOUND", "futures"]
-    assert ["", "interrupted"] == table.loc["ended by"].tolist()
+    assert shown.items() >= {
+        "strategy": "bounded x2", "operations/s": "0.3", "real": "10 s",
+        "client user + sys": "1.5 s + 250 ms", "server user + sys": "not known",
+        "mean residence": "3.6 s", "p50": "2 s", "calls sent": "5", "ended OK": "3",
+        "ended NOT_FOUND": "1", "ended NO_ANSWER": "1", "client memory, most": "200 MB",
+    }.items()  # fmt: skip
+    assert "ended by" not in shown
 
 
 # ---- goodput --------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """Runs made by hand, so that every figure of theirs can be worked out on paper."""
 
-import dataclasses
 import math
 import random
 from collections.abc import Iterable
@@ -56,12 +55,6 @@ def run_of(calls: Iterable[Made], **facts: Any) -> Run:
         "sample_rows": sample_rows([]),
     }
     return Run(**{**usual, **facts})
-
-
-def without(run: Run, place: int) -> Run:
-    """The same run with one of its records lost."""
-    keep = [row for row in range(len(run.records)) if row != place % len(run.records)]
-    return dataclasses.replace(run, records=run.records[keep])
 
 
 def random_trace(seed: int, calls: int = 300) -> Run:

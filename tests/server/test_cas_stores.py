@@ -5,7 +5,6 @@ import random
 import pytest
 
 from kvstore.client import load, strategies, workload
-from kvstore.measure import boxes
 from kvstore.protocol import (
     ALREADY_EXISTS,
     CREATE,
@@ -76,8 +75,10 @@ def test_writers_of_one_key_try_again_until_all_are_done(own_server):
     run = load.run(strategies.threads, server, one_key, in_flight=8, calls=40)
 
     assert {"OK": 40} == run.outcomes()
-    assert boxes(run).holds
-    tries = run.calls["disk_s"] / 0.01
+    calls = run.calls
+    at_stations_s = calls[["pool_s", "lock_s", "disk_s", "rest_s"]].sum(axis=1)
+    assert (at_stations_s < calls["residence_s"]).all()
+    tries = calls["disk_s"] / 0.01
     assert tries.min() > 0.8  # timers of whole milliseconds may be a little early
     assert tries.mean() > 2
     assert run.window_s > 0.8 * 40 * 0.01  # one wins in each disk time: no more than with a lock

@@ -20,7 +20,6 @@ from kvstore.course.rendering import escaped
 from kvstore.course.views import style
 from kvstore.course.views.style import Runs, by_row, rounded, runs_by_name
 from kvstore.measure import Run, audit
-from kvstore.measure.audit import BOXES, stands_for
 from kvstore.measure.cpu_cost import price_s
 from kvstore.model import Station
 
@@ -349,10 +348,14 @@ def time_by_station_table(runs: Runs) -> pd.DataFrame:
             raise ValueError(
                 f"the run {name} has no station times: start its server with station_times=True"
             )
-        means_s = {
-            stands_for(run, station): float(calls[column].mean())
-            for station, column in BOXES.items()
+        behind = run.server.get("settings", {}).get("back_end")
+        columns = {
+            "pool queue": "pool_s",
+            "lock": "lock_s",
+            "back end" if behind else "disk": "disk_s",
+            "rest of the server": "rest_s",
         }
+        means_s = {station: float(calls[column].mean()) for station, column in columns.items()}
         whole_s = float(calls["residence_s"].mean())
         outside_s = max(0.0, whole_s - sum(means_s.values()))
         means_s = {**means_s, "client and wire": outside_s, "whole residence": whole_s}

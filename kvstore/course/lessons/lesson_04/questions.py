@@ -1,7 +1,7 @@
 """What lesson 04 and its further lessons ask."""
 
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion, computed
-from kvstore.measure import Run, boxes
+from kvstore.measure import Run
 from kvstore.model import Prediction, Station, bounds
 
 
@@ -27,11 +27,6 @@ def read_behind_the_pool(run: Run) -> Prediction:
     """Return how long a read waits for a thread: N - c calls before it leave at the key's rate."""
     in_the_queue = run.in_flight - run.server["settings"]["threads"]
     return bounds.residence(in_the_queue, [hottest_key(run)])
-
-
-def in_boxes(run: Run) -> dict[str, float]:
-    """Return the mean number of calls at each station of the server, by its name."""
-    return {name: box.inside_mean for name, box in boxes(run).by_name.items()}
 
 
 def times_faster(few: Run, many: Run) -> float:
