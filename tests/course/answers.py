@@ -40,7 +40,6 @@ from kvstore.course.lessons.lesson_05.exercises import MORE_WRONG_CLIENTS
 from kvstore.course.lessons.lesson_06.exercises import MORE_WRONG_CHANNELS, own_connections
 from kvstore.course.lessons.lesson_07.exercises_search import Search
 from kvstore.course.lessons.lesson_07.exercises_server import Front
-from kvstore.course.lessons.lesson_07.exercises_server import serving_with as serving_front
 from kvstore.course.lessons.lesson_09.exercises import NeverLooks, Reader
 from kvstore.course.lessons.lesson_09.exercises_server import Shed
 from kvstore.course.lessons.lesson_12.exercises import add_server
@@ -1806,7 +1805,7 @@ class PassesOn(Shed):
         return continuation(details)
 
 
-@wrong("07.ask_all", "the blocking client again")
+@known("07.ask_all", "the blocking client again")
 async def group_in_the_loop(stub, keys):
     values = []
     for key in keys:
@@ -1822,7 +1821,74 @@ async def returns_the_tasks(stub, keys):
         return [group.create_task(ask_one(stub, key)) for key in keys]
 
 
-@wrong("07.ask_all", "also a key that stands there twice")
+@known("07.ask_all", "each has to be awaited")
+async def returns_the_calls(stub, keys):
+    return [stub.Retrieve(pb.RetrieveRequest(key=key)) for key in keys]
+
+
+@known("07.ask_all", "in the order in which the replies came")
+async def as_they_come(stub, keys):
+    return [await each for each in asyncio.as_completed([ask_one(stub, key) for key in keys])]
+
+
+def ask_all_by(one):
+    """All at once, each with `one(stub, key)`."""
+
+    async def ask(stub, keys):
+        return list(await asyncio.gather(*(one(stub, key) for key in keys)))
+
+    return ask
+
+
+@known("07.ask_all", "NOT_FOUND")
+@ask_all_by
+async def lets_one_error_through(stub, key):
+    return (await stub.Retrieve(pb.RetrieveRequest(key=key))).value
+
+
+@known("07.ask_all", "the list has an exception")
+@ask_all_by
+async def returns_the_error(stub, key):
+    try:
+        return (await stub.Retrieve(pb.RetrieveRequest(key=key))).value
+    except grpc.aio.AioRpcError as error:
+        return error
+
+
+@known("07.ask_all", "as if all were well")
+@ask_all_by
+async def any_error_is_none(stub, key):
+    try:
+        return (await stub.Retrieve(pb.RetrieveRequest(key=key))).value
+    except Exception:
+        return None
+
+
+@known("07.ask_all", "the value of b'empty' must be b''")
+@ask_all_by
+async def empty_is_none(stub, key):
+    return await ask_one(stub, key) or None
+
+
+@known("07.ask_all", "return its `value`")
+@ask_all_by
+async def returns_the_reply_of_each(stub, key):
+    try:
+        return await stub.Retrieve(pb.RetrieveRequest(key=key))
+    except grpc.aio.AioRpcError:
+        return None
+
+
+@known("07.ask_all", "never more than 2 of 6")
+async def two_at_a_time(stub, keys):
+    return [
+        value
+        for first in range(0, len(keys), 2)
+        for value in await ask_all_with_gather(stub, keys[first : first + 2])
+    ]
+
+
+@known("07.ask_all", "also a key that stands there twice")
 async def each_key_asked_once(stub, keys):
     once = list(dict.fromkeys(keys))
     values = dict(zip(once, await ask_all_with_gather(stub, once), strict=True))
@@ -2225,6 +2291,24 @@ def one_rate_after_the_other(meets, low, high):
 # ---- 07: a front, many calls, a climb -----------------------------------------------------------
 
 
+def serving_front(front, **settings):
+    """A `serve` that starts a server with this servicer."""
+
+    async def serve(stub):
+        server = grpc.aio.server(**settings)
+        add_KeyValueServiceServicer_to_server(front(stub), server)
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        return server, port
+
+    return serve
+
+
+def front_that(retrieve):
+    """A `serve` whose servicer has this `Retrieve`."""
+    return serving_front(type("MyFront", (Front,), {"Retrieve": retrieve}))
+
+
 class FrontSetsTheCode(KeyValueServiceServicer):
     """No `abort`: the status is set, and an empty reply is returned."""
 
@@ -2296,12 +2380,130 @@ class InAThread(Front):
 wrong("07.front", "never more than")(serving_front(InAThread))  # 48 calls are too many for them
 
 
-class FrontUnwritten(Front):
-    async def Retrieve(self, request, context):
-        return NotImplemented
+@wrong("07.front", "reply message")
+@front_that
+async def is_unwritten(self, request, context):
+    return NotImplemented
 
 
-wrong("07.front", "reply message")(serving_front(FrontUnwritten))
+@known("07.front", "something else than a reply message")
+@front_that
+async def never_awaits(self, request, context):
+    return self.stub.Retrieve(request, timeout=context.time_remaining())
+
+
+@known("07.front", "blocks its only thread")
+@front_that
+async def blocks_the_loop(self, request, context):
+    call = self.stub.Retrieve(request, timeout=context.time_remaining())
+    await asyncio.sleep(0.01)  # lets the call leave
+    end_s = time.perf_counter() + 4
+    while not call.done() and time.perf_counter() < end_s:
+        time.sleep(0.005)
+    return await call
+
+
+def front_for_a_few(places):
+    class FewAtATime(Front):
+        def __init__(self, stub):
+            super().__init__(stub)
+            self.places = asyncio.Semaphore(places)
+
+        async def Retrieve(self, request, context):
+            async with self.places:
+                return await super().Retrieve(request, context)
+
+    return serving_front(FewAtATime)
+
+
+known("07.front", "only one call at a time")(front_for_a_few(1))
+known("07.front", "never more than 10")(front_for_a_few(10))
+
+
+@known("07.front", "the error left your method")
+@front_that
+async def lets_errors_out(self, request, context):
+    return await self.stub.Retrieve(request, timeout=context.time_remaining())
+
+
+@known("07.front", "the caller got NOT_FOUND")
+@front_that
+async def always_not_found(self, request, context):
+    try:
+        return await self.stub.Retrieve(request, timeout=context.time_remaining())
+    except grpc.aio.AioRpcError:
+        await context.abort(grpc.StatusCode.NOT_FOUND, "no such key")
+
+
+@known("07.front", "the caller got OK")
+@front_that
+async def empty_reply(self, request, context):
+    try:
+        return await self.stub.Retrieve(request, timeout=context.time_remaining())
+    except grpc.aio.AioRpcError:
+        return pb.RetrieveResponse()
+
+
+def front_with_a_deadline(**deadline):
+    async def retrieve(self, request, context):
+        try:
+            return await self.stub.Retrieve(request, **deadline)
+        except grpc.aio.AioRpcError as error:
+            await context.abort(error.code(), error.details())
+
+    return front_that(retrieve)
+
+
+known("07.front", "had no deadline")(front_with_a_deadline())
+known("07.front", "had a deadline of 4.0 s")(front_with_a_deadline(timeout=4))
+
+
+@known("07.front", "made 0 calls to the back end")
+@front_that
+async def caches(self, request, context):
+    cached = vars(self).setdefault("cached", {})
+    if request.key not in cached:
+        cached[request.key] = await Front.Retrieve(self, request, context)
+    return cached[request.key]
+
+
+@known("07.front", "the value of another caller's key")
+@front_that
+async def shares_the_request(self, request, context):
+    self.request = request
+    await asyncio.sleep(0.01)
+    return await Front.Retrieve(self, self.request, context)
+
+
+known("07.front", "refused some")(serving_front(Front, maximum_concurrent_rpcs=8))
+
+
+@known("07.front", "must return two things")
+async def port_only(stub):
+    return (await serving_front(Front)(stub))[1]
+
+
+@known("07.front", "no server answers")
+async def not_started(stub):
+    server = grpc.aio.server()
+    add_KeyValueServiceServicer_to_server(Front(stub), server)
+    return server, server.add_insecure_port("127.0.0.1:0")
+
+
+@known("07.front", "does not know the method")
+async def not_added(stub):
+    server = grpc.aio.server()
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    return server, port
+
+
+@known("07.front", "only such a server runs coroutines")
+async def with_threads(stub):
+    server = grpc.server(ThreadPoolExecutor(64))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    return server, port
 
 
 @right("07.ask_all")
@@ -2398,6 +2600,72 @@ class WithoutWaiting(InPythonsPool):
             return self.search(connection, words)
         finally:
             self.free.put(connection)
+
+
+@known("07.search", "ran in the thread of the event loop")
+class SearchesOnTheLoop(Search):
+    async def Retrieve(self, request, context):
+        return pb.RetrieveResponse(value=self.in_a_thread(request.key))
+
+
+@known("07.search", "two searches used one connection")
+class OneConnection(Search):
+    async def Retrieve(self, request, context):
+        return pb.RetrieveResponse(value=await asyncio.to_thread(self.search, 0, request.key))
+
+
+@known("07.search", "never more than 1 at work")
+class OneAtATime(Search):
+    def __init__(self, search, connections):
+        super().__init__(search, connections)
+        self.lock = asyncio.Lock()
+
+    async def Retrieve(self, request, context):
+        async with self.lock:
+            return await super().Retrieve(request, context)
+
+
+@known("07.search", "0 of 3 connections are left")
+class NeverBackAfterErrors(Search):
+    def in_a_thread(self, words):
+        connection = self.free.get(timeout=2)
+        found = self.search(connection, words)
+        self.free.put(connection)
+        return found
+
+
+@known("07.search", "while its search still ran")
+class BackTooEarly(Search):
+    """The natural one: it takes the connection in the coroutine, which may be cancelled."""
+
+    def __init__(self, search, connections):
+        super().__init__(search, connections)
+        self.places = asyncio.Queue()
+        for connection in connections:
+            self.places.put_nowait(connection)
+
+    async def Retrieve(self, request, context):
+        connection = await self.places.get()
+        try:
+            found = await asyncio.to_thread(self.search, connection, request.key)
+        finally:
+            self.places.put_nowait(connection)
+        return pb.RetrieveResponse(value=found)
+
+
+@known("07.search", "something else than a reply message")
+class NotAReply(Search):
+    async def Retrieve(self, request, context):
+        return await asyncio.to_thread(self.in_a_thread, request.key)
+
+
+@known("07.search", "what its own search found")
+class SharedWords(Search):
+    async def Retrieve(self, request, context):
+        self.words = request.key
+        await asyncio.sleep(0.01)
+        found = await asyncio.to_thread(self.in_a_thread, self.words)
+        return pb.RetrieveResponse(value=found)
 
 
 # ---- 09: more styles ----------------------------------------------------------------------------

@@ -4,6 +4,7 @@ It holds calls until the trial lets them go. So a trial can read off how many wa
 at any speed of the machine. It runs in this process, because nothing is measured on it.
 """
 
+import asyncio
 import threading
 import time
 from collections import Counter
@@ -239,3 +240,27 @@ def puppet(
     made = Puppet(Script(values, failures=failures))
     with served(made) as address:
         yield made, address
+
+
+# ---- a client with an event loop -----------------------------------------------------------------
+
+TURNS: Final = 50
+"""So many turns of the event loop are enough for an answer to do what it can do at once."""
+
+
+async def turns() -> None:
+    """Let the other tasks of the loop go on until they wait for something."""
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
+
+
+class Noting:
+    """A stub that says when a Retrieve is sent."""
+
+    def __init__(self, stub: Any, sent: Callable[[], object]) -> None:
+        self._stub, self._sent = stub, sent
+
+    def Retrieve(self, *arguments: Any, **named: Any) -> Any:
+        """Send the call."""
+        self._sent()
+        return self._stub.Retrieve(*arguments, **named)

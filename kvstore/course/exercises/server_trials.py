@@ -137,6 +137,17 @@ class ServerUnderTrial:
 
 
 @contextmanager
+def unlogged(name: str) -> Iterator[None]:
+    """Disable a logger of gRPC for the block: it prints the error of every method that fails."""
+    log = logging.getLogger(name)
+    was, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = was
+
+
+@contextmanager
 def started(
     serve: Callable[..., Any], values: Mapping[bytes, bytes], threads: int
 ) -> Iterator[ServerUnderTrial]:
@@ -145,30 +156,23 @@ def started(
     Raises `ServerFailed` when there is no server that answers.
     """
     disk = WatchedDisk()
-    log = logging.getLogger("grpc._server")  # prints the error of every handler that fails
-    was, log.disabled = log.disabled, True
     server: Any = None
     older = set(_joined_at_exit())
     try:
-        returned = serve(disk, dict(values), threads)
-        try:
-            server, port = returned
-            address = f"127.0.0.1:{int(port)}"
-        except (TypeError, ValueError):
-            raise ServerFailed(
-                f"`serve` must return two things, the server and its port, got {returned!r:.60}."
-            ) from None
-        with grpc.insecure_channel(
-            address, options=[("grpc.use_local_subchannel_pool", 1)]
-        ) as channel:
-            if not _answers(channel):
+        server, address = server_and_address(serve(disk, dict(values), threads))
+        with (
+            unlogged("grpc._server"),
+            grpc.insecure_channel(
+                address, options=[("grpc.use_local_subchannel_pool", 1)]
+            ) as channel,
+        ):
+            if not answers(channel):
                 raise ServerFailed(
                     f"no server answers at {address}. Did you call `server.start()`, and is `port`"
                     " what `server.add_insecure_port` returned?"
                 )
             yield ServerUnderTrial(disk, KeyValueServiceStub(channel), threads)
     finally:
-        log.disabled = was
         if hasattr(server, "stop"):
             server.stop(0)
         # A thread that waits for ever for a lock of the learner's must not keep Python from
@@ -182,7 +186,18 @@ def _joined_at_exit() -> Any:
     return getattr(pools, "_threads_queues", {})
 
 
-def _answers(channel: grpc.Channel) -> bool:
+def server_and_address(returned: Any) -> tuple[Any, str]:
+    """Return the server of the learner's `serve`, and its address; raises `ServerFailed`."""
+    try:
+        server, port = returned
+        return server, f"127.0.0.1:{int(port)}"
+    except (TypeError, ValueError):
+        raise ServerFailed(
+            f"`serve` must return two things, the server and its port, got {returned!r:.60}."
+        ) from None
+
+
+def answers(channel: grpc.Channel) -> bool:
     """Return whether a server answers; a method that no server has needs no servicer."""
     try:
         channel.unary_unary("/kvstore.course/Ready")(b"", PATIENCE_S, wait_for_ready=True)

@@ -10,16 +10,14 @@ import grpc
 
 from kvstore.client.channel import OPTIONS
 from kvstore.client.client import LATE_REPORTS_S
-from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
+from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
 from kvstore.course.exercises.grading import Drawn
-from kvstore.course.exercises.puppet import PATIENCE_S, Puppet, puppet
+from kvstore.course.exercises.puppet import PATIENCE_S, Noting, Puppet, puppet, turns
 from kvstore.v1.kvstore_pb2 import RetrieveRequest
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
 # 07.ask_all -----------------------------------------------------------------------------------
 
-SETTLE_S: Final = 0.5
-"""The trial looks so long whether one more call arrives."""
 EMPTY, UNKNOWN = b"empty", b"no such key"
 """A key whose value has no bytes, and one that the back end does not know."""
 VALUES: Final = {**{b"key %d" % number: b"value %d" % number for number in range(20)}, EMPTY: b""}
@@ -59,45 +57,47 @@ def _drawn_keys() -> list[list[bytes]]:
 
 
 class _Trial:
-    """One call of the answer, against a back end that holds every call."""
+    """Calls of the answer, against a back end that holds every call."""
 
-    def __init__(self, back_end: Puppet, address: str) -> None:
-        self.back_end, self.address = back_end, address
+    def __init__(self, back_end: Puppet, stub: Any) -> None:
+        self.back_end, self.stub = back_end, Noting(stub, self._note)
         self.most = 0
         """The most calls that waited at the back end at once."""
         self.calls: list[bytes] = []
+        self._sent = 0
+
+    def _note(self) -> None:
+        self._sent += 1
 
     async def found(self, answer: Callable[..., Any], keys: list[bytes]) -> Any:
         """Return what the answer returns; the back end answers in an order that is drawn."""
-        before = len(self.back_end.arrived)
-        async with grpc.aio.insecure_channel(self.address, options=OPTIONS) as channel:
-            stub = KeyValueServiceStub(channel)
-            with self.back_end.shut():
-                task = asyncio.ensure_future(_result(answer, stub, list(keys)))
-                await self._all_there(task, len(keys))
-                self.most = self.back_end.waiting
-                if self.most == len(keys):
-                    order = list(range(before, before + len(keys)))
-                    random.Random(len(keys)).shuffle(order)
-                    for number in order[:-1] if keys else ():
-                        self.back_end.release(number)
-                        await asyncio.sleep(0.005)
-            try:
-                return await task
-            finally:
-                self.calls = [call.key for call in self.back_end.arrived[before:]]
-                await asyncio.sleep(LATE_REPORTS_S)  # gRPC reports the end of a call left behind
+        before, self._sent = len(self.back_end.arrived), 0
+        with self.back_end.shut():
+            task = asyncio.ensure_future(_result(answer, self.stub, list(keys)))
+            await self._all_there(task)
+            self.most = self.back_end.waiting
+            if self.most == len(keys):
+                order = list(range(before, before + len(keys)))
+                random.Random(len(keys)).shuffle(order)
+                for number in order[:-1] if keys else ():
+                    self.back_end.release(number)
+                    await asyncio.sleep(0.005)
+        try:
+            return await task
+        finally:
+            while self.back_end.waiting:
+                await asyncio.sleep(0.001)
+            self.calls = [call.key for call in self.back_end.arrived[before:]]
 
-    async def _all_there(self, task: Any, count: int) -> None:
-        """Wait until all calls have arrived, the answer has ended, or no more calls come."""
+    async def _all_there(self, task: Any) -> None:
+        """Wait until the answer sends no more calls, and all that it has sent have arrived."""
+        sent = -1
+        while sent < self._sent:
+            sent = self._sent
+            await turns()
         loop = asyncio.get_running_loop()
-        began_s = last_s = loop.time()
-        seen = 0
-        while not task.done() and self.back_end.waiting < count:
-            if self.back_end.waiting > seen:
-                seen, last_s = self.back_end.waiting, loop.time()
-            if loop.time() > (last_s + SETTLE_S if seen else began_s + PATIENCE_S):
-                return
+        end_s = loop.time() + PATIENCE_S
+        while not task.done() and self.back_end.waiting < sent and loop.time() < end_s:
             await asyncio.sleep(0.002)
 
 
@@ -120,26 +120,37 @@ def _status(error: BaseException | None) -> Any:
 def _judge_ask_all(answer: Any) -> Verdict:
     asyncio.run(_result(answer, None, []))  # one that is still to be written shows, with no server
     with puppet(VALUES, FAILURES) as (back_end, address):
-        trial = _Trial(back_end, address)
-        for keys in _drawn_keys():
-            if problem := _problem(asyncio.run(trial.found(answer, keys)), keys, trial):
-                return not_yet(problem)
-        for key, status in FAILURES.items():
-            try:
-                asyncio.run(trial.found(answer, [b"key 1", key, UNKNOWN]))
-            except BaseException as error:
-                if _status(error) is status:
-                    continue
-                raise
-            return not_yet(
-                f"one call ended with {status.name}, and your coroutine returned a list as if all"
-                " were well. Only the status NOT_FOUND means that the back end does not know the"
-                " key: look at `error.code()`, and raise every other error."
-            )
+        if problem := asyncio.run(_asked(answer, back_end, address)):
+            return not_yet(problem)
     return passed(
         "all calls were in flight at once, on one thread. The values stand in the order of the"
         " keys, and an unknown key did not disturb the others."
     )
+
+
+async def _asked(answer: Callable[..., Any], back_end: Puppet, address: str) -> str:
+    """Return what is wrong with an answer that gets several lists of keys, or ""."""
+    async with grpc.aio.insecure_channel(address, options=OPTIONS) as channel:
+        trial = _Trial(back_end, KeyValueServiceStub(channel))
+        try:
+            for keys in _drawn_keys():
+                if problem := _problem(await trial.found(answer, keys), keys, trial):
+                    return problem
+            for key, status in FAILURES.items():
+                try:
+                    await trial.found(answer, [b"key 1", key, UNKNOWN])
+                except BaseException as error:
+                    if _status(error) is status:
+                        continue
+                    raise
+                return (
+                    f"one call ended with {status.name}, and your coroutine returned a list as if"
+                    " all were well. Only the status NOT_FOUND means that the back end does not"
+                    " know the key: look at `error.code()`, and raise every other error."
+                )
+        finally:
+            await asyncio.sleep(LATE_REPORTS_S)  # gRPC reports the end of a call left behind
+    return ""
 
 
 def _problem(found: Any, keys: list[bytes], trial: _Trial) -> str:
@@ -187,72 +198,6 @@ def _problem(found: Any, keys: list[bytes], trial: _Trial) -> str:
     return ""
 
 
-# Known-wrong answers, each as a learner would write it.
-
-
-async def _one(stub: Any, key: bytes) -> bytes | None:
-    return (await ask_all(stub, [key]))[0]
-
-
-async def _one_by_one(stub: Any, keys: Sequence[bytes]) -> list[bytes | None]:
-    return [await _one(stub, key) for key in keys]
-
-
-async def _as_they_come(stub: Any, keys: Sequence[bytes]) -> list[bytes | None]:
-    return [await each for each in asyncio.as_completed([_one(stub, key) for key in keys])]
-
-
-async def _lets_one_error_through(stub: Any, keys: Sequence[bytes]) -> list[bytes]:
-    replies = await asyncio.gather(*(stub.Retrieve(RetrieveRequest(key=key)) for key in keys))
-    return [reply.value for reply in replies]
-
-
-async def _keeps_the_errors(stub: Any, keys: Sequence[bytes]) -> list[Any]:
-    calls = (stub.Retrieve(RetrieveRequest(key=key)) for key in keys)
-    replies = await asyncio.gather(*calls, return_exceptions=True)
-    return [getattr(reply, "value", reply) for reply in replies]
-
-
-async def _never_awaits(stub: Any, keys: Sequence[bytes]) -> list[Any]:
-    return [stub.Retrieve(RetrieveRequest(key=key)) for key in keys]
-
-
-async def _two_at_a_time(stub: Any, keys: Sequence[bytes]) -> list[bytes | None]:
-    return [
-        value
-        for first in range(0, len(keys), 2)
-        for value in await ask_all(stub, keys[first : first + 2])
-    ]
-
-
-async def _each_key_once(stub: Any, keys: Sequence[bytes]) -> list[bytes | None]:
-    return await ask_all(stub, list(dict.fromkeys(keys)))
-
-
-async def _any_error_is_none(stub: Any, keys: Sequence[bytes]) -> list[Any]:
-    async def one(key: bytes) -> Any:
-        try:
-            return (await stub.Retrieve(RetrieveRequest(key=key))).value
-        except Exception:
-            return None
-
-    return list(await asyncio.gather(*(one(key) for key in keys)))
-
-
-async def _empty_is_none(stub: Any, keys: Sequence[bytes]) -> list[bytes | None]:
-    return [value or None for value in await ask_all(stub, keys)]
-
-
-async def _returns_replies(stub: Any, keys: Sequence[bytes]) -> list[Any]:
-    async def one(key: bytes) -> Any:
-        try:
-            return await stub.Retrieve(RetrieveRequest(key=key))
-        except grpc.aio.AioRpcError:
-            return None
-
-    return list(await asyncio.gather(*(one(key) for key in keys)))
-
-
 ASK_ALL = Exercise(
     id="07.ask_all",
     title="Wait for all at once",
@@ -265,18 +210,6 @@ ASK_ALL = Exercise(
         " `await stub.Retrieve(...)` and returns None on NOT_FOUND. Start one task of it per key.",
     ),
     reference=ask_all,
-    wrong=(
-        WrongAnswer(_one_by_one, "the blocking client again"),
-        WrongAnswer(_as_they_come, "in the order in which the replies came"),
-        WrongAnswer(_lets_one_error_through, "NOT_FOUND"),
-        WrongAnswer(_keeps_the_errors, "the list has an exception"),
-        WrongAnswer(_never_awaits, "each has to be awaited"),
-        WrongAnswer(_two_at_a_time, "never more than 2 of 6"),
-        WrongAnswer(_each_key_once, "also a key that stands there twice"),
-        WrongAnswer(_any_error_is_none, "as if all were well"),
-        WrongAnswer(_empty_is_none, "the value of b'empty' must be b''"),
-        WrongAnswer(_returns_replies, "return its `value`"),
-    ),
     judge=_judge_ask_all,
 )
 

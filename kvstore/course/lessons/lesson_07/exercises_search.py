@@ -1,12 +1,11 @@
 """Further lesson 07: a grpc.aio servicer whose searches need a thread and a connection each."""
 
 import asyncio
-import logging
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, Final
 
 import grpc
@@ -16,19 +15,17 @@ from kvstore.course.exercises import (
     Exercise,
     StubReached,
     Verdict,
-    WrongAnswer,
     not_yet,
     passed,
 )
 from kvstore.course.exercises.puppet import HELD_S, PATIENCE_S, wait_until
-from kvstore.course.lessons.lesson_07.exercises_server import (
-    _connected,
-    _FrontFailed,
-    _own_loop,
-    _serve,
-)
+from kvstore.course.exercises.server_trials import ServerFailed
+from kvstore.course.lessons.lesson_07.exercises_server import started
 from kvstore.v1.kvstore_pb2 import RetrieveRequest, RetrieveResponse
-from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceServicer
+from kvstore.v1.kvstore_pb2_grpc import (
+    KeyValueServiceServicer,
+    add_KeyValueServiceServicer_to_server,
+)
 
 CONNECTIONS: Final = (3, 1, 5)
 """So many connections there are, in turn."""
@@ -124,12 +121,12 @@ class _Trial:
 
 
 def _ended(call: Any) -> bytes | grpc.StatusCode | None:
-    """Return the value, or the status. Raises `_FrontFailed` where no reply was returned."""
+    """Return the value, or the status. Raises `ServerFailed` where no reply was returned."""
     error = call.exception()
     if error is None:
         return bytes(call.result().value)
     if "erialize" in str(error.details()):
-        raise _FrontFailed(
+        raise ServerFailed(
             "your method returned something else than a reply message: put what was found into"
             " `kvstore_pb2.RetrieveResponse(value=...)`."
         )
@@ -138,37 +135,23 @@ def _ended(call: Any) -> bytes | grpc.StatusCode | None:
 
 
 @contextmanager
-def _started(answer: Callable[..., Any], connections: int) -> Iterator[_Trial]:
+def _trial_of(answer: Callable[..., Any], connections: int) -> Iterator[_Trial]:
     """Start a server with the learner's servicer; all ends with the block."""
+    made = []
 
-    async def begin(search: _HeldSearch) -> tuple[Any, int]:
-        servicer = answer(search, list(range(connections)))
+    async def begin(_: object) -> tuple[Any, int]:
+        made.append(_HeldSearch(threading.get_ident()))
+        servicer = answer(made[0], list(range(connections)))
         if servicer is NOT_ATTEMPTED:
             raise StubReached
-        return await _serve(servicer)
+        server = grpc.aio.server()
+        add_KeyValueServiceServicer_to_server(servicer, server)
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        return server, port
 
-    async def ident() -> int:
-        return threading.get_ident()
-
-    log = logging.getLogger("grpc._cython.cygrpc")  # prints the error of every method that fails
-    was, log.disabled = log.disabled, True
-    try:
-        with _own_loop() as loop:
-
-            def run(coroutine: Any) -> Any:
-                pending: Future[Any] = asyncio.run_coroutine_threadsafe(coroutine, loop)
-                return pending.result(DEADLINE_S)
-
-            search = _HeldSearch(run(ident()))
-            server, port = run(begin(search))
-            try:
-                with _connected((server, port)) as stub:
-                    yield _Trial(search, stub, connections)
-            finally:
-                with suppress(TimeoutError):
-                    run(server.stop(0))
-    finally:
-        log.disabled = was
+    with started(begin) as (_, stub):
+        yield _Trial(made[0], stub, connections)
 
 
 def _first_reply(answer: Callable[..., Any]) -> None:
@@ -188,11 +171,11 @@ def _judge_search(answer: Any) -> Verdict:
     _first_reply(answer)
     try:
         for connections in CONNECTIONS:
-            with _started(answer, connections) as trial:
+            with _trial_of(answer, connections) as trial:
                 for step in (_at_once, _after_errors, _after_a_deadline):
                     if problem := step(trial):
                         return not_yet(problem)
-    except _FrontFailed as failed:
+    except ServerFailed as failed:
         return not_yet(str(failed))
     return passed(
         f"{CALLS} callers, and always as many searches at once as connections, and the event"
@@ -254,70 +237,6 @@ def _after_a_deadline(trial: _Trial) -> str:
     return ""
 
 
-# Known-wrong servicers, each as a learner would write it.
-
-
-class _OnTheLoop(Search):
-    async def Retrieve(self, request: Any, context: Any) -> Any:
-        return RetrieveResponse(value=self.in_a_thread(request.key))
-
-
-class _OneConnection(Search):
-    async def Retrieve(self, request: Any, context: Any) -> Any:
-        return RetrieveResponse(value=await asyncio.to_thread(self.search, 0, request.key))
-
-
-class _OneAtATime(Search):
-    def __init__(self, search: Any, connections: Sequence[Any]) -> None:
-        super().__init__(search, connections)
-        self.lock = asyncio.Lock()
-
-    async def Retrieve(self, request: Any, context: Any) -> Any:
-        async with self.lock:
-            return await super().Retrieve(request, context)
-
-
-class _NeverBackAfterErrors(Search):
-    def in_a_thread(self, words: bytes) -> bytes:
-        connection = self.free.get(timeout=PATIENCE_S)
-        found = self.search(connection, words)
-        self.free.put(connection)
-        return found
-
-
-class _BackTooEarly(Search):
-    """The natural one: it takes the connection in the coroutine, which may be cancelled."""
-
-    def __init__(self, search: Any, connections: Sequence[Any]) -> None:
-        super().__init__(search, connections)
-        self.places: asyncio.Queue[Any] = asyncio.Queue()
-        for connection in connections:
-            self.places.put_nowait(connection)
-
-    async def Retrieve(self, request: Any, context: Any) -> Any:
-        connection = await self.places.get()
-        try:
-            found = await asyncio.to_thread(self.search, connection, request.key)
-        finally:
-            self.places.put_nowait(connection)
-        return RetrieveResponse(value=found)
-
-
-class _NotAReply(Search):
-    async def Retrieve(self, request: Any, context: Any) -> Any:
-        return await asyncio.to_thread(self.in_a_thread, request.key)
-
-
-class _SharedWords(Search):
-    """Keeps the words in the servicer, which all calls share."""
-
-    async def Retrieve(self, request: Any, context: Any) -> Any:
-        self.words = request.key
-        await asyncio.sleep(0.01)
-        found = await asyncio.to_thread(self.in_a_thread, self.words)
-        return RetrieveResponse(value=found)
-
-
 SEARCH = Exercise(
     id="07.search",
     title="As many searches as connections",
@@ -330,15 +249,6 @@ SEARCH = Exercise(
         " `kvstore_pb2.RetrieveResponse(value=...)` with what it found.",
     ),
     reference=Search,
-    wrong=(
-        WrongAnswer(_OnTheLoop, "ran in the thread of the event loop"),
-        WrongAnswer(_OneConnection, "two searches used one connection"),
-        WrongAnswer(_OneAtATime, "never more than 1 at work"),
-        WrongAnswer(_NeverBackAfterErrors, "0 of 3 connections are left"),
-        WrongAnswer(_BackTooEarly, "while its search still ran"),
-        WrongAnswer(_NotAReply, "something else than a reply message"),
-        WrongAnswer(_SharedWords, "what its own search found"),
-    ),
     judge=_judge_search,
     timeout_s=60.0,
 )

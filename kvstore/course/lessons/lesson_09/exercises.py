@@ -22,7 +22,8 @@ from kvstore.course.exercises import (
     passed,
 )
 from kvstore.course.exercises.grading import Drawn
-from kvstore.course.lessons.lesson_09.exercises_server import Failed, Trial, running
+from kvstore.course.exercises.server_trials import ServerFailed
+from kvstore.course.lessons.lesson_09.exercises_server import Trial, running
 from kvstore.v1.kvstore_pb2 import RetrieveRequest, RetrieveResponse
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceServicer
 
@@ -173,11 +174,13 @@ def _unwritten(answer: Callable[..., Any]) -> None:
     if servicer is NOT_ATTEMPTED:
         raise StubReached
     if not isinstance(servicer, KeyValueServiceServicer):
-        raise Failed(
+        raise ServerFailed(
             f"`Reader(disk)` must be a servicer, got {type(servicer).__name__}: hand in the class."
         )
     if inspect.iscoroutinefunction(servicer.Retrieve):
-        raise Failed("write `def Retrieve`, not `async def`: the server of the check has threads.")
+        raise ServerFailed(
+            "write `def Retrieve`, not `async def`: the server of the check has threads."
+        )
     try:
         found = servicer.Retrieve(RetrieveRequest(key=b"key"), _Patient())
     except Exception:
@@ -206,7 +209,7 @@ def _judge_give_up(answer: Any) -> Verdict:
         for step in (_enough_time, _no_time_at_all, _just_about, _time_for_some):
             if problem := step(answer, draw):
                 return not_yet(problem)
-    except Failed as failed:
+    except ServerFailed as failed:
         return not_yet(str(failed))
     return passed(
         "every piece that was begun could still reach its caller. The method looked at the clock"

@@ -6,7 +6,6 @@ holds calls in the servicer, so no judgement depends on a speed.
 
 import collections
 import functools
-import logging
 import random
 import threading
 import time
@@ -29,7 +28,7 @@ from kvstore.course.exercises import (
     passed,
 )
 from kvstore.course.exercises.puppet import Puppet, Script, served, wait_until
-from kvstore.course.exercises.server_trials import SETTLE_S
+from kvstore.course.exercises.server_trials import SETTLE_S, ServerFailed, unlogged
 from kvstore.v1.kvstore_pb2 import RetrieveRequest, UpdateRequest
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
@@ -74,10 +73,6 @@ class Shed(grpc.ServerInterceptor):  # type: ignore[misc]  # grpcio has no types
         )
 
 
-class Failed(Exception):
-    """The learner's code did something that it must not do; the text says what."""
-
-
 class Trial:
     """A running server with the learner's code, and a stub that calls it."""
 
@@ -94,7 +89,7 @@ class Trial:
         return self.stub.Retrieve.future(RetrieveRequest(key=key), deadline_s)
 
     def end_of(self, call: Any) -> str:
-        """Wait for a call; return the name of its status. Raises `Failed` for a learner's error."""
+        """Wait for a call; return the name of its status. Raises `ServerFailed`."""
         error = call.exception()
         if error is None:
             return "OK"
@@ -102,9 +97,9 @@ class Trial:
         if "the check wants" in details and error.code() is grpc.StatusCode.UNKNOWN:
             return "FAILED"
         if "Exception" in details or "serialize" in details:
-            raise Failed(f"a call ended with an error in your code: {details[:200]}")
+            raise ServerFailed(f"a call ended with an error in your code: {details[:200]}")
         if error.code() is grpc.StatusCode.UNIMPLEMENTED:
-            raise Failed(
+            raise ServerFailed(
                 "the server no longer knows its methods: return a handler, with"
                 " `return grpc.unary_unary_rpc_method_handler(...)`."
             )
@@ -114,17 +109,13 @@ class Trial:
 @contextmanager
 def running(servicer: Any, threads: int, interceptors: tuple[Any, ...] = ()) -> Iterator[Trial]:
     """Serve with the learner's code while the block lasts."""
-    log = logging.getLogger("grpc._server")  # prints the error of every handler that fails
-    was, log.disabled = log.disabled, True
     pool = ThreadPoolExecutor(threads, POOL)
-    try:
-        with (
-            served(servicer, pool, interceptors=interceptors) as address,
-            grpc.insecure_channel(address, options=OPTIONS) as channel,
-        ):
-            yield Trial(servicer, KeyValueServiceStub(channel), pool, threads)
-    finally:
-        log.disabled = was
+    with (
+        unlogged("grpc._server"),
+        served(servicer, pool, interceptors=interceptors) as address,
+        grpc.insecure_channel(address, options=OPTIONS) as channel,
+    ):
+        yield Trial(servicer, KeyValueServiceStub(channel), pool, threads)
 
 
 def _unwritten(answer: Callable[..., Any]) -> None:
@@ -133,7 +124,7 @@ def _unwritten(answer: Callable[..., Any]) -> None:
     if interceptor is NOT_ATTEMPTED:
         raise StubReached
     if not isinstance(interceptor, grpc.ServerInterceptor):
-        raise Failed(
+        raise ServerFailed(
             f"`Shed(limit)` must be an interceptor, got {type(interceptor).__name__}: write"
             " `class Shed(grpc.ServerInterceptor):` and hand in the class."
         )
@@ -142,7 +133,7 @@ def _unwritten(answer: Callable[..., Any]) -> None:
     if handler is NOT_ATTEMPTED:
         raise StubReached
     if not callable(getattr(handler, "unary_unary", None)):
-        raise Failed(
+        raise ServerFailed(
             f"`intercept_service` must return a handler, got {handler!r:.60}: make one with"
             " `grpc.unary_unary_rpc_method_handler(...)`."
         )
@@ -164,7 +155,7 @@ def _judge_shed(answer: Any) -> Verdict:
         with running(Puppet(SCRIPT), 2, (answer(4),)) as trial:
             if problem := _cancelled_in_the_queue(trial, 4):
                 return not_yet(problem)
-    except Failed as failed:
+    except ServerFailed as failed:
         return not_yet(str(failed))
     return passed(
         "never more than the limit were in the servicer, and the others were refused at once. Each"

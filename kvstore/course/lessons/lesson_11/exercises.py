@@ -22,7 +22,7 @@ from kvstore.course.exercises import (
     not_yet,
     passed,
 )
-from kvstore.course.exercises.puppet import Puppet, puppet, wait_until
+from kvstore.course.exercises.puppet import Noting, Puppet, puppet, turns, wait_until
 from kvstore.course.experiments.several_servers import hedged
 from kvstore.v1.kvstore_pb2 import RetrieveRequest
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
@@ -37,8 +37,6 @@ AT_ONCE: Final = 8
 DELAYS_S: Final = (0.1, 0.3, 0.7)
 MOST_LATE: Final = 1.5
 """After this many delays the second call must have been sent."""
-TURNS: Final = 50
-"""So many turns of the event loop are enough for an answer to do what it can do at once."""
 KEY: Final = b"key"
 
 Steps = Callable[["_Replicas", list[Any]], str]
@@ -88,12 +86,12 @@ class _Replicas:
         sent_s: list[float] = []
         async with self._stubs() as (first, second):
             began_s = loop.time()
-            noting = _Noting(second, lambda: sent_s.append(loop.time()))
+            noting = Noting(second, lambda: sent_s.append(loop.time()))
             read = answer(first, noting, RetrieveRequest(key=KEY), after_s)
             task = asyncio.ensure_future(read)
-            await _turns()  # in which the answer sets its timer
+            await turns()  # in which the answer sets its timer
             await asyncio.sleep(MOST_LATE * after_s)
-            await _turns()
+            await turns()
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         if not sent_s:
@@ -126,24 +124,6 @@ class _Replicas:
         except TimeoutError:
             return False
         return True
-
-
-class _Noting:
-    """A stub that says when a call is sent."""
-
-    def __init__(self, stub: Any, sent: Callable[[], object]) -> None:
-        self._stub, self._sent = stub, sent
-
-    def Retrieve(self, request: Any, **how: Any) -> Any:
-        """Send the call."""
-        self._sent()
-        return self._stub.Retrieve(request, **how)
-
-
-async def _turns() -> None:
-    """Let the other tasks of the loop go on until they wait for something."""
-    for _ in range(TURNS):
-        await asyncio.sleep(0)
 
 
 @contextmanager
