@@ -28,7 +28,7 @@ pytest.importorskip("playwright.sync_api")
 NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
 ANSWERS = f"""import sys
 sys.path.append({str(NOTEBOOKS.parent / "tests" / "course")!r})
-import answers
+import answers, verdicts
 from kvstore.course.exercises import find
 """
 FOLDER = os.environ.get("COURSE_SCREENSHOTS", "")
@@ -240,7 +240,7 @@ class Learner:
         begins = re.compile(rf"(def|class) {name}\(")
         defined = next(cell for cell in cells if begins.search(cell["source"]))
         for what, answer in (
-            ("wrong", f"answers.known_wrong_in_a_notebook({exercise!r})"),
+            ("wrong", f"verdicts.known_wrong_in_a_notebook({exercise!r})"),
             ("right", f"find({exercise!r}).reference"),
         ):
             found = f"{ANSWERS}{name} = {answer}"

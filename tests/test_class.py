@@ -44,7 +44,8 @@ def test_students_get_no_solution_no_notes_and_no_outputs(students, tmp_path):
         "from kvstore.course import check, exercises, solution\n"
         "for each in ('00.utilisation', '03.in_flight_for'):\n"
         "    found = exercises.find(each)\n"
-        "    check(each, found.reference); check(each, found.wrong[0].answer); solution(each)\n"
+        "    wrong, *_ = dict(found.judge.mistakes).values()\n"
+        "    check(each, found.reference); check(each, wrong); solution(each)\n"
     )
     settings = {**os.environ, "PYTHONPATH": str(students), "COURSE_PROGRESS": str(tmp_path / "p")}
     done = subprocess.run(

@@ -1,11 +1,4 @@
-"""Answers to exercises, with the verdict and the decisive part of its message.
-
-`@known("NN.exercise", "part of the message")`: a known-wrong answer with a sentence of its own. It
-is judged in the process of the tests, and hand-ins use it.
-
-`@wrong("NN.exercise", "part of the message")` and `@right("NN.exercise")`: answers that were tried.
-Each is judged as a learner's answer is: in a child of the judge's process.
-"""
+"""Answers that were tried, and known-wrong ones of the lessons from 07 on: see verdicts.py."""
 
 import asyncio
 import bisect
@@ -16,7 +9,6 @@ import math
 import queue
 import random
 import statistics
-import sys
 import threading
 import time
 from collections import deque
@@ -24,20 +16,17 @@ from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from queue import SimpleQueue
 
-import cloudpickle
 import grpc
 import numpy as np
+from verdicts import known, right, wrong
+from wrong_answers import serving
 
-from kvstore.course import exercises
-from kvstore.course.exercises import WrongAnswer
 from kvstore.course.experiments import several_servers
 from kvstore.course.lessons.lesson_00.exercises import first_client
 from kvstore.course.lessons.lesson_01.exercises import read_all
 from kvstore.course.lessons.lesson_04.exercises import adds_the_version
-from kvstore.course.lessons.lesson_04.exercises_server import MORE_WRONG_SERVERS
 from kvstore.course.lessons.lesson_04.lost_update import key_of
-from kvstore.course.lessons.lesson_05.exercises import MORE_WRONG_CLIENTS
-from kvstore.course.lessons.lesson_06.exercises import MORE_WRONG_CHANNELS, own_connections
+from kvstore.course.lessons.lesson_06.exercises import own_connections
 from kvstore.course.lessons.lesson_07.exercises_search import Search
 from kvstore.course.lessons.lesson_07.exercises_server import Front
 from kvstore.course.lessons.lesson_09.exercises import NeverLooks, Reader
@@ -54,49 +43,6 @@ from kvstore.v1.kvstore_pb2_grpc import (
     KeyValueServiceStub,
     add_KeyValueServiceServicer_to_server,
 )
-
-ANSWERS = []
-"""Exercise, answer, outcome, and a part of the message."""
-
-
-KNOWN = {}
-"""Known-wrong answers by exercise, beside those that a judge needs to name a mistake."""
-
-
-def known(exercise, said):
-    def keep(answer):
-        KNOWN.setdefault(exercise, []).append(WrongAnswer(answer, said))
-        return answer
-
-    return keep
-
-
-def known_wrong(exercise):
-    """All known-wrong answers of an exercise."""
-    return [*exercises.find(exercise).wrong, *KNOWN.get(exercise, ())]
-
-
-def known_wrong_in_a_notebook(exercise):
-    """One of them, which a notebook can send to the judge's process."""
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    return known_wrong(exercise)[0].answer
-
-
-def wrong(exercise, said):
-    def keep(answer):
-        ANSWERS.append((exercise, answer, "not yet", said))
-        return answer
-
-    return keep
-
-
-def right(exercise):
-    def keep(answer):
-        ANSWERS.append((exercise, answer, "passed", ""))
-        return answer
-
-    return keep
-
 
 # ---- 00.first_client ----------------------------------------------------------------------------
 
@@ -697,17 +643,6 @@ def bounded_with_a_condition(stub, operations, in_flight):
 # ---- 04.server -----------------------------------------------------------------------------------
 
 
-def serving(store):
-    def serve(disk, values, threads):
-        server = grpc.server(ThreadPoolExecutor(threads))
-        add_KeyValueServiceServicer_to_server(store(disk, values), server)
-        port = server.add_insecure_port("127.0.0.1:0")
-        server.start()
-        return server, port
-
-    return serve
-
-
 class Store(KeyValueServiceServicer):
     """A right one, with a lock that is made when it is first needed."""
 
@@ -849,10 +784,6 @@ class LockOfEachValue(Store):
 
 right("04.server")(serving(BusyKeys))
 right("04.server")(serving(LockOfEachValue))
-for serve, said in MORE_WRONG_SERVERS:
-    wrong("04.server", said)(serve)
-
-
 # ---- 04.where_they_are, 04.add_one ---------------------------------------------------------------
 
 
@@ -962,10 +893,6 @@ def with_a_condition(stub, keys, window):
     return values
 
 
-for stream_client, said in MORE_WRONG_CLIENTS:
-    wrong("05.reads_in_a_window", said)(stream_client)
-
-
 @right("05.commit_index")
 def committed_with_a_heap(acknowledged):
     seen, found = {0}, []
@@ -1006,10 +933,6 @@ def intercepted(address, count):
     return [
         grpc.intercept_channel(channel, Intercepts()) for channel in own_connections(address, count)
     ]
-
-
-for channels in MORE_WRONG_CHANNELS:
-    wrong("06.own_connections", "")(channels)
 
 
 @right("06.behind_a_cap")

@@ -9,6 +9,8 @@ from pathlib import Path
 import answers
 import cloudpickle
 import pytest
+import verdicts
+import wrong_answers
 
 from kvstore.course import judging
 from kvstore.course.exercises import find
@@ -21,12 +23,14 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module", autouse=True)
 def answers_travel_as_from_a_notebook():
-    cloudpickle.register_pickle_by_value(answers)
+    for module in (answers, wrong_answers):
+        cloudpickle.register_pickle_by_value(module)
     yield
-    cloudpickle.unregister_pickle_by_value(answers)
+    for module in (answers, wrong_answers):
+        cloudpickle.unregister_pickle_by_value(module)
 
 
-@pytest.mark.parametrize(("exercise", "answer", "outcome", "said"), answers.ANSWERS)
+@pytest.mark.parametrize(("exercise", "answer", "outcome", "said"), verdicts.ANSWERS)
 def test_an_answer_gets_its_verdict(exercise, answer, outcome, said):
     verdict = judging.judge(exercise, answer)
 

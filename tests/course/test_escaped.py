@@ -10,7 +10,7 @@ from made_runs import staircase
 
 from kvstore.course import claim, compare, live, predict, quiz, rendering, views
 from kvstore.course.exercises import not_yet
-from kvstore.measure import Run, summary
+from kvstore.measure import Run
 from kvstore.model import Prediction
 
 NASTY = '<script>alert("1")</script>'
@@ -56,7 +56,6 @@ def test_tables_of_a_run_show_its_texts_as_text(nasty):
         assert "script" not in tags_in(shown)
 
     tables = [
-        summary,
         views.throughput_table,
         views.stations.mix_table,
         views.cost_table,

@@ -8,6 +8,7 @@ import threading
 from concurrent import futures
 
 import pytest
+import wrong_answers
 from failures import failures
 
 from kvstore.client import workload
@@ -208,7 +209,7 @@ asleep.set()
 @pytest.mark.slow
 def test_a_thread_that_a_learner_leaves_waiting_does_not_keep_python_from_ending():
     before, threads = set(futures.thread._threads_queues), set(threading.enumerate())
-    keeps = exercises_server.serving_with(exercises_server._KeepsTheLock)
+    keeps = wrong_answers.serving(wrong_answers.KeepsTheLock)
 
     assert not judged(exercises_server.SERVER, keeps).passed
     made = set(threading.enumerate()) - threads  # other tests may have left some

@@ -20,7 +20,6 @@ __all__ = [
     "NOT_ATTEMPTED",
     "Exercise",
     "Verdict",
-    "WrongAnswer",
     "every",
     "find",
     "not_yet",
@@ -122,14 +121,6 @@ class AnswerFailed(BaseException):
 
 
 @dataclass(frozen=True)
-class WrongAnswer:
-    """A common mistake, and a part of the message that it must get."""
-
-    answer: Any
-    expected: str
-
-
-@dataclass(frozen=True)
 class Exercise:
     """A task, its hints, its solution, and the judge of its answers.
 
@@ -143,8 +134,6 @@ class Exercise:
     hints: tuple[str, ...]
     reference: Any
     judge: Callable[[Any], Verdict]
-    wrong: tuple[WrongAnswer, ...] = ()
-    """Known-wrong answers; those of a judge that names mistakes are its own."""
     timeout_s: float = 20.0
     may_return_none: bool = False
     may_return_text: bool = False
@@ -156,10 +145,6 @@ class Exercise:
             raise ValueError(
                 f"id must be the lesson and a name, such as 00.utilisation, got {self.id!r}"
             )
-        if not self.wrong:
-            named = dict(getattr(self.judge, "mistakes", ()))
-            wrong = tuple(WrongAnswer(answer, sentence) for sentence, answer in named.items())
-            object.__setattr__(self, "wrong", wrong)
         if not self.timeout_s > 0:
             raise ValueError(f"timeout_s must be more than 0 seconds, got {self.timeout_s}")
 

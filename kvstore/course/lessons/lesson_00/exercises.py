@@ -4,7 +4,7 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -18,7 +18,6 @@ from kvstore.course.exercises import (
     AnswerFailed,
     Exercise,
     Verdict,
-    WrongAnswer,
     not_yet,
     passed,
 )
@@ -118,34 +117,6 @@ def _wrong_with_first_client(trial: ClientTrial, items: Items) -> str:
     return f"The server sent {expected!r:.80}, and you return {trial.returned!r:.80}."
 
 
-def _returning_what_was_sent(stub: Any, items: Items) -> list[bytes]:
-    first_client(stub, items)
-    return [value for _, value in items]
-
-
-def _item_by_item(stub: Any, items: Items) -> list[bytes]:
-    return [value for item in items for value in first_client(stub, [item])]
-
-
-def _never_retrieving(stub: Any, items: Items) -> list[bytes]:
-    for key, value in items:
-        stub.Create(CreateRequest(key=key, value=value))
-    return [value for _, value in items]
-
-
-def _all_at_once(stub: Any, items: Items) -> list[bytes]:
-    calls = [stub.Create.future(CreateRequest(key=key, value=value)) for key, value in items]
-    for call in calls:
-        call.result()
-    return [stub.Retrieve(RetrieveRequest(key=key)).value for key, _ in items]
-
-
-def _returning_replies(stub: Any, items: Items) -> list[Any]:
-    for key, value in items:
-        stub.Create(CreateRequest(key=key, value=value))
-    return [stub.Retrieve(RetrieveRequest(key=key)) for key, _ in items]
-
-
 FIRST_CLIENT = Exercise(
     id="00.first_client",
     title="A first client",
@@ -156,13 +127,6 @@ FIRST_CLIENT = Exercise(
         "`reply = stub.Retrieve(RetrieveRequest(key=key))`, then `values.append(reply.value)`.",
     ),
     reference=first_client,
-    wrong=(
-        WrongAnswer(_returning_what_was_sent, "values that you sent"),
-        WrongAnswer(_item_by_item, "in another order"),
-        WrongAnswer(_never_retrieving, "0 Retrieves"),
-        WrongAnswer(_all_at_once, "before the call ahead of them had ended"),
-        WrongAnswer(_returning_replies, "You return the replies"),
-    ),
     judge=_judge_first_client,
 )
 
@@ -424,32 +388,6 @@ def _made_by(answer: Any, server: Server, operations: list[Operation]) -> tuple[
     return returned[0], run
 
 
-def _measured(of: Callable[[list[float]], float]) -> Callable[..., float]:
-    """An answer that times each call rightly and makes `of` it."""
-
-    def answer(stub: Any, operations: Sequence[Operation]) -> float:
-        times_ms = []
-        for operation in operations:
-            began_s = time.perf_counter()
-            operation.rpc(stub)(operation.request)
-            times_ms.append(1e3 * (time.perf_counter() - began_s))
-        return of(times_ms)
-
-    return answer
-
-
-def _overlapping(stub: Any, operations: Sequence[Operation]) -> float:
-    """Wrong: times the sending, not the call."""
-    times_ms, calls = [], []
-    for operation in operations:
-        began_s = time.perf_counter()
-        calls.append(operation.rpc(stub).future(operation.request))
-        times_ms.append(1e3 * (time.perf_counter() - began_s))
-    for call in calls:
-        call.result()
-    return statistics.median(times_ms)
-
-
 MEDIAN_MS = Exercise(
     id="00.median_ms",
     title="Time it yourself",
@@ -460,16 +398,6 @@ MEDIAN_MS = Exercise(
         "`statistics.median(times)` is the middle one. 1 s is 1,000 ms.",
     ),
     reference=median_ms,
-    wrong=(
-        WrongAnswer(_measured(lambda times: statistics.median(times) / 1e3), "in seconds"),
-        WrongAnswer(_measured(statistics.fmean), "That is the mean"),
-        WrongAnswer(_measured(max), "the slowest call"),
-        WrongAnswer(_measured(min), "That is a quick call"),
-        WrongAnswer(_overlapping, "Calls overlapped"),
-        WrongAnswer(
-            lambda stub, operations: median_ms(stub, operations[:1]), "make each of them once"
-        ),
-    ),
     judge=_judge_median,
 )
 

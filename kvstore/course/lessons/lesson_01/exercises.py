@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
+from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
 from kvstore.course.exercises.client_trials import ClientTrial, try_client
 from kvstore.course.exercises.grading import Drawn
 from kvstore.course.exercises.puppet import Script
@@ -203,59 +203,6 @@ def _calls_after(trial: ClientTrial, expected: int, status: str) -> str:
     )
 
 
-# Known-wrong answers, each as a learner would write it.
-
-
-def _without_deadline(stub: Any, keys: Sequence[bytes], deadline_s: float) -> Values:
-    return read_all(stub, keys, None)  # type: ignore[arg-type]
-
-
-def _in_milliseconds(stub: Any, keys: Sequence[bytes], deadline_s: float) -> Values:
-    return read_all(stub, keys, 1e3 * deadline_s)
-
-
-def _not_caught(stub: Any, keys: Sequence[bytes], deadline_s: float) -> Values:
-    return [stub.Retrieve(RetrieveRequest(key=key), timeout=deadline_s).value for key in keys]
-
-
-def _catching_all(stub: Any, keys: Sequence[bytes], deadline_s: float) -> Values:
-    values: Values = []
-    for key in keys:
-        try:
-            values.append(stub.Retrieve(RetrieveRequest(key=key), timeout=deadline_s).value)
-        except grpc.RpcError:
-            values.append(None)
-    return values
-
-
-def _for_all_together(stub: Any, keys: Sequence[bytes], deadline_s: float) -> Values:
-    end_s = time.monotonic() + deadline_s
-    values: Values = []
-    for key in keys:
-        values += read_all(stub, [key], end_s - time.monotonic())
-    return values
-
-
-def _skipping_missing(stub: Any, keys: Sequence[bytes], deadline_s: float) -> Values:
-    return [value for value in read_all(stub, keys, deadline_s) if value is not None]
-
-
-def _overlapping(stub: Any, keys: Sequence[bytes], deadline_s: float) -> Values:
-    calls = [stub.Retrieve.future(RetrieveRequest(key=key), timeout=deadline_s) for key in keys]
-    values: Values = []
-    for call in calls:
-        if call.code() is grpc.StatusCode.NOT_FOUND:
-            values.append(None)
-        else:
-            values.append(call.result().value)
-    return values
-
-
-def _each_key_once(stub: Any, keys: Sequence[bytes], deadline_s: float) -> Values:
-    known = dict(zip(dict.fromkeys(keys), read_all(stub, list(dict.fromkeys(keys)), deadline_s)))  # noqa: B905
-    return [known[key] for key in keys]
-
-
 READ_ALL = Exercise(
     id="01.read_all",
     title="A loop with a deadline",
@@ -268,16 +215,6 @@ READ_ALL = Exercise(
         "`values.append(None)`.",
     ),
     reference=read_all,
-    wrong=(
-        WrongAnswer(_without_deadline, "without a deadline"),
-        WrongAnswer(_in_milliseconds, "`timeout` is in seconds"),
-        WrongAnswer(_not_caught, "catch it and go on"),
-        WrongAnswer(_catching_all, "DEADLINE_EXCEEDED is no answer"),
-        WrongAnswer(_for_all_together, "not for all of them together"),
-        WrongAnswer(_skipping_missing, "Put None in their place"),
-        WrongAnswer(_overlapping, "Make one call at a time"),
-        WrongAnswer(_each_key_once, "one call for each key"),
-    ),
     judge=_judge_read_all,
 )
 

@@ -1,14 +1,14 @@
 """The clients of lesson 02: futures with callbacks."""
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from queue import SimpleQueue
 from typing import Any
 
 import grpc
 
 from kvstore.client.messages import Operation, retrieve
-from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
+from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
 from kvstore.course.exercises.client_trials import (
     GRACE_S,
     WAIT_S,
@@ -125,79 +125,6 @@ def _why_not_codes(found: Any, codes: Sequence[grpc.StatusCode]) -> str:
     return ""
 
 
-# Known-wrong answers, each as a learner would write it.
-
-
-def _blocking(stub: Any, operations: Any, in_flight: int = 0) -> Any:
-    codes = []
-    for operation in operations:
-        try:
-            operation.rpc(stub)(operation.request)
-            codes.append(OK)
-        except grpc.RpcError as error:
-            codes.append(error.code())
-    return codes
-
-
-def _waits_for_each(stub: Any, operations: Any, in_flight: int = 0) -> Any:
-    return [operation.rpc(stub).future(operation.request).code() for operation in operations]
-
-
-def _order_of_sending(stub: Any, operations: Any, in_flight: int = 0) -> Any:
-    return [
-        call.code()
-        for call in [operation.rpc(stub).future(operation.request) for operation in operations]
-    ]
-
-
-def _returns_at_once(stub: Any, operations: Any, in_flight: int = 0) -> Any:
-    codes: list[Any] = []
-    for operation in operations:
-        operation.rpc(stub).future(operation.request).add_done_callback(
-            lambda call: codes.append(call.code())
-        )
-    return codes
-
-
-def _noting(note: Callable[[Any, Any], object]) -> Callable[..., Any]:
-    """A right sender, but for what its callback notes in the queue."""
-
-    def sender(stub: Any, operations: Any, in_flight: int = 0) -> Any:
-        sent, ended = 0, SimpleQueue[Any]()
-        for operation in operations:
-            sent += 1
-            operation.rpc(stub).future(operation.request).add_done_callback(
-                lambda call: note(ended, call)
-            )
-        return [ended.get() for _ in range(sent)]
-
-    return sender
-
-
-def _put_result(ended: Any, call: Any) -> None:
-    call.result()
-    ended.put(call.code())
-
-
-def _only_the_good(stub: Any, operations: Any, in_flight: int = 0) -> Any:
-    return [code for code in send_all(stub, operations) if code is OK]
-
-
-def _waits_for_calls(stub: Any, operations: Any, in_flight: int = 0) -> Any:
-    codes: list[Any] = []
-    calls = [operation.rpc(stub).future(operation.request) for operation in operations]
-    for call in calls:
-        call.add_done_callback(lambda call: codes.append(call.code()))
-    for call in calls:
-        call.exception()
-    return list(codes)
-
-
-def _sends_twice(stub: Any, operations: Any, in_flight: int = 0) -> Any:
-    kept = list(operations)
-    return send_all(stub, [*kept, *kept])[: len(kept)]
-
-
 SEND_ALL = Exercise(
     id="02.send_all",
     title="Send without waiting",
@@ -210,16 +137,6 @@ SEND_ALL = Exercise(
         "calls were sent: count them.",
     ),
     reference=send_all,
-    wrong=(
-        WrongAnswer(_waits_for_each, "waits for a reply before it sends"),
-        WrongAnswer(_order_of_sending, "another order"),
-        WrongAnswer(_returns_at_once, "Return when every call has ended"),
-        WrongAnswer(_noting(_put_result), "it does not return"),
-        WrongAnswer(_only_the_good, "note the failed calls too"),
-        WrongAnswer(_waits_for_calls, "wait for the callbacks"),
-        WrongAnswer(_noting(lambda ended, call: ended.put(call.code().name)), "status codes, such"),
-        WrongAnswer(_sends_twice, "send each one once"),
-    ),
     judge=_judge_send_all,
     timeout_s=60.0,
 )

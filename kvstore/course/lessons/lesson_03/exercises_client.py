@@ -1,18 +1,17 @@
 """The client of lesson 03: a semaphore that limits the calls in flight."""
 
-import itertools
 import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import grpc
 
 from kvstore import numbers
 from kvstore.client.messages import METHODS, Operation
-from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
+from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
 from kvstore.course.exercises.client_trials import (
     GRACE_S,
     WAIT_S,
@@ -22,7 +21,6 @@ from kvstore.course.exercises.client_trials import (
     reach_stub,
     sending,
 )
-from kvstore.protocol import UPDATE
 
 
 def bounded(stub: Any, operations: Iterable[Operation], in_flight: int) -> None:
@@ -227,100 +225,6 @@ def _why_not_refilled(
     return f"it stopped after {before} of {count} calls, and they have ended: what is missing?"
 
 
-# Known-wrong answers, each as a learner would write it.
-
-
-def _sender(
-    before: Callable[[Any], object], after: Callable[[Any, Any], object], wait: bool = True
-) -> Callable[..., None]:
-    """A sender with a mistake: what it does before each call and after it."""
-
-    def sender(stub: Any, operations: Any, in_flight: int) -> None:
-        free = threading.Semaphore(in_flight)
-        for operation in operations:
-            before(free)
-            after(free, operation.rpc(stub).future(operation.request))
-        for _ in range(in_flight if wait else 0):
-            free.acquire()
-
-    return sender
-
-
-def _release_if_ok(free: Any, call: Any) -> None:
-    call.add_done_callback(lambda call: free.release() if call.code() is OK else None)
-
-
-def _release_later(free: Any, call: Any) -> None:
-    call.add_done_callback(lambda _: free.release())
-
-
-_releases_when_sent = _sender(lambda free: free.acquire(), lambda free, _: free.release())
-_never_releases = _sender(lambda free: free.acquire(), lambda free, _: None)
-_releases_when_ok = _sender(lambda free: free.acquire(), _release_if_ok)
-_does_not_wait = _sender(lambda free: free.acquire(), _release_later, wait=False)
-
-
-def _sends_first(stub: Any, operations: Any, in_flight: int) -> None:
-    free = threading.Semaphore(in_flight)
-    for operation in operations:
-        _release_later(free, operation.rpc(stub).future(operation.request))
-        free.acquire()
-    for _ in range(in_flight):
-        free.acquire()
-
-
-def _one_too_few(stub: Any, operations: Any, in_flight: int) -> None:
-    bounded(stub, operations, max(1, in_flight - 1))
-
-
-def _in_waves(stub: Any, operations: Any, in_flight: int) -> None:
-    while wave := list(itertools.islice(operations, in_flight)):
-        for call in [operation.rpc(stub).future(operation.request) for operation in wave]:
-            call.exception()
-
-
-def _waits_for_each(stub: Any, operations: Any, in_flight: int) -> None:
-    for operation in operations:
-        operation.rpc(stub).future(operation.request).exception()
-
-
-def _takes_all_first(stub: Any, operations: Any, in_flight: int) -> None:
-    bounded(stub, list(operations), in_flight)
-
-
-def _polls(stub: Any, operations: Any, in_flight: int) -> None:
-    calls: list[Any] = []
-    for operation in operations:
-        while sum(not call.done() for call in calls) >= in_flight:
-            time.sleep(0.001)
-        calls.append(operation.rpc(stub).future(operation.request))
-    for call in calls:
-        call.exception()
-
-
-def _all_but_the_last(stub: Any, operations: Any, in_flight: int) -> None:
-    free = threading.Semaphore(in_flight)
-    next(operations, None)
-    for operation in operations:
-        free.acquire()
-        _release_later(free, operation.rpc(stub).future(operation.request))
-    for _ in range(in_flight):
-        free.acquire()
-
-
-def _sends_twice(stub: Any, operations: Any, in_flight: int) -> None:
-    bounded(stub, itertools.chain.from_iterable([one, one] for one in operations), in_flight)
-
-
-def _only_updates(stub: Any, operations: Any, in_flight: int) -> None:
-    bounded(stub, (operation._replace(kind=UPDATE) for operation in operations), in_flight)
-
-
-def _stays_in_the_loop(stub: Any, operations: Any, in_flight: int) -> None:
-    bounded(stub, operations, in_flight)
-    threading.Event().wait()
-
-
 BOUNDED = Exercise(
     id="03.bounded",
     title="Hold the limit",
@@ -334,22 +238,6 @@ BOUNDED = Exercise(
         " So acquire all `in_flight` places: then every call has ended.",
     ),
     reference=bounded,
-    wrong=(
-        WrongAnswer(_releases_when_sent, "not when it was sent"),
-        WrongAnswer(_never_releases, "no place is ever released"),
-        WrongAnswer(_releases_when_ok, "fails must release its place too"),
-        WrongAnswer(_sends_first, "before its place is acquired"),
-        WrongAnswer(_one_too_few, "a place stays empty"),
-        WrongAnswer(_does_not_wait, "still in flight"),
-        WrongAnswer(_in_waves, "in waves"),
-        WrongAnswer(_waits_for_each, "waits for its reply"),
-        WrongAnswer(_takes_all_first, "while 3 calls were in flight: the others wait in a queue"),
-        WrongAnswer(_polls, "again and again"),
-        WrongAnswer(_all_but_the_last, "send each one that"),
-        WrongAnswer(_sends_twice, "send each operation once"),
-        WrongAnswer(_only_updates, "let `operation.rpc(stub)` choose"),
-        WrongAnswer(_stays_in_the_loop, "what ends its wait"),
-    ),
     judge=_judge_bounded,
     timeout_s=60.0,
     may_return_none=True,

@@ -7,7 +7,7 @@ from typing import Any
 
 import grpc
 
-from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
+from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
 from kvstore.course.exercises.grading import Drawn
 from kvstore.course.lessons.lesson_04.lost_update import (
     History,
@@ -16,7 +16,6 @@ from kvstore.course.lessons.lesson_04.lost_update import (
     history,
     key_of,
     orders,
-    read_then_write,
 )
 from kvstore.server import serving
 from kvstore.v1.kvstore_pb2 import CreateRequest, RetrieveRequest
@@ -155,40 +154,11 @@ def _create(stub: Any, counter: bytes, version: int, number: int) -> bool:
     return True
 
 
-def _gives_up(stub: Any, counter: bytes, version: int) -> int:
-    _create(stub, counter, version + 1, _read(stub, counter, version) + 1)
-    return version + 1
-
-
-def _keeps_the_old_number(stub: Any, counter: bytes, version: int) -> int:
-    number = _read(stub, counter, version) + 1
-    while not _create(stub, counter, version := version + 1, number):
-        pass
-    return version
-
-
 def adds_the_version(stub: Any, counter: bytes, version: int) -> int:
     """Read once, then guess that each version adds one: wrong where others add more than one."""
     number, first = _read(stub, counter, version), version
     while not _create(stub, counter, version := version + 1, number + version - first):
         pass
-    return version
-
-
-def _stays_at_one_version(stub: Any, counter: bytes, version: int) -> int:
-    while not _create(stub, counter, version + 1, _read(stub, counter, version) + 1):
-        pass
-    return version + 1
-
-
-def _never_reads(stub: Any, counter: bytes, version: int) -> int:
-    while not _create(stub, counter, version := version + 1, version):
-        pass
-    return version
-
-
-def _returns_what_it_got(stub: Any, counter: bytes, version: int) -> int:
-    compare_and_set(stub, counter, version)
     return version
 
 
@@ -203,13 +173,5 @@ ADD_ONE = Exercise(
     ),
     reference=compare_and_set,
     solution_parts=(key_of,),
-    wrong=(
-        WrongAnswer(read_then_write, "Update overwrites"),
-        WrongAnswer(_gives_up, "gave up"),
-        WrongAnswer(_keeps_the_old_number, "from its first read"),
-        WrongAnswer(_never_reads, "read that first"),
-        WrongAnswer(_stays_at_one_version, "again and again"),
-        WrongAnswer(_returns_what_it_got, "return the version that it created"),
-    ),
     judge=_judge_add_one,
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 import grpc
 
-from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, driven, not_yet, passed
+from kvstore.course.exercises import Exercise, Verdict, driven, not_yet, passed
 from kvstore.course.exercises.puppet import wait_until
 from kvstore.course.exercises.server_trials import (
     SETTLE_S,
@@ -60,14 +60,6 @@ def serve(disk: Any, values: dict[bytes, bytes], threads: int) -> tuple[grpc.Ser
     """Start a server of `threads` threads that keeps `values`; return it and its port."""
     server = grpc.server(ThreadPoolExecutor(threads))
     add_KeyValueServiceServicer_to_server(Store(disk, values), server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    return server, port
-
-
-def _serve(store: Any, threads: int) -> tuple[grpc.Server, int]:
-    server = grpc.server(ThreadPoolExecutor(threads))
-    add_KeyValueServiceServicer_to_server(store, server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     return server, port
@@ -286,151 +278,6 @@ def _the_pool(trial: ServerUnderTrial, draw: random.Random) -> str:
     return ""
 
 
-# Known-wrong servers, each as a learner would write it.
-
-
-class _NoLock(Store):
-    def Update(self, request: Any, context: Any) -> UpdateResponse:
-        if request.key not in self.values:
-            context.abort(grpc.StatusCode.NOT_FOUND, "no such key")
-        self.disk.write(request.key)
-        self.values[request.key] = request.value
-        return UpdateResponse()
-
-
-class _OneLock(Store):
-    def __init__(self, disk: Any, values: dict[bytes, bytes]) -> None:
-        super().__init__(disk, values)
-        lock = threading.Lock()
-        self.locks = defaultdict(lambda: lock)
-
-
-class _LockOfTheCall(Store):
-    def __init__(self, disk: Any, values: dict[bytes, bytes]) -> None:
-        super().__init__(disk, values)
-        self.locks = _Fresh()
-
-
-class _Fresh(defaultdict[bytes, threading.Lock]):
-    def __getitem__(self, key: bytes) -> threading.Lock:
-        return threading.Lock()
-
-
-class _LockAfterDisk(Store):
-    def Update(self, request: Any, context: Any) -> UpdateResponse:
-        if request.key not in self.values:
-            context.abort(grpc.StatusCode.NOT_FOUND, "no such key")
-        self.disk.write(request.key)
-        with self.locks[request.key]:
-            self.values[request.key] = request.value
-        return UpdateResponse()
-
-
-class _ReadsLock(Store):
-    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
-        with self.locks[request.key]:
-            return super().Retrieve(request, context)
-
-
-class _ValueBeforeDisk(Store):
-    def Update(self, request: Any, context: Any) -> UpdateResponse:
-        if request.key not in self.values:
-            context.abort(grpc.StatusCode.NOT_FOUND, "no such key")
-        with self.locks[request.key]:
-            self.values[request.key] = request.value
-            self.disk.write(request.key)
-        return UpdateResponse()
-
-
-class _KeepsTheLock(Store):
-    def Update(self, request: Any, context: Any) -> UpdateResponse:
-        if request.key not in self.values:
-            context.abort(grpc.StatusCode.NOT_FOUND, "no such key")
-        self.locks[request.key].acquire()
-        self.disk.write(request.key)
-        self.values[request.key] = request.value
-        self.locks[request.key].release()
-        return UpdateResponse()
-
-
-class _AbortsInside(Store):
-    def Update(self, request: Any, context: Any) -> UpdateResponse:
-        self.locks[request.key].acquire()
-        if request.key not in self.values:
-            context.abort(grpc.StatusCode.NOT_FOUND, "no such key")
-        self.locks[request.key].release()
-        return super().Update(request, context)
-
-
-class _NeverAborts(Store):
-    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
-        self.disk.read(request.key)
-        return RetrieveResponse(value=self.values.get(request.key, b""))
-
-
-class _NoDisk(Store):
-    def Retrieve(self, request: Any, context: Any) -> RetrieveResponse:
-        if request.key not in self.values:
-            context.abort(grpc.StatusCode.NOT_FOUND, "no such key")
-        return RetrieveResponse(value=self.values[request.key])
-
-
-class _ReturnsBytes(Store):
-    def Retrieve(self, request: Any, context: Any) -> Any:
-        super().Retrieve(request, context)
-        return self.values[request.key]
-
-
-class _HidesErrors(Store):
-    def Update(self, request: Any, context: Any) -> UpdateResponse:
-        try:
-            return super().Update(request, context)
-        except OSError:
-            return UpdateResponse()
-
-
-def serving_with(store: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a `serve` that starts a server with this servicer."""
-
-    def serve(disk: Any, values: dict[bytes, bytes], threads: int) -> Any:
-        return _serve(store(disk, values), threads)
-
-    return serve
-
-
-def _default_pool(disk: Any, values: dict[bytes, bytes], threads: int) -> Any:
-    return _serve(Store(disk, values), 64)
-
-
-def _one_thread(disk: Any, values: dict[bytes, bytes], threads: int) -> Any:
-    return _serve(Store(disk, values), 1)
-
-
-def _port_only(disk: Any, values: dict[bytes, bytes], threads: int) -> Any:
-    return serve(disk, values, threads)[1]
-
-
-def _not_started(disk: Any, values: dict[bytes, bytes], threads: int) -> Any:
-    server = grpc.server(ThreadPoolExecutor(threads))
-    add_KeyValueServiceServicer_to_server(Store(disk, values), server)
-    return server, server.add_insecure_port("127.0.0.1:0")
-
-
-def _not_added(disk: Any, values: dict[bytes, bytes], threads: int) -> Any:
-    server = grpc.server(ThreadPoolExecutor(threads))
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    return server, port
-
-
-def _refuses(disk: Any, values: dict[bytes, bytes], threads: int) -> Any:
-    server = grpc.server(ThreadPoolExecutor(threads), maximum_concurrent_rpcs=threads)
-    add_KeyValueServiceServicer_to_server(Store(disk, values), server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    return server, port
-
-
 SERVER = Exercise(
     id="04.server",
     title="A server with a lock for each key",
@@ -445,29 +292,6 @@ SERVER = Exercise(
     ),
     reference=serve,
     solution_parts=(Store,),
-    wrong=(
-        WrongAnswer(serving_with(_NoLock), "two writes of the same key"),
-        WrongAnswer(serving_with(_OneLock), "a lock that is not theirs"),
-        WrongAnswer(serving_with(_ReadsLock), "a Retrieve waited for a writer"),
-        WrongAnswer(serving_with(_ValueBeforeDisk), "while `disk.write` was still at work"),
-        WrongAnswer(serving_with(_KeepsTheLock), "`with lock:` releases it"),
-        WrongAnswer(serving_with(_AbortsInside), "Is its lock still held?"),
-        WrongAnswer(serving_with(_NeverAborts), "Retrieve of an unknown key must end"),
-        WrongAnswer(serving_with(_NoDisk), "must call `disk.read(key)` once"),
-        WrongAnswer(serving_with(_ReturnsBytes), "something else than its reply message"),
-        WrongAnswer(serving_with(_HidesErrors), "let the error out"),
-        WrongAnswer(_default_pool, "`ThreadPoolExecutor(threads)`"),
-        WrongAnswer(_port_only, "must return two things"),
-        WrongAnswer(_not_started, "no server answers"),
-        WrongAnswer(_not_added, "does not know the method"),
-        WrongAnswer(_refuses, "let them wait for a thread"),
-    ),
     judge=_judge_server,
     timeout_s=40.0,
 )
-MORE_WRONG_SERVERS: tuple[tuple[Callable[..., Any], str], ...] = (
-    (serving_with(_LockOfTheCall), "two writes of the same key"),
-    (serving_with(_LockAfterDisk), "two writes of the same key"),
-    (_one_thread, "a lock that is not theirs"),
-)
-"""More known-wrong answers, with messages that another one has as well."""

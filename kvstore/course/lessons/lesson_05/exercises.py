@@ -2,14 +2,13 @@
 
 import math
 import threading
-from collections.abc import Callable, Sequence
-from queue import SimpleQueue
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
+from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
 from kvstore.course.exercises.client_trials import Seen, WatchedStub, windowed
 from kvstore.course.exercises.grading import Drawn
 from kvstore.protocol import RETRIEVE
@@ -142,90 +141,6 @@ def _problem(values: Any, keys: Sequence[bytes], window: int, seen: Seen, stream
     return f"{case} the values are not those of the keys, got {found[:3]!r} and so on."
 
 
-# Known-wrong clients, each as a learner would write it.
-
-
-def client(
-    *,
-    ids: Callable[[int], int] = lambda number: number,
-    place: Callable[[int, Any], int] = lambda answered, reply: reply.id,
-    window: Callable[[int], int] = lambda window: window,
-    release_at: int = 1,
-    missing: bytes | None = None,
-) -> Callable[..., Any]:
-    """Return a client that differs from the reference in one detail."""
-
-    def reads(stub: Any, keys: Sequence[bytes], limit: int) -> list[bytes | None]:
-        values: list[bytes | None] = [missing] * len(keys)
-        free = threading.Semaphore(window(limit))
-
-        def requests() -> Any:
-            for number, key in enumerate(keys):
-                free.acquire()
-                yield PipelineRequest(id=ids(number), kinds=bytes([RETRIEVE]), keys=[key])
-
-        waiting = 0
-        for answered, reply in enumerate(stub.Pipeline(requests())):
-            if reply.values:
-                values[place(answered, reply)] = reply.values[0]
-            waiting += 1
-            if waiting >= min(release_at * limit, limit) or release_at == 1:
-                free.release(waiting)
-                waiting = 0
-        return values
-
-    return reads
-
-
-def _no_limit(stub: Any, keys: Sequence[bytes], window: int) -> list[bytes | None]:
-    return client(window=lambda window: 1_000)(stub, keys, window)  # type: ignore[no-any-return]
-
-
-def _in_turns(stub: Any, keys: Sequence[bytes], window: int) -> list[bytes | None]:
-    """Send a window full, receive a window full."""
-    values: list[bytes | None] = [None] * len(keys)
-    queue: SimpleQueue[PipelineRequest | None] = SimpleQueue()
-    replies = stub.Pipeline(iter(queue.get, None))
-    for first in range(0, len(keys), window):
-        turn = range(first, min(first + window, len(keys)))
-        for number in turn:
-            queue.put(PipelineRequest(id=number, kinds=bytes([RETRIEVE]), keys=[keys[number]]))
-        for _ in turn:
-            reply = next(replies)
-            if reply.values:
-                values[reply.id] = reply.values[0]
-    queue.put(None)
-    return values
-
-
-def _distinct_keys(stub: Any, keys: Sequence[bytes], window: int) -> list[bytes | None]:
-    distinct = list(dict.fromkeys(keys))
-    values = dict(zip(distinct, reads_in_a_window(stub, distinct, window), strict=True))
-    return [values[key] for key in keys]
-
-
-def _stream_for_each(stub: Any, keys: Sequence[bytes], window: int) -> list[bytes | None]:
-    return [reads_in_a_window(stub, [key], 1)[0] for key in keys]
-
-
-def _all_in_one(stub: Any, keys: Sequence[bytes], window: int) -> list[bytes | None]:
-    message = PipelineRequest(id=1, kinds=bytes([RETRIEVE]) * len(keys), keys=keys)
-    (reply,) = stub.Pipeline(iter([message]))
-    return list(reply.values)
-
-
-def _only_found(stub: Any, keys: Sequence[bytes], window: int) -> list[bytes | None]:
-    return [value for value in reads_in_a_window(stub, keys, window) if value is not None]
-
-
-def _bad_message(stub: Any, keys: Sequence[bytes], window: int) -> Any:
-    def requests() -> Any:
-        for number, key in enumerate(keys):
-            yield PipelineRequest(id=number, kinds=RETRIEVE, keys=[key])  # type: ignore[arg-type]
-
-    return [reply.values[0] for reply in stub.Pipeline(requests())]
-
-
 READS_IN_A_WINDOW = Exercise(
     id="05.reads_in_a_window",
     title="A window on a stream",
@@ -239,32 +154,9 @@ READS_IN_A_WINDOW = Exercise(
         "is not empty, then `free.release()`.",
     ),
     reference=reads_in_a_window,
-    wrong=(
-        WrongAnswer(client(place=lambda answered, reply: answered), "at the wrong places"),
-        WrongAnswer(
-            client(ids=lambda number: 7, place=lambda answered, reply: answered), "had the id 7"
-        ),
-        WrongAnswer(client(window=lambda window: window + 1), "requests were open at once"),
-        WrongAnswer(client(window=lambda window: 1), "a blocking client"),
-        WrongAnswer(client(window=lambda window: max(1, window - 1)), "a place stays empty"),
-        WrongAnswer(_in_turns, "you send in turns"),
-        WrongAnswer(_distinct_keys, "also where a key stands there twice"),
-        WrongAnswer(_stream_for_each, "send all requests on one"),
-        WrongAnswer(_all_in_one, "send one key in each"),
-        WrongAnswer(client(missing=b""), "must be None"),
-        WrongAnswer(_only_found, "one value for each key"),
-        WrongAnswer(_bad_message, "your request iterator stopped"),
-        WrongAnswer(lambda stub, keys, window: [VALUES.get(key) for key in keys], "never opened"),
-    ),
     judge=_judge_reads,
     timeout_s=60.0,
 )
-MORE_WRONG_CLIENTS: tuple[tuple[Callable[..., Any], str], ...] = (
-    (_no_limit, "requests were open at once"),
-    (client(window=lambda window: 2 * window), "requests were open at once"),
-    (client(release_at=2), "you send in turns"),
-)
-"""More known-wrong answers, with messages that another one has as well."""
 
 
 # 05.in_order (further/05_order_of_replies) -------------------------------------------------------

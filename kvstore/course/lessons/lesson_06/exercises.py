@@ -1,11 +1,11 @@
 """Lesson 06: channels with connections of their own, and a cap of streams."""
 
-from collections.abc import Callable, Sized
+from collections.abc import Sized
 from typing import Any, Final
 
 import grpc
 
-from kvstore.course.exercises import Exercise, Verdict, WrongAnswer, not_yet, passed
+from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
 from kvstore.course.exercises.grading import Drawn
 from kvstore.course.exercises.puppet import counting
 
@@ -67,32 +67,6 @@ def _problem(channels: Any, count: int, connections: Sized) -> str:
     return ""
 
 
-def _plain(address: str, count: int) -> list[grpc.Channel]:
-    return [grpc.insecure_channel(address) for _ in range(count)]
-
-
-def _switched_off(address: str, count: int) -> list[grpc.Channel]:
-    options = [("grpc.use_local_subchannel_pool", 0)]
-    return [grpc.insecure_channel(address, options=options) for _ in range(count)]
-
-
-def _misspelt(address: str, count: int) -> list[grpc.Channel]:
-    options = [("grpc.use_local_subchannel_pools", 1)]
-    return [grpc.insecure_channel(address, options=options) for _ in range(count)]
-
-
-def _closed(address: str, count: int) -> list[grpc.Channel]:
-    channels = own_connections(address, count)
-    for channel in channels:
-        channel.close()
-    return channels
-
-
-def _in_pairs(address: str, count: int) -> list[grpc.Channel]:
-    options = [[("grpc.primary_user_agent", f"caller {place // 2}")] for place in range(count)]
-    return [grpc.insecure_channel(address, options=each) for each in options]
-
-
 OWN_CONNECTIONS = Exercise(
     id="06.own_connections",
     title="Channels that do not share a connection",
@@ -104,26 +78,9 @@ OWN_CONNECTIONS = Exercise(
         "Open `count` such channels, and return them as a list, still open.",
     ),
     reference=own_connections,
-    wrong=(
-        WrongAnswer(_plain, "all channels share one"),
-        WrongAnswer(_in_pairs, "some channels share a connection"),
-        WrongAnswer(lambda a, n: own_connections(a, 1) * n, "several times"),
-        WrongAnswer(lambda a, n: own_connections(a, n + 1), "the list holds"),
-        WrongAnswer(_closed, "closed already"),
-        WrongAnswer(lambda a, n: own_connections(a, 1)[0], "a list of channels"),
-        WrongAnswer(lambda a, n: [a] * n, "objects of `grpc.Channel`"),
-        WrongAnswer(lambda a, n: own_connections("127.0.0.1:9", n), "reached no server"),
-    ),
     judge=_judge_own_connections,
     timeout_s=60.0,
 )
-MORE_WRONG_CHANNELS: tuple[Callable[..., Any], ...] = (
-    _switched_off,
-    _misspelt,
-    lambda a, n: own_connections(a, 1),
-    lambda a, n: own_connections(a, max(1, n - 1)),
-)
-"""More known-wrong answers, with messages that another one has as well."""
 
 
 # 06.behind_a_cap ----------------------------------------------------------------------------

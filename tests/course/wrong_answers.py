@@ -1,0 +1,709 @@
+"""Known-wrong answers of the lessons 00 to 06, as learners would write them: see verdicts.py."""
+
+import itertools
+import statistics
+import threading
+import time
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+
+import grpc
+from verdicts import known, wrong
+
+from kvstore.course.lessons.lesson_00.exercises import first_client, median_ms
+from kvstore.course.lessons.lesson_01.exercises import read_all
+from kvstore.course.lessons.lesson_02.exercises_client import OK, send_all
+from kvstore.course.lessons.lesson_03.exercises_client import bounded
+from kvstore.course.lessons.lesson_04.exercises import _create, _read
+from kvstore.course.lessons.lesson_04.exercises_server import Store, serve
+from kvstore.course.lessons.lesson_04.lost_update import compare_and_set, read_then_write
+from kvstore.course.lessons.lesson_05.exercises import VALUES, reads_in_a_window
+from kvstore.course.lessons.lesson_06.exercises import own_connections
+from kvstore.protocol import RETRIEVE, UPDATE
+from kvstore.v1.kvstore_pb2 import (
+    CreateRequest,
+    PipelineRequest,
+    RetrieveRequest,
+    RetrieveResponse,
+    UpdateResponse,
+)
+from kvstore.v1.kvstore_pb2_grpc import add_KeyValueServiceServicer_to_server
+
+# ---- 00 ------------------------------------------------------------------------------------------
+
+
+@known("00.first_client", "values that you sent")
+def returning_what_was_sent(stub, items):
+    first_client(stub, items)
+    return [value for _, value in items]
+
+
+@known("00.first_client", "in another order")
+def item_by_item(stub, items):
+    return [value for item in items for value in first_client(stub, [item])]
+
+
+@known("00.first_client", "0 Retrieves")
+def never_retrieving(stub, items):
+    for key, value in items:
+        stub.Create(CreateRequest(key=key, value=value))
+    return [value for _, value in items]
+
+
+@known("00.first_client", "before the call ahead of them had ended")
+def all_at_once(stub, items):
+    calls = [stub.Create.future(CreateRequest(key=key, value=value)) for key, value in items]
+    for call in calls:
+        call.result()
+    return [stub.Retrieve(RetrieveRequest(key=key)).value for key, _ in items]
+
+
+@known("00.first_client", "You return the replies")
+def returning_replies(stub, items):
+    for key, value in items:
+        stub.Create(CreateRequest(key=key, value=value))
+    return [stub.Retrieve(RetrieveRequest(key=key)) for key, _ in items]
+
+
+def measured(of):
+    """An answer that times each call rightly and makes `of` it."""
+
+    def answer(stub, operations):
+        times_ms = []
+        for operation in operations:
+            began_s = time.perf_counter()
+            operation.rpc(stub)(operation.request)
+            times_ms.append(1e3 * (time.perf_counter() - began_s))
+        return of(times_ms)
+
+    return answer
+
+
+@known("00.median_ms", "Calls overlapped")
+def overlapping(stub, operations):
+    """Wrong: times the sending, not the call."""
+    times_ms, calls = [], []
+    for operation in operations:
+        began_s = time.perf_counter()
+        calls.append(operation.rpc(stub).future(operation.request))
+        times_ms.append(1e3 * (time.perf_counter() - began_s))
+    for call in calls:
+        call.result()
+    return statistics.median(times_ms)
+
+
+known("00.median_ms", "in seconds")(measured(lambda times: statistics.median(times) / 1e3))
+known("00.median_ms", "That is the mean")(measured(statistics.fmean))
+known("00.median_ms", "the slowest call")(measured(max))
+known("00.median_ms", "That is a quick call")(measured(min))
+known("00.median_ms", "make each of them once")(
+    lambda stub, operations: median_ms(stub, operations[:1])
+)
+
+
+# ---- 01 ------------------------------------------------------------------------------------------
+
+
+@known("01.read_all", "without a deadline")
+def without_deadline(stub, keys, deadline_s):
+    return read_all(stub, keys, None)
+
+
+@known("01.read_all", "`timeout` is in seconds")
+def in_milliseconds(stub, keys, deadline_s):
+    return read_all(stub, keys, 1e3 * deadline_s)
+
+
+@known("01.read_all", "catch it and go on")
+def not_caught(stub, keys, deadline_s):
+    return [stub.Retrieve(RetrieveRequest(key=key), timeout=deadline_s).value for key in keys]
+
+
+@known("01.read_all", "DEADLINE_EXCEEDED is no answer")
+def catching_all(stub, keys, deadline_s):
+    values = []
+    for key in keys:
+        try:
+            values.append(stub.Retrieve(RetrieveRequest(key=key), timeout=deadline_s).value)
+        except grpc.RpcError:
+            values.append(None)
+    return values
+
+
+@known("01.read_all", "not for all of them together")
+def for_all_together(stub, keys, deadline_s):
+    end_s = time.monotonic() + deadline_s
+    values = []
+    for key in keys:
+        values += read_all(stub, [key], end_s - time.monotonic())
+    return values
+
+
+@known("01.read_all", "Put None in their place")
+def skipping_missing(stub, keys, deadline_s):
+    return [value for value in read_all(stub, keys, deadline_s) if value is not None]
+
+
+@known("01.read_all", "Make one call at a time")
+def overlapping_01(stub, keys, deadline_s):
+    calls = [stub.Retrieve.future(RetrieveRequest(key=key), timeout=deadline_s) for key in keys]
+    values = []
+    for call in calls:
+        if call.code() is grpc.StatusCode.NOT_FOUND:
+            values.append(None)
+        else:
+            values.append(call.result().value)
+    return values
+
+
+@known("01.read_all", "one call for each key")
+def each_key_once(stub, keys, deadline_s):
+    once = list(dict.fromkeys(keys))
+    values = dict(zip(once, read_all(stub, once, deadline_s), strict=True))
+    return [values[key] for key in keys]
+
+
+# ---- 02 ------------------------------------------------------------------------------------------
+
+
+@known("02.send_all", "waits for a reply before it sends")
+def waits_for_each(stub, operations, in_flight=0):
+    return [operation.rpc(stub).future(operation.request).code() for operation in operations]
+
+
+@known("02.send_all", "another order")
+def order_of_sending(stub, operations, in_flight=0):
+    return [
+        call.code()
+        for call in [operation.rpc(stub).future(operation.request) for operation in operations]
+    ]
+
+
+@known("02.send_all", "Return when every call has ended")
+def returns_at_once(stub, operations, in_flight=0):
+    codes = []
+    for operation in operations:
+        operation.rpc(stub).future(operation.request).add_done_callback(
+            lambda call: codes.append(call.code())
+        )
+    return codes
+
+
+def noting(note):
+    """A right sender, but for what its callback notes in the queue."""
+
+    def sender(stub, operations, in_flight=0):
+        sent, ended = 0, SimpleQueue()
+        for operation in operations:
+            sent += 1
+            operation.rpc(stub).future(operation.request).add_done_callback(
+                lambda call: note(ended, call)
+            )
+        return [ended.get() for _ in range(sent)]
+
+    return sender
+
+
+def put_result(ended, call):
+    call.result()
+    ended.put(call.code())
+
+
+@known("02.send_all", "note the failed calls too")
+def only_the_good(stub, operations, in_flight=0):
+    return [code for code in send_all(stub, operations) if code is OK]
+
+
+@known("02.send_all", "wait for the callbacks")
+def waits_for_calls(stub, operations, in_flight=0):
+    codes = []
+    calls = [operation.rpc(stub).future(operation.request) for operation in operations]
+    for call in calls:
+        call.add_done_callback(lambda call: codes.append(call.code()))
+    for call in calls:
+        call.exception()
+    return list(codes)
+
+
+@known("02.send_all", "send each one once")
+def sends_twice(stub, operations, in_flight=0):
+    kept = list(operations)
+    return send_all(stub, [*kept, *kept])[: len(kept)]
+
+
+known("02.send_all", "it does not return")(noting(put_result))
+known("02.send_all", "status codes, such")(noting(lambda ended, call: ended.put(call.code().name)))
+
+
+# ---- 03 ------------------------------------------------------------------------------------------
+
+
+def sender(before, after, wait=True):
+    """A sender with a mistake: what it does before each call and after it."""
+
+    def sender(stub, operations, in_flight):
+        free = threading.Semaphore(in_flight)
+        for operation in operations:
+            before(free)
+            after(free, operation.rpc(stub).future(operation.request))
+        for _ in range(in_flight if wait else 0):
+            free.acquire()
+
+    return sender
+
+
+def release_if_ok(free, call):
+    call.add_done_callback(lambda call: free.release() if call.code() is OK else None)
+
+
+def release_later(free, call):
+    call.add_done_callback(lambda _: free.release())
+
+
+known("03.bounded", "not when it was sent")(
+    sender(lambda free: free.acquire(), lambda free, _: free.release())
+)
+
+
+known("03.bounded", "no place is ever released")(
+    sender(lambda free: free.acquire(), lambda free, _: None)
+)
+
+
+known("03.bounded", "fails must release its place too")(
+    sender(lambda free: free.acquire(), release_if_ok)
+)
+
+
+known("03.bounded", "still in flight")(
+    sender(lambda free: free.acquire(), release_later, wait=False)
+)
+
+
+@known("03.bounded", "before its place is acquired")
+def sends_first(stub, operations, in_flight):
+    free = threading.Semaphore(in_flight)
+    for operation in operations:
+        release_later(free, operation.rpc(stub).future(operation.request))
+        free.acquire()
+    for _ in range(in_flight):
+        free.acquire()
+
+
+@known("03.bounded", "a place stays empty")
+def one_too_few(stub, operations, in_flight):
+    bounded(stub, operations, max(1, in_flight - 1))
+
+
+@known("03.bounded", "in waves")
+def in_waves(stub, operations, in_flight):
+    while wave := list(itertools.islice(operations, in_flight)):
+        for call in [operation.rpc(stub).future(operation.request) for operation in wave]:
+            call.exception()
+
+
+@known("03.bounded", "waits for its reply")
+def waits_for_each_03(stub, operations, in_flight):
+    for operation in operations:
+        operation.rpc(stub).future(operation.request).exception()
+
+
+@known("03.bounded", "while 3 calls were in flight: the others wait in a queue")
+def takes_all_first(stub, operations, in_flight):
+    bounded(stub, list(operations), in_flight)
+
+
+@known("03.bounded", "again and again")
+def polls(stub, operations, in_flight):
+    calls = []
+    for operation in operations:
+        while sum(not call.done() for call in calls) >= in_flight:
+            time.sleep(0.001)
+        calls.append(operation.rpc(stub).future(operation.request))
+    for call in calls:
+        call.exception()
+
+
+@known("03.bounded", "send each one that")
+def all_but_the_last(stub, operations, in_flight):
+    free = threading.Semaphore(in_flight)
+    next(operations, None)
+    for operation in operations:
+        free.acquire()
+        release_later(free, operation.rpc(stub).future(operation.request))
+    for _ in range(in_flight):
+        free.acquire()
+
+
+@known("03.bounded", "send each operation once")
+def sends_twice_03(stub, operations, in_flight):
+    bounded(stub, itertools.chain.from_iterable([one, one] for one in operations), in_flight)
+
+
+@known("03.bounded", "let `operation.rpc(stub)` choose")
+def only_updates(stub, operations, in_flight):
+    bounded(stub, (operation._replace(kind=UPDATE) for operation in operations), in_flight)
+
+
+@known("03.bounded", "what ends its wait")
+def stays_in_the_loop(stub, operations, in_flight):
+    bounded(stub, operations, in_flight)
+    threading.Event().wait()
+
+
+# ---- 04 ------------------------------------------------------------------------------------------
+
+
+def serving(store):
+    """A `serve` that starts a server with this servicer."""
+
+    def serve(disk, values, threads):
+        server = grpc.server(ThreadPoolExecutor(threads))
+        add_KeyValueServiceServicer_to_server(store(disk, values), server)
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        return server, port
+
+    return serve
+
+
+class NoLock(Store):
+    def Update(self, request, context):
+        if request.key not in self.values:
+            context.abort(grpc.StatusCode.NOT_FOUND, "no such key")
+        self.disk.write(request.key)
+        self.values[request.key] = request.value
+        return UpdateResponse()
+
+
+class OneLock(Store):
+    def __init__(self, disk, values):
+        super().__init__(disk, values)
+        lock = threading.Lock()
+        self.locks = defaultdict(lambda: lock)
+
+
+class LockOfTheCall(Store):
+    def __init__(self, disk, values):
+        super().__init__(disk, values)
+        self.locks = Fresh()
+
+
+class Fresh(defaultdict[bytes, threading.Lock]):
+    def __getitem__(self, key):
+        return threading.Lock()
+
+
+class LockAfterDisk(Store):
+    def Update(self, request, context):
+        if request.key not in self.values:
+            context.abort(grpc.StatusCode.NOT_FOUND, "no such key")
+        self.disk.write(request.key)
+        with self.locks[request.key]:
+            self.values[request.key] = request.value
+        return UpdateResponse()
+
+
+class ReadsLock(Store):
+    def Retrieve(self, request, context):
+        with self.locks[request.key]:
+            return super().Retrieve(request, context)
+
+
+class ValueBeforeDisk(Store):
+    def Update(self, request, context):
+        if request.key not in self.values:
+            context.abort(grpc.StatusCode.NOT_FOUND, "no such key")
+        with self.locks[request.key]:
+            self.values[request.key] = request.value
+            self.disk.write(request.key)
+        return UpdateResponse()
+
+
+class KeepsTheLock(Store):
+    def Update(self, request, context):
+        if request.key not in self.values:
+            context.abort(grpc.StatusCode.NOT_FOUND, "no such key")
+        self.locks[request.key].acquire()
+        self.disk.write(request.key)
+        self.values[request.key] = request.value
+        self.locks[request.key].release()
+        return UpdateResponse()
+
+
+class AbortsInside(Store):
+    def Update(self, request, context):
+        self.locks[request.key].acquire()
+        if request.key not in self.values:
+            context.abort(grpc.StatusCode.NOT_FOUND, "no such key")
+        self.locks[request.key].release()
+        return super().Update(request, context)
+
+
+class NeverAborts(Store):
+    def Retrieve(self, request, context):
+        self.disk.read(request.key)
+        return RetrieveResponse(value=self.values.get(request.key, b""))
+
+
+class NoDisk(Store):
+    def Retrieve(self, request, context):
+        if request.key not in self.values:
+            context.abort(grpc.StatusCode.NOT_FOUND, "no such key")
+        return RetrieveResponse(value=self.values[request.key])
+
+
+class ReturnsBytes(Store):
+    def Retrieve(self, request, context):
+        super().Retrieve(request, context)
+        return self.values[request.key]
+
+
+class HidesErrors(Store):
+    def Update(self, request, context):
+        try:
+            return super().Update(request, context)
+        except OSError:
+            return UpdateResponse()
+
+
+@known("04.server", "`ThreadPoolExecutor(threads)`")
+def default_pool(disk, values, threads):
+    return serving(Store)(disk, values, 64)
+
+
+def one_thread(disk, values, threads):
+    return serving(Store)(disk, values, 1)
+
+
+@known("04.server", "must return two things")
+def port_only(disk, values, threads):
+    return serve(disk, values, threads)[1]
+
+
+@known("04.server", "no server answers")
+def not_started(disk, values, threads):
+    server = grpc.server(ThreadPoolExecutor(threads))
+    add_KeyValueServiceServicer_to_server(Store(disk, values), server)
+    return server, server.add_insecure_port("127.0.0.1:0")
+
+
+@known("04.server", "does not know the method")
+def not_added(disk, values, threads):
+    server = grpc.server(ThreadPoolExecutor(threads))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    return server, port
+
+
+@known("04.server", "let them wait for a thread")
+def refuses(disk, values, threads):
+    server = grpc.server(ThreadPoolExecutor(threads), maximum_concurrent_rpcs=threads)
+    add_KeyValueServiceServicer_to_server(Store(disk, values), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    return server, port
+
+
+known("04.server", "two writes of the same key")(serving(NoLock))
+known("04.server", "a lock that is not theirs")(serving(OneLock))
+known("04.server", "a Retrieve waited for a writer")(serving(ReadsLock))
+known("04.server", "while `disk.write` was still at work")(serving(ValueBeforeDisk))
+known("04.server", "`with lock:` releases it")(serving(KeepsTheLock))
+known("04.server", "Is its lock still held?")(serving(AbortsInside))
+known("04.server", "Retrieve of an unknown key must end")(serving(NeverAborts))
+known("04.server", "must call `disk.read(key)` once")(serving(NoDisk))
+known("04.server", "something else than its reply message")(serving(ReturnsBytes))
+known("04.server", "let the error out")(serving(HidesErrors))
+wrong("04.server", "two writes of the same key")(serving(LockOfTheCall))
+wrong("04.server", "two writes of the same key")(serving(LockAfterDisk))
+wrong("04.server", "a lock that is not theirs")(one_thread)
+
+
+@known("04.add_one", "gave up")
+def gives_up(stub, counter, version):
+    _create(stub, counter, version + 1, _read(stub, counter, version) + 1)
+    return version + 1
+
+
+@known("04.add_one", "from its first read")
+def keeps_the_old_number(stub, counter, version):
+    number = _read(stub, counter, version) + 1
+    while not _create(stub, counter, version := version + 1, number):
+        pass
+    return version
+
+
+@known("04.add_one", "again and again")
+def stays_at_one_version(stub, counter, version):
+    while not _create(stub, counter, version + 1, _read(stub, counter, version) + 1):
+        pass
+    return version + 1
+
+
+@known("04.add_one", "read that first")
+def never_reads(stub, counter, version):
+    while not _create(stub, counter, version := version + 1, version):
+        pass
+    return version
+
+
+@known("04.add_one", "return the version that it created")
+def returns_what_it_got(stub, counter, version):
+    compare_and_set(stub, counter, version)
+    return version
+
+
+known("04.add_one", "Update overwrites")(read_then_write)
+
+
+# ---- 05 ------------------------------------------------------------------------------------------
+
+
+def client(
+    *,
+    ids=lambda number: number,
+    place=lambda answered, reply: reply.id,
+    window=lambda window: window,
+    release_at=1,
+    missing=None,
+):
+    """A client that differs from the reference in one detail."""
+
+    def reads(stub, keys, limit):
+        values = [missing] * len(keys)
+        free = threading.Semaphore(window(limit))
+
+        def requests():
+            for number, key in enumerate(keys):
+                free.acquire()
+                yield PipelineRequest(id=ids(number), kinds=bytes([RETRIEVE]), keys=[key])
+
+        waiting = 0
+        for answered, reply in enumerate(stub.Pipeline(requests())):
+            if reply.values:
+                values[place(answered, reply)] = reply.values[0]
+            waiting += 1
+            if waiting >= min(release_at * limit, limit) or release_at == 1:
+                free.release(waiting)
+                waiting = 0
+        return values
+
+    return reads
+
+
+@known("05.reads_in_a_window", "you send in turns")
+def in_turns(stub, keys, window):
+    """Send a window full, receive a window full."""
+    values = [None] * len(keys)
+    queue = SimpleQueue()
+    replies = stub.Pipeline(iter(queue.get, None))
+    for first in range(0, len(keys), window):
+        turn = range(first, min(first + window, len(keys)))
+        for number in turn:
+            queue.put(PipelineRequest(id=number, kinds=bytes([RETRIEVE]), keys=[keys[number]]))
+        for _ in turn:
+            reply = next(replies)
+            if reply.values:
+                values[reply.id] = reply.values[0]
+    queue.put(None)
+    return values
+
+
+@known("05.reads_in_a_window", "also where a key stands there twice")
+def distinct_keys(stub, keys, window):
+    distinct = list(dict.fromkeys(keys))
+    values = dict(zip(distinct, reads_in_a_window(stub, distinct, window), strict=True))
+    return [values[key] for key in keys]
+
+
+@known("05.reads_in_a_window", "send all requests on one")
+def stream_for_each(stub, keys, window):
+    return [reads_in_a_window(stub, [key], 1)[0] for key in keys]
+
+
+@known("05.reads_in_a_window", "send one key in each")
+def all_in_one(stub, keys, window):
+    message = PipelineRequest(id=1, kinds=bytes([RETRIEVE]) * len(keys), keys=keys)
+    (reply,) = stub.Pipeline(iter([message]))
+    return list(reply.values)
+
+
+@known("05.reads_in_a_window", "one value for each key")
+def only_found(stub, keys, window):
+    return [value for value in reads_in_a_window(stub, keys, window) if value is not None]
+
+
+@known("05.reads_in_a_window", "your request iterator stopped")
+def bad_message(stub, keys, window):
+    def requests():
+        for number, key in enumerate(keys):
+            yield PipelineRequest(id=number, kinds=RETRIEVE, keys=[key])
+
+    return [reply.values[0] for reply in stub.Pipeline(requests())]
+
+
+known("05.reads_in_a_window", "at the wrong places")(client(place=lambda answered, reply: answered))
+known("05.reads_in_a_window", "had the id 7")(
+    client(ids=lambda number: 7, place=lambda answered, reply: answered)
+)
+known("05.reads_in_a_window", "requests were open at once")(
+    client(window=lambda window: window + 1)
+)
+known("05.reads_in_a_window", "a blocking client")(client(window=lambda window: 1))
+known("05.reads_in_a_window", "a place stays empty")(
+    client(window=lambda window: max(1, window - 1))
+)
+known("05.reads_in_a_window", "must be None")(client(missing=b""))
+known("05.reads_in_a_window", "never opened")(
+    lambda stub, keys, window: [VALUES.get(key) for key in keys]
+)
+wrong("05.reads_in_a_window", "requests were open at once")(client(window=lambda window: 1_000))
+wrong("05.reads_in_a_window", "requests were open at once")(
+    client(window=lambda window: 2 * window)
+)
+wrong("05.reads_in_a_window", "you send in turns")(client(release_at=2))
+
+
+# ---- 06 ------------------------------------------------------------------------------------------
+
+
+@known("06.own_connections", "all channels share one")
+def plain(address, count):
+    return [grpc.insecure_channel(address) for _ in range(count)]
+
+
+def switched_off(address, count):
+    options = [("grpc.use_local_subchannel_pool", 0)]
+    return [grpc.insecure_channel(address, options=options) for _ in range(count)]
+
+
+def misspelt(address, count):
+    options = [("grpc.use_local_subchannel_pools", 1)]
+    return [grpc.insecure_channel(address, options=options) for _ in range(count)]
+
+
+@known("06.own_connections", "closed already")
+def closed(address, count):
+    channels = own_connections(address, count)
+    for channel in channels:
+        channel.close()
+    return channels
+
+
+@known("06.own_connections", "some channels share a connection")
+def in_pairs(address, count):
+    options = [[("grpc.primary_user_agent", f"caller {place // 2}")] for place in range(count)]
+    return [grpc.insecure_channel(address, options=each) for each in options]
+
+
+known("06.own_connections", "several times")(lambda a, n: own_connections(a, 1) * n)
+known("06.own_connections", "the list holds")(lambda a, n: own_connections(a, n + 1))
+known("06.own_connections", "a list of channels")(lambda a, n: own_connections(a, 1)[0])
+known("06.own_connections", "objects of `grpc.Channel`")(lambda a, n: [a] * n)
+known("06.own_connections", "reached no server")(lambda a, n: own_connections("127.0.0.1:9", n))
+wrong("06.own_connections", "")(switched_off)
+wrong("06.own_connections", "")(misspelt)
+wrong("06.own_connections", "")(lambda a, n: own_connections(a, 1))
+wrong("06.own_connections", "")(lambda a, n: own_connections(a, max(1, n - 1)))
