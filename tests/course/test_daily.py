@@ -96,7 +96,8 @@ def test_ten_days_reach_par_by_the_method_and_not_by_random_purchases():
         for player in ("learner", "at_random")
     }
 
-    assert all(each >= capstone_trial.PAR for each in shares["learner"])
+    # Its measurements are drawn anew each time: once in a thousand they mislead it.
+    assert 9 <= sum(each >= capstone_trial.PAR for each in shares["learner"])
     assert 2 >= sum(each >= capstone_trial.PAR for each in shares["at_random"])
 
 

@@ -28,7 +28,7 @@ from kvstore.measure import Outcome
 # Each compares a measurement with what the service can do.
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
-WORKERS, SLEEP_S = 4, 0.08
+WORKERS, SLEEP_S = 4, 0.05
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def seen(service):
 
 
 def has_the_right_figures(seen, workers, sleep_s):
-    assert seen.ceiling_per_s == pytest.approx(workers / sleep_s, rel=0.05)
+    assert seen.ceiling_per_s == pytest.approx(workers / sleep_s, rel=0.08)
     assert seen.ceiling.low <= seen.ceiling_per_s <= seen.ceiling.high
     assert seen.knee == pytest.approx(workers, rel=0.1)
     assert seen.no_queue.value == pytest.approx(sleep_s, rel=0.1)
@@ -62,9 +62,9 @@ def test_ceiling_knee_and_littles_law_of_a_sleeping_service(seen):
 
 def test_a_call_may_take_longer_than_a_level_is_meant_to():
     with sleeping_service(1) as (address, _):
-        seen = calibrate(tasks, Target(address), calls_of(sleep_s=0.1), step_s=0.05)
+        seen = calibrate(tasks, Target(address), calls_of(sleep_s=0.06), step_s=0.05)
 
-    has_the_right_figures(seen, 1, 0.1)
+    has_the_right_figures(seen, 1, 0.06)
 
 
 def test_a_service_that_sheds_has_the_ceiling_of_what_succeeds():
@@ -87,11 +87,11 @@ def test_a_service_that_sheds_has_the_ceiling_of_what_succeeds():
 
 
 def test_a_service_that_always_fails_some_calls_has_a_ceiling_and_no_rate_without_failures(service):
-    calls = calls_of(sleep_s=0.05, fail=0.2)
+    calls = calls_of(sleep_s=0.04, fail=0.2)
     seen = calibrate(bounded, service, calls, step_s=0.2)
     found = search(bounded, service, calls, Objective(latency_s=1), seen)
 
-    assert seen.ceiling_per_s == pytest.approx(WORKERS / 0.05, rel=0.08)
+    assert seen.ceiling_per_s == pytest.approx(WORKERS / 0.04, rel=0.08)
     assert seen.fails_always == pytest.approx(0.2, abs=0.1)
     assert "UNAVAILABLE" in findings_of_calibration(seen)[0].text
     assert (0, ()) == (found.rate_per_s, found.steps)
@@ -99,9 +99,11 @@ def test_a_service_that_always_fails_some_calls_has_a_ceiling_and_no_rate_withou
 
 
 def test_a_deadline_below_the_time_under_load_leaves_the_ceiling_as_it_is(service):
-    seen = calibrate(tasks, service, calls_of(sleep_s=SLEEP_S), step_s=0.2, deadline_s=0.2)
+    seen = calibrate(
+        tasks, service, calls_of(sleep_s=SLEEP_S), step_s=0.2, deadline_s=2.5 * SLEEP_S
+    )
 
-    assert seen.ceiling_per_s == pytest.approx(WORKERS / SLEEP_S, rel=0.06)
+    assert seen.ceiling_per_s == pytest.approx(WORKERS / SLEEP_S, rel=0.08)
     assert seen.knee == pytest.approx(WORKERS, rel=0.1)
 
 
