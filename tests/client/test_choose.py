@@ -50,7 +50,7 @@ def test_the_function_sees_the_open_calls_of_each_server(strategy, three):
     assert max(map(sum, seen)) <= 5  # the sixth place is that of the call itself
     assert max(map(max, seen)) >= 1
     assert min(calls) > 0
-    assert calls[2] < min(calls[:2])  # a slow server keeps its calls open for longer
+    assert calls[2] < calls[0]  # a slow server keeps its calls open for longer
     assert "fewest" == run.settings["choose"]
 
 
