@@ -10,6 +10,7 @@ on standard input: eight bytes with the length, then the pickle. Replies are lin
 """
 
 import atexit
+import dis
 import io
 import json
 import linecache
@@ -54,7 +55,7 @@ OUTPUT_CHARACTERS: Final = 4_000
 # ---- in the kernel ------------------------------------------------------------------------------
 
 
-class _Judge:
+class Judge:
     """The process of the judge, as the kernel sees it; started at the first need."""
 
     def __init__(self) -> None:
@@ -100,7 +101,41 @@ class _Judge:
         self._reader.join(GRACE_S)  # at the end of the output
         process.stdout.close()
 
-    def reply(self, request: bytes, timeout_s: float) -> dict[str, Any] | None:
+    def verdict(self, exercise_id: str, answer: Any) -> Verdict:
+        """Return the verdict on an answer, judged in a process of its own within `timeout_s`.
+
+        Print what the answer printed. Raise LookupError for an unknown id, KeyboardInterrupt after
+        Ctrl-C; nothing of the answer runs on in either case.
+        """
+        exercise = find(exercise_id)
+        if _is_stub(answer):
+            return grading.judged(exercise, NOT_ATTEMPTED)
+        try:
+            with io.BytesIO() as pickled:
+                _Pickler(pickled).dump((exercise_id, answer, _sources(answer)))
+                request = pickled.getvalue()
+        except Exception as error:
+            return not_yet(
+                "the check runs your answer in a process of its own, and something that it uses"
+                f" cannot go there: {error}. Make it inside your function, or pass it as an"
+                " argument."
+            )
+        reply = self._reply(request, exercise.timeout_s)
+        if reply is None:
+            return not_yet(
+                f"no answer within {exercise.timeout_s:g} s: look for a loop or a wait that never"
+                " ends. It was stopped."
+            )
+        if reply["output"]:
+            print(reply["output"])
+        if "outcome" not in reply:
+            return not_yet(
+                f"your answer ended its process ({reply['ended']}) before the check was done: leave"
+                " out `sys.exit`, `os._exit` and signals."
+            )
+        return Verdict(reply["outcome"], reply["message"])
+
+    def _reply(self, request: bytes, timeout_s: float) -> dict[str, Any] | None:
         """Return the reply to a request; None if none came in time, and the answer is killed."""
         self.start()
         assert self._process is not None
@@ -136,42 +171,9 @@ def _read_lines(stdout: Any, lines: "queue.SimpleQueue[bytes]") -> None:
     lines.put(b"")  # the process has ended
 
 
-_judge: Final = _Judge()
+_judge: Final = Judge()
+judge: Final = _judge.verdict
 atexit.register(_judge.stop)
-
-
-def judge(exercise_id: str, answer: Any) -> Verdict:
-    """Return the verdict on an answer, judged in a process of its own within `timeout_s`.
-
-    Print what the answer printed. Raise LookupError for an unknown id, KeyboardInterrupt after
-    Ctrl-C; nothing of the answer runs on in either case.
-    """
-    exercise = find(exercise_id)
-    if _is_stub(answer):
-        return grading.judged(exercise, NOT_ATTEMPTED)
-    try:
-        with io.BytesIO() as pickled:
-            _Pickler(pickled).dump((exercise_id, answer, _sources(answer)))
-            request = pickled.getvalue()
-    except Exception as error:
-        return not_yet(
-            "the check runs your answer in a process of its own, and something that it uses cannot"
-            f" go there: {error}. Make it inside your function, or pass it as an argument."
-        )
-    reply = _judge.reply(request, exercise.timeout_s)
-    if reply is None:
-        return not_yet(
-            f"no answer within {exercise.timeout_s:g} s: look for a loop or a wait that never ends."
-            " It was stopped."
-        )
-    if reply["output"]:
-        print(reply["output"])
-    if "outcome" not in reply:
-        return not_yet(
-            f"your answer ended its process ({reply['ended']}) before the check was done: leave out"
-            " `sys.exit`, `os._exit` and signals."
-        )
-    return Verdict(reply["outcome"], reply["message"])
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
@@ -187,22 +189,17 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
 
 def _is_stub(answer: Any) -> bool:
-    """Return whether the answer is as the notebook had it: that needs no process to see."""
+    """Return whether the answer is still to be written: that needs no process to see."""
     if answer is None or answer is ... or answer is NOT_ATTEMPTED:
         return True
-    codes = {code.co_code for code in _codes(answer) if code.co_names == ("NOT_ATTEMPTED",)}
-    return bool(codes & _STUBS)
+    return any(map(_only_returns_not_attempted, _codes(answer)))
 
 
-def _stub() -> Any:
-    return NOT_ATTEMPTED
-
-
-async def _async_stub() -> Any:
-    return NOT_ATTEMPTED
-
-
-_STUBS: Final = {_stub.__code__.co_code, _async_stub.__code__.co_code}
+def _only_returns_not_attempted(code: types.CodeType) -> bool:
+    steps = list(dis.get_instructions(code))
+    ends = [place for place, step in enumerate(steps) if step.opname.startswith("RETURN_")]
+    ends = [place for place in ends if steps[place].opname != "RETURN_GENERATOR"]
+    return len(ends) == 1 and steps[ends[0] - 1].argval == "NOT_ATTEMPTED"
 
 
 def _sources(answer: Any) -> dict[str, list[str]]:

@@ -51,10 +51,21 @@ def test_what_the_answer_prints_is_shown(capsys):
     assert "seen" in capsys.readouterr().out
 
 
-def test_a_stub_needs_no_process():
+def with_a_function_of_its_own(stub, keys, window):
+    def requests():
+        yield NOT_ATTEMPTED
+
+    return NOT_ATTEMPTED
+
+
+@pytest.mark.parametrize(
+    "stub", [lambda calls_per_s, us: NOT_ATTEMPTED, with_a_function_of_its_own]
+)
+def test_a_stub_needs_no_process(stub):
+    """In the recorded mode, a lesson runs where no program may be started."""
     judging._judge.stop()
 
-    assert judging.judge(ID, lambda calls_per_s, us: NOT_ATTEMPTED).outcome == "not attempted"
+    assert judging.judge(ID, stub).outcome == "not attempted"
     assert judging._judge._process is None
 
 
