@@ -34,7 +34,7 @@ hypothesis.settings.register_profile("course", derandomize=True, deadline=None, 
 hypothesis.settings.load_profile("course")
 
 
-SPREAD = ("test_exercises", "test_answers", "test_solved_lessons")
+SPREAD = ("test_solved_lessons",)
 """Files of many long tests without a common fixture: the processes share them, test by test."""
 
 

@@ -1,35 +1,93 @@
-"""Every exercise of every lesson keeps the same promises."""
+"""Every exercise of every lesson keeps the same promises, and its judge the verdicts that it gave.
 
-import answers  # noqa: F401 - it fills the table
+The mutants come from `tools/mutants.py`.
+"""
+
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import answers
+import cloudpickle
 import pytest
+import verdicts
+import wrong_answers
 from verdicts import known_wrong
 
-from kvstore.course import NOT_ATTEMPTED, exercises
+from kvstore.course import NOT_ATTEMPTED, exercises, judging
 from kvstore.course.exercises.grading import judged
+from tools import mutants
 
 EVERY = exercises.every()
+MUTANTS = json.loads((Path(__file__).parent / "mutants.json").read_text("utf-8"))
+AT_ONCE = 6
 
 each_exercise = pytest.mark.parametrize("name", EVERY)
 
 
-@each_exercise
-def test_the_reference_solution_passes(name):
-    verdict = judged(EVERY[name], EVERY[name].reference)
+class Case(NamedTuple):
+    exercise: str
+    answer: object
+    outcome: str
+    said: str = ""
 
-    assert verdict.outcome == "passed", verdict.message
+
+CASES = {
+    "reference": [Case(name, each.reference, "passed") for name, each in EVERY.items()],
+    "known wrong": [
+        Case(name, wrong.answer, "not yet", wrong.expected)
+        for name in EVERY
+        for wrong in known_wrong(name)
+    ],
+    "tried": [Case(*each) for each in verdicts.ANSWERS],
+    "mutant": [
+        Case(name, mutants.answer_from(EVERY[name], source), "not yet")
+        for name, sources in MUTANTS.items()
+        for source in sources
+    ],
+}
+EACH = [
+    pytest.param(case, id=f"{case.exercise}-{kind}-{number}")
+    for kind, cases in CASES.items()
+    for number, case in enumerate(cases)
+]
 
 
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("lesson", sorted({name[:2] for name in EVERY}))
-def test_a_known_wrong_answer_is_rejected_for_its_own_reason(lesson):
-    accepted_or_for_another = {}
-    for name in (each for each in EVERY if each.startswith(lesson)):
-        for number, wrong in enumerate(known_wrong(name)):
-            verdict = judged(EVERY[name], wrong.answer)
-            if verdict.outcome != "not yet" or wrong.expected not in verdict.message:
-                accepted_or_for_another[name, number] = verdict.message
+@pytest.fixture(scope="module")
+def verdict_on(request):
+    """The verdicts of the judge's process, several at a time: a check waits most of its time."""
+    for module in (answers, wrong_answers):  # they travel as from a notebook
+        cloudpickle.register_pickle_by_value(module)
+    of_thread, judges = threading.local(), []
 
-    assert accepted_or_for_another == {}
+    def begin():
+        of_thread.judge = judging.Judge()
+        judges.append(of_thread.judge)
+
+    def judge(case):
+        return of_thread.judge.verdict(case.exercise, case.answer)
+
+    chosen = [each.callspec.params for each in request.session.items if hasattr(each, "callspec")]
+    with ThreadPoolExecutor(AT_ONCE, initializer=begin) as pool:
+        cases = [each["case"] for each in chosen if "case" in each]
+        begun = {id(case): pool.submit(judge, case) for case in cases}
+        yield lambda case: begun[id(case)].result()
+        pool.shutdown(cancel_futures=True)
+    for each in judges:
+        each.stop()
+    for module in (answers, wrong_answers):
+        cloudpickle.unregister_pickle_by_value(module)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", EACH)
+def test_an_answer_gets_its_verdict(case, verdict_on):
+    verdict = verdict_on(case)
+
+    assert verdict.outcome == case.outcome, verdict.message
+    assert case.said in verdict.message
 
 
 @each_exercise
