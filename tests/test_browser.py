@@ -551,6 +551,7 @@ print("counted", json.dumps({t: [counted(name, t) for name in runs] for t in tim
 """Runs as in the lessons that have a replay, and what their records say of three moments."""
 
 
+@pytest.mark.long  # tests/course/test_replay.py has the same counts on a page, without JupyterLab
 @in_one_lab
 def test_replays_show_the_counts_of_the_records_in_jupyterlab(lab):
     checkout, address = lab

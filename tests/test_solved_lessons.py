@@ -260,8 +260,9 @@ async def hedged(first, second, request, after_s):
 """Answers that make runs which a figure compares, and their names in it."""
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", long_but_for("11_tails", ALSO_SOLVED))
+@pytest.mark.parametrize("name", ALSO_SOLVED)
 def test_a_figure_names_the_runs_that_the_learners_code_made(name, tmp_path, monkeypatch):
     answers, marks = ALSO_SOLVED[name]
     shown = shown_by(solved(name, tmp_path, answers), tmp_path, monkeypatch)

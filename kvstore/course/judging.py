@@ -11,6 +11,7 @@ on standard input: eight bytes with the length, then the pickle. Replies are lin
 
 import atexit
 import dis
+import gc
 import io
 import json
 import linecache
@@ -243,10 +244,13 @@ def main() -> None:
 
 
 def _import_all() -> None:
-    """Import what takes long, before there is an answer: a forked child has it then."""
-    import hypothesis  # noqa: F401
+    """Import and make what takes long, before there is an answer: a forked child has it then."""
+    from hypothesis import strategies
 
+    grading.drawn_inputs(strategies.tuples(strategies.integers()), grading.COMPARED)
     every()
+    gc.collect()
+    gc.freeze()  # or the collector of each child would write to all of it
 
 
 def _frame(requests: io.FileIO) -> tuple[bytes, float] | None:

@@ -60,6 +60,7 @@ def test_ceiling_knee_and_littles_law_of_a_sleeping_service(seen):
     has_the_right_figures(seen, WORKERS, SLEEP_S)
 
 
+@pytest.mark.long
 def test_a_call_may_take_longer_than_a_level_is_meant_to():
     with sleeping_service(1) as (address, _):
         seen = calibrate(tasks, Target(address), calls_of(sleep_s=0.06), step_s=0.05)
@@ -86,6 +87,7 @@ def test_a_service_that_sheds_has_the_ceiling_of_what_succeeds():
     assert "failures" == findings(run, seen)[0].name
 
 
+@pytest.mark.long
 def test_a_service_that_always_fails_some_calls_has_a_ceiling_and_no_rate_without_failures(service):
     calls = calls_of(sleep_s=0.04, fail=0.2)
     seen = calibrate(bounded, service, calls, step_s=0.2)
@@ -98,6 +100,7 @@ def test_a_service_that_always_fails_some_calls_has_a_ceiling_and_no_rate_withou
     assert "fail" in found.limit
 
 
+@pytest.mark.long
 def test_a_deadline_below_the_time_under_load_leaves_the_ceiling_as_it_is(service):
     seen = calibrate(
         tasks, service, calls_of(sleep_s=SLEEP_S), step_s=0.2, deadline_s=2.5 * SLEEP_S
