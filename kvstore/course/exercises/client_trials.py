@@ -9,7 +9,6 @@ import queue
 import random
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -30,107 +29,10 @@ WAIT_S: Final = 2.0
 """A sender that has not done in this time what it can do at once will not do it."""
 GRACE_S: Final = 0.1
 """A sender that may send no more is watched for this long."""
-MOST_CALLS: Final = 100
-"""The server can hold this many calls; an exercise sends fewer."""
+HELD: Final = Script(always=b"v", longest_s=60.0)
+"""Every call waits until the judge ends it."""
 POLLING_S: Final = 0.0005
 """A thread that waits takes no CPU time; one that polls takes more than this in `GRACE_S`."""
-
-
-@dataclass
-class _Held:
-    """One call that has arrived and has no answer yet."""
-
-    key: bytes
-    status: grpc.StatusCode = grpc.StatusCode.CANCELLED
-    ended: threading.Event = field(default_factory=threading.Event)
-
-
-class HeldCalls(KeyValueServiceServicer):
-    """The four methods of the service; each call waits in `held` until `end` is called."""
-
-    def __init__(self) -> None:
-        self.received: Counter[tuple[str, bytes]] = Counter()
-        """Method and key of each call that arrived, with how often."""
-        self.most = 0
-        """The most calls that were held at one time."""
-        self._held: list[_Held] = []
-        self._closed = False
-        self._changed = threading.Condition()
-
-    @property
-    def held(self) -> int:
-        """Calls that wait for their end."""
-        with self._changed:
-            return len(self._held)
-
-    @property
-    def count(self) -> int:
-        """Calls that have arrived so far."""
-        with self._changed:
-            return self.received.total()
-
-    def sort(self, keys: Sequence[bytes]) -> None:
-        """Put the held calls in the order of these keys: threads note arrivals in any order."""
-        with self._changed:
-            self._held.sort(key=lambda call: keys.index(call.key) if call.key in keys else 0)
-
-    def end(self, place: int = 0, status: grpc.StatusCode = grpc.StatusCode.OK) -> bytes:
-        """End the held call in this place, counted from 0 in order of arrival; return its key."""
-        with self._changed:
-            call = self._held.pop(place)
-        call.status = status
-        call.ended.set()
-        return call.key
-
-    def wait_until(self, condition: Callable[[], bool], timeout_s: float = WAIT_S) -> bool:
-        """Whether the condition became true in time; it is looked at when a call arrives."""
-        until_s = time.monotonic() + timeout_s
-        while not condition():
-            if time.monotonic() > until_s:
-                return False
-            with self._changed:
-                self._changed.wait(0.005)
-        return True
-
-    def end_all(self) -> None:
-        """End every held call."""
-        while self.held:
-            self.end()
-
-    def close(self) -> None:
-        """End every call that is held, and each that still arrives."""
-        self._closed = True
-        self.end_all()
-
-    def _hold(self, method: str, key: bytes, reply: Any, context: grpc.ServicerContext) -> Any:
-        call = _Held(key)
-        with self._changed:
-            self.received[method, key] += 1
-            if self._closed:
-                return reply
-            self._held.append(call)
-            self.most = max(self.most, len(self._held))
-            self._changed.notify_all()
-        call.ended.wait()
-        if call.status is not grpc.StatusCode.OK:
-            context.set_code(call.status)
-        return reply
-
-    def Create(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """Hold a create."""
-        return self._hold("Create", request.key, pb.CreateResponse(), context)
-
-    def Retrieve(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """Hold a retrieve."""
-        return self._hold("Retrieve", request.key, pb.RetrieveResponse(value=b"v"), context)
-
-    def Update(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """Hold an update."""
-        return self._hold("Update", request.key, pb.UpdateResponse(), context)
-
-    def Delete(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """Hold a delete."""
-        return self._hold("Delete", request.key, pb.DeleteResponse(), context)
 
 
 class Requests(Iterator[Any]):
@@ -206,15 +108,16 @@ class Sender:
 @contextmanager
 def sending(
     answer: Callable[..., Any], *arguments: Any, callbacks_late_s: float = 0.0
-) -> Iterator[tuple[HeldCalls, Sender]]:
-    """Start a server of held calls and call `answer(stub, *arguments)` in a thread.
+) -> Iterator[tuple[Puppet, Sender]]:
+    """Start a server that holds every call, and call `answer(stub, *arguments)` in a thread.
 
     `callbacks_late_s` delays every callback, as a busy machine may do. Leaving the block ends all
     calls; a sender that runs on ends with the process.
     """
-    held = HeldCalls()
+    puppet = Puppet(HELD)
+    puppet.hold()
     with (
-        served(held, ThreadPoolExecutor(MOST_CALLS)) as address,
+        served(puppet) as address,
         measured_channel(address, station_times=False) as channel,
     ):
         stub: Any = KeyValueServiceStub(channel)
@@ -222,9 +125,9 @@ def sending(
             stub = _LateCallbacks(stub, callbacks_late_s)
         sender = Sender(answer, (stub, *arguments), channel)
         try:
-            yield held, sender
+            yield puppet, sender
         finally:
-            held.close()
+            puppet.end()
 
 
 def reach_stub(answer: Callable[..., Any], *arguments: Any) -> None:

@@ -8,7 +8,7 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ from kvstore.v1.kvstore_pb2_grpc import (
 PATIENCE_S: Final = 2.0
 """How long a trial waits for something that a right answer does at once."""
 HELD_S: Final = 8.0
-"""No call is held for longer, so that a trial that fails comes to its end."""
+"""A call is held so long at most, so that a trial that fails comes to its end."""
 STALL_S: Final = 30.0
 """A stalled call lasts so long, unless the trial ends before."""
 THREADS: Final = 64
@@ -113,6 +113,8 @@ class Script:
 
     values: Mapping[bytes, bytes] = field(default_factory=dict)
     """The keys that have a value before the first call."""
+    always: bytes | None = None
+    """Every key has this value at all times."""
     delay_s: float = 0.0
     failures: Mapping[bytes, grpc.StatusCode | Exception] = field(default_factory=dict)
     """Calls for these keys end with this status, or the method raises this error."""
@@ -120,6 +122,8 @@ class Script:
     """Calls for these keys are never answered."""
     never_held: frozenset[bytes] = frozenset()
     """Calls for these keys are answered also while others are held."""
+    longest_s: float = HELD_S
+    """No call is held for longer."""
     stored: Callable[[bytes], bytes] = bytes
     """What the server stores of a value that a Create sends."""
 
@@ -132,7 +136,10 @@ class Puppet(KeyValueServiceServicer):
         """Every call, in the order of arrival: the server's own count."""
         self.given_up: set[int] = set()
         """Calls by their number (from 0) that their caller ended before they were answered."""
+        self.most = 0
+        """The most calls that waited for their answer at one time."""
         self._script = script
+        self._ends: dict[int, grpc.StatusCode] = {}
         self._values = dict(script.values)
         self._open: set[int] = set()
         self._shut = self._over = False
@@ -141,8 +148,20 @@ class Puppet(KeyValueServiceServicer):
     @property
     def waiting(self) -> int:
         """Calls that wait for their answer now."""
+        return len(self.held())
+
+    def held(self, first: Sequence[bytes] = ()) -> list[int]:
+        """Return the numbers (from 0) of the calls that wait now, in the order of arrival.
+
+        Calls that came at once were noted in any order: `first` has their keys in the right one.
+        """
+
+        def place(number: int) -> int:
+            key = self.arrived[number].key
+            return first.index(key) if number < len(first) and key in first else number
+
         with self._changed:
-            return len(self._open)
+            return sorted(self._open, key=place)
 
     def hold(self) -> None:
         """Hold every call from now on."""
@@ -163,9 +182,10 @@ class Puppet(KeyValueServiceServicer):
         finally:
             self.let_go()
 
-    def release(self, number: int) -> None:
-        """Let the call that arrived as this number (from 0) be answered."""
+    def release(self, number: int, status: grpc.StatusCode = grpc.StatusCode.OK) -> None:
+        """Let the call that arrived as this number (from 0) be answered, or end with a status."""
         with self._changed:
+            self._ends[number] = status
             self._open.discard(number)
             self._changed.notify_all()
 
@@ -178,7 +198,7 @@ class Puppet(KeyValueServiceServicer):
         """Store a value under a new key."""
         self._arrive("Create", request.key, context)
         with self._changed:
-            if request.key in self._values:
+            if request.key in self._values and self._script.always is None:
                 context.abort(grpc.StatusCode.ALREADY_EXISTS, "this key has a value")
             self._values[request.key] = self._script.stored(request.value)
         return pb.CreateResponse()
@@ -189,9 +209,10 @@ class Puppet(KeyValueServiceServicer):
         """Send the value of a key."""
         self._arrive("Retrieve", request.key, context)
         with self._changed:
-            if request.key not in self._values:
-                context.abort(grpc.StatusCode.NOT_FOUND, "this key has no value")
-            return pb.RetrieveResponse(value=self._values[request.key])
+            value = self._values.get(request.key, self._script.always)
+        if value is None:
+            context.abort(grpc.StatusCode.NOT_FOUND, "this key has no value")
+        return pb.RetrieveResponse(value=value)
 
     def Update(self, request: pb.UpdateRequest, context: grpc.ServicerContext) -> pb.UpdateResponse:
         """Store a value, whether or not the key has one."""
@@ -199,6 +220,13 @@ class Puppet(KeyValueServiceServicer):
         with self._changed:
             self._values[request.key] = request.value
         return pb.UpdateResponse()
+
+    def Delete(self, request: pb.DeleteRequest, context: grpc.ServicerContext) -> pb.DeleteResponse:
+        """Remove the value of a key, whether or not it has one."""
+        self._arrive("Delete", request.key, context)
+        with self._changed:
+            self._values.pop(request.key, None)
+        return pb.DeleteResponse()
 
     def _arrive(self, method: str, key: bytes, context: grpc.ServicerContext) -> None:
         """Do with a call what the script says before its answer."""
@@ -208,17 +236,18 @@ class Puppet(KeyValueServiceServicer):
             number = len(self.arrived)
             self.arrived.append(Arrived(method, key, left_s, time.perf_counter()))
             self._open.add(number)
+            self.most = max(self.most, len(self._open))
         if not context.add_callback(lambda: self._ended(number)):
             self._ended(number)
-        longest_s = STALL_S if key in self._script.stalled else HELD_S
+        longest_s = STALL_S if key in self._script.stalled else self._script.longest_s
         with self._changed:
             self._changed.wait_for(lambda: self._may_go(number, key), longest_s)
             self._open.discard(number)
         time.sleep(self._script.delay_s)
-        failure = self._script.failures.get(key)
+        failure = self._script.failures.get(key, self._ends.get(number))
         if isinstance(failure, Exception):
             raise failure
-        if failure is not None:
+        if failure not in (None, grpc.StatusCode.OK):
             context.abort(failure, "the check wants this call to fail")
 
     def _may_go(self, number: int, key: bytes) -> bool:

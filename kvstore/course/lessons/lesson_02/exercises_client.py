@@ -9,12 +9,8 @@ import grpc
 
 from kvstore.client.messages import Operation, retrieve
 from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
-from kvstore.course.exercises.client_trials import (
-    GRACE_S,
-    WAIT_S,
-    reach_stub,
-    sending,
-)
+from kvstore.course.exercises.client_trials import GRACE_S, WAIT_S, reach_stub, sending
+from kvstore.course.exercises.puppet import wait_until
 
 OK, NOT_FOUND = grpc.StatusCode.OK, grpc.StatusCode.NOT_FOUND
 ENDS = (OK, NOT_FOUND, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNAVAILABLE)
@@ -67,16 +63,16 @@ def _why_not_all(answer: Any, order: Sequence[Ending], callbacks_late_s: float =
     """What is wrong with the answer when the calls end in this order; "" where it is right."""
     keys = [n // 2 if len(order) > 2 else n for n in range(len(order))]  # two may be alike
     operations = iter([retrieve(b"key %d" % key) for key in keys])
-    with sending(answer, operations, 0, callbacks_late_s=callbacks_late_s) as (held, sender):
-        if not held.wait_until(lambda: held.held >= len(order) or sender.returned):
-            if held.held > 1:
+    with sending(answer, operations, 0, callbacks_late_s=callbacks_late_s) as (puppet, sender):
+        if not wait_until(lambda: puppet.waiting >= len(order) or sender.returned):
+            if puppet.waiting > 1:
                 return (
-                    f"of {len(order)} operations, {held.held} were sent: send each of them, also "
-                    "where two have the same key."
+                    f"of {len(order)} operations, {puppet.waiting} were sent: send each of them,"
+                    " also where two have the same key."
                 )
             return (
-                f"of {len(order)} calls, {held.held} was in flight after {WAIT_S:g} s and the next "
-                "one was never sent: it waits for a reply before it sends. "
+                f"of {len(order)} calls, {puppet.waiting} was in flight after {WAIT_S:g} s and the"
+                " next one was never sent: it waits for a reply before it sends. "
                 "`.future(request)` does not wait; `result()` and `code()` do."
             )
         for count, (place, status) in enumerate(order, start=1):
@@ -86,8 +82,8 @@ def _why_not_all(answer: Any, order: Sequence[Ending], callbacks_late_s: float =
                     f"it returned {sender.result!r} while {len(order) + 1 - count} of "
                     f"{len(order)} calls were in flight. Return when every call has ended."
                 )
-            held.end(place, status)
-            held.wait_until(lambda count=count: sender.recorded >= count)  # type: ignore[misc]
+            puppet.release(puppet.held()[place], status)
+            wait_until(lambda count=count: sender.recorded >= count)  # type: ignore[misc]
         returns = sender.issued <= len(order) and sender.returns(
             WAIT_S + callbacks_late_s * len(order)
         )

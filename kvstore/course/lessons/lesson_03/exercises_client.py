@@ -15,12 +15,12 @@ from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
 from kvstore.course.exercises.client_trials import (
     GRACE_S,
     WAIT_S,
-    HeldCalls,
     Requests,
     Sender,
     reach_stub,
     sending,
 )
+from kvstore.course.exercises.puppet import Puppet, wait_until
 
 
 def bounded(stub: Any, operations: Iterable[Operation], in_flight: int) -> None:
@@ -76,27 +76,27 @@ def _why_not_bounded(answer: Any, limit: int, endings: Sequence[Ending]) -> str:
     kinds = [[*METHODS][(n if n < at_once else n // 2) % 4] for n in range(len(endings))]
     wanted = [Operation(kind, key, b"v") for kind, key in zip(kinds, keys, strict=True)]
     operations = Requests(wanted)
-    with sending(answer, operations, limit) as (held, sender):
-        if at_once and (why := _why_not_full(held, sender, operations, limit, len(endings))):
+    with sending(answer, operations, limit) as (puppet, sender):
+        if at_once and (why := _why_not_full(puppet, sender, operations, limit, len(endings))):
             return why
-        held.sort(keys)  # those at once arrived in any order; from now on one comes at a time
         failed = False
         for ended, (share, status) in enumerate(endings, start=1):
             # the last call stays open until a sender that waits for a time would have returned
             if sender.returns(GRACE_S) if ended == len(endings) else sender.returned:
-                return _why_returned(held, len(endings), limit, failed)
-            held.end(min(int(share * held.held), held.held - 1), status)
+                return _why_returned(puppet, len(endings), limit, failed)
+            held = puppet.held(keys[:limit])
+            puppet.release(held[min(int(share * len(held)), len(held) - 1)], status)
             failed |= status is not OK
             expected = min(limit, len(endings) - ended)
-            refilled = held.wait_until(lambda expected=expected: held.held >= expected)  # type: ignore[misc]
-            if held.most > limit:
-                return _too_many(held.most, limit, failed)
+            refilled = wait_until(lambda expected=expected: puppet.waiting >= expected)  # type: ignore[misc]
+            if puppet.most > limit:
+                return _too_many(puppet.most, limit, failed)
             if not refilled:
-                return _why_not_refilled(held, sender, limit, endings, ended)
-        if held.most > limit:
-            return _too_many(held.most, limit, failed)
+                return _why_not_refilled(puppet, sender, limit, keys, endings[:ended])
+        if puppet.most > limit:
+            return _too_many(puppet.most, limit, failed)
         asked = Counter((METHODS[each.kind], each.key) for each in wanted)
-        if strange := held.received - asked:
+        if strange := Counter((each.method, each.key) for each in puppet.arrived) - asked:
             method, key = next(iter(strange))
             other = next((name for name, each in asked if each == key), method)
             if other != method:
@@ -114,25 +114,25 @@ def _why_not_bounded(answer: Any, limit: int, endings: Sequence[Ending]) -> str:
 
 
 def _why_not_full(
-    held: HeldCalls, sender: Sender, operations: Requests, limit: int, count: int
+    puppet: Puppet, sender: Sender, operations: Requests, limit: int, count: int
 ) -> str:
     """What is wrong before the first call has ended: `limit` calls must be held, and no more."""
     at_once = min(limit, count)
-    reached = held.wait_until(lambda: held.held >= at_once or sender.returned)
+    reached = wait_until(lambda: puppet.waiting >= at_once or sender.returned)
     time.sleep(GRACE_S)
-    if held.most > limit:
-        return _too_many(held.most, limit)
+    if puppet.most > limit:
+        return _too_many(puppet.most, limit)
     if sender.returned:
-        return _why_returned(held, count, limit)
-    if not reached and held.held == 1:
+        return _why_returned(puppet, count, limit)
+    if not reached and puppet.waiting == 1:
         return (
             f"the limit was {limit}, and one call was in flight: the next one was sent only after "
             "the reply. A method of the stub waits for its reply; its `.future(request)` does not."
         )
     if not reached:
         return (
-            f"the limit was {limit}, and only {held.held} of {count} calls were in flight after "
-            f"{WAIT_S:g} s: a place stays empty."
+            f"the limit was {limit}, and only {puppet.waiting} of {count} calls were in flight"
+            f" after {WAIT_S:g} s: a place stays empty."
         )
     if operations.count > 2 * limit + 1:
         return (
@@ -141,8 +141,8 @@ def _why_not_full(
             "place for its call."
         )
     polls = sender.polls()
-    if held.most > limit:
-        return _too_many(held.most, limit)
+    if puppet.most > limit:
+        return _too_many(puppet.most, limit)
     if polls:
         return (
             "while all places were taken it kept running: it looks again and again whether a place "
@@ -168,51 +168,53 @@ def _too_many(most: int, limit: int, failed: bool = False) -> str:
     )
 
 
-def _why_returned(held: HeldCalls, count: int, limit: int, failed: bool = False) -> str:
-    held.wait_until(lambda: held.count >= count)  # some may be on their way
-    if held.most > limit:
-        return _too_many(held.most, limit, failed)
-    if held.count < count:
+def _why_returned(puppet: Puppet, count: int, limit: int, failed: bool = False) -> str:
+    wait_until(lambda: len(puppet.arrived) >= count)  # some may be on their way
+    if puppet.most > limit:
+        return _too_many(puppet.most, limit, failed)
+    if len(puppet.arrived) < count:
         return (
-            f"it returned after {held.count} of {count} operations: send each one that "
+            f"it returned after {len(puppet.arrived)} of {count} operations: send each one that "
             "`operations` hands out."
         )
     if failed:
         return (
-            f"it returned with {numbers.count(held.held, 'call')} still in flight, after a call had"
-            " failed. Release one place for each call, at its end, and wait for all of them."
+            f"it returned with {numbers.count(puppet.waiting, 'call')} still in flight, after a"
+            " call had failed. Release one place for each call, at its end, and wait for all of"
+            " them."
         )
     return (
-        f"it returned with {numbers.count(held.held, 'call')} still in flight. Wait for "
+        f"it returned with {numbers.count(puppet.waiting, 'call')} still in flight. Wait for "
         "the end of each call: then all places are free again."
     )
 
 
 def _why_not_refilled(
-    held: HeldCalls, sender: Sender, limit: int, endings: Sequence[Ending], ended: int
+    puppet: Puppet, sender: Sender, limit: int, keys: Sequence[bytes], ends: Sequence[Ending]
 ) -> str:
-    """Why no new call came within `WAIT_S`, although one has ended."""
-    count, status = len(endings), endings[ended - 1][1]
+    """Why no new call came within `WAIT_S`, although calls have ended so."""
+    count, ended, status = len(keys), len(ends), ends[-1][1]
     if sender.returned:
-        return _why_returned(held, count, limit)
+        return _why_returned(puppet, count, limit)
     if status is not OK:
         return (
             f"call {ended} ended with {status.name}, and no new call took its place: a call that "
             "fails must release its place too."
         )
-    before = held.count
-    not_the_oldest = any(share for share, _ in endings[:ended])
-    if held.held and not_the_oldest:
-        held.end(0)
-        if held.wait_until(lambda: held.count > before, 2 * GRACE_S):
+    before = len(puppet.arrived)
+    not_the_oldest = any(share for share, _ in ends)
+    if puppet.waiting and not_the_oldest:
+        puppet.release(puppet.held(keys[:limit])[0])
+        if wait_until(lambda: len(puppet.arrived) > before, 2 * GRACE_S):
             return (
                 "a call ended, and no new one took its place until the oldest one had ended: it "
                 "waits for one certain call. The end of *any* call makes room for one."
             )
-    held.end_all()
+    for number in puppet.held():
+        puppet.release(number)
     if sender.returns(GRACE_S):
-        return _why_returned(held, count, limit)
-    if held.wait_until(lambda: held.count > before, 2 * GRACE_S):
+        return _why_returned(puppet, count, limit)
+    if wait_until(lambda: len(puppet.arrived) > before, 2 * GRACE_S):
         return (
             "it sends in waves: the next calls came only when all calls had ended. The end of one "
             "call must make room for one call, at once."
