@@ -24,6 +24,7 @@ EVERY = exercises.every()
 MUTANTS = json.loads((Path(__file__).parent / "mutants.json").read_text("utf-8"))
 AT_ONCE = 6
 
+pytestmark = pytest.mark.xdist_group("judges")  # it takes long, so it begins early
 each_exercise = pytest.mark.parametrize("name", EVERY)
 
 
