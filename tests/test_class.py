@@ -1,5 +1,6 @@
 """What a teacher does with a class: editions, the class's progress, Binder, a colour-blind eye."""
 
+import ast
 import itertools
 import os
 import re
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from lessons import NOTEBOOKS, cells_of
 
 from kvstore.course import lessons as calibration
 from kvstore.course import progress, questions
@@ -57,6 +59,25 @@ def test_students_get_no_solution_no_notes_and_no_outputs(students, tmp_path):
     assert done.stdout.count("Passed.") == 2
     assert done.stdout.count("Not yet.") == 2
     assert done.stdout.count("your teacher has them") == 2
+
+
+def test_students_see_every_source_that_a_lesson_shows(students, tmp_path):
+    """What it shows must not lie beside the answers, which are packed in their edition."""
+    shown = {}
+    for path in NOTEBOOKS:
+        nodes = [node for cell in cells_of(path) for node in cell.tree.body]
+        lines = [ast.unparse(n) for n in nodes if isinstance(n, ast.Import | ast.ImportFrom)]
+        calls = [line for line in map(ast.unparse, nodes) if line.startswith("show_source(")]
+        if calls:
+            shown[path.stem] = "\n".join([*lines, *calls])
+    program = tmp_path / "shown.py"
+    program.write_text("\n".join(shown.values()), "utf-8")
+
+    settings = {**os.environ, "PYTHONPATH": str(students)}
+    done = subprocess.run([sys.executable, program], cwd=students, env=settings, timeout=100)
+
+    assert len(shown) > 10
+    assert 0 == done.returncode
 
 
 def test_what_the_readme_of_students_says_works_there(students):

@@ -121,13 +121,13 @@ function showCurve(root, facts, changed) {
     key_.textContent = "";
     for (const [name, colour] of names.filter(([name]) => name && facts.dots.length)) {
       const entry = document.createElement("span");
-      entry.textContent = `● ${name}   `;
+      entry.textContent = `● ${name}`;
       entry.style.color = colour === "currentColor" ? "" : `color-mix(in srgb, ${colour} 75%, currentcolor)`;
-      entry.style.whiteSpace = "pre";
       key_.append(entry);
     }
   }
   const key_ = document.createElement("div");
+  key_.style.cssText = "display: flex; flex-wrap: wrap; gap: 0 1.5em";
   root.insertBefore(key_, svg);
 
   // ---- drawing ------------------------------------------------------------------------------------

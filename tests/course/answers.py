@@ -29,8 +29,9 @@ from kvstore.course.lessons.lesson_04.lost_update import key_of
 from kvstore.course.lessons.lesson_06.exercises import own_connections
 from kvstore.course.lessons.lesson_07.exercises_search import Search
 from kvstore.course.lessons.lesson_07.exercises_server import Front
-from kvstore.course.lessons.lesson_09.exercises import NeverLooks, Reader
+from kvstore.course.lessons.lesson_09.exercises import Reader
 from kvstore.course.lessons.lesson_09.exercises_server import Shed
+from kvstore.course.lessons.lesson_09.giving_up import NeverLooks
 from kvstore.course.lessons.lesson_12.exercises import add_server
 from kvstore.course.lessons.lesson_13.exercises import least_open
 from kvstore.course.lessons.lesson_14.exercises import create_if_absent

@@ -10,7 +10,7 @@ import pytest
 from kvstore.course.exercises.grading import judged
 from kvstore.course.lessons.lesson_09 import exercises as lesson_09
 from kvstore.course.lessons.lesson_09 import exercises_server as lesson_09_server
-from kvstore.course.lessons.lesson_09 import figures
+from kvstore.course.lessons.lesson_09 import figures, giving_up
 from kvstore.course.questions import registered
 from kvstore.measure import Sample
 from kvstore.measure.recorder import Recorder
@@ -30,15 +30,15 @@ def test_an_interceptor_refuses_only_with_more_threads_than_places():
 
 
 def test_a_method_that_looks_ahead_reads_less_for_each_answer_in_time():
-    this_piece = lesson_09.under_load(lesson_09.Reader, for_s=0.8)
-    the_rest = lesson_09.under_load(lesson_09.LooksAhead, for_s=0.8)
+    this_piece = giving_up.under_load(lesson_09.Reader, for_s=0.8)
+    the_rest = giving_up.under_load(giving_up.LooksAhead, for_s=0.8)
 
     assert the_rest.pieces_in_vain < 0.5 * this_piece.pieces_in_vain
     # On a busy machine both answer fewer calls in time; the work for one answer stays apart.
     assert the_rest.pieces / the_rest.in_time < 0.8 * this_piece.pieces / this_piece.in_time
     for found in (this_piece, the_rest):
         assert found.sent > found.in_time > 0
-        assert found.pieces == found.pieces_in_vain + lesson_09.PIECES * found.in_time
+        assert found.pieces == found.pieces_in_vain + giving_up.PIECES * found.in_time
 
 
 # 09.give_up -----------------------------------------------------------------------------------
