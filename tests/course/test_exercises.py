@@ -6,6 +6,7 @@ The mutants come from `tools/mutants.py`.
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +23,7 @@ from tools import mutants
 
 EVERY = exercises.every()
 MUTANTS = json.loads((Path(__file__).parent / "mutants.json").read_text("utf-8"))
-AT_ONCE = 6
+AT_ONCE = 4
 
 pytestmark = pytest.mark.xdist_group("judges")  # it takes long, so it begins early
 each_exercise = pytest.mark.parametrize("name", EVERY)
@@ -61,6 +62,9 @@ def verdict_on(request):
     """The verdicts of the judge's process, several at a time: a check waits most of its time."""
     for module in (answers, wrong_answers):  # they travel as from a notebook
         cloudpickle.register_pickle_by_value(module)
+    # Beside other tests a check gets little of the processor; its limit is tested elsewhere.
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.setattr(judging, "find", lambda name: replace(EVERY[name], timeout_s=100.0))
     of_thread, judges = threading.local(), []
 
     def begin():
@@ -76,6 +80,7 @@ def verdict_on(request):
         begun = {id(case): pool.submit(judge, case) for case in cases}
         yield lambda case: begun[id(case)].result()
         pool.shutdown(cancel_futures=True)
+    monkeypatch.undo()
     for each in judges:
         each.stop()
     for module in (answers, wrong_answers):
