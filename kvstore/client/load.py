@@ -5,7 +5,7 @@ import math
 import secrets
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from functools import partial
@@ -195,13 +195,13 @@ def _preload(servers: Servers, plan: Plan, operations: AnyOperations) -> None:
 
     Where a function chooses the server, each of them gets all keys.
     """
-    creates = operations.preloads()
     if plan.choose is None:
-        _create(servers.channels[0], plan.target, operations, creates)
+        _create(servers.channels[0], plan.target, operations, operations.preloads)
         return
+    creates = operations.preloads()
     with ThreadPoolExecutor(len(servers.channels)) as at_once:
         created = at_once.map(
-            partial(_create, operations=operations, creates=creates),
+            partial(_create, operations=operations, preloads=lambda: creates),
             servers.channels,
             servers.targets,
         )
@@ -209,9 +209,13 @@ def _preload(servers: Servers, plan: Plan, operations: AnyOperations) -> None:
 
 
 def _create(
-    channel: grpc.Channel, target: Target, operations: AnyOperations, creates: list[Operation]
+    channel: grpc.Channel,
+    target: Target,
+    operations: AnyOperations,
+    preloads: Callable[[], list[Operation]],
 ) -> None:
     for _ in range(PRELOAD_TRIES):
+        creates = preloads()  # other keys each time: a create without a reply may have been done
         with closing(Client(channel, target, operations)) as client:
             client.run(futures, iter(creates), len(creates))
             records = client.recorder.array()

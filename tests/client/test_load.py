@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import time
 from datetime import datetime
 
@@ -80,31 +81,41 @@ def test_a_ceiling_that_is_reached_already_sends_next_to_nothing(quick_server):
     assert audit(run).holds
 
 
-def test_values_that_cannot_be_created_before_the_run_are_named(quick_server, monkeypatch):
-    """The keys are there already, from a run with the same salt."""
-    monkeypatch.setattr(load.secrets, "token_hex", lambda _: "the same salt")
-    reads = workload.reads(keys=3, seed=99, value_bytes_mean=10)
-    load.run(blocking, quick_server, reads, calls=1)
+class Creates(KeyValueServiceServicer):
+    """Does every create, and answers the first ones with an error all the same."""
 
-    with pytest.raises(ConnectionError, match=r"none of 3 keys .*3 ALREADY_EXISTS"):
-        load.run(blocking, quick_server, reads, calls=1)
+    def __init__(self, unanswered):
+        self.seen, self.unanswered, self.keys = itertools.count(), unanswered, set()
+
+    def Create(self, request, context):
+        if request.key in self.keys:
+            context.abort(grpc.StatusCode.ALREADY_EXISTS, "this key has a value")
+        self.keys.add(request.key)
+        if next(self.seen) < self.unanswered:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "the back end took too long")
+        return pb.CreateResponse()
+
+    def Retrieve(self, request, context):
+        return pb.RetrieveResponse(value=b"")
 
 
-def test_values_are_created_although_the_first_calls_fail():
-    """As those of a front whose connection to its back end is not there yet."""
-    seen = itertools.count()
-
-    class NotAtFirst(KeyValueServiceServicer):
-        def Create(self, request, context):
-            if next(seen) < 3:
-                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "not connected yet")
-            return pb.CreateResponse()
-
-        def Retrieve(self, request, context):
-            return pb.RetrieveResponse(value=b"")
-
+def creating(unanswered):
     add = add_KeyValueServiceServicer_to_server
-    with listening(lambda server: add(NotAtFirst(), server), threads=1) as address:
+    return listening(lambda server: add(Creates(unanswered), server), threads=1)
+
+
+def test_values_that_cannot_be_created_before_the_run_are_named():
+    reads = workload.reads(keys=3)
+    with creating(math.inf) as address, pytest.raises(ConnectionError) as refused:
+        load.run(blocking, address, reads, calls=1)
+
+    assert "none of 3 keys" in str(refused.value)
+    assert "3 UNAVAILABLE" in str(refused.value)
+
+
+def test_values_are_created_although_the_first_creates_are_done_without_an_answer():
+    """As by a front that waits too short a time for its back end."""
+    with creating(3) as address:
         run = load.run(blocking, address, workload.reads(keys=3), calls=1)
 
     assert {"OK"} <= set(run.outcomes())
