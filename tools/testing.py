@@ -15,7 +15,7 @@ import pytest
 
 DURATION: Final = "about 7 minutes on two cores with nothing else to do"
 LONG: Final = "more than an hour"
-MOST_PROCESSES: Final = 6
+MOST_PROCESSES: Final = 5
 
 
 class Tally:
