@@ -25,7 +25,7 @@ LESSONS = run_notebooks.chosen(["03_bounded"])
 @pytest.fixture(scope="module")
 def executed(tmp_path_factory):
     """Lesson 03 executed in the recorded mode, in place of what `executed/` happens to have."""
-    assert (kernel.FOLDER / "03_bounded.zip").is_file()
+    assert (kernel.FOLDER / f"03_bounded{kernel.SUFFIX}").is_file()
     folder = tmp_path_factory.mktemp("executed")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COURSE_MODE", "recorded")

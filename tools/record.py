@@ -1,6 +1,6 @@
 """Record the runs of lessons for COURSE_MODE=recorded: `course.py build recordings [names]`.
 
-Each lesson is executed once in class mode. `recordings/NAME.zip` then holds, for each cell that
+Each lesson is executed once in class mode. `recordings/NAME.tar.xz` then holds, for each cell that
 measured, the outputs and the variables that the cell set. Without a name, the command records the
 lessons whose recording no longer fits the notebook; `--again` records them all. Use a machine with
 nothing else to do.
@@ -11,8 +11,8 @@ import io
 import json
 import os
 import sys
+import tarfile
 import tempfile
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -37,11 +37,10 @@ class CannotRecord(Exception):
 
 def stale(lesson: Path, folder: Path = kernel.FOLDER) -> list[str]:
     """Return the ids of the recorded cells that the notebook no longer has; all if none are."""
-    archive = folder / f"{lesson.stem}.zip"
+    archive = folder / f"{lesson.stem}{kernel.SUFFIX}"
     if not archive.is_file():
         return ["no recording"]
-    with zipfile.ZipFile(archive) as opened:
-        cells = json.loads(opened.read(kernel.MANIFEST))["cells"]
+    cells = json.loads(kernel.parts(archive)[kernel.MANIFEST])["cells"]
     here = {_digest(cell) for cell in nbformat.read(lesson, as_version=4).cells}
     return [cell["id"] for name, cell in cells.items() if name not in here]
 
@@ -92,16 +91,18 @@ def record(lesson: Path, folder: Path = kernel.FOLDER) -> Path:
                 "outputs": f"{name}.outputs",
             }
     manifest = {"cells": cells, "made": done.notebook.metadata["course"]}
-    return _write(folder / f"{lesson.stem}.zip", manifest, members)
+    return _write(folder / f"{lesson.stem}{kernel.SUFFIX}", manifest, members)
 
 
 def _write(path: Path, manifest: dict[str, Any], members: dict[str, bytes]) -> Path:
     path.parent.mkdir(exist_ok=True)
     part = path.with_suffix(".part")
-    with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        archive.writestr(kernel.MANIFEST, json.dumps(manifest, indent=1))
-        for name, data in members.items():
-            archive.writestr(name, data)
+    files = {kernel.MANIFEST: json.dumps(manifest, indent=1).encode(), **members}
+    with tarfile.open(part, "w:xz", preset=9) as archive:
+        for name in sorted(files, key=lambda name: name.rpartition(".")[::-1]):  # likes together
+            about = tarfile.TarInfo(name)
+            about.size = len(files[name])
+            archive.addfile(about, io.BytesIO(files[name]))
     part.replace(path)
     return path
 
@@ -142,6 +143,6 @@ def record_all(lessons: Sequence[Path], *, again: bool) -> int:
         except CannotRecord as problem:
             print(problem, file=sys.stderr, flush=True)
             failed = 1
-    total = sum(each.stat().st_size for each in kernel.FOLDER.glob("*.zip"))
+    total = sum(each.stat().st_size for each in kernel.FOLDER.glob(f"*{kernel.SUFFIX}"))
     print(f"all recordings together: {total / 1e6:.1f} MB in {kernel.FOLDER}")
     return failed

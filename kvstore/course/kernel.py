@@ -17,8 +17,8 @@ import json
 import os
 import re
 import sys
+import tarfile
 import types
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -99,6 +99,7 @@ FOLDER: Final = Path(__file__).resolve().parents[2] / "recordings"
 RECORD_TO: Final = "COURSE_RECORD_TO"
 """The environment variable that names the folder into which a kernel records."""
 MANIFEST: Final = "manifest.json"
+SUFFIX: Final = ".tar.xz"
 
 
 def begin(lesson: str, originals: Sequence[str]) -> None:
@@ -135,6 +136,13 @@ def _written(part: object) -> str:
     return f"{type(part).__name__}({', '.join(f'{n}={_written(v)}' for n, v in fields)})"
 
 
+def parts(archive: Path) -> dict[str, bytes]:
+    """Return the files in a recording. They are compressed together: cells share runs."""
+    with tarfile.open(archive) as opened:
+        files = ((each.name, opened.extractfile(each)) for each in opened)
+        return {name: file.read() for name, file in files if file}
+
+
 # ---- replaying ----------------------------------------------------------------------------------
 
 
@@ -143,14 +151,14 @@ class _Replay:
 
     def __init__(self, shell: Any, lesson: str, originals: Sequence[str]) -> None:
         self._shell, self._originals = shell, originals
-        self._archive = FOLDER / f"{lesson}.zip"
+        archive = FOLDER / f"{lesson}{SUFFIX}"
         self._cells: Mapping[str, Any] = {}
         self._made: Mapping[str, str] = {}
         self._lost: set[str] = set()
         """Variables that were set where the runs were made, and that a recording cannot hold."""
-        if self._archive.is_file():
-            with zipfile.ZipFile(self._archive) as archive:
-                manifest = json.loads(archive.read(MANIFEST))
+        if archive.is_file():
+            self._parts = parts(archive)
+            manifest = json.loads(self._parts[MANIFEST])
             self._cells, self._made = manifest["cells"], manifest["made"]
         shell.user_ns.update(__replay__=self.show, __left_out__=_label)
 
@@ -226,9 +234,8 @@ class _Replay:
             _label("This cell was changed, so it runs on this machine: its result is not recorded.")
             return
         cell = self._cells[name]
-        with zipfile.ZipFile(self._archive) as archive:
-            values = loaded(archive.read(cell["values"]))
-            outputs = json.loads(archive.read(cell["outputs"]))
+        values = loaded(self._parts[cell["values"]])
+        outputs = json.loads(self._parts[cell["outputs"]])
         for question_id in cell["closes"]:
             progress.close(question_id)
         self._shell.user_ns.update(values)

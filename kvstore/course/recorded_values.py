@@ -1,4 +1,4 @@
-"""The variables of a recorded cell as bytes: pickled, and runs in about five bytes for each call.
+"""The variables of a recorded cell as bytes: pickled, and runs as columns that compress well.
 
 A pickle may name any function to call. `loaded` refuses all but classes of the course and what
 makes tables and arrays.
@@ -6,7 +6,6 @@ makes tables and arrays.
 
 import dataclasses
 import io
-import lzma
 import pickle
 from collections.abc import Mapping
 from typing import Any, Final
@@ -34,6 +33,9 @@ _MAKES_VALUES: Final = {
 
 TICK_S: Final = 1e-6
 """Recorded times are rounded to microseconds."""
+TICKS: Final = 1000
+"""When calls were sent and done is rounded to less where a quick call takes this many ticks."""
+_MOMENTS: Final = frozenset({"due_s", "sent_s", "done_s"})
 
 
 class NotRecorded(ValueError):
@@ -41,16 +43,16 @@ class NotRecorded(ValueError):
 
 
 def dumped(values: Mapping[str, Any]) -> bytes:
-    """Return variables as bytes, compressed. What cannot be pickled raises what `pickle` raises."""
+    """Return variables as bytes. What cannot be pickled raises what `pickle` raises."""
     buffer = io.BytesIO()
     _Pickler(buffer, protocol=5).dump(dict(values))
-    return lzma.compress(buffer.getvalue())
+    return buffer.getvalue()
 
 
 def loaded(data: bytes) -> dict[str, Any]:
     """Return the variables in `data`. Raises `NotRecorded` for what `dumped` cannot have made."""
     try:
-        values: dict[str, Any] = _Unpickler(io.BytesIO(lzma.decompress(data))).load()
+        values: dict[str, Any] = _Unpickler(io.BytesIO(data)).load()
     except NotRecorded:
         raise
     except Exception as error:
@@ -110,18 +112,20 @@ def packed(records: npt.NDArray[np.void]) -> dict[str, Any]:
     columns: dict[str, Any] = {"": len(records)}
     if not len(records):
         return columns
-    done = _ticks(records["done_s"])
+    columns["tick_s"] = tick_s = _tick_s(records)
+    done = _ticks(records["done_s"], tick_s)
     for name in records.dtype.names or ():
         column = records[name]
         if column.dtype.kind == "f":
             missing = np.isnan(column)
             if missing.all():
                 continue
-            ticks = np.where(missing, 0, _ticks(column))
             if name == "done_s":
                 ticks = np.diff(done, prepend=0)
-            elif name in ("sent_s", "due_s"):
-                ticks = np.where(missing, 0, done - ticks)
+            elif name in _MOMENTS:
+                ticks = np.where(missing, 0, done - _ticks(column, tick_s))
+            else:
+                ticks = _ticks(column, TICK_S)
             columns[name] = _small(ticks), _small(np.flatnonzero(missing))
         else:
             columns[name] = _small(column), _small(np.empty(0, int))
@@ -129,7 +133,7 @@ def packed(records: npt.NDArray[np.void]) -> dict[str, Any]:
 
 
 def unpacked(columns: Mapping[str, Any]) -> npt.NDArray[np.void]:
-    """Return the records of `packed`, with times rounded to TICK_S."""
+    """Return the records of `packed`, with their times rounded."""
     records = np.zeros(columns[""], dtype=CALL)
     if not len(records):
         return records
@@ -146,15 +150,24 @@ def unpacked(columns: Mapping[str, Any]) -> npt.NDArray[np.void]:
             continue
         if name == "done_s":
             wide = done
-        elif name in ("sent_s", "due_s"):
+        elif name in _MOMENTS:
             wide = done - wide
-        records[name] = wide * TICK_S
+        records[name] = wide * (columns["tick_s"] if name in _MOMENTS else TICK_S)
         records[name][_wide(missing)] = np.nan
     return records
 
 
-def _ticks(seconds: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    ticks: npt.NDArray[np.int64] = np.rint(np.nan_to_num(seconds) / TICK_S).astype(np.int64)
+def _tick_s(records: npt.NDArray[np.void]) -> float:
+    """The largest power of ten, from TICK_S up, that is small beside the time of a quick call."""
+    quick_s = float(np.quantile(records["done_s"] - records["sent_s"], 0.01))
+    tick_s = TICK_S
+    while tick_s * 10 * TICKS <= quick_s:
+        tick_s *= 10
+    return tick_s
+
+
+def _ticks(seconds: npt.NDArray[Any], tick_s: float) -> npt.NDArray[np.int64]:
+    ticks: npt.NDArray[np.int64] = np.rint(np.nan_to_num(seconds) / tick_s).astype(np.int64)
     return ticks
 
 
