@@ -411,11 +411,13 @@ SAVED = """async () => {
 }"""
 
 
+@pytest.mark.long
 @in_one_lab
 def test_a_lesson_runs_in_the_browser_and_is_saved_beside_the_course(lab, page):
     """After it, `course.py test` tests the same lessons, and an update meets no local change.
 
     It is the first page: its widgets work, and its map leads to another lesson.
+    The suite has one lesson in the browser, with answers.
     """
     (path,) = NOTEBOOKS.glob("00_*.ipynb")
     checkout, address = lab

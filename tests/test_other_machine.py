@@ -79,7 +79,13 @@ def serving_there(other_machine: list[str], *arguments: str) -> Iterator[str]:
             process.wait(20)
 
 
-@pytest.mark.parametrize("stack", [[], ["--use-asyncio"]])
+@pytest.mark.parametrize(
+    "stack",
+    [
+        pytest.param([], id="threads"),
+        pytest.param(["--use-asyncio"], id="asyncio", marks=pytest.mark.long),
+    ],
+)
 def test_another_machine_needs_the_token(stack, other_machine, folder, monkeypatch):
     known = Tls.of(folder)
     with serving_there(other_machine, "--listen=0.0.0.0", f"--tls={folder}", *stack) as port:
@@ -110,6 +116,7 @@ def test_a_server_in_plain_text_is_not_reached_from_another_machine(other_machin
     assert grpc.StatusCode.UNAVAILABLE is refused.value.code()
 
 
+@pytest.mark.long  # the suite has the fleet on one machine
 @pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="Dask is not installed")
 def test_a_fleet_of_two_machines_makes_one_run(other_machine, folder, tmp_path):
     """One worker reaches the server through a network, and the other one does not need it."""

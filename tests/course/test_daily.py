@@ -88,7 +88,7 @@ def test_a_repeat_keeps_the_best_result_and_counts_the_tries(own_progress):
     assert [100, 0.97, 4, 4] == list(table.loc["2025-03-21 C"])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_ten_days_reach_par_by_the_method_and_not_by_random_purchases():
     days = [str(LAST - datetime.timedelta(days=back)) for back in range(10)]
     shares = {

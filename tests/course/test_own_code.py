@@ -136,7 +136,7 @@ def test_in_recorded_mode_nothing_claims_that_yours_was_measured(page, monkeypat
 
 def test_an_answer_that_raises_under_load_says_what_and_where(page):
     with pytest.raises(RunFailed, match=r"your `raises_later` .* ValueError in line \d+.*twenty"):
-        run_of(judged(raises_later))
+        run_of(judged(raises_later), duration_s=None, calls=100)
 
 
 @pytest.mark.parametrize("answer", [hangs, hangs_at_once], ids=lambda answer: answer.__name__)
