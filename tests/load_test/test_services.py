@@ -196,7 +196,7 @@ def test_a_run_goes_on_while_the_service_restarts_and_says_when_it_was_away():
         timer.start()
         try:
             run = load.run(
-                tasks, Target(address), calls_of(sleep_s=0.02), in_flight=4, duration_s=7,
+                tasks, Target(address), calls_of(sleep_s=0.02), in_flight=4, duration_s=5,
                 drain_s=1, keep_going=True,
             )  # fmt: skip
         finally:
