@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-DURATION: Final = "about 5 and a half minutes on two cores with nothing else to do"
+DURATION: Final = "about 6 minutes on two quick cores with nothing else to do"
 LONG: Final = "more than an hour"
 MOST_PROCESSES: Final = 5
 
