@@ -25,7 +25,6 @@ from typing import Any, Final
 
 import grpc
 import grpc.aio
-from grpc import _channel
 from IPython.core.getipython import get_ipython
 from IPython.core.inputtransformer2 import TransformerManager
 from IPython.display import display
@@ -306,10 +305,9 @@ class _Recording:
         """Watch the cells after this one."""
         sys.addaudithook(self._audit)
         for holder, name in (
-            (grpc, "server"),
-            (grpc.aio, "server"),
-            (grpc.aio, "insecure_channel"),
-            (_channel.Channel, "__init__"),  # what every channel of grpc runs
+            (holder, name)
+            for holder in (grpc, grpc.aio)
+            for name in ("server", "insecure_channel", "secure_channel")
         ):
             setattr(holder, name, self._noticed(getattr(holder, name)))
         keep = progress.close
