@@ -2,7 +2,7 @@
 
 Predictions are typed, a wrong and a right answer are handed in, sliders are moved by mouse and by
 keyboard, the button runs the client, the service of lesson 15 is measured and named, and the quiz
-is answered. The suite has two lessons, the long tests have all of them.
+is answered. The suite has one lesson, the long tests have all of them.
 COURSE_SCREENSHOTS names a folder for a picture of each output to look at:
 
     COURSE_SCREENSHOTS=/tmp/pictures python3 course.py test --long tests/test_browser.py
@@ -417,7 +417,6 @@ def test_a_lesson_runs_in_the_browser_and_is_saved_beside_the_course(lab, page):
     """After it, `course.py test` tests the same lessons, and an update meets no local change.
 
     It is the first page: its widgets work, and its map leads to another lesson.
-    The suite has one lesson in the browser, with answers.
     """
     (path,) = NOTEBOOKS.glob("00_*.ipynb")
     checkout, address = lab

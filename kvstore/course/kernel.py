@@ -304,12 +304,9 @@ class _Recording:
     def begin(self) -> None:
         """Watch the cells after this one."""
         sys.addaudithook(self._audit)
-        for holder, name in (
-            (holder, name)
-            for holder in (grpc, grpc.aio)
-            for name in ("server", "insecure_channel", "secure_channel")
-        ):
-            setattr(holder, name, self._noticed(getattr(holder, name)))
+        for api in (grpc, grpc.aio):
+            for name in ("server", "insecure_channel", "secure_channel"):
+                setattr(api, name, self._noticed(getattr(api, name)))
         keep = progress.close
 
         def close(question_id: str) -> progress.Question:

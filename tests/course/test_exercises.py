@@ -50,16 +50,10 @@ CASES = {
         for source in sources
     ],
 }
-NAMED = {
-    f"{case.exercise}-{kind}-{number}": case
+EACH = [
+    pytest.param(case, id=f"{case.exercise}-{kind}-{number}")
     for kind, cases in CASES.items()
     for number, case in enumerate(cases)
-}
-LASTING = {"00.mean_in_flight-tried-18"}
-"""Answers whose check takes many seconds."""
-EACH = [
-    pytest.param(case, id=name, marks=[pytest.mark.long] if name in LASTING else [])
-    for name, case in NAMED.items()
 ]
 
 

@@ -26,9 +26,7 @@ from kvstore.load_test.levels import level_of
 from kvstore.measure import Outcome
 from kvstore.protocol import STATUSES
 
-pytestmark = pytest.mark.slow
-measures = pytest.mark.alone
-"""Compares a measurement with what the service can do."""
+pytestmark = pytest.mark.slow  # `alone`: it compares a measurement with what the service can do
 
 WORKERS, SLEEP_S = 4, 0.03
 
@@ -58,12 +56,12 @@ def has_the_right_figures(seen, workers, sleep_s):
     assert "could be" in seen.limit.evidence
 
 
-@measures
+@pytest.mark.alone
 def test_ceiling_knee_and_littles_law_of_a_sleeping_service(seen):
     has_the_right_figures(seen, WORKERS, SLEEP_S)
 
 
-@measures
+@pytest.mark.alone
 @pytest.mark.long
 def test_a_call_may_take_longer_than_a_level_is_meant_to():
     with sleeping_service(1) as (address, _):
@@ -72,7 +70,7 @@ def test_a_call_may_take_longer_than_a_level_is_meant_to():
     has_the_right_figures(seen, 1, 0.06)
 
 
-@measures
+@pytest.mark.alone
 def test_a_service_that_sheds_has_the_ceiling_of_what_succeeds():
     with sleeping_service(4, at_once=5) as (address, _):
         calls = calls_of(sleep_s=SLEEP_S)
@@ -92,7 +90,7 @@ def test_a_service_that_sheds_has_the_ceiling_of_what_succeeds():
     assert "failures" == findings(run, seen)[0].name
 
 
-@measures
+@pytest.mark.alone
 @pytest.mark.long
 def test_a_service_that_always_fails_some_calls_has_a_ceiling_and_no_rate_without_failures(service):
     calls = calls_of(sleep_s=0.04, fail=0.2)
@@ -106,7 +104,7 @@ def test_a_service_that_always_fails_some_calls_has_a_ceiling_and_no_rate_withou
     assert "fail" in found.limit
 
 
-@measures
+@pytest.mark.alone
 @pytest.mark.long
 def test_a_deadline_below_the_time_under_load_leaves_the_ceiling_as_it_is(service):
     seen = calibrate(
@@ -117,7 +115,7 @@ def test_a_deadline_below_the_time_under_load_leaves_the_ceiling_as_it_is(servic
     assert seen.knee == pytest.approx(WORKERS, rel=0.1)
 
 
-@measures
+@pytest.mark.alone
 def test_the_search_finds_a_rate_below_the_ceiling_that_lasts(service):
     calls = calls_of(sleep_s=0.01)
     seen = calibrate(bounded, service, calls, step_s=0.1)
@@ -133,7 +131,7 @@ def test_the_search_finds_a_rate_below_the_ceiling_that_lasts(service):
     assert "one call alone takes" in too_fast.limit
 
 
-@measures
+@pytest.mark.alone
 def test_a_rate_far_too_high_ends_in_time_and_names_the_limit_in_flight(service):
     began_s = time.perf_counter()
     run = load.run(
@@ -150,7 +148,7 @@ def test_a_rate_far_too_high_ends_in_time_and_names_the_limit_in_flight(service)
     assert {"OK", "cut off"} == {each.name for each in populations(run)}
 
 
-@measures
+@pytest.mark.alone
 def test_the_processor_time_of_a_server_is_seen(service):
     """It is at least what the calls have used, and an interpreter uses little more than a core."""
     run = load.run(tasks, service, calls_of(burn_s=0.01), in_flight=4, duration_s=1.5)
@@ -178,7 +176,7 @@ def test_a_stream_without_end_is_cut_and_its_messages_are_counted(service):
     assert 0 < streams["first_message_s"]["p50"] < 0.3
 
 
-@measures
+@pytest.mark.alone
 def test_a_run_goes_on_while_the_service_restarts_and_says_when_it_was_away():
     with sleeping_service(4) as (address, process):
         port = int(address.rpartition(":")[2])
@@ -196,7 +194,7 @@ def test_a_run_goes_on_while_the_service_restarts_and_says_when_it_was_away():
         timer.start()
         try:
             run = load.run(
-                tasks, Target(address), calls_of(sleep_s=0.02), in_flight=4, duration_s=5,
+                tasks, Target(address), calls_of(sleep_s=0.02), in_flight=4, duration_s=7,
                 drain_s=1, keep_going=True,
             )  # fmt: skip
         finally:

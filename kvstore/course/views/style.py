@@ -130,8 +130,6 @@ def canvas(
         ax.grid(visible=True, axis=across, color=INK, alpha=0.25, linewidth=0.8)
         ax.set_axisbelow(True)
         key_above(ax)
-        # The page draws the figure when the cell ends; pyplot would draw it once more before.
-        ax.figure.stale = False
         interactive = mpl.is_interactive()
     # The notebook's backend is loaded for the first figure, so inside the context, and switches
     # this on; with the context's end it would be off, and no later figure would be shown.
