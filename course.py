@@ -172,8 +172,8 @@ def how_to_get_venv() -> str:
 
 def install(extras: Collection[str]) -> None:
     """Install the course with these extras into `.venv`, in the versions that were tested."""
-    say(f"installing {' and '.join(NEEDED_BY[each] for each in sorted(extras))}")
-    say("it takes a minute or two, about 120 MB for the lessons; only now the internet is needed")
+    needed = " and ".join(NEEDED_BY[each] for each in sorted(extras))
+    say(f"installing {needed}: a minute or two, 120 MB for the lessons, and only now the internet")
     command = [str(python_of(VENV)), "-m", "pip", "install", "--no-input", "--progress-bar=off"]
     command += ["--disable-pip-version-check", "-c", "constraints.txt", "-e"]
     command += [f".[{','.join(sorted(extras))}]"]

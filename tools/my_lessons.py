@@ -162,7 +162,10 @@ def lab_environment() -> dict[str, str]:
 
 
 def lab_settings(folder: Path, page: str) -> list[str]:
-    """Start at this page in `folder`, stop at one Ctrl-C, and ask the internet for nothing."""
+    """Start at this page in `folder`, stop at one Ctrl-C, and ask the internet for nothing.
+
+    On the screen JupyterLab leaves its address and its warnings.
+    """
     is_root = hasattr(os, "geteuid") and os.geteuid() == 0
     return [
         f"--ServerApp.root_dir={folder}",
@@ -171,6 +174,7 @@ def lab_settings(folder: Path, page: str) -> list[str]:
         "--LabApp.news_url=None",
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
         "--LabApp.extension_manager=readonly",
+        "--Application.log_level=WARN",
         *(["--allow-root"] if is_root else []),
     ]
 
