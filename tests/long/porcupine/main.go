@@ -1,8 +1,5 @@
 // Judges histories of one key each with porcupine: one JSON array on each line of the input, one
 // verdict (Ok, Illegal or Unknown) on each line of the output.
-//
-// An operation of a batch comes after the one before it in the batch, although both are open at the
-// same time. So the state has, besides the value, the operations that others of their batch follow.
 package main
 
 import (
@@ -17,8 +14,8 @@ import (
 
 // The kinds of operation and the statuses of the contract.
 const (
-	create, retrieve, update        = 1, 2, 3
-	ok, notFound, alreadyExists, no = 0, 5, 6, -1
+	create, retrieve, update             = 1, 2, 3
+	ok, notFound, alreadyExists, unknown = 0, 5, 6, -1
 )
 
 type event struct {
@@ -27,62 +24,42 @@ type event struct {
 	Status int    `json:"status"`
 	Call   int64  `json:"call"`
 	Return int64  `json:"return"`
-	After  int    `json:"after"`
-
-	number   int
-	followed bool
 }
 
-type state struct {
-	value string // "" is an unknown key, and every value has "=" before it
-	done  uint64 // a bit for each operation that is done and has a follower that is not
-}
-
+// The state is the value of the key; "" is an unknown key, and every value has "=" before it.
 func step(before, input, _ interface{}) (bool, interface{}) {
-	now, did := before.(state), input.(event)
-	after := now
-	if did.After >= 0 {
-		if now.done>>did.After&1 == 0 {
-			return false, now
-		}
-		after.done &^= 1 << did.After
-	}
-	if did.followed {
-		after.done |= 1 << did.number
-	}
-	status, read := ok, now.value
+	value, did := before.(string), input.(event)
+	after, status := value, ok
 	switch did.Kind {
 	case create:
-		if now.value == "" {
-			after.value = "=" + did.Value
+		if value == "" {
+			after = "=" + did.Value
 		} else {
 			status = alreadyExists
 		}
 	case retrieve:
-		if now.value == "" {
+		if value == "" {
 			status = notFound
 		}
 	case update:
-		if now.value == "" {
+		if value == "" {
 			status = notFound
 		} else {
-			after.value = "=" + did.Value
+			after = "=" + did.Value
 		}
 	default:
-		after.value = ""
+		after = ""
 	}
-	if did.Status == no { // of unknown effect: its place may be after all others
+	if did.Status == unknown { // its place may be after all others
 		return true, after
 	}
-	if did.Status != status || (did.Kind == retrieve && status == ok && read != "="+did.Value) {
-		return false, now
-	}
-	return true, after
+	read := did.Kind == retrieve && status == ok
+	return did.Status == status && (!read || value == "="+did.Value), after
 }
 
 func main() {
 	model := porcupine.Model{
-		Init: func() interface{} { return state{} },
+		Init: func() interface{} { return "" },
 		Step: step,
 	}
 	lines := bufio.NewReaderSize(os.Stdin, 1<<20)
@@ -93,12 +70,6 @@ func main() {
 			if problem := json.Unmarshal(line, &events); problem != nil {
 				fmt.Fprintln(os.Stderr, problem)
 				os.Exit(1)
-			}
-			for number, each := range events {
-				events[number].number = number
-				if each.After >= 0 {
-					events[each.After].followed = true
-				}
 			}
 			var operations []porcupine.Operation
 			for number, each := range events {
