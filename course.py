@@ -258,7 +258,6 @@ BUILT = {
     "teacher": ("course", "the course with outputs: [--zip]"),
     "nbgrader": ("course", "assignments to mark: [names]"),
     "otter": ("course", "assignments to mark: [names]"),
-    "recordings": ("course", "the runs of COURSE_MODE=recorded: [names]"),
 }
 FOR_A_CLASS = {
     "scoreboard": ("course", "the capstone scores: FOLDER"),
@@ -309,7 +308,6 @@ MOVED = {
     "site": "build site",
     "export": "build html (or slides, nbgrader, otter)",
     "edition": "build student (or teacher)",
-    "record": "build recordings",
     "prove": "test --long",
     "generate": "check --generate",
 }

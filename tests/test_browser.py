@@ -446,19 +446,13 @@ def test_a_lesson_runs_in_the_browser_and_is_saved_beside_the_course(lab, page):
 
 @pytest.mark.long
 @pytest.mark.timeout(1500)
-@pytest.mark.parametrize("mode", ["fast", "recorded"])
-def test_every_core_lesson_of_the_students_edition_runs(mode, page, tmp_path, monkeypatch):
+def test_every_core_lesson_of_the_students_edition_runs(page, tmp_path, monkeypatch):
     students = edition.student(tmp_path / "student")
     monkeypatch.setenv("PYTHONPATH", str(students))
-    labelled = {}
-    with lab_open(students, mode) as address:
+    with lab_open(students, "fast") as address:
         for name in LESSONS:
             outputs = run_all(page, address, name)
             assert "image/png" in {kind for output in outputs for kind in output.get("data", ())}
-            labelled[name] = "Recorded run, not of this machine" in json.dumps(outputs)
-
-    assert {mode == "recorded"} == set(labelled.values()), labelled
-    assert len(labelled) == len(LESSONS)
 
 
 REPLAYS = '''

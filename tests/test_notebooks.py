@@ -4,7 +4,6 @@ They share a kernel in each process of the tests; tests/test_browser.py has less
 their own, as a learner has them. What the lessons measure is judged again at the end, alone.
 """
 
-import ast
 import json
 import re
 import shutil
@@ -136,11 +135,6 @@ def test_what_running_a_lesson_does_not_show(path):
         assert not {"raises-exception", "skip-execution"} & set(cell["metadata"].get("tags", ()))
         # In a formula, two backslashes before a word begin a new line, and the word is shown.
         assert cell["cell_type"] == "code" or not re.search(r"\\\\[a-z]+", source), cell["id"]
-        # The recorded mode replaces a cell that measures, and its sliders with it.
-        if cell["cell_type"] == "code" and "\nexplore(" in f"\n{source}":
-            defines = (ast.FunctionDef, ast.AsyncFunctionDef)
-            drawn = [each for each in ast.parse(source).body if not isinstance(each, defines)]
-            assert "serving(" not in "\n".join(map(ast.unparse, drawn)), cell["id"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS)

@@ -3,8 +3,7 @@
 `site` is the whole course as pages. `html` writes one file for each lesson, which works offline;
 `slides` writes the same for a projector: one step at a time, the question before the run.
 `student` and `teacher` write an edition: see tools/edition.py. `nbgrader` and `otter` write
-assignments: see tools/marks.py. `recordings` writes the runs of the recorded mode into recordings/:
-see tools/record.py.
+assignments: see tools/marks.py.
 """
 
 import argparse
@@ -17,12 +16,12 @@ from typing import Any, Final
 from nbconvert import HTMLExporter
 from traitlets.config import Config
 
-from tools import edition, marks, pages, record, run_notebooks, website
+from tools import edition, marks, pages, run_notebooks, website
 
 OUT: Final = run_notebooks.ROOT / "build"
 TEMPLATES: Final = run_notebooks.ROOT / "tools" / "jupyter" / "templates"
 EDITIONS: Final = ("student", "teacher")
-KINDS: Final = ("site", "html", "slides", *EDITIONS, "nbgrader", "otter", "recordings")
+KINDS: Final = ("site", "html", "slides", *EDITIONS, "nbgrader", "otter")
 
 
 def as_html(lesson: Path, out: Path, *, slides: bool = False) -> Path:
@@ -64,18 +63,13 @@ def main(arguments: Sequence[str]) -> int:
     for kind in KINDS:
         options = kinds.add_parser(kind)
         options.add_argument("names", nargs="*", help="such as 03 or further (default: all)")
-        if kind == "recordings":
-            options.add_argument("--again", action="store_true", help="also what is up to date")
-        else:
-            options.add_argument("--out", type=Path, help="where to (default: in build/)")
+        options.add_argument("--out", type=Path, help="where to (default: in build/)")
         if kind in EDITIONS:
             options.add_argument("--zip", action="store_true", help="also write one archive")
     given = parser.parse_args(arguments)
     place = Path("edition", given.kind) if given.kind in EDITIONS else given.kind
     try:
         lessons = run_notebooks.chosen(given.names)
-        if given.kind == "recordings":
-            return record.record_all(lessons, again=given.again or bool(given.names))
         return _write(given, given.out or OUT / place, lessons)
     except (ValueError, FileNotFoundError, pages.NotExecuted) as problem:
         print(f"course.py build {given.kind}: {problem}", file=sys.stderr)

@@ -14,7 +14,7 @@
     progress                   predictions, answers and help between sittings
     lessons                    the lessons, the learner's progress, and predicted against measured
     messages                   one line in place of a traceback: ■, a missing name, a wrong call
-    kernel                     the symbols of a lesson; recorded runs
+    kernel                     the first cell of a lesson: its symbols
     machine, noise             what this machine can show
     memory_experiment          a sender without a limit, until memory is full
     experiments                code of one lesson that is too long for a cell

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from kvstore import numbers
-from kvstore.course import curves, mode, progress, questions, rendering
+from kvstore.course import curves, progress, questions, rendering
 from kvstore.course.rendering import HasThroughput, HasValue
 from kvstore.measure import Run, throughput_interval
 
@@ -546,9 +546,9 @@ def _number(measured: Any) -> float:
 
 
 def _began_at(run: object) -> float | None:
-    """When the run began, in seconds since 1970; None when it does not say, or is a recording."""
+    """When the run began, in seconds since 1970; None when it does not say."""
     said = getattr(run, "started_at", None)
-    if said is None or mode.name() == "recorded":
+    if said is None:
         return None
     whole_seconds = "." not in said  # then it may have begun up to a second later
     return datetime.fromisoformat(said).timestamp() + (1.0 if whole_seconds else 0.0)

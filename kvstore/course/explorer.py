@@ -12,7 +12,7 @@ from IPython.display import display
 from matplotlib.figure import Figure
 
 from kvstore import numbers
-from kvstore.course import mode, rendering
+from kvstore.course import rendering
 from kvstore.course.rendering import HasThroughput, HasValue
 from kvstore.course.views import style
 
@@ -64,8 +64,7 @@ def explore(
     learner presses the button, and returns a run, which stands for its throughput, or a number;
     it becomes a dot on the same axes. `label` is that of the y axis, with its unit.
 
-    Where the notebook shows no widgets the figure stands for itself, and nothing is run. In the
-    recorded mode there is no button.
+    Where the notebook shows no widgets the figure stands for itself, and nothing is run.
     TypeError for a parameter without a `Slider`; ValueError when `over` names no slider of numbers.
     """
     for name, slider in sliders.items():
@@ -76,8 +75,6 @@ def explore(
             )
     if over not in sliders or sliders[over].is_text:
         raise ValueError(f"over must name a slider of numbers, got {over!r}: have {list(sliders)}")
-    if mode.name() == "recorded":
-        run = None
     explorer = Explorer(law, sliders, over, run, label)
     picture, words = explorer.picture()
     bundle: dict[str, Any] = {"text/plain": words, "image/png": picture}

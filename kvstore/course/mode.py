@@ -1,15 +1,14 @@
 """The mode of the course, which sets the durations and counts of its runs.
 
-The environment variable COURSE_MODE is `fast` (tests), `class` (the default), `full` (the published
-durations) or `recorded` (runs of `class` that ship with the course: see `kernel.py`). The
-notebooks are the same in every mode.
+The environment variable COURSE_MODE is `fast` (tests), `class` (the default) or `full` (the
+published durations). The notebooks are the same in every mode.
 """
 
 import os
 from typing import Final, TypeVar
 
 VARIABLE: Final = "COURSE_MODE"
-MODES: Final = ("fast", "class", "full", "recorded")
+MODES: Final = ("fast", "class", "full")
 
 T = TypeVar("T")
 

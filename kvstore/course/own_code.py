@@ -20,7 +20,7 @@ from matplotlib.axes import Axes
 
 from kvstore import numbers
 from kvstore.client.strategies import Strategy, supports
-from kvstore.course import checks, mode, progress, rendering
+from kvstore.course import checks, progress, rendering
 from kvstore.course.rendering import HasValue
 from kvstore.course.views import style
 from kvstore.measure import Run, accounts
@@ -48,9 +48,6 @@ def yours(exercise_id: str, answer: T, ours: T) -> T:
     such as "your bounded". Raise LookupError for an unknown exercise.
     """
     name = getattr(answer, "__name__", exercise_id)
-    if mode.name() == "recorded":
-        _say(exercise_id, f"the recorded runs were made with the course's `{_name(ours)}`.")
-        return ours
     if not checks.passed(exercise_id, answer):
         _say(
             exercise_id,
@@ -236,7 +233,7 @@ def target(
     marks = {whose: run.throughput_per_s}
     if beside is not None:
         marks["ours"] = beside.throughput_per_s
-    if rung is not None and mode.name() != "recorded":
+    if rung is not None:
         rung = _known(rung).name
         for each, per_s in marks.items():
             progress.keep_rung(rung, each, per_s)
@@ -343,9 +340,8 @@ def ladder(runs: Mapping[str, Run] = MappingProxyType({})) -> None:
     published ones.
     """
     for name, run in runs.items():
-        if mode.name() != "recorded":
-            whose = "yours" if is_yours(run) else "ours"
-            progress.keep_rung(_known(name).name, whose, run.throughput_per_s)
+        whose = "yours" if is_yours(run) else "ours"
+        progress.keep_rung(_known(name).name, whose, run.throughput_per_s)
     kept = progress.climb()
     shown = [rung for rung in RUNGS if any(name == rung.name for name, _ in kept)]
     if not shown:

@@ -1,7 +1,7 @@
 """`replay(run)`: the calls of a measured run, moving through the stations where their time went.
 
 The picture is one block of HTML with its data and `replay.js`. It needs no kernel, no network and
-no widget, so it also works in an exported page, on the site, on slides and with recorded runs.
+no widget, so it also works in an exported page, on the site and on slides.
 """
 
 import base64

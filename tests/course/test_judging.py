@@ -67,7 +67,7 @@ def stubs_of(path):
 
 @pytest.mark.parametrize("path", NOTEBOOKS)
 def test_a_stub_needs_no_process(path):
-    """In the recorded mode, a lesson runs where no program may be started."""
+    """A lesson that is only read through starts nothing for its stubs."""
     judging._judge.stop()
 
     verdicts = [judging.judge(ID, stub) for stub in stubs_of(path)]

@@ -127,13 +127,6 @@ def test_the_check_is_what_lets_an_answer_run(page):
     assert not checks.passed("00.median_ms", stub)
 
 
-def test_in_recorded_mode_nothing_claims_that_yours_was_measured(page, monkeypatch):
-    monkeypatch.setenv("COURSE_MODE", "recorded")
-
-    assert judged(bounded) is strategies.bounded
-    assert "recorded" in page[-1]["text/plain"]
-
-
 def test_an_answer_that_raises_under_load_says_what_and_where(page):
     with pytest.raises(RunFailed, match=r"your `raises_later` .* ValueError in line \d+.*twenty"):
         run_of(judged(raises_later), duration_s=None, calls=100)

@@ -45,7 +45,7 @@ def puts_by_in_flight(puts: Puts) -> Axes:
         )  # fmt: skip
         ax.plot(
             in_flight, [run.puts_per_s for run in puts.runs], "o", color=style.MEASURED, zorder=3,
-            label="measured" + (" (recorded)" if puts.recorded else ""),
+            label="measured",
         )  # fmt: skip
         ax.set(xlabel="in flight, N (puts)", ylabel="throughput, X (puts/s)")
         ax.set_xlim(left=0.0)
@@ -62,7 +62,7 @@ def acknowledged_over_time(run: Failover) -> Axes:
     with style.canvas(height_in=4.5) as ax:
         ax.step(
             edges_s[:-1], counts / width_s, where="post", color=style.MEASURED, linewidth=2.0,
-            label="acknowledged" + (" (recorded)" if run.recorded else ""),
+            label="acknowledged",
         )  # fmt: skip
         for place, kill_s in enumerate(run.kills_s):
             ax.axvline(

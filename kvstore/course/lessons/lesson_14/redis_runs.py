@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 import pandas as pd
 import psutil
 
-from kvstore.course import mode, progress
+from kvstore.course import progress
 from kvstore.course.views.style import rounded
 from kvstore.model import Prediction, batching
 from kvstore.server import ServerDidNotStart
@@ -42,12 +42,6 @@ NAMES: Final = ("valkey", "redis")
 
 class RedisNotInstalled(RuntimeError):
     """There is no Redis and no Valkey on this machine."""
-
-
-def check_redis() -> None:
-    """Raise `RedisNotInstalled` if runs are made here and this machine has no Redis."""
-    if mode.name() != "recorded":
-        found_redis()
 
 
 def found_redis() -> str:
