@@ -28,6 +28,7 @@ import tempfile
 import threading
 import time
 import types
+import warnings
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -72,7 +73,7 @@ class Judge:
         # Not a child of `kvstore.processes`: a process with threads must not fork. The end of its
         # standard input is the end of the kernel. A session of its own: a Ctrl-C is the kernel's.
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "kvstore.course.judging"],
+            [sys.executable, "-W", "ignore", "-m", "kvstore.course.judging"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -112,7 +113,7 @@ class Judge:
         if _is_stub(answer):
             return grading.judged(exercise, NOT_ATTEMPTED)
         try:
-            with io.BytesIO() as pickled:
+            with io.BytesIO() as pickled, warnings.catch_warnings(action="ignore"):
                 _Pickler(pickled).dump((exercise_id, answer, _sources(answer)))
                 request = pickled.getvalue()
         except Exception as error:
@@ -321,6 +322,8 @@ def _reply(request: bytes) -> bytes:
     """Judge one request in this process, and return the reply as JSON."""
     with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
         sys.stdout = sys.stderr = output
+        warnings.resetwarnings()  # shown in the output, and no errors: they are no verdict
+        warnings.simplefilter("ignore", DeprecationWarning)
         driven.install()
         exercise_id, answer, sources = pickle.loads(request)
         for file, lines in sources.items():

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 
 import psutil
 import pytest
@@ -166,6 +167,29 @@ def test_an_answer_that_cannot_travel_says_what_to_do():
 
     assert "lock" in message
     assert "inside your function" in message
+
+
+class WarnsOfItsPickle:
+    def __reduce__(self):
+        warnings.warn("it will not be pickled for ever", DeprecationWarning, stacklevel=1)
+        return int, (1,)
+
+
+def test_a_warning_is_no_verdict(monkeypatch, capfd):
+    monkeypatch.setenv("PYTHONWARNINGS", "error")
+    judging._judge.stop()  # the next one has it
+    one = WarnsOfItsPickle()
+
+    def mine(calls_per_s, cpu_us_per_call):
+        import warnings
+
+        warnings.warn("old", DeprecationWarning, stacklevel=1)
+        warnings.warn("odd", RuntimeWarning, stacklevel=1)
+        return one * calls_per_s * cpu_us_per_call / 1e6
+
+    assert judging.judge(ID, mine).passed
+    assert "RuntimeWarning: odd" in capfd.readouterr().out
+    judging._judge.stop()
 
 
 def test_pressing_stop_ends_the_answer_and_the_next_one_is_judged():

@@ -20,6 +20,7 @@ import sys
 import sysconfig
 import threading
 import time
+import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -133,8 +134,13 @@ def _called_by_answer() -> bool:
 
 MOST_STEPS: Final = 60
 """The most steps of a call at which it is stopped, one after the other."""
-_ACTIONS: Final = ("CALL", "STORE_SUBSCR", "STORE_ATTR", "DELETE_SUBSCR")
-"""The instructions before which a caller is stopped: calls, and changes of what others see."""
+_ACTIONS: Final = (
+    "CALL",
+    *(f"{change}_{what}" for change in ("STORE", "DELETE") for what in ("SUBSCR", "SLICE", "ATTR")),
+    "STORE_GLOBAL",
+    "STORE_DEREF",
+)
+"""How instructions begin before which a caller is stopped: calls, and changes that others see."""
 
 
 class Steps:
@@ -154,11 +160,17 @@ class Steps:
         self._lock = threading.Lock()
 
     def __enter__(self) -> "Steps":
-        threading.settrace(self._traced)
+        if sys.version_info >= (3, 12):  # there, opcodes of a frame are traced late or not at all
+            _follow_instructions(self._step)
+        else:
+            threading.settrace(self._traced)
         return self
 
     def __exit__(self, *_: object) -> None:
-        threading.settrace(None)
+        if sys.version_info >= (3, 12):
+            _follow_no_more()
+        else:
+            threading.settrace(None)
         self.release()
 
     def stop_at(self, number: int, begins: Callable[[], bool] = lambda: True) -> None:
@@ -179,15 +191,17 @@ class Steps:
         if not is_answers(frame.f_code.co_filename):
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        return self._step
+        if event == "opcode":
+            self._step(frame.f_code, frame.f_lasti)
+        return self._traced
 
-    def _step(self, frame: Any, event: str, argument: Any) -> Any:
-        if event == "opcode" and self._armed:
-            operation = dis.opname[frame.f_code.co_code[frame.f_lasti]]
-            if operation.startswith(_ACTIONS) and self._is_here():
-                self.held.set()
-                self._go.wait(STILL_S)
-        return self._step
+    def _step(self, code: types.CodeType, place: int) -> None:
+        """Stop the thread before the instruction at this place, if it is the step."""
+        if not self._armed or not dis.opname[code.co_code[place]].startswith(_ACTIONS):
+            return
+        if self._is_here():
+            self.held.set()
+            self._go.wait(STILL_S)
 
     def _is_here(self) -> bool:
         """Count a step of this thread; return whether it must stop."""
@@ -201,3 +215,29 @@ class Steps:
             self._number -= 1
             self._armed = self._number >= 0
             return not self._armed
+
+
+if sys.version_info >= (3, 12):
+    _TOOL: Final = 4
+    """The number of this tool; those of debuggers, coverage and profilers are others."""
+
+    def _follow_instructions(step: Callable[[types.CodeType, int], None]) -> None:
+        """Call `step` before each instruction of the answer's code, until `_follow_no_more`."""
+        events = sys.monitoring.events
+
+        def begins(code: types.CodeType, place: int) -> Any:
+            if is_answers(code.co_filename):
+                sys.monitoring.set_local_events(_TOOL, code, events.INSTRUCTION)
+            return sys.monitoring.DISABLE  # this code is known now
+
+        sys.monitoring.use_tool_id(_TOOL, "the judge of the course")
+        sys.monitoring.register_callback(_TOOL, events.PY_START, begins)
+        sys.monitoring.register_callback(_TOOL, events.INSTRUCTION, step)
+        sys.monitoring.set_events(_TOOL, events.PY_START)
+        sys.monitoring.restart_events()
+
+    def _follow_no_more() -> None:
+        for event in sys.monitoring.events.PY_START, sys.monitoring.events.INSTRUCTION:
+            sys.monitoring.register_callback(_TOOL, event, None)
+        sys.monitoring.set_events(_TOOL, sys.monitoring.events.NO_EVENTS)
+        sys.monitoring.free_tool_id(_TOOL)
