@@ -28,9 +28,9 @@ LEFT_OUT: Final = frozenset({
 KEPT: Final = frozenset({".ci", ".gitignore", ".gitattributes", ".devcontainer", ".binder"})
 FOR_TEACHERS: Final = (
     *("docs/teaching", "docs/teaching.md", "tests", ".ci", ".github", "CONTRIBUTING.md"),
-    *("tools/capstone_trial.py", "tools/mutants.py"),
+    "tools/capstone_trial.py",
 )
-"""What the edition for students lacks. Tests and these tools hold right answers."""
+"""What the edition for students lacks. Tests and this tool hold right answers."""
 SEALED: Final = tuple(
     f"kvstore/course/lessons/lesson_*/{name}*.py" for name in ("exercises", "questions")
 )

@@ -1,10 +1,7 @@
-"""Answers to exercises, with the verdict and the decisive part of its message.
+"""Answers to exercises, with the outcome and the decisive part of the judge's message.
 
-`@known("NN.exercise", "part of the message")`: a known-wrong answer with a sentence of its own. It
-is judged in the process of the tests, and hand-ins use it.
-
-`@wrong("NN.exercise", "part of the message")` and `@right("NN.exercise")`: answers that were tried.
-Each is judged as a learner's answer is: in a child of the judge's process.
+`@known("NN.exercise", "part of the message")`: a wrong answer with a message of its own.
+`@right("NN.exercise")`: an answer that differs from the reference and is as right.
 """
 
 import sys
@@ -22,10 +19,8 @@ class Wrong(NamedTuple):
     expected: str
 
 
-ANSWERS = []
-"""Exercise, answer, outcome, and a part of the message."""
-
-
+RIGHT = []
+"""Pairs of an exercise and a right answer."""
 KNOWN = {}
 """Known-wrong answers by exercise, beside those that a judge needs to name a mistake."""
 
@@ -52,17 +47,9 @@ def known_wrong_in_a_notebook(exercise, number=0):
     return known[number % len(known)].answer
 
 
-def wrong(exercise, said):
-    def keep(answer):
-        ANSWERS.append((exercise, answer, "not yet", said))
-        return answer
-
-    return keep
-
-
 def right(exercise):
     def keep(answer):
-        ANSWERS.append((exercise, answer, "passed", ""))
+        RIGHT.append((exercise, answer))
         return answer
 
     return keep
