@@ -1,4 +1,4 @@
-"""Build the site: every lesson executed, the docs, a glossary, a symbol sheet and a cheat-sheet.
+"""Build the site: a front page, every lesson executed, the docs, glossary, symbols, cheat-sheet.
 
 `course.py build site` writes `build/site/`, which works from a folder, a USB stick or any web
 server, without the internet: MathJax, fonts and styles are shipped with it. Lessons come from
@@ -23,7 +23,7 @@ from nbformat import NotebookNode
 
 from kvstore.course.lessons import LESSONS, parts
 from kvstore.measure.host import host_in_words
-from tools import pages, run_notebooks
+from tools import front, pages, run_notebooks
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 DOCS: Final = ROOT / "docs"
@@ -58,7 +58,7 @@ def sources(folder: Path, lessons: Sequence[Path]) -> None:
     for picture in DOCS.glob("*.svg"):
         shutil.copy(picture, folder)
     (folder / "symbols.md").write_text(_symbol_sheet(), "utf-8")
-    (folder / "index.md").write_text(_index(titles), "utf-8")
+    (folder / "course.md").write_text(_lessons(titles), "utf-8")
     machine = f"The outputs of each lesson name their machine. Built on {host_in_words()}."
     (folder / "made.json").write_text(json.dumps({"machine": machine}), "utf-8")
 
@@ -129,7 +129,7 @@ def _symbol_sheet() -> str:
     return f"# Symbols\n{section}\n\nThe terms are in the [glossary](glossary.md).\n"
 
 
-def _index(titles: dict[Path, str]) -> str:
+def _lessons(titles: dict[Path, str]) -> str:
     core = [lesson for lesson in titles if not run_notebooks.is_further(lesson)]
     further = [lesson for lesson in titles if run_notebooks.is_further(lesson)]
     sheets = ["cheat_sheet", "symbols", "glossary"]
@@ -147,6 +147,7 @@ def _index(titles: dict[Path, str]) -> str:
         "differs.",
         "**These pages show one run of every lesson, to read.** Predictions, exercises and "
         "sliders work in JupyterLab: `python3 course.py lab` opens it.",
+        "New here? [Five published benchmarks, checked with one formula](index.html): ten minutes.",
         "![Throughput of each step, predicted and measured](ladder.svg)",
         "## The lessons",
         "\n".join(["| part | lesson | you predict |", "| --- | --- | --- |", *rows]),
@@ -227,6 +228,7 @@ def build(out: Path, lessons: Sequence[Path]) -> int:
         print("the site was not built without warnings, see above")
         return 1
     shutil.rmtree(work)
+    front.write(out, {lesson.stem for lesson in lessons})
     wrong = list(broken_links(out))
     print(
         "\n".join(wrong) or f"every link within the site leads somewhere; open {out / 'index.html'}"

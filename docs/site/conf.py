@@ -11,7 +11,8 @@ author = "the authors of the course"
 language = "en"
 
 extensions = ["myst_nb"]
-exclude_patterns = ["_build"]
+root_doc = "course"  # the front page, index.html, is no page of Sphinx: see tools/front.py
+exclude_patterns = ["_build", "front"]
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
 nb_execution_mode = "off"  # the lessons come executed

@@ -9,12 +9,14 @@ function showReplay(root, panels) {
   const FAILED = "#d03030", LIMIT = "#d55e00", FONT = "system-ui, sans-serif";
   const SPEEDS = [[1, "real time"], [0.2, "5 × slower"], [0.05, "20 × slower"], [0.01, "100 × slower"]];
   const WIDE = 1100, MOST_ZOOM = 1.7; // a wider page, as on a projector, shows everything larger
-  const TOP = 54, ROOMS_H = 190, CHART_H = 64, PAD = 12, GAP = 14;
+  const TOP = 54, ROOMS_H = 118, CHART_H = 50, PAD = 12, GAP = 14;
+  const NARROW = 620; // on a phone the stations stand in two rows
 
   const decode = (text, Type) => {
     const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
     return new Type(bytes.buffer);
   };
+  const count = (value) => value.toLocaleString("en");
   const format = (value) => value.toLocaleString("en", { maximumSignificantDigits: 3 });
   const time = (s) => (s < 0.001 ? `${format(1e6 * s)} µs` : s < 1 ? `${format(1e3 * s)} ms` : `${format(s)} s`);
   const make = (tag, attributes, text) => {
@@ -37,6 +39,19 @@ function showReplay(root, panels) {
   }
   const from = Math.min(...panels.map((panel) => panel.from_s));
   const until = Math.max(...panels.map((panel) => panel.until_s));
+  const ends = Math.max(...panels.map((panel) => panel.end_s)); // all strips have one time axis
+  // The highest value of a strip, over all panels: where two are compared, they have one scale.
+  const highest = (values, others) => 1.15 * Math.max(1e-9, ...panels.flatMap((panel) => [...values(panel), ...(others(panel) || [])]));
+  const most = {
+    throughput: highest((panel) => [...panel.throughput, panel.predicted?.[1] || 0], (panel) => panel.arrivals),
+    inFlight: highest((panel) => [...panel.in_flight, panel.limit || 0], () => null),
+  };
+  // Two stations that a call passes in the other order than in the panel above.
+  panels.forEach((panel, number) => {
+    const above = (panels[number - 1]?.rooms || []).map((room) => room.label), here = panel.rooms.map((room) => room.label);
+    const second = here.find((label, at) => at && above.includes(label) && above.indexOf(here[at - 1]) > above.indexOf(label));
+    panel.swapped = second ? `here the ${here[here.indexOf(second) - 1]} comes before the ${second}` : "";
+  });
 
   // ---- where the calls are at time t --------------------------------------------------------------
 
@@ -103,9 +118,10 @@ function showReplay(root, panels) {
 
   function draw(panel, t) {
     const canvas = panel.canvas, zoom = Math.min(MOST_ZOOM, Math.max(1, canvas.clientWidth / WIDE));
-    const W = Math.max(560, (canvas.clientWidth || 800) / zoom), H = TOP + ROOMS_H + 30 + CHART_H;
+    const W = Math.max(340, (canvas.clientWidth || 800) / zoom), rows = W < NARROW ? 2 : 1;
+    const perRow = Math.ceil(panel.rooms.length / rows), below = TOP + rows * (ROOMS_H + 8) - 8, H = below + 30 + CHART_H;
     const ratio = zoom * (window.devicePixelRatio || 1);
-    if (canvas.width !== Math.round(W * ratio)) {
+    if (canvas.width !== Math.round(W * ratio) || canvas.height !== Math.round(H * ratio)) {
       panel.W = W;
       root.style.fontSize = `${13 * zoom}px`;
       canvas.width = Math.round(W * ratio);
@@ -121,27 +137,29 @@ function showReplay(root, panels) {
     };
     const { rooms, inFlight } = placed(panel, t);
     write(panel.title, PAD, 18, { weight: "600", size: 15 });
+    const after = PAD + 10 + c.measureText(panel.title).width;
+    if (panel.swapped) write(panel.swapped, after, 18, { alpha: 0.75, size: 13, most: W - PAD - after });
     legend(c, panel, write);
 
-    const roomW = (W - 2 * PAD - GAP * (panel.rooms.length - 1)) / panel.rooms.length;
+    const roomW = (W - 2 * PAD - GAP * (perRow - 1)) / perRow;
     panel.dots = [];
     panel.rooms.forEach((room, number) => {
-      const x = PAD + number * (roomW + GAP), here = rooms[number];
-      c.globalAlpha = 0.06; c.fillStyle = ink; c.beginPath(); c.roundRect(x, TOP, roomW, ROOMS_H, 8); c.fill();
+      const x = PAD + (number % perRow) * (roomW + GAP), y = TOP + Math.floor(number / perRow) * (ROOMS_H + 8), here = rooms[number];
+      c.globalAlpha = 0.06; c.fillStyle = ink; c.beginPath(); c.roundRect(x, y, roomW, ROOMS_H, 8); c.fill();
       c.globalAlpha = room.bottleneck ? 1 : 0.3; c.strokeStyle = room.bottleneck ? LIMIT : ink;
       c.lineWidth = room.bottleneck ? 2 : 1; c.stroke(); c.globalAlpha = 1;
-      write(room.label, x + 8, TOP + 17, { weight: "600", size: 13, most: roomW - 12 });
-      const what = number === 0 && panel.limit ? `${Math.max(0, panel.limit - inFlight)} of ${panel.limit} free` : number === 0 ? `${inFlight} in flight` : `${here.length} ${room.what}`;
-      write(what, x + 8, TOP + 33, { alpha: 0.75, most: roomW - 12 });
-      if (number === 1 || (number && panel.spread === null)) write("›", x - GAP / 2, TOP + ROOMS_H / 2, { size: 18, align: "center", alpha: 0.6 });
-      if (number === 0) places(c, panel, x, roomW, inFlight, ink);
-      else if (room.moving) travel(c, panel, here, t, x, roomW);
-      else queueUp(c, panel, room, here, t, x, roomW, ink, write);
+      write(room.label, x + 8, y + 17, { weight: "600", size: 13, most: roomW - 12 });
+      const what = number ? `${count(here.length)} ${room.what}` : panel.limit ? `${count(inFlight)} of ${count(panel.limit)} in flight` : `${count(inFlight)} in flight`;
+      write(what, x + 8, y + 33, { alpha: 0.75, most: roomW - 12 });
+      if (number % perRow && (number === 1 || panel.spread === null)) write("›", x - GAP / 2, y + ROOMS_H / 2, { size: 18, align: "center", alpha: 0.6 });
+      if (number === 0) taken(c, panel, x, y, roomW, inFlight, ink);
+      else if (room.moving) travel(c, panel, here, t, x, y, roomW);
+      else queueUp(c, panel, room, here, t, x, y, roomW, ink, write);
     });
     joined(c, panel, ink);
     const half = (W - 2 * PAD - 36) / 2;
-    chart(c, panel, t, PAD, half, "throughput X", panel.unit, panel.throughput, panel.predicted?.[1], panel.predicted?.[0], ink, write, panel.arrivals);
-    chart(c, panel, t, PAD + half + 36, half, "in flight L", "calls", panel.in_flight, panel.limit, "limit", ink, write);
+    chart(c, panel, t, PAD, below, half, "throughput X", panel.unit, panel.throughput, panel.predicted?.[1], panel.predicted?.[0], ink, write, most.throughput, panel.arrivals);
+    chart(c, panel, t, PAD + half + 36, below, half, "in flight L", "calls", panel.in_flight, panel.limit, "limit", ink, write, most.inFlight);
   }
 
   function legend(c, panel, write) {
@@ -154,8 +172,9 @@ function showReplay(root, panels) {
     }
     if (panel.failures) {
       c.strokeStyle = FAILED; c.lineWidth = 2; c.beginPath(); c.arc(x + 5, 36, 5, 0, 7); c.stroke();
-      write("does not end with OK", x + 14, 40, { alpha: 0.75 });
-      x += 26 + c.measureText("does not end with OK").width;
+      const text = panel.W < NARROW ? "not OK" : "does not end with OK";
+      write(text, x + 14, 40, { alpha: 0.75 });
+      x += 26 + c.measureText(text).width;
     }
     if (!panel.attempts) return;
     failures(c, x + 5, 36, 5, 2);
@@ -192,46 +211,43 @@ function showReplay(root, panels) {
     c.globalAlpha = 1;
   }
 
-  // The free places of the limit: a filled one is taken.
-  function places(c, panel, x, roomW, inFlight, ink) {
-    const shown = Math.min(panel.limit || 0, 400);
-    const grid = gridOf(shown, roomW, ROOMS_H - 56);
-    for (let place = 0; place < shown; place++) {
-      const [px, py] = grid.at(x, place);
-      c.globalAlpha = 0.4; c.strokeStyle = c.fillStyle = ink; c.lineWidth = 1;
-      c.beginPath(); c.arc(px, py, grid.radius - 1, 0, 7); c.stroke();
-      if (place < inFlight) c.fill();
-      c.globalAlpha = 1;
-    }
+  // How much of the client's limit is taken: a bar, because the calls themselves are elsewhere.
+  function taken(c, panel, x, y, roomW, inFlight, ink) {
+    if (!panel.limit) return;
+    const width = roomW - 16, height = 10;
+    c.globalAlpha = 0.5; c.fillStyle = c.strokeStyle = ink; c.lineWidth = 1;
+    c.strokeRect(x + 8, y + 46, width, height);
+    c.fillRect(x + 8, y + 46, width * Math.min(1, inFlight / panel.limit), height);
+    c.globalAlpha = 1;
   }
 
   // Calls on their way: requests above, replies below.
-  function travel(c, panel, here, t, x, roomW) {
+  function travel(c, panel, here, t, x, y, roomW) {
     const lanes = [0, 0];
     for (const each of here) {
       const back = each.step > 0 ? 1 : 0, share = (t - each.entered) / Math.max(1e-9, each.leaves - each.entered);
-      const way = x + 12 + (back ? 1 - share : share) * (roomW - 24), lane = lanes[back]++ % 5;
-      dot(c, panel, each, way, TOP + 56 + lane * 13 + back * 72, 5);
+      const way = x + 12 + (back ? 1 - share : share) * (roomW - 24), lane = lanes[back]++ % 3;
+      dot(c, panel, each, way, y + 48 + lane * 11 + back * 35, 4.5);
     }
   }
 
   // Calls that wait or are served, first in first out; the ring is the rest of the service.
-  function queueUp(c, panel, room, here, t, x, roomW, ink, write) {
-    const grid = gridOf(Math.max(here.length, room.workers), roomW, ROOMS_H - 56, panel.attempts ? 5 : room.serves ? 2 : 0);
+  function queueUp(c, panel, room, here, t, x, y, roomW, ink, write) {
+    const grid = gridOf(Math.max(here.length, room.workers), roomW, ROOMS_H - 48, panel.attempts ? 5 : room.serves ? 2 : 0);
     for (let worker = here.length; worker < Math.min(room.workers, grid.most); worker++) { // the idle threads
-      const [px, py] = grid.at(x, worker);
+      const [px, py] = grid.at(x, y, worker);
       c.globalAlpha = 0.4; c.strokeStyle = ink; c.lineWidth = 1;
       c.beginPath(); c.arc(px, py, Math.max(1, grid.radius - 1), 0, 7); c.stroke(); c.globalAlpha = 1;
     }
     here.slice(0, grid.most).forEach((each, rank) => {
-      const [px, py] = grid.at(x, rank);
+      const [px, py] = grid.at(x, y, rank);
       dot(c, panel, each, px, py, grid.radius);
       if (!room.serves || grid.radius < 3) return;
       const left = (each.leaves - t) / Math.max(1e-9, each.leaves - each.entered);
       c.strokeStyle = ink; c.lineWidth = 1.6;
       c.beginPath(); c.arc(px, py, grid.radius + 1.8, -Math.PI / 2, -Math.PI / 2 + 2 * Math.PI * left); c.stroke();
     });
-    if (here.length > grid.most) write(`and ${here.length - grid.most} more`, x + 8, TOP + ROOMS_H - 8, { alpha: 0.75 });
+    if (here.length > grid.most) write(`and ${here.length - grid.most} more`, x + 8, y + ROOMS_H - 4, { alpha: 0.75, size: 11 });
   }
 
   function gridOf(count, roomW, height, ring = 0) {
@@ -240,7 +256,7 @@ function showReplay(root, panels) {
       if (count <= columns * rows || radius === 1.4)
         return {
           radius, most: columns * rows,
-          at: (x, rank) => [x + 12 + (rank % columns) * stride, TOP + 50 + Math.floor(rank / columns) * stride],
+          at: (x, y, rank) => [x + 12 + (rank % columns) * stride, y + 48 + Math.floor(rank / columns) * stride],
         };
     }
   }
@@ -264,28 +280,28 @@ function showReplay(root, panels) {
     panel.dots.push([x, y, each.call]);
   }
 
-  function chart(c, panel, t, x, width, name, unit, values, reference, referenceName, ink, write, others = null) {
-    const y = TOP + ROOMS_H + 26, most = 1.15 * Math.max(reference || 0, ...values, ...(others || []), 1e-9);
+  function chart(c, panel, t, x, below, width, name, unit, values, reference, referenceName, ink, write, most, others = null) {
+    const y = below + 26;
     c.globalAlpha = 0.3; c.strokeStyle = ink; c.lineWidth = 1; c.strokeRect(x, y, width, CHART_H); c.globalAlpha = 1;
     const here = (line) => format(line[Math.min(line.length - 1, Math.max(0, Math.floor((t / panel.end_s) * line.length)))]);
-    write(`${name} = ${here(values)} ${unit}`, x, y - 6, { alpha: 0.75 });
+    write(`${name} = ${here(values)} ${unit}`, x, y - 6, { alpha: 0.75, most: width });
     if (reference) {
       const level = y + CHART_H * (1 - reference / most);
       c.setLineDash([5, 4]); c.strokeStyle = LIMIT; c.beginPath(); c.moveTo(x, level); c.lineTo(x + width, level); c.stroke(); c.setLineDash([]);
-      write(`${referenceName} ${format(reference)}`, x + width, y - 6, { align: "right", colour: LIMIT });
+      if (width > 240) write(`${referenceName} ${format(reference)}`, x + width, y - 6, { align: "right", colour: LIMIT });
     }
     const bin = panel.end_s / values.length;
     for (const [line, colour] of [[others, FAILED], [values, KINDS[0]]]) {
       if (!line) continue;
       c.strokeStyle = colour; c.lineWidth = 1.6; c.beginPath();
       line.forEach((value, number) => {
-        const px = x + (width * (number + 0.5)) / line.length, py = y + CHART_H * (1 - value / most);
+        const px = x + (width * (number + 0.5) * bin) / ends, py = y + CHART_H * (1 - value / most);
         if ((number + 0.5) * bin <= t || number === 0) number ? c.lineTo(px, py) : c.moveTo(px, py);
       });
       c.stroke();
     }
     if (others) write(`attempts that arrived: ${here(others)}/s`, x + 6, y + 13, { colour: FAILED });
-    const head = x + width * Math.min(1, t / panel.end_s);
+    const head = x + width * Math.min(1, t / ends);
     c.strokeStyle = ink; c.lineWidth = 1; c.beginPath(); c.moveTo(head, y); c.lineTo(head, y + CHART_H); c.stroke();
   }
 
@@ -296,13 +312,13 @@ function showReplay(root, panels) {
     for (const panel of panels) draw(panel, now);
     slider.value = Math.round((1e4 * (now - from)) / Math.max(1e-9, until - from));
     clock.textContent = `t = ${now.toFixed(3)} s`;
-    if (!playing) said.textContent = panels.map(inWords).join(" — ");
+    said.textContent = playing ? "" : panels.map(inWords).join(" — "); // what it said of another time would contradict the picture
   }
   function inWords(panel) {
     const { rooms, inFlight, ended } = placed(panel, now);
-    const parts = panel.rooms.map((room, number) => (number ? `${room.label} ${rooms[number].length}` : "")).filter(Boolean);
+    const parts = panel.rooms.map((room, number) => (number ? `${room.label} ${count(rooms[number].length)}` : "")).filter(Boolean);
     const name = panels.length > 1 ? `${panel.title}: ` : "";
-    return `${name}${inFlight} in flight (${parts.join(", ")}), ${ended} ended`;
+    return `${name}${count(inFlight)} in flight (${parts.join(", ")}), ${count(ended)} ended`;
   }
   function tick(at) {
     if (!playing || !root.isConnected) return;

@@ -130,8 +130,11 @@ class Replay(rendering.Shown):
     def html(self) -> str:
         """The picture as HTML with its script and data; in words where no script runs."""
         script = resources.files(__package__).joinpath("replay.js").read_text("utf-8")
-        panels = [self._panel(scene) for scene in self.scenes]
-        return rendering.scripted(script, "showReplay", repr(self), panels, kind="replay")
+        return rendering.scripted(script, "showReplay", repr(self), self.panels(), kind="replay")
+
+    def panels(self) -> list[dict[str, Any]]:
+        """Return what `showReplay` of `replay.js` draws, one for each run."""
+        return [self._panel(scene) for scene in self.scenes]
 
     def _forms(self) -> Mapping[str, Any]:
         return {"text/plain": repr(self), "text/html": self.html}
@@ -241,6 +244,19 @@ def replay(
 
     Raises ValueError if a run has no calls from `from_s` on, or `predicted` has another length.
     """
+    made = replay_of(runs, predicted=predicted, from_s=from_s, start_s=start_s)
+    made._show()
+    return made
+
+
+def replay_of(
+    runs: Run | Mapping[str, Run],
+    *,
+    predicted: float | str | Sequence[float | str | None] | None = None,
+    from_s: float = 0.0,
+    start_s: float | None = None,
+) -> Replay:
+    """Return what `replay` shows; it has the same arguments."""
     if not isinstance(runs, Run | Mapping):
         raise TypeError(f"replay shows a run, or several by their names, got {runs!r}")
     named = {runs.strategy: runs} if isinstance(runs, Run) else dict(runs)
@@ -255,9 +271,7 @@ def replay(
         for (title, run), value in zip(named.items(), values, strict=True)
     )
     middle_s = max(sum(scene.span_s) / 2 for scene in scenes)
-    made = Replay(scenes, middle_s if start_s is None else start_s)
-    made._show()
-    return made
+    return Replay(scenes, middle_s if start_s is None else start_s)
 
 
 def _scene(title: str, run: Run, predicted: float | str | None, from_s: float) -> Scene:
