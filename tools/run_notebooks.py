@@ -29,7 +29,7 @@ from jupyter_core.utils import ensure_async
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
-from kvstore.course import comparisons, mode, progress
+from kvstore.course import comparisons, mode, my_code, progress
 from kvstore.cpu_idle import keeping_awake
 from kvstore.measure import cores
 from kvstore.measure.host import host_in_words
@@ -142,11 +142,14 @@ def _execute(
 _BEGIN: Final = """
 get_ipython().reset(new_session=True)
 __spec__ = None  # a module has it, and multiprocessing reads it when it starts a process
-import os, sys
+import os, shutil, sys
 os.chdir({folder!r})
+shutil.rmtree(os.environ["COURSE_MY_CODE"], ignore_errors=True)
+for name in [each for each in sys.modules if each.partition(".")[0] == "my_code"]:
+    del sys.modules[name]
 if "matplotlib.pyplot" in sys.modules:
     sys.modules["matplotlib.pyplot"].close("all")
-del os, sys
+del os, shutil, sys
 """
 """Run in a kernel before each notebook."""
 
@@ -219,7 +222,11 @@ async def _kernel(client: "_OwnClient") -> AsyncIterator[None]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
         client.folder = Path(scratch)
         manager = client.create_kernel_manager()
-        settings = {**os.environ, progress.VARIABLE: str(Path(scratch, "progress.sqlite3"))}
+        settings = {
+            **os.environ,
+            progress.VARIABLE: str(Path(scratch, "progress.sqlite3")),
+            my_code.VARIABLE: str(Path(scratch, my_code.PACKAGE)),
+        }
         try:
             await client.async_start_new_kernel(cwd=str(NOTEBOOKS), env=settings)
             await client.async_start_new_kernel_client()

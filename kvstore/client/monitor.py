@@ -518,12 +518,14 @@ def server_report(
 ) -> dict[str, Any]:
     """Return the server's identity, settings, versions and the operations it answered.
 
-    Where it notes attempts, also each one: when its call was sent, in seconds of the run; how many
-    were before it; and when it arrived and ended by the server's clock, 0 for no end.
+    A servicer that is not ours reports its disk times and locking as seen so far: so the settings
+    are those of the later report. Where it notes attempts, also each one: when its call was sent,
+    in seconds of the run; how many were before it; and when it arrived and ended by the server's
+    clock, 0 for no end.
     """
     report: dict[str, Any] = {
         "identity": before.identity,
-        "settings": json.loads(before.settings_json or "{}"),
+        "settings": json.loads((after or before).settings_json or before.settings_json or "{}"),
         "versions": dict(before.versions),
         "operations": None,
     }

@@ -7,6 +7,8 @@
     exercises                  tasks with hints and solutions, and their grading
     checks, judging            check, hint, solution; the process in which answers are judged
     live                       a run with a view of it while it lasts
+    my_code                    the files that a learner keeps
+    running                    `run`: a client and a server of the learner, measured
     own_code                   the learner's code in the runs, its target, the ladder of all lessons
     replay                     the calls of a run, moving through its stations
     explorer                   sliders for a law, and a button that measures
@@ -26,7 +28,7 @@
 The import starts nothing and writes nothing. In a notebook, mistakes show one line from then on.
 """
 
-from kvstore.course import lessons, live, messages, mode, progress, views
+from kvstore.course import lessons, live, messages, mode, my_code, progress, views
 from kvstore.course.checks import check, hint, solution
 from kvstore.course.comparisons import claim, compare
 from kvstore.course.exercises import NOT_ATTEMPTED
@@ -36,6 +38,7 @@ from kvstore.course.own_code import ladder, serving_own, target, yours
 from kvstore.course.predictions import again, predict, quiz
 from kvstore.course.rendering import show_source
 from kvstore.course.replay import replay
+from kvstore.course.running import run
 from kvstore.course.views.stations import draw_stations
 
 __all__ = [
@@ -57,6 +60,7 @@ __all__ = [
     "progress",
     "quiz",
     "replay",
+    "run",
     "serving_own",
     "show_source",
     "solution",
@@ -66,3 +70,4 @@ __all__ = [
 ]
 
 messages.install()
+my_code.install()

@@ -3,24 +3,50 @@
 import dataclasses
 from typing import Any, Final
 
-from kvstore.course import judging, progress, rendering
-from kvstore.course.exercises import Verdict, find
+from kvstore.course import judging, my_code, progress, rendering
+from kvstore.course.exercises import Verdict, find, not_yet
 from kvstore.course.rendering import fenced, source_of
 
 _judged: Final[dict[str, tuple[Any, Verdict]]] = {}
 """The last answer to each exercise in this kernel, and the verdict on it."""
 
 
-def check(exercise_id: str, answer: Any) -> Verdict:
+FROM_FILE: Final = object()
+"""In place of an answer: the one in the learner's file."""
+
+
+def check(exercise_id: str, answer: Any = FROM_FILE) -> Verdict:
     """Judge the answer, show the verdict and store it; raise no error of the answer.
 
-    `answer` is the learner's function or value. Raise LookupError for an unknown id.
+    `answer` is the learner's function or value. A right one is kept in its file of `my_code/`.
+    Without an answer, what the file holds is judged. Raise LookupError for an unknown id, TypeError
+    if there is no answer and the exercise has no file.
     """
+    place = find(exercise_id).kept
+    if answer is FROM_FILE:
+        if not place:
+            raise TypeError(f'give your answer, too: check("{exercise_id}", your_function)')
+        try:
+            answer = my_code.part(place)
+        except my_code.CannotKeep as error:
+            verdict = not_yet(str(error))
+            verdict._show()
+            return verdict
+    my_code.by_value()
     verdict = dataclasses.replace(judging.judge(exercise_id, answer), exercise_id=exercise_id)
+    if verdict.passed and place:
+        verdict = dataclasses.replace(verdict, message=f"{verdict.message} {_kept(place, answer)}")
     progress.record_answer(exercise_id, verdict.outcome, verdict.message)
     _judged[exercise_id] = answer, verdict
     verdict._show()
     return verdict
+
+
+def _kept(place: str, answer: Any) -> str:
+    try:
+        return my_code.keep(place, answer)
+    except my_code.CannotKeep as error:
+        return f"Not kept in my_code: {error}"
 
 
 def passed(exercise_id: str, answer: Any) -> bool:

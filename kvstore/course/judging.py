@@ -34,6 +34,7 @@ from typing import Any, Final
 
 import cloudpickle
 
+from kvstore.course import my_code
 from kvstore.course.exercises import (
     NOT_ATTEMPTED,
     Verdict,
@@ -115,7 +116,7 @@ class Judge:
         try:
             with io.BytesIO() as pickled, warnings.catch_warnings(action="ignore"):
                 _Pickler(pickled).dump((exercise_id, answer, _sources(answer)))
-                request = pickled.getvalue()
+                request = pickle.dumps((str(my_code.folder().parent), pickled.getvalue()))
         except Exception as error:
             return not_yet(
                 "the check runs your answer in a process of its own, and something that it uses"
@@ -325,7 +326,9 @@ def _reply(request: bytes) -> bytes:
         warnings.resetwarnings()  # shown in the output, and no errors: they are no verdict
         warnings.simplefilter("ignore", DeprecationWarning)
         driven.install()
-        exercise_id, answer, sources = pickle.loads(request)
+        beside, packed = pickle.loads(request)
+        sys.path.append(beside)  # for the generated code in my_code
+        exercise_id, answer, sources = pickle.loads(packed)
         for file, lines in sources.items():
             linecache.cache[file] = (sum(map(len, lines)), None, lines, file)
         verdict = grading.judged(find(exercise_id), answer)

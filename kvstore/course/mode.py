@@ -34,6 +34,22 @@ def choose(*, fast: T, normal: T, full: T) -> T:
     return {"fast": fast, "full": full}.get(name(), normal)
 
 
+SCALES: Final = {"fast": 0.05, "full": 3.0}
+"""How much shorter or longer runs are than in `class`."""
+SHORTEST_S: Final = 0.4
+
+
+def scaled(seconds: float) -> float:
+    """Return the duration of a run in the current mode, in seconds: that of `class` times a factor.
+
+    Raises ValueError unless it is above 0.
+    """
+    if not seconds > 0:
+        raise ValueError(f"seconds must be more than 0, got {seconds!r}")
+    scaled_s = seconds * SCALES.get(name(), 1.0)
+    return max(scaled_s, min(SHORTEST_S, seconds))
+
+
 def seconds(*, fast: float, normal: float, full: float) -> float:
     """Return the duration of a run in the current mode, in seconds; each must be more than 0."""
     for argument, value in (("fast", fast), ("normal", normal), ("full", full)):

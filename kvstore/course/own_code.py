@@ -84,12 +84,12 @@ def _named(answer: Callable[..., Any], ours: object) -> Strategy:
 
     @functools.wraps(answer)
     def call(*arguments: Any, **named: Any) -> Any:
-        with _explained(answer):
+        with explained(answer):
             return answer(*arguments, **named)
 
     @functools.wraps(answer)
     async def call_async(*arguments: Any, **named: Any) -> Any:
-        with _explained(answer):
+        with explained(answer):
             return await answer(*arguments, **named)
 
     made: Any = call_async if inspect.iscoroutinefunction(answer) else call
@@ -99,7 +99,8 @@ def _named(answer: Callable[..., Any], ours: object) -> Strategy:
 
 
 @contextmanager
-def _explained(answer: Callable[..., Any]) -> Iterator[None]:
+def explained(answer: Callable[..., Any]) -> Iterator[None]:
+    """Raise YourCodeFailed, with the line, for an error that the learner's code raises."""
     try:
         yield
     except Exception as error:

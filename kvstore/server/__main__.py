@@ -130,6 +130,10 @@ def service_of(settings: ServerSettings) -> Callable[..., Any]:
 
     Only what is chosen is imported: imports are most of the time that a server needs to start.
     """
+    if settings.servicer:
+        from kvstore.server.hosted import AsyncHostedService, HostedService
+
+        return AsyncHostedService if settings.use_asyncio else HostedService
     if settings.back_end:
         if settings.use_asyncio:
             from kvstore.server.front_aio import AsyncFrontService
@@ -163,6 +167,12 @@ def serve(settings: ServerSettings, identity: str, on_ready: Ready) -> None:
             _serve_threads(settings, access, identity, collector, on_ready)
 
 
+def _observed(service: Any) -> Callable[[], ServerSettings] | None:
+    """Return what tells the settings of a servicer that is not ours; None for ours."""
+    observed: Callable[[], ServerSettings] | None = getattr(service, "observed", None)
+    return observed
+
+
 def _serve_threads(
     settings: ServerSettings,
     access: Access | None,
@@ -183,7 +193,9 @@ def _serve_threads(
     )
     checks = health.HealthServicer()
     service = service_of(settings)(settings, counts, pool)
-    status = ServerStatusService(settings, identity, counts, collector, noted(before_methods))
+    status = ServerStatusService(
+        settings, identity, counts, collector, noted(before_methods), _observed(service)
+    )
     port = _listen(server, (service, status, checks), settings, access)
     server.start()
     for name in SERVICES:
@@ -220,7 +232,9 @@ async def _serve_async(
     )
     checks = health.aio.HealthServicer()
     service = service_of(settings)(settings, counts)
-    status = AsyncServerStatusService(settings, identity, counts, collector, noted(before_methods))
+    status = AsyncServerStatusService(
+        settings, identity, counts, collector, noted(before_methods), _observed(service)
+    )
     port = _listen(server, (service, status, checks), settings, access)
     await server.start()
     for name in SERVICES:
@@ -278,6 +292,8 @@ class ServerStatusService(server_status_pb2_grpc.ServerStatusServiceServicer):
     counts: Counts
     collector: CollectorWatch
     attempts: Sequence[Attempt] = ()
+    observed: Callable[[], ServerSettings] | None = None
+    """Returns the settings as they were seen, for a servicer that is not ours."""
 
     def GetServerStatus(
         self, request: server_status_pb2.GetServerStatusRequest, context: grpc.ServicerContext
@@ -288,7 +304,7 @@ class ServerStatusService(server_status_pb2_grpc.ServerStatusServiceServicer):
             identity=self.identity,
             host_name=socket.gethostname(),
             process_id=os.getpid(),
-            settings_json=self.settings.to_json(),
+            settings_json=(self.observed() if self.observed else self.settings).to_json(),
             operations=self.counts.by_name(),
             cpu_user_s=cpu.user,
             cpu_system_s=cpu.system,

@@ -141,6 +141,12 @@ class ServerSettings:
     transaction. `etcd:HOST:PORT,...`: the nodes of an etcd cluster; a write is acknowledged when a
     majority of them has it on disk. Locks and the simulated disk have no effect there, and there is
     no `group_commit`."""
+    servicer: str | None = setting(
+        None, "file with a servicer class that `kvstore.server.hosted.pack` wrote, served as it is"
+    )
+    """Such a server has its own locks, sleeps and store: the settings of ours have no effect. It
+    reports the disk times and the locking that it was seen to have. The file is a pickle: serve
+    none that a stranger wrote."""
     back_end: str | None = setting(
         None, "host:port of another server to which every call is forwarded"
     )

@@ -14,9 +14,10 @@ from kvstore.course import lessons, questions, rendering
 
 @pytest.fixture(autouse=True)
 def own_progress(tmp_path, monkeypatch):
-    """No test touches the learner's progress, nor is changed by COURSE_MODE."""
+    """No test touches the learner's progress or code, nor is changed by COURSE_MODE."""
     file = tmp_path / "progress.sqlite3"
     monkeypatch.setenv("COURSE_PROGRESS", str(file))
+    monkeypatch.setenv("COURSE_MY_CODE", str(tmp_path / "my_code"))
     monkeypatch.delenv("COURSE_MODE", raising=False)
     return file
 

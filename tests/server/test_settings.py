@@ -21,6 +21,7 @@ CHANGED: dict[str, Any] = {
 """A value other than its default for every setting but those that exclude one of these."""
 BEHIND: dict[str, Any] = {
     "writing": "read_then_write", "back_end": "127.0.0.1:8", "back_end_timeout_s": 0.5,
+    "servicer": "store.pickle",
 }  # fmt: skip
 ON_LOOP = {"use_asyncio": True}
 

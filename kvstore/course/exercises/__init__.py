@@ -139,6 +139,8 @@ class Exercise:
     may_return_text: bool = False
     solution_parts: tuple[Any, ...] = ()
     """Classes and functions that the reference uses; `solution` shows them before it."""
+    kept: str = ""
+    """Where a right answer is kept in `my_code/`, such as "clients.bounded"; "" for nowhere."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"\d\d\.[a-z0-9_]+", self.id):

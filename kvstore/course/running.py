@@ -1,0 +1,200 @@
+"""`run`: the one way to measure. A client of yours, a server, and how many calls in flight."""
+
+import functools
+import inspect
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from kvstore.client import workload
+from kvstore.client.strategies import STRATEGIES, Supports
+from kvstore.client.workload import Workload
+from kvstore.course import live, mode, my_code
+from kvstore.course.own_code import YOUR, YourCodeFailed, explained
+from kvstore.measure import Run
+from kvstore.protocol import KINDS
+from kvstore.server import ServerDidNotStart, serving
+from kvstore.server.hosted import has_coroutines, pack
+from kvstore.subprocesses import private_folder
+from kvstore.v1 import kvstore_pb2 as pb
+
+SENDS: Final = ("reads", "writes", "mix")
+"""Kinds of traffic: retrieves of a few keys, updates of them, or all four kinds alike."""
+KEYS: Final = 8
+"""So many keys are created before a run of reads or writes."""
+MOST_SEED: Final = 9_999
+
+
+def run(
+    client: Callable[..., Any],
+    server: object,
+    *,
+    sends: str | Workload = "reads",
+    in_flight: int = 1,
+    seconds: float | None = 10.0,
+    settles: str | Sequence[str] = (),
+    seed: int | None = None,
+    **options: Any,
+) -> Run:
+    """Run a client against a server, show the run while it lasts, and return what was measured.
+
+    `client` is a function of (stub, requests) or (stub, requests, in_flight), as in
+    `my_code/clients.py`. `server` is a servicer class, such as the one in `my_code/store.py`, which
+    is served from a process of its own; or settings of the course's server, such as
+    `{"locking": "per_key"}`; or the address of a server that runs. `sends` is "reads", "writes" or
+    "mix": a quarter each of creates, retrieves, updates and deletes.
+
+    Nothing more is sent after `seconds` (a part of it with COURSE_MODE=fast, three times as long
+    with full); give `seconds=None` and `calls=1_000` for a number of calls. `settles` names the
+    predictions that this run answers: they can be changed until it begins. The requests are drawn
+    from a `seed`, a new one for each run, which the run keeps. Further options are those of
+    `kvstore.client.load.run`, such as `deadline_s=5`.
+
+    Raises ValueError for an option that makes no sense, YourCodeFailed where the client raises an
+    error or the servicer does not start.
+    """
+    drawn = random.SystemRandom().randint(1, MOST_SEED) if seed is None else seed
+    traffic = sends if isinstance(sends, Workload) else _traffic(sends, drawn)
+    client = my_code.current(client)
+    lasts: dict[str, Any] = {} if seconds is None else {"duration_s": mode.scaled(seconds)}
+    with _served(server) as target:
+        return live.run(
+            strategy_of(client),
+            target,
+            traffic,
+            closes=settles,
+            in_flight=in_flight,
+            **lasts,
+            **options,
+        )
+
+
+def _traffic(sends: object, seed: int) -> Workload:
+    small: dict[str, Any] = {"keys": KEYS, "value_bytes_mean": 64, "sizes": "fixed"}
+    if sends == "reads":
+        return workload.reads(seed=seed, **small)
+    if sends == "writes":
+        return workload.writes(seed=seed, **small)
+    if sends == "mix":
+        return workload.crud(seed=seed)
+    raise ValueError(f"sends is {', '.join(map(repr, SENDS))} or a Workload, got {sends!r}")
+
+
+@contextmanager
+def _served(server: object) -> Iterator[object]:
+    """Yield what a run takes as its server; one that is started here ends with the block."""
+    if isinstance(server, Mapping):
+        with serving(**{"station_times": True, **server}) as started:
+            yield started
+    elif isinstance(server, type):
+        with hosting(server) as started:
+            yield started
+    else:
+        yield server
+
+
+@contextmanager
+def hosting(servicer: type, **settings: Any) -> Iterator[Any]:
+    """Serve a servicer class from a process of its own while the block lasts; yield the server.
+
+    `settings` are those of the course's server that have an effect, such as `threads=8`. Raises
+    YourCodeFailed if it does not start, TypeError for what is no servicer class.
+    """
+    servicer = my_code.current(servicer)
+    my_code.by_value()
+    with private_folder("kvstore-own-") as folder:
+        pack(servicer, path := folder / "servicer.pickle", [str(my_code.folder().parent)])
+        asynchronous = has_coroutines(servicer)
+        how = {"station_times": True, "use_asyncio": asynchronous, **settings}
+        try:
+            with serving(servicer=str(path), **how) as started:
+                yield started
+                _show_errors(servicer, started.child.error_text())
+        except ServerDidNotStart as error:
+            reason = str(error).strip().rpartition("\n")[2]
+            raise YourCodeFailed(f"your `{servicer.__name__}` did not start: {reason}") from None
+
+
+def _show_errors(servicer: type, text: str) -> None:
+    """Print the last error that a method of the servicer raised, and where."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    ends = [n for n, line in enumerate(lines) if line[:1].strip() and ":" in line and n]
+    raised = [n for n in ends if lines[n - 1].startswith((" ", "\t"))]
+    if raised:
+        last = raised[-1]
+        place = next((line for line in reversed(lines[:last]) if line.lstrip()[:4] == "File"), "")
+        print(
+            f"A method of your {servicer.__name__} raised {lines[last].strip()}"
+            f" ({place.strip()}): its calls ended as UNKNOWN.",
+            file=sys.stderr,
+        )
+
+
+# ---- the client ----------------------------------------------------------------------------------
+
+
+def strategy_of(client: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a client of requests in the form of the strategies, named after whose it is."""
+    if client in STRATEGIES:
+        return client
+    if not callable(client):
+        raise ValueError(f"client must be a function of (stub, requests), got {client!r}")
+    parameters = list(inspect.signature(client).parameters)
+    limited = len(parameters) > 2
+
+    def arguments(operations: Any, in_flight: int) -> tuple[Any, ...]:
+        requests = _Requests(operations)
+        return (requests, in_flight) if limited else (requests,)
+
+    @functools.wraps(client)
+    def call(stub: Any, operations: Any, in_flight: int) -> None:
+        with explained(client):
+            client(stub, *arguments(operations, in_flight))
+
+    @functools.wraps(client)
+    async def call_async(stub: Any, operations: Any, in_flight: int) -> None:
+        with explained(client):
+            await client(stub, *arguments(operations, in_flight))
+
+    made: Any = call_async if inspect.iscoroutinefunction(client) else call
+    whose = "" if my_code.is_the_courses(client) else YOUR
+    made.__name__ = f"{whose}{getattr(client, '__name__', 'client')}"
+    made.supports = Supports(limit=limited)
+    return made  # type: ignore[no-any-return]
+
+
+class _Requests:
+    """The messages of a run, one at a time, for threads and for tasks; safe for many of them.
+
+    No generator: two threads or tasks cannot be in one generator at once.
+    """
+
+    def __init__(self, operations: Any) -> None:
+        self._operations = operations
+
+    def __iter__(self) -> "_Requests":
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._operations).request
+
+    def __aiter__(self) -> "_Requests":
+        return _Requests(aiter(self._operations))
+
+    async def __anext__(self) -> Any:
+        return (await anext(self._operations)).request
+
+
+def in_messages(requests: Any) -> Iterator[Any]:
+    """Yield each request as a message of the stream `Pipeline`, numbered from 0."""
+    kinds = {f"{name.capitalize()}Request": number for number, name in enumerate(KINDS)}
+    for number, request in enumerate(requests):
+        value = getattr(request, "value", None)
+        yield pb.PipelineRequest(
+            id=number,
+            kinds=bytes([kinds[type(request).__name__]]),
+            keys=[request.key],
+            values=[] if value is None else [value],
+        )

@@ -1,0 +1,154 @@
+"""`run` with clients and servicers as learners write them."""
+
+import asyncio
+import importlib
+import sys
+import threading
+import time
+
+import cloudpickle
+import pytest
+
+from kvstore.course import my_code, running
+from kvstore.course.own_code import YourCodeFailed
+from kvstore.course.replay import replay
+from kvstore.server import serving
+from kvstore.v1 import kvstore_pb2 as pb
+from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceServicer
+
+
+class Locked(KeyValueServiceServicer):
+    """Sleeps 20 ms behind one lock."""
+
+    def __init__(self):
+        self.values, self.lock = {}, threading.Lock()
+
+    def Create(self, request, context):
+        self.values[request.key] = request.value
+        return pb.CreateResponse()
+
+    def Retrieve(self, request, context):
+        with self.lock:
+            time.sleep(0.020)
+        return pb.RetrieveResponse(value=self.values[request.key])
+
+
+class Free(Locked):
+    """Sleeps 20 ms, then takes the lock."""
+
+    def Retrieve(self, request, context):
+        time.sleep(0.020)
+        with self.lock:
+            return pb.RetrieveResponse(value=self.values[request.key])
+
+
+class OnALoop(KeyValueServiceServicer):
+    """The same on an event loop."""
+
+    def __init__(self):
+        self.values, self.lock = {}, asyncio.Lock()
+
+    async def Create(self, request, context):
+        self.values[request.key] = request.value
+        return pb.CreateResponse()
+
+    async def Retrieve(self, request, context):
+        async with self.lock:
+            await asyncio.sleep(0.020)
+        return pb.RetrieveResponse(value=self.values[request.key])
+
+
+class Raises(Locked):
+    def Retrieve(self, request, context):
+        raise KeyError("cup")
+
+
+class CannotBegin(Locked):
+    def __init__(self):
+        raise ValueError("no disk")
+
+
+@pytest.fixture(autouse=True)
+def as_from_a_notebook():
+    my_code.install()
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    yield
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    for name in [name for name in sys.modules if name.partition(".")[0] == "my_code"]:
+        del sys.modules[name]
+
+
+def clients():
+    return importlib.import_module("my_code.clients")
+
+
+@pytest.mark.parametrize("servicer", [Locked, OnALoop])
+def test_a_lock_and_a_sleep_of_the_servicer_are_stations(servicer):
+    made = running.run(clients().bounded, servicer, in_flight=4, seconds=0.5)
+
+    settings = made.server["settings"]
+    assert "global" == settings["locking"]
+    assert 0.020 == pytest.approx(settings["read_delay_s"])
+    calls = made.calls
+    assert (calls["disk_s"] >= 0.018).all()
+    assert calls["lock_s"].max() > 0.030  # three others are before the last of the first four
+    assert made.issued == sum(made.server["operations"].values()) == made.operations_ok
+    assert {"lock", "disk"} <= {room.label for room in replay(made).scenes[0].rooms}
+
+
+def test_a_sleep_before_the_lock_is_told_from_one_behind_it():
+    made = running.run(clients().bounded, Free, in_flight=4, seconds=0.5)
+
+    assert "per_key" == made.server["settings"]["locking"]
+    assert made.calls["lock_s"].mean() < made.calls["disk_s"].mean()
+
+
+@pytest.mark.parametrize("name", ["blocking", "futures", "bounded", "tasks"])
+def test_each_client_of_the_folder_runs_and_is_the_courses_until_it_is_written(name):
+    client = getattr(clients(), name)
+    with serving(read_delay_s=0, locking="per_key") as server:
+        made = running.run(client, server, in_flight=3, seconds=None, calls=50)
+
+    assert name == made.strategy
+    assert 50 == made.operations_ok
+
+
+def test_a_client_of_a_cell_is_yours_and_its_error_has_a_line():
+    def mine(stub, requests):
+        for request in requests:
+            stub.Retrieve(request)
+            raise ValueError("one is enough")
+
+    with pytest.raises(Exception, match="one is enough") as caught:
+        running.run(mine, {"read_delay_s": 0}, seconds=0.4)
+    assert isinstance(caught.value.__cause__, YourCodeFailed)
+    assert "your mine" in str(caught.value.run)
+
+
+def test_each_run_draws_its_own_seed_and_takes_one():
+    traffic = {"read_delay_s": 0, "write_delay_s": 0, "locking": "per_key"}
+    seeds = [
+        running.run(clients().bounded, traffic, seconds=None, calls=5, **given).settings[
+            "workload"
+        ]["seed"]
+        for given in ({}, {}, {}, {"seed": 7})
+    ]
+    assert 7 == seeds[3]
+    assert 1 < len(set(seeds[:3]))
+
+
+def test_what_a_method_raises_is_said(capfd):
+    made = running.run(clients().blocking, Raises, seconds=0.3)
+
+    assert {"UNKNOWN"} == set(made.outcomes())
+    assert "KeyError" in capfd.readouterr().err
+
+
+def test_a_servicer_that_does_not_begin_is_said():
+    with pytest.raises(YourCodeFailed, match="no disk"):
+        running.run(clients().blocking, CannotBegin, seconds=0.3)
+
+
+def test_no_server_is_refused():
+    with pytest.raises(TypeError, match="class"):
+        running.run(clients().blocking, int, seconds=0.3)
