@@ -260,13 +260,14 @@ BUILT = {
     "otter": ("course", "assignments to mark: [names]"),
 }
 FOR_A_CLASS = {
+    "open": ("course", "votes in the room: [--lan] [LESSONS]"),
     "scoreboard": ("course", "the capstone scores: FOLDER"),
     "collect": ("course", "the progress of all as tables: FILES"),
     "certificate": ("tls", "for a server that others reach: FOLDER"),
     "etcd": ("course", "a cluster on this machine: [--nodes 3]"),
 }
 """The parts of `build` and `class`: the extra that each needs, and what it does."""
-MODULES = {"etcd": "kvstore.server.etcd_nodes"}
+MODULES = {"open": "kvstore.classroom", "etcd": "kvstore.server.etcd_nodes"}
 """The parts of `class` that are not in tools/."""
 
 
@@ -276,7 +277,7 @@ def build(arguments: Sequence[str]) -> int:
 
 
 def for_class(arguments: Sequence[str]) -> int:
-    """Help a teacher: scoreboard, collect, certificate or etcd."""
+    """Help a teacher: open, scoreboard, collect, certificate or etcd."""
     return part_of(FOR_A_CLASS, "class", arguments)
 
 

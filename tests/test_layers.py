@@ -29,6 +29,7 @@ MAY_USE = {
     "client": {"v1", "measure", *BESIDE},
     "server": {"v1", *BESIDE},
     "judge": {"v1", *BESIDE},
+    "classroom": {"v1", *BESIDE},
     "load_test": {"v1", "client", "measure", "model", *BESIDE},
 }
 DRAWING = {"matplotlib", "ipywidgets", "IPython", "nbformat"}
@@ -39,6 +40,7 @@ FORBIDDEN = {
     "client": DRAWING,
     "server": DRAWING,
     "judge": {"numpy", "pandas", *DRAWING},
+    "classroom": {"numpy", "pandas", *DRAWING},
     "load_test": DRAWING,
 }
 

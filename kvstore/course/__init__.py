@@ -18,6 +18,7 @@
     messages                   one line in place of a traceback: ■, a missing name, a wrong call
     kernel                     the first cell of a lesson: its symbols
     machine, noise             what this machine can show
+    in_class                   votes in a class, and the class that a teacher opens
     memory_experiment          a sender without a limit, until memory is full
     experiments                code of one lesson that is too long for a cell
     external_clients           load generators of other projects, beside ours
@@ -33,6 +34,7 @@ from kvstore.course.checks import check, hint, solution
 from kvstore.course.comparisons import claim, compare
 from kvstore.course.exercises import NOT_ATTEMPTED
 from kvstore.course.explorer import Slider, explore
+from kvstore.course.in_class import join, leave, open_class
 from kvstore.course.kernel import lesson
 from kvstore.course.own_code import ladder, serving_own, target, yours
 from kvstore.course.predictions import again, predict, quiz
@@ -51,11 +53,14 @@ __all__ = [
     "draw_stations",
     "explore",
     "hint",
+    "join",
     "ladder",
+    "leave",
     "lesson",
     "lessons",
     "live",
     "mode",
+    "open_class",
     "predict",
     "progress",
     "quiz",

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from IPython.core.getipython import get_ipython
 
 from kvstore import numbers
-from kvstore.course import curves, progress, questions, rendering
+from kvstore.course import curves, in_class, progress, questions, rendering
 from kvstore.course.questions import Curve, PredictionQuestion, QuizQuestion
 from kvstore.course.rendering import HasValue
 
@@ -203,6 +203,7 @@ def _answered(
     accepted: str,
 ) -> Guess:
     """Say that what was `given` came too late, or the sentence for what is `accepted`."""
+    in_class.predicted(question)
     if outcome != "refused":
         return _guess(known, question, outcome, accepted)
     if question.value is None:
@@ -337,6 +338,7 @@ def _verdict(question: QuizQuestion, choice: object) -> dict[str, str]:
             "write one of these letters in quotes"
         )
     first = progress.keep_choice(question.id, letter, option.right)
+    in_class.chose(question.id, letter, first)
     return {
         "text/plain": _words(question, letter, first),
         "text/html": _html(question, letter, first),
