@@ -15,9 +15,8 @@ import pandas as pd
 import pytest
 from lessons import NOTEBOOKS, cells_of
 
-from kvstore.course import lessons as calibration
 from kvstore.course import progress, questions
-from kvstore.course.views import style
+from kvstore.course.views import calibration, style
 from tools import build, collect, edition, marks, run_notebooks
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -23,7 +23,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 
 from kvstore.course import progress, questions
-from kvstore.course.lessons import plot_class
+from kvstore.course.views.calibration import plot_class
 
 OUT: Final = Path(__file__).resolve().parent.parent / "build" / "class"
 _SQLITE: Final = b"SQLite format 3\x00"

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from kvstore.client import load, strategies, workload
 from kvstore.course.rendering import TIMES
-from kvstore.course.replay import replay_of
+from kvstore.course.replays import replay_of
 from kvstore.measure import Run
 from kvstore.measure.host import host_in_words
 from kvstore.server import serving

@@ -13,7 +13,7 @@ from typing import Final
 from PIL import Image
 
 from kvstore.client import load, strategies, workload
-from kvstore.course.replay import replay
+from kvstore.course.replays import replay
 from kvstore.measure import Run
 from kvstore.server import serving
 

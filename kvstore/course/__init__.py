@@ -9,39 +9,44 @@
     live                       a run with a view of it while it lasts
     my_code                    the files that a learner keeps
     running                    `run`: a client and a server of the learner, measured
-    own_code                   the learner's code in the runs, its target, the ladder of all lessons
-    replay                     the calls of a run, moving through its stations
+    own_code, own_server       the learner's code in the runs, its target, the ladder of all lessons
+    replays                    the calls of a run, moving through its stations
     explorer                   sliders for a law, and a button that measures
     views                      tables and figures of runs
     progress                   predictions, answers and help between sittings
-    lessons                    the lessons, the learner's progress, and predicted against measured
+    lessons                    the lessons, and the learner's progress in them
     messages                   one line in place of a traceback: ■, a missing name, a wrong call
     kernel                     the first cell of a lesson: its symbols
     machine, noise             what this machine can show
     in_class                   votes in a class, and the class that a teacher opens
-    memory_experiment          a sender without a limit, until memory is full
     experiments                code of one lesson that is too long for a cell
-    external_clients           load generators of other projects, beside ours
-    capstone                   a service to probe, to change, and to score
     mode                       durations of runs
-    rendering                  text, tables, progress, source code on the page; figures in words
+    rendering                  text, tables, progress, source code on the page
+    alt_text                   figures in words
 
 The import starts nothing and writes nothing. In a notebook, mistakes show one line from then on.
+A name below is imported when it is used: figures and tables take seconds to load.
 """
 
-from kvstore.course import lessons, live, messages, mode, my_code, progress, views
-from kvstore.course.checks import check, hint, solution
-from kvstore.course.comparisons import claim, compare
-from kvstore.course.exercises import NOT_ATTEMPTED
-from kvstore.course.explorer import Slider, explore
-from kvstore.course.in_class import join, leave, open_class
-from kvstore.course.kernel import lesson
-from kvstore.course.own_code import ladder, serving_own, target, yours
-from kvstore.course.predictions import again, predict, quiz
-from kvstore.course.rendering import show_source
-from kvstore.course.replay import replay
-from kvstore.course.running import run
-from kvstore.course.views.stations import draw_stations
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+from kvstore.course import messages, my_code
+
+if TYPE_CHECKING:
+    from kvstore.course import lessons, live, mode, progress, views
+    from kvstore.course.checks import check, hint, solution
+    from kvstore.course.comparisons import claim, compare
+    from kvstore.course.exercises import NOT_ATTEMPTED
+    from kvstore.course.explorer import Slider, explore
+    from kvstore.course.in_class import join, leave, open_class
+    from kvstore.course.kernel import lesson
+    from kvstore.course.own_code import ladder, serving_own, target, yours
+    from kvstore.course.predictions import again, predict, quiz
+    from kvstore.course.rendering import show_source
+    from kvstore.course.replays import replay
+    from kvstore.course.running import run
+    from kvstore.course.views.stations import draw_stations
 
 __all__ = [
     "NOT_ATTEMPTED",
@@ -73,6 +78,43 @@ __all__ = [
     "views",
     "yours",
 ]
+
+_HOME: Final = {
+    "NOT_ATTEMPTED": "exercises",
+    "Slider": "explorer",
+    "again": "predictions",
+    "check": "checks",
+    "claim": "comparisons",
+    "compare": "comparisons",
+    "draw_stations": "views.stations",
+    "explore": "explorer",
+    "hint": "checks",
+    "join": "in_class",
+    "ladder": "own_code",
+    "leave": "in_class",
+    "lesson": "kernel",
+    "open_class": "in_class",
+    "predict": "predictions",
+    "quiz": "predictions",
+    "replay": "replays",
+    "run": "running",
+    "serving_own": "own_code",
+    "show_source": "rendering",
+    "solution": "checks",
+    "target": "own_code",
+    "yours": "own_code",
+}
+"""The module of each name that is no module itself."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module(f"{__name__}.{_HOME.get(name, name)}")
+    found = getattr(module, name) if name in _HOME else module
+    globals()[name] = found
+    return found
+
 
 messages.install()
 my_code.install()

@@ -12,7 +12,7 @@ from IPython.display import display
 from matplotlib.figure import Figure
 
 from kvstore import numbers
-from kvstore.course import rendering
+from kvstore.course import alt_text, rendering
 from kvstore.course.rendering import HasThroughput, HasValue
 from kvstore.course.views import style
 
@@ -161,7 +161,7 @@ class Explorer:
             shown = [*predicted, *(number for _, number in self._dots)]
             _scale(ax, shown, decades=style.decades(xs))
             ax.set(xlabel=self._sliders[self._over].label, ylabel=self._label)
-        return rendering.png(figure), f"{self.said()} {rendering.described(figure)}"
+        return rendering.png(figure), f"{self.said()} {alt_text.described(figure)}"
 
     def widget(self) -> Any:
         """The sliders, the button and the figure, which follows them."""

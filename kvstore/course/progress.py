@@ -17,7 +17,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
-import pandas as pd
 import platformdirs
 
 from kvstore import numbers
@@ -25,6 +24,8 @@ from kvstore.course import rendering
 
 if TYPE_CHECKING:
     import sqlite3  # at run time where a file is opened: a figure does not need it
+
+    import pandas as pd
 
 __all__ = ["ProgressError", "Question", "by_lesson", "path", "questions"]
 
@@ -421,11 +422,13 @@ def questions() -> tuple[Question, ...]:
     return tuple(Question(**dict(row)) for row in rows)
 
 
-def by_lesson() -> pd.DataFrame:
+def by_lesson() -> "pd.DataFrame":
     """Return one row for each lesson that was begun: predictions, their error, exercises, quiz.
 
     `typical error` is the median error of the scored predictions, as a factor.
     """
+    import pandas as pd
+
     with writing() as connection:
         tables = [
             connection.execute(f"SELECT * FROM {name}").fetchall()

@@ -1,6 +1,6 @@
 // A replay of measured runs: each dot is a call, and stands where that call was at time t.
 //
-// showReplay(element, panels): each panel is one run, as `kvstore/course/replay.py` writes it. All
+// showReplay(element, panels): each panel is one run, as `kvstore/course/replays.py` writes it. All
 // panels share one playhead. A call's `edges` are the times at which it enters each step of `path`;
 // the last edge is its end. So the same rule places a call here and counts it in Python.
 function showReplay(root, panels) {

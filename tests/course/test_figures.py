@@ -1,6 +1,6 @@
 """Every figure of the course: what it says in words, its labels, its text and its legend.
 
-What is drawn is read from the description that a screen reader gets: see `rendering.described`.
+What is drawn is read from the description that a screen reader gets: see `alt_text.described`.
 """
 
 import math
@@ -27,8 +27,7 @@ from matplotlib.legend import Legend
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from kvstore.course import lessons as all_lessons
-from kvstore.course import machine, own_code, rendering, views
+from kvstore.course import alt_text, machine, own_code, views
 from kvstore.course.experiments import published_benchmarks
 from kvstore.course.experiments.several_servers import FanOut, Reads
 from kvstore.course.lessons.lesson_00 import first_climb
@@ -48,7 +47,7 @@ from kvstore.course.lessons.lesson_14 import figures as lesson_14
 from kvstore.course.lessons.lesson_14.etcd_runs import Failover, PutRun, Puts
 from kvstore.course.lessons.lesson_16 import figures as lesson_16
 from kvstore.course.progress import Question
-from kvstore.course.views import style, timelines
+from kvstore.course.views import calibration, style, timelines
 from kvstore.load_test import Calibration, Estimate, Level
 from kvstore.measure import Sample
 from kvstore.model import Prediction, Station, batching, scaling, simulate, usl
@@ -193,13 +192,13 @@ ROWS = [
     (partial(views.plot_time_by_station, {"front": staircase(20, stations=True, back_end=True)}),
      "back end: 1 bar, long 40"),
     (partial(published_benchmarks.plot_audit), "3 dots at (0.405, 0), (0.8, 1), (0.996, 2)"),
-    (partial(all_lessons.plot_calibration, [
+    (partial(calibration.plot_calibration, [
         Question("01.mix", value=25.0, measured=20.0, log_error=0.1),
         Question("01.reads", value=0.5, measured=1.0, log_error=0.3),
         Question("02.never", measured=7.0),
         Question("03.lock", value=2_500.0, measured=25.0, log_error=2.0)]),
      "lesson 01: 2 dots at (20, 25), (1, 0.5)", "lesson 03: 1 dot at (25, 2,500)"),
-    (partial(all_lessons.plot_class, pd.DataFrame({
+    (partial(calibration.plot_class, pd.DataFrame({
         "student": ["a", "b", "a"], "question": ["01.mix"] * 3, "attempt": [1, 1, 2],
         "predicted": [2.0, 4.0, 9.0], "measured": [1.0, 1.0, 1.0]})),
      "a student: 2 dots at (2, -0.125), (4, 0.125)", "median of the class: 1 dot at (3, 0)"),
@@ -321,7 +320,7 @@ def test_a_figure_says_what_it_shows_and_can_be_read(row):
     draw, *says = row
     made = draw()
     ax = made[0] if isinstance(made, list) else made
-    said = rendering.described(ax.figure)
+    said = alt_text.described(ax.figure)
 
     assert [] == [each for each in says if each not in said], said
     assert [] == under_the_legends(ax.figure)
@@ -398,7 +397,7 @@ def test_a_figure_has_no_ground_and_its_text_is_seen_on_white_and_on_black():
         for ground in ("#ffffff", "#111111"):
             assert contrast(colour, ground) > 3.5, (colour, ground)
     assert 0.0 == ax.patch.get_facecolor()[3]
-    shown = rendering.Described(lambda each: (each.get_facecolor(), {}))
+    shown = alt_text.Described(lambda each: (each.get_facecolor(), {}))
     assert 0.0 == shown(figure)[0][3]
     assert 1.0 == figure.get_facecolor()[3]  # so that no front end gives it one
 
@@ -429,4 +428,4 @@ def test_what_cannot_be_drawn_is_refused():
     with pytest.raises(ValueError, match="3 predictions for 2 runs"):
         views.plot_throughput([ONE, MANY], [1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match="predict, run and compare first"):
-        all_lessons.plot_calibration([])
+        calibration.plot_calibration([])

@@ -3,7 +3,7 @@ import nbformat
 import numpy as np
 import pytest
 
-from kvstore.course import rendering
+from kvstore.course import alt_text, rendering
 from kvstore.course.views import style
 from tools.run_notebooks import execute
 
@@ -86,7 +86,7 @@ def test_it_says_what_is_drawn_in_the_numbers_of_the_run():
         ax.set(xscale="log", xlabel="in flight,\nN (calls)", ylabel="X (calls/s)", title="One lock")
         ax.set(xlim=(1, 200), ylim=(0, 30))
 
-    assert rendering.described(ax.figure) == (
+    assert alt_text.described(ax.figure) == (
         "One lock. X (calls/s), 0 to 30 over in flight, N (calls), 1 to 200, logarithmic. "
         "predicted: a level line at 25. measured: 2 dots at (1, 23.9), (10, 24.1). "
         "long: a line from (1, 50) to (50, 1), lowest 1, highest 50. marks: 2 marks at 3, 4. "
@@ -100,7 +100,7 @@ def test_bars_and_rows_are_named():
         ax.set(yticks=[0, 1], xlabel="residence (ms)", ylabel="run", xlim=(0, 50))
         ax.set_yticklabels(["one lock", "a lock per key"])
 
-    assert rendering.described(ax.figure) == (
+    assert alt_text.described(ax.figure) == (
         "run (one lock, a lock per key) over residence (ms), 0 to 50. lock: 2 bars, long 40, 1.5."
     )
 
@@ -109,7 +109,7 @@ def test_each_part_of_a_figure_is_described():
     above, below = style.subplots(2)
     above.plot([0, 1], [7, 7])
 
-    said = rendering.described(below.figure)
+    said = alt_text.described(below.figure)
     assert "Part 1:" in said
     assert "Shown: a level line at 7. Part 2:" in said
 

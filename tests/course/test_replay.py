@@ -12,7 +12,7 @@ from made_runs import run_of
 from kvstore.client import load, pacing, strategies, workload
 from kvstore.course import predict
 from kvstore.course.experiments import several_servers
-from kvstore.course.replay import MOST_CALLS, replay
+from kvstore.course.replays import MOST_CALLS, replay
 from kvstore.measure.attempts import attempts_of
 from kvstore.protocol import StationTimes
 from kvstore.server import serving, serving_sharded

@@ -11,7 +11,7 @@ import pytest
 
 from kvstore.course import my_code, running
 from kvstore.course.own_code import YourCodeFailed
-from kvstore.course.replay import replay
+from kvstore.course.replays import replay
 from kvstore.server import serving
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceServicer

@@ -9,6 +9,7 @@ stations          the drawing at the top of a lesson; what each station lets thr
 throughput        of runs, of steps, and by the number in flight: bounds, saturation, models
 timelines         one run from its start to its end; single calls
 endings           how calls ended, by status
+calibration       predicted over measured, of a learner over the course, and of a class
 
 What one lesson draws lies in its room, in `figures`.
 """

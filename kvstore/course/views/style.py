@@ -21,7 +21,7 @@ from matplotlib.ticker import (
     StrMethodFormatter,
 )
 
-from kvstore.course import rendering
+from kvstore.course import alt_text, rendering
 from kvstore.course.rendering import HasValue
 from kvstore.measure import Run
 
@@ -142,8 +142,8 @@ def subplots(rows: int = 1, columns: int = 1, **options: Any) -> list[Axes]:
         figure, axes = plt.subplots(rows, columns, squeeze=False, **options)
         interactive = mpl.is_interactive()
     mpl.interactive(interactive)  # as in `canvas`
-    figure.set_gid(rendering.NO_GROUND)
-    rendering.attach_alt_text()  # after the first figure, which loads the notebook's backend
+    figure.set_gid(alt_text.NO_GROUND)
+    alt_text.attach_alt_text()  # after the first figure, which loads the notebook's backend
     return list(axes.flat)
 
 
