@@ -4,12 +4,14 @@ An answer may loop for ever, deadlock, call `sys.exit`, replace `time.sleep` or 
 threads. So `judge` sends it to a process of the judge, `python -m kvstore.course.judging`. That
 process imports what judges need, once, and never starts gRPC itself. For each answer it forks a
 child, which judges the answer and ends. Without `fork` (Windows) it judges one answer and ends.
+What an answer may use is limited: see `exercises/limits.py`.
 
 The answer travels by cloudpickle, which sends what a notebook defined by value. Requests are frames
 on standard input: eight bytes with the length, then the pickle. Replies are lines of JSON.
 """
 
 import atexit
+import contextlib
 import dis
 import gc
 import io
@@ -20,7 +22,6 @@ import os
 import pickle
 import queue
 import select
-import signal
 import struct
 import subprocess
 import sys
@@ -30,7 +31,8 @@ import time
 import types
 import warnings
 from collections.abc import Iterator
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, NoReturn
 
 import cloudpickle
 
@@ -42,13 +44,18 @@ from kvstore.course.exercises import (
     every,
     find,
     grading,
+    limits,
     not_yet,
 )
 
+_COMMAND: Final = [sys.executable, "-W", "ignore", "-m", "kvstore.course.judging"]
+_FORKS: Final = hasattr(os, "fork")
 START_S: Final = 60.0
 """Seconds in which the process of the judge must have started, also on a busy machine."""
 GRACE_S: Final = 3.0
 """Seconds that the process of the judge has to end, or to kill its child after the time limit."""
+LOOK_S: Final = 0.25
+"""Seconds from one look at the limits of a child to the next one."""
 _HEADER: Final = struct.Struct(">Qd")
 """Before each request: its length in bytes, and the time limit in seconds."""
 OUTPUT_CHARACTERS: Final = 4_000
@@ -74,7 +81,7 @@ class Judge:
         # Not a child of `kvstore.processes`: a process with threads must not fork. The end of its
         # standard input is the end of the kernel. A session of its own: a Ctrl-C is the kernel's.
         self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "kvstore.course.judging"],
+            [*_COMMAND, str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -124,30 +131,20 @@ class Judge:
                 " argument."
             )
         reply = self._reply(request, exercise.timeout_s)
-        if reply is None:
-            return not_yet(
-                f"no answer within {exercise.timeout_s:g} s: look for a loop or a wait that never"
-                " ends. It was stopped."
-            )
         if reply["output"]:
             print(reply["output"])
-        if "outcome" not in reply:
-            return not_yet(
-                f"your answer ended its process ({reply['ended']}) before the check was done: leave"
-                " out `sys.exit`, `os._exit` and signals."
-            )
         return Verdict(reply["outcome"], reply["message"])
 
-    def _reply(self, request: bytes, timeout_s: float) -> dict[str, Any] | None:
-        """Return the reply to a request; None if none came in time, and the answer is killed."""
+    def _reply(self, request: bytes, timeout_s: float) -> dict[str, Any]:
+        """Return the reply to a request; if none came in time, the answer is killed."""
         self.start()
         assert self._process is not None
         assert self._process.stdin is not None
         try:
-            if self._line(START_S) is None:  # it says that it is ready for a request
+            if not self._line(START_S):  # it says that it is ready for a request
                 raise RuntimeError(
                     "the process that judges answers did not start: run"
-                    f" `{sys.executable} -m kvstore.course.judging` in a terminal to see why"
+                    f" `{' '.join(_COMMAND)}` in a terminal to see why"
                 )
             self._process.stdin.write(_HEADER.pack(len(request), timeout_s) + request)
             self._process.stdin.flush()
@@ -155,15 +152,24 @@ class Judge:
         except BaseException:  # Ctrl-C too: the next answer finds a new process
             self.stop()
             raise
+        if line:
+            return dict(json.loads(line))
+        status = self._process.poll()
+        self.stop()
         if line is None:
-            self.stop()
-            return None
-        said = json.loads(line)
-        return dict(said) if said else None
+            return _said(_too_late(timeout_s))
+        if not _FORKS:
+            return _said(_ended(status or 0))
+        return _said(
+            f"the process that judges was ended from outside ({_how(status or 0)}), which says"
+            " nothing about your answer: run the check again. If it happens again, look for a"
+            " signal that your answer sends, and for free memory."
+        )
 
     def _line(self, timeout_s: float) -> bytes | None:
+        """Return the next line, b"" if the process has ended, None if none came in time."""
         try:
-            return self._lines.get(timeout=timeout_s) or None
+            return self._lines.get(timeout=timeout_s)
         except queue.Empty:
             return None
 
@@ -172,6 +178,29 @@ def _read_lines(stdout: Any, lines: "queue.SimpleQueue[bytes]") -> None:
     for line in stdout:
         lines.put(line)
     lines.put(b"")  # the process has ended
+
+
+def _said(message: str) -> dict[str, Any]:
+    """Return a reply of the judge that no exercise has given."""
+    return {"outcome": "not yet", "message": message, "output": ""}
+
+
+def _too_late(timeout_s: float) -> str:
+    return (
+        f"no answer within {timeout_s:g} s: look for a loop or a wait that never ends. It was"
+        " stopped."
+    )
+
+
+def _ended(code: int) -> str:
+    return (
+        f"your answer ended its process ({_how(code)}) before the check was done: leave out"
+        " `sys.exit`, `os._exit` and signals."
+    )
+
+
+def _how(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit status {code}"
 
 
 _judge: Final = Judge()
@@ -223,26 +252,37 @@ def _codes(answer: Any) -> Iterator[types.CodeType]:
 
 
 def main() -> None:
-    """Judge answers until standard input ends."""
+    """Judge answers until standard input or the process of the kernel ends."""
+    kernel = int(sys.argv[1]) if len(sys.argv) > 1 else os.getppid()
     requests, replies = os.fdopen(os.dup(0), "rb", buffering=0), os.dup(1)
     for descriptor, mode in (0, os.O_RDONLY), (1, os.O_WRONLY):  # an answer reads and prints there
         nowhere = os.open(os.devnull, mode)
         os.dup2(nowhere, descriptor)
         os.close(nowhere)
+    limits.adopt_orphans()
     _import_all()
     while True:
         os.write(replies, b'"ready"\n')
+        if _FORKS:
+            while not _readable([requests], 1.0):
+                if os.getppid() != kernel:  # another process may hold our input open
+                    return
         frame = _frame(requests)
         if frame is None:
             return
         request, timeout_s = frame
-        forks = hasattr(os, "fork")
-        reply = _in_child(request, timeout_s, requests) if forks else _reply(request)
+        reply = (
+            _in_child(request, timeout_s, requests, replies, kernel) if _FORKS else _reply(request)
+        )
         if reply is None:  # the kernel is gone
             return
         os.write(replies, reply + b"\n")
-        if not forks:
+        if not _FORKS:
             return
+
+
+def _readable(files: list[Any], timeout_s: float) -> list[Any]:
+    return select.select(files, [], [], timeout_s)[0]
 
 
 def _import_all() -> None:
@@ -271,52 +311,80 @@ def _frame(requests: io.FileIO) -> tuple[bytes, float] | None:
     return read(length), timeout_s
 
 
-def _in_child(request: bytes, timeout_s: float, requests: io.FileIO) -> bytes | None:
-    """Return the reply of a forked child; what ended it; null after the time limit.
+def _in_child(
+    request: bytes, timeout_s: float, requests: io.FileIO, replies: int, kernel: int
+) -> bytes | None:
+    """Return the reply of a forked child, or why there is none.
 
     None if the kernel ended meanwhile. Whatever comes, the child and its own processes are gone.
     """
     reading, writing = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        status = 1
+    with tempfile.TemporaryDirectory(prefix="answer-", ignore_cleanup_errors=True) as folder:
+        pid = os.fork()
+        if pid == 0:
+            for descriptor in reading, requests.fileno(), replies:  # they are the judge's
+                os.close(descriptor)
+            _be_child(request, writing, Path(folder))
+        os.close(writing)
         try:
-            os.setsid()  # its own processes are killed with it
-            with os.fdopen(writing, "wb") as out:
-                out.write(_reply(request))
-            status = 0
+            reply = _reply_of_child(pid, reading, timeout_s, requests, kernel)
         finally:
-            os._exit(status)
-    os.close(writing)
-    reply, ended = b"", None
+            os.close(reading)
+            limits.end_family(pid)
+    return reply if reply is None or isinstance(reply, bytes) else json.dumps(_said(reply)).encode()
+
+
+def _be_child(request: bytes, writing: int, folder: Path) -> NoReturn:
+    """Judge the request, write the reply, and end."""
+    status, own = 1, os.getpid()
+    try:
+        os.setsid()  # its own processes are killed with it
+        limits.confine(folder)
+        with contextlib.suppress(OSError):  # the answer has closed a file of the check
+            reply = _reply(request)
+            if os.getpid() == own:  # not a copy that the answer has forked
+                with os.fdopen(writing, "wb") as out:
+                    out.write(reply)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _reply_of_child(
+    pid: int, reading: int, timeout_s: float, requests: io.FileIO, kernel: int
+) -> bytes | str | None:
+    """Return the reply of the child; a sentence if there is none; None if the kernel is gone."""
+    reply = b""
     either: list[Any] = [reading, requests]
     until_s = time.monotonic() + timeout_s
-    try:
-        while ended is None:
-            left_s = until_s - time.monotonic()
-            if left_s < 0:
-                return b"null"
-            ready, _, _ = select.select(either, [], [], min(left_s, 0.2))
-            if requests in ready:  # nothing is sent before the reply: this is the end of the input
-                return None
-            part = os.read(reading, 1 << 16) if reading in ready else b""
+    while True:
+        ready = _readable(either, LOOK_S if reading in either else 0.005)
+        if requests in ready or os.getppid() != kernel:
+            return None  # nothing is sent before the reply: this is the end of the input
+        if reading in ready:
+            part = os.read(reading, 1 << 16)
             reply += part
-            if not part:  # the end, unless a process of the answer holds the pipe open
-                done, status = os.waitpid(pid, 0 if reading in ready else os.WNOHANG)
-                ended = status if done else None
-    finally:
-        os.close(reading)
-        try:
-            os.killpg(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        if ended is None:
-            os.waitpid(pid, 0)
-    if ended == 0 and reply:
-        return reply
-    code = os.waitstatus_to_exitcode(ended)
-    how = f"signal {-code}" if code < 0 else f"exit status {code}"
-    return json.dumps({"ended": how, "output": ""}).encode()
+            if not part:  # the end, or the answer has closed the pipe
+                either.remove(reading)
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            break
+        if time.monotonic() > until_s:
+            return _too_late(timeout_s)
+        if reading not in ready and (problem := limits.excess()):
+            return problem
+    while _readable([reading], 0) and (part := os.read(reading, 1 << 16)):
+        reply += part
+    if code := os.waitstatus_to_exitcode(status):
+        return _ended(code)
+    try:
+        json.loads(reply)
+    except ValueError:
+        return (
+            "your answer wrote to a file that the check had opened, or closed it: leave out"
+            " `os.write` and `os.close` of numbers that your own `os.open` has not returned."
+        )
+    return reply
 
 
 def _reply(request: bytes) -> bytes:

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import warnings
+from pathlib import Path
 
 import psutil
 import pytest
@@ -118,19 +119,34 @@ def test_an_answer_that_never_ends_is_killed(body):
     assert not psutil.Process(judging._judge._process.pid).children(recursive=True)
 
 
-def test_processes_of_an_answer_do_not_outlive_it():
+SLEEPER = "[sys.executable, '-c', 'import time; time.sleep(654)']"
+BY_A_PARENT_THAT_ENDS = (
+    f"import subprocess, sys; subprocess.Popen({SLEEPER}, start_new_session=True)"
+)
+
+
+@pytest.mark.parametrize(
+    "starts",
+    [
+        f"subprocess.Popen({SLEEPER})",
+        f"subprocess.Popen({SLEEPER}, start_new_session=True)",
+        f"subprocess.run([sys.executable, '-c', {BY_A_PARENT_THAT_ENDS!r}], check=True)",
+    ],
+)
+def test_processes_of_an_answer_do_not_outlive_it(starts):
     body = (
-        "import subprocess, sys\n"
-        "if not hasattr(sys, 'made'):\n"
-        "    sys.made = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(654)'])\n"
-        + RIGHT
+        f"import subprocess, sys\nif not hasattr(sys, 'made'):\n    sys.made = {starts}\n" + RIGHT
     )
     assert verdict_on(body).passed
+    assert gone(654)
 
-    within_s = time.monotonic() + 5.0  # it was killed; the system takes a moment to end it
-    while (left := processes_that_sleep(654)) and time.monotonic() < within_s:
+
+def gone(seconds: int) -> bool:
+    """Whether no process sleeps so long; the system takes a moment to end a killed one."""
+    within_s = time.monotonic() + 5.0
+    while (left := processes_that_sleep(seconds)) and time.monotonic() < within_s:
         time.sleep(0.05)
-    assert left == []
+    return not left
 
 
 def processes_that_sleep(seconds: int) -> list[psutil.Process]:
@@ -141,6 +157,64 @@ def processes_that_sleep(seconds: int) -> list[psutil.Process]:
         if f"sleep({seconds})" in str(each.info["cmdline"])
         and each.info["status"] != psutil.STATUS_ZOMBIE
     ]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("b'x' * (6 << 30)", "an answer may use 2 GB"),
+        ("everything = []\nwhile True: everything.append(bytearray(1 << 20))", "may use 2 GB"),
+        ("with open('big', 'wb') as file: file.write(b'x' * (100 << 20))", "File too large"),
+        (
+            "import subprocess, sys, threading\n"
+            f"made = [subprocess.Popen({SLEEPER.replace('654', '655')}) for _ in range(50)]\n"
+            "threading.Event().wait()",
+            "more than 32 processes",
+        ),
+    ],
+)
+def test_what_an_answer_may_use_is_limited(body, said):
+    assert said in verdict_on(body).message
+    assert gone(655)
+    assert verdict_on(RIGHT).passed
+
+
+def test_files_of_an_answer_are_deleted(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    judging._judge.stop()
+    body = "import os\nopen('note.txt', 'w').close()\nprint(os.getcwd())\n" + RIGHT
+    assert verdict_on(body).passed
+
+    written_in = Path(capsys.readouterr().out.split()[0])
+    assert not written_in.exists()
+    assert list(tmp_path.iterdir()) == []
+    judging._judge.stop()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for number in range(3, 99):\n"
+        "    try: __import__('os').write(number, b'{\"outcome\": \"passed\"}')\n"
+        "    except OSError: pass",
+        "__import__('os').closerange(3, 99)",
+    ],
+)
+def test_an_answer_that_writes_to_files_of_the_check_is_told_so(body):
+    assert "leave out `os.write` and `os.close`" in verdict_on(f"{body}\n{RIGHT}").message
+    assert verdict_on(RIGHT).passed
+
+
+def test_an_answer_that_forks_gets_one_verdict():
+    body = "import os, sys\nif not hasattr(sys, 'forked'): sys.forked = [os.fork()]\n"
+    assert verdict_on(body + RIGHT).passed
+
+
+def test_a_judge_that_was_killed_is_no_endless_loop():
+    body = "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nwhile True: pass"
+
+    assert "ended from outside (signal 9)" in verdict_on(body).message
+    assert verdict_on(RIGHT).passed
 
 
 def test_the_kernel_is_as_it_was():
@@ -204,13 +278,22 @@ def test_pressing_stop_ends_the_answer_and_the_next_one_is_judged():
     assert verdict_on(RIGHT).passed
 
 
-def test_a_killed_kernel_leaves_no_process():
+@pytest.mark.parametrize(
+    "holder",
+    [
+        "",
+        "import subprocess, sys\n"
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(30)'],"
+        " pass_fds=[judging._judge._process.stdin.fileno()])\n",
+    ],
+)
+def test_a_killed_kernel_leaves_no_process(holder):
+    """Also where another process of the kernel holds the judge's input open."""
     code = (
         "from kvstore.course import judging\n"
         "def mine(calls_per_s, us):\n"
         "    while True: pass\n"
-        "judging._judge.start()\n"
-        "print(judging._judge._process.pid, flush=True)\n"
+        "judging._judge.start()\n" + holder + "print(judging._judge._process.pid, flush=True)\n"
         f"judging.judge({ID!r}, mine)\n"
     )
     kernel = subprocess.Popen(

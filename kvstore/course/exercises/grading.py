@@ -26,6 +26,7 @@ from kvstore.course.exercises import (
     Exercise,
     StubReached,
     Verdict,
+    limits,
     not_yet,
     passed,
 )
@@ -96,6 +97,8 @@ def _guarded(
         except (asyncio.CancelledError, GeneratorExit):  # from the judge, who ends a call
             raise
         except BaseException as error:
+            if isinstance(error, MemoryError):
+                traceback.clear_frames(error.__traceback__)  # or there is none left to report it
             text = _failure(answer, error, f"`{_name(answer)}` could not be called")
             raise AnswerFailed(not_yet(text)) from error
 
@@ -146,6 +149,8 @@ def _failure(answer: Any, error: BaseException, otherwise: str) -> str:
         if frame.filename == own_file or "ipykernel_" in frame.filename
     ]
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if isinstance(error, MemoryError):
+        said += f": an answer may use {limits.MEMORY_BYTES >> 30} GB here."
     if not frames:
         return f"{otherwise}: {said}"
     line = f": `{frames[-1].line}`" if frames[-1].line else ""
@@ -301,6 +306,8 @@ def _result(answer: Function, given: tuple[Any, ...]) -> Any:
         with np.errstate(all="ignore"):  # no warning for each of many inputs
             return answer(*copy.deepcopy(given))
     except AnswerFailed as failure:
+        if isinstance(failure.__cause__, MemoryError):
+            raise  # one is enough: each takes long
         return failure
 
 
