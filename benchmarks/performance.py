@@ -7,7 +7,6 @@ gives. Programs that are not installed are left out, and the page says so.
 """
 
 import math
-import socket
 from collections.abc import Iterator, Set
 from contextlib import ExitStack
 from functools import partial
@@ -17,14 +16,13 @@ from typing import Any, Final
 import psutil
 from tqdm import tqdm
 
-from benchmarks import bare, performance_page
+from benchmarks import bare, performance_page, redis
 from benchmarks.cost import cost_of
 from benchmarks.ladder import ENDS
 from benchmarks.performance_page import Case, Round, Turns
 from kvstore.client import run_in_process, strategies, workload
 from kvstore.client.strategies import Strategy
 from kvstore.course.lessons.lesson_06.external_clients import PROGRAMS, path_of
-from kvstore.course.lessons.lesson_14 import redis_runs
 from kvstore.measure import Run, describe_host
 from kvstore.model import Station, bounds, service_time_s
 from kvstore.server import Server, serving
@@ -68,7 +66,7 @@ def missing() -> list[str]:
     here = {name: path_of(name) is not None for name in PROGRAMS}
     here |= {
         "go": go_is_installed(),
-        "redis-benchmark": redis_is_installed(),
+        "redis-benchmark": redis.name() is not None,
     }
     return [name for name, found in here.items() if not found]
 
@@ -78,9 +76,9 @@ def _cases(stack: ExitStack) -> list[Case]:
     poller = stack.enter_context(serving(use_asyncio=True, transport="poller", **NO_DISK))
     in_go = stack.enter_context(serving_go(**NO_DISK)) if go_is_installed() else None
     other_store = None
-    if redis_is_installed():
-        other_store = stack.enter_context(redis_runs.redis_server(port=_free_port(), log=False))
-        other_store.per_s("set", clients=8, requests=20_000, keys=1_000, value_bytes=16)
+    if name := redis.name():
+        other_store = stack.enter_context(redis.redis_server(name))
+        other_store.per_s("set", clients=8, requests=20_000)
     unary = [
         _ours("tasks", stock, strategies.tasks, 100),
         _ours("tasks", stock, strategies.tasks, 100, transport="poller"),
@@ -199,24 +197,8 @@ def _ghz(server: Server, in_flight: int) -> Turns:
     return Turns(f"ghz x{in_flight}", turn)
 
 
-def redis_is_installed() -> bool:
-    """Return whether Redis or Valkey is on the PATH, with its load generator."""
-    try:
-        return bool(redis_runs.found_redis())
-    except redis_runs.RedisNotInstalled:
-        return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _redis(store: redis_runs.Redis, seconds: float) -> tuple[Round, float]:
-    per_s = store.per_s(
-        "get", clients=8, requests=round(2e6 * seconds), pipeline=512, keys=1_000, value_bytes=16
-    )
+def _redis(store: redis.Redis, seconds: float) -> tuple[Round, float]:
+    per_s = store.per_s("get", clients=8, requests=round(2e6 * seconds), pipeline=512)
     return Round(per_s, math.nan, math.nan), math.nan
 
 

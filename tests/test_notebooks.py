@@ -23,7 +23,6 @@ TRIES = {"core": 2, "further": 4}
 
 NEEDS = {
     "06_what_python_costs": ("go",),
-    "14_second_witness": ("redis-server", "valkey-server"),
 }
 """Programs of which a lesson needs one. Without it, the lesson says how to install it."""
 

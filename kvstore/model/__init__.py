@@ -6,7 +6,6 @@
     waiting       arrival rates below capacity: mean residence times
     overload      arrival rates above capacity: goodput, bursts, shedding, retries, memory
     tail_latency  servers that stall or die, and the slowest of several replies
-    usl           the universal scalability law, fitted with intervals and warnings
     batching      throughput with several operations in a message, or several writes in an fsync
     scaling       several processes and servers: the cores, the busiest server, the hottest key
 

@@ -20,7 +20,6 @@ from wrong_answers import serving
 from kvstore.course.experiments import several_servers
 from kvstore.course.lessons.lesson_04.lost_update import key_of
 from kvstore.course.lessons.lesson_06.exercises import own_connections
-from kvstore.course.lessons.lesson_07.exercises_search import Search
 from kvstore.course.lessons.lesson_07.exercises_server import Front
 from kvstore.course.lessons.lesson_09.exercises import Reader
 from kvstore.course.lessons.lesson_09.exercises_server import Shed
@@ -61,24 +60,6 @@ def mean_of_each_millisecond(calls, window_s):
 
 
 right("00.utilisation")(lambda calls_per_s, cpu_us: calls_per_s / 1e3 * (cpu_us / 1e3))
-
-
-# ---- 00.median_ms --------------------------------------------------------------------------------
-
-
-def times_ms(stub, operations):
-    times = []
-    for operation in operations:
-        began_s = time.perf_counter()
-        operation.rpc(stub)(operation.request)
-        times.append(1e3 * (time.perf_counter() - began_s))
-    return times
-
-
-@right("00.median_ms")
-def middle_of_the_sorted(stub, operations):
-    times = sorted(times_ms(stub, operations))
-    return times[len(times) // 2]
 
 
 # ---- 01.read_all, 01.mix_to_rate ----------------------------------------------------------------
@@ -1097,9 +1078,6 @@ def returns_the_reply(stub, key, value):
     return stub.Txn(create_with(is_absent(key), key, value))
 
 
-# ---- 16.highest_rate -----------------------------------------------------------------------------
-
-
 # ---- 07: a front, many calls, a climb -----------------------------------------------------------
 
 
@@ -1284,84 +1262,6 @@ def climb_in_fractions(users, climb_s, threads, wait_s):
     full = min(Fraction(1), Fraction(threads) / users)
     mean = users * full * full / 2 + min(threads, users) * (1 - full)
     return float(mean * Fraction(climb_s) / Fraction(wait_s))
-
-
-# ---- 07.search: more styles ---------------------------------------------------------------------
-
-
-@right("07.search")
-class InPythonsPool(Search):
-    async def Retrieve(self, request, context):
-        return pb.RetrieveResponse(value=await asyncio.to_thread(self.in_a_thread, request.key))
-
-
-@known("07.search", "ran in the thread of the event loop")
-class SearchesOnTheLoop(Search):
-    async def Retrieve(self, request, context):
-        return pb.RetrieveResponse(value=self.in_a_thread(request.key))
-
-
-@known("07.search", "two searches used one connection")
-class OneConnection(Search):
-    async def Retrieve(self, request, context):
-        return pb.RetrieveResponse(value=await asyncio.to_thread(self.search, 0, request.key))
-
-
-@known("07.search", "never more than 1 at work")
-class OneAtATime(Search):
-    def __init__(self, search, connections):
-        super().__init__(search, connections)
-        self.lock = asyncio.Lock()
-
-    async def Retrieve(self, request, context):
-        async with self.lock:
-            return await super().Retrieve(request, context)
-
-
-@known("07.search", "0 of 3 connections are left")
-class NeverBackAfterErrors(Search):
-    def in_a_thread(self, words):
-        connection = self.free.get(timeout=2)
-        found = self.search(connection, words)
-        self.free.put(connection)
-        return found
-
-
-@known("07.search", "while its search still ran")
-class BackTooEarly(Search):
-    """The natural one: it takes the connection in the coroutine, which may be cancelled."""
-
-    def __init__(self, search, connections):
-        super().__init__(search, connections)
-        self.places = asyncio.Queue()
-        for connection in connections:
-            self.places.put_nowait(connection)
-
-    async def Retrieve(self, request, context):
-        connection = await self.places.get()
-        try:
-            found = await asyncio.to_thread(self.search, connection, request.key)
-        finally:
-            self.places.put_nowait(connection)
-        return pb.RetrieveResponse(value=found)
-
-
-@known("07.search", "something else than a reply message")
-class NotAReply(Search):
-    async def Retrieve(self, request, context):
-        return await asyncio.to_thread(self.in_a_thread, request.key)
-
-
-@known("07.search", "what its own search found")
-class SharedWords(Search):
-    async def Retrieve(self, request, context):
-        self.words = request.key
-        await asyncio.sleep(0.01)
-        found = await asyncio.to_thread(self.in_a_thread, self.words)
-        return pb.RetrieveResponse(value=found)
-
-
-# ---- 09: more styles ----------------------------------------------------------------------------
 
 
 # ---- 10: more styles ----------------------------------------------------------------------------

@@ -13,14 +13,12 @@ import pytest
 from made_runs import (
     climbed,
     closed_loop,
-    costing,
     filled,
     open_run,
     overtaken,
     paced,
     run_of,
     staircase,
-    timed,
 )
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.legend import Legend
@@ -50,7 +48,7 @@ from kvstore.course.progress import Question
 from kvstore.course.views import calibration, style, timelines
 from kvstore.load_test import Calibration, Estimate, Level
 from kvstore.measure import Sample
-from kvstore.model import Prediction, Station, batching, scaling, simulate, usl
+from kvstore.model import Prediction, Station, batching, scaling, simulate
 from kvstore.protocol import StationTimes
 
 pytestmark = [pytest.mark.usefixtures("no_windows"), pytest.mark.slow]
@@ -131,15 +129,6 @@ def backlog():
     return ax
 
 
-def past_the_peak():
-    """Lesson 06: beyond the knee throughput falls, and four names stand in the legend."""
-    flights = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
-    rates = [900, 1_700, 3_000, 4_300, 4_800, 4_700, 4_300, 3_600, 2_700, 1_900]
-    parts = [Station("round trip", 0.0009, math.inf), Station("server processor", 0.0002)]
-    runs = [closed_loop(n, x) for n, x in zip(flights, rates, strict=True)]
-    return views.plot_saturation(runs, parts, fit=usl.fit(flights, rates))
-
-
 # ---- one row for each figure: how it is drawn, and what it says ----------------------------------
 
 ROWS = [
@@ -161,9 +150,6 @@ ROWS = [
     (partial(views.plot_ladder, {"published": 16.55, "predicted": PREDICTED, "here": ONE}),
      "step (published, predicted, here)", "16.6/s; 25/s; 23.6/s; × 1.51; × 0.945"),  # noqa: RUF001
     (partial(views.plot_mix, [ONE, MANY]), "create: 2 bars, long 26.7, 25"),
-    (partial(views.plot_saturation, [ONE, MANY], STATIONS,
-             fit=usl.fit([1, 2, 4, 8, 16], [24, 46, 80, 110, 120])),
-     "USL, fitted to the dots: a line from (1, 24.4)", "an upright line at 41"),
     (partial(views.plot_throughput, [ONE, MANY], [PREDICTED, 500.0]),
      "predicted: 2 marks at 25, 500", "2 dots at (23.6, 0), (305, 1)"),
     (partial(views.plot_throughput, ONE, {"slowest decides": 20.0, "mean of times": PREDICTED}),
@@ -207,14 +193,9 @@ ROWS = [
     (partial(first_climb.draw, {"one": 20.0, "many": 2_000.0}, 300.0), "300"),
     (partial(machine.draw_path, run_of([(0.0, 0.016, "retrieve", "OK", TIMES)])),
      "1 bar, long 2; 1 bar, long 1; 1 bar, long 2; 1 bar, long 10; 1 bar, long 1"),
-    (partial(machine.draw_round_trips, staircase(100)), "p50: 53,000 µs; p99: 53,000 µs"),
     (partial(machine.draw_repeats, {"A": [closed_loop(1, 20), closed_loop(1, 30)],
                                     "B": [closed_loop(1, 40), closed_loop(1, 50)]}),
      "A: 2 dots at (1, 20), (3, 30)", "B: 2 dots at (2, 40), (4, 50)", "a level line at 25"),
-    (partial(machine.draw_cpu_per_call, {"threads": costing(1e-4), "asyncio": costing(2e-4)}),
-     "client: 2 bars, long 100, 200", "server: 2 bars, long 50, 100"),
-    (partial(machine.draw_timer, {"threads": timed(0.01, [0.0101, 0.0103])}),
-     "threads: 10 ms", "2 dots at (0.1, -0.25), (0.3, 0.25)", "as set: an upright line at 0"),
     (partial(lesson_02.latency_by_answer, staircase(30), PREDICTED),
      "predicted: k / X: a line through (0, 0), (30, 1.2)"),
     (partial(lesson_02.memory_by_in_flight, filled(), memory_experiment.probe(filled())),
@@ -307,7 +288,6 @@ ROWS = [
     (lock_and_programs, "1/D_max"),
     (two_pools, "N* = 4", "N* = 32"),
     (backlog, "predicted: λ - X"),
-    (past_the_peak, "logarithmic"),
 ]  # fmt: skip
 
 

@@ -1,6 +1,7 @@
-"""Further lesson 07: the search, its servers, its exercise, and the conditions of its claims."""
+"""Further lesson 07: the search, its servers, and the models of its questions."""
 
 import sqlite3
+import threading
 import time
 
 import pytest
@@ -47,40 +48,35 @@ def test_a_connection_only_reads(books):
         books.connections(1)[0].execute("DELETE FROM documents")
 
 
-def test_without_full_text_search_the_message_says_what_to_do(monkeypatch):
-    class WithoutFts5(sqlite3.Connection):
-        def execute(self, statement, *more):
-            return super().execute(statement.replace("fts5", "fts5_of_another_build"), *more)
+def at_once(connections):
+    """A search that notes how many of its calls run at the same time, and the most of them."""
+    running, most, lock = set(), [0], threading.Lock()
 
-    monkeypatch.setattr(
-        search.sqlite3, "connect", lambda *a, **b: WithoutFts5(*a, **b), raising=True
-    )
-    with pytest.raises(search.FullTextMissing, match=r"built without FTS5 .* leave this lesson"):
-        search.check_full_text()
-
-
-@pytest.mark.parametrize("connections", [1, 3])
-def test_threads_search_on_as_many_connections_as_there_are(books, connections):
-    def search_long_enough_to_overlap(place, words):
+    def slow(connection, words):
+        with lock:
+            running.add(call := object())
+            most[0] = max(most[0], len(running))
         time.sleep(0.01)
-        return search.search(place, words)
+        with lock:
+            running.remove(call)
+        return b""
 
-    counted = search.Counted(search_long_enough_to_overlap)
-    servicer = search.InThreads(counted, books.connections(connections))
+    servicer = search.InThreads(slow, range(connections))
     with search.served_by_threads(servicer, threads=8) as address:
-        run = search.measured(address, search.some_searches(9), in_flight=8, duration_s=0.3)
-
+        run = search.measured(address, [b"w"], in_flight=8, duration_s=0.3)
     assert run.answered > 8
-    assert counted.most_at_once <= connections
-    assert connections == 1 or counted.most_at_once > 1
+    return most[0]
 
 
-def test_a_coroutine_that_searches_keeps_the_loop_for_itself(books):
-    counted = search.Counted(search.search)
-    with search.served_on_a_loop(search.OnTheLoop(counted, *books.connections(1))) as address:
+def test_threads_search_on_as_many_connections_as_there_are():
+    assert at_once(connections=1) == 1
+    assert 1 < at_once(connections=3) <= 3
+
+
+def test_a_server_on_an_event_loop_answers_with_what_was_found(books):
+    with search.served_on_a_loop(search.OnTheLoop(search.search, *books.connections(1))) as address:
         run = search.measured(address, search.some_searches(9), in_flight=8, duration_s=0.2)
 
-    assert counted.most_at_once == 1
     assert run.answered >= 8
 
 
@@ -112,6 +108,3 @@ def test_the_predictions_worked_out_by_hand():
         question = registered(f"07.{name}")
         assert question.measured(run, PARTS) == 150.0
         assert question.model(run, PARTS).value == pytest.approx(value)
-
-
-# ---- the exercise --------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Lesson 00: its published benchmarks, the models of its questions, and how a median is judged."""
+"""Lesson 00: its published benchmarks, and the models of its questions."""
 
 import dataclasses
 import json
@@ -7,9 +7,8 @@ import re
 import pytest
 from made_runs import staircase
 
-from kvstore.course.exercises.grading import judged
 from kvstore.course.experiments.published_benchmarks import CONNECT, GRPC_BENCH, WRK
-from kvstore.course.lessons.lesson_00 import exercises, questions
+from kvstore.course.lessons.lesson_00 import questions
 from kvstore.measure import Cpu
 
 
@@ -38,19 +37,3 @@ def test_the_audit_of_published_benchmarks_and_the_law_of_the_widget():
     assert WRK.in_flight_mean == pytest.approx(0.8, abs=0.001)
     assert GRPC_BENCH.share == pytest.approx(0.996, abs=0.0005)
     assert questions.calls_in_flight(40, 50).value == pytest.approx(2.0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("times", [1, 1.8])
-def test_a_median_is_judged_only_where_reads_are_far_quicker_than_writes(times, monkeypatch):
-    """A busy machine makes all calls alike; so does a disk that writes nearly as fast as it reads.
-
-    There a call at the right place in the order may pass for the median.
-    """
-    monkeypatch.setattr(exercises, "WRITE_S", times * exercises.READ_S)
-    monkeypatch.setattr(exercises, "SLOWER", (20,))
-
-    verdict = judged(exercises.MEDIAN_MS, exercises.median_ms)
-
-    assert verdict.outcome == "not yet"
-    assert "This machine is so busy" in verdict.message

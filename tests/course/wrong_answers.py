@@ -1,7 +1,6 @@
 """Known-wrong answers of the lessons 00 to 06, as learners would write them: see verdicts.py."""
 
 import itertools
-import statistics
 import threading
 import time
 from collections import defaultdict
@@ -11,7 +10,7 @@ from queue import SimpleQueue
 import grpc
 from verdicts import known
 
-from kvstore.course.lessons.lesson_00.exercises import first_client, median_ms
+from kvstore.course.lessons.lesson_00.exercises import first_client
 from kvstore.course.lessons.lesson_01.exercises import read_all
 from kvstore.course.lessons.lesson_02.exercises_client import OK, send_all
 from kvstore.course.lessons.lesson_03.exercises_client import bounded
@@ -64,42 +63,6 @@ def returning_replies(stub, items):
     for key, value in items:
         stub.Create(CreateRequest(key=key, value=value))
     return [stub.Retrieve(RetrieveRequest(key=key)) for key, _ in items]
-
-
-def measured(of):
-    """An answer that times each call rightly and makes `of` it."""
-
-    def answer(stub, operations):
-        times_ms = []
-        for operation in operations:
-            began_s = time.perf_counter()
-            operation.rpc(stub)(operation.request)
-            times_ms.append(1e3 * (time.perf_counter() - began_s))
-        return of(times_ms)
-
-    return answer
-
-
-@known("00.median_ms", "Calls overlapped")
-def overlapping(stub, operations):
-    """Wrong: times the sending, not the call."""
-    times_ms, calls = [], []
-    for operation in operations:
-        began_s = time.perf_counter()
-        calls.append(operation.rpc(stub).future(operation.request))
-        times_ms.append(1e3 * (time.perf_counter() - began_s))
-    for call in calls:
-        call.result()
-    return statistics.median(times_ms)
-
-
-known("00.median_ms", "in seconds")(measured(lambda times: statistics.median(times) / 1e3))
-known("00.median_ms", "That is the mean")(measured(statistics.fmean))
-known("00.median_ms", "the slowest call")(measured(max))
-known("00.median_ms", "That is a quick call")(measured(min))
-known("00.median_ms", "make each of them once")(
-    lambda stub, operations: median_ms(stub, operations[:1])
-)
 
 
 # ---- 01 ------------------------------------------------------------------------------------------

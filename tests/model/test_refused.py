@@ -12,7 +12,6 @@ from kvstore.model import (
     scaling,
     simulate,
     tail_latency,
-    usl,
     waiting,
 )
 
@@ -76,9 +75,6 @@ REFUSED = [
     ("until_s must be above 0", lambda: simulate.joined([0.0], simulate.Service(), 0.0)),
     ("threads must .* got 1.5", lambda: simulate.Pool(threads=1.5, disk_s=0.02)),
     ("must be", lambda: tail_latency.slow_of_all(2, 1.1)),
-    ("4 different values or more", lambda: usl.fit([1, 2, 4, 4], [1, 2, 3, 3])),
-    ("must have the same length", lambda: usl.fit([1, 2, 4, 8], [1, 2, 3])),
-    ("throughput_per_s above 0", lambda: usl.fit([1, 2, 4, 8], [1, 2, 3, math.nan])),
 ]  # fmt: skip
 
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -22,9 +21,6 @@ from kvstore.course.views.style import (
 )
 from kvstore.measure import Run, throughput_interval
 from kvstore.model import Station, bounds
-
-if TYPE_CHECKING:
-    from kvstore.model.usl import Fit
 
 
 def throughput_table(runs: Runs, predictions: Predictions = None) -> pd.DataFrame:
@@ -244,30 +240,6 @@ def draw_bounds(ax: Axes, stations: Sequence[Station], most: int, *, notes: bool
         textcoords="offset points", color=style.INK,
     )  # fmt: skip
     return right
-
-
-POINTS = 60
-"""Numbers in flight at which a curve is computed."""
-
-
-def plot_saturation(
-    runs: Sequence[Run],
-    stations: Sequence[Station],
-    *,
-    fit: "Fit",
-) -> Axes:
-    """Draw measured dots, the bound with N*, and a fit of the universal scalability law.
-
-    The fit is a line through the dots, not a prediction.
-    """
-    ax = plot_throughput_by_in_flight(runs, stations)
-    with style.canvas(ax) as ax:
-        in_flight = np.linspace(1, _most(runs), POINTS)
-        ax.plot(
-            in_flight, [fit.throughput_per_s(float(n)) for n in in_flight], ":",
-            color=style.MEASURED, linewidth=2.5, label="USL, fitted to the dots",
-        )  # fmt: skip
-    return ax
 
 
 def plot_by_setting(

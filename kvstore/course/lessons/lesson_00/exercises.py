@@ -1,21 +1,12 @@
 """Lesson 00: a first client, the mean number of calls in flight, and two on processor time."""
 
-import math
 import random
-import statistics
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import grpc
-import numpy as np
 import pandas as pd
 
-from kvstore import numbers
-from kvstore.client import load, workload
-from kvstore.client.messages import Operation, create, retrieve
 from kvstore.course.exercises import (
-    AnswerFailed,
     Exercise,
     Verdict,
     not_yet,
@@ -24,9 +15,7 @@ from kvstore.course.exercises import (
 from kvstore.course.exercises.client_trials import ClientTrial, try_client
 from kvstore.course.exercises.grading import Drawn
 from kvstore.course.exercises.puppet import Script
-from kvstore.measure import Run
 from kvstore.numbers import count
-from kvstore.server import Server, serving
 from kvstore.v1.kvstore_pb2 import CreateRequest, RetrieveRequest
 
 if TYPE_CHECKING:
@@ -277,131 +266,3 @@ UTILISATION = Exercise(
         "idle machine go together.",
     ),
 )
-
-
-READ_S, WRITE_S = 0.002, 0.030
-SLOWER = (1, 5, 25)
-"""Factors of these times, in turn: on a busy machine all calls may take much the same time."""
-ORDERS = ("wrwrr", "wwrwr", "wrwrw")
-"""Creates (w) and Retrieves (r) of each trial: the median is the time of a read, then of a write.
-
-No place in the order has such a call in all trials, and neither the shortest nor the longest is it.
-"""
-
-
-def median_ms(stub: Any, operations: Sequence[Operation]) -> float:
-    """The median time of the calls, made one after the other, in milliseconds."""
-    times_s = []
-    for operation in operations:
-        began_s = time.perf_counter()
-        operation.rpc(stub)(operation.request)
-        times_s.append(time.perf_counter() - began_s)
-    return 1e3 * statistics.median(times_s)
-
-
-def _judge_median(answer: Any) -> Verdict:
-    """Creates and Retrieves on a real server; the records of the run say what was done."""
-    for slower in SLOWER:
-        with serving(read_delay_s=slower * READ_S, write_delay_s=slower * WRITE_S) as server:
-            for order in ORDERS:
-                verdict, is_clear = _judge_once(answer, server, order)
-                if not verdict.passed:
-                    break
-        if is_clear:
-            break
-    return verdict
-
-
-def _judge_once(answer: Any, server: Server, order: str) -> tuple[Verdict, bool]:
-    """The verdict on one trial, and whether it is clear.
-
-    On a busy machine all calls may take much the same time, and two clocks around one call differ.
-    """
-    keys = [b"cup %d of %s" % (number, order.encode()) for number in range(len(order))]
-    operations = [
-        create(key, b"of tea") if kind == "w" else retrieve(keys[0])
-        for kind, key in zip(order, keys, strict=True)
-    ]
-    returned, run = _made_by(answer, server, operations)
-    calls = run.calls
-    if len(calls) != len(operations):
-        return not_yet(
-            f"There are {len(operations)} operations, and {len(calls)} calls were made: "
-            "make each of them once."
-        ), True
-    if bool((calls["sent_s"].to_numpy()[1:] < calls["done_s"].to_numpy()[:-1]).any()):
-        return not_yet(
-            "Calls overlapped: one was sent before the one ahead of it had ended. "
-            "`operation.rpc(stub)(operation.request)` waits for the reply."
-        ), True
-    if isinstance(returned, AnswerFailed):
-        raise returned
-    found_ms, times_ms = float(returned), 1e3 * calls["residence_s"].to_numpy()
-    median, mean = float(np.median(times_ms)), float(np.mean(times_ms))
-    if not math.isfinite(found_ms):
-        return not_yet(f"A number of milliseconds is needed, got {found_ms}."), True
-    if _within(found_ms, median):
-        is_read = np.array(list(order)) == "r"
-        if 2 * times_ms[is_read].max() > times_ms[~is_read].min():
-            return not_yet(
-                "This machine is so busy that a read took about as long as a write. So other "
-                "numbers than the median are near it. Close other programs, then run the check "
-                "again."
-            ), False
-        return passed(
-            f"The median is {found_ms:.2f} ms, although the calls took from {times_ms.min():.1f} "
-            f"to {times_ms.max():.1f} ms: the mean is {mean:.2f} ms."
-        ), True
-    if _within(1e3 * found_ms, median):
-        return not_yet("That is in seconds: the exercise needs milliseconds."), True
-    if _within(found_ms, mean):
-        return not_yet("That is the mean: the slow calls have raised it."), True
-    if _within(found_ms, float(times_ms.max())):
-        return not_yet(
-            "That is a slow call, such as the slowest call: "
-            "sort the times first, and take the one in the middle."
-        ), True
-    if _within(found_ms, float(times_ms.min())):
-        return not_yet(
-            "That is a quick call: sort the times first, and take the one in the middle."
-        ), True
-    return not_yet(
-        f"You return {numbers.number(found_ms)} ms; the records of the client give "
-        f"{numbers.number(median)}. "
-        "Read `time.perf_counter()` just before and just after each call."
-    ), False
-
-
-def _made_by(answer: Any, server: Server, operations: list[Operation]) -> tuple[Any, Run]:
-    """What the answer returned, or the status with which one of its calls failed; and its run."""
-    returned: list[Any] = []
-
-    def strategy(stub: Any, schedule: Iterator[Operation], in_flight: int) -> None:
-        try:
-            returned.append(answer(stub, list(operations)))
-        except AnswerFailed as failure:
-            if not isinstance(failure.__cause__, grpc.RpcError):
-                raise
-            returned.append(failure)  # calls that overlap: a read may overtake its create
-
-    run = load.run(strategy, server, workload.crud(), calls=1)
-    return returned[0], run
-
-
-MEDIAN_MS = Exercise(
-    id="00.median_ms",
-    title="Time it yourself",
-    hints=(
-        "`time.perf_counter()` gives seconds; the difference of two readings is a duration.",
-        "One reading before `operation.rpc(stub)(operation.request)`, one after it, inside the "
-        "loop; keep each difference in a list.",
-        "`statistics.median(times)` is the middle one. 1 s is 1,000 ms.",
-    ),
-    reference=median_ms,
-    judge=_judge_median,
-)
-
-
-def _within(found_ms: float, expected_ms: float) -> bool:
-    """Whether two clocks around the same calls may have said both."""
-    return abs(found_ms - expected_ms) <= 0.15 * expected_ms + 0.2

@@ -4,8 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import numpy as np
-
 from kvstore.client import load, pacing, workload
 from kvstore.client.strategies import futures
 from kvstore.course import machine, mode
@@ -102,14 +100,6 @@ PREDICTIONS: Final = (
 def _spread(same: Mapping[str, Sequence[Run]]) -> float:
     rates = [run.throughput_per_s for runs in same.values() for run in runs]
     return max(rates) / min(rates) - 1
-
-
-def awake_factor(cores_are: Mapping[str, Sequence[Run]]) -> float:
-    """Return the median round trip of the first group of runs, divided by that of the second."""
-    alone, awake = (
-        float(np.median([run.latency_s(0.5) for run in runs])) for runs in cores_are.values()
-    )
-    return alone / awake
 
 
 def timer_ms(timed: Mapping[str, Run]) -> float:

@@ -6,7 +6,6 @@ Python's interpreter lock (GIL). `search_in_python` counts the same words, and k
 """
 
 import asyncio
-import hashlib
 import heapq
 import queue
 import random
@@ -43,23 +42,6 @@ BEST: Final = 10
 DEADLINE_S: Final = 60.0
 
 
-class FullTextMissing(RuntimeError):
-    """The SQLite of this Python has no FTS5."""
-
-
-def check_full_text() -> None:
-    """Raise `FullTextMissing`, which says what to do, if SQLite has no full-text search here."""
-    with closing(sqlite3.connect(":memory:")) as connection:
-        try:
-            connection.execute("CREATE VIRTUAL TABLE probe USING fts5(text)")
-        except sqlite3.OperationalError as error:
-            raise FullTextMissing(
-                f"SQLite {sqlite3.sqlite_version} of this Python was built without FTS5 ({error})."
-                " The Pythons of python.org, Debian, Homebrew and conda have it: make the course's"
-                " environment with one of them, or leave this lesson out"
-            ) from None
-
-
 class Library:
     """A file of SQLite with an index of its documents, and their texts for a search in Python."""
 
@@ -80,11 +62,7 @@ class Library:
 
 @contextmanager
 def library(documents: int, *, seed: int = 7) -> Iterator[Library]:
-    """Make documents from a seed and index them, for the block; delete the file at its end.
-
-    Raises `FullTextMissing`, which says what to do, if SQLite has no full-text search here.
-    """
-    check_full_text()
+    """Make documents from a seed and index them, for the block; delete the file at its end."""
     words = random.Random(seed).choices(
         [f"w{number}" for number in range(VOCABULARY)],
         cum_weights=list(accumulate(1 / (number + 10) for number in range(VOCABULARY))),
@@ -155,27 +133,6 @@ class OnTheLoop(KeyValueServiceServicer):
         return RetrieveResponse(value=found)
 
 
-class Counted:
-    """A search that counts how many of its calls run at once."""
-
-    def __init__(self, function: Callable[[Any, bytes], bytes]) -> None:
-        self._function = function
-        self._lock = threading.Lock()
-        self._running = 0
-        self.most_at_once = 0
-
-    def __call__(self, place: Any, words: bytes) -> bytes:
-        """Search, and count this call while it runs."""
-        with self._lock:
-            self._running += 1
-            self.most_at_once = max(self.most_at_once, self._running)
-        try:
-            return self._function(place, words)
-        finally:
-            with self._lock:
-                self._running -= 1
-
-
 # ---- what the parts cost ---------------------------------------------------------------------
 
 
@@ -212,24 +169,6 @@ def _cpu_of(
     for words in searches:
         function(place, words)
     return (time.thread_time() - began_s) / len(searches)
-
-
-def cores_given(for_s: float = 0.2) -> float:
-    """Return how many cores this process gets if a thread for each core hashes for `for_s`.
-
-    Hashing releases the interpreter lock. Far below `measure.cores`, other programs use the cores.
-    """
-    block, end_s = bytes(2**20), time.perf_counter() + for_s
-
-    def work() -> None:
-        while time.perf_counter() < end_s:
-            hashlib.sha256(block)
-
-    began_s, cpu_s = time.perf_counter(), time.process_time()
-    with ThreadPoolExecutor(cores()) as pool:
-        for _ in range(cores()):
-            pool.submit(work)
-    return (time.process_time() - cpu_s) / (time.perf_counter() - began_s)
 
 
 # ---- a server in this process, and its client ----------------------------------------------------

@@ -1,36 +1,14 @@
 """What lesson 14 and its further lessons ask."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from kvstore.course.lessons.lesson_14.etcd_runs import Failover, Puts
-from kvstore.course.lessons.lesson_14.redis_runs import Sets
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
 from kvstore.measure import Run
 from kvstore.model import Prediction, batching, tail_latency
 
 MANY = 32
 """Clients of the prediction."""
-
-
-def group(clients: int) -> Prediction:
-    """Return how many writes share an fsync: one group is written while the other one gathers."""
-    return Prediction(
-        max(1.0, clients / 2),
-        "calls",
-        "one half waits for the fsync, the other half gathers: N / 2",
-    )
-
-
-def gains(sets: Sets, runs: Mapping[int, Run]) -> dict[str, float]:
-    """Return throughput over that of one client, for our server and for Redis."""
-    return {
-        "ours, N = 1": 1.0,
-        f"ours, N = {MANY}": runs[MANY].answered_per_s / runs[1].answered_per_s,
-        "Redis, N = 1": 1.0,
-        f"Redis, N = {MANY}": sets.durable[MANY] / sets.durable[1],
-    }
 
 
 def log_of(lone: Run, pair: Run) -> dict[str, float]:
@@ -79,20 +57,6 @@ PREDICTIONS = (
         unit="s",
         measured=lambda run: run.mean_gap_s(),
         model=_gap,
-    ),
-    # further lessons
-    PredictionQuestion(
-        "14.redis_group",
-        "32 clients of Redis, `appendfsync always`: how many SETs share one fsync?",
-        unit="calls",
-        measured=lambda sets: sets.sets_per_fsync(MANY),
-        model=lambda sets: group(MANY),
-    ),
-    PredictionQuestion(
-        "14.redis_rate",
-        "How many SETs per second do 32 clients get?",
-        measured=lambda sets: sets.durable[MANY],
-        model=lambda sets: sets.predicted(MANY),
     ),
 )
 
