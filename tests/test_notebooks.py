@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from lessons import NOTEBOOKS, texts_of
 
+from kvstore.course import exercises, questions
+from kvstore.course.progress import lesson_of
 from tools.run_notebooks import one_kernel
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
@@ -178,3 +180,15 @@ def problems_of(notebook):
         for output in cell.get("outputs", ())
         if output["output_type"] == "error" or output.get("name") == "stderr"
     ]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS)
+def test_a_lesson_asks_and_checks_what_is_registered(path):
+    """A question with a typing error in its id would be a new one, in calls/s."""
+    text = path.read_text("utf-8")
+    asked = set(re.findall(r'\b(?:predict|compare)\(\\"([\w.]+)', text))
+    known = {each.id for name in asked for each in questions.predictions_of(lesson_of(name))}
+    checked = set(re.findall(r'\bcheck\(\\"([\w.]+)', text))
+
+    assert sorted(asked - known) == []
+    assert sorted(checked - set(exercises.every())) == []

@@ -162,9 +162,8 @@ def test_an_import_is_used_or_for_the_learner():
     ],
 )
 def test_what_is_amiss_is_reported_and_fixed_where_a_tool_can(
-    defect, says, can_be_fixed, tmp_path, monkeypatch, capsys
+    defect, says, can_be_fixed, tmp_path, capsys
 ):
-    monkeypatch.setattr(notebooks.lesson_size, "problems", lambda _path: [])
     file, notebook = tmp_path / "lesson.ipynb", bare()
     defect(notebook)
     file.write_text(json.dumps(notebook))

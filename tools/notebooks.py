@@ -1,4 +1,4 @@
-"""Check that notebooks are ready to be committed and not too long; `--fix` corrects them.
+"""Check that notebooks are ready to be committed; `--fix` corrects them.
 
 A committed notebook is valid and has no outputs, no execution counts and no metadata of an editor.
 It imports what it uses, and what the learner's own code needs: `import queue  # for your function`.
@@ -17,8 +17,6 @@ from typing import Any
 
 import nbformat
 
-from tools import lesson_size, run_notebooks
-
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 KEPT_OF_CELLS = ("tags", "jupyter", "slideshow", "editable", "deletable")
@@ -33,16 +31,14 @@ def main(arguments: Sequence[str], folder: Path = FOLDER) -> int:
     parser.add_argument(
         "--fix",
         action="store_true",
-        help="remove outputs and metadata, add ids, write minutes",
+        help="remove outputs and metadata, add ids",
     )
     fix, found = parser.parse_args(arguments).fix, False
     for path in sorted(folder.rglob("*.ipynb")):
         if path.parent.name[:1] == ".":
             continue
         problems = fixed(path) if fix else list(problems_of(path.read_text(encoding="utf-8")))
-        if fix and not problems:
-            _write_minutes(path)
-        for problem in problems or lesson_size.problems(path):
+        for problem in problems:
             print(f"{path.relative_to(folder).as_posix()}: {problem}")
             found = True
     return int(found)
@@ -58,13 +54,6 @@ def fixed(path: Path) -> list[str]:
     if tidy != text:
         path.write_text(tidy, encoding="utf-8", newline="\n")
     return list(problems_of(tidy))
-
-
-def _write_minutes(path: Path) -> None:
-    before = json.loads(path.read_text(encoding="utf-8"))
-    after = lesson_size.with_minutes(before, further=run_notebooks.is_further(path))
-    if after != before:
-        path.write_text(formatted(after), encoding="utf-8", newline="\n")
 
 
 def problems_of(text: str) -> Iterator[str]:

@@ -17,13 +17,6 @@ assert not os.path.exists(os.environ["COURSE_PROGRESS"]), "progress was written"
 """
 
 
-def test_the_front_door_offers_what_the_notebooks_use():
-    offered = {name for name in kvstore.course.__all__ if hasattr(kvstore.course, name)}
-
-    assert offered == set(kvstore.course.__all__)
-    assert {"predict", "compare", "claim", "check", "hint", "solution", "live"} <= offered
-
-
 @pytest.mark.slow
 def test_importing_the_course_starts_writes_and_changes_nothing(own_progress):
     root = Path(kvstore.course.__file__).parents[2]
