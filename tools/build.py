@@ -7,6 +7,7 @@ assignments: see tools/marks.py.
 """
 
 import argparse
+import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -14,9 +15,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from nbconvert import HTMLExporter
+from nbformat import NotebookNode
 from traitlets.config import Config
 
-from tools import edition, marks, pages, run_notebooks, website
+from tools import asking, edition, marks, pages, run_notebooks, website
 
 OUT: Final = run_notebooks.ROOT / "build"
 TEMPLATES: Final = run_notebooks.ROOT / "tools" / "jupyter" / "templates"
@@ -24,29 +26,38 @@ EDITIONS: Final = ("student", "teacher")
 KINDS: Final = ("site", "html", "slides", *EDITIONS, "nbgrader", "otter")
 
 
-def as_html(lesson: Path, out: Path, *, slides: bool = False) -> Path:
+def as_html(
+    lesson: Path,
+    out: Path,
+    *,
+    slides: bool = False,
+    solutions: bool = True,
+    beside: Sequence[Path] = (),
+) -> Path:
     """Write the executed lesson as one HTML file and return it.
 
-    Slides have no solutions. Raises NotExecuted if the lesson ends with an error, and
-    FileNotFoundError without MathJax.
+    It links to the lessons `beside` it, in the same folder. Slides have no solutions. Raises
+    NotExecuted if the lesson ends with an error, and FileNotFoundError without MathJax.
     """
     pages.mathjax()
     notebook = pages.executed(lesson)
     made = pages.machine(notebook)
-    if not slides:
+    _link(notebook, lesson, beside)
+    asking.asks_first(notebook)
+    if solutions and not slides:
         pages.add_solutions(notebook)
     first = notebook.cells[0]
     heading, _, rest = first.source.partition("\n")
-    first.source = f"{heading}\n\n*{made}*\n{rest}"
+    first.source = f"{heading}\n\n*{made}*\n\n{asking.NO_SCRIPT}\n{rest}"
     settings = Config()
     settings.HTMLExporter.template_name = "course"
     settings.HTMLExporter.extra_template_basedirs = [str(TEMPLATES)]
     settings.HTMLExporter.preprocessors = ["tools.pages.Offline"]
     settings.TagRemovePreprocessor.enabled = True
-    settings.TagRemovePreprocessor.remove_input_tags = {"hide-input"}
+    settings.TagRemovePreprocessor.remove_input_tags = {"hide-input", asking.NO_INPUT}
     resources: dict[str, Any] = {
         "metadata": {"name": pages.title(notebook)},
-        "course_head": (TEMPLATES / "slides.html").read_text("utf-8") if slides else "",
+        "course_head": (TEMPLATES / "slides.html").read_text("utf-8") if slides else _asks(),
     }
     exporter = HTMLExporter(config=settings)  # type: ignore[no-untyped-call]
     text, _ = exporter.from_notebook_node(notebook, resources)
@@ -54,6 +65,34 @@ def as_html(lesson: Path, out: Path, *, slides: bool = False) -> Path:
     file = out / f"{lesson.stem}.html"
     file.write_text(text, "utf-8")
     return file
+
+
+def _asks() -> str:
+    """The head of a page that asks first."""
+    scripts = "".join(f"<script>{file.read_text('utf-8')}</script>" for file in asking.SCRIPTS)
+    return (
+        f"<style>{asking.STYLE.read_text('utf-8')}</style>"
+        f'<script>document.documentElement.classList.add("asks-wait");</script>{scripts}'
+    )
+
+
+def _link(notebook: NotebookNode, lesson: Path, beside: Sequence[Path]) -> None:
+    """Lead links to other lessons to the files beside this one; what is not there has no link."""
+    included = {each.relative_to(run_notebooks.NOTEBOOKS).as_posix() for each in beside}
+    stems = {each.stem for each in beside}
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            text = website.led(cell.source, lesson.parent, included, docs=False)
+            cell.source = re.sub(r"(\]\(|\]: )[\w./-]*?([\w-]+)\.ipynb", r"\1\2.html", text)
+    for output in pages.outputs(notebook):
+        if "text/html" in output.get("data", {}):
+            output["data"]["text/html"] = re.sub(
+                r'<a [^>]*href="(?:[\w./-]*/)?([\w-]+)\.ipynb"[^>]*>(.*?)</a>',
+                lambda found: (
+                    f'<a href="{found[1]}.html">{found[2]}</a>' if found[1] in stems else found[2]
+                ),
+                output["data"]["text/html"],
+            )
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -64,6 +103,8 @@ def main(arguments: Sequence[str]) -> int:
         options = kinds.add_parser(kind)
         options.add_argument("names", nargs="*", help="such as 03 or further (default: all)")
         options.add_argument("--out", type=Path, help="where to (default: in build/)")
+        if kind in ("site", "html"):
+            options.add_argument("--no-solutions", action="store_true", help="for students")
         if kind in EDITIONS:
             options.add_argument("--zip", action="store_true", help="also write one archive")
     given = parser.parse_args(arguments)
@@ -78,14 +119,17 @@ def main(arguments: Sequence[str]) -> int:
 
 def _write(given: argparse.Namespace, out: Path, lessons: Sequence[Path]) -> int:
     if given.kind == "site":
-        return website.build(out, lessons)
+        return website.build(out, lessons, solutions=not given.no_solutions)
     if given.kind == "student":
         edition.student(out)
     elif given.kind == "teacher":
         edition.teacher(out, lessons)
     elif given.kind in ("html", "slides"):
+        slides = given.kind == "slides"
+        solutions = not slides and not given.no_solutions
         for lesson in lessons:
-            print(as_html(lesson, out, slides=given.kind == "slides"), flush=True)
+            file = as_html(lesson, out, slides=slides, solutions=solutions, beside=lessons)
+            print(file, flush=True)
     else:
         write = marks.for_nbgrader if given.kind == "nbgrader" else marks.for_otter
         for lesson in lessons:

@@ -1,6 +1,7 @@
 """Merge the progress of a class: `python3 course.py class collect FILES`.
 
-Each file is a student's progress (`progress.path()` names it), renamed after the student. Written
+Each file is a student's progress (`progress.path()` names it), or what a page of the course saved
+for its reader (`.json`), renamed after the student. Written
 are `lessons.csv` (one row for each student and lesson), `predictions.csv`, `curves.csv` (one row
 for each point of a curve), `quizzes.csv` and `predictions.png`: what the class predicted, divided
 by what was measured.
@@ -24,6 +25,7 @@ import pandas as pd
 
 from kvstore.course import progress, questions
 from kvstore.course.views.calibration import plot_class
+from tools import answers
 
 OUT: Final = Path(__file__).resolve().parent.parent / "build" / "class"
 _SQLITE: Final = b"SQLite format 3\x00"
@@ -40,14 +42,18 @@ def _read_from(file: Path) -> Iterator[None]:
 
     `progress` moves a damaged file aside and begins a new one, so that a learner can go on.
     """
-    if file.read_bytes()[: len(_SQLITE)] != _SQLITE:
+    of_page = file.suffix == ".json"
+    if not of_page and file.read_bytes()[: len(_SQLITE)] != _SQLITE:
         raise ValueError(f"{file} is no file of progress: `progress.path()` names the right one")
     before = os.environ.get(progress.VARIABLE)
     with tempfile.TemporaryDirectory() as scratch:
-        os.environ[progress.VARIABLE] = shutil.copy(file, scratch)
+        copy = Path(scratch, "page.sqlite3") if of_page else shutil.copy(file, scratch)
+        os.environ[progress.VARIABLE] = str(copy)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
+                if of_page:
+                    answers.store(file)
                 yield
             if list(Path(scratch).glob("*.unreadable-*")):
                 raise progress.ProgressError("moved aside")

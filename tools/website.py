@@ -23,7 +23,7 @@ from nbformat import NotebookNode
 
 from kvstore.course.lessons import LESSONS, parts
 from kvstore.measure.host import host_in_words
-from tools import front, pages, run_notebooks
+from tools import asking, front, pages, run_notebooks
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 DOCS: Final = ROOT / "docs"
@@ -32,13 +32,15 @@ LEFT_OUT: Final = "left-out"
 FIRST_HEADING: Final = re.compile(r"\A(#[^\n]*\n)")
 
 
-def sources(folder: Path, lessons: Sequence[Path]) -> None:
+def sources(folder: Path, lessons: Sequence[Path], *, solutions: bool = True) -> None:
     """Write what Sphinx reads into `folder`, which must not exist."""
     shutil.copytree(DOCS / "site", folder)
     figures = folder / "_static" / "figures"
     figures.mkdir()
     (folder / "_static" / "mathjax").mkdir()
     shutil.copy(pages.mathjax(), folder / "_static" / "mathjax")
+    for script in asking.SCRIPTS:
+        shutil.copy(script, folder / "_static")
     titles = {}
     included = {lesson.relative_to(NOTEBOOKS).as_posix() for lesson in lessons}
     for lesson in lessons:
@@ -49,11 +51,12 @@ def sources(folder: Path, lessons: Sequence[Path]) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         for cell in notebook.cells:
             if cell.cell_type == "markdown":
-                cell.source = _led(cell.source, lesson.parent, included)
-        _prepare(notebook, figures, up="../../" if further else "../")
+                cell.source = led(cell.source, lesson.parent, included)
+        up = "../../" if further else "../"
+        _prepare(notebook, figures, up, solutions=solutions)
         nbformat.write(notebook, place)
     for page in _docs():
-        text = _led(page.read_text("utf-8"), DOCS, included)
+        text = led(page.read_text("utf-8"), DOCS, included)
         (folder / page.name).write_text(text, "utf-8")
     for picture in DOCS.glob("*.svg"):
         shutil.copy(picture, folder)
@@ -63,34 +66,38 @@ def sources(folder: Path, lessons: Sequence[Path]) -> None:
     (folder / "made.json").write_text(json.dumps({"machine": machine}), "utf-8")
 
 
-def _prepare(notebook: NotebookNode, figures: Path, up: str) -> None:
-    """Make the executed lesson a page: static outputs, folded solutions, its machine on top."""
+def _prepare(notebook: NotebookNode, figures: Path, up: str, *, solutions: bool) -> None:
+    """Make the executed lesson a page that asks first, with its machine on top."""
 
     def stored(png: str) -> str:
         name = f"{hashlib.sha256(png.encode()).hexdigest()[:16]}.png"
         (figures / name).write_bytes(base64.b64decode(png))
         return f"{up}_static/figures/{name}"
 
+    asking.asks_first(notebook)
     pages.static(notebook, stored)
     for output in pages.outputs(notebook):
         if "text/html" in output.get("data", {}):  # where the learner stands: a link to a lesson
             text = output["data"]["text/html"]
             output["data"]["text/html"] = re.sub(r'href="([\w/]+)\.ipynb"', r'href="\1.html"', text)
-    pages.add_solutions(notebook)
+    if solutions:
+        pages.add_solutions(notebook)
     first = notebook.cells[0]
     sheets = {"Symbols": "symbols", "Glossary": "glossary", "Cheat-sheet": "cheat_sheet"}
     links = " · ".join(f"[{name}]({up}{page}.md)" for name, page in sheets.items())
-    banner = f"{links}\n\n```{{note}}\n{pages.machine(notebook)} Yours will differ.\n```\n"
+    note = f"```{{note}}\n{pages.machine(notebook)} Yours will differ.\n```"
+    banner = f"{links}\n\n{note}\n\n{asking.NO_SCRIPT}\n"
     first.source = FIRST_HEADING.sub(lambda found: f"{found[1]}\n{banner}", first.source, count=1)
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = cell.source.replace("`docs/glossary.md`", f"[glossary]({up}glossary.md)")
 
 
-def _led(text: str, folder: Path, included: Collection[str]) -> str:
+def led(text: str, folder: Path, included: Collection[str], *, docs: bool = True) -> str:
     """Lead the links of a text to the site; what the site lacks loses its link and keeps its text.
 
     `folder` is where the text stands in the checkout, and `included` has the lessons of the site.
+    Without `docs` the pages of docs/ are not there either.
     """
 
     def kept(target: str) -> str:
@@ -100,9 +107,9 @@ def _led(text: str, folder: Path, included: Collection[str]) -> str:
             up = "" if folder.is_relative_to(NOTEBOOKS) else "lessons/"
             return (f"{up}{lesson}" if up else target) if lesson in included else ""
         inside = file in _docs() or (file.suffix == ".svg" and file.parent == DOCS)
-        return target if inside else ""
+        return target if inside and docs else ""
 
-    def led(found: re.Match[str]) -> str:
+    def linked(found: re.Match[str]) -> str:
         target = kept(found[2])
         return f"[{found[1]}]({target})" if target else found[1]
 
@@ -110,7 +117,7 @@ def _led(text: str, folder: Path, included: Collection[str]) -> str:
         target = kept(found[2])
         return f"[{found[1]}]: {target}" if target else f"[{found[1]}]: {LEFT_OUT}"
 
-    text = re.sub(r"(?<!!)\[([^\]]+)\]\((?!https?:|#|mailto:)([^)#\s]+)\)", led, text)
+    text = re.sub(r"(?<!!)\[([^\]]+)\]\((?!https?:|#|mailto:)([^)#\s]+)\)", linked, text)
     text = re.sub(r"^\[([^\]]+)\]: (?!https?:|#)(\S+)$", defined, text, flags=re.MULTILINE)
     for label in re.findall(rf"^\[([^\]]+)\]: {LEFT_OUT}$", text, re.MULTILINE):
         text = text.replace(f"[{label}]: {LEFT_OUT}", "").replace(f"[{label}]", label)
@@ -145,9 +152,10 @@ def _lessons(titles: dict[Path, str]) -> str:
         "An interactive course for JupyterLab. You measure a real gRPC key-value service. Before "
         "each step you commit to a prediction. Then you run it, and find out why the measurement "
         "differs.",
-        "**These pages show one run of every lesson, to read.** Predictions, exercises and "
-        "sliders work in JupyterLab: `python3 course.py lab` opens it.",
-        "New here? [Five published benchmarks, checked with one formula](index.html): ten minutes.",
+        "**These pages ask first.** Each shows one run of its lesson, and holds it back until you "
+        "have committed to a number. Exercises and sliders work in JupyterLab, where the runs are "
+        "yours: `python3 course.py lab` opens it.",
+        'New here? <a href="index.html">Five published benchmarks, checked with one formula</a>.',
         "![Throughput of each step, predicted and measured](ladder.svg)",
         "## The lessons",
         "\n".join(["| part | lesson | you predict |", "| --- | --- | --- |", *rows]),
@@ -212,17 +220,20 @@ def broken_links(folder: Path) -> Iterator[str]:
             target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
             if not target.exists():
                 yield f"{name} links to {link}, which does not exist"
-            elif target in read and unquote(parts.fragment) not in read[target].anchors:
+            elif (
+                target in read
+                and not {parts.fragment, unquote(parts.fragment)} & read[target].anchors
+            ):
                 yield f"{name} links to {link}, which has no such place"
 
 
-def build(out: Path, lessons: Sequence[Path]) -> int:
+def build(out: Path, lessons: Sequence[Path], *, solutions: bool = True) -> int:
     """Write the site into `out`, check it, and return the exit status."""
     work = out.with_name(f"{out.name}.source")
     for folder in (work, out):
         shutil.rmtree(folder, ignore_errors=True)
     work.parent.mkdir(parents=True, exist_ok=True)
-    sources(work, lessons)
+    sources(work, lessons, solutions=solutions)
     command = [sys.executable, "-m", "sphinx", "-b", "html", "-q", "-W", "--keep-going"]
     if subprocess.call([*command, "-d", str(work / "_trees"), str(work), str(out)]):
         print("the site was not built without warnings, see above")
