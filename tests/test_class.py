@@ -43,7 +43,7 @@ def test_students_get_no_solution_no_notes_and_no_outputs(students, tmp_path):
     assert not [path for path in modules if answers.search(path.read_text("utf-8"))]
     program = (
         "from kvstore.course import check, exercises, solution\n"
-        "for each in ('00.utilisation', '03.in_flight_for'):\n"
+        "for each in ('00.utilisation', '03.hot_key'):\n"
         "    found = exercises.find(each)\n"
         "    wrong, *_ = dict(found.judge.mistakes).values()\n"
         "    check(each, found.reference); check(each, wrong); solution(each)\n"

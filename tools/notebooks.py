@@ -19,7 +19,14 @@ import nbformat
 
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
-KEPT_OF_CELLS = ("tags", "jupyter", "slideshow", "editable", "deletable")
+KEPT_OF_CELLS = (
+    "tags",
+    "jupyter",
+    "slideshow",
+    "editable",
+    "deletable",
+    "jp-MarkdownHeadingCollapsed",
+)
 """Metadata that describe a cell, and not how it was last run or viewed."""
 
 Notebook = dict[str, Any]

@@ -216,8 +216,7 @@ def _replacements() -> list[tuple[Any, Any]]:
     watched = {name: _watched(make, _Lock) for name, make in locks.items()}
     async_lock = _watched(asyncio.Lock, _AsyncLock)
     return [
-        (time, _Instead(time, sleep=_sleep)),
-        (time.sleep, _sleep),
+        *sleeping_with(_sleep),
         (threading, _Instead(threading, **watched)),
         *((locks[name], watched[name]) for name in locks),
         (asyncio, _Instead(asyncio, sleep=_sleep_async, Lock=async_lock)),
@@ -226,22 +225,35 @@ def _replacements() -> list[tuple[Any, Any]]:
     ]
 
 
-def _watch(servicer: type) -> None:
-    """Let the code of the class, and of the functions beside it, use watched locks and sleeps."""
-    instead = _replacements()
+def replace_in_code(servicer: type, instead: Sequence[tuple[Any, Any]]) -> Callable[[], None]:
+    """Let the code of a class, and of the functions beside it, use other things by global names.
+
+    `instead` has pairs of a real thing and what takes its place. Return a function that undoes it.
+    """
+    changed = []
     for scope in _scopes(servicer):
         for name, value in list(scope.items()):
-            for real, watched in instead:
+            for real, other in instead:
                 if value is real:
-                    scope[name] = watched
+                    changed.append((scope, name, value))
+                    scope[name] = other
+
+    def undo() -> None:
+        for scope, name, value in changed:
+            scope[name] = value
+
+    return undo
+
+
+def sleeping_with(sleep: Callable[[float], Any]) -> list[tuple[Any, Any]]:
+    """Return what `replace_in_code` takes so that `time.sleep` is this function."""
+    return [(time, _Instead(time, sleep=sleep)), (time.sleep, sleep)]
 
 
 def _scopes(servicer: type) -> Iterator[dict[str, Any]]:
     """Yield the global names of each module in which methods of the class were written."""
     seen = set()
     for each in servicer.__mro__:
-        if each.__module__.partition(".")[0] in ("builtins", "kvstore"):
-            continue
         for value in vars(each).values():
             scope = getattr(value, "__globals__", None)
             if scope is not None and id(scope) not in seen:
@@ -259,7 +271,7 @@ class HostedService(KeyValueServiceServicer):
         self, settings: ServerSettings, counts: Counts, pool: MeasuredPool | None = None
     ) -> None:
         servicer = unpacked(Path(settings.servicer or ""))
-        _watch(servicer)
+        replace_in_code(servicer, _replacements())
         self._servicer = servicer()
         self._settings, self._counts, self._pool = settings, counts, pool
         self._observed = _Observed()

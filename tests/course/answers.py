@@ -18,6 +18,8 @@ from verdicts import known, right
 from wrong_answers import serving
 
 from kvstore.course.experiments import several_servers
+from kvstore.course.lessons.lesson_03.exercises_client import method_of
+from kvstore.course.lessons.lesson_03.exercises_store import Store as FreeStore
 from kvstore.course.lessons.lesson_04.lost_update import key_of
 from kvstore.course.lessons.lesson_06.exercises import own_connections
 from kvstore.course.lessons.lesson_07.exercises_server import Front
@@ -120,32 +122,47 @@ right("02.seconds_until_full")(
 right("03.hot_key")(
     lambda shares, part, s: 1 / (max(shares.values()) * part * s) if part else math.inf
 )
-right("03.in_flight_for")(
-    lambda x, disk, trip, most: math.inf if x > most else math.ceil(round(x * (disk + trip), 9))
-)
-
-
 # ---- 03.bounded ----------------------------------------------------------------------------------
 
 
 @right("03.bounded")
-def bounded_with_blocking_calls(stub, operations, in_flight):
+def bounded_with_blocking_calls(stub, requests, in_flight):
     taking = threading.Lock()
 
     def caller():
         while True:
             with taking:
-                operation = next(operations, None)
-            if operation is None:
+                request = next(requests, None)
+            if request is None:
                 return
             try:
-                operation.rpc(stub)(operation.request)
+                method_of(stub, request)(request)
             except grpc.RpcError:
                 pass
 
     with ThreadPoolExecutor(in_flight) as pool:
         for _ in range(in_flight):
             pool.submit(caller)
+
+
+# ---- 03.store ------------------------------------------------------------------------------------
+
+
+@right("03.store")
+class SleepsLast(FreeStore):
+    def Retrieve(self, request, context):
+        with self.lock:
+            value = self.values.get(request.key)
+        if value is None:
+            context.abort(grpc.StatusCode.NOT_FOUND, "this key has no value")
+        time.sleep(self.read_s)
+        return pb.RetrieveResponse(value=value)
+
+    def Delete(self, request, context):
+        with self.lock:
+            self.values.pop(request.key, None)
+        time.sleep(self.write_s)
+        return pb.DeleteResponse()
 
 
 # ---- 04.server -----------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import types
 
 import pytest
 
-from kvstore.course import my_code
+from kvstore.course import check, exercises, my_code
 
 CELL = """
 import threading
@@ -165,3 +165,14 @@ def test_it_runs_without_the_course(tmp_path):
 
 def test_a_thing_of_no_file_is_returned_as_it_is():
     assert isinstance(my_code.current(types.SimpleNamespace()), types.SimpleNamespace)
+
+
+KEPT = [each for each in exercises.every().values() if each.kept]
+
+
+@pytest.mark.parametrize("exercise", KEPT, ids=[each.id for each in KEPT])
+def test_the_folder_begins_with_answers_that_pass(exercise, page):
+    my_code.prepare()
+
+    assert check(exercise.id).passed
+    assert my_code.is_the_courses(my_code.part(exercise.kept))

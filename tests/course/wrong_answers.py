@@ -13,18 +13,21 @@ from verdicts import known
 from kvstore.course.lessons.lesson_00.exercises import first_client
 from kvstore.course.lessons.lesson_01.exercises import read_all
 from kvstore.course.lessons.lesson_02.exercises_client import OK, send_all
-from kvstore.course.lessons.lesson_03.exercises_client import bounded
+from kvstore.course.lessons.lesson_03.exercises_client import bounded, method_of
+from kvstore.course.lessons.lesson_03.exercises_store import Store as FreeStore
 from kvstore.course.lessons.lesson_04.exercises import _create, _read
 from kvstore.course.lessons.lesson_04.exercises_server import Store, serve
 from kvstore.course.lessons.lesson_04.lost_update import compare_and_set, read_then_write
 from kvstore.course.lessons.lesson_05.exercises import VALUES, reads_in_a_window
 from kvstore.course.lessons.lesson_06.exercises import own_connections
-from kvstore.protocol import RETRIEVE, UPDATE
+from kvstore.protocol import RETRIEVE
+from kvstore.v1 import kvstore_pb2
 from kvstore.v1.kvstore_pb2 import (
     CreateRequest,
     PipelineRequest,
     RetrieveRequest,
     RetrieveResponse,
+    UpdateRequest,
     UpdateResponse,
 )
 from kvstore.v1.kvstore_pb2_grpc import add_KeyValueServiceServicer_to_server
@@ -205,11 +208,11 @@ known("02.send_all", "status codes, such")(noting(lambda ended, call: ended.put(
 def sender(before, after, wait=True):
     """A sender with a mistake: what it does before each call and after it."""
 
-    def sender(stub, operations, in_flight):
+    def sender(stub, requests, in_flight):
         free = threading.Semaphore(in_flight)
-        for operation in operations:
+        for request in requests:
             before(free)
-            after(free, operation.rpc(stub).future(operation.request))
+            after(free, method_of(stub, request).future(request))
         for _ in range(in_flight if wait else 0):
             free.acquire()
 
@@ -245,74 +248,113 @@ known("03.bounded", "still in flight")(
 
 
 @known("03.bounded", "before its place is acquired")
-def sends_first(stub, operations, in_flight):
+def sends_first(stub, requests, in_flight):
     free = threading.Semaphore(in_flight)
-    for operation in operations:
-        release_later(free, operation.rpc(stub).future(operation.request))
+    for request in requests:
+        release_later(free, method_of(stub, request).future(request))
         free.acquire()
     for _ in range(in_flight):
         free.acquire()
 
 
 @known("03.bounded", "a place stays empty")
-def one_too_few(stub, operations, in_flight):
-    bounded(stub, operations, max(1, in_flight - 1))
+def one_too_few(stub, requests, in_flight):
+    bounded(stub, requests, max(1, in_flight - 1))
 
 
 @known("03.bounded", "in waves")
-def in_waves(stub, operations, in_flight):
-    while wave := list(itertools.islice(operations, in_flight)):
-        for call in [operation.rpc(stub).future(operation.request) for operation in wave]:
+def in_waves(stub, requests, in_flight):
+    while wave := list(itertools.islice(requests, in_flight)):
+        for call in [method_of(stub, request).future(request) for request in wave]:
             call.exception()
 
 
 @known("03.bounded", "waits for its reply")
-def waits_for_each_03(stub, operations, in_flight):
-    for operation in operations:
-        operation.rpc(stub).future(operation.request).exception()
+def waits_for_each_03(stub, requests, in_flight):
+    for request in requests:
+        method_of(stub, request).future(request).exception()
 
 
 @known("03.bounded", "while 3 calls were in flight: the others wait in a queue")
-def takes_all_first(stub, operations, in_flight):
-    bounded(stub, list(operations), in_flight)
+def takes_all_first(stub, requests, in_flight):
+    bounded(stub, list(requests), in_flight)
 
 
 @known("03.bounded", "again and again")
-def polls(stub, operations, in_flight):
+def polls(stub, requests, in_flight):
     calls = []
-    for operation in operations:
+    for request in requests:
         while sum(not call.done() for call in calls) >= in_flight:
             time.sleep(0.001)
-        calls.append(operation.rpc(stub).future(operation.request))
+        calls.append(method_of(stub, request).future(request))
     for call in calls:
         call.exception()
 
 
 @known("03.bounded", "send each one that")
-def all_but_the_last(stub, operations, in_flight):
+def all_but_the_last(stub, requests, in_flight):
     free = threading.Semaphore(in_flight)
-    next(operations, None)
-    for operation in operations:
+    next(requests, None)
+    for request in requests:
         free.acquire()
-        release_later(free, operation.rpc(stub).future(operation.request))
+        release_later(free, method_of(stub, request).future(request))
     for _ in range(in_flight):
         free.acquire()
 
 
-@known("03.bounded", "send each operation once")
-def sends_twice_03(stub, operations, in_flight):
-    bounded(stub, itertools.chain.from_iterable([one, one] for one in operations), in_flight)
+@known("03.bounded", "send each request once")
+def sends_twice_03(stub, requests, in_flight):
+    bounded(stub, itertools.chain.from_iterable([one, one] for one in requests), in_flight)
 
 
-@known("03.bounded", "let `operation.rpc(stub)` choose")
-def only_updates(stub, operations, in_flight):
-    bounded(stub, (operation._replace(kind=UPDATE) for operation in operations), in_flight)
+@known("03.bounded", "let `method_of(stub, request)` choose")
+def only_updates(stub, requests, in_flight):
+    bounded(stub, (UpdateRequest(key=request.key) for request in requests), in_flight)
 
 
 @known("03.bounded", "what ends its wait")
-def stays_in_the_loop(stub, operations, in_flight):
-    bounded(stub, operations, in_flight)
+def stays_in_the_loop(stub, requests, in_flight):
+    bounded(stub, requests, in_flight)
     threading.Event().wait()
+
+
+@known("03.store", "the others wait for your lock. In Delete")
+class SleepsWithTheLockInDelete(FreeStore):
+    def Delete(self, request, context):
+        with self.lock:
+            time.sleep(self.write_s)
+            self.values.pop(request.key, None)
+        return kvstore_pb2.DeleteResponse()
+
+
+@known("03.store", "after the sleep, with the lock held")
+class LooksBeforeTheSleep(FreeStore):
+    def Create(self, request, context):
+        with self.lock:
+            if request.key in self.values:
+                context.abort(grpc.StatusCode.ALREADY_EXISTS, "this key has a value")
+        time.sleep(self.write_s)
+        with self.lock:
+            self.values[request.key] = request.value
+        return kvstore_pb2.CreateResponse()
+
+
+@known("03.store", "must use the disk once")
+class NeverSleeps(FreeStore):
+    def Retrieve(self, request, context):
+        with self.lock:
+            if request.key not in self.values:
+                context.abort(grpc.StatusCode.NOT_FOUND, "this key has no value")
+            return kvstore_pb2.RetrieveResponse(value=self.values[request.key])
+
+
+@known("03.store", "change nothing else")
+class ForgetsNotFound(FreeStore):
+    def Update(self, request, context):
+        time.sleep(self.write_s)
+        with self.lock:
+            self.values[request.key] = request.value
+        return kvstore_pb2.UpdateResponse()
 
 
 # ---- 04 ------------------------------------------------------------------------------------------

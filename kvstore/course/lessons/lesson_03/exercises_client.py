@@ -21,14 +21,26 @@ from kvstore.course.exercises.client_trials import (
     sending,
 )
 from kvstore.course.exercises.puppet import Puppet, wait_until
+from kvstore.v1 import kvstore_pb2 as pb
 
 
-def bounded(stub: Any, operations: Iterable[Operation], in_flight: int) -> None:
-    """Send every operation, with at most `in_flight` calls in flight."""
+def method_of(stub: Any, request: Any) -> Any:
+    """Return the stub's method that takes this request."""
+    methods = {
+        pb.CreateRequest: stub.Create,
+        pb.RetrieveRequest: stub.Retrieve,
+        pb.UpdateRequest: stub.Update,
+        pb.DeleteRequest: stub.Delete,
+    }
+    return methods[type(request)]
+
+
+def bounded(stub: Any, requests: Iterable[Any], in_flight: int) -> None:
+    """Send every request, with at most `in_flight` calls in flight."""
     free = threading.Semaphore(in_flight)
-    for operation in operations:
+    for request in requests:
         free.acquire()
-        call = operation.rpc(stub).future(operation.request)
+        call = method_of(stub, request).future(request)
         call.add_done_callback(lambda _: free.release())
     for _ in range(in_flight):  # every place is free again: all calls have ended
         free.acquire()
@@ -75,9 +87,9 @@ def _why_not_bounded(answer: Any, limit: int, endings: Sequence[Ending]) -> str:
     keys = [b"key %d" % (n if n < at_once else n // 2) for n in range(len(endings))]
     kinds = [[*METHODS][(n if n < at_once else n // 2) % 4] for n in range(len(endings))]
     wanted = [Operation(kind, key, b"v") for kind, key in zip(kinds, keys, strict=True)]
-    operations = Requests(wanted)
-    with sending(answer, operations, limit) as (puppet, sender):
-        if at_once and (why := _why_not_full(puppet, sender, operations, limit, len(endings))):
+    requests = Requests(each.request for each in wanted)
+    with sending(answer, requests, limit) as (puppet, sender):
+        if at_once and (why := _why_not_full(puppet, sender, requests, limit, len(endings))):
             return why
         failed = False
         for ended, (share, status) in enumerate(endings, start=1):
@@ -101,12 +113,12 @@ def _why_not_bounded(answer: Any, limit: int, endings: Sequence[Ending]) -> str:
             other = next((name for name, each in asked if each == key), method)
             if other != method:
                 return (
-                    f"the server received {method} of {key!r}, and the operation was {other}: let "
-                    "`operation.rpc(stub)` choose the method."
+                    f"the server received {method} of {key!r}, and the request was for {other}: "
+                    "let `method_of(stub, request)` choose the method."
                 )
             return (
-                f"the server received {method} of {key!r} once more than `operations` has it: "
-                "send each operation once."
+                f"the server received {method} of {key!r} once more than `requests` has it: "
+                "send each request once."
             )
         if not sender.returns():
             return f"all {len(endings)} calls have ended. It does not return: what ends its wait?"
@@ -114,7 +126,7 @@ def _why_not_bounded(answer: Any, limit: int, endings: Sequence[Ending]) -> str:
 
 
 def _why_not_full(
-    puppet: Puppet, sender: Sender, operations: Requests, limit: int, count: int
+    puppet: Puppet, sender: Sender, requests: Requests, limit: int, count: int
 ) -> str:
     """What is wrong before the first call has ended: `limit` calls must be held, and no more."""
     at_once = min(limit, count)
@@ -134,10 +146,10 @@ def _why_not_full(
             f"the limit was {limit}, and only {puppet.waiting} of {count} calls were in flight"
             f" after {WAIT_S:g} s: a place stays empty."
         )
-    if operations.count > 2 * limit + 1:
+    if requests.count > 2 * limit + 1:
         return (
-            f"it took {operations.count} operations while {limit} calls were in flight: the others "
-            "wait in a queue of your own, which has no limit. Take an operation when there is a "
+            f"it took {requests.count} requests while {limit} calls were in flight: the others "
+            "wait in a queue of your own, which has no limit. Take a request when there is a "
             "place for its call."
         )
     polls = sender.polls()
@@ -174,8 +186,8 @@ def _why_returned(puppet: Puppet, count: int, limit: int, failed: bool = False) 
         return _too_many(puppet.most, limit, failed)
     if len(puppet.arrived) < count:
         return (
-            f"it returned after {len(puppet.arrived)} of {count} operations: send each one that "
-            "`operations` hands out."
+            f"it returned after {len(puppet.arrived)} of {count} requests: send each one that "
+            "`requests` hands out."
         )
     if failed:
         return (
@@ -243,4 +255,5 @@ BOUNDED = Exercise(
     judge=_judge_bounded,
     timeout_s=60.0,
     may_return_none=True,
+    kept="clients.bounded",
 )

@@ -1,7 +1,7 @@
 """What lesson 03 and its further lessons ask, and the figures of their runs."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pandas as pd
 
@@ -199,17 +199,6 @@ def served_at_once(run: Run) -> float:
     return run.answered_per_s * disk_s(run)
 
 
-def published_mix_per_s(calls: int = 1457, first: int = 100) -> float:
-    """1/D of the published run in calls/s, if its first 100 calls were creates.
-
-    24.28 calls/s make about 1,457 calls in 60 s. The others are drawn with equal chances.
-    """
-    reads = 0.25 * (calls - first) / calls
-    return 1 / service_time_s(
-        {"retrieve": reads, "create": 1 - reads}, read_delay_s=0.010, write_delay_s=0.050
-    )
-
-
 def overhead_ms(run: Run) -> float:
     """What a call takes beyond its disk time, in milliseconds."""
     return 1e3 * (run.mean_residence_s - disk_s(run))
@@ -233,34 +222,3 @@ def budget(runs: Mapping[str, Run]) -> pd.DataFrame:
             "÷ bound": run.answered_per_s / bound(run).value,
         }
     return rounded(pd.DataFrame(rows))
-
-
-def rise(runs: Sequence[Run]) -> float:
-    """How many times higher the rate is with the most calls in flight than with the fewest."""
-    by_limit = sorted(runs, key=lambda run: run.in_flight)
-    return by_limit[-1].answered_per_s / by_limit[0].answered_per_s
-
-
-def missing_ms(run: Run, inside_ms: pd.Series) -> pd.DataFrame:
-    """The overhead budget of one run: each row in ms, and as a share of N/X.
-
-    `inside_ms` is the column of `views.time_by_station_table` for the run. A place that is empty
-    costs as much as a call that takes longer: N/X is the time of a call if all places were full.
-    """
-    whole_ms = 1e3 * run.in_flight / run.answered_per_s
-    as_set_ms = 1e3 * disk_s(run)
-    residence_ms = float(inside_ms["whole residence (ms)"])
-    disk_ms = float(inside_ms["disk (ms)"])
-    outside_ms = float(inside_ms["client and wire (ms)"])
-    rows = {
-        "disk, as set": as_set_ms,
-        "timers late": disk_ms - as_set_ms,
-        "server": residence_ms - disk_ms - outside_ms,
-        "client and network": outside_ms,
-        "empty places": whole_ms - residence_ms,
-        "N/X": whole_ms,
-    }
-    table = pd.DataFrame({"ms": rows})
-    table["share of N/X (%)"] = (100 * table["ms"] / whole_ms).round(1)
-    table["ms"] = table["ms"].round(2)
-    return table.astype(object)
