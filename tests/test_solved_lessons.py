@@ -11,7 +11,7 @@ from kvstore.course.lessons.lesson_16.greeter import greeter
 from tools.run_notebooks import execute
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
-KEPT = {"03_bounded": "your bounded ×"}
+KEPT = {"03_bounded": "your bounded"}
 """The lessons whose runs take the learner's code from `my_code/`, and what their figures name."""
 SOLVED = {
     "01_blocking": {
