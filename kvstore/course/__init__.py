@@ -31,7 +31,7 @@ A name below is imported when it is used: figures and tables take seconds to loa
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
-from kvstore.course import messages, my_code
+from kvstore.course import in_class, messages, my_code
 
 if TYPE_CHECKING:
     from kvstore.course import lessons, live, mode, progress, views
@@ -117,4 +117,5 @@ def __getattr__(name: str) -> Any:
 
 
 messages.install()
+in_class.offer()
 my_code.install()

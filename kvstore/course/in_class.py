@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from IPython.core.getipython import get_ipython
+
 from kvstore import numbers
 from kvstore.course import lessons, progress, questions, rendering
 from kvstore.course.progress import Question
@@ -98,6 +100,12 @@ def open_class(*lessons: str, lan: bool = False) -> None:
                 print(line, end="", flush=True)
         except KeyboardInterrupt:
             opened.terminate()
+
+
+def offer() -> None:
+    """Let a notebook call `join` as the board has it, without an import."""
+    if shell := get_ipython():
+        shell.user_ns.setdefault("join", join)
 
 
 # ---- what the class is told of the course -------------------------------------------------------

@@ -1,5 +1,6 @@
 """A class in a process of its own, and its page: for the tests of votes."""
 
+import functools
 import json
 import re
 import subprocess
@@ -11,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+
+from kvstore.classroom.store import Store
+from kvstore.course import in_class, progress
 
 LESSONS = ("00", "03")
 
@@ -39,6 +43,10 @@ class Room:
         with urllib.request.urlopen(f"{self.page}state", timeout=30) as answer:
             return json.load(answer)
 
+    def laws(self) -> Any:
+        with urllib.request.urlopen(f"{self.page}laws", timeout=30) as answer:
+            return json.load(answer)
+
     def do(self, action: str, question: str = "", value: object = None) -> Any:
         sent = {"action": action, "question": question or self.state()["id"], "value": value}
         wanted = urllib.request.Request(f"{self.page}do", json.dumps(sent).encode())
@@ -46,15 +54,27 @@ class Room:
             return json.load(answer)
 
 
+@functools.cache
+def _questions() -> Any:
+    return in_class.catalogue(list(LESSONS))["questions"]
+
+
 @contextmanager
-def class_open(file: Path, *arguments: str, lessons: tuple[str, ...] = LESSONS) -> Iterator[Room]:
-    """Open the class of this file; a new file takes a free port, and keeps it."""
-    new = () if file.exists() else ("--port", "0", *lessons)
+def class_open(file: Path, *arguments: str) -> Iterator[Room]:
+    """Open the class of this file; a new file takes a free port, and keeps it.
+
+    The questions are written into a new file, as the class of an earlier hour has them.
+    """
+    if not file.exists():
+        store = Store(file)
+        catalogue = {"questions": _questions(), "progress": str(progress.path()), "folder": ""}
+        store.keep(catalogue=json.dumps(catalogue))
+        store.close()
+        arguments = ("--port", "0", *arguments)
     command = [sys.executable, "-m", "kvstore.classroom", "--no-browser", "--file", str(file)]
     with subprocess.Popen(
-        [*command, *arguments, *new], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:  # fmt: skip
+        [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
         try:
             yield Room(process, file)
         finally:

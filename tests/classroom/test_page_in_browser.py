@@ -1,0 +1,98 @@
+"""The teacher's page in a real browser: a question from the code on the board to the result.
+
+COURSE_SCREENSHOTS names a folder for a picture of each step to look at.
+"""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from labs import CHROMIUM
+from rooms import class_open
+from test_votes import sent
+
+from kvstore.classroom.client import Student
+
+sync_api = pytest.importorskip("playwright.sync_api")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium"),
+]
+
+QUESTION = "03.global_lock"
+SCRIPT = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
+SMALL = """() => [...document.querySelectorAll('h1, main *, .count *')]
+  .filter((each) => each.childElementCount === 0 && each.textContent.trim())
+  .map((each) => parseFloat(getComputedStyle(each).fontSize) * (each.getScreenCTM?.().a ?? 1))
+  .filter((px) => px < 22)"""
+CUT = """() => document.documentElement.scrollWidth > innerWidth
+  || document.documentElement.scrollHeight > innerHeight"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_vote_from_the_code_to_the_result_by_keyboard(tmp_path, scheme):
+    students = [Student(tmp_path / f"{n}") for n in range(9)]
+    with class_open(tmp_path / "class.db") as room, sync_api.sync_playwright() as playwright:
+        room.do("go", QUESTION)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        pages = []
+        errors: list[str] = []
+        for size in ((1280, 800), (1920, 1080)):
+            page = browser.new_page(
+                viewport=dict(zip(("width", "height"), size, strict=True)), color_scheme=scheme
+            )
+            page.on("console", lambda message: errors.append(message.text))
+            page.on("pageerror", lambda error: errors.append(str(error)))
+            page.goto(room.page)
+            pages.append(page)
+        page, _ = pages
+
+        def shows(text):
+            for each in pages:
+                each.get_by_text(text).first.wait_for(timeout=60_000)
+                assert each.evaluate(SMALL) == []
+                assert not each.evaluate(CUT)
+                if folder := os.environ.get("COURSE_SCREENSHOTS"):
+                    width = each.viewport_size["width"]
+                    name = f"class_{scheme}_{width}_{time.monotonic_ns()}.png"
+                    each.screenshot(path=Path(folder) / name)
+
+        shows(room.code)
+        for n, student in enumerate(students):
+            student.join(room.address, room.code, SCRIPT if n == 0 else "")
+        shows("0 of 9")
+        shows("<img src=x")
+        page.keyboard.press(" ")
+        shows("Put your number")
+        for n, student in enumerate(students):
+            student.vote(QUESTION, value=25.0 if n < 3 else 2500.0, unit="calls/s")
+        sent(*students)
+        shows("9 of 9")
+        page.keyboard.press(" ")
+        shows("Turn to your neighbour")
+        page.keyboard.press(" ")
+        shows("first vote, 9")
+        page.keyboard.press("s")
+        shows("voted again · open")
+        for student in students[:8]:
+            student.vote(QUESTION, value=25.0, unit="calls/s")
+        sent(*students)
+        shows("8 of 9")
+        page.keyboard.press(" ")
+        shows("closed")
+        page.keyboard.press(" ")
+        shows("second vote, 8")
+        page.fill("#typed", "24.1")
+        page.press("#typed", "Enter")
+        shows("measured 24.1 calls/s")
+        page.keyboard.press("x")
+        page.get_by_text("L, counted").wait_for(timeout=60_000)
+        page.keyboard.press("x")
+        page.keyboard.press("ArrowRight")
+        shows("How many seconds does one of these calls take?")
+
+        assert ["The class votes"] * 2 == [each.title() for each in pages]
+        assert errors == []
+        browser.close()

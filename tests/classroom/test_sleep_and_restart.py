@@ -1,0 +1,78 @@
+"""A class votes while the teacher's machine sleeps and is restarted: each vote counts once."""
+
+import threading
+import time
+
+import pytest
+from rooms import class_open
+from test_votes import sent
+
+from kvstore.classroom import client
+from kvstore.classroom.client import Student
+from kvstore.classroom.store import Store
+
+pytestmark = pytest.mark.slow
+
+MOST_BYTES = 150e6
+
+
+@pytest.mark.parametrize(
+    ("students", "questions", "sleep_s"),
+    [
+        pytest.param(12, 4, 2, id="12 students"),
+        pytest.param(
+            200, 12, 30, id="200 students", marks=[pytest.mark.long, pytest.mark.timeout(1500)]
+        ),
+    ],
+)
+def test_every_vote_counts_once(tmp_path, record_property, students, questions, sleep_s):
+    """Each student changes their mind once; the last number counts."""
+    client_file, every = (
+        tmp_path / "class.db",
+        [Student(tmp_path / f"{n}") for n in range(students)],
+    )
+    asked = [f"03.vote_{n}" for n in range(questions)]
+    waited_s = []
+
+    def vote(number, student):
+        for question in asked:
+            for value in (1.0, 2.0 + number):
+                begun = time.monotonic()
+                student.vote(question, value=value, unit="calls/s")
+                waited_s.append(time.monotonic() - begun)
+                time.sleep(0.5)
+
+    with class_open(client_file) as room:
+        for student in every:
+            student.join(room.address, room.code)
+        threads = [threading.Thread(target=vote, args=each) for each in enumerate(every)]
+        for thread in threads:
+            thread.start()
+        time.sleep(1)
+        room.server.suspend()
+        time.sleep(sleep_s)
+        room.server.resume()
+        time.sleep(1)
+        most_bytes = room.server.memory_info().rss
+    with class_open(client_file) as room:  # it was killed
+        for thread in threads:
+            thread.join()
+        sent(*every, within_s=600)
+        most_bytes = max(most_bytes, room.server.memory_info().rss)
+        laws = room.laws()
+
+    store = Store(client_file)
+    votes = store.votes()
+    store.close()
+    assert len(votes) == students * questions
+    assert {(v.question_id, v.value) for v in votes} == {
+        (question, 2.0 + number) for question in asked for number in range(students)
+    }
+    assert most_bytes < MOST_BYTES
+    assert laws["votes"][0] == f"{students * questions:,}"
+    record_property(
+        "judged",
+        f"{len(votes)} votes, {most_bytes / 1e6:.0f} MB, X·R = {laws['votes'][3]}, "
+        f"L = {laws['votes'][4]}, a lesson waited for {1e3 * max(waited_s):.0f} ms at most, "
+        f"a vote takes {client.CALL_S:g} s at most before it is sent again",
+    )
