@@ -38,15 +38,31 @@ SPREAD = ("test_solved_lessons",)
 """Files of many long tests without a common fixture: the processes share them, test by test."""
 
 
+LIMIT_S = 120
+"""The longest that one test may take, unless it has a mark `timeout` of its own."""
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Limit each test in time, and group the tests for the processes that share them.
+
+    The limit is for the test's own function. In setup, teardown or a report, an alarm would end the
+    whole run; a fixture that hangs is ended by `faulthandler_timeout`, with its process.
+    """
+    for item in items:
+        own = item.get_closest_marker("timeout")
+        limit_s = own.args[0] if own else LIMIT_S
+        item.add_marker(pytest.mark.timeout(limit_s, func_only=True), append=False)
+    if hasattr(config, "workerinput"):
+        group(items)
+
+
+def group(items: list[pytest.Item]) -> None:
     """Let the tests of a file run in one process, for its fixtures, unless they say otherwise.
 
     Tests with a group of their own take longest, so they begin first, and then what is spread: a
     file that takes minutes in one process must not begin when the others are nearly done.
     """
-    if not hasattr(config, "workerinput"):
-        return
     first = [each for each in items if each.get_closest_marker("xdist_group")]
     others = [each for each in items if not each.get_closest_marker("xdist_group")]
     for number, item in enumerate(others):
