@@ -18,6 +18,7 @@ from the standard library.
 """
 
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -260,13 +261,23 @@ def interrupt_main() -> None:
 
 
 def on_signals(action: Callable[[], object]) -> None:
-    """Call `action` on Ctrl-C or SIGTERM; a second one ends the process at once."""
+    """Call `action`, in a thread of its own, on Ctrl-C or SIGTERM; a second one ends the process.
+
+    The handler itself may not call it. A handler runs between any two steps of the main thread,
+    also where that holds the lock of an `Event`: `set` would then wait for this lock for ever.
+    """
+    requests: queue.SimpleQueue[int] = queue.SimpleQueue()  # the one queue that a handler may use
 
     def handle(signum: int, frame: object) -> None:
         for again in (signal.SIGINT, signal.SIGTERM):
             signal.signal(again, signal.SIG_DFL)
+        requests.put(signum)
+
+    def act() -> None:
+        requests.get()
         action()
 
+    threading.Thread(target=act, name="on_signals", daemon=True).start()
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, handle)
 

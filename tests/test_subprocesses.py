@@ -308,3 +308,29 @@ def test_what_a_child_says_on_standard_error_is_kept(tmp_path, monkeypatch):
         assert "" == process.first_line(HANG_S)
         assert 5 == process.ended(HANG_S)
         assert 1_000_000 == len(process.error_text())
+
+
+SIGNALLED = """
+import signal, threading
+from kvstore.subprocesses import on_signals
+
+lock, stopped = threading.Lock(), threading.Event()
+
+def stop():
+    with lock:
+        stopped.set()
+
+on_signals(stop)
+with lock:  # as inside `Event.wait`, which holds the lock that `Event.set` takes
+    signal.raise_signal(signal.SIGTERM)
+stopped.wait()
+print("stopped")
+"""
+
+
+def test_a_signal_stops_a_process_that_holds_the_lock_of_the_action():
+    ended = subprocess.run(
+        [sys.executable, "-c", SIGNALLED], capture_output=True, text=True, timeout=60
+    )
+
+    assert ended.stdout == "stopped\n", ended.stderr
