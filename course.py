@@ -9,6 +9,7 @@ command needs is used instead.
 
 from __future__ import annotations  # so that an old Python gets as far as the message below
 
+import contextlib
 import hashlib
 import importlib.util
 import os
@@ -18,6 +19,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -31,7 +33,7 @@ ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 LOCK = ROOT / ".venv.lock"
 STAMP = VENV / "course-stamp.txt"  # written last: without it, the install was not finished
-PIP_SAID = VENV / "pip.txt"
+INSTALL_LOG = VENV / "pip.txt"  # it is there before anything else is changed
 REQUIREMENTS = ("pyproject.toml", "constraints.txt")
 OLDEST_PYTHON = (3, 11)
 NEEDED_BY = {
@@ -41,6 +43,11 @@ NEEDED_BY = {
     "tls": "what certificates need",
 }
 """The extras of pyproject.toml that commands install."""
+MORE_MB = {"dev": 95, "site": 40, "tls": 5}
+"""What they download beyond the 130 MB of the lessons."""
+WHEELHOUSE = "COURSE_WHEELHOUSE"
+"""The environment variable with a folder of packages, for a machine without internet."""
+PIP_OPTIONS = ("--no-input", "--progress-bar=off", "--disable-pip-version-check")
 
 
 # ---- which environment ---------------------------------------------------------------------
@@ -56,11 +63,18 @@ def course_python(extra: str = "course") -> Path:
             return python
         more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
         say(f"not using the active environment {prefix}: {'; '.join(missing[:3])}{more}")
-    if not venv_is_current(extra):
+    if not venv_is_current(extra) and (
+        not is_of_another() or what_is_missing(python_of(VENV), extra)
+    ):
         require_own_folder()
         with one_at_a_time(LOCK, "setting up .venv"):
             refresh_venv(extra)
     return python_of(VENV)
+
+
+def is_of_another() -> bool:
+    """Whether uv, an editor or a person made `.venv`; course.py leaves a file in its own."""
+    return python_of(VENV).exists() and not STAMP.exists() and not INSTALL_LOG.exists()
 
 
 def active_prefixes() -> list[Path]:
@@ -133,23 +147,44 @@ def refresh_venv(extra: str) -> None:
     if venv_is_current(extra):  # another course.py made it while this one waited
         return
     wanted, (made_from, extras) = fingerprint(), stamp()
-    same_python = made_from.splitlines()[1:] == wanted.splitlines()[1:]
-    STAMP.unlink(missing_ok=True)
-    if not (same_python and python_of(VENV).exists()):
+    if not keeps_venv(wanted, made_from):
         make_venv()
+    INSTALL_LOG.touch()
+    STAMP.unlink(missing_ok=True)
     extras |= {"course", extra}
     install(extras)
     write_whole(STAMP, f"{wanted}{' '.join(sorted(extras))}".encode())
 
 
+def keeps_venv(wanted: str, made_from: str) -> bool:
+    """Whether `.venv` only lacks packages: it has the Python that runs now, or a person's own."""
+    if is_of_another():
+        lacks = what_is_missing(python_of(VENV), "course")
+        return not any("Python" in each for each in lacks)
+    same_python = made_from.splitlines()[1:] == wanted.splitlines()[1:]
+    return same_python and python_of(VENV).exists()
+
+
 def make_venv() -> None:
     """Make an empty `.venv`, in place of one that cannot be kept."""
-    require_venv_module()
     if VENV.exists() and not (VENV / "pyvenv.cfg").exists():
         raise CannotGoOn(f"{VENV} is not a virtual environment; please move it away")
+    uv = uv_command()
+    if not uv:
+        require_venv_module()
     say(f"making {VENV} with Python {sys.version.split()[0]}")
     if VENV.exists():
         shutil.rmtree(VENV)
+    quickly = uv and not subprocess.call(
+        [*uv, "venv", "--quiet", "--python", sys.executable, str(VENV)]
+    )
+    if not quickly:
+        add_pip()
+
+
+def add_pip() -> None:
+    """Make `.venv` where there is none, and give it pip."""
+    require_venv_module()
     if subprocess.call([sys.executable, "-m", "venv", str(VENV)]):
         raise CannotGoOn(f"could not make a virtual environment. {how_to_get_venv()}")
 
@@ -173,57 +208,103 @@ def how_to_get_venv() -> str:
 def install(extras: Collection[str]) -> None:
     """Install the course with these extras into `.venv`, in the versions that were tested."""
     needed = " and ".join(NEEDED_BY[each] for each in sorted(extras))
-    say(f"installing {needed}: a minute or two, 120 MB for the lessons, and only now the internet")
-    command = [str(python_of(VENV)), "-m", "pip", "install", "--no-input", "--progress-bar=off"]
-    command += ["--disable-pip-version-check", "-c", "constraints.txt", "-e"]
-    command += [f".[{','.join(sorted(extras))}]"]
-    settings = {**os.environ, "PIP_USER": "0"}  # a user's pip.conf may say otherwise
-    with PIP_SAID.open("w", encoding="utf-8") as said, subprocess.Popen(
-        command, cwd=ROOT, env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True, errors="replace",
-    ) as pip:  # fmt: skip
-        progress = Progress()
-        for line in pip.stdout or ():
-            said.write(line)
-            progress.show(line)
-        print(f"{chr(13) if sys.stderr.isatty() else ''}{progress}".ljust(60), file=sys.stderr)
-    if pip.returncode:
-        lines = PIP_SAID.read_text(encoding="utf-8").splitlines()
+    megabytes = 130 + sum(MORE_MB.get(each, 0) for each in extras)
+    folder = os.environ.get(WHEELHOUSE)
+    source = f"from {folder}" if folder else "and only now the internet"
+    say(f"installing {needed}: about {megabytes} MB, {source}; a minute with uv, some with pip")
+    wanted = ["-c", "constraints.txt", "-e", f".[{','.join(sorted(extras))}]"]
+    links = ["--no-index", "--find-links", str(Path(folder).resolve())] if folder else []
+    pip = [str(python_of(VENV)), "-m", "pip", "install", *PIP_OPTIONS, *links]
+    uv = uv_command()
+    if not uv and not has_no_pip():
+        subprocess.call(
+            [*pip, "--quiet", "uv"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        uv = uv_command()
+    if uv:
+        quick = [*uv, "pip", "install", "--python", str(python_of(VENV)), *links]
+        if not run_installer([*quick, *wanted]):
+            return
+        say("uv could not install everything; pip tries")
+    if has_no_pip():
+        add_pip()
+    if run_installer([*pip, *wanted]):
+        lines = INSTALL_LOG.read_text(encoding="utf-8").splitlines()
         print("\n".join(f"  {line}" for line in lines[-8:]), file=sys.stderr)
         raise CannotGoOn(
-            f"pip could not install everything, see {PIP_SAID}. If it could not reach the package "
-            "index: connect to the internet and give the same command again."
+            f"pip could not install everything, see {INSTALL_LOG}. If it could not reach the "
+            "package index: connect to the internet and give the same command again."
         )
 
 
+def uv_command() -> list[str]:
+    """The command of uv, which installs in a tenth of the time; empty if there is none.
+
+    A user's own settings of pip may name another index, which uv does not know.
+    """
+    if any(os.environ.get(name) for name in ("PIP_NO_INDEX", "PIP_INDEX_URL", "PIP_CONFIG_FILE")):
+        return []
+    beside = python_of(VENV).with_name("uv.exe" if sys.platform == "win32" else "uv")
+    for found in filter(None, (shutil.which("uv"), str(beside))):
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            subprocess.run([found, "--version"], check=True, capture_output=True, timeout=20)
+            return [found]
+    return []
+
+
+def has_no_pip() -> bool:
+    """Whether `.venv` was made without pip, as uv makes it."""
+    probe = [str(python_of(VENV)), "-c", "import pip"]
+    return subprocess.call(probe, stderr=subprocess.DEVNULL) != 0
+
+
+def run_installer(command: Sequence[str]) -> int:
+    """Run pip or uv and show one line in place of its output, which is kept; return its status."""
+    settings = {**os.environ, "PIP_USER": "0"}  # a user's pip.conf may say otherwise
+    with INSTALL_LOG.open("w", encoding="utf-8") as log, subprocess.Popen(
+        command, cwd=ROOT, env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, errors="replace",
+    ) as installer:  # fmt: skip
+        progress = Progress()
+        for line in installer.stdout or ():
+            log.write(line)
+            progress.show(line)
+        print(f"{chr(13) if sys.stderr.isatty() else ''}{progress}".ljust(60), file=sys.stderr)
+    return installer.returncode
+
+
 class Progress:
-    """One line that is written over again, in place of the output of pip."""
+    """One line that is written over again, in place of the output of pip or uv."""
 
     def __init__(self) -> None:
-        self.packages, self.megabytes = 0, 0.0
+        self.packages, self.doing = 0, "finding them"
+        self._began_s = time.monotonic()
 
     def show(self, line: str) -> None:
-        """Count what this line of pip says, and show the sum where a person looks on."""
-        found = re.search(r"(?:Downloading|Using cached) \S+\.(?:whl|gz) \(([\d.]+) (k|M)B\)", line)
-        if found:
-            self.packages += 1
-            self.megabytes += float(found[1]) / (1000 if found[2] == "k" else 1)
-        elif not line.startswith("Installing collected"):
+        """Count what this line says, and show the sum where a person looks on."""
+        if re.search(r"(?:Downloading|Using cached) \S+\.(?:whl|gz) \(", line):  # pip
+            self.packages, self.doing = self.packages + 1, "fetching them"
+        elif found := re.match(r"Resolved (\d+) package", line):  # uv
+            self.packages, self.doing = int(found[1]), "fetching them"
+        elif line.startswith(("Prepared", "Installing collected")):
+            self.doing = "unpacking them"
+        else:
             return
-        doing = "" if found else ", unpacking them"
         if sys.stderr.isatty():
-            print(f"\r{self}{doing}".ljust(60), end="", file=sys.stderr, flush=True)
+            print(f"\r{self}, {self.doing}".ljust(60), end="", file=sys.stderr, flush=True)
 
     def __str__(self) -> str:
-        return f"course.py: {self.packages} packages, {self.megabytes:.0f} MB"
+        return f"course.py: {self.packages} packages, {time.monotonic() - self._began_s:.0f} s"
 
 
 # ---- the commands --------------------------------------------------------------------------
 
 
 def lab(arguments: Sequence[str]) -> int:
-    """Open your copies of the lessons in JupyterLab: [--no-browser] [--port N] [--originals]."""
+    """Open your lessons in JupyterLab: [--no-browser] [--port N] [--wheelhouse FOLDER] ..."""
     options = my_lessons.lab_options(arguments)
+    if options.wheelhouse:
+        os.environ[WHEELHOUSE] = options.wheelhouse
     hand_over(course_python(), my_lessons.lab_command(options), my_lessons.lab_environment())
 
 

@@ -136,6 +136,9 @@ def lab_options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--originals", action="store_true", help="open notebooks/ itself, to change the course"
     )
+    parser.add_argument(
+        "--wheelhouse", metavar="FOLDER", help="install from this folder, without the internet"
+    )
     return parser.parse_args(arguments)
 
 
