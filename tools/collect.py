@@ -1,10 +1,12 @@
 """Merge the progress of a class: `python3 course.py class collect FILES`.
 
 Each file is a student's progress (`progress.path()` names it), or what a page of the course saved
-for its reader (`.json`), renamed after the student. Written
-are `lessons.csv` (one row for each student and lesson), `predictions.csv`, `curves.csv` (one row
-for each point of a curve), `quizzes.csv` and `predictions.png`: what the class predicted, divided
-by what was measured.
+for its reader (`.json`), renamed after the student. Or it is the file of a class that voted, with
+all its students: the attempt is the round of a vote, and measured is what the teacher showed.
+
+Written are `lessons.csv` (one row for each student and lesson), `predictions.csv`, `curves.csv`
+(one row for each point of a curve), `quizzes.csv` and `predictions.png`: what the class predicted,
+divided by what was measured.
 """
 
 import argparse
@@ -23,6 +25,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pandas as pd
 
+from kvstore.classroom.store import ClassFileError, handed_in, is_class
 from kvstore.course import progress, questions
 from kvstore.course.views.calibration import plot_class
 from tools import answers
@@ -79,6 +82,17 @@ def merged(
         raise ValueError(f"two files are of {sorted(twice)[0]!r}: rename one of them")
     lessons, predictions, points, choices, problems = [], [], [], [], []
     for name, file in zip(names, files, strict=True):
+        if is_class(file):
+            votes = handed_in(file)
+            predictions += [
+                (vote.student, vote.question_id, vote.round, vote.value, vote.measured, vote.unit)
+                for vote in votes
+                if vote.choice is None
+            ]
+            choices += [
+                (vote.student, vote.question_id, vote.choice) for vote in votes if vote.choice
+            ]
+            continue
         try:
             with _read_from(file):
                 of_lessons = progress.by_lesson().reset_index().to_dict("records")
@@ -127,7 +141,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     try:
         tables, problems = merged(options.files)
-    except ValueError as problem:
+    except (ClassFileError, ValueError) as problem:
         parser.exit(1, f"course.py class collect: {problem}\n")
     options.out.mkdir(parents=True, exist_ok=True)
     lessons, predictions = tables["lessons"], tables["predictions"]

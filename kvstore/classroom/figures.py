@@ -1,7 +1,7 @@
 """What the page draws: histograms of votes, and X, R and L of the votes themselves."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -67,17 +67,17 @@ def histogram(values: Sequence[float], axis: Axis) -> list[int]:
     return counts
 
 
-def camps(values: Sequence[float], known: Mapping[float, str]) -> list[tuple[float, str, int]]:
-    """Return each camp's number, what it thinks, and how many votes are nearest to it.
+def camps(values: Sequence[float], known: Iterable[float]) -> list[int]:
+    """Return how many votes are nearest to each camp's number, in the order of the numbers.
 
     A vote that is a factor of 2 or more from every camp is in none.
     """
-    counts = dict.fromkeys(known, 0)
+    counts = dict.fromkeys(sorted(known), 0)
     for value in values:
-        nearest = min(known, key=lambda camp: abs(math.log(value / camp)), default=None)
+        nearest = min(counts, key=lambda camp: abs(math.log(value / camp)), default=None)
         if nearest is not None and abs(math.log(value / nearest)) < math.log(2):
             counts[nearest] += 1
-    return [(camp, known[camp], counts[camp]) for camp in sorted(known)]
+    return list(counts.values())
 
 
 class Law(NamedTuple):

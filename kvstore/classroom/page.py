@@ -59,7 +59,7 @@ class Wall:
 
     def state(self) -> dict[str, Any]:
         """Return what the page shows now. Votes are in it only after `reveal`."""
-        asked, names = self._asked(), self._store.joined()
+        asked, names = self._asked(), list(self._store.joined().values())
         rounds, votes = self._store.rounds(asked.id), self._store.votes(asked.id)
         measured, phase = self._store.measured(asked.id), phase_of(rounds)
         if phase == "revealed" and measured is not None:
@@ -176,7 +176,7 @@ def _histogram(
     }
     every = [value for values in of_round.values() for value in values]
     axis = figures.axis_of(every, measured)
-    latest = of_round[shown[-1].number] if shown else []
+    counts = [figures.camps(values, asked.camps) for values in of_round.values()]
     return {
         "log": axis.log,
         "ticks": axis.ticks(),
@@ -190,8 +190,9 @@ def _histogram(
             for number, values in of_round.items()
         ],
         "camps": [
-            {"at": axis.place(x), "value": numbers.number(x), "text": text, "count": count}
-            for x, text, count in (figures.camps(latest, asked.camps) if shown else ())
+            {"at": axis.place(x), "value": numbers.number(x), "text": text, "counts": in_rounds}
+            for (x, text), *in_rounds in zip(sorted(asked.camps.items()), *counts, strict=False)
+            if counts
         ],
         "measured": measured
         and {"at": axis.place(measured), "text": _number(measured, asked.unit)},

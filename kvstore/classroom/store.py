@@ -13,8 +13,9 @@ import secrets
 import sqlite3
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -256,8 +257,9 @@ class Store:
                 where = "UPDATE rounds SET closed_at = ? WHERE question_id = ? AND round = ?"
                 db.execute(where, (at, *of_last))
             elif action == "reveal" and phase == "closed":
-                where = "UPDATE rounds SET revealed_at = ? WHERE question_id = ? AND round = ?"
-                db.execute(where, (at, *of_last))
+                # Also an earlier round, when the second vote began before the first was shown.
+                where = "UPDATE rounds SET revealed_at = ? WHERE question_id = ?"
+                db.execute(f"{where} AND revealed_at IS NULL", (at, question_id))
             elif action == "reopen" and phase == "closed":
                 where = "UPDATE rounds SET closed_at = NULL WHERE question_id = ? AND round = ?"
                 db.execute(where, of_last)
@@ -295,9 +297,9 @@ class Store:
         rows = self._rows("SELECT value FROM measurements WHERE question_id = ?", question_id)
         return float(rows[0]["value"]) if rows else None
 
-    def joined(self) -> list[str]:
-        """Return the names of those who joined, in their order; "" for those without one."""
-        return [row["name"] for row in self._rows("SELECT name FROM voters ORDER BY voter")]
+    def joined(self) -> dict[int, str]:
+        """Return the name of each voter, in the order of joining; "" for those without one."""
+        return {row[0]: row[1] for row in self._rows("SELECT voter, name FROM voters ORDER BY 1")}
 
     def votes(self, question_id: str | None = None) -> list[Vote]:
         """Return the votes that count, of one question or of all."""
@@ -322,3 +324,47 @@ def phase_of(rounds: Sequence[Round]) -> Phase:
 
 def _hashed(secret: bytes) -> bytes:
     return hashlib.sha256(secret).digest()
+
+
+# ---- after the class ----------------------------------------------------------------------------
+
+
+class HandedIn(NamedTuple):
+    """A vote as a table of the class has it; a voter without a name is "voter 7"."""
+
+    student: str
+    question_id: str
+    round: int
+    value: float | None
+    choice: str | None
+    measured: float | None
+    unit: str | None
+
+
+def is_class(file: Path) -> bool:
+    """Whether this is the file of a class."""
+    try:
+        with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as db:
+            return bool(db.execute("SELECT 1 FROM sqlite_master WHERE name = 'voters'").fetchall())
+    except sqlite3.Error:
+        return False
+
+
+def handed_in(file: Path) -> list[HandedIn]:
+    """Return the votes in the file of a class. Raises ClassFileError for a damaged one."""
+    store = Store(file)
+    try:
+        names = store.joined()
+        twice = [name for name, count in Counter(names.values()).items() if count > 1]
+        return [
+            HandedIn(
+                f"voter {v.voter}" if names[v.voter] in ("", *twice) else names[v.voter],
+                *(v.question_id, v.round, v.value, v.choice),
+                *(None if v.choice else store.measured(v.question_id), v.unit),
+            )
+            for v in store.votes()
+        ]
+    except (sqlite3.Error, LookupError) as error:
+        raise ClassFileError(f"{file} is damaged ({error})") from error
+    finally:
+        store.close()

@@ -2,12 +2,14 @@
 
 import time
 
+import pandas as pd
 import pytest
 from rooms import class_open
 
 from kvstore.classroom import codes
 from kvstore.classroom.client import ClassError, Student
 from kvstore.classroom.store import Store
+from tools import collect
 
 pytestmark = pytest.mark.slow
 
@@ -141,3 +143,30 @@ def test_a_wrong_address_or_code_says_what_to_do_and_sends_nothing(room, tmp_pat
 
     assert student.membership() is None
     assert student.waiting() == 0
+
+
+def test_collect_reads_the_file_of_a_class(room, tmp_path, capsys):
+    """Voters with a name have it in the tables, unless two chose the same one."""
+    students = [Student(tmp_path / f"{n}") for n in range(4)]
+    for student, name in zip(students, ("Émile", "", "Eve", "Eve"), strict=True):
+        student.join(room.address, room.code, name)
+        student.vote("03.per_key", value=1000.0, unit="calls/s")
+        student.vote("03.faster_disk", choice="c")
+    sent(*students)
+    room.do("go", "03.per_key")
+    for action in ("open", "close", "reveal"):
+        room.do(action)
+    room.do("measure", value=2400)
+
+    assert collect.main(["--out", str(tmp_path / "out"), str(room.file)]) == 0
+    made = pd.read_csv(tmp_path / "out" / "predictions.csv")
+    quizzes = pd.read_csv(tmp_path / "out" / "quizzes.csv")
+    of_this = made[made["question"] == "03.per_key"]
+    assert [(1000.0, 2400.0)] * 4 == list(
+        of_this[["predicted", "measured"]].itertuples(False, None)
+    )
+    assert 4 == of_this["student"].nunique()
+    assert "Émile" in set(of_this["student"])
+    assert "Eve" not in set(of_this["student"])
+    assert set(quizzes[quizzes["question"] == "03.faster_disk"]["right"]) == {True}
+    assert (tmp_path / "out" / "predictions.png").exists()
