@@ -77,15 +77,6 @@ def with_futures(stub, keys, deadline_s):
     return values
 
 
-@right("01.mix_to_rate")
-def rate_of_calls_laid_end_to_end(sent, read_s, write_s):
-    at_s = 0.0
-    for kind, count in sent.items():
-        for _ in range(count):
-            at_s += read_s if kind == "retrieve" else write_s
-    return sum(sent.values()) / at_s
-
-
 # ---- 02.send_all ---------------------------------------------------------------------------------
 
 

@@ -2,30 +2,16 @@
 
 import pytest
 
-from kvstore.client import load, workload
 from kvstore.client.messages import create, update
 from kvstore.course.experiments.failures import (
     killed_at_work,
     retried,
     still_there,
 )
-from kvstore.course.experiments.published_benchmarks import JavaClient
 from kvstore.server import serving
 
 pytestmark = pytest.mark.slow
 KEPT = {"read_delay_s": 0, "write_delay_s": 0, "locking": "per_key", "use_asyncio": True}
-
-
-def test_the_java_client_reports_all_but_its_creates():
-    java = JavaClient()
-    with serving(read_delay_s=0, write_delay_s=0.001) as server:
-        run = load.run(java.do_client_work, server, workload.crud(value_bytes_mean=1), calls=60)
-
-    made = run.server["operations"]
-    assert 60 == sum(made.values())
-    assert made["create/OK"] > 0
-    assert 60 - made["create/OK"] == java.rpc_count
-    assert java.rpc_count / 2 == java.reported_per_s(2.0)
 
 
 def test_after_a_kill_the_disk_has_all_that_was_acknowledged_and_memory_nothing(tmp_path):

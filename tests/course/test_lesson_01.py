@@ -12,5 +12,3 @@ def test_the_model_of_the_mix_is_built_from_the_mix_that_was_sent_and_the_round_
 
     assert questions.round_trip_s(reads) == pytest.approx(0.002)
     assert questions.of_mix(reads, mixed).value == pytest.approx(1 / (0.030 + 0.002))
-    assert questions.one_at_a_time(0, 10, 50).value == pytest.approx(20.0)
-    assert questions.one_at_a_time(50, 10, 50).value == pytest.approx(1 / 0.030)

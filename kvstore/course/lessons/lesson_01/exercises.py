@@ -2,20 +2,19 @@
 
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import grpc
 
 from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
 from kvstore.course.exercises.client_trials import ClientTrial, try_client
-from kvstore.course.exercises.grading import Drawn
 from kvstore.course.exercises.puppet import Script
 from kvstore.numbers import seconds
 from kvstore.v1.kvstore_pb2 import RetrieveRequest
 
 if TYPE_CHECKING:
-    from hypothesis.strategies import SearchStrategy
+    pass
 
 TRIALS = 8
 """So many lists of keys are drawn."""
@@ -216,83 +215,5 @@ READ_ALL = Exercise(
     ),
     reference=read_all,
     judge=_judge_read_all,
-)
-
-
-def calls_per_s(sent: Mapping[str, int], read_s: float, write_s: float) -> float:
-    """Calls per second of a client with one call in flight that sends these operations."""
-    reads = sent.get("retrieve", 0)
-    writes = sum(sent.values()) - reads
-    return (reads + writes) / (reads * read_s + writes * write_s)
-
-
-def drawn_mixes() -> "SearchStrategy[tuple[dict[str, int], float, float]]":
-    """Counts for any of the four kinds, at least one call in all, and two delays above 0."""
-    import hypothesis.strategies as st
-
-    kinds = st.sampled_from(["create", "retrieve", "update", "delete"])
-    sent = st.dictionaries(kinds, st.integers(0, 50)).filter(lambda each: sum(each.values()) > 0)
-    delay_s = st.integers(1, 1000).map(lambda ms: ms / 1e3)
-    return st.tuples(sent, delay_s, delay_s)
-
-
-def _share_of_reads(sent: Mapping[str, int]) -> float:
-    return sent.get("retrieve", 0) / sum(sent.values())
-
-
-MIX_TO_RATE = Exercise(
-    id="01.mix_to_rate",
-    title="From what was sent to calls per second",
-    hints=(
-        "Lay all the calls end to end. How long is the row, and how many calls are in it?",
-        "Count the reads: `sent.get('retrieve', 0)`. All the others are writes.",
-        "X is the number of calls divided by reads · read_s + writes · write_s.",
-    ),
-    reference=calls_per_s,
-    judge=Drawn(
-        calls_per_s,
-        drawn_mixes(),
-        mistakes=(
-            (
-                "That is the rate if every call were the slowest one: the others are faster.",
-                lambda sent, read_s, write_s: 1 / max(read_s, write_s),
-            ),
-            (
-                "That holds for a quarter of each kind: count what `sent` holds.",
-                lambda sent, read_s, write_s: 4 / (read_s + 3 * write_s),
-            ),
-            (
-                "You average four rates: add up the times instead.",
-                lambda sent, read_s, write_s: (1 / read_s + 3 / write_s) / 4,
-            ),
-            (
-                "You weight the rates by their shares. A second full of slow calls holds fewer "
-                "calls, so "
-                "weight the times.",
-                lambda sent, read_s, write_s: (
-                    _share_of_reads(sent) / read_s + (1 - _share_of_reads(sent)) / write_s
-                ),
-            ),
-            (
-                "That is the mean time of a call in seconds: how many calls fit into a second?",
-                lambda sent, read_s, write_s: 1 / calls_per_s(sent, read_s, write_s),
-            ),
-            (
-                "That takes as many reads as writes.",
-                lambda sent, read_s, write_s: 2 / (read_s + write_s),
-            ),
-            (
-                "A kind that is not in `sent` was not sent: `sent.get(kind, 0)`.",
-                lambda sent, read_s, write_s: (
-                    sum(sent.values())
-                    / (
-                        sent["retrieve"] * read_s
-                        + (sum(sent.values()) - sent["retrieve"]) * write_s
-                    )
-                ),
-            ),
-        ),
-        right="X = 1/R, and R weights each delay by the share of the calls that had it. Times add "
-        "up when one call waits for the other; rates do not.",
-    ),
+    kept="clients.read_all",
 )

@@ -1,18 +1,12 @@
-"""What lesson 01 asks, and its further notebooks: a loop that waits, the mix, a lossy counter."""
+"""What lesson 01 asks: a loop that waits, the mix, a lossy counter."""
 
 from typing import Final
 
-from kvstore.client import load, workload
-from kvstore.client.strategies import blocking
-from kvstore.course import mode
-from kvstore.course.experiments.published_benchmarks import JavaClient
-from kvstore.course.explorer import Slider
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
 from kvstore.measure import Run
 from kvstore.model import Prediction, Station, bounds, service_time_s
 from kvstore.model.bounds import expected_creates
 from kvstore.numbers import percent
-from kvstore.server import serving
 
 READ_S: Final = 0.010
 WRITE_S: Final = 0.050
@@ -40,9 +34,8 @@ def round_trip_s(reads: Run) -> float:
 
 def of_mix(reads: Run, mixed: Run) -> Prediction:
     """Return the rate that the mix of this run allows, with the round trip of the reads."""
-    mean_s = service_time_s(mixed.mix(), **DISK)
     return bounds.closed_loop(
-        1, [Station("disk", mean_s), Station("round trip", round_trip_s(reads))]
+        1, [Station("disk", mean_disk_s(mixed)), Station("round trip", round_trip_s(reads))]
     )
 
 
@@ -51,7 +44,12 @@ def expected_share_counted(calls: float) -> float:
     return 1 - expected_creates(calls)
 
 
-def _of_counter(reads: Run, mixed: Run, java: JavaClient, run: Run) -> Prediction:
+def mean_disk_s(run: Run) -> float:
+    """Return the mean disk time of the operations that the run sent, in seconds."""
+    return service_time_s(run.mix(), **DISK)
+
+
+def _of_counter(reads: Run, mixed: Run, counted_calls: int, run: Run) -> Prediction:
     rate = of_mix(reads, mixed).value
     counted = expected_share_counted(rate * run.window_s)
     reason = f"{rate:.1f} calls/s, and {percent(1 - counted)} of them are Creates, never counted"
@@ -75,37 +73,10 @@ PREDICTIONS: Final = (
     PredictionQuestion(
         "01.reported",
         "The same calls. How many calls per second does this client report?",
-        measured=lambda reads, mixed, java, run: java.reported_per_s(run.window_s),
+        measured=lambda reads, mixed, counted, run: counted / run.window_s,
         model=_of_counter,
     ),
-    # further/01_first_calls
-    # further/01_where_the_processor_was
 )
-
-
-# ---- what the widget of the lesson shows --------------------------------------------------------
-
-SLIDERS: Final = {
-    "reads_percent": Slider("share of reads (%)", tuple(range(0, 101, 10)), 20),
-    "read_ms": Slider("disk for a read (ms)", (1, 2, 5, 10, 20, 50), 10),
-    "write_ms": Slider("disk for a write (ms)", (1, 2, 5, 10, 20, 50, 100), 50),
-}
-
-
-def one_at_a_time(reads_percent: int, read_ms: int, write_ms: int) -> Prediction:
-    """Return the bound 1/D of one call in flight, for this share of reads."""
-    mix = {"retrieve": reads_percent, "update": 100 - reads_percent}
-    mean_s = service_time_s(mix, read_delay_s=read_ms / 1e3, write_delay_s=write_ms / 1e3)
-    return bounds.closed_loop(1, [Station("disk", mean_s)])
-
-
-def run_one_at_a_time(reads_percent: int, read_ms: int, write_ms: int) -> Run:
-    """Run the blocking client with this share of reads."""
-    mix = {"retrieve": reads_percent, "update": 100 - reads_percent}
-    keys = workload.Workload(mix=mix, preload=8, value_bytes_mean=64)
-    with serving(read_delay_s=read_ms / 1e3, write_delay_s=write_ms / 1e3) as server:
-        duration_s = mode.seconds(fast=0.5, normal=3.0, full=10.0)
-        return load.run(blocking, server, keys, duration_s=duration_s)
 
 
 QUIZ: Final = (

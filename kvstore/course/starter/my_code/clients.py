@@ -1,4 +1,4 @@
-"""My clients. Each takes a stub and an iterator of requests, and returns when all calls have ended.
+"""My clients. Most take a stub and an iterator of requests, and return when all calls have ended.
 
 A call that fails is data, too: whoever measures counts it. So a client goes on.
 """
@@ -11,7 +11,6 @@ import grpc
 from my_code import kvstore_pb2 as pb
 
 
-# The course's version: yours takes its place when it has passed its check.
 def method_of(stub, request):
     """Return the stub's method that takes this request."""
     methods = {
@@ -24,6 +23,20 @@ def method_of(stub, request):
 
 
 # The course's version: yours takes its place when it has passed its check.
+def read_all(stub, keys, deadline_s):
+    """Retrieve every key, one call at a time; None stands for a key that has no value."""
+    values = []
+    for key in keys:
+        try:
+            reply = stub.Retrieve(pb.RetrieveRequest(key=key), timeout=deadline_s)
+            values.append(reply.value)
+        except grpc.RpcError as error:
+            if error.code() is not grpc.StatusCode.NOT_FOUND:
+                raise
+            values.append(None)
+    return values
+
+
 def blocking(stub, requests):
     """Wait for each reply before the next call."""
     for request in requests:
@@ -57,7 +70,6 @@ def bounded(stub, requests, in_flight):
         free.acquire()
 
 
-# The course's version: yours takes its place when it has passed its check.
 async def tasks(stub, requests, in_flight):
     """Run so many asyncio tasks; each waits for its own replies."""
 
