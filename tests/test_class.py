@@ -126,13 +126,13 @@ def hand_ins(tmp_path, monkeypatch):
         files.append(tmp_path / f"{name}.sqlite3")
         monkeypatch.setenv(progress.VARIABLE, str(files[-1]))
         progress.keep_prediction("03.global_lock", value, "calls/s")
-        progress.reveal("03.global_lock", 25.0, 0.0)
+        progress.settle("03.global_lock", 25.0, lambda *_: 0.0)
         progress.keep_choice("03.double", *choices[name == "ben"])
         progress.record_answer("03.bounded", "passed", "yes")
     progress.keep_prediction("03.curve", 9.0, "calls/s", {1: 5.0, 100: 9.0})
     progress.start_again("03.global_lock")
     progress.keep_prediction("03.global_lock", 1000.0, "calls/s")
-    progress.reveal("03.global_lock", 25.0, 1.6)
+    progress.settle("03.global_lock", 25.0, lambda *_: 1.6)
     monkeypatch.setenv(progress.VARIABLE, str(tmp_path / "the teachers own"))
     return files
 

@@ -40,7 +40,7 @@ def _predict(question_id: str, made: Mapping[str, Any]) -> None:
     if measured is not None:
         number = float(measured)
         error = curves.log_error(drawn, dots) if drawn else comparisons.log_error(value, number)
-        progress.reveal(question_id, number, error, curve=dots)
+        progress.settle(question_id, number, lambda *_: error, curve=dots)
 
 
 def _choose(question_id: str, letter: str) -> None:

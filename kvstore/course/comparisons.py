@@ -392,20 +392,21 @@ class CurveComparison(rendering.Shown):
 
 def _compare_curve(known: questions.Curve, runs: tuple[Any, ...]) -> CurveComparison:
     measured = {float(x): float(y) for x, y in _answer(known, known.measured, runs).items()}
-    held = progress.close(known.id)
-    drawn = curves.drawn(held)
-    model = _answer(known, known.model, runs) if known.model is not None else {}
-    last = max(measured)
-    question = progress.reveal(
+    settled = progress.settle(
         known.id,
-        measured[last],
-        curves.log_error(drawn, measured, log=known.log),
+        measured[max(measured)],
+        lambda _value, drawn: curves.log_error(drawn, measured, log=known.log),
         began_at=_began_at(_predicted_run(runs)),
         curve=measured,
     )
-    late = bool(drawn) and question.value is None
+    model = _answer(known, known.model, runs) if known.model is not None else {}
     made = CurveComparison(
-        known, {} if late else drawn, dict(model), measured, attempt=question.attempt, late=late
+        known,
+        settled.drawn,
+        dict(model),
+        measured,
+        attempt=settled.question.attempt,
+        late=settled.late,
     )
     made._show()
     return made
@@ -443,19 +444,20 @@ def compare(question_id: str, *runs: Any, why: Claim | None = None) -> Compariso
         factor = questions.factor(given, known.unit, what, per_call)
     elif isinstance(measured, HasValue):
         factor = questions.factor(measured.unit, known.unit, "the measured number", per_call)
-    held = progress.ask(question_id, known.unit)
-    model = None
-    if known.model is not None and progress.close(question_id).closed:
-        model = _answer(known, known.model, runs)
+    number *= factor
+    question, _, late = progress.settle(
+        question_id,
+        number,
+        lambda value, _drawn: log_error(value, number),
+        unit=known.unit,
+        began_at=_began_at(run),
+    )
+    model = _answer(known, known.model, runs) if known.model is not None else None
     reason = str(getattr(model, "reason", ""))
     if isinstance(model, HasValue):
         model = model.value * questions.factor(
             model.unit, known.unit, "the model's prediction", per_call
         )
-    number *= factor
-    question = progress.reveal(
-        question_id, number, log_error(held.value, number), began_at=_began_at(run)
-    )
     made = Comparison(
         question_id,
         unit=known.unit,
@@ -463,7 +465,7 @@ def compare(question_id: str, *runs: Any, why: Claim | None = None) -> Compariso
         yours=question.value,
         model=model,
         attempt=question.attempt,
-        late=held.value is not None and question.value is None,
+        late=late,
         reason=reason,
         main=known.main,
         binds=known.binds,

@@ -1,13 +1,16 @@
 """The first cell of a lesson: its symbols, and the names that messages recommend to call."""
 
+import functools
+import math
 import re
 import sys
-from typing import Final
+import time
+from typing import Any, Final
 
 from IPython.core.getipython import get_ipython
 
 from kvstore.client import workload
-from kvstore.course import messages, rendering
+from kvstore.course import messages, progress, rendering
 from kvstore.course.checks import check, hint, solution
 from kvstore.course.comparisons import compare
 from kvstore.course.lessons import LESSONS
@@ -20,6 +23,8 @@ RECOMMENDED: Final = {
     "workload": workload,
 }
 """What messages recommend to call."""
+PAUSE_S: Final = 0.5
+"""After a pause of so long, a cell was not waiting in a queue, such as that of Run All."""
 
 
 def lesson(name: str) -> None:
@@ -35,7 +40,9 @@ def lesson(name: str) -> None:
         notebook.setdefault(each, thing)
     messages.install(name)
     path = messages.notebook_of(name)
-    if get_ipython() is not None and path is not None:
+    if (shell := get_ipython()) is not None:
+        _notice_a_person(shell)
+    if shell is not None and path is not None:
         _show_symbols(path.stem[:2])
 
 
@@ -62,3 +69,25 @@ def _show_symbols(number: str) -> None:
             "text/html": f"<details><summary>Symbols</summary>{sheet}</details>",
         }
     )
+
+
+@functools.cache
+def _notice_a_person(shell: Any) -> None:
+    """Tell progress when a cell is run by hand: after a pause, from a page that can ask back.
+
+    What executes whole notebooks (nbclient, for nbmake, papermill and nbconvert) cannot answer
+    `input()`, and says so with each cell.
+    """
+    ended_s = math.inf
+
+    def begins(_info: object) -> None:
+        content = shell.get_parent().get("content", {}) if hasattr(shell, "kernel") else {}
+        if time.monotonic() - ended_s > PAUSE_S and content.get("allow_stdin", True):
+            progress.note_typed()
+
+    def ends(_result: object) -> None:
+        nonlocal ended_s
+        ended_s = time.monotonic()
+
+    shell.events.register("pre_run_cell", begins)
+    shell.events.register("post_run_cell", ends)

@@ -97,7 +97,7 @@ def each(things: Sequence[T], what: str, *, closes: str | Sequence[str] = ()) ->
 
     `closes` is that of `run`.
     """
-    _close(closes)
+    _closed(closes)
     yield from rendering.counted(things, what)
 
 
@@ -127,7 +127,7 @@ def _watched(
     on_sample: OnSample | None,
     options: dict[str, Any],
 ) -> Run:
-    _close(closes)
+    asked = _closed(closes)
     name = getattr(strategy, "__name__", "strategy")
     view = View(name, options.get("duration_s"), options.get("calls"))
 
@@ -139,27 +139,25 @@ def _watched(
     try:
         finished = make(strategy, server, workload, on_sample=look, **options)
     except (RunInterrupted, RunFailed) as ended:
-        view.finish(ended.run, prediction, yours(closes, ended.run))
+        view.finish(ended.run, prediction, yours(asked, ended.run))
         raise
     except BaseException:
         view.give_up()
         raise
-    view.finish(finished, prediction, yours(closes, finished))
+    view.finish(finished, prediction, yours(asked, finished))
     return finished
 
 
-def _close(question_ids: str | Sequence[str]) -> None:
-    for question_id in [question_ids] if isinstance(question_ids, str) else question_ids:
-        progress.close(question_id)
+def _closed(question_ids: str | Sequence[str]) -> tuple[progress.Question, ...]:
+    return progress.close(*([question_ids] if isinstance(question_ids, str) else question_ids))
 
 
-def yours(closes: str | Sequence[str], run: Run) -> float | None:
+def yours(asked: Sequence[progress.Question], run: Run) -> float | None:
     """Return the throughput that the learner predicted for this run, in operations/s, or None.
 
     It is the first of these questions that asks for a rate and has a prediction.
     """
-    for question_id in [closes] if isinstance(closes, str) else closes:
-        question = progress.ask(question_id)
+    for question in asked:
         if question.value is not None and question.unit in questions.RATES:
             per_call = questions.operations_in_a_call(run)
             return question.value * (per_call if question.unit == questions.CALLS else 1.0)

@@ -10,7 +10,7 @@ import os
 import re
 import statistics
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,6 +94,15 @@ class _Damaged(Exception):
     """The file is no database, or holds what cannot be read."""
 
 
+_checked: dict[Path, tuple[int, ...]] = {}
+"""What this process left of each file that it checked; it is checked again when that changed."""
+_predicted_s: dict[tuple[str, int], float] = {}
+"""When each attempt got its prediction in this process, by a clock that nobody sets."""
+_typed = False
+"""Whether a person uses this kernel: see `note_typed`. One that nobody types to, such as that of
+nbmake, papermill, nbconvert or Run All in an untouched lesson, closes and settles nothing."""
+
+
 def path() -> Path:
     """Return the file in use: the one of COURSE_PROGRESS, else one in the user's data folder."""
     named = os.environ.get(VARIABLE, "").strip()
@@ -108,7 +117,8 @@ def path() -> Path:
 def writing() -> "Iterator[sqlite3.Connection]":
     """Open one transaction: all of it is kept or nothing, and no other kernel writes meanwhile.
 
-    A damaged file is moved aside with one line on the page, so that it does not stop a learner.
+    A damaged file is moved aside with one line on the page, so that it does not stop a learner. A
+    file is checked at its first use, and after another program has changed it.
     Raise ProgressError if the file cannot be used.
     """
     import sqlite3
@@ -126,11 +136,19 @@ def writing() -> "Iterator[sqlite3.Connection]":
         try:
             yield connection
             connection.execute("COMMIT")
-        except sqlite3.Error as error:
+            _checked[file] = _state(file)
+        except (OSError, sqlite3.Error, UnicodeDecodeError) as error:
+            _checked.pop(file, None)  # damage since the check: the next use finds it
             raise _unusable(file, error) from error
         finally:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
+
+
+def _state(file: Path) -> tuple[int, ...]:
+    """What tells that another program wrote to the file, or put another one there."""
+    found = file.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _begun(file: Path) -> "sqlite3.Connection":
@@ -144,6 +162,8 @@ def _begun(file: Path) -> "sqlite3.Connection":
         connection.row_factory = sqlite3.Row
         connection.text_factory = bytes.decode  # UnicodeDecodeError for a damaged text
         _begin(connection, file)
+        if _checked.get(file) == _state(file):
+            return connection
         for name, columns in _TABLES.items():
             connection.execute(f"CREATE TABLE IF NOT EXISTS {name} ({columns}) STRICT")
         faults = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
@@ -259,6 +279,7 @@ def keep_prediction(
 
     Of a curve the value is the last one; `curve` has them all, by x.
     """
+    note_typed()
     with writing() as connection:
         question = _latest(connection, question_id)
         drawn = {point.x: point.drawn for point in _points(connection, question) if point.drawn}
@@ -274,39 +295,79 @@ def keep_prediction(
             [(*of_this, x, y) for x, y in curve.items()],
         )
         made = _changed(connection, question, value=value, unit=unit, predicted_at=time.time())
+        _predicted_s[of_this] = time.monotonic()
         return "kept", made
 
 
-def close(question_id: str) -> Question:
-    """Refuse predictions for this attempt from now on."""
+def note_typed() -> None:
+    """Say that a person uses this kernel: from now on, runs close and settle questions."""
+    global _typed
+    _typed = True
+
+
+@contextmanager
+def _settling() -> "Iterator[sqlite3.Connection]":
+    """Open a transaction that is kept only in a kernel that a person uses."""
     with writing() as connection:
-        question = _latest(connection, question_id)
-        if question.closed:
-            return question
-        return _changed(connection, question, closed_at=time.time())
+        connection.execute("SAVEPOINT before")
+        yield connection
+        if not _typed:
+            connection.execute("ROLLBACK TO before")
 
 
-def reveal(
+def close(*question_ids: str) -> tuple[Question, ...]:
+    """Refuse predictions for the attempts at these questions from now on; return the attempts."""
+    with _settling() as connection:
+        return tuple(_closed(connection, _latest(connection, each)) for each in question_ids)
+
+
+def _closed(connection: "sqlite3.Connection", question: Question) -> Question:
+    if question.closed:
+        return question
+    return _changed(connection, question, closed_at=time.time())
+
+
+class Settled(NamedTuple):
+    """An attempt with its result."""
+
+    question: Question
+    drawn: Mapping[float, float]
+    """The prediction of a curve, by x."""
+    late: bool
+    """Whether a prediction was dropped, because it came after the run had begun."""
+
+
+Error: TypeAlias = Callable[[float | None, Mapping[float, float]], float | None]
+"""The error of a prediction and of the curve that was drawn."""
+
+
+def settle(
     question_id: str,
     measured: float,
-    log_error: float | None,
+    error: Error,
     *,
+    unit: str | None = None,
     began_at: float | None = None,
     curve: Mapping[float, float] = MappingProxyType({}),
-) -> Question:
+) -> Settled:
     """Close the question and store its result; of several results the first one counts.
 
-    `began_at` is the start of the run: a prediction that was first made after it is dropped.
-    `curve` has the measured values by x, where the question is a curve.
+    `began_at` is the start of the run: a prediction that was first made after it is dropped. A run
+    that has closed the question itself came after the prediction, whatever its clock says.
+    `unit` is stored unless a prediction set one, and `curve` has the measured values by x.
     """
-    close(question_id)
-    with writing() as connection:
+    with _settling() as connection:
         question = _latest(connection, question_id)
         of_this = (question_id, question.attempt)
+        drawn = {p.x: p.drawn for p in _points(connection, question) if p.drawn is not None}
+        late = False
+        if question.unit is None and unit is not None:
+            question = _changed(connection, question, unit=unit)
         if question.measured is None:
-            found: dict[str, float | None] = {"measured": measured, "log_error": log_error}
-            if began_at is not None and (question.predicted_at or 0.0) > began_at:
-                found |= {"value": None, "log_error": None}
+            late = not question.closed and began_at is not None and _came_after(question, began_at)
+            found = {"measured": measured, "log_error": error(question.value, drawn)}
+            if late:
+                found, drawn = {"measured": measured, "value": None}, {}
                 connection.execute(
                     "UPDATE curves SET drawn = NULL WHERE question_id = ? AND attempt = ?", of_this
                 )
@@ -316,11 +377,23 @@ def reveal(
             "ON CONFLICT DO UPDATE SET measured = coalesce(measured, excluded.measured)",
             [(*of_this, x, y) for x, y in curve.items()],
         )
-        return question
+        return Settled(_closed(connection, question), drawn, late)
+
+
+def _came_after(question: Question, began_at: float) -> bool:
+    """Whether the prediction was made after `began_at`, also if the clock was set meanwhile."""
+    if question.predicted_at is None:
+        return False
+    made_at = question.predicted_at
+    made_s = _predicted_s.get((question.question_id, question.attempt))
+    if made_s is not None:
+        made_at = min(made_at, time.time() - (time.monotonic() - made_s))
+    return made_at > began_at
 
 
 def start_again(question_id: str) -> Question:
     """Begin a new attempt and keep the earlier ones; an attempt that is open goes on."""
+    note_typed()
     with writing() as connection:
         question = _latest(connection, question_id)
         if not question.closed:
@@ -340,6 +413,8 @@ def _done(statement: str, *values: object) -> "list[sqlite3.Row]":
 
 def record_answer(exercise_id: str, outcome: str, message: str) -> None:
     """Store one checked answer to an exercise."""
+    if outcome != "not attempted":
+        note_typed()
     _done("INSERT INTO answers VALUES (?, ?, ?, ?)", exercise_id, outcome, message, time.time())
 
 
@@ -365,6 +440,7 @@ def note_solution_seen(exercise_id: str) -> None:
 
 def keep_choice(question_id: str, choice: str, is_right: bool) -> str:
     """Keep the first choice at a quiz question; return the choice that counts."""
+    note_typed()
     first = "INSERT OR IGNORE INTO choices VALUES (?, ?, ?, ?)"
     _done(first, question_id, choice, is_right, time.time())
     return choices()[question_id]

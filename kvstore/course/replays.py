@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kvstore import numbers
-from kvstore.course import live, rendering
+from kvstore.course import live, progress, rendering
 from kvstore.measure import Run
 from kvstore.measure.attempts import Attempts, attempts_of
 from kvstore.measure.audit import in_flight_between
@@ -349,7 +349,7 @@ def _scene(title: str, run: Run, predicted: float | str | None, from_s: float) -
 
 def _line(predicted: float | str | None, run: Run) -> tuple[str, float] | None:
     if isinstance(predicted, str):
-        yours = live.yours(predicted, run)
+        yours = live.yours([progress.ask(predicted)], run)
         return None if yours is None else ("you said", yours)
     return None if predicted is None else ("predicted", float(predicted))
 

@@ -9,7 +9,7 @@ from typing import Any
 import matplotlib as mpl
 import pytest
 
-from kvstore.course import lessons, questions, rendering
+from kvstore.course import lessons, progress, questions, rendering
 
 
 @pytest.fixture(autouse=True)
@@ -19,6 +19,7 @@ def own_progress(tmp_path, monkeypatch):
     monkeypatch.setenv("COURSE_PROGRESS", str(file))
     monkeypatch.setenv("COURSE_MY_CODE", str(tmp_path / "my_code"))
     monkeypatch.delenv("COURSE_MODE", raising=False)
+    monkeypatch.setattr(progress, "_typed", True)  # a learner is here, unless a test says otherwise
     return file
 
 

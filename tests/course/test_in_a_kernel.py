@@ -1,9 +1,12 @@
 """The course layer inside a real kernel: what is shown, and shown once."""
 
+import time
 from pathlib import Path
 
 import nbformat
 import pytest
+from kernels import Kernel
+from nbclient import NotebookClient
 
 import kvstore.course
 from kvstore.course import comparisons, exercises
@@ -83,3 +86,28 @@ def test_every_figure_is_shown_and_not_the_first_alone(tmp_path, monkeypatch):
 
 def test_the_outputs_are_valid_in_a_notebook_file(executed):
     nbformat.validate(executed.notebook)
+
+
+STEPS = (
+    'from kvstore.course import lesson, progress\nlesson("03")',
+    'progress.close("03.global_lock")',
+    'print(progress.ask("03.global_lock").closed)',
+)
+
+
+def test_who_skips_a_prediction_by_hand_closes_it_and_executing_a_notebook_does_not():
+    def pause_and_run(kernel, code):
+        time.sleep(1)
+        return kernel.run(code)[0]
+
+    cells = [nbformat.v4.new_code_cell(each) for each in STEPS]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    NotebookClient(notebook).execute()  # as nbmake, papermill and nbconvert do
+    kernel = Kernel()
+    try:
+        by_hand = [pause_and_run(kernel, each) for each in STEPS]
+    finally:
+        kernel.close()
+
+    assert notebook.cells[-1].outputs[-1]["text"] == "False\n"
+    assert by_hand[-1] == "True\n"

@@ -3,6 +3,8 @@
 import multiprocessing
 import os
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from contextlib import closing
@@ -10,7 +12,12 @@ from contextlib import closing
 import platformdirs
 import pytest
 
-from kvstore.course import progress
+from kvstore.course import compare, predict, progress
+
+
+def settle(question_id, measured, error, **more):
+    """Store a result whose error is known."""
+    return progress.settle(question_id, measured, lambda *_: error, **more).question
 
 
 def test_what_was_predicted_is_there_after_a_restart(own_progress):
@@ -23,7 +30,7 @@ def test_what_was_predicted_is_there_after_a_restart(own_progress):
 def test_the_overview_counts_by_lesson():
     assert len(progress.by_lesson()) == 0
     progress.keep_prediction("01.reads", 100.0, "calls/s")
-    progress.reveal("01.reads", 50.0, 0.301)
+    settle("01.reads", 50.0, 0.301)
     progress.ask("01.writes")
     progress.record_answer("01.loop", "not yet", "no")
     progress.record_answer("01.loop", "passed", "yes")
@@ -40,8 +47,8 @@ def test_the_overview_counts_by_lesson():
 
 def test_only_the_first_result_is_remembered():
     progress.keep_prediction("01.mix", 25.0, "calls/s")
-    progress.reveal("01.mix", 20.0, 0.1)
-    progress.reveal("01.mix", 25.0, 0.0)
+    settle("01.mix", 20.0, 0.1)
+    settle("01.mix", 25.0, 0.0)
 
     assert (progress.ask("01.mix").measured, progress.ask("01.mix").log_error) == (20.0, 0.1)
 
@@ -50,7 +57,59 @@ def test_a_prediction_made_after_the_run_began_is_dropped():
     progress.keep_prediction("01.mix", 25.0, "calls/s")
     began_at = progress.ask("01.mix").predicted_at - 1.0
 
-    assert progress.reveal("01.mix", 25.0, 0.0, began_at=began_at).value is None
+    assert settle("01.mix", 25.0, 0.0, began_at=began_at).value is None
+
+
+@pytest.mark.parametrize("by_its_run", [True, False], ids=["closed by the run", "left open"])
+def test_a_clock_that_was_set_back_drops_no_prediction(monkeypatch, by_its_run):
+    """Between the prediction and the run. In the first case, the kernel was restarted as well."""
+    progress.keep_prediction("01.mix", 25.0, "calls/s")
+    right = time.time
+    monkeypatch.setattr(time, "time", lambda: right() - 3600)
+    if by_its_run:
+        monkeypatch.setattr(progress, "_predicted_s", {})
+        progress.close("01.mix")
+
+    assert settle("01.mix", 20.0, 0.1, began_at=time.time() + 1).value == 25.0
+
+
+UNTOUCHED = """
+from kvstore.course import progress
+progress.close("01.mix")
+progress.settle("01.mix", 20.0, lambda *_: None)
+"""
+"""What the kernel of nbmake, papermill, nbconvert or Run All does for an original."""
+
+
+@pytest.mark.slow
+def test_a_kernel_that_nobody_types_to_settles_nothing(own_progress, repo_root):
+    progress.keep_prediction("01.mix", 25.0, "calls/s")
+    subprocess.run([sys.executable, "-c", UNTOUCHED], cwd=repo_root, check=True)
+
+    found = progress.ask("01.mix")
+    assert (found.value, found.measured, found.closed) == (25.0, None, False)
+    assert progress.keep_prediction("01.mix", 26.0, "calls/s")[0] == "kept"
+    progress.close("01.mix")
+    assert progress.keep_prediction("01.mix", 27.0, "calls/s")[0] == "refused"
+
+
+def test_one_prediction_and_its_result_open_the_file_three_times_and_check_it_once(
+    page, lesson_97, monkeypatch
+):
+    connect, done = sqlite3.connect, []
+
+    def traced(*given, **named):
+        opened = connect(*given, **named)
+        opened.set_trace_callback(done.append)
+        return opened
+
+    monkeypatch.setattr(sqlite3, "connect", traced)
+    predict("97.gain", 2.0)
+    progress.close("97.gain")  # as the run does
+    compare("97.gain", [1], [1, 2])
+
+    assert len([each for each in done if each == "BEGIN IMMEDIATE"]) == 3
+    assert len([each for each in done if "quick_check" in each]) == 1
 
 
 def test_committing_the_same_number_again_does_not_make_it_later():

@@ -29,7 +29,7 @@ def test_the_calls_in_the_messages_after_a_late_prediction_and_the_last_hint_wor
         names, lesson = namespaces[path], path.name[:2]
         question = predictions_of(lesson)[0].id
         names["predict"](question, 0.5)
-        progress.reveal(question, 20.0, 0.3)
+        progress.settle(question, 20.0, lambda *_: 0.3)
         guess = names["predict"](question, 0.25)
         (typed,) = re.findall(r"`([^`]+)`", guess.message)
         exec(typed, names)
