@@ -126,7 +126,10 @@ def test_it_opens_at_the_first_page_with_our_kernel_and_ends_with_one_ctrl_c(lab
     assert kernel["name"] == "python3"
     process = lab.kernel()
     assert process.cmdline()[0] == sys.executable
-    assert len([line for line in lab.said.splitlines() if line.strip()]) <= 7  # with the address
+    layout = json.loads(lab.ask("/lab/api/workspaces/default")[1])["data"]
+    assert layout["layout-restorer:data"]["left"]["collapsed"]
+    printed = [line for line in lab.said.splitlines() if line.strip()]
+    assert len(printed) == 3, printed  # the folder, the advice, the address
 
     lab.process.send_signal(signal.SIGINT)
     assert lab.process.wait(30) == 0

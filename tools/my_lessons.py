@@ -171,6 +171,7 @@ def lab_settings(folder: Path, page: str) -> list[str]:
     """
     is_root = hasattr(os, "geteuid") and os.geteuid() == 0
     return [
+        *first_layout(folder / ".jupyterlab"),
         f"--ServerApp.root_dir={folder}",
         f"--LabApp.default_url=/lab/tree/{page}",
         "--ServerApp.answer_yes=True",
@@ -180,6 +181,22 @@ def lab_settings(folder: Path, page: str) -> list[str]:
         "--Application.log_level=WARN",
         *(["--allow-root"] if is_root else []),
     ]
+
+
+def first_layout(workspaces: Path) -> list[str]:
+    """Close the list of files the first time: a lesson needs the width. Ctrl+B opens it.
+
+    From then on JupyterLab keeps the learner's own layout there.
+    """
+    layout = workspaces / "default-37a8.jupyterlab-workspace"  # JupyterLab's name for its first one
+    if not layout.exists():
+        left = {"collapsed": True, "visible": True}
+        data = {"layout-restorer:data": {"left": left}}
+        try:
+            write_whole(layout, json.dumps({"data": data, "metadata": {"id": "default"}}).encode())
+        except OSError:
+            return []  # it opens with the list
+    return [f"--LabApp.workspaces_dir={workspaces}"]
 
 
 def fresh(arguments: Sequence[str]) -> int:

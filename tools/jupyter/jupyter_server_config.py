@@ -1,4 +1,4 @@
-"""What `course.py lab` changes in JupyterLab's own export to HTML: the file works offline."""
+"""What `course.py lab` changes in JupyterLab: a page of its own works offline, the log is short."""
 
 from pathlib import Path
 
@@ -6,3 +6,9 @@ c = get_config()  # type: ignore[name-defined]  # noqa: F821
 c.HTMLExporter.template_name = "course"
 c.HTMLExporter.extra_template_basedirs = [str(Path(__file__).resolve().parent / "templates")]
 c.HTMLExporter.preprocessors = ["tools.pages.Offline"]
+c.Application.logging_config = {
+    "filters": {"useful": {"()": "tools.jupyter_log.Useful"}},
+    "formatters": {"plain": {"()": "tools.jupyter_log.Plain"}},
+    "handlers": {"console": {"filters": ["useful"], "formatter": "plain"}},
+    "loggers": {"asyncio": {"filters": ["useful"]}},
+}
