@@ -28,11 +28,11 @@ def constant_rate(per_s: float) -> Iterator[float]:
     return (number / per_s for number in itertools.count())
 
 
-def poisson(per_s: float, *, seed: int = 1) -> Iterator[float]:
+def poisson(per_s: float, *, seed: int | None = None) -> Iterator[float]:
     """Return the due times of Poisson arrivals: exponential gaps with a mean of `1 / per_s`.
 
-    The same seed gives the same due times. Raises `ValueError` unless the rate is above 0
-    and finite.
+    The same seed gives the same due times; without one, they are others each time. Raises
+    `ValueError` unless the rate is above 0 and finite.
     """
     if not 0 < per_s < math.inf:
         raise ValueError(f"per_s must be above 0 calls per second, got {per_s}")
@@ -41,7 +41,7 @@ def poisson(per_s: float, *, seed: int = 1) -> Iterator[float]:
 
 
 def steps(
-    rates: Iterable[tuple[float, float]], *, random_gaps: bool = False, seed: int = 1
+    rates: Iterable[tuple[float, float]], *, random_gaps: bool = False, seed: int | None = None
 ) -> Iterator[float]:
     """Return due times at each of these rates, in calls per second, for its seconds.
 

@@ -6,6 +6,7 @@ generators make one run, each has a `Part` of it.
 
 import difflib
 import math
+import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import islice
@@ -22,6 +23,8 @@ from kvstore.measure.run import without_values
 from kvstore.protocol import generator_of
 
 ARRIVALS = ("even", "random")
+MOST_SEED = 1_000_000_000
+"""Seeds are drawn below this number: short enough to be typed again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +47,7 @@ class RunOptions:
     arrivals: str = setting(
         "even", "gaps between arrivals: even, or random as between users", choices=ARRIVALS
     )
+    seed: int | None = setting(None, "seed of random arrivals; without it, each run draws its own")
     joins: tuple[float, ...] = setting((), "when each caller starts, in seconds, in order")
     deadline_s: float = setting(30.0, "time limit of each call, in seconds")
     drain_s: float | None = setting(
@@ -77,6 +81,8 @@ class RunOptions:
             raise ValueError(
                 f"arrivals must be one of {', '.join(ARRIVALS)}, got {self.arrivals!r}"
             )
+        if self.seed is not None and (not isinstance(self.seed, int) or self.seed < 0):
+            raise ValueError(f"seed must be a whole number of 0 or more, got {self.seed!r}")
         if self.rates and self.rate_per_s is not None:
             raise ValueError("give rate_per_s or rates, not both")
         if not all(0 <= rate < math.inf and 0 < lasts_s < math.inf for rate, lasts_s in self.rates):
@@ -116,14 +122,25 @@ class RunOptions:
         in_steps_s = sum(lasts_s for _, lasts_s in self.rates) or math.inf
         return min(self.duration_s or math.inf, in_steps_s)
 
-    def due_times(self, *, seed: int = 1) -> Iterator[float] | None:
+    @property
+    def random_arrivals(self) -> bool:
+        """Whether the run is an open loop whose due times are drawn."""
+        return self.paced and self.arrivals == "random"
+
+    def with_seed(self) -> "RunOptions":
+        """Return the options with a seed of their own, if arrivals are random and have none."""
+        if not self.random_arrivals or self.seed is not None:
+            return self
+        return replace(self, seed=secrets.randbelow(MOST_SEED))
+
+    def due_times(self) -> Iterator[float] | None:
         """Return the due times of the whole run without its end; None for a closed loop."""
         if self.rates:
-            return pacing.steps(self.rates, random_gaps=self.arrivals == "random", seed=seed)
+            return pacing.steps(self.rates, random_gaps=self.random_arrivals, seed=self.seed)
         if self.rate_per_s is None:
             return None
         if self.arrivals == "random":
-            return pacing.poisson(self.rate_per_s, seed=seed)
+            return pacing.poisson(self.rate_per_s, seed=self.seed)
         return pacing.constant_rate(self.rate_per_s)
 
     @classmethod
@@ -305,7 +322,7 @@ class Plan:
         Raises `ValueError` for an option that makes no sense, or that the strategy, the workload or
         a fleet does not support.
         """
-        options = RunOptions.of(strategy, options, settings or {})
+        options = RunOptions.of(strategy, options, settings or {}).with_seed()
         _check_kinds(strategy, workload)
         target, can = target_of(server), supports(strategy)
         plan = cls(

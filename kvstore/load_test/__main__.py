@@ -70,6 +70,9 @@ output = group("Output")
     help="Rates one after the other: 100:10s,200:10s, or a ramp 100..1000:30s.")  # fmt: skip
 @amount("--arrivals", type=click.Choice(["poisson", "even"]), default="poisson",
     help="Gaps of an open loop: random as between users (default), or even.")  # fmt: skip
+@amount("--seed", type=click.IntRange(min=0), metavar="N",
+    help="Seed of random arrivals; each step of a search has the next one. Without it, each run"
+    " draws its own and prints it.")  # fmt: skip
 @amount("--join-over", type=Duration(), metavar="TIME",
     help="Callers of a closed loop start one by one over this time.")  # fmt: skip
 @amount("--warm-up", type=Duration(), metavar="TIME",
@@ -98,7 +101,9 @@ output = group("Output")
 @objective("--errors", type=float, default=0.001, metavar="SHARE",
     help="Share of calls that may fail (default 0.001).")  # fmt: skip
 @objective("--step", "--step-s", type=Duration(), metavar="TIME",
-    help="Length of each step of the search (default 3s).")  # fmt: skip
+    help="Length of each step of the search (default 3s to 12s, as its rate needs).")  # fmt: skip
+@objective("--search-time", type=Duration(), metavar="TIME",
+    help="Length of all steps together (default 150s, or 12 steps).")  # fmt: skip
 @objective("--fail-if", metavar="CONDITION", multiple=True,
     help="Exit with 1 if this holds for the run: 'p99 > 50ms', 'errors > 1%', 'throughput <"
     " 100'.")  # fmt: skip

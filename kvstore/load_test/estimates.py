@@ -21,10 +21,10 @@ from kvstore.measure.audit import in_flight_between
 from kvstore.numbers import percent
 from kvstore.protocol import OK, STATUSES
 
-_T_95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13,
+T_95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13,
     2.12, 2.11, 2.10, 2.09)  # fmt: skip
 """The 97.5 % quantiles of Student's t with 1, 2, ... degrees of freedom."""
-BATCHES = len(_T_95) + 1
+BATCHES = len(T_95) + 1
 RARE: Final = 0.25
 """If the interval of the calls that ended OK is wider than this share of the figure, there are too
 few for rounds of their own: a few that end together look like thousands per second."""
@@ -70,7 +70,7 @@ def mean_of(batches: Sequence[float] | npt.NDArray[np.float64]) -> Estimate:
     mean = float(each.mean())
     if len(each) == 1:
         return Estimate(mean, math.nan, math.nan)
-    half = _T_95[len(each) - 2] * float(each.std(ddof=1)) / math.sqrt(len(each))
+    half = T_95[len(each) - 2] * float(each.std(ddof=1)) / math.sqrt(len(each))
     return Estimate(mean, mean - half, mean + half)
 
 

@@ -126,7 +126,7 @@ def unsent(run: Run) -> int:
         return 0
     if "rates" in given:
         given["rates"] = tuple(map(tuple, given["rates"]))
-    options = RunOptions(**given)
+    options = RunOptions(**given, seed=run.settings.get("seed"))
     due = 0
     for due_s in options.due_times() or ():
         if due_s >= options.sending_s or due >= (options.calls or math.inf):

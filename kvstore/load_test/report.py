@@ -49,7 +49,9 @@ class Report(NamedTuple):
         """Every finding, those that matter most first."""
         of_run = findings(self.run, self.calibration) if self.run is not None else []
         seen = findings_of_calibration(self.calibration) if self.calibration is not None else []
-        return [*self.more, *of_run, *seen]
+        short = self.found.short if self.found is not None else ""
+        steps = [Finding("steps", f"{short}: give longer ones with --step")] if short else []
+        return [*self.more, *of_run, *steps, *seen]
 
 
 def predicted(calibration: Calibration, rate_per_s: float | None, in_flight: int) -> Prediction:
@@ -121,6 +123,8 @@ def _run_lines(run: Run, prediction: Prediction | None) -> list[str]:
         ),
         _folded("calls", f"{count(run.issued, 'call')} sent: {ended or 'none ended'}"),
     ]
+    if (seed := run.settings.get("seed")) is not None:
+        lines.append(_folded("arrivals", f"random; --seed {seed} repeats them"))
     streams = run.settings.get("streams")
     if isinstance(streams, dict):
         first_s = streams["first_message_s"]["p50"]

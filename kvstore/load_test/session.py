@@ -160,7 +160,10 @@ def _bounded(options: RunOptions, first: FirstCall) -> RunOptions:
 
 
 def _options(given: SimpleNamespace, open_loop: bool, target: Target) -> RunOptions:
-    names = ("in_flight", "connections", "duration_s", "calls", "rate_per_s", "rates", "deadline_s")
+    names = (
+        "in_flight", "connections", "duration_s", "calls", "rate_per_s", "rates", "seed",
+        "deadline_s",
+    )  # fmt: skip
     named = {name: value for name in names if (value := getattr(given, name)) is not None}
     if not {"duration_s", "calls", "rates"} & {*named}:
         named["duration_s"] = SECONDS
@@ -259,7 +262,8 @@ def _wrong_replies(test: LoadTest) -> list[Finding]:
 def _search(test: LoadTest, report: Report, fleet: Fleet | None, say: Progress) -> int:
     assert test.objective is not None
     assert report.calibration is not None
-    settings = {} if test.given.step is None else {"step_s": test.given.step}
+    named = {"step_s": test.given.step, "search_s": test.given.search_time}
+    settings = {name: value for name, value in named.items() if value is not None}
     found = search(
         test.strategy, test.target, test.calls, test.objective, report.calibration, test.options,
         fleet=fleet, progress=say, **settings,

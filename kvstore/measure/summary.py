@@ -14,8 +14,10 @@ def summary(run: Run) -> str:
     low, high = throughput_interval(run)
     operations = accounts(run)
     generators = int(run.settings.get("processes", 1))
+    seed = run.settings.get("seed")
     figures = {
         "strategy": f"{run.strategy} x{run.in_flight}" if run.in_flight else run.strategy,
+        **({"seed of arrivals": str(seed)} if seed is not None else {}),
         "operations/s": numbers.number(run.throughput_per_s),
         "95 % interval": f"{numbers.number(low)} to {numbers.number(high)}",
         **({"generator processes": f"{generators}"} if generators > 1 else {}),

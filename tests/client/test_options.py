@@ -26,8 +26,8 @@ from kvstore.measure import audit
 SMALL = workload.crud(value_bytes_mean=100)
 CHANGED: dict[str, Any] = {
     "in_flight": 8, "connections": 2, "streams": 3, "batch": 4, "duration_s": 1.5, "calls": 7,
-    "rate_per_s": 9.5, "rates": (), "arrivals": "random", "joins": (0.0,) * 8, "deadline_s": 2.5,
-    "drain_s": 0.5, "keep_going": True, "memory_ceiling_bytes": 1e9,
+    "rate_per_s": 9.5, "rates": (), "arrivals": "random", "seed": 9, "joins": (0.0,) * 8,
+    "deadline_s": 2.5, "drain_s": 0.5, "keep_going": True, "memory_ceiling_bytes": 1e9,
     "sample_interval_s": 0.5, "metadata": {"tenant": "blue"},
     "service_config": {"loadBalancingConfig": []}, "settle_garbage": False, "own": {"pause_s": 0.5},
 }  # fmt: skip

@@ -42,5 +42,5 @@ def test_the_questions_are_answered_by_run_and_calibration():
     assert few.measured(run(3, 143), SEEN) == pytest.approx(143)
     assert few.model(run(3, 143), SEEN).value == pytest.approx(3 / 0.021)
     assert many.model(run(24, 295), SEEN).value == pytest.approx(295)
-    assert 280 == rate.measured(Found(280, 290, ()), SEEN)
-    assert 295 == rate.model(Found(280, 290, ()), SEEN)
+    assert 280 == rate.measured(Found(280, 270, 290, ()), SEEN)
+    assert 295 == rate.model(Found(280, 270, 290, ()), SEEN)

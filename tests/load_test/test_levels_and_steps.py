@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kvstore.load_test import Calibration, Estimate, Level, Objective, Step, highest_rate
+from kvstore.load_test import Calibration, Estimate, Level, Objective
 from kvstore.load_test.bottleneck import Cores, limit_of
 from kvstore.load_test.estimates import steady_part
 from kvstore.load_test.levels import level_of
@@ -123,80 +123,7 @@ def test_a_few_calls_that_end_ok_together_are_counted_over_the_whole_window():
     assert steady.residence.value == pytest.approx(0.04)
 
 
-# ---- the search, on services that are a formula ----
-
-
-def service(capacity_per_s, *, generator_per_s=math.inf, hiccups=0.0, seed=1):
-    """A step against an M/M/1 queue, whose p99 is ln(100) / (capacity - rate)."""
-    rng = random.Random(seed)
-
-    def try_at(rate_per_s):
-        late = "late" if rate_per_s > generator_per_s else ""
-        full = rate_per_s >= capacity_per_s
-        p99_s = math.inf if full else math.log(100) / (capacity_per_s - rate_per_s)
-        if rng.random() < hiccups:
-            p99_s += 1.0
-        return Step(rate_per_s, p99_s, 0.0, p99_s <= OBJECTIVE.latency_s, late)
-
-    return try_at
-
-
-@pytest.mark.parametrize(
-    ("capacity_per_s", "guess_per_s", "hiccups"),
-    [
-        (1000, 1000, 0.0), (1000, 3000, 0.0), (20_000, 20_000, 0.0),
-        (1000, 1000, 0.05), (1000, 1000, 0.1), (5000, 5000, 0.05),
-    ],
-)  # fmt: skip
-def test_the_highest_rate_is_found_within_two_percent_in_spite_of_single_pauses(
-    capacity_per_s, guess_per_s, hiccups
-):
-    best = capacity_per_s - math.log(100) / OBJECTIVE.latency_s
-    near = [
-        0.96 * best <= highest_rate(service(capacity_per_s, hiccups=hiccups, seed=seed),
-                                    guess_per_s).rate_per_s <= best
-        for seed in range(20)
-    ]  # fmt: skip
-
-    assert sum(near) >= (20 if not hiccups else 17)
-
-
-def test_no_rate_above_the_ceiling_is_tried():
-    found = highest_rate(service(1000), 600)
-
-    assert 600 == found.rate_per_s == max(step.rate_per_s for step in found.steps)
-    assert "ceiling" in found.limit
-
-
-def test_where_the_generator_is_the_limit_the_answer_is_a_lower_limit():
-    found = highest_rate(service(10_000, generator_per_s=3000), 5000)
-
-    assert 2000 < found.rate_per_s <= 3000
-    assert "late" == found.limit
-    assert math.isinf(found.fails_per_s)
-    assert "at least" in str(found)
-
-
-def test_an_objective_that_no_rate_meets_is_said_to_be_out_of_reach():
-    found = highest_rate(lambda rate: Step(rate, 9.0, 0.0, False), 1000)
-
-    assert 0 == found.rate_per_s
-    assert "no rate down to" in str(found)
-
-
-def test_ctrl_c_keeps_the_steps_so_far():
-    steps = service(1000)
-
-    def interrupted(rate_per_s):
-        if rate_per_s > 700:
-            raise KeyboardInterrupt
-        return steps(rate_per_s)
-
-    found = highest_rate(interrupted, 1000)
-
-    assert 500 <= found.rate_per_s <= 700
-    assert "interrupted" == found.limit
-    assert len(found.steps) >= 2
+# ---- steps of a search ----
 
 
 @pytest.mark.parametrize(

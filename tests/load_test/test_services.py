@@ -121,7 +121,7 @@ def test_the_search_finds_a_rate_below_the_ceiling_that_lasts(service):
     seen = calibrate(bounded, service, calls, step_s=0.1)
     found = search(
         bounded, service, calls, Objective(latency_s=1.0), seen,
-        in_flight=1000, step_s=0.5, precision=1.5,
+        in_flight=1000, search_s=6,
     )  # fmt: skip
     too_fast = search(bounded, service, calls, Objective(latency_s=0.005), seen)
 
