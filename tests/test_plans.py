@@ -1,0 +1,54 @@
+"""The plans for teachers: they fit their time, their order holds, and the pages have them."""
+
+import json
+import re
+import tomllib
+
+import pytest
+from lessons import NOTEBOOKS
+
+from tools import plans
+
+SOURCE = plans.SOURCE.read_text("utf-8")
+
+
+def changed(**parts):
+    source = tomllib.loads(SOURCE)
+    for name, values in parts.items():
+        source[name] |= values
+    return plans.Plans(source)
+
+
+def test_the_pages_have_the_plans_of_the_table():
+    assert plans.main([]) == 0, "python -m tools.plans --fix writes them"
+
+
+def test_a_plan_that_is_too_long_or_out_of_order_is_refused():
+    with pytest.raises(ValueError, match="two_hours ends at"):
+        changed(two_hours={"minutes": 100}).sheet("two_hours")
+    with pytest.raises(ValueError, match="lesson 03 needs"):
+        changed(two_hours={"told": []}).sheet("two_hours")
+    with pytest.raises(ValueError, match="week 1 takes"):
+        changed(term={"minutes": 30}).term()
+    with pytest.raises(ValueError, match="no 'the sliders' to leave out"):
+        changed().minutes("03", ["the sliders"])
+
+
+def test_a_term_has_every_lesson_before_those_that_need_it():
+    names = [each for week in tomllib.loads(SOURCE)["term"]["weeks"] for each in week["lessons"]]
+
+    assert sorted(names) == sorted(plans.LESSONS)
+    assert changed().term()
+
+
+def test_a_lesson_states_the_minutes_of_the_table():
+    """Where it states any."""
+    for path in NOTEBOOKS:
+        number = path.stem[:2]
+        if plans.LESSONS.get(number) != path.stem:
+            continue
+        cells = json.loads(path.read_text("utf-8"))["cells"]
+        text = "\n".join("".join(each["source"]) for each in cells)
+        if stated := re.search(r"takes\s+(?:about\s+)?\**(\d+)\s+minutes", text):
+            of_table = tomllib.loads(SOURCE)["lessons"][number]["minutes"]
+            assert of_table == int(stated[1]), f"docs/plans.toml, lessons.{number}"

@@ -1,0 +1,152 @@
+"""Write the plans of `docs/plans.toml` into the teachers' pages: `python -m tools.plans [--fix]`.
+
+A page has a table between `<!-- plan: NAME -->` and `<!-- end -->`. Without `--fix`, the tables are
+compared. A plan that does not fit its time, or takes a lesson before one that it needs, is refused.
+"""
+
+import sys
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from kvstore.course.lessons import LESSONS, parts
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+SOURCE: Final = ROOT / "docs" / "plans.toml"
+PAGES: Final = (ROOT / "docs" / "teaching.md", ROOT / "docs" / "teaching" / "run_sheets.md")
+END: Final = "<!-- end -->"
+
+
+class Plans:
+    """The plans, and the tables that they give."""
+
+    def __init__(self, source: Mapping[str, Any]) -> None:
+        self._source = source
+        self._lessons: Mapping[str, Any] = source["lessons"]
+        if unknown := {*self._lessons} ^ {*LESSONS}:
+            raise ValueError(f"plans.toml must have each core lesson once, see {sorted(unknown)}")
+
+    def minutes(self, lesson: str, without: Iterable[str] = ()) -> int:
+        """Return the minutes of a lesson in class, with discussion and without what is left out."""
+        of_lesson = self._lessons[lesson]
+        saved = of_lesson["without"]
+        if unknown := [each for each in without if each not in saved]:
+            raise ValueError(f"lesson {lesson} has no {unknown[0]!r} to leave out: {[*saved]}")
+        left: float = of_lesson["minutes"] - sum(saved[each] for each in without)
+        return round(left * (1 + float(self._source["discussion"])))
+
+    def lessons(self) -> str:
+        """The table of the lessons."""
+        rows = [
+            [
+                f"`{LESSONS[name]}`",
+                of["minutes"],
+                self.minutes(name),
+                "all before" if len(of["needs"]) > 10 else ", ".join(of["needs"]),
+                "; ".join(f"{what} ({saved})" for what, saved in of["without"].items()),
+            ]
+            for name, of in self._lessons.items()
+        ]
+        return _table(
+            ["lesson", "minutes :", "with discussion :", "needs", "can be left out (minutes)"], rows
+        )
+
+    def parts(self) -> str:
+        """The table of the parts of the course."""
+        rows = [
+            [title, ", ".join(names), sum(map(self.minutes, names))]
+            for title, names in parts().items()
+        ]
+        return _table(["part", "lessons", "minutes with discussion :"], rows)
+
+    def sheet(self, name: str) -> str:
+        """The run sheet of one sitting, with what to do in a row that begins late."""
+        plan = self._source[name]
+        self._in_order(name, [each["lesson"] for each in plan["rows"] if "lesson" in each])
+        hours, first = map(int, plan["starts"].split(":"))
+        at, rows = 60 * hours + first, []
+        for each in plan["rows"]:
+            lesson, left_out = each.get("lesson", ""), each.get("without", [])
+            takes = self.minutes(lesson, left_out) if lesson else each["minutes"]
+            texts = (each["step"], ", ".join(left_out), each.get("late", ""))
+            rows.append([_clock(at), lesson, takes, *texts])
+            at += takes
+        if at > 60 * hours + first + plan["minutes"]:
+            raise ValueError(f"{name} ends at {_clock(at)}, later than it may: leave more out")
+        rows.append([_clock(at), "", "", "End", "", ""])
+        head = ["begins by :", "lesson", "minutes :", "step", "homework", "if it begins later"]
+        return _table(head, rows)
+
+    def term(self) -> str:
+        """The table of the weeks of a term."""
+        term = self._source["term"]
+        self._in_order("term", [name for week in term["weeks"] for name in week["lessons"]])
+        rows = []
+        for number, week in enumerate(term["weeks"], start=1):
+            takes = sum(
+                self.minutes(name, self._of(name, week["homework"])) for name in week["lessons"]
+            )
+            if takes > term["minutes"]:
+                raise ValueError(f"week {number} takes {takes} minutes: leave more for homework")
+            names, homework = ", ".join(week["lessons"]), "; ".join(week["homework"])
+            rows.append([number, names, takes, homework, week["marks"]])
+        return _table(["week :", "lessons", "minutes :", "homework", "for marks"], rows)
+
+    def _of(self, lesson: str, homework: Sequence[str]) -> list[str]:
+        return [each for each in homework if each in self._lessons[lesson]["without"]]
+
+    def _in_order(self, plan: str, names: Sequence[str]) -> None:
+        had = set(self._source[plan].get("told", ()))
+        for name in names:
+            if missing := set(self._lessons[name]["needs"]) - had:
+                raise ValueError(f"{plan}: lesson {name} needs {sorted(missing)} before it")
+            had.add(name)
+
+
+def _clock(minutes: int) -> str:
+    return f"{minutes // 60}:{minutes % 60:02}"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table of Markdown; a head that ends with a colon has numbers below it."""
+    lines = [
+        [each.removesuffix(" :") for each in head],
+        ["---:" if each.endswith(":") else "---" for each in head],
+        *([str(cell) for cell in row] for row in rows),
+    ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def written(page: str, plans: Plans) -> str:
+    """Return the text of a page with the tables of the plans."""
+    make: dict[str, Callable[[], str]] = {
+        "lessons": plans.lessons,
+        "parts": plans.parts,
+        "term": plans.term,
+    }
+    pieces = page.split("<!-- plan: ")
+    for place, piece in enumerate(pieces[1:], start=1):
+        name = piece.partition(" -->")[0]
+        table = make[name]() if name in make else plans.sheet(name)
+        pieces[place] = f"{name} -->\n\n{table}\n\n{END}{piece.partition(END)[2]}"
+    return "<!-- plan: ".join(pieces)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Compare or write the pages; the exit status is 1 if one differs."""
+    plans, differ = Plans(tomllib.loads(SOURCE.read_text("utf-8"))), []
+    for page in PAGES:
+        before = page.read_text("utf-8")
+        after = written(before, plans)
+        if after != before and "--fix" in arguments:
+            page.write_text(after, "utf-8", newline="\n")
+        elif after != before:
+            differ.append(page.name)
+    if differ:
+        print(f"{', '.join(differ)}: other plans than plans.toml: `python -m tools.plans --fix`")
+    return int(bool(differ))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
