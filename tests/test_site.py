@@ -70,9 +70,6 @@ def look(browser, address, width=1300, height=900, **settings):
 
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
-HIDDEN = f"""Math.max({OVERFLOW},
-  document.documentElement.scrollHeight - document.documentElement.clientHeight)"""
-
 
 def test_pages_are_complete_offline_and_fit_every_screen(site, browser):
     """A wide screen, a phone, and 200 % zoom, which is a screen of half the width."""
@@ -144,7 +141,7 @@ def test_text_in_outputs_can_be_read_in_the_dark_theme(site, browser):
     page.context.close()
 
 
-def test_one_lesson_as_a_file_and_as_slides_works_offline(executed, browser, tmp_path):
+def test_one_lesson_as_a_file_works_offline(executed, browser, tmp_path):
     file = build.as_html(LESSONS[0], tmp_path / "html")
     page, requests = look(browser, file)
     page.wait_for_selector("mjx-container svg")
@@ -154,34 +151,102 @@ def test_one_lesson_as_a_file_and_as_slides_works_offline(executed, browser, tmp
     assert page.locator("summary", has_text="One way to solve").count() == 2
     page.context.close()
 
-    slides = build.as_html(LESSONS[0], tmp_path / "slides", slides=True)
-    page, requests = look(browser, slides, 1600)
-    page.wait_for_selector(".slide.shown")
+
+SMALL = """() => {
+  const shown = document.querySelector('.slide.shown'), found = [];
+  const texts = document.createTreeWalker(shown, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const around = texts.currentNode.parentElement, range = document.createRange();
+    range.selectNodeContents(texts.currentNode);
+    const box = range.getBoundingClientRect(), drawing = around.closest('svg');
+    if (!texts.currentNode.textContent.trim() || !box.width || !box.height) continue;
+    if (around.closest('mjx-container, script, style, .rpc-replay')) continue;
+    let size = parseFloat(getComputedStyle(around).fontSize);
+    if (drawing?.viewBox.baseVal?.width)
+      size *= drawing.getBoundingClientRect().width / drawing.viewBox.baseVal.width;
+    if (size < 0.85 * 28) found.push([size, texts.currentNode.textContent.trim()]);
+  }
+  return found;
+}"""
+"""The texts on the slide that are too small for the back row."""
+
+
+@pytest.fixture(scope="module")
+def slides(executed, tmp_path_factory):
+    return build.as_html(LESSONS[0], tmp_path_factory.mktemp("slides"), slides=True)
+
+
+@pytest.fixture
+def presented(slides, browser):
+    """The slides at 1280 x 800, as many projectors have it."""
+    page, requests = look(browser, slides, 1280, 800)
+    page.wait_for_selector("#place")
     assert requests == []
-    assert page.locator("summary", has_text="One way to solve").count() == 0
-    sizes = page.evaluate(
-        "[...document.querySelectorAll('.slide p, .slide li')]"
-        ".map((each) => parseFloat(getComputedStyle(each).fontSize))"
-    )
-    assert min(sizes) >= 24
-    questions = page.locator(".slide", has_text="Predict.")
-    assert questions.count() >= 2
-    for number in range(questions.count()):
-        assert "measured" not in questions.nth(number).inner_text(), "no result beside its vote"
-    count = page.locator(".slide").count()
-    for _ in range(count + 3):
-        page.keyboard.press("ArrowRight")
-    assert page.locator("#place").inner_text() == f"{count} / {count}"
+    yield page
     page.context.close()
 
-    page, _ = look(browser, slides, 1280, 800)
-    page.wait_for_load_state("networkidle")
-    page.wait_for_selector("mjx-container svg", state="attached")
+
+def each_slide(page):
+    """Yield the slide that is shown, one after the other, to the last one."""
+    count = page.locator(".slide").count()
     for number in range(1, count + 1):
-        assert page.evaluate(HIDDEN) <= 0, f"slide {number} is cut off at 1280 x 800"
-        assert "Not attempted" not in page.locator(".slide.shown").inner_text()
+        assert page.locator("#place").inner_text() == f"{number} / {count}"
+        yield page.locator(".slide.shown")
         page.keyboard.press("ArrowRight")
-    page.context.close()
+    assert page.locator("#place").inner_text() == f"{count} / {count}"
+
+
+def test_slides_split_and_do_not_shrink(presented):
+    """Each fits, no text is small, a replay is alone, and no answer stands beside its vote."""
+    replays = votes = 0
+    for number, slide in enumerate(each_slide(presented), 1):
+        hidden = slide.evaluate("each => each.scrollHeight - each.clientHeight")
+        assert hidden <= 0, f"slide {number} is cut off"
+        assert presented.evaluate(SMALL) == [], number
+        text = slide.inner_text()
+        assert "Not attempted" not in text
+        assert "One way to solve" not in slide.inner_html()
+        if number == 1:
+            assert slide.locator("pre").count() == 0, "no set-up"
+        if slide.locator(".rpc-replay").count():
+            replays += 1
+            assert slide.locator("p:not(.goes-on), pre, img").count() == 0
+        if slide.locator(".rpc-ask").count():
+            votes += 1
+            assert "measured" not in text
+    assert (replays, votes) == (2, 3)
+
+
+def test_the_numbers_of_the_class_land_on_its_slide_and_the_run_falls_into_them(presented):
+    for slide in each_slide(presented):
+        field = slide.locator(".class input")
+        if field.count():
+            field.first.fill("25 25 2,500")
+            break
+    assert slide.locator(".wall circle").count() == 3
+    place = presented.locator("#place").inner_text()
+    field.first.press("ArrowRight")
+    assert presented.locator("#place").inner_text() == place, "the arrow moves in the field"
+    presented.locator("body").click(position={"x": 5, "y": 790})
+    presented.evaluate("document.activeElement.blur()")
+    for _ in range(10):
+        presented.keyboard.press("ArrowRight")
+        if presented.locator(".slide.shown .rpc-compared .wall circle").count():
+            break
+    words = presented.locator(".slide.shown .rpc-compared .wall").first.inner_text()
+    assert "measured" in words
+    assert presented.locator(".slide.shown .rpc-compared .wall circle").count() == 3
+
+
+def test_the_presenter_has_notes_with_camps_and_a_clock(presented):
+    with presented.expect_popup() as opened:
+        presented.keyboard.press("n")
+    notes = opened.value
+    assert "camp" in notes.locator("th").all_inner_texts()
+    assert "clock" in notes.locator("th").all_inner_texts()
+    assert "slide 1 of" in notes.locator("#now").inner_text()
+    presented.keyboard.press("ArrowRight")
+    assert "slide 2 of" in notes.locator("#now").inner_text()
 
 
 REPLAYED = """each => {

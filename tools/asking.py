@@ -55,6 +55,26 @@ def asks_first(notebook: NotebookNode) -> None:
             _prepare(cell)
 
 
+def for_a_projector(notebook: NotebookNode) -> None:
+    """Take away what a room need not read: the set-up, the lesson's place in the course, exercises.
+
+    Call `asks_first` before.
+    """
+    headings = 0
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            headings += bool(re.search(r"^##? ", cell.source, re.MULTILINE))
+            cell.source = re.sub(
+                r"^(?:You need|Minutes:)[^\n]*(?:\n\S[^\n]*)*\n*", "", cell.source, flags=re.M
+            )
+        elif headings < 2 and not cell.source.startswith("predict"):
+            cell.metadata["tags"] = [*cell.metadata.get("tags", ()), NO_INPUT]
+            if re.search(r"^lesson\(", cell.source, re.MULTILINE):
+                cell.outputs = []
+        elif called(cell, "check"):
+            cell.outputs = []
+
+
 def called(cell: NotebookNode, name: str) -> list[str]:
     """Return the first argument of each call of this function that begins a line of the cell."""
     if cell.cell_type != "code":
@@ -99,12 +119,16 @@ def _prepare(cell: NotebookNode) -> None:
     elif exercise_ids := called(cell, "check"):
         cell.outputs = [_output("".join(map(_exercise, exercise_ids)))]
     else:
-        kept = [each for each in cell.get("outputs", ()) if not _BAR.search(each.get("text", ""))]
+        kept = [each for each in cell.get("outputs", ()) if not _BAR.search(_words(each))]
         cell.outputs = [_compared(each) for each in kept]
         return
     code = [line for line in cell.source.splitlines() if line.strip()]
     if all(re.match(r"(?:predict|quiz|check)\(", line) for line in code):
         cell.metadata["tags"] = [*cell.metadata.get("tags", ()), NO_INPUT]
+
+
+def _words(output: NotebookNode) -> str:
+    return str(output.get("text") or output.get("data", {}).get("text/plain", ""))
 
 
 def _output(text: str) -> NotebookNode:

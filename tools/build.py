@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import mistune
 from nbconvert import HTMLExporter
 from nbformat import NotebookNode
 from traitlets.config import Config
@@ -22,6 +23,13 @@ from tools import asking, edition, marks, pages, run_notebooks, website
 
 OUT: Final = run_notebooks.ROOT / "build"
 TEMPLATES: Final = run_notebooks.ROOT / "tools" / "jupyter" / "templates"
+NOTES: Final = """
+body { font: 18px/1.5 system-ui, sans-serif; margin: 1rem 2rem; }
+table { border-collapse: collapse; }
+td, th { border-bottom: 1px solid #bbb; padding: 0.2rem 0.6rem; text-align: left; }
+#now { position: sticky; top: 0; background: #fff; font-weight: 600; padding: 0.4rem 0; }
+"""
+"""The style of the presenter's notes."""
 EDITIONS: Final = ("student", "teacher")
 KINDS: Final = ("site", "html", "slides", *EDITIONS, "nbgrader", "otter")
 
@@ -44,7 +52,9 @@ def as_html(
     made = pages.machine(notebook)
     _link(notebook, lesson, beside)
     asking.asks_first(notebook)
-    if solutions and not slides:
+    if slides:
+        asking.for_a_projector(notebook)
+    elif solutions:
         pages.add_solutions(notebook)
     first = notebook.cells[0]
     heading, _, rest = first.source.partition("\n")
@@ -57,7 +67,7 @@ def as_html(
     settings.TagRemovePreprocessor.remove_input_tags = {"hide-input", asking.NO_INPUT}
     resources: dict[str, Any] = {
         "metadata": {"name": pages.title(notebook)},
-        "course_head": (TEMPLATES / "slides.html").read_text("utf-8") if slides else _asks(),
+        "course_head": _slides(lesson) if slides else _asks(),
     }
     exporter = HTMLExporter(config=settings)  # type: ignore[no-untyped-call]
     text, _ = exporter.from_notebook_node(notebook, resources)
@@ -74,6 +84,16 @@ def _asks() -> str:
         f"<style>{asking.STYLE.read_text('utf-8')}</style>"
         f'<script>document.documentElement.classList.add("asks-wait");</script>{scripts}'
     )
+
+
+def _slides(lesson: Path) -> str:
+    """The head of slides, with the notes of the lesson's teacher for the window of the key N."""
+    head = (TEMPLATES / "slides.html").read_text("utf-8")
+    notes = website.DOCS / "teaching" / f"{lesson.stem[:2]}.md"
+    if run_notebooks.is_further(lesson) or not notes.is_file():
+        return head
+    shown = mistune.create_markdown(plugins=["table"])(notes.read_text("utf-8"))
+    return f'{head}<template id="notes"><style>{NOTES}</style><p id="now"></p>{shown}</template>'
 
 
 def _link(notebook: NotebookNode, lesson: Path, beside: Sequence[Path]) -> None:

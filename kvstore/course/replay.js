@@ -117,7 +117,8 @@ function showReplay(root, panels) {
   // ---- drawing ------------------------------------------------------------------------------------
 
   function draw(panel, t) {
-    const canvas = panel.canvas, zoom = Math.min(MOST_ZOOM, Math.max(1, canvas.clientWidth / WIDE));
+    const wide = parseFloat(getComputedStyle(root).getPropertyValue("--replay-wide")) || WIDE; // set on slides
+    const canvas = panel.canvas, zoom = Math.min(MOST_ZOOM, Math.max(1, canvas.clientWidth / wide));
     const W = Math.max(340, (canvas.clientWidth || 800) / zoom), rows = W < NARROW ? 2 : 1;
     const perRow = Math.ceil(panel.rooms.length / rows), below = TOP + rows * (ROOMS_H + 8) - 8, H = below + 30 + CHART_H;
     const ratio = zoom * (window.devicePixelRatio || 1);
