@@ -322,7 +322,7 @@ def test(arguments: Sequence[str]) -> int:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Execute the notebooks without a browser: [--fast | --full] [--awake] [names]."""
+    """Execute the notebooks without a browser: [--fast | --full] [names]."""
     hand_over(course_python(), ["-m", "tools.run_notebooks", *arguments])
 
 

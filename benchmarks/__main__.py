@@ -2,15 +2,12 @@
 
 import argparse
 import importlib
-import math
 from collections.abc import Sequence
-from contextlib import nullcontext
 
 import pandas as pd
 from tqdm import tqdm
 
-from kvstore.cpu_idle import keeping_awake
-from kvstore.measure import cores, describe_host
+from kvstore.measure import describe_host
 
 NAMES = ("overhead", "ladder", "performance")
 
@@ -22,21 +19,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "names", nargs="*", help=f"some of: {', '.join(NAMES)} (default: {NAMES[0]})"
     )
     parse.add_argument("--quick", action="store_true", help="short runs, to check that it works")
-    parse.add_argument(
-        "--awake", action="store_true",
-        help="keep every core awake: on a virtual machine an idle core needs time to wake up, which"
-        " would be measured too",
-    )  # fmt: skip
     options = parse.parse_args(arguments)
     if unknown := set(options.names) - {*NAMES}:
         parse.error(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(NAMES)}")
     pd.set_option("display.width", 250, "display.max_columns", 30, "display.max_colwidth", 70)
     try:
-        with keeping_awake(cores(), longest_s=math.inf) if options.awake else nullcontext():
-            for name, value in describe_host().items():
-                print(f"{name:>12}: {value}")
-            for name in options.names or NAMES[:1]:
-                _one(name, options.quick)
+        for name, value in describe_host().items():
+            print(f"{name:>12}: {value}")
+        for name in options.names or NAMES[:1]:
+            _one(name, options.quick)
     except KeyboardInterrupt:
         print("\nstopped; the tables above are complete")
         return 130

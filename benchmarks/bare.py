@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import grpc
 
+from benchmarks.turns import Turn
 from kvstore import gc_control
 from kvstore.client import measured_channel
 from kvstore.client.channel import CONNECT_S, OPTIONS, Target, server_status
@@ -47,16 +48,6 @@ class Shape(NamedTuple):
         streams = f" on {self.streams} streams" if supports(self.strategy).streams else ""
         batches = f", batches of {self.batch}" if self.batch > 1 else ""
         return f"{self.strategy.__name__} x{self.in_flight}{streams}{batches}"
-
-
-class Turn(NamedTuple):
-    """The figures of one turn of one client."""
-
-    per_s: float
-    """Operations per second."""
-    cpu_s: float
-    """CPU seconds of this process for each operation."""
-    operations: int = 0
 
 
 class _Repeated(Iterator[Any], AsyncIterator[Any]):

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks import bare
-from benchmarks.bare import KEY_BYTES, VALUE, Shape, Turn
+from benchmarks.bare import KEY_BYTES, VALUE, Shape
+from benchmarks.turns import Rounds, Turn, in_turns, median, middle_half, ratios
 from kvstore.client import load, strategies, workload
 from kvstore.server import Server, serving
 
@@ -31,8 +32,6 @@ SHAPES = (
     Shape(strategies.pipelined, 64, streams=8, batch=128),
     Shape(strategies.pipelined, 16, streams=8, batch=512),
 )
-Rounds = dict[str, list[Turn]]
-"""The turns of each client, round by round."""
 
 
 def measure(quick: bool) -> Iterator[dict[str, Any]]:
@@ -64,46 +63,18 @@ def ours(shape: Shape, server: Server, seconds: float) -> Turn:
     return Turn(run.throughput_per_s, run.client_cpu.total_s / run.operations_ok)
 
 
-def in_turns(turns: dict[str, Callable[[], Turn]], rounds: int) -> Rounds:
-    """Let each client take a turn in every round, in changing order; the first round warms up."""
-    names = list(turns)
-    found: Rounds = {name: [] for name in names}
-    for number in range(rounds + 1):
-        first = number % len(names)
-        for name in names[first:] + names[:first]:
-            turn = turns[name]()
-            if number:
-                found[name].append(turn)
-    return found
-
-
 def row(name: str, rounds: Rounds) -> dict[str, Any]:
     """Return the row of a shape: medians, and the interquartile range of the ratios."""
-    rates, cpu = (_over_bare(rounds, "ours", figure) for figure in ("per_s", "cpu_s"))
+    rates, cpu = (ratios(rounds, "ours", "bare", figure) for figure in ("per_s", "cpu_s"))
     return {
         "client": name,
         "bare, operations/s": f"{np.median([turn.per_s for turn in rounds['bare']]):,.0f}",
-        "over bare": _median(rates),
+        "over bare": median(rates),
         "spread": middle_half(rates),
         "CPU us, ours": f"{1e6 * np.median([turn.cpu_s for turn in rounds['ours']]):.3g}",
         "bare": f"{1e6 * np.median([turn.cpu_s for turn in rounds['bare']]):.3g}",
-        "CPU over bare": _median(cpu),
+        "CPU over bare": median(cpu),
         "spread of that": middle_half(cpu),
-        "measured over bare": _median(_over_bare(rounds, "measured", "per_s")),
-        "CPU measured over bare": _median(_over_bare(rounds, "measured", "cpu_s")),
+        "measured over bare": median(ratios(rounds, "measured", "bare", "per_s")),
+        "CPU measured over bare": median(ratios(rounds, "measured", "bare", "cpu_s")),
     }
-
-
-def _over_bare(rounds: Rounds, client: str, figure: str) -> list[float]:
-    pairs = zip(rounds[client], rounds["bare"], strict=True)
-    return [getattr(one, figure) / getattr(other, figure) for one, other in pairs]
-
-
-def _median(values: list[float]) -> float:
-    return round(float(np.median(values)), 3)
-
-
-def middle_half(values: list[float]) -> str:
-    """Return the lower and the upper quartile as text."""
-    low, high = np.quantile(values, (0.25, 0.75))
-    return f"{low:.2f} to {high:.2f}"

@@ -36,10 +36,9 @@ def table(rows: Sequence[Mapping[str, Any]], texts: int = 1) -> list[str]:
 def machine(host: Mapping[str, Any]) -> str:
     """Return when and where: the date, the processor and its cores, and the versions."""
     versions = ", ".join(f"{name} {host[name]}" for name in ("python", "grpcio", "uvloop"))
-    awake = " The cores were kept awake (`--awake`)." if host.get("cores_kept_awake") else ""
     return (
         f"Measured on {date.today().isoformat()}: {host['processor']}, {host['cores']} cores,"
-        f" {versions}.{awake}"
+        f" {versions}."
     )
 
 

@@ -1,232 +1,165 @@
-"""The evidence: our clients beside other programs, case by case. Writes docs/performance.md.
+"""Our clients beside other programs that do the same work. Writes docs/performance.md.
 
-The rounds of a case are interleaved: in each round every program takes a turn, in changing order.
-"of the reference" is the median of the ratios within a round. The cases without a disk show the
-limit of one client process and one server process; the others compare with the bound that the model
-gives. Programs that are not installed are left out, and the page says so.
+The cases have no disk, so they show the limit of one client process and one server process. "of the
+first" is the median of the ratios to the first client within a round. Programs that are not
+installed are left out, and the page says so.
 """
 
 import math
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-import psutil
+import numpy as np
 from tqdm import tqdm
 
-from benchmarks import bare, performance_page, redis
-from benchmarks.cost import cost_of
-from benchmarks.ladder import ENDS
-from benchmarks.performance_page import Case, Round, Turns
+from benchmarks import bare, page, redis
+from benchmarks.turns import Rounds, Turn, in_turns, median, ratios
 from kvstore.client import run_in_process, strategies, workload
 from kvstore.client.strategies import Strategy
 from kvstore.course.lessons.lesson_06.external_clients import PROGRAMS, path_of
-from kvstore.measure import Run, describe_host
-from kvstore.model import Station, bounds, service_time_s
+from kvstore.measure import describe_host
 from kvstore.server import Server, serving
 from kvstore.server.launch import go_is_installed, serving_go
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 NO_DISK: Final[dict[str, Any]] = {"read_delay_s": 0, "write_delay_s": 0, "locking": "per_key"}
-DISK: Final = {"read_delay_s": 0.010, "write_delay_s": 0.050}
-SMALL: Final = workload.reads(key_bytes_mean=8, value_bytes_mean=16, sizes="fixed")
-LIKE_REDIS: Final = workload.reads(
-    keys=1_000, key_bytes_mean=16, value_bytes_mean=16, sizes="fixed"
-)
-CROWD: Final = 10_000
-CROWD_WORK_S: Final = 0.040
+SMALL: Final = workload.reads(keys=1_000, key_bytes_mean=16, value_bytes_mean=16, sizes="fixed")
+
+Clients = dict[str, Callable[[], Turn]]
+
+
+class Case(NamedTuple):
+    """Clients that do the same work; the others are compared with the first one."""
+
+    name: str
+    clients: Clients
 
 
 def measure(quick: bool) -> Iterator[dict[str, Any]]:
-    """Yield one row for each program of each case, and write the page at the end.
+    """Yield one row for each client of each case, and write the page at the end.
 
     A quick run writes its page into `executed/`, so that it does not replace the real one.
     """
-    rounds, share = (1, 0.15) if quick else (5, 1.0)
+    rounds, seconds = (1, 0.3) if quick else (5, 2.0)
     folder = ROOT / ("executed" if quick else "docs")
+    lines = [
+        "# Performance, measured",
+        "",
+        "Our clients beside other programs: reads of 16 bytes without a disk, each value compared.",
+        "`python3 course.py bench performance` measures them on your machine and writes this page.",
+    ]
     with ExitStack() as stack:
-        found = _cases(stack)
-        for case in found:
-            for number in tqdm(range(rounds), desc=case.name, unit="round", leave=False):
-                first = number % len(case.turns)
-                for turns in case.turns[first:] + case.turns[:first]:
-                    taken, bound_per_s = turns.take(case.seconds * share)
-                    turns.rounds.append(taken)
-                    turns.over_bound.append(taken.per_s / bound_per_s)
-            yield from performance_page.rows(case)
+        for case in _cases(stack, seconds):
+            table = rows(in_turns(case.clients, rounds))
+            lines += ["", f"## {case.name}", "", *page.table(table)]
+            yield from ({"case": case.name, **row} for row in table)
     folder.mkdir(exist_ok=True)
-    for path in performance_page.write(folder, found, describe_host(), rounds, missing()):
-        tqdm.write(f"  wrote {path.relative_to(ROOT)}")
+    path = folder / "performance.md"
+    text = [*lines, "", "## Conditions", "", *_conditions(rounds, seconds), ""]
+    path.write_text("\n".join(text), encoding="utf-8", newline="\n")
+    tqdm.write(f"  wrote {path.relative_to(ROOT)}")
 
 
-def missing() -> list[str]:
-    """Return the names of the programs that are not installed here."""
-    here = {name: path_of(name) is not None for name in PROGRAMS}
-    here |= {
+def rows(rounds: Rounds) -> list[dict[str, str]]:
+    """Return one row of text for each client of a case."""
+    first = next(iter(rounds))
+    table = []
+    for name, turns in rounds.items():
+        rates = [turn.per_s for turn in turns]
+        cpu_us = 1e6 * float(np.median([turn.cpu_s for turn in turns]))
+        table.append(
+            {
+                "client": name,
+                "operations/s": page.four_digits(float(np.median(rates))),
+                "spread": f"{page.four_digits(min(rates))} to {page.four_digits(max(rates))}",
+                "of the first": f"{median(ratios(rounds, name, first, 'per_s')):.2f}",
+                "CPU us of the client": "?" if math.isnan(cpu_us) else f"{cpu_us:.3g}",
+            }
+        )
+    return table
+
+
+def _conditions(rounds: int, seconds: float) -> list[str]:
+    installed = {
+        "ghz": path_of("ghz") is not None,
         "go": go_is_installed(),
         "redis-benchmark": redis.name() is not None,
     }
-    return [name for name, found in here.items() if not found]
-
-
-def _cases(stack: ExitStack) -> list[Case]:
-    stock = stack.enter_context(serving(use_asyncio=True, **NO_DISK))
-    poller = stack.enter_context(serving(use_asyncio=True, transport="poller", **NO_DISK))
-    in_go = stack.enter_context(serving_go(**NO_DISK)) if go_is_installed() else None
-    other_store = None
-    if name := redis.name():
-        other_store = stack.enter_context(redis.redis_server(name))
-        other_store.per_s("set", clients=8, requests=20_000)
-    unary = [
-        _ours("tasks", stock, strategies.tasks, 100),
-        _ours("tasks", stock, strategies.tasks, 100, transport="poller"),
-        _ours("chained", stock, strategies.chained, 100, transport="poller"),
-        _ours("bounded", stock, strategies.bounded, 100, transport="poller"),
-        _bare(strategies.tasks, stock, in_flight=100),
-        *(_ghz(stock, in_flight) for in_flight in (50, 100) if path_of("ghz")),
-    ]
-    single = [
-        _ours("64 streams", stock, strategies.pipelined, 128, streams=64),
-        _ours("64 streams", stock, strategies.pipelined, 128, streams=64, transport="poller"),
-        _ours("64 streams", poller, strategies.pipelined, 128, streams=64, transport="poller"),
-        _ours("1 stream", poller, strategies.pipelined, 100, streams=1, transport="poller"),
-        _bare(strategies.pipelined, stock, in_flight=128, streams=64),
-    ]
-    if in_go is not None:
-        unary.append(_ours("server in Go", in_go, strategies.tasks, 100))
-        single.append(
-            _ours("64 streams, server in Go", in_go, strategies.pipelined, 128, streams=64)
-        )
-    batches = [
-        _ours(
-            f"batches of {size}", server, strategies.pipelined, max(16, 8192 // size),
-            LIKE_REDIS, streams=8, batch=size, transport=profile,
-        )
-        for size, server, profile in (
-            (512, stock, "stock"), (512, stock, "poller"), (512, poller, "poller"),
-            (4096, stock, "stock"), (4096, poller, "poller"),
-        )
-    ]  # fmt: skip
-    if other_store is not None:
-        batches.append(Turns("redis-benchmark -P 512, GET", partial(_redis, other_store)))
+    missing = [name for name, is_here in installed.items() if not is_here]
     return [
-        Case("Unary calls", "reads of 16 bytes, no disk", unary),
-        Case("One operation in a message", "reads of 16 bytes, no disk", single),
-        Case(
-            "Batches", "1,000 keys of 16 bytes, reads of 16 bytes, no disk; each value compared",
-            batches,
+        page.machine(describe_host()),
+        f"{rounds} rounds; in each, every client of a case takes one turn of {seconds:g} s, and the"
+        " order changes.",
+        "`operations/s` is the median of the rounds, `spread` the lowest and the highest. `of the",
+        "first` compares with the first client of the case within each round. CPU times are",
+        "microseconds for one operation; a question mark: not measured. Client and server are two",
+        "processes on one machine.",
+        *([f"Not installed, and left out: {', '.join(missing)}."] if missing else []),
+    ]
+
+
+def _cases(stack: ExitStack, seconds: float) -> Iterator[Case]:
+    server = stack.enter_context(serving(use_asyncio=True, **NO_DISK))
+    in_go = stack.enter_context(serving_go(**NO_DISK)) if go_is_installed() else None
+    ours = partial(_ours, seconds=seconds)
+
+    unary: Clients = {
+        "tasks x100": partial(ours, server, strategies.tasks, in_flight=100),
+        "bounded x100": partial(ours, server, strategies.bounded, in_flight=100),
+        "bare loop of grpcio, tasks x100": partial(
+            bare.run, bare.Shape(strategies.tasks, 100), server.address, seconds
         ),
-        Case(
-            "100 in flight, a lock per key", "10 ms reads, 50 ms writes, 64 KiB values",
-            [
-                _with_disk("bounded", strategies.bounded),
-                _with_disk("chained", strategies.chained),
-                _with_disk("8 streams", strategies.pipelined, streams=8),
-                _with_disk("bounded", strategies.bounded, "poller"),
-                _with_disk("8 streams", strategies.pipelined, "poller", streams=8),
-            ],
-            seconds=12.0,
+    }
+    if path_of("ghz"):
+        unary["ghz x100"] = partial(_ghz, server, 100, seconds)
+    if in_go is not None:
+        unary["tasks x100, server in Go"] = partial(ours, in_go, strategies.tasks, in_flight=100)
+    yield Case("Unary calls", unary)
+
+    streams: dict[str, Any] = {"in_flight": 128, "streams": 64}
+    single: Clients = {
+        "64 streams x128": partial(ours, server, strategies.pipelined, **streams),
+        "bare loop of grpcio, 64 streams x128": partial(
+            bare.run, bare.Shape(strategies.pipelined, **streams), server.address, seconds
         ),
-        Case(
-            "10,000 in flight", "40 ms reads of 16 bytes",
-            [
-                Turns("tasks", partial(_crowd, strategies.tasks, {})),
-                Turns("8 streams", partial(_crowd, strategies.pipelined, {"streams": 8})),
-            ],
-            seconds=10.0,
-        ),
-    ]  # fmt: skip
-
-
-def _ours(
-    name: str,
-    server: Server,
-    strategy: Strategy,
-    in_flight: int,
-    work: workload.Workload = SMALL,
-    *,
-    transport: str = "stock",
-    **options: Any,
-) -> Turns:
-    """Our client in a process of its own, which makes one run in each turn."""
-
-    def turn(seconds: float) -> tuple[Round, float]:
-        run = run_in_process(
-            strategy, server, work,
-            in_flight=in_flight, duration_s=seconds, transport=transport, **options,
-        )  # fmt: skip
-        return _round(run), math.nan
-
-    profiles = f"client {transport}, server {server.settings.transport}"
-    return Turns(f"{name} x{in_flight} ({profiles})", turn)
-
-
-def _round(run: Run, ends: Set[str] = frozenset({"OK"})) -> Round:
-    """Return the figures of a run. Raises `RuntimeError` if a status is not one of `ends`."""
-    if set(run.outcomes()) - ends:
-        raise RuntimeError(f"every operation should be answered, got {run.outcomes()}")
-    cost = cost_of(run)
-    per_s = run.throughput_per_s if ends == {"OK"} else run.answered_per_s
-    return Round(float(per_s), cost.client_cpu_s, cost.server_cpu_s)
-
-
-def _bare(strategy: Strategy, server: Server, **options: int) -> Turns:
-    """The strategy alone, on gRPC's own channel in this process."""
-    shape, watched = bare.Shape(strategy, **options), psutil.Process(server.pid)
-
-    def turn(seconds: float) -> tuple[Round, float]:
-        before = watched.cpu_times()
-        done = bare.run(shape, server.address, seconds)
-        after = watched.cpu_times()
-        server_s = after.user + after.system - before.user - before.system
-        return Round(done.per_s, done.cpu_s, server_s / done.operations), math.nan
-
-    return Turns(f"bare loop of grpcio, {shape}", turn)
-
-
-def _ghz(server: Server, in_flight: int) -> Turns:
-    def turn(seconds: float) -> tuple[Round, float]:
-        done = PROGRAMS["ghz"](
-            server, streams=in_flight, requests=max(in_flight, round(8_000 * seconds)), timeout_s=60
+    }
+    if in_go is not None:
+        single["64 streams x128, server in Go"] = partial(
+            ours, in_go, strategies.pipelined, **streams
         )
-        lost = done.requests - done.answered_ok
-        return Round(done.throughput_per_s, math.nan, math.nan, lost=lost), math.nan
+    yield Case("One operation in a message", single)
 
-    return Turns(f"ghz x{in_flight}", turn)
-
-
-def _redis(store: redis.Redis, seconds: float) -> tuple[Round, float]:
-    per_s = store.per_s("get", clients=8, requests=round(2e6 * seconds), pipeline=512)
-    return Round(per_s, math.nan, math.nan), math.nan
-
-
-def _with_disk(name: str, strategy: Strategy, transport: str = "stock", **options: Any) -> Turns:
-    def turn(seconds: float) -> tuple[Round, float]:
-        with serving(use_asyncio=True, locking="per_key", transport=transport, **DISK) as server:
-            run = run_in_process(
-                strategy, server, workload.crud(),
-                in_flight=100, duration_s=seconds, transport="poller", **options,
-            )  # fmt: skip
-        disk = Station("disk", service_time_s(run.mix(), **DISK), 100)
-        return _round(run, ENDS), bounds.closed_loop(100, [disk]).value
-
-    return Turns(f"{name} x100 (client poller, server {transport})", turn)
-
-
-def _crowd(strategy: Strategy, options: dict[str, Any], seconds: float) -> tuple[Round, float]:
-    """10,000 calls in flight; the bound is that of the CPU time per call with 1,000 in flight."""
-    with serving(use_asyncio=True, locking="per_key", read_delay_s=CROWD_WORK_S) as server:
-        few = run_in_process(
-            strategy, server, SMALL, in_flight=1_000, duration_s=seconds / 4, **options
+    batches: Clients = {
+        f"batches of {size} x16": partial(
+            ours, server, strategies.pipelined, in_flight=16, streams=8, batch=size
         )
-    with serving(use_asyncio=True, locking="per_key", read_delay_s=CROWD_WORK_S) as server:
-        run = run_in_process(
-            strategy, server, SMALL, in_flight=CROWD, duration_s=seconds, deadline_s=60, **options
-        )
-    cost, work = cost_of(few), Station("work", CROWD_WORK_S, math.inf)
-    bound = min(cost.most().value, bounds.closed_loop(CROWD, [work]).value)
-    rss_bytes = run.samples["client_rss_bytes"]
-    call_bytes = float(rss_bytes.max() - rss_bytes.iloc[0]) / CROWD
-    return _round(run)._replace(call_bytes=call_bytes), bound
+        for size in (512, 4096)
+    }
+    if name := redis.name():
+        store = stack.enter_context(redis.redis_server(name))
+        store.per_s("set", clients=8, requests=20_000)
+        batches["redis-benchmark -P 512, GET"] = partial(_redis, store, seconds)
+    yield Case("Batches", batches)
+
+
+def _ours(server: Server, strategy: Strategy, *, seconds: float, **options: Any) -> Turn:
+    """Make a run from a process of its own. Raises `RuntimeError` if an operation was not OK."""
+    run = run_in_process(strategy, server, SMALL, duration_s=seconds, **options)
+    if set(run.outcomes()) != {"OK"}:
+        raise RuntimeError(f"every operation should be answered OK, got {run.outcomes()}")
+    return Turn(run.throughput_per_s, run.client_cpu.total_s / run.operations_ok)
+
+
+def _ghz(server: Server, in_flight: int, seconds: float) -> Turn:
+    done = PROGRAMS["ghz"](
+        server, streams=in_flight, requests=max(in_flight, round(8_000 * seconds)), timeout_s=60
+    )
+    return Turn(done.throughput_per_s, math.nan)
+
+
+def _redis(store: redis.Redis, seconds: float) -> Turn:
+    rate_per_s = store.per_s("get", clients=8, requests=round(2e6 * seconds), pipeline=512)
+    return Turn(rate_per_s, math.nan)

@@ -10,14 +10,13 @@
 
 Besides: `protocol` (what client and server share), `credentials` (a certificate and a token),
 `subprocesses` (processes and folders that end with their parent), `flags` (command lines made from
-dataclasses), `transport` (gRPC's settings for a process), `gc_control` (the garbage collector),
-`cpu_idle` (cores that are kept from idle states).
+dataclasses), `grpc_environment` (what gRPC reads in the environment), `gc_control` (the garbage
+collector).
 """
 
-from kvstore import transport
+from kvstore import grpc_environment
 
 __version__ = "0.1.0"
 
-transport.choose()
-transport.quiet_log()
-transport.call_this_machine_directly()
+grpc_environment.quiet_log()
+grpc_environment.call_this_machine_directly()

@@ -25,7 +25,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -111,25 +111,22 @@ def child(
     arguments: Sequence[str],
     *,
     grace_s: float = 2.0,
-    environment: Mapping[str, str] | None = None,
 ) -> Iterator[Child]:
     """Run `python -m module arguments` while the block lasts.
 
     It ends with this process, even while it still imports its module. Otherwise as `process`.
     """
     command = _command("module", module, *arguments)
-    with process(command, grace_s=grace_s, environment=environment) as started:
+    with process(command, grace_s=grace_s) as started:
         yield started
 
 
 @contextmanager
-def process(
-    command: Sequence[str], *, grace_s: float = 2.0, environment: Mapping[str, str] | None = None
-) -> Iterator[Child]:
+def process(command: Sequence[str], *, grace_s: float = 2.0) -> Iterator[Child]:
     """Run a command while the block lasts. It has to end at the end of its standard input.
 
-    It has the environment variables of this process, or those given. It has its own process group,
-    so an interrupt of a notebook cell, which is sent to the kernel's group, does not reach it.
+    It has its own process group, so an interrupt of a notebook cell, which is sent to the kernel's
+    group, does not reach it.
     """
     own_group: dict[str, Any] = (
         {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
@@ -147,7 +144,6 @@ def process(
                     stdout=subprocess.PIPE,
                     stderr=errors,
                     text=True,
-                    env=environment,
                     **own_group,
                 )
                 started.append(Child(popen, errors))

@@ -2,7 +2,6 @@
 
 import gc
 import itertools
-import math
 import os
 import signal
 import sys
@@ -14,8 +13,6 @@ import hypothesis
 import pytest
 from stacks import QUICK, STACKS, calling, serving_quickly
 
-from kvstore.cpu_idle import keeping_awake
-from kvstore.measure import cores
 from kvstore.server import Server, serving
 from kvstore.v1 import kvstore_pb2_grpc
 
@@ -113,17 +110,6 @@ def no_interrupt_is_lost() -> None:
     gc.callbacks[:] = [
         each for each in gc.callbacks if "hypothesis" not in str(getattr(each, "__module__", ""))
     ]
-
-
-@pytest.fixture(scope="module")
-def cores_awake() -> Iterator[None]:
-    """Keep every core from falling asleep, for tests that hold a measurement against a prediction.
-
-    A sleeping core of a virtual machine comes back when its host sees fit. On a host with much to
-    do that took tens of milliseconds, and what such a test then judged was the host.
-    """
-    with keeping_awake(cores(), longest_s=math.inf):  # they end with this process at the latest
-        yield
 
 
 @pytest.fixture(scope="session")

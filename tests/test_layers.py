@@ -24,7 +24,7 @@ MAY_USE = {
     "v1": set[str](),
     "model": {"numbers"},
     "measure": {"v1", *BESIDE},
-    "__init__": {"transport"},  # its choice has to be made before gRPC is imported
+    "__init__": {"grpc_environment"},  # it has to be set before gRPC is imported
     **dict.fromkeys(sorted(BESIDE), BESIDE),
     "client": {"v1", "measure", *BESIDE},
     "server": {"v1", *BESIDE},

@@ -120,7 +120,6 @@ def test_the_claims_of_a_lesson_hold(path, run, broken_beside_others, request):
     for _ in range(TRIES["further" if path.parent.name == "further" else "core"]):
         if places == []:
             break
-        request.getfixturevalue("cores_awake")
         broken = broken_claims_of(run(path))
         places = [place for place in broken if places is None or place in places]
 

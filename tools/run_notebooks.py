@@ -7,14 +7,13 @@ does one notebook, for tests.
 
 import argparse
 import asyncio
-import math
 import os
 import shutil
 import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -30,8 +29,6 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
 from kvstore.course import comparisons, mode, my_code, progress
-from kvstore.cpu_idle import keeping_awake
-from kvstore.measure import cores
 from kvstore.measure.host import host_in_words
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -370,10 +367,6 @@ def main(arguments: Sequence[str]) -> int:
     length.add_argument(
         "--full", action="store_const", dest="mode", const="full", help="the published lengths"
     )
-    parser.add_argument(
-        "--awake", action="store_true",
-        help="keep every core from falling asleep: on a virtual machine those come back late",
-    )  # fmt: skip
     parser.add_argument("names", nargs="*", help="such as 01 or further (default: all)")
     options = parser.parse_args(arguments)
     if options.mode:
@@ -382,8 +375,7 @@ def main(arguments: Sequence[str]) -> int:
         paths = chosen(options.names)
     except ValueError as error:
         parser.error(str(error))
-    with keeping_awake(cores(), longest_s=math.inf) if options.awake else nullcontext():
-        return run_all(paths)
+    return run_all(paths)
 
 
 if __name__ == "__main__":

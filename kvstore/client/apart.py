@@ -18,7 +18,6 @@ from typing import Any
 
 import psutil
 
-from kvstore import transport as transports
 from kvstore.client import load
 from kvstore.client.errors import NotEnoughMemory, RunInterrupted
 from kvstore.client.monitor import Gate, OnSample
@@ -52,13 +51,9 @@ def run_in_process(
     options: RunOptions | None = None,
     *,
     on_sample: OnSample | None = None,
-    transport: str | None = None,
     **settings: Any,
 ) -> Run:
     """Make a run as `load.run` does, in a new process; arguments, result and errors are the same.
-
-    `transport` is the transport profile of the new process, one of `kvstore.transport.NAMES`;
-    without it, the process has the profile of this one.
 
     An open loop needs `rate_per_s`: due times cannot be sent to another process. With a memory
     ceiling, the new process checks its own memory and the server's, and ends by itself. This
@@ -71,21 +66,16 @@ def run_in_process(
         and whatever `load.run` raises.
     """
     plan = Plan.of(strategy, server, workload, options, settings)
-    if transport is not None and transport not in transports.NAMES:
-        raise ValueError(
-            f"transport must be one of {', '.join(transports.NAMES)}, got {transport!r}"
-        )
     if strategy not in STRATEGIES:
         raise ValueError(
             f"another process has the strategies of kvstore.client.strategies only: make the run of"
             f" {plan.name} with load.run"
         )
-    environment = None if transport is None else transports.environment(transport)
     ceiling_bytes = plan.options.memory_ceiling_bytes
     _refuse_without_room(ceiling_bytes)
     with private_folder("kvstore-run-") as folder:
         (folder / PLAN).write_bytes(pickle.dumps(plan))
-        with child("kvstore.client", [str(folder)], environment=environment) as client:
+        with child("kvstore.client", [str(folder)]) as client:
             interrupted = monitor(client, getattr(server, "pids", ()), ceiling_bytes, on_sample)
             text, status = client.error_text(), client.popen.returncode
         run = Run.load(folder / RUN) if (folder / RUN).exists() else None

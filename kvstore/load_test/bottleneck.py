@@ -1,20 +1,16 @@
 """What sets the ceiling, where something shows it; else what it could be, and how to find out.
 
 The evidence is the processor time of the generator, of the server (if it runs on this machine) and
-of other programs at the ceiling, the number of streams that the server permits on a connection, and
-the calls that it refuses.
+of other programs at the ceiling, and the calls that the server refuses.
 """
 
 import math
-import socket
-import ssl
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
 import psutil
 
-from kvstore.client.address import Endpoint, endpoints
 from kvstore.client.channel import Target, local_pids
 from kvstore.measure.validity import BUSY
 from kvstore.numbers import number
@@ -30,8 +26,6 @@ OTHERS: Final = 0.3
 ONE_CORE: Final = (0.8, 1.35)
 """Cores that a server uses whose interpreter runs one thread at a time: gRPC's own threads, which
 run beside it, use some more."""
-NEAR: Final = 0.2
-"""The knee is a limit of calls at once if it differs from it by this share at most."""
 
 
 class Cores(NamedTuple):
@@ -77,18 +71,10 @@ class Limit(NamedTuple):
 UNKNOWN: Final = "not known"
 
 
-def limit_of(
-    cores: Cores,
-    machine_cores: int,
-    knee: float,
-    *,
-    refuses: str = "",
-    most_streams: float = math.inf,
-) -> Limit:
+def limit_of(cores: Cores, machine_cores: int, knee: float, *, refuses: str = "") -> Limit:
     """Return what sets the ceiling, from the processor time there and from other evidence.
 
-    `refuses` says how the service refuses more calls, `most_streams` is how many calls at once its
-    connections permit.
+    `refuses` says how the service refuses more calls.
     """
     known = {name: value for name, value in cores._asdict().items() if not math.isnan(value)}
     generator = known.get("generator", 0.0)
@@ -102,13 +88,6 @@ def limit_of(
         )  # fmt: skip
     if refuses:
         return Limit("calls that the service refuses", refuses)
-    if math.isfinite(most_streams) and abs(knee - most_streams) <= NEAR * most_streams:
-        return Limit(
-            "the streams of a connection",
-            f"the server permits {most_streams:.0f} calls at once on these connections"
-            f" (max_concurrent_streams), and N* is {number(knee)}",
-            "use more connections",
-        )
     low, high = ONE_CORE
     if "server" in known and low <= server <= high < machine_cores:
         thread = known.get("server_thread", 0.0)
@@ -135,10 +114,13 @@ def _not_known(knee: float, used: str, observed: bool, crowded: bool) -> Limit:
         then = "look what a call waits for in the server"
     else:
         could = (
-            f"a pool of about {knee:.0f} workers, a limit of calls at once, a lock or a disk in the"
-            " server, or its back end"
+            f"a pool of about {knee:.0f} workers, a limit of streams on a connection, a lock or a"
+            " disk in the server, or its back end"
         )
-        then = f"change the pool and repeat this: N* is {number(knee)} now"
+        then = (
+            f"use more connections and repeat this, then change the pool: N* is {number(knee)} now,"
+            " and it grows with what limits it"
+        )
     if crowded:
         could = f"a processor that other programs use too, or {could}"
         then = "close other programs and repeat this"
@@ -178,73 +160,3 @@ def busiest_thread_s(
 ) -> float:
     """Return the CPU seconds of the thread that used most in between; NaN without a thread."""
     return max((at - before.get(each, 0.0) for each, at in after.items()), default=math.nan)
-
-
-# ---- streams of a connection --------------------------------------------------------------------
-
-
-HELLO: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
-"""What a client sends first (RFC 9113, section 3.4), with settings that are empty."""
-SETTINGS, MAX_CONCURRENT_STREAMS = 4, 3
-WAIT_S: Final = 2.0
-
-
-def streams_permitted(target: Target) -> float:
-    """Return how many streams the servers permit in all; infinite if one of them says nothing.
-
-    HTTP/2 servers say it in their first frame, for one connection. A connection of its own to each
-    place that the address names asks for it.
-    """
-    return sum(_permitted_at(place, target) for place in endpoints(target.shards[0].address))
-
-
-def _permitted_at(place: Endpoint, target: Target) -> float:
-    try:
-        with _connected(place) as plain:
-            return _permitted(plain if target.tls is None else _encrypted(plain))
-    except OSError:
-        return math.inf
-
-
-def _connected(place: Endpoint) -> socket.socket:
-    if not place.path:
-        return socket.create_connection((place.host, place.port), WAIT_S)
-    connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(WAIT_S)
-    try:
-        connection.connect(place.path)
-    except OSError:
-        connection.close()
-        raise
-    return connection
-
-
-def _encrypted(plain: socket.socket) -> ssl.SSLSocket:
-    """Return the connection encrypted; who answers does not matter for this question."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    context.set_alpn_protocols(["h2"])
-    return context.wrap_socket(plain)
-
-
-def _permitted(connection: socket.socket) -> float:
-    connection.sendall(HELLO)
-    head = _read(connection, 9)
-    if head[3] != SETTINGS:
-        return math.inf
-    settings = _read(connection, int.from_bytes(head[:3], "big"))
-    for at in range(0, len(settings) - 5, 6):
-        if int.from_bytes(settings[at : at + 2], "big") == MAX_CONCURRENT_STREAMS:
-            permitted = int.from_bytes(settings[at + 2 : at + 6], "big")
-            return permitted if permitted < 2**31 - 1 else math.inf
-    return math.inf
-
-
-def _read(connection: socket.socket, count: int) -> bytes:
-    read = b""
-    while len(read) < count:
-        more = connection.recv(count - len(read))
-        if not more:
-            raise OSError("the server closed the connection")
-        read += more
-    return read

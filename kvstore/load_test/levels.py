@@ -68,8 +68,6 @@ class Calibration:
     saturated: bool = True
     """Whether more calls in flight brought no more throughput; else the ceiling is a lower
     limit."""
-    most_streams: float = math.inf
-    """Streams that the connections of the run permit at once, as the server says."""
     errors: float = ERRORS
     """Share of the calls that may fail."""
 
@@ -132,7 +130,7 @@ class Calibration:
         refuses = f"{failures(first.statuses)}; {self.failures_begin}" if first else ""
         return bottleneck.limit_of(
             self.top.cores, self.machine_cores, self.knee_estimate.value,
-            refuses=refuses, most_streams=self.most_streams,
+            refuses=refuses,
         )  # fmt: skip
 
     @property
@@ -322,7 +320,6 @@ def calibrate(
         seen_so_far,
         held=None if _certain(top) else runs.level(top.in_flight, top.throughput.value, HELD),
         saturated=flat >= 2,
-        most_streams=bottleneck.streams_permitted(target) * options.connections,
     )
 
 

@@ -12,19 +12,14 @@ from typing import Any
 import numpy as np
 import psutil
 
-from kvstore import transport
-from kvstore.cpu_idle import kept_awake
 from kvstore.measure.recorder import Times
 
 PACKAGES = ("grpcio", "protobuf", "uvloop", "numpy", "pandas")
 
 
 def describe_host() -> dict[str, Any]:
-    """Return processor, memory, system and versions, for JSON.
-
-    Also the number of cores that are kept awake, and the transport profile of this process.
-    """
-    return {**_machine(), "cores_kept_awake": kept_awake(), "transport": transport.in_force()}
+    """Return processor, memory, system and versions, for JSON."""
+    return dict(_machine())
 
 
 def host_in_words() -> str:

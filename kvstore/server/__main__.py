@@ -27,7 +27,7 @@ from google.protobuf import descriptor_pool
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from kvstore import gc_control, transport
+from kvstore import gc_control
 from kvstore.credentials import Access, access_from
 from kvstore.flags import add_flags, given_flags
 from kvstore.gc_control import CollectorWatch, watched_collector
@@ -77,26 +77,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings: ServerSettings = replace(namespace.settings, **flags)
     except ValueError as error:
         parse.error(str(error))
-    if arguments is None:
-        _restart_with(settings.transport)
     try:
         serve(settings, namespace.identity, partial(_print_address, settings))
     except OSError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
-
-
-def _restart_with(name: str) -> None:
-    """Run this command again with the profile in its environment: gRPC is imported by now."""
-    environment = transport.environment(name)
-    if environment.get(transport.EXPERIMENTS) == os.environ.get(transport.EXPERIMENTS):
-        return
-    if sys.platform == "win32":  # a new process would have another process id than its parent knows
-        print(f"note: set {transport.CHOICE}={name} before the start", file=sys.stderr)
-        return
-    command = [sys.executable, "-m", "kvstore.server", *sys.argv[1:]]
-    os.execve(sys.executable, command, environment)
 
 
 def _print_address(settings: ServerSettings, port: int, stop: Callable[[], object]) -> None:
@@ -340,7 +326,6 @@ def _versions() -> dict[str, str]:
     versions = {
         "grpcio": grpc.__version__,
         "python": platform.python_version(),
-        "transport": transport.in_force(),
     }
     try:
         versions["event_loop"] = type(asyncio.get_running_loop()).__module__.split(".")[0]

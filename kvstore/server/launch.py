@@ -20,7 +20,6 @@ from typing import Any
 
 from platformdirs import user_cache_path
 
-from kvstore import transport
 from kvstore.server.settings import ServerSettings
 from kvstore.subprocesses import Child, child, deleted_at_our_end, process, shielded
 
@@ -101,10 +100,9 @@ def _start(settings: ServerSettings, running: ExitStack) -> Callable[[], Server]
     """Start a process that `running` ends; return a function that waits until it listens."""
     identity = secrets.token_hex(8)
     arguments = [f"--settings={settings.to_json()}", f"--identity={identity}"]
-    environment = transport.environment(settings.transport)
     if (folder := _temporary(settings)) is not None:
         running.enter_context(deleted_at_our_end(folder))
-    process = running.enter_context(child("kvstore.server", arguments, environment=environment))
+    process = running.enter_context(child("kvstore.server", arguments))
 
     def listening() -> Server:
         address = process.first_line(START_S)

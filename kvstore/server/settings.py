@@ -9,7 +9,6 @@ import json
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from kvstore import transport
 from kvstore.flags import setting
 
 LOCKINGS = ("global", "per_key", "per_key_held")
@@ -81,11 +80,6 @@ class ServerSettings:
     files `ca.pem` and `token.txt` of the folder. Of more than 1,000 calls that wait until the
     server accepts them, gRPC cancels those beyond; a server without TLS lets 12,000 wait."""
     port: int = setting(0, "port to listen at; 0 lets the operating system choose a free one")
-    transport: str = setting(
-        transport.DEFAULT,
-        "profile of gRPC's settings, see kvstore/transport.py",
-        choices=transport.NAMES,
-    )
     max_concurrent_rpcs: int | None = setting(
         None, "calls beyond this many are refused with RESOURCE_EXHAUSTED; without it, none is"
     )

@@ -1,4 +1,4 @@
-"""`course.py bench`: its names, that it keeps the cores awake, and what Ctrl-C leaves."""
+"""`course.py bench`: its names, and what Ctrl-C leaves."""
 
 import signal
 import subprocess
@@ -9,8 +9,6 @@ import psutil
 import pytest
 
 from benchmarks.__main__ import NAMES, main
-from kvstore.cpu_idle import KEPT, kept_awake
-from kvstore.measure import cores
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -20,19 +18,6 @@ def test_a_name_that_is_none_is_refused_with_those_there_are(capsys):
         main(["laddr"])
 
     assert f"no benchmark is called laddr; there are {', '.join(NAMES)}" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("awake", [True, False])
-def test_cores_are_kept_awake_while_it_measures_if_requested(awake, monkeypatch, capsys):
-    monkeypatch.delenv(KEPT, raising=False)
-    measured: list[int] = []
-    monkeypatch.setattr("benchmarks.__main__._one", lambda *_: measured.append(kept_awake()))
-
-    assert main(["--awake"] if awake else []) == 0
-
-    assert measured == [cores() if awake else 0]
-    assert f"cores_kept_awake: {measured[0]}" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -3,8 +3,9 @@
 import pytest
 
 from benchmarks import bare
-from benchmarks.bare import Shape, Turn
-from benchmarks.overhead import clients, in_turns, row
+from benchmarks.bare import Shape
+from benchmarks.overhead import clients, row
+from benchmarks.turns import Turn, in_turns
 from kvstore.client import strategies
 
 

@@ -7,7 +7,8 @@ import pytest
 from benchmarks.cost import Cost, between
 from benchmarks.ladder import READ_S, WRITE_S, drawn_disk_s
 from benchmarks.ladder_page import Rung
-from benchmarks.performance_page import Case, Round, Turns, rows
+from benchmarks.performance import rows
+from benchmarks.turns import Turn
 from kvstore.client import workload
 
 
@@ -53,13 +54,15 @@ def test_a_step_says_where_other_programs_had_the_cores():
 
 
 def test_programs_are_compared_within_a_round():
-    def turns(name: str, *rates: float, cpu_s: float = 1e-6) -> Turns:
-        rounds = [Round(rate, cpu_s, 2 * cpu_s) for rate in rates]
-        return Turns(name, lambda _: (rounds[0], math.nan), rounds, [math.nan] * len(rates))
+    def turns(*rates: float, cpu_s: float) -> list[Turn]:
+        return [Turn(rate, cpu_s) for rate in rates]
 
-    other = turns("other", 40.0, 300.0, 500.0, cpu_s=math.nan)
-    case = Case("A case", "reads", [turns("first", 100.0, 200.0, 1_000.0), other])
-    first, second = rows(case)
+    first, second = rows(
+        {
+            "first": turns(100.0, 200.0, 1_000.0, cpu_s=1e-6),
+            "other": turns(40.0, 300.0, 500.0, cpu_s=math.nan),
+        }
+    )
 
-    assert "0.50" == second["of the first"]  # the median of 0.4, 1.5 and 0.5
-    assert ("1 / 2", "? / ?") == (first["CPU us client/server"], second["CPU us client/server"])
+    assert second["of the first"] == "0.50"  # the median of 0.4, 1.5 and 0.5
+    assert (first["CPU us of the client"], second["CPU us of the client"]) == ("1", "?")

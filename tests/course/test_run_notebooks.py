@@ -15,8 +15,6 @@ import pytest
 from jupyter_client.connect import LocalPortCache
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from kvstore.cpu_idle import KEPT, kept_awake
-from kvstore.measure import cores
 from tools import run_notebooks
 
 ROOT = Path(run_notebooks.__file__).resolve().parents[1]
@@ -203,22 +201,20 @@ def test_names_choose_notebooks_by_their_beginning(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", [[], ["--fast"], ["--full", "--awake"]])
-def test_the_mode_and_whether_cores_are_kept_awake_reach_the_kernels(arguments, monkeypatch):
+@pytest.mark.parametrize("arguments", [[], ["--fast"], ["--full"]])
+def test_the_mode_reaches_the_kernels(arguments, monkeypatch):
     monkeypatch.setenv("COURSE_MODE", "class")
-    monkeypatch.delenv(KEPT, raising=False)
     found = []
     monkeypatch.setattr(run_notebooks, "chosen", lambda names: names)
     monkeypatch.setattr(
         run_notebooks,
         "run_all",
-        lambda *_, **__: found.append((os.environ["COURSE_MODE"], kept_awake())) or 0,
+        lambda *_, **__: found.append(os.environ["COURSE_MODE"]) or 0,
     )
 
     assert run_notebooks.main(arguments) == 0
 
-    mode = arguments[0].removeprefix("--") if arguments else "class"
-    assert found == [(mode, cores() if "--awake" in arguments else 0)]
+    assert found == [arguments[0].removeprefix("--") if arguments else "class"]
 
 
 def test_an_unknown_name_is_refused_with_what_there_is(capsys):

@@ -234,7 +234,6 @@ def test_cores_are_never_more_than_the_machine_has():
     [
         (Cores(0.95, 1.0, 0.3, 0.3, 0.0), {}, "the load generator"),
         (Cores(0.2, 0.3, 0.5, 0.1, 0.0), {"refuses": "96 %"}, "calls that the service refuses"),
-        (Cores(0.2, 0.3, 0.5, 0.1, 0.0), {"most_streams": 9}, "the streams of a connection"),
         (Cores(0.2, 0.3, 1.0, 0.95, 0.0), {}, "one thread of the server"),
         (Cores(0.2, 0.3, 1.0, 0.3, 0.0), {}, "one core of the server"),
         (Cores(0.2, 0.3, 2.0, 0.5, 0.9), {}, "not known"),

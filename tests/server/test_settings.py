@@ -16,7 +16,7 @@ CHANGED: dict[str, Any] = {
     "settle_garbage": False, "listen": "0.0.0.0", "tls": "/some where",
     "time_needed_s": 0.1, "stall_s": 0.2, "stall_every_s": 2.0, "store": "sqlite:/some where/else",
     "disk_times": "two_point", "newest_first": True, "disk_seed": 7,
-    "transport": "poller", "use_asyncio": True,
+    "use_asyncio": True,
 }  # fmt: skip
 """A value other than its default for every setting but those that exclude one of these."""
 BEHIND: dict[str, Any] = {
@@ -54,7 +54,6 @@ ON_LOOP = {"use_asyncio": True}
         ("time_needed_s must be a number of seconds .* got -1", {"time_needed_s": -1}),
         (r"stall_s must be .* got 2 of every 1\.0 seconds", {"stall_s": 2}),
         ("back_end_timeout_s must be above 0", {"back_end_timeout_s": 0}),
-        ("transport must be one of", {"transport": "x"}),
         (
             "other machines can reach .* needs TLS and a token.*course.py class certificate",
             {"listen": "0.0.0.0"},
