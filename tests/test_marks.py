@@ -1,6 +1,8 @@
 """A class of 20 made-up students, marked by nbgrader and by Otter: `pip install -e '.[marks]'`."""
 
+import ast
 import contextlib
+import dataclasses
 import importlib.util
 import json
 import os
@@ -12,38 +14,60 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from kvstore.course import judging, marking
+from kvstore.course.exercises import every
 from tools import marks, run_notebooks
 
 ROOT = Path(__file__).resolve().parent.parent
 (LESSON,) = run_notebooks.chosen(["03"])
 TASKS = marks.tasks(nbformat.read(LESSON, as_version=4))
-CELL_S = 40
-"""For one cell; the judge of each exercise of this lesson stops an answer after 20 s."""
-
 NOTEBOOK_S = 300
 """For a whole notebook: a judge needs 20 s for an exercise, and several times that if busy."""
 
-FIND = "from kvstore.course.exercises import find\n"
-FIND_WRONG = f"""import sys
-sys.path.append({str(ROOT / "tests" / "course")!r})
-import answers, verdicts
-"""
+CHECKS = "from kvstore.course import check\ncheck('ID', NAME)\nawait NAME()"
+"""What a student leaves in the cell: a check, and a line for IPython."""
 
 
 def right(task):
-    return f'{FIND}{task.variable} = find("{task.exercise_id}").reference'
+    """As a student writes it who found it out."""
+    return RIGHT[task.name]
 
 
-def wrong(number):
-    def answer(task):
-        known = f"known_wrong_in_a_notebook({task.exercise_id!r}, {number})"
-        return f"{FIND_WRONG}{task.variable} = verdicts.{known}"
+RIGHT = {
+    "bounded": """import threading
 
-    return answer
+
+def bounded(stub, operations, in_flight):
+    free = threading.Semaphore(in_flight)
+    for operation in operations:
+        free.acquire()
+        call = operation.rpc(stub).future(operation.request)
+        call.add_done_callback(lambda _: free.release())
+    for _ in range(in_flight):
+        free.acquire()""",
+    "in_flight_for": """import math
+
+
+def in_flight_for(target_per_s, disk_s, round_trip_s, most_per_s):
+    if target_per_s > most_per_s:
+        return math.inf
+    return math.ceil(round(target_per_s * (disk_s + round_trip_s), 9))""",
+}
+WRONG = {
+    "bounded": """def bounded(stub, operations, in_flight):
+    for operation in operations:
+        operation.rpc(stub)(operation.request)""",
+    "in_flight_for": """def in_flight_for(target_per_s, disk_s, round_trip_s, most_per_s):
+    return target_per_s * (disk_s + round_trip_s)""",
+}
+
+
+def wrong(task):
+    return WRONG[task.name]
 
 
 def says(text):
-    return lambda task: text.replace("NAME", task.variable)
+    return lambda task: text.replace("NAME", task.variable).replace("ID", task.exercise_id)
 
 
 def untouched(task):
@@ -51,20 +75,43 @@ def untouched(task):
 
 
 CHATTER = "import sys\nprint('a line on standard error', file=sys.stderr)\n"
+FORGED = {
+    "looked_up": "from kvstore.course.exercises import find\nNAME = find('ID').reference",
+    "looked_up_late": (
+        "def NAME(*given):\n    from kvstore.course.exercises import find\n"
+        "    return find('ID').reference(*given)"
+    ),
+    "patched_marks": (
+        "import kvstore.course.checks as c\nc.marks = lambda i, a, points: points\n"
+        "def NAME(*_):\n    return 1"
+    ),
+    "patched_judge": (
+        "from kvstore.course import judging\nfrom kvstore.course.exercises import passed\n"
+        "judging.judge = lambda *_: passed('yes')\ndef NAME(*_):\n    return 1"
+    ),
+    "patched_a_library": (
+        "import math\nmath.isclose = lambda *_, **__: True\ndef NAME(*_):\n    return 1"
+    ),
+    "prints_a_verdict": "def NAME(*_):\n    return 1\nprint('✔ Passed.')\n10.0",
+}
+"""What gave full marks, or might, and takes two lines."""
 CLASS = {
-    **{f"right_{n}": (right, 1) for n in range(4)},
+    **{f"right_{n}": (right, 1) for n in range(2)},
     "right_and_loud": (lambda task: CHATTER + right(task), 1),
-    **{f"wrong_{n}": (wrong(n), 0) for n in range(5)},
+    "right_and_checks": (lambda task: f"{right(task)}\n{says(CHECKS)(task)}", 1),
+    "wrong": (wrong, 0),
     "empty_stub": (untouched, 0),
     "empty_cell": (says(""), 0),
     "empty_none": (says("NAME = None"), 0),
     "a_value": (says("NAME = 42"), 0),
+    "no_python": (says("def NAME(:"), 0),
     "loop_inside": (says("def NAME(*_):\n    while True:\n        pass"), 0),
     "loop_outside": (says("while True:\n    pass"), 0),
     "crash_raises": (says("def NAME(*_):\n    raise RuntimeError('no')"), 0),
     "crash_outside": (says("1 / 0"), 0),
     "crash_exit": (says("import sys\n\n\ndef NAME(*_):\n    sys.exit(3)"), 0),
-    "crash_kernel": (says("import os\n\n\ndef NAME(*_):\n    os._exit(3)"), 0),
+    "crash_kernel": (says("import os\n\n\nos._exit(3)"), 0),
+    **{name: (says(text), 0) for name, text in FORGED.items()},
 }
 """What each student writes for every exercise, and the share of the points that it is worth."""
 
@@ -110,6 +157,56 @@ def test_each_lesson_with_exercises_becomes_an_assignment_for_both(tmp_path):
         assert "SOLUTION" not in sheet
 
 
+# ---- from the source -----------------------------------------------------------------------------
+
+
+def plain(tree):
+    """The source without annotations, whose types it does not import."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg):
+            node.annotation = None
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            node.returns = None
+    return ast.unparse(tree)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("exercise", list(every().values()), ids=list(every()))
+def test_the_source_of_a_right_answer_gets_the_points(exercise, monkeypatch):
+    """Where the course cannot be imported, every judge still judges."""
+    patient = dataclasses.replace(exercise, timeout_s=200)
+    monkeypatch.setattr(judging, "find", lambda _id: patient)  # this machine may be busy
+    found = exercise.reference
+    module = ast.parse(Path(sys.modules[found.__module__].__file__).read_text("utf-8"))
+    cells = [plain(node) for node in module.body if "kvstore.course" not in ast.unparse(node)]
+
+    made = marking.mark(exercise.id, "answer", [*cells, f"answer = {found.__name__}"])
+
+    assert made.verdict.passed, made
+    assert 7 == made.points(7)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", FORGED.values(), ids=FORGED)
+def test_a_mark_cannot_be_forged_in_two_lines(text):
+    (task, _) = TASKS
+
+    made = marking.mark(task.exercise_id, task.variable, [says(text)(task)])
+
+    assert 0 == made.points(10), made
+
+
+def test_what_digs_in_the_process_is_shown_to_the_teacher():
+    odd = "import gc\n\n\ndef bounded(*_):\n    return gc.get_objects()"
+    plain = "import threading\nfrom kvstore.course import check\n\n\nclass A:\n    x = 1"
+
+    assert ("`gc`",) == marking.mark("03.bounded", "bounded", [odd]).remarks
+    assert () == marking.mark("03.bounded", "bounded", [plain, "bounded = None"]).remarks
+
+
+# ---- graders -------------------------------------------------------------------------------------
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 @pytest.mark.skipif(importlib.util.find_spec("nbgrader") is None, reason="no nbgrader: .[marks]")
@@ -122,10 +219,7 @@ def test_nbgrader_marks_the_class(tmp_path):
     for student in CLASS:
         hand_in(sheet, student, tmp_path / "submitted" / student / LESSON.stem / LESSON.name)
 
-    run(
-        "-m", "nbgrader", "autograde", LESSON.stem, f"--Execute.timeout={CELL_S}", cwd=tmp_path,
-        timeout=1400,
-    )  # fmt: skip
+    run("-m", "nbgrader", "autograde", LESSON.stem, cwd=tmp_path, timeout=1400)
     done = run("-c", _GRADES, cwd=tmp_path)
 
     given = json.loads(done.stdout)

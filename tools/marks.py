@@ -1,8 +1,8 @@
 """Write the exercises as assignments for nbgrader or Otter: `course.py build nbgrader|otter`.
 
 Each lesson with exercises becomes one assignment: its imports, its tasks, and a cell for each
-answer, which the course's own judge marks. Runs and predictions are not in it, so a class is marked
-in minutes. docs/teaching.md says what to do with the files.
+answer, which the course's own judge marks from its source. Runs and predictions are not in it, so a
+class is marked in minutes. docs/a_class.md says how, and what a mark is worth.
 """
 
 import ast
@@ -26,10 +26,26 @@ COURSE_ID: Final = "rpc-throughput"
 _CONFIG: Final = f'''\
 """Settings of nbgrader for this folder; `nbgrader quickstart` is not needed."""
 
+from nbgrader.converters import Autograde
+from nbgrader.preprocessors import Execute, NbGraderPreprocessor
+
+from kvstore.course import marking
+
 c = get_config()  # noqa: F821
 c.CourseDirectory.course_id = "{COURSE_ID}"
 c.ClearSolutions.code_stub = {{"python": "# Write your answer above this line."}}
-c.Execute.timeout = 180  # seconds for one cell: a judge needs up to 30, and marks run side by side
+
+
+class Judged(NbGraderPreprocessor):
+    """In place of executing a notebook in a kernel: judge the source of its answers."""
+
+    def preprocess(self, notebook, resources):
+        marking.fill_in(notebook)
+        return notebook, resources
+
+
+steps = Autograde.autograde_preprocessors.default_args[0]
+c.Autograde.autograde_preprocessors = [Judged if each is Execute else each for each in steps]
 '''
 
 _OTTER_TEST: Final = """\
@@ -77,7 +93,7 @@ def tasks(notebook: NotebookNode) -> list[Task]:
             if not stubs:
                 raise ValueError(f"{exercise_id}: no cell above sets {variable} to NOT_ATTEMPTED")
             words = [each.source for each in above[: stubs[-1]] if each.cell_type == "markdown"]
-            stub = _without_checks(above[stubs[-1]].source)
+            stub = _only_stub(above[stubs[-1]].source)
             found.append(Task(exercise_id, words[-1], stub, variable))
     return found
 
@@ -96,12 +112,14 @@ def _checks(cell: NotebookNode) -> Iterator[tuple[str, str]]:
                 yield exercise_id, variable
 
 
-def _without_checks(source: str) -> str:
+def _only_stub(source: str) -> str:
+    """The cell without what uses the answer, such as its check and the run that it goes into."""
     lines = source.splitlines()
     for node in reversed(ast.parse(source).body):
-        if isinstance(node, ast.Expr) and ast.unparse(node).startswith("check("):
+        stub = isinstance(node, ast.Import | ast.ImportFrom) or "NOT_ATTEMPTED" in ast.unparse(node)
+        if not stub:
             del lines[node.lineno - 1 : node.end_lineno]
-    return "\n".join(lines).rstrip()
+    return "\n".join(lines).strip()
 
 
 def _is_stub(cell: NotebookNode, variable: str) -> bool:
@@ -114,14 +132,16 @@ def _is_stub(cell: NotebookNode, variable: str) -> bool:
 
 
 def imports(notebook: NotebookNode) -> str:
-    """Return the import lines of all cells of a lesson, each once."""
+    """Return the import lines of all cells of a lesson, each once; of the course only the stub's.
+
+    What an answer needs is not there: a mark is given where nothing of it can be imported.
+    """
     lines: dict[str, None] = {"from kvstore.course import NOT_ATTEMPTED": None}
     for cell in notebook.cells:
         if cell.cell_type == "code":
             body = ast.parse(cell.source).body if "await" not in cell.source else []
-            lines |= {
-                ast.unparse(n): None for n in body if isinstance(n, ast.Import | ast.ImportFrom)
-            }
+            found = [ast.unparse(n) for n in body if isinstance(n, ast.Import | ast.ImportFrom)]
+            lines |= dict.fromkeys(each for each in found if "kvstore.course" not in each)
     return "\n".join(lines)
 
 
@@ -223,6 +243,14 @@ def for_otter(lesson: Path, out: Path) -> int:
     sheet = _sheet(cells)
     sheet.metadata["otter"] = {"assignment_name": lesson.stem}
     nbformat.write(sheet, folder / lesson.name)
+    tests = {
+        task.name: {
+            "exercise": task.exercise_id, "variable": task.variable,
+            "cell": _id("answer", task), "points": POINTS,
+        }
+        for task in found
+    }  # fmt: skip
     settings = {"assignment_name": lesson.stem, "lang": "python", "print_summary": False}
+    settings["plugins"] = [{"kvstore.course.marking.Otter": tests}]
     (folder / "otter_config.json").write_text(json.dumps(settings, indent=1), "utf-8")
     return POINTS * len(found)

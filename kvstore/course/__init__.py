@@ -6,6 +6,7 @@
     questions                  the questions of each lesson, by their ids; conversion of units
     exercises                  tasks with hints and solutions, and their grading
     checks, judging            check, hint, solution; the process in which answers are judged
+    marking                    marks for nbgrader and Otter, from the source of cells
     live                       a run with a view of it while it lasts
     my_code                    the files that a learner keeps
     running                    `run`: a client and a server of the learner, measured
