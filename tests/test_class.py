@@ -5,9 +5,11 @@ import itertools
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import zipfile
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -142,6 +144,9 @@ def test_a_class_is_merged_into_tables_and_a_figure(tmp_path, hand_ins, capsys, 
     nested = tmp_path / "dan" / "progress.sqlite3"
     nested.parent.mkdir()
     shutil.copy(hand_ins[0], nested)
+    with closing(sqlite3.connect(nested)) as made:
+        made.execute("UPDATE questions SET predicted_at = predicted_at + 1")
+        made.commit()
 
     status = collect.main(["--out", str(tmp_path / "out"), *map(str, [*hand_ins, nested])])
 
@@ -163,6 +168,12 @@ def test_a_class_is_merged_into_tables_and_a_figure(tmp_path, hand_ins, capsys, 
     assert [line.get_xdata()[0] for line in ax.lines if line.get_marker() == "D"] == [1.5]
 
 
+def another_program(file):
+    file.unlink()
+    with closing(sqlite3.connect(file)) as made:
+        made.execute("CREATE TABLE history (url TEXT)")
+
+
 def cut_off(file):
     """The second half did not arrive."""
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
@@ -173,8 +184,12 @@ def with_odd_bytes(file):
 
 
 @pytest.mark.parametrize(
-    "damage", [cut_off, with_odd_bytes, Path.unlink, lambda file: file.write_text("a text")]
-)
+    "damage",
+    [
+        cut_off, with_odd_bytes, Path.unlink, another_program,
+        lambda file: file.write_text("a text"),
+    ],
+)  # fmt: skip
 def test_a_file_that_cannot_be_read_is_named_and_the_others_are_merged(
     damage, tmp_path, hand_ins, capsys, no_own_backend
 ):
@@ -186,11 +201,78 @@ def test_a_file_that_cannot_be_read_is_named_and_the_others_are_merged(
     assert set(pd.read_csv(tmp_path / "out" / "lessons.csv")["student"]) == {"ben", "eva"}
 
 
-def test_two_files_of_one_student_are_refused(hand_ins, capsys):
-    with pytest.raises(SystemExit, match="1"):
-        collect.main([str(hand_ins[0])] * 2)
+def with_what_is_unknown(file):
+    with closing(sqlite3.connect(file)) as made:
+        made.execute("ALTER TABLE questions ADD COLUMN confidence TEXT")
+        made.execute("CREATE TABLE later (x TEXT)")
 
-    assert "two files are of 'ada'" in capsys.readouterr().err
+
+def students_in(tmp_path):
+    return [*dict.fromkeys(pd.read_csv(tmp_path / "out" / "lessons.csv")["student"])]
+
+
+def test_the_file_of_a_later_edition_is_read(tmp_path, hand_ins, capsys, no_own_backend):
+    with_what_is_unknown(hand_ins[0])
+
+    assert collect.main(["--out", str(tmp_path / "out"), *map(str, hand_ins)]) == 0
+
+    assert students_in(tmp_path) == ["ada", "ben", "eva"]
+    assert 50 in set(pd.read_csv(tmp_path / "out" / "predictions.csv")["predicted"])
+
+
+@pytest.mark.parametrize("given", [".", "*.sqlite3", "?[dev]a.sqlite3"])
+def test_a_folder_and_a_quoted_pattern_stand_for_their_files(
+    given, tmp_path, hand_ins, capsys, no_own_backend
+):
+    assert collect.main(["--out", str(tmp_path / "out"), str(tmp_path / given)]) == 0
+
+    assert students_in(tmp_path) == [
+        name for name in ("ada", "ben", "eva") if name != "ben" or "v" not in given
+    ]
+
+
+def test_what_matches_nothing_is_named(tmp_path, hand_ins, capsys, no_own_backend):
+    (tmp_path / "empty").mkdir()
+    given = [tmp_path / "empty", tmp_path / "x*.sqlite3", hand_ins[0]]
+
+    assert collect.main(["--out", str(tmp_path / "out"), *map(str, given)]) == 1
+
+    said = capsys.readouterr().err
+    assert "empty" in said
+    assert "x*.sqlite3" in said
+    assert students_in(tmp_path) == ["ada"]
+
+
+def test_equal_files_count_once_and_equal_names_are_told_apart(
+    tmp_path, hand_ins, capsys, no_own_backend
+):
+    shutil.copy(hand_ins[0], tmp_path / "ada (1).sqlite3")
+    for name, file in ("home1", hand_ins[1]), ("home2", hand_ins[2]):
+        (tmp_path / name / "share").mkdir(parents=True)
+        file.rename(tmp_path / name / "share" / "progress.sqlite3")
+
+    assert collect.main(["--out", str(tmp_path / "out"), str(tmp_path)]) == 1
+
+    said = capsys.readouterr().err
+    assert "ada (1).sqlite3" in said
+    assert "ada.sqlite3" in said
+    made = students_in(tmp_path)
+    assert len(made) == 3
+    assert {"share (home1)", "share (home2)"} < set(made)
+
+
+def test_a_quiz_is_judged_by_its_choices_and_a_contradiction_is_named(
+    tmp_path, hand_ins, capsys, no_own_backend
+):
+    with closing(sqlite3.connect(hand_ins[1])) as made:
+        made.execute("UPDATE choices SET is_right = 1")
+        made.commit()
+
+    assert collect.main(["--out", str(tmp_path / "out"), *map(str, hand_ins)]) == 1
+
+    assert "ben.sqlite3" in capsys.readouterr().err
+    lessons = pd.read_csv(tmp_path / "out" / "lessons.csv").set_index("student")
+    assert list(lessons["quiz right at first"]) == ["1 of 1", "0 of 1", "1 of 1"]
 
 
 @pytest.fixture

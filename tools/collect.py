@@ -1,8 +1,9 @@
 """Merge the progress of a class: `python3 course.py class collect FILES`.
 
 Each file is a student's progress (`progress.path()` names it), or what a page of the course saved
-for its reader (`.json`), renamed after the student. Or it is the file of a class that voted, with
-all its students: the attempt is the round of a vote, and measured is what the teacher showed.
+for its reader (`.json`), renamed after the student; a folder stands for all that are in it. Or it
+is the file of a class that voted, with all its students: the attempt is the round of a vote, and
+measured is what the teacher showed. A file that cannot be read ends nothing: a line names it.
 
 Written are `lessons.csv` (one row for each student and lesson), `predictions.csv`, `curves.csv`
 (one row for each point of a curve), `quizzes.csv` and `predictions.png`: what the class predicted,
@@ -16,10 +17,10 @@ import sqlite3
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -32,11 +33,43 @@ from tools import answers
 
 OUT: Final = Path(__file__).resolve().parent.parent / "build" / "class"
 _SQLITE: Final = b"SQLite format 3\x00"
+QUIZ: Final = "quiz right at first"
 
 
 def student_of(file: Path) -> str:
     """Return the student's name: that of the file, or of the folder of a `progress.sqlite3`."""
     return file.parent.name if file.stem == "progress" else file.stem
+
+
+def found(given: Sequence[Path]) -> list[Path]:
+    """Return the files: those of a folder and of a pattern too, which some shells pass as it is.
+
+    What is not there is returned as it was given.
+    """
+    files: list[Path] = []
+    for each in given:
+        if each.is_dir():
+            inside = sorted([*each.rglob("*.sqlite3"), *each.rglob("*.json")])
+            files += inside or [each]
+        elif each.exists():
+            files.append(each)
+        else:
+            root = Path(each.anchor)
+            pattern = each.relative_to(root) if each.anchor else each
+            files += sorted(root.glob(str(pattern))) or [each]
+    return list(dict.fromkeys(files))
+
+
+def students(files: Sequence[Path]) -> list[str]:
+    """Return a name for each file; where two are alike, with the first folder that differs."""
+    names = [student_of(file) for file in files]
+    for name in {name for name in names if names.count(name) > 1}:
+        alike = [place for place, each in enumerate(names) if each == name]
+        paths = [files[place].absolute() for place in alike]
+        shared = len(Path(os.path.commonpath(paths)).parts)
+        for place, path in zip(alike, paths, strict=True):
+            names[place] = f"{name} ({path.parts[shared]})"
+    return names
 
 
 @contextmanager
@@ -45,14 +78,18 @@ def _read_from(file: Path) -> Iterator[None]:
 
     `progress` moves a damaged file aside and begins a new one, so that a learner can go on.
     """
+    if file.is_dir():
+        raise ValueError(f"{file} is a folder without a file of progress")
     of_page = file.suffix == ".json"
     if not of_page and file.read_bytes()[: len(_SQLITE)] != _SQLITE:
         raise ValueError(f"{file} is no file of progress: `progress.path()` names the right one")
     before = os.environ.get(progress.VARIABLE)
     with tempfile.TemporaryDirectory() as scratch:
-        copy = Path(scratch, "page.sqlite3") if of_page else shutil.copy(file, scratch)
+        copy = Path(scratch, "page.sqlite3") if of_page else Path(shutil.copy(file, scratch))
         os.environ[progress.VARIABLE] = str(copy)
         try:
+            if not of_page:
+                _refuse_another_database(file, copy)
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 if of_page:
@@ -69,49 +106,81 @@ def _read_from(file: Path) -> Iterator[None]:
                 os.environ[progress.VARIABLE] = before
 
 
+def _refuse_another_database(file: Path, copy: Path) -> None:
+    """Raise ValueError for a database of another program: `progress` would add its tables."""
+    with closing(sqlite3.connect(copy)) as connection:
+        rows = connection.execute("SELECT lower(name) FROM sqlite_master WHERE type = 'table'")
+        if not {"questions", "answers", "choices"} & {name for (name,) in rows}:
+            raise ValueError(
+                f"{file} is the database of another program: `progress.path()` names the right one"
+            )
+
+
+class Student(NamedTuple):
+    """What one file of progress holds."""
+
+    lessons: pd.DataFrame
+    questions: tuple[progress.Question, ...]
+    curves: dict[progress.Question, tuple[progress.Point, ...]]
+    choices: dict[str, str]
+
+    @property
+    def work(self) -> Hashable:
+        """What no two students have in common: the moments at which they predicted; () without."""
+        return tuple(each for each in self.questions if each.predicted_at is not None)
+
+
+def read(file: Path) -> Student:
+    """Return what a file holds. Raises OSError or ValueError, which name the file, if it cannot."""
+    with _read_from(file):
+        asked = progress.questions()
+        curves = {made: progress.curve(made) for made in asked}
+        return Student(progress.by_lesson(), asked, curves, progress.choices())
+
+
 def merged(
     files: Sequence[Path],
 ) -> tuple[dict[str, pd.DataFrame], list[str]]:
     """Return the lessons, predictions, curves and quizzes of all students, and the problems.
 
-    A problem names a file that holds no progress, or is damaged: nothing of it is in the tables.
-    Raises ValueError if two files are of one student.
+    A problem names a file that holds no progress, is damaged, or holds the work of another file:
+    nothing of it is in the tables. So does a file whose record of its quizzes contradicts it.
     """
-    names = [student_of(file) for file in files]
-    if twice := {name for name in names if names.count(name) > 1}:
-        raise ValueError(f"two files are of {sorted(twice)[0]!r}: rename one of them")
     lessons, predictions, points, choices, problems = [], [], [], [], []
-    for name, file in zip(names, files, strict=True):
-        if is_class(file):
-            votes = handed_in(file)
+    seen: dict[Hashable, Path] = {}
+    for name, file in zip(students(files), files, strict=True):
+        try:
+            votes = handed_in(file) if is_class(file) else None
+            of_this = read(file) if votes is None else None
+        except (OSError, ValueError, ClassFileError) as problem:
+            problems.append(f"left out: {problem}")
+            continue
+        if of_this is None:
             predictions += [
                 (vote.student, vote.question_id, vote.round, vote.value, vote.measured, vote.unit)
-                for vote in votes
+                for vote in votes or ()
                 if vote.choice is None
             ]
             choices += [
-                (vote.student, vote.question_id, vote.choice) for vote in votes if vote.choice
+                (vote.student, vote.question_id, vote.choice) for vote in votes or () if vote.choice
             ]
             continue
-        try:
-            with _read_from(file):
-                of_lessons = progress.by_lesson().reset_index().to_dict("records")
-                of_questions, of_quizzes = progress.questions(), progress.choices()
-                of_curves = {made: progress.curve(made) for made in of_questions}
-        except (OSError, ValueError) as problem:
-            problems.append(str(problem))
+        if of_this.work and (twin := seen.setdefault(of_this.work, file)) is not file:
+            problems.append(f"left out: {file} holds the same predictions, made at once, as {twin}")
             continue
-        lessons += [{"student": name, **row} for row in of_lessons]
+        judged, wrong = _judged_again(of_this)
+        problems += [f"{file}: {each}" for each in wrong]
+        lessons += [{"student": name, **row} for row in judged.reset_index().to_dict("records")]
         predictions += [
             (name, made.question_id, made.attempt, made.value, made.measured, made.unit)
-            for made in of_questions
+            for made in of_this.questions
         ]
         points += [
             (name, made.question_id, made.attempt, *point)
-            for made, curve in of_curves.items()
+            for made, curve in of_this.curves.items()
             for point in curve
         ]
-        choices += [(name, *each) for each in of_quizzes.items()]
+        choices += [(name, *each) for each in of_this.choices.items()]
     table = pd.DataFrame(choices, columns=["student", "question", "choice"])
     table["right"] = [_is_right(*each) for each in zip(table.question, table.choice, strict=True)]
     columns = ["student", "question", "attempt", "predicted", "measured", "unit"]
@@ -124,6 +193,24 @@ def merged(
     }, problems
 
 
+def _judged_again(of_this: Student) -> tuple[pd.DataFrame, list[str]]:
+    """Return the lessons with the quizzes judged by their choices, and what the file says else."""
+    lessons, wrong = of_this.lessons.copy(), []
+    for lesson in lessons.index:
+        made = [
+            _is_right(*each)
+            for each in of_this.choices.items()
+            if progress.lesson_of(each[0]) == lesson
+        ]
+        if not made:
+            continue
+        right = f"{sum(map(bool, made))} of {len(made)}"
+        if right != (said := lessons.loc[lesson, QUIZ]):
+            wrong.append(f"the quiz of lesson {lesson} says {said} right; by its choices: {right}")
+        lessons.loc[lesson, QUIZ] = right
+    return lessons, wrong
+
+
 def _is_right(question_id: str, choice: str) -> bool | None:
     """Whether the choice is right; None for a question that the course no longer has."""
     try:
@@ -134,15 +221,12 @@ def _is_right(question_id: str, choice: str) -> bool | None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the tables; the exit status is 1 if a file was left out."""
+    """Write the tables; the exit status is 1 if a file was left out or contradicts itself."""
     parser = argparse.ArgumentParser(prog="course.py class collect", description="Merge a class.")
     parser.add_argument("--out", type=Path, default=OUT, help="where to (default: build/class)")
-    parser.add_argument("files", nargs="+", type=Path, help="the students' files of progress")
+    parser.add_argument("files", nargs="+", type=Path, help="files of progress, folders, patterns")
     options = parser.parse_args(arguments)
-    try:
-        tables, problems = merged(options.files)
-    except (ClassFileError, ValueError) as problem:
-        parser.exit(1, f"course.py class collect: {problem}\n")
+    tables, problems = merged(found(options.files))
     options.out.mkdir(parents=True, exist_ok=True)
     lessons, predictions = tables["lessons"], tables["predictions"]
     for name, table in tables.items():
@@ -156,7 +240,7 @@ def main(arguments: Sequence[str]) -> int:
         plt.close()
     print(f"\nwritten to {options.out}")
     for each in problems:
-        print(f"course.py class collect: left out: {each}", file=sys.stderr)
+        print(f"course.py class collect: {each}", file=sys.stderr)
     return int(bool(problems))
 
 

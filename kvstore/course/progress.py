@@ -12,7 +12,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
@@ -247,6 +247,10 @@ class Question:
     def closed(self) -> bool:
         """Return whether the run began or its result was shown: predictions are refused then."""
         return self.closed_at is not None
+
+
+_ATTEMPT: Final = ", ".join(each.name for each in fields(Question))
+"""Its columns: the file of a later edition may have more."""
 
 
 class Point(NamedTuple):
@@ -494,8 +498,8 @@ def days() -> dict[str, tuple[Day, int]]:
 
 def questions() -> tuple[Question, ...]:
     """Return every attempt at every question so far, in the order of lessons."""
-    rows = _done("SELECT * FROM questions ORDER BY question_id, attempt")
-    return tuple(Question(**dict(row)) for row in rows)
+    rows = _done(f"SELECT {_ATTEMPT} FROM questions ORDER BY question_id, attempt")
+    return tuple(Question(*row) for row in rows)
 
 
 def by_lesson() -> "pd.DataFrame":
@@ -566,10 +570,10 @@ def _latest(connection: "sqlite3.Connection", question_id: str) -> Question:
         (question_id, question_id),
     )
     row = connection.execute(
-        "SELECT * FROM questions WHERE question_id = ? ORDER BY attempt DESC LIMIT 1",
+        f"SELECT {_ATTEMPT} FROM questions WHERE question_id = ? ORDER BY attempt DESC LIMIT 1",
         (question_id,),
     ).fetchone()
-    return Question(**dict(row))
+    return Question(*row)
 
 
 def _changed(
