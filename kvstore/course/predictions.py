@@ -1,9 +1,11 @@
 """What a learner commits to: a number or a curve before the run, the first choice in a quiz."""
 
 import math
+import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
+from random import Random
 from typing import Any, Final, Literal
 
 from IPython.core.getipython import get_ipython
@@ -264,7 +266,17 @@ def _with_unit(value: float, unit: str) -> str:
 
 
 # ---- quizzes ------------------------------------------------------------------------------------
-# Questions with options: the first choice counts, and each option is explained.
+# Questions with options: the first choice counts, and each option is explained. Each learner sees
+# the options in an order of their own, always the same one. What is kept is the letter that the
+# option has in the lesson's questions, so the choices of a class add up.
+
+
+def _lettered(question: QuizQuestion) -> dict[str, str]:
+    """The letters that this learner sees, in their order, and those of the lesson's questions."""
+    letters = list(question.lettered)
+    learner = f"{platform.node()} {progress.path().absolute()}"
+    shown = Random(f"{learner} {question.id}").sample(letters, len(letters))
+    return dict(zip(letters, shown, strict=True))
 
 
 def quiz(question_id: str, choice: str | None = None) -> None:
@@ -288,7 +300,7 @@ def _ask(asked: Sequence[QuizQuestion]) -> None:
     plain, rich = [], []
     for question in asked:
         how = f'Answer with a letter, such as `quiz("{question.id}", "a")`.'
-        letters = [f"{letter}) {option.text}" for letter, option in question.lettered.items()]
+        letters = [f"{letter}) {text}" for letter, text in _options(question)]
         done = [_words(question, chosen[question.id])] if question.id in chosen else []
         plain.append("\n".join([question.text, *(f"  {each}" for each in letters), how, *done]))
         rich.append(
@@ -302,6 +314,11 @@ def _ask(asked: Sequence[QuizQuestion]) -> None:
     rendering.show(bundle)
 
 
+def _options(question: QuizQuestion) -> list[tuple[str, str]]:
+    """The options as this learner sees them, by their letters."""
+    return [(letter, question.lettered[kept].text) for letter, kept in _lettered(question).items()]
+
+
 def _widget(asked: Sequence[QuizQuestion], chosen: Mapping[str, str]) -> dict[str, Any]:
     """One group of radio buttons for each question, and below it what is said of the choice.
 
@@ -311,8 +328,8 @@ def _widget(asked: Sequence[QuizQuestion], chosen: Mapping[str, str]) -> dict[st
 
     def group(question: QuizQuestion) -> Any:
         buttons = widgets.RadioButtons(
-            options=[(f"{letter}) {o.text}", letter) for letter, o in question.lettered.items()],
-            value=chosen.get(question.id),
+            options=[(f"{letter}) {text}", letter) for letter, text in _options(question)],
+            value=_letter(question, chosen.get(question.id)),
             layout={"width": "auto"},
         )
         said = widgets.HTML(_html(question, chosen[question.id]) if question.id in chosen else "")
@@ -330,14 +347,13 @@ def _widget(asked: Sequence[QuizQuestion], chosen: Mapping[str, str]) -> dict[st
 
 def _verdict(question: QuizQuestion, choice: object) -> dict[str, str]:
     """Keep the choice if it is the first, and say what is to be said of it."""
-    letter = str(choice).strip().lower()
-    option = question.lettered.get(letter)
-    if option is None:
+    letter = _lettered(question).get(str(choice).strip().lower())
+    if letter is None:
         raise ValueError(
             f"{question.id} has the options {', '.join(question.lettered)}, got {choice!r}: "
             "write one of these letters in quotes"
         )
-    first = progress.keep_choice(question.id, letter, option.right)
+    first = progress.keep_choice(question.id, letter, question.lettered[letter].right)
     in_class.chose(question.id, letter, first)
     return {
         "text/plain": _words(question, letter, first),
@@ -345,11 +361,17 @@ def _verdict(question: QuizQuestion, choice: object) -> dict[str, str]:
     }
 
 
-def _parts(question: QuizQuestion, letter: str, first: str | None) -> tuple[str, str]:
-    option = question.lettered.get(letter)
+def _letter(question: QuizQuestion, kept: str | None) -> str | None:
+    """The letter that this learner sees for one that was kept; None if there is no such option."""
+    return {kept: letter for letter, kept in _lettered(question).items()}.get(kept or "")
+
+
+def _parts(question: QuizQuestion, kept: str, first: str | None) -> tuple[str, str]:
+    letter, option = _letter(question, kept), question.lettered.get(kept)
     if option is None:  # the question was changed since
-        return "○", f"You chose {letter}, which is no longer an option."
-    later = f" (Your first choice, {first}, is the one that counts.)" if first != letter else ""
+        return "○", "You chose what is no longer an option."
+    counts = f" (Your first choice, {_letter(question, first)}, is the one that counts.)"
+    later = counts if first != kept else ""
     again = "" if option.right else " Choose again, to see the explanation of another option."
     return "✔ Yes." if option.right else "✘ No.", f"{letter}) {option.why}{later}{again}"
 

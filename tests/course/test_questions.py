@@ -93,17 +93,63 @@ def test_a_quiz_shows_its_questions_and_no_answer(page):
     assert not [why for why in ("at most", "bottleneck", "busy", "Idle", "✔") if why in shown(page)]
 
 
+def letter_of(page, question_id, text):
+    """The letter that this learner sees before an option."""
+    quiz(question_id)
+    (letter,) = re.findall(rf"^  (\w)\) {re.escape(text)}$", page[-1]["text/plain"], re.MULTILINE)
+    return letter
+
+
 def test_each_choice_is_explained_and_the_first_one_counts(page):
-    quiz("97.double", "a")
-    assert "✘ No. a) The lock was the bottleneck." in shown(page)
-    quiz("97.double", "b")
-    assert "✔ Yes. b) X is at most 1/S. (Your first choice, a, is the one" in shown(page)
-    quiz("97.cores", " A")
+    wrong = letter_of(page, "97.double", "the same")
+    right = letter_of(page, "97.double", "twice as high")
+    other = letter_of(page, "97.cores", "no change")
+    quiz("97.double", wrong)
+    assert f"✘ No. {wrong}) The lock was the bottleneck." in shown(page)
+    quiz("97.double", right)
+    assert f"✔ Yes. {right}) X is at most 1/S. (Your first choice, {wrong}, is the one" in shown(
+        page
+    )
+    quiz("97.cores", f" {other.upper()}")
 
     assert progress.choices() == {"97.double": "a", "97.cores": "a"}
     assert progress.by_lesson().loc["97", "quiz right at first"] == "1 of 2"
     quiz("97")
-    assert "✘ No. a) The lock" in shown(page)
+    assert f"✘ No. {wrong}) The lock" in shown(page)
+
+
+def test_learners_see_the_options_in_orders_of_their_own_and_their_choices_add_up(
+    page, tmp_path, monkeypatch
+):
+    """Thirty learners choose the same option: they type different letters, one is kept."""
+    typed, kept = set(), set()
+    for number in range(30):
+        monkeypatch.setenv(progress.VARIABLE, str(tmp_path / f"learner {number}"))
+        letter = letter_of(page, "97.double", "twice as high")
+        assert letter == letter_of(page, "97.double", "twice as high"), "the order is stable"
+        quiz("97.double", letter)
+        typed.add(letter)
+        kept |= set(progress.choices().items())
+
+    assert typed == {"a", "b"}
+    assert kept == {("97.double", "b")}
+
+
+def test_neither_its_length_nor_its_place_gives_the_right_option_away():
+    asked = [
+        question
+        for part in lessons.parts().values()
+        for lesson in part
+        for question in (*questions.quiz_of(lesson), *questions._part_quiz_of(lesson))
+    ]
+    longest = [
+        question.id
+        for question in asked
+        for right in question.options
+        if right.right and len(right.text) == max(len(each.text) for each in question.options)
+    ]
+
+    assert len(longest) <= 0.35 * len(asked), longest
 
 
 @pytest.mark.parametrize(

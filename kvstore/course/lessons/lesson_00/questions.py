@@ -157,7 +157,7 @@ QUIZ: Final = (
         "8 ms. What do you conclude?",
         (
             Option(
-                "The three figures fit together.",
+                "The three figures fit together: the report is right.",
                 why="2,000/s · 0.008 s = 16 calls in flight. The report says 64.",
             ),
             Option(
@@ -178,7 +178,10 @@ QUIZ: Final = (
         "The disk of our server becomes twice as fast: it needs 5 ms for a read. The rest stays. "
         "One call takes ...",
         (
-            Option("half as long.", why="Only the disk is faster. The round trip is still there."),
+            Option(
+                "half as long, as the disk is the slow part.",
+                why="Only the disk is faster. The round trip is still there.",
+            ),
             Option(
                 "a little more than half as long.",
                 right=True,

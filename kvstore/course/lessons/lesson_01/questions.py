@@ -85,7 +85,7 @@ QUIZ: Final = (
         "A loop retrieves 100 keys and then updates the same 100 keys, one call at a time. A read "
         "takes 10 ms, a write 50 ms. How long does the loop take?",
         (
-            Option("about 10 s", why="That is 200 calls of the slowest kind."),
+            Option("about 10 s: 200 calls of 50 ms", why="That is 200 calls of the slowest kind."),
             Option(
                 "a little over 6 s",
                 right=True,
@@ -159,7 +159,7 @@ PART_QUIZ = (
                 "less than 1/R.",
             ),
             Option(
-                "The figures are wrong: X·R must be 1.",
+                "The figures are wrong: with one caller, X·R must be 1.",
                 why="X·R is the mean number in flight. It is below 1 when the client does "
                 "something between two calls.",
             ),

@@ -134,7 +134,7 @@ QUIZ = (
                 why="X stays at 1/D_max, and R = N/X doubles.",
             ),
             Option(
-                "Nothing changes at all.",
+                "Nothing: the lock serves one call, as before.",
                 why="The throughput does not change, but 200 calls now wait in place of 100.",
             ),
         ),
@@ -145,12 +145,12 @@ QUIZ = (
         "The disk becomes ten times as fast. The throughput ...",
         (
             Option(
-                "... becomes ten times as high.",
+                "... becomes ten times as high, as the disk was the limit.",
                 why="100/4.2 ms would be 24,000/s. But the CPU serves at most 1/0.2 ms = 5,000/s.",
             ),
             Option("... does not change.", why="The disk was the largest part of each call."),
             Option(
-                "... about doubles, and then the CPU is the bottleneck.",
+                "... about doubles: then the CPU is full.",
                 right=True,
                 why="100/40.2 ms = 2,490/s before. Then the smaller bound is 1/0.2 ms = 5,000/s.",
             ),
@@ -175,7 +175,10 @@ QUIZ = (
         "'N divided by the measured R is X within 0.1 %, so our model of the server is right.' "
         "What was shown?",
         (
-            Option("The model is right.", why="No model was used: R comes from the same run."),
+            Option(
+                "The model of the server is right.",
+                why="No model was used: R comes from the same run.",
+            ),
             Option(
                 "No call was lost.",
                 why="The law holds for any part of the records. Only a second count finds a loss.",

@@ -105,7 +105,7 @@ QUIZ = (
                 "calls wait.",
             ),
             Option(
-                "Too many threads slow each other down.",
+                "Too many threads slow each other down, as they switch all the time.",
                 why="That can happen where threads compute. Here the throughput did not fall: it "
                 "did not change at all.",
             ),

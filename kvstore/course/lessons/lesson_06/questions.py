@@ -169,7 +169,7 @@ QUIZ = (
                 why="X stays the same, and R = N/X by Little's law.",
             ),
             Option(
-                "The CPU time of a call.",
+                "The CPU time that a call takes in the server.",
                 why="A waiting call computes nothing. The CPU time hardly changes.",
             ),
         ),

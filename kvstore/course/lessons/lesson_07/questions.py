@@ -154,7 +154,7 @@ QUIZ = (
         "gain over a pool?",
         (
             Option(
-                "Much: there is no switch between threads.",
+                "Much: no time is lost to switches between threads.",
                 why="A switch takes microseconds. The call computes for 20,000 of them.",
             ),
             Option(
@@ -172,14 +172,17 @@ QUIZ = (
         "07.block",
         "A coroutine of the server calls `time.sleep` for 0.1 s. What happens?",
         (
-            Option("That call takes 100 ms longer.", why="It does. But so do all other calls."),
+            Option(
+                "Only that call takes 100 ms longer.",
+                why="All other calls of the process wait for it, too.",
+            ),
             Option(
                 "All calls of the process stop for 100 ms.",
                 right=True,
                 why="There is one thread. What blocks it blocks all calls, so X <= 10 calls/s.",
             ),
             Option(
-                "Nothing: other coroutines run meanwhile.",
+                "No other call is slower: other coroutines run meanwhile.",
                 why="They run only where a coroutine awaits. `time.sleep` does not await; "
                 "with `await` and `asyncio.sleep` they would run.",
             ),
@@ -252,7 +255,7 @@ PART_QUIZ = (
                 "40 / 0.082 s = 488.",
             ),
             Option(
-                "200 calls in flight",
+                "twice as many calls in flight: 200",
                 why="100 / 0.084 s is 1,190 calls/s, far above what the lock passes. The new "
                 "calls wait.",
             ),

@@ -159,21 +159,28 @@ QUIZ = (
             ),
             Option("That 95 % is safe for them.", why="R is many times S at U = 95 % for them."),
             Option(
-                "That the service times are constant.",
+                "That the service times of all calls are constant.",
                 why="Few of the calls are longer than the distance of two arrivals: no more.",
             ),
         ),
     ),
     QuizQuestion(
-        "08.limit",
-        "U is 85 %, and the p99 is too long. No call may be refused. Which change does not help?",
+        "08.below_20_ms",
+        "One worker, random arrivals, exponential service times of 10 ms on average, U = 80 %. The "
+        "mean time of a call is 50 ms, and has to be below 20 ms. Which change alone is enough?",
         (
-            Option("A second worker.", why="U of each worker is halved."),
-            Option("Less varied service times.", why="The wait is proportional to c_a² + c_s²."),
             Option(
-                "A limit on the calls in the server.",
+                "a worker that needs 8 ms in place of 10 ms",
+                why="U becomes 64 %, and the mean 8 / 0.36 = 22 ms. Nearly.",
+            ),
+            Option(
+                "a service time that is 10 ms for every call",
+                why="It halves the wait of 40 ms. 20 ms of wait and 10 ms of service remain.",
+            ),
+            Option(
+                "half of the calls: 40 in place of 80/s",
                 right=True,
-                why="It shortens the wait only because it refuses calls.",
+                why="U is 40 %, and the mean is 10 / 0.6 = 17 ms.",
             ),
         ),
     ),

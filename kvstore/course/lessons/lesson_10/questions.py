@@ -87,12 +87,12 @@ QUIZ = (
                 why="While all attempts fail, 4 · 300 = 1,200 attempts per second arrive.",
             ),
             Option(
-                "... it may never recover: 1,200 attempts per second can keep it overloaded.",
+                "... it may never recover: 1,200 attempts/s come.",
                 right=True,
                 why="A·λ > X: the failures cause the load that causes the failures.",
             ),
             Option(
-                "... it recovers as soon as the cause is over.",
+                "... it recovers as soon as the cause of the outage is over.",
                 why="The queue of retries stays. The cause is over, and the load is not.",
             ),
         ),
@@ -103,7 +103,7 @@ QUIZ = (
         "client send in the long run?",
         (
             Option(
-                "One for each call.",
+                "One for each call that fails.",
                 why="That would double the load. Each failed attempt costs a token.",
             ),
             Option(
@@ -119,7 +119,7 @@ QUIZ = (
         "A call ended with DEADLINE_EXCEEDED. May the client send it again?",
         (
             Option(
-                "Yes: it failed, so the server did not do it.",
+                "Yes: it failed, so the server cannot have done its work.",
                 why="The server may have done it. Only the reply came too late.",
             ),
             Option(

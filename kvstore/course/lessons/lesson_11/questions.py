@@ -97,7 +97,7 @@ QUIZ = (
         "6 ms. Users complain. Which is right?",
         (
             Option(
-                "The generator: it measured every call.",
+                "The generator: it measured every call, and users remember slow ones.",
                 why="It sent one call into each stall. Users would have sent many.",
             ),
             Option(
@@ -132,7 +132,7 @@ QUIZ = (
                 why="Then 5 % of the reads are sent twice: 0.7 · 1.05 < 1.",
             ),
             Option(
-                "Never: 70 % is too much.",
+                "Never: at 70 % even one copy in twenty overloads a replica.",
                 why="There is room for some more calls: 0.7 · 1.05 = 0.74. But at 0.7 · 1.4 = 0.98 "
                 "the queues are very long, although they do not grow for ever.",
             ),
@@ -167,12 +167,12 @@ PART_QUIZ = (
     QuizQuestion(
         "11.part_retry",
         "U is 60 %, arrivals are random. Now a tenth of all attempts fails after the full "
-        "work, and each is retried until it succeeds. By how much does the time in the queue "
-        "grow?",
+        "work, and each is retried until it succeeds. By how much does the mean wait of one "
+        "attempt in the queue grow?",
         (
             Option(
-                "not at all",
-                why="Each call needs 1 / 0.9 = 1.11 attempts. The server does all of them.",
+                "it doubles",
+                why="It would at U = 75 %. Each call needs 1 / 0.9 = 1.11 attempts, so U is 67 %.",
             ),
             Option(
                 "by about a tenth",

@@ -195,7 +195,10 @@ QUIZ = (
         "of all calls is",
         (
             Option("20 ms.", why="Percentiles cannot be averaged: the mean is no percentile."),
-            Option("30 ms.", why="Only if the slow calls of the other one count for nothing."),
+            Option(
+                "30 ms, the higher of the two figures.",
+                why="Only if the slow calls of the other one count for nothing.",
+            ),
             Option(
                 "not known from these two numbers.",
                 right=True,

@@ -72,7 +72,7 @@ QUIZ = (
                 why="The kernel keeps what a killed process has written, with or without an fsync.",
             ),
             Option(
-                "The data were on the disk.",
+                "The data were on the disk before they were acknowledged.",
                 why="They may have been in the kernel's page cache, which a loss of power erases.",
             ),
             Option(
@@ -106,7 +106,7 @@ QUIZ = (
                 why="A write waits for a majority, not for the timeout, and no timeout loses one.",
             ),
             Option(
-                "A shorter gap; and two leaders that both acknowledge writes.",
+                "A shorter gap without a leader; and two leaders that both acknowledge writes.",
                 why="A leader needs a majority for every write, and two majorities share a node.",
             ),
         ),

@@ -75,7 +75,7 @@ QUIZ = (
         "The processor of a service is 3 % busy, and the service is too slow. What do you know?",
         (
             Option(
-                "It needs more threads.",
+                "It needs more threads: it could do much more.",
                 why="The pool is only one of the stations that can be full.",
             ),
             Option(
@@ -105,13 +105,17 @@ QUIZ = (
         ),
     ),
     QuizQuestion(
-        "15.second",
-        "The bottleneck lets 100 calls/s through, and the next station 115. A change makes the "
-        "bottleneck eight times as wide. The throughput is then at most ...",
+        "15.two_changes",
+        "Three stations let 100, 115 and 300 calls/s through, and nothing else limits the service. "
+        "Two changes make each of the first two four times as wide. The throughput is then at "
+        "most ...",
         (
-            Option("... 800 calls/s.", why="The next station does not become wider."),
-            Option("... 115 calls/s.", right=True, why="The bottleneck moves to the next station."),
-            Option("... 100 calls/s.", why="The change did widen the bottleneck."),
+            Option("... 400 calls/s.", why="The third station lets only 300 through."),
+            Option("... 300 calls/s.", right=True, why="The smallest of 400, 460 and 300."),
+            Option(
+                "... 460 calls/s.",
+                why="The first station binds before the second, the third before both.",
+            ),
         ),
     ),
 )

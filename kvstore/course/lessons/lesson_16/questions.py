@@ -45,7 +45,7 @@ QUIZ = (
                 why="N* = (D + Z)·X_max is the number of servers if a call spends its time there.",
             ),
             Option(
-                "The delay of the network.",
+                "The delay of the network, for which each of the six calls waits.",
                 why="A delay does not limit X: more calls in flight fit in.",
             ),
         ),
@@ -59,8 +59,8 @@ QUIZ = (
             Option(
                 "One.",
                 right=True,
-                why="The other 100 calls were due in the stall, and were sent after it. Measured "
-                "from their due times, they are slow too.",
+                why="The other 99 that were due in the stall were sent after it. Measured from "
+                "their due times, they are slow too.",
             ),
             Option("About 100.", why="That many were due. It sent only one of them in the stall."),
             Option("None.", why="One call was in flight when the stall began."),
