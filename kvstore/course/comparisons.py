@@ -170,7 +170,7 @@ BANDS: Final = (
     (1.25, "close: within 25 %"),
     (2.0, "the right size: within a factor of 2"),
     (10.0, "the right order of magnitude: within a factor of 10"),
-    (math.inf, "more than a factor of 10 off: find the station that you left out"),
+    (math.inf, "more than a factor of 10 off"),
 )
 """The scale: the larger of guess/measured and measured/guess, and what it is called.
 
@@ -196,6 +196,10 @@ class Comparison(rendering.Shown):
     binds: Binds | None = None
     why: str = ""
     interval: tuple[float, float] | None = None
+    mistake: str = ""
+    """What the learner's number leaves out, where it is a mistake that is known."""
+    far_off: str = ""
+    """What is said in place of the last words of the scale."""
 
     @property
     def band(self) -> float:
@@ -219,10 +223,18 @@ class Comparison(rendering.Shown):
             return "not predicted" + (": your number came after the run began" if self.late else "")
         if self.log_error is None:
             return f"not scored: there is no ratio to {_shown(self.measured)}"
-        return band(self.log_error)
+        words = band(self.log_error)
+        return self.far_off if self.far_off and words == BANDS[-1][1] else words
 
     def __repr__(self) -> str:
-        return f"{self.question_id}: {self.verdict}\n{rendering.plain_table(*self._table())}"
+        said = "\n".join(each for each in (self.verdict, self._mistake()) if each)
+        return f"{self.question_id}: {said}\n{rendering.plain_table(*self._table())}"
+
+    def _mistake(self) -> str:
+        """The sentence on a known mistake, after the number that it is about."""
+        return (
+            f"{_shown(self.yours)}: {rendering.as_sentence(self.mistake)}" if self.mistake else ""
+        )
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
         rows = [("your prediction", self.yours)]
@@ -310,6 +322,7 @@ class Comparison(rendering.Shown):
             "text/plain": repr(self)
             + (f"\nThe model: {rendering.as_sentence(self.reason)}" if self.reason else ""),
             "text/html": rendering.headline("Your prediction:", self.verdict + attempt, colour)
+            + (f"<p>{rendering.inline(self._mistake())}</p>" if self.mistake else "")
             + self._picture()
             + rendering.table(*self._table())
             + reason,
@@ -471,9 +484,20 @@ def compare(question_id: str, *runs: Any, why: Claim | None = None) -> Compariso
         binds=known.binds,
         why=why.sentence if why else "",
         interval=_interval(measured, factor) or _interval_of(run, number, known.unit, per_call),
+        mistake=_mistake(known, question.value, (model, number)),
+        far_off=known.far_off,
     )
     made._show()
     return made
+
+
+def _mistake(
+    known: questions.PredictionQuestion, value: float | None, right: Iterable[float | None]
+) -> str:
+    """What is to be said of a number that is a known mistake, and not right here."""
+    if value is None or any(each and abs(value / each - 1) <= questions.SAME for each in right):
+        return ""
+    return known.mistake(value)
 
 
 def _answer(known: questions.PredictionQuestion, ask: Callable[..., Any], runs: Any) -> Any:

@@ -154,7 +154,8 @@ def _prediction(id: str) -> dict[str, Any]:
     text = known.text
     if isinstance(known, questions.Curve):
         text += f" Counted is your line at {numbers.number(known.xs[-1])} ({known.over})."
-    return {"id": id, "text": text, "unit": known.unit, "camps": _camps().get(id, {})}
+    camps = {f"{wrong:g}": rendering.as_sentence(why) for wrong, why in known.mistakes}
+    return {"id": id, "text": text, "unit": known.unit, "camps": camps | _camps().get(id, {})}
 
 
 def _quiz(name: str) -> list[dict[str, Any]]:

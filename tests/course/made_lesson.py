@@ -23,6 +23,13 @@ PREDICTIONS = (
     ),
     PredictionQuestion("97.wait", unit="ms", measured=lambda *runs: 50.0, model=_lock),
     computed("97.plain", "", "calls/s"),
+    computed(
+        "97.rates",
+        "",
+        "calls/s",
+        mistakes=((40, "that is the mean of the four *rates*"), (20, "the slowest one decides")),
+        far_off="as for nearly everybody",
+    ),
     computed("97.main", "", "calls/s", main=True),
     computed("97.busy", "", "calls/s", main=True, binds="cpu"),
     computed("97.operations", "", "operations/s"),

@@ -58,6 +58,34 @@ def test_yours_the_models_and_measured_stand_side_by_side(page):
     ) == (20.0, 24.0, 25.0)
 
 
+@pytest.mark.parametrize(
+    ("guess", "measured", "said"),
+    [
+        (41.1, 25.0, "mean of the four"),
+        (19.5, 25.0, "the slowest one"),
+        (42.0, 25.0, ""),  # more than 3 % away
+        (40.0, 39.5, ""),  # it is right here
+        (24.0, 25.0, ""),
+    ],
+)
+def test_a_known_mistake_is_named_after_the_run(page, guess, measured, said):
+    predict("97.rates", guess)
+    assert "mean" not in page[-1]["text/plain"] + page[-1]["text/html"]
+    made = compare("97.rates", measured, measured)
+
+    named = [each for each in ("mean of the four", "the slowest one") if each in repr(made).lower()]
+    assert named == ([said] if said else [])
+    assert ("<em>rates</em>" in page[-1]["text/html"]) == (said == "mean of the four")
+
+
+def test_who_is_far_off_is_told_of_no_station_that_nobody_left_out(page):
+    for question in ("97.rates", "97.plain"):
+        predict(question, 25_000)
+
+    assert compare("97.rates", 25.0).verdict == "as for nearly everybody"
+    assert "station" not in compare("97.plain", 25.0).verdict
+
+
 def test_without_a_prediction_the_comparison_is_shown_and_marked(page):
     comparison = compare("97.plain", 25.0, 24.0)
 

@@ -182,6 +182,11 @@ def test_a_quiz_question_that_cannot_be_scored_is_refused(make, said):
         QuizQuestion("97.q", "?", (Option("x", why="since"), make()))
 
 
+def test_a_mistake_that_cannot_be_predicted_is_refused():
+    with pytest.raises(ValueError, match="a mistake is a number above 0"):
+        PredictionQuestion("97.q", measured=float, mistakes=((0, "nothing"),))
+
+
 def test_a_main_comparison_needs_a_model():
     with pytest.raises(ValueError, match="needs `model`"):
         PredictionQuestion("97.q", measured=float, main=True)
@@ -195,6 +200,20 @@ def test_the_questions_of_every_lesson_can_be_loaded():
 
         assert ids
         assert all(each.startswith(f"{lesson}.") for each in ids)
+
+
+def test_the_questions_of_the_core_lessons_know_the_mistakes_of_learners():
+    every = [
+        each
+        for part in lessons.parts().values()
+        for lesson in part
+        for each in questions.predictions_of(lesson)
+    ]
+
+    assert len([each for each in every if each.mistakes]) >= 20
+    assert questions.registered("01.mix").mistake(40.8)
+    assert not questions.registered("01.mix").mistake(45)
+    assert questions.registered("03.global_lock").mistake(2_500)
 
 
 def test_the_quiz_of_a_lesson_is_its_own():
@@ -230,8 +249,8 @@ def test_the_quiz_of_a_part_is_kept_and_scored_with_its_last_lesson(page):
     assert page[-1]["text/plain"].index(first.text) < page[-1]["text/plain"].index(second.text)
 
     for question, right in ((first, True), (second, False)):
-        letters = [letter for letter, o in question.lettered.items() if o.right == right]
-        quiz(question.id, letters[0])
+        option = next(each for each in question.options if each.right == right)
+        quiz(question.id, letter_of(page, question.id, option.text))
 
     assert progress.by_lesson().loc["01", "quiz right at first"] == "1 of 2"
 

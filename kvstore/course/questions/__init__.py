@@ -9,6 +9,7 @@ questions is needed, and not before. A lesson without a module has no registered
 import difflib
 import functools
 import importlib.util
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -88,6 +89,8 @@ def operations_in_a_call(run: object) -> float:
 # What a question is made of: one that asks for a number, and one that offers options.
 
 
+SAME: Final = 0.03
+"""A prediction that is this near to a known mistake is that mistake."""
 LETTERS: Final = "abcdefgh"
 """The options of a quiz question are called by these, in the order in which they are written."""
 
@@ -100,6 +103,10 @@ class PredictionQuestion:
     question was closed. Both answer in `unit`; a `Prediction` of the model, and a run in place of
     a number (it stands for its throughput), are converted. `text` is shown by `predict`.
     `main` and `binds` are those of `compare`.
+
+    `mistakes` are wrong numbers that learners are known to give, each with the sentence that it
+    gets after the run: it says what the number leaves out. `far_off` takes the place of the scale's
+    last words. ValueError for a mistake that cannot be predicted.
     """
 
     id: str
@@ -109,9 +116,18 @@ class PredictionQuestion:
     model: Callable[..., Any] | None = field(default=None, kw_only=True)
     main: bool = field(default=False, kw_only=True)
     binds: Literal["cpu"] | None = field(default=None, kw_only=True)
+    mistakes: tuple[tuple[float, str], ...] = field(default=(), kw_only=True)
+    far_off: str = field(default="", kw_only=True)
+
+    def mistake(self, value: float) -> str:
+        """Return what is to be said of a number within `SAME` of a known mistake; else ""."""
+        near = min(self.mistakes, key=lambda each: abs(math.log(value / each[0])), default=(0, ""))
+        return near[1] if abs(value - near[0]) <= SAME * near[0] else ""
 
     def __post_init__(self) -> None:
         _check_id(self.id)
+        if any(not wrong > 0 or not why for wrong, why in self.mistakes):
+            raise ValueError(f"{self.id}: a mistake is a number above 0 and a sentence")
         if self.main and self.model is None:
             raise ValueError(f"{self.id}: a main comparison needs `model`, got none")
 

@@ -70,6 +70,12 @@ PREDICTIONS = (
     PredictionQuestion(
         "05.unary_8",
         "8 unary calls in flight on one connection, the server 10 ms away: how many calls/s?",
+        mistakes=(
+            (
+                100,
+                "that waits for each reply: the calls of one connection overlap",
+            ),
+        ),
         measured=lambda alone, run: run,
         model=by_the_round_trip,
         main=True,
@@ -78,6 +84,24 @@ PREDICTIONS = (
         "05.stream_far",
         "A stream with a window of 8, the same server: how many times the throughput of the "
         "unary calls?",
+        mistakes=(
+            (
+                8,
+                "a unary call does not wait for the one before it on its connection",
+            ),
+            (
+                2.9,
+                "that is the Go article's figure: its slow client waited between two calls",
+            ),
+            (
+                2,
+                "N and D are those of the unary calls, and neither processor is full",
+            ),
+            (
+                3,
+                "N and D are those of the unary calls, and neither processor is full",
+            ),
+        ),
         unit="times",
         measured=times_of,
         model=lambda unary, stream: Prediction(
@@ -88,6 +112,17 @@ PREDICTIONS = (
         "05.stream_near",
         "No delay, 128 in flight: how many times the throughput of the unary calls does the "
         "stream reach?",
+        mistakes=(
+            (
+                1,
+                "N and D stay, and the processor is the bottleneck now: a message of a "
+                "stream costs less of it",
+            ),
+            (
+                128,
+                "128 calls were in flight before, too: a stream saves CPU time, and no waiting",
+            ),
+        ),
         unit="times",
         measured=lambda unary_probe, stream_probe, unary, stream: times_of(unary, stream),
         model=by_processor_time,
