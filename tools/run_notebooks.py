@@ -304,10 +304,10 @@ def _row(done: Executed) -> dict[str, Any]:
 
 
 def run_all(paths: Sequence[Path], copies: Path = COPIES, timeout_s: float = TIMEOUT_S) -> int:
-    """Execute these notebooks; the exit status is 0, 1 when one failed, 130 after Ctrl-C.
+    """Execute these notebooks; the exit status is 0, or 130 after Ctrl-C.
 
-    A claim that does not hold here is named and is no failure: it is about this machine. So is
-    a main comparison that lies outside its band. In the fast mode further lessons share a kernel,
+    It is 1 when one ended with an error or a claim did not hold here. A main comparison that lies
+    outside its band is named and is no failure. In the fast mode further lessons share a kernel,
     because to start one and to import takes longer than most of them. After an error they get a
     new one.
     """
@@ -334,7 +334,8 @@ def run_all(paths: Sequence[Path], copies: Path = COPIES, timeout_s: float = TIM
     print(f"\n{table(done)}\n\nPrediction against measurement, in the main experiments:")
     print(comparisons.table(main, [each.name for each in done], full=mode.name() == "full"))
     print(f"\nThe executed copies are in {copies}")
-    return status or int(any(each.error for each in done))
+    failed = [each for each in done if each.error or not all(each.claims)]
+    return status or int(bool(failed))
 
 
 def _progress(name: str) -> OnCell:

@@ -4,6 +4,7 @@ A comparison is scored by the ratio of its numbers; the main ones of a lesson ar
 """
 
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -51,11 +52,20 @@ class Claim(rendering.Shown):
         }
 
 
+STRICT: Final = "COURSE_STRICT"
+"""With this environment variable set to 1, a claim that does not hold is an error."""
+
+
+class DoesNotHold(AssertionError):
+    """A claim does not hold, and claims are strict."""
+
+
 def claim(sentence: str, holds: bool | np.bool_) -> Claim:
     """Show the sentence and whether it holds on this machine, in this run.
 
     Build the sentence from the run with an f-string, so that its numbers are those of the run. A
-    claim that does not hold is shown and raises nothing.
+    claim that does not hold is shown and raises nothing: it is about this machine. With
+    COURSE_STRICT=1 it raises DoesNotHold, for programs that execute notebooks and see errors only.
     """
     if not isinstance(holds, bool | np.bool_):
         raise TypeError(
@@ -64,6 +74,8 @@ def claim(sentence: str, holds: bool | np.bool_) -> Claim:
         )
     made = Claim(str(sentence), bool(holds))
     made._show()
+    if not made and os.environ.get(STRICT, "").strip() not in ("", "0"):
+        raise DoesNotHold(f"{made.sentence} ({STRICT} is set)")
     return made
 
 

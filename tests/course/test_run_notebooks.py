@@ -146,6 +146,28 @@ def test_in_the_fast_mode_further_lessons_share_a_kernel_until_an_error(
 
 
 @pytest.mark.slow
+def test_a_claim_that_does_not_hold_fails_the_command_and_raises_where_claims_are_strict(
+    tmp_path, monkeypatch, capsys
+):
+    """The lesson itself goes on: only strict claims end it, as nbmake and nbval need it."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv(run_notebooks.mode.VARIABLE, "class")
+    claims = "from kvstore.course import claim\nclaim('water is wet', {})"
+    true, false = (
+        notebook_of(tmp_path, claims.format(holds), "print('the end')", name=f"9_{holds}")
+        for holds in (True, False)
+    )
+
+    assert run_notebooks.run_all([true], tmp_path / "copies", timeout_s=60) == 0
+    assert run_notebooks.run_all([true, false], tmp_path / "copies", timeout_s=60) == 1
+    assert "water is wet" in capsys.readouterr().out
+    assert run_notebooks.execute(false, timeout_s=60).error is None
+    monkeypatch.setenv("COURSE_STRICT", "1")
+    assert "water is wet" in str(run_notebooks.execute(false, timeout_s=60).error)
+    assert run_notebooks.execute(true, timeout_s=60).error is None
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process")
 def test_ctrl_c_ends_the_kernels_and_shows_the_table_so_far(tmp_path):
     """Of a lesson that is done the shared kernel, and that of the one that runs."""
