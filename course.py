@@ -342,7 +342,6 @@ BUILT = {
 }
 FOR_A_CLASS = {
     "open": ("course", "votes in the room: [--lan] [LESSONS]"),
-    "scoreboard": ("course", "the capstone scores: FOLDER"),
     "collect": ("course", "the progress of all as tables: FILES"),
     "certificate": ("tls", "for a server that others reach: FOLDER"),
     "etcd": ("course", "a cluster on this machine: [--nodes 3]"),
@@ -358,7 +357,7 @@ def build(arguments: Sequence[str]) -> int:
 
 
 def for_class(arguments: Sequence[str]) -> int:
-    """Help a teacher: open, scoreboard, collect, certificate or etcd."""
+    """Help a teacher: open, collect, certificate or etcd."""
     return part_of(FOR_A_CLASS, "class", arguments)
 
 

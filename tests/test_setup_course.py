@@ -128,7 +128,7 @@ def test_what_is_no_command_is_answered_with_those_there_are(course, capsys):
     assert "'labb'" in capsys.readouterr().err
     assert course.main(["build", "slide"]) == 2
     assert "slides" in capsys.readouterr().out
-    for name in ("site", "export", "edition", "collect", "scoreboard", "prove", "etcd"):
+    for name in ("site", "export", "edition", "collect", "prove", "etcd"):
         assert course.main([name, "x"]) == 2
         (line,) = capsys.readouterr().err.splitlines()
         assert line.rpartition("course.py ")[2].split()[0] in course.COMMANDS

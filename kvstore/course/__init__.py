@@ -18,7 +18,7 @@
     lessons                    the lessons, and the learner's progress in them
     messages                   one line in place of a traceback: ■, a missing name, a wrong call
     kernel                     the first cell of a lesson: its symbols
-    machine, noise             what this machine can show
+    machine                    what this machine can show
     in_class                   votes in a class, and the class that a teacher opens
     experiments                code of one lesson that is too long for a cell
     mode                       durations of runs

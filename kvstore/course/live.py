@@ -1,7 +1,7 @@
 """Runs with a view of them on the page while they last."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from IPython.core.getipython import get_ipython
@@ -81,52 +81,16 @@ def run(
     closes: str | Sequence[str] = (),
     prediction: HasValue | float | None = None,
     on_sample: OnSample | None = None,
+    apart: bool = False,
     **options: Any,
 ) -> Run:
     """Run the strategy as `load.run` does and show the run while it lasts; a figure remains.
 
     `closes` names the questions that this run answers: they refuse predictions from its start
-    on. `prediction` is drawn as a line. All other options and errors are those of `load.run`. In
-    fast mode only the last figure is drawn.
+    on. `prediction` is drawn as a line. With `apart`, the client has a process of its own: see
+    `run_in_process`. All other options and errors are those of `load.run`. In fast mode only the
+    last figure is drawn.
     """
-    return _watched(load.run, strategy, server, workload, closes, prediction, on_sample, options)
-
-
-def each(things: Sequence[T], what: str, *, closes: str | Sequence[str] = ()) -> Iterator[T]:
-    """Yield one thing after the other, such as rates to run at, with a progress bar.
-
-    `closes` is that of `run`.
-    """
-    _closed(closes)
-    yield from rendering.counted(things, what)
-
-
-def run_apart(
-    strategy: Strategy,
-    server: object,
-    workload: Workload,
-    *,
-    closes: str | Sequence[str] = (),
-    prediction: HasValue | float | None = None,
-    on_sample: OnSample | None = None,
-    **options: Any,
-) -> Run:
-    """Run and show as `run` does, with the client in its own process: see `run_in_process`."""
-    return _watched(
-        run_in_process, strategy, server, workload, closes, prediction, on_sample, options
-    )
-
-
-def _watched(
-    make: Callable[..., Run],
-    strategy: Strategy,
-    server: object,
-    workload: Workload,
-    closes: str | Sequence[str],
-    prediction: HasValue | float | None,
-    on_sample: OnSample | None,
-    options: dict[str, Any],
-) -> Run:
     asked = _closed(closes)
     name = getattr(strategy, "__name__", "strategy")
     view = View(name, options.get("duration_s"), options.get("calls"))
@@ -136,6 +100,7 @@ def _watched(
         if on_sample is not None:
             on_sample(sample)
 
+    make = run_in_process if apart else load.run
     try:
         finished = make(strategy, server, workload, on_sample=look, **options)
     except (RunInterrupted, RunFailed) as ended:
@@ -146,6 +111,15 @@ def _watched(
         raise
     view.finish(finished, prediction, yours(asked, finished))
     return finished
+
+
+def each(things: Sequence[T], what: str, *, closes: str | Sequence[str] = ()) -> Iterator[T]:
+    """Yield one thing after the other, such as rates to run at, with a progress bar.
+
+    `closes` is that of `run`.
+    """
+    _closed(closes)
+    yield from rendering.counted(things, what)
 
 
 def _closed(question_ids: str | Sequence[str]) -> tuple[progress.Question, ...]:

@@ -241,8 +241,7 @@ def drawn(practice: int | None = None, **more: Any) -> Sitting:
 
 
 # ---- score --------------------------------------------------------------------------------------
-# The points of a finished sitting, computed from its record alone: so a scoreboard can compute them
-# again and find a record whose points were changed.
+# The points of a finished sitting, computed from its record alone.
 
 NAMED, START, RESULT, TARGET, LOST, SPENT = LINES = (
     "stations named",

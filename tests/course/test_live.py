@@ -129,7 +129,9 @@ def test_a_run_apart_is_watched_in_the_same_way(screen, monkeypatch):
     made = staircase()
     monkeypatch.setattr(live, "run_in_process", lambda *_, on_sample, rate_per_s: made)
 
-    assert made is live.run_apart(futures, "host:1", crud(), closes="02.ceiling", rate_per_s=9)
+    assert made is live.run(
+        futures, "host:1", crud(), closes="02.ceiling", apart=True, rate_per_s=9
+    )
     assert progress.ask("02.ceiling").closed
     assert "image/png" in screen[-1][1]
 

@@ -1,4 +1,4 @@
-"""The rules of the capstone, its score, and the scoreboard, without a process."""
+"""The rules of the capstone and its score, without a process."""
 
 import asyncio
 import itertools
@@ -15,8 +15,6 @@ from kvstore.judge import Line, Load, Refused, Result, Sitting, is_passed, lines
 from kvstore.judge.__main__ import _Run
 from kvstore.judge.sitting import MOST
 from kvstore.judge.traffic import plan
-from tools.scoreboard import main as scoreboard_command
-from tools.scoreboard import scoreboard
 
 SHOWN = Result(100, 0, 90.0, 0.2, 0.3, 26, 0.1, 90.0, 0.3)
 
@@ -228,121 +226,6 @@ def test_a_run_that_is_broken_off_is_paid_for():
         of.name("pool", None)
 
     assert 6.0 == points(finish(of))["spent"]
-
-
-def hand_in(folder, learner, name="", result=SHOWN, **changed):
-    """Write the record of a finished sitting, with these fields of it changed."""
-    record = finish(sitting(learner=learner), result) | {"id": f"{learner} {name}", **changed}
-    (folder / f"{learner}{name}.json").write_text(json.dumps(record))
-    return record
-
-
-def test_the_first_finished_service_counts_and_the_others_are_attempts(tmp_path):
-    first = hand_in(tmp_path, "ada", "z")
-    lost = replace(SHOWN, lost=5)
-    later = hand_in(tmp_path, "ada", "a", lost)
-    later["history"][0]["at"] = 1.5
-    (tmp_path / "adaa.json").write_text(json.dumps(later))
-    (tmp_path / "a copy of the first.json").write_text(json.dumps(first))
-
-    board = scoreboard(tmp_path)
-
-    assert later["final"]["points"] < first["final"]["points"] == board.loc["ada", "points"]
-    assert 2 == board.loc["ada", "attempts"]
-    assert ("met", "no") == (board.loc["ada", "target"], board.loc["ada", "passed"])
-
-
-def test_the_best_score_comes_first(tmp_path):
-    hand_in(tmp_path, "ada", "", replace(SHOWN, lost=5))
-    hand_in(tmp_path, "bob")
-
-    assert ["bob", "ada"] == list(scoreboard(tmp_path).index)
-
-
-def test_what_is_no_honest_attempt_is_marked(tmp_path):
-    hand_in(tmp_path, "ada")
-    points = hand_in(tmp_path, "eve")["final"] | {"points": 99.0}
-    hand_in(tmp_path, "eve", final=points)
-    hand_in(tmp_path, "bob", practice=4)
-    hand_in(tmp_path, "dan", format=1)
-    (tmp_path / "cid.json").write_text(json.dumps(sitting(learner="cid").record))
-    hand_in(tmp_path, "fay", id="one")
-    hand_in(tmp_path, "gus", id="one")
-
-    remarks = dict(scoreboard(tmp_path)["remark"])
-
-    assert "" == remarks["ada"]
-    assert "points were changed" in remarks["eve"]
-    assert "practice" == remarks["bob"]
-    assert "another version" in remarks["dan"]
-    assert "not finished" == remarks["cid"]
-    assert ("gus" in remarks["fay"], "fay" in remarks["gus"]) == (True, True)
-    with pytest.raises(FileNotFoundError):
-        scoreboard(tmp_path / "nowhere")
-
-
-def predicts_after_the_run(history):
-    return [*history, {"at": 9.0, "event": "predict", "of": "result", "value": 90.0}]
-
-
-def predicts_after_the_start(history):
-    start = {"at": 2.0, "event": "start", "plain": {"steady_per_s": 90.0}}
-    made = {"at": 2.1, "event": "predict", "of": "start", "value": 90.0}
-    return [history[0], start, made, *history[1:]]
-
-
-def buys_what_the_final_lacks(history):
-    return [history[0], {"at": 1.5, "event": "buy", "changes": ["more cores"]}, *history[1:]]
-
-
-def goes_back_in_time(history):
-    return [history[0] | {"at": 500.0}, *history[1:]]
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        predicts_after_the_run,
-        predicts_after_the_start,
-        buys_what_the_final_lacks,
-        goes_back_in_time,
-    ],
-)
-def test_a_score_that_the_history_does_not_give_is_marked(change, tmp_path):
-    record = hand_in(tmp_path, "ada")
-    record["history"] = change(record["history"])
-    lines = lines_of(record)
-    record["final"]["points"] = round(sum(line.points for line in lines), 1)
-    (tmp_path / "ada.json").write_text(json.dumps(record))
-
-    assert "its history was changed" == scoreboard(tmp_path).loc["ada", "remark"]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "not a record",
-        '{"learner": "eve", "history": [], "final": null}',
-        '{"learner": "eve", "history": [{"at": null}], "final": {}, "id": 1}',
-        '{"final": 5}',
-        "[1]",
-        "{}",
-        '{"learner": "eve", "id": 1, "format": 2, "history": [{"at": 1}], "final": {"case": []}}',
-    ],
-)
-def test_a_damaged_record_is_a_row_with_its_file_and_the_others_are_scored(text, tmp_path, capsys):
-    hand_in(tmp_path, "ada")
-    (tmp_path / "odd.json").write_text(text)
-    (tmp_path / "settings of an editor.json").write_text('{"tab": 4}')
-
-    assert 1 == scoreboard_command([str(tmp_path)])
-
-    said = capsys.readouterr()
-    assert "odd.json" in said.err
-    assert "ada" in said.out
-    board = scoreboard(tmp_path)
-    assert 2 == len(board)
-    assert board["remark"].str.startswith("damaged").sum() == 1
 
 
 def test_an_operation_that_was_answered_is_not_served_twice():

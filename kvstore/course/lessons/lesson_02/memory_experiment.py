@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
 from kvstore.client import run_in_process, strategies, workload
+from kvstore.course import live
 from kvstore.course.views.style import rounded
 from kvstore.measure import Run
 from kvstore.model import Prediction, overload
@@ -48,13 +50,14 @@ def fill(
     ceiling_bytes: float,
     *,
     rate_per_s: float | None = RATE_PER_S,
-    make: Callable[..., Run] = run_in_process,
+    watched: bool = False,
     **options: Any,
 ) -> Run:
     """Send without a limit, with the client in its own process, until client or server is full.
 
-    `make` makes the run: `live.run_apart` also shows it.
+    A run that is `watched` is shown while it lasts, as by `live.run`.
     """
+    make: Callable[..., Run] = partial(live.run, apart=True) if watched else run_in_process
     return make(
         strategies.futures,
         server,

@@ -399,7 +399,7 @@ def open_service(
     """Start the process of an unknown service; it ends with this kernel, or with `close()`.
 
     `learner` is the name in the record, by default that of the user. With a `practice` number the
-    case follows from it, and the scoreboard says so. The record is written to `folder`, by default
+    case follows from it, and the record says so. The record is written to `folder`, by default
     `records()`. Raises `RuntimeError` when the process does not start.
     """
     if practice is None and os.environ.get(PRACTICE):
