@@ -11,7 +11,11 @@ from kvstore.course.lessons.lesson_16.greeter import greeter
 from tools.run_notebooks import execute
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
-KEPT = {"01_blocking": "your one_by_one", "03_bounded": "your bounded"}
+KEPT = {
+    "01_blocking": "your one_by_one",
+    "02_futures": "your send_all",
+    "03_bounded": "your bounded",
+}
 """The lessons whose runs take the learner's code from `my_code/`, and what their figures name."""
 SOLVED = {
     "01_blocking": {
@@ -30,10 +34,10 @@ def read_all(stub, keys, deadline_s):
     },
     "02_futures": {
         "answer-send-all": """
-def send_all(stub, operations, in_flight=0):
+def send_all(stub, requests):
     ended, sent = queue.SimpleQueue(), 0
-    for operation in operations:
-        call = operation.rpc(stub).future(operation.request)
+    for request in requests:
+        call = method_of(stub, request).future(request)
         call.add_done_callback(lambda call: ended.put(call.code()))
         sent += 1
     return [ended.get() for _ in range(sent)]

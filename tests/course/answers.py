@@ -17,8 +17,8 @@ import numpy as np
 from verdicts import known, right
 from wrong_answers import serving
 
+from kvstore.course.exercises.client_trials import method_of
 from kvstore.course.experiments import several_servers
-from kvstore.course.lessons.lesson_03.exercises_client import method_of
 from kvstore.course.lessons.lesson_03.exercises_store import Store as FreeStore
 from kvstore.course.lessons.lesson_04.lost_update import key_of
 from kvstore.course.lessons.lesson_06.exercises import own_connections
@@ -81,16 +81,16 @@ def with_futures(stub, keys, deadline_s):
 
 
 @right("02.send_all")
-def send_all_with_asyncio(stub, operations, in_flight=0):
-    operations = list(operations)
+def send_all_with_asyncio(stub, requests):
+    kept = list(requests)
 
     async def work():
         loop, ended = asyncio.get_running_loop(), asyncio.Queue()
-        for operation in operations:
-            operation.rpc(stub).future(operation.request).add_done_callback(
+        for request in kept:
+            method_of(stub, request).future(request).add_done_callback(
                 lambda call: loop.call_soon_threadsafe(ended.put_nowait, call.code())
             )
-        return [await ended.get() for _ in operations]
+        return [await ended.get() for _ in kept]
 
     return asyncio.run(work())
 

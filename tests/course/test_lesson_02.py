@@ -52,7 +52,7 @@ def test_memory_is_full_when_the_backlog_filled_it_second_by_second():
 def test_memory_is_filled_to_the_ceiling():
     """Speed is not asserted: the time is the machine's, the order of things is ours."""
     with serving(locking="global") as server:
-        run = memory_experiment.fill(server, 150e6)
+        run = memory_experiment.fill_server(server, 150e6)
 
     assert run.outcome == "memory ceiling"
     assert memory_experiment.most_bytes(run) < 1.10 * 150e6

@@ -103,7 +103,7 @@ def test_a_sleep_before_the_lock_is_told_from_one_behind_it():
     assert made.calls["lock_s"].mean() < made.calls["disk_s"].mean()
 
 
-@pytest.mark.parametrize("name", ["blocking", "futures", "bounded", "tasks"])
+@pytest.mark.parametrize("name", ["blocking", "send_all", "bounded", "tasks"])
 def test_each_client_of_the_folder_runs_and_is_the_courses_until_it_is_written(name):
     client = getattr(clients(), name)
     with serving(read_delay_s=0, locking="per_key") as server:

@@ -10,10 +10,11 @@ from queue import SimpleQueue
 import grpc
 from verdicts import known
 
+from kvstore.course.exercises.client_trials import method_of
 from kvstore.course.lessons.lesson_00.exercises import first_client
 from kvstore.course.lessons.lesson_01.exercises import read_all
 from kvstore.course.lessons.lesson_02.exercises_client import OK, send_all
-from kvstore.course.lessons.lesson_03.exercises_client import bounded, method_of
+from kvstore.course.lessons.lesson_03.exercises_client import bounded
 from kvstore.course.lessons.lesson_03.exercises_store import Store as FreeStore
 from kvstore.course.lessons.lesson_04.exercises import _create, _read
 from kvstore.course.lessons.lesson_04.exercises_server import Store, serve
@@ -134,23 +135,22 @@ def each_key_once(stub, keys, deadline_s):
 
 
 @known("02.send_all", "waits for a reply before it sends")
-def waits_for_each(stub, operations, in_flight=0):
-    return [operation.rpc(stub).future(operation.request).code() for operation in operations]
+def waits_for_each(stub, requests):
+    return [method_of(stub, request).future(request).code() for request in requests]
 
 
 @known("02.send_all", "another order")
-def order_of_sending(stub, operations, in_flight=0):
+def order_of_sending(stub, requests):
     return [
-        call.code()
-        for call in [operation.rpc(stub).future(operation.request) for operation in operations]
+        call.code() for call in [method_of(stub, request).future(request) for request in requests]
     ]
 
 
 @known("02.send_all", "Return when every call has ended")
-def returns_at_once(stub, operations, in_flight=0):
+def returns_at_once(stub, requests):
     codes = []
-    for operation in operations:
-        operation.rpc(stub).future(operation.request).add_done_callback(
+    for request in requests:
+        method_of(stub, request).future(request).add_done_callback(
             lambda call: codes.append(call.code())
         )
     return codes
@@ -159,11 +159,11 @@ def returns_at_once(stub, operations, in_flight=0):
 def noting(note):
     """A right sender, but for what its callback notes in the queue."""
 
-    def sender(stub, operations, in_flight=0):
+    def sender(stub, requests):
         sent, ended = 0, SimpleQueue()
-        for operation in operations:
+        for request in requests:
             sent += 1
-            operation.rpc(stub).future(operation.request).add_done_callback(
+            method_of(stub, request).future(request).add_done_callback(
                 lambda call: note(ended, call)
             )
         return [ended.get() for _ in range(sent)]
@@ -177,14 +177,14 @@ def put_result(ended, call):
 
 
 @known("02.send_all", "note the failed calls too")
-def only_the_good(stub, operations, in_flight=0):
-    return [code for code in send_all(stub, operations) if code is OK]
+def only_the_good(stub, requests):
+    return [code for code in send_all(stub, requests) if code is OK]
 
 
 @known("02.send_all", "wait for the callbacks")
-def waits_for_calls(stub, operations, in_flight=0):
+def waits_for_calls(stub, requests):
     codes = []
-    calls = [operation.rpc(stub).future(operation.request) for operation in operations]
+    calls = [method_of(stub, request).future(request) for request in requests]
     for call in calls:
         call.add_done_callback(lambda call: codes.append(call.code()))
     for call in calls:
@@ -193,8 +193,8 @@ def waits_for_calls(stub, operations, in_flight=0):
 
 
 @known("02.send_all", "send each one once")
-def sends_twice(stub, operations, in_flight=0):
-    kept = list(operations)
+def sends_twice(stub, requests):
+    kept = list(requests)
     return send_all(stub, [*kept, *kept])[: len(kept)]
 
 

@@ -140,6 +140,7 @@ def _no_inf_when_equal(
 
 UNTIL_FULL = Exercise(
     id="02.seconds_until_full",
+    kept="laws.seconds_until_full",
     title="When is memory full?",
     hints=(
         "How many more calls are in flight after each second?",

@@ -7,22 +7,20 @@ from typing import Any
 
 import grpc
 
-from kvstore.client.messages import Operation, retrieve
 from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
-from kvstore.course.exercises.client_trials import GRACE_S, WAIT_S, reach_stub, sending
+from kvstore.course.exercises.client_trials import GRACE_S, WAIT_S, method_of, reach_stub, sending
 from kvstore.course.exercises.puppet import wait_until
+from kvstore.v1.kvstore_pb2 import RetrieveRequest
 
 OK, NOT_FOUND = grpc.StatusCode.OK, grpc.StatusCode.NOT_FOUND
 ENDS = (OK, NOT_FOUND, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNAVAILABLE)
 
 
-def send_all(
-    stub: Any, operations: Iterable[Operation], in_flight: int = 0
-) -> list[grpc.StatusCode]:
-    """Send every operation without waiting; status codes in the order in which the calls ended."""
+def send_all(stub: Any, requests: Iterable[Any]) -> list[grpc.StatusCode]:
+    """Send every request without waiting; status codes in the order in which the calls ended."""
     sent, ended = 0, SimpleQueue[grpc.StatusCode]()
-    for operation in operations:
-        call = operation.rpc(stub).future(operation.request)
+    for request in requests:
+        call = method_of(stub, request).future(request)
         call.add_done_callback(lambda call: ended.put(call.code()))
         sent += 1
     return [ended.get() for _ in range(sent)]  # `get` waits until there is one
@@ -47,7 +45,7 @@ def _orders() -> list[list[Ending]]:
 
 
 def _judge_send_all(answer: Any) -> Verdict:
-    reach_stub(answer, iter(()), 0)
+    reach_stub(answer, iter(()))
     for order in _orders():
         if why := _why_not_all(answer, order):
             return not_yet(why)
@@ -62,12 +60,12 @@ def _judge_send_all(answer: Any) -> Verdict:
 def _why_not_all(answer: Any, order: Sequence[Ending], callbacks_late_s: float = 0.0) -> str:
     """What is wrong with the answer when the calls end in this order; "" where it is right."""
     keys = [n // 2 if len(order) > 2 else n for n in range(len(order))]  # two may be alike
-    operations = iter([retrieve(b"key %d" % key) for key in keys])
-    with sending(answer, operations, 0, callbacks_late_s=callbacks_late_s) as (puppet, sender):
+    requests = iter([RetrieveRequest(key=b"key %d" % key) for key in keys])
+    with sending(answer, requests, callbacks_late_s=callbacks_late_s) as (puppet, sender):
         if not wait_until(lambda: puppet.waiting >= len(order) or sender.returned):
             if puppet.waiting > 1:
                 return (
-                    f"of {len(order)} operations, {puppet.waiting} were sent: send each of them,"
+                    f"of {len(order)} requests, {puppet.waiting} were sent: send each of them,"
                     " also where two have the same key."
                 )
             return (
@@ -88,7 +86,7 @@ def _why_not_all(answer: Any, order: Sequence[Ending], callbacks_late_s: float =
             WAIT_S + callbacks_late_s * len(order)
         )
         if sender.issued > len(order):  # perhaps after the judge ended those that it knew
-            return f"it sent {sender.issued} calls for {len(order)} operations: send each one once."
+            return f"it sent {sender.issued} calls for {len(order)} requests: send each one once."
         if not returns:
             return (
                 f"all {len(order)} calls have ended, and it does not return. Which of them does it "
@@ -135,4 +133,5 @@ SEND_ALL = Exercise(
     reference=send_all,
     judge=_judge_send_all,
     timeout_s=60.0,
+    kept="clients.send_all",
 )

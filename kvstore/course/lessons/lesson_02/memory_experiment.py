@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 
 from kvstore.client import run_in_process, strategies, workload
-from kvstore.course import live
+from kvstore.course import live, mode
 from kvstore.course.views.style import rounded
 from kvstore.measure import Run
 from kvstore.model import Prediction, overload
+from kvstore.server import serving
 
 SIDES: Final = ("client", "server")
 RATE_PER_S: Final = 1000.0
@@ -45,7 +46,23 @@ class Probe:
     lines: Mapping[str, Line]
 
 
-def fill(
+def ceiling_bytes(ceiling_mb: float) -> float:
+    """Return a ceiling in bytes, lower in fast mode: 150 MB for a probe, 190 MB for the run."""
+    if mode.fast():
+        return 150e6 if ceiling_mb <= 200 else 190e6
+    return ceiling_mb * 1e6
+
+
+def fill(ceiling_mb: float, settles: str | tuple[str, ...] = ()) -> Run:
+    """Send without a limit until client or server reaches the ceiling; show the run and return it.
+
+    The server has one lock. The client has a process of its own. `settles` is that of `run`.
+    """
+    with serving(locking="global") as server:
+        return fill_server(server, ceiling_bytes(ceiling_mb), watched=True, closes=settles)
+
+
+def fill_server(
     server: object,
     ceiling_bytes: float,
     *,

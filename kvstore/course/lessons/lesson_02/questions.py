@@ -37,8 +37,7 @@ PREDICTIONS = (
     ),
     PredictionQuestion(
         "02.last_answer",
-        "500 reads (full mode: 3,000) of 10 ms, all sent at once, one lock: how many seconds does "
-        "the last call take?",
+        "500 reads of 10 ms, all sent at once, one lock: how many seconds does the last call take?",
         mistakes=(
             (
                 0.01,
@@ -50,22 +49,6 @@ PREDICTIONS = (
         model=lambda run: Prediction(
             run.issued * _read_s(run), "s", f"{run.issued} calls go through the lock, one by one"
         ),
-    ),
-    PredictionQuestion(
-        "02.kb_per_call",
-        "A call carries 8 kB. How many kB of memory does the client need for one call in flight?",
-        mistakes=(
-            (
-                8,
-                "that is what the call carries: its buffers, headers, timer and future take more",
-            ),
-            (
-                16,
-                "that is what the call carries and a copy: its headers, timer and future take more",
-            ),
-        ),
-        unit="kB",
-        measured=lambda run: memory_experiment.probe(run).lines["client"].bytes_per_call / 1e3,
     ),
     PredictionQuestion(
         "02.ceiling",

@@ -17,22 +17,11 @@ from kvstore.course.exercises.client_trials import (
     WAIT_S,
     Requests,
     Sender,
+    method_of,
     reach_stub,
     sending,
 )
 from kvstore.course.exercises.puppet import Puppet, wait_until
-from kvstore.v1 import kvstore_pb2 as pb
-
-
-def method_of(stub: Any, request: Any) -> Any:
-    """Return the stub's method that takes this request."""
-    methods = {
-        pb.CreateRequest: stub.Create,
-        pb.RetrieveRequest: stub.Retrieve,
-        pb.UpdateRequest: stub.Update,
-        pb.DeleteRequest: stub.Delete,
-    }
-    return methods[type(request)]
 
 
 def bounded(stub: Any, requests: Iterable[Any], in_flight: int) -> None:

@@ -4,6 +4,7 @@ A call that fails is data, too: whoever measures counts it. So a client goes on.
 """
 
 import asyncio
+import queue
 import threading
 
 import grpc
@@ -47,15 +48,14 @@ def blocking(stub, requests):
 
 
 # The course's version: yours takes its place when it has passed its check.
-def futures(stub, requests):
-    """Send without waiting; nothing limits how many calls are in flight."""
-    sent, ended = 0, threading.Semaphore(0)
+def send_all(stub, requests):
+    """Send without waiting; return the status codes in the order in which the calls ended."""
+    sent, ended = 0, queue.SimpleQueue()
     for request in requests:
         call = method_of(stub, request).future(request)
-        call.add_done_callback(lambda _: ended.release())
+        call.add_done_callback(lambda call: ended.put(call.code()))
         sent += 1
-    for _ in range(sent):
-        ended.acquire()
+    return [ended.get() for _ in range(sent)]
 
 
 # The course's version: yours takes its place when it has passed its check.

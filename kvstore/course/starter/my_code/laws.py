@@ -1,0 +1,12 @@
+"""My laws: what should happen, computed before the run."""
+
+import math
+
+
+# The course's version: yours takes its place when it has passed its check.
+def seconds_until_full(ceiling_mb, base_mb, kb_per_call, sent_per_s, answered_per_s):
+    """Return the seconds until a sender without a limit has filled its memory."""
+    if sent_per_s <= answered_per_s:
+        return math.inf
+    growth_mb_per_s = kb_per_call / 1000 * (sent_per_s - answered_per_s)
+    return (ceiling_mb - base_mb) / growth_mb_per_s
