@@ -16,7 +16,7 @@ collector).
 
 from kvstore import grpc_environment
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 grpc_environment.quiet_log()
 grpc_environment.call_this_machine_directly()

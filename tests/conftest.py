@@ -1,6 +1,7 @@
 """Real servers, each in a process of its own, for every test that needs one."""
 
 import gc
+import importlib.util
 import itertools
 import os
 import signal
@@ -33,6 +34,18 @@ hypothesis.settings.load_profile("course")
 
 SPREAD = ("test_solved_lessons",)
 """Files of many long tests without a common fixture: the processes share them, test by test."""
+
+
+NEEDED = ("pytest_timeout", "trustme", "xdist", "yaml")
+
+
+def pytest_configure() -> None:
+    """Say what to install, in one line, in place of one error for each file that needs it."""
+    if lacking := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
+        raise pytest.UsageError(
+            f"the tests need {', '.join(lacking)}: in the folder of the course, "
+            'pip install -e ".[dev]", or python3 course.py test'
+        )
 
 
 LIMIT_S = 120

@@ -160,7 +160,7 @@ async def _error_in(client: NotebookClient, on_cell: OnCell) -> str | None:
             await client.async_execute_cell(cell, index)
         except (CellExecutionError, CellTimeoutError, DeadKernelError) as problem:
             _let_ctrl_c_through()
-            return f"cell {number} of {len(cells)}: {_in_words(problem)}"
+            return f"cell {number} of {len(cells)} ({cell.id}): {_in_words(problem)}"
     client.set_widgets_metadata()
     return None
 

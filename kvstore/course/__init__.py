@@ -32,7 +32,16 @@ A name below is imported when it is used: figures and tables take seconds to loa
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
-from kvstore.course import in_class, messages, my_code
+try:
+    from kvstore.course import in_class, messages, my_code
+except ModuleNotFoundError as missing:  # `pip install .` brings rpcload alone
+    if (missing.name or "").startswith("kvstore"):
+        raise
+    raise ModuleNotFoundError(
+        f"the lessons need {missing.name} and more. In the folder of the course: "
+        'pip install -e ".[course]", or python3 course.py lab',
+        name=missing.name,
+    ) from None
 
 if TYPE_CHECKING:
     from kvstore.course import lessons, live, mode, progress, views
