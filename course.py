@@ -308,6 +308,15 @@ def lab(arguments: Sequence[str]) -> int:
     hand_over(course_python(), my_lessons.lab_command(options), my_lessons.lab_environment())
 
 
+def doctor(arguments: Sequence[str]) -> int:
+    """Say in ten seconds whether this machine is ready; installs nothing."""
+    prefixes = [*active_prefixes(), VENV]
+    complete = (
+        python_of(each) for each in prefixes if not what_is_missing(python_of(each), "course")
+    )
+    hand_over(next(complete, Path(sys.executable)), ["-m", "tools.doctor", *arguments])
+
+
 def fresh(arguments: Sequence[str]) -> int:
     """Replace your copy of a lesson; the old one stays beside it: NAME, such as 03."""
     return my_lessons.fresh(arguments)
@@ -381,8 +390,8 @@ def bench(arguments: Sequence[str]) -> int:
 
 
 COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
-    "lab": lab, "fresh": fresh, "test": test, "run": run, "check": check, "build": build,
-    "class": for_class, "bench": bench,
+    "lab": lab, "doctor": doctor, "fresh": fresh, "test": test, "run": run, "check": check,
+    "build": build, "class": for_class, "bench": bench,
 }  # fmt: skip
 MOVED = {
     **{name: f"class {name}" for name in FOR_A_CLASS},

@@ -1,0 +1,101 @@
+"""`course.py doctor`: each prepared fault is "not ready", with its cure in the last line."""
+
+import subprocess
+import sys
+import time
+from collections import namedtuple
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from kvstore.measure import cores
+from tools import doctor
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def no_port(*_):
+    raise OSError("not permitted")
+
+
+def in_a_file(tmp_path, monkeypatch):
+    """The place for the progress lies below a file, so that not even root can make it."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "file" / "folder" / "progress.sqlite3"))
+    return doctor.progress_file()
+
+
+def on_a_full_disk(tmp_path, monkeypatch):
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: usage(10**10, 10**10, 10**6))
+    return doctor.disk(tmp_path)
+
+
+def beside_busy_programs(*_):
+    with ExitStack() as busy:
+        for _ in range(2 * cores()):
+            loop = subprocess.Popen(
+                [sys.executable, "-c", "print(flush=True)\nwhile True: pass"], stdout=-1
+            )
+            busy.enter_context(loop)
+            busy.callback(loop.kill)
+            loop.stdout.readline()
+        return doctor.others()
+
+
+FAULTS = {
+    "Python 3.10": (lambda *_: doctor.python((3, 10, 13)), "python3.13"),
+    "disk": (on_a_full_disk, "free 2.0 GB"),
+    "folder": (lambda *_: doctor.folder(Path("/proc")), "folder of your own"),
+    "loopback": (lambda *_: doctor.loopback(no_port), "firewall"),
+    "memory": (lambda *_: doctor.memory(lambda: 3e8), "close other programs"),
+    "progress": (in_a_file, "COURSE_PROGRESS"),
+    "busy": (beside_busy_programs, "close other programs"),
+    "timers": (lambda *_: doctor.timers(lambda s: time.sleep(s + 0.02)), "charger"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_is_not_ready_and_names_its_cure(fault, tmp_path, monkeypatch, capsys):
+    if fault == "folder" and not Path("/proc").is_dir():
+        pytest.skip("no folder here that nobody can write")
+    prepared, cure = FAULTS[fault]
+    finding = prepared(tmp_path, monkeypatch)
+
+    assert doctor.main(lambda: iter([finding])) == 1
+
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last.startswith("not ready: ")
+    assert cure.lower() in last.lower()
+
+
+def test_a_note_is_no_fault(monkeypatch, capsys):
+    monkeypatch.setenv("http_proxy", "http://proxy.example:3128")
+    monkeypatch.delenv("no_proxy", raising=False)
+    assert doctor.main(lambda: iter([doctor.python((3, 11, 7)), doctor.proxy()])) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("ready, with a note: a proxy")
+
+    assert doctor.main(lambda: iter([doctor.python((3, 11, 7))])) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "ready"
+
+
+@pytest.mark.slow
+def test_without_packages_it_says_what_to_install(tmp_path):
+    """A Python without any package: the first checks work there, too."""
+    ended = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", "import sys; sys.path.insert(0, sys.argv[1]);"
+         "from tools import doctor; sys.exit(doctor.main())", ROOT],
+        capture_output=True, text=True, timeout=100,
+    )  # fmt: skip
+
+    assert ended.returncode == 1, ended.stderr
+    assert "course.py lab" in ended.stdout.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_it_says_what_the_lessons_will_show():
+    found = list(doctor.lessons())
+    assert len(found) == 3
+    assert all("calls/s" in each.text for each in found)

@@ -1,0 +1,247 @@
+"""Say in ten seconds whether this machine is ready for the lessons: `python3 course.py doctor`.
+
+The first checks need nothing but Python, so they also work before anything is installed. Then the
+machine is measured: what other programs take, how late a timer comes, and what the first lessons
+will show here. The last line is "ready", "ready, with a note" or "not ready", and what to do.
+"""
+
+from __future__ import annotations  # an old Python gets as far as a message
+
+import contextlib
+import os
+import shutil
+import socket
+import statistics
+import sys
+import time
+import urllib.request
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT = Path(__file__).resolve().parent.parent
+READY, NOTE, NOT_READY = "ready", "note", "not ready"
+DISK_BYTES = 2e9
+MEMORY_BYTES = 1e9
+BUSY_SHARE = 0.3
+"""The share of all cores that other programs may take."""
+LATE_S = 0.010
+"""A timer of 10 ms may come so much later, at the median."""
+WATCHED_S = 1.0
+RUN_S = 1.2
+
+
+class Finding(NamedTuple):
+    """What was looked at, and what to do about it."""
+
+    level: str
+    text: str
+    cure: str = ""
+
+
+# ---- without any package ----
+
+
+def python(version: tuple[int, ...] = sys.version_info[:3]) -> Finding:
+    """Whether the lessons run on this Python."""
+    shown = ".".join(map(str, version))
+    if version < (3, 11):
+        cure = "install Python 3.11 or newer, then for example: python3.13 course.py doctor"
+        return Finding(NOT_READY, f"Python {shown} is too old", cure)
+    if version >= (3, 15):
+        return Finding(NOTE, f"Python {shown}", "the course was tested with 3.11 to 3.14")
+    return Finding(READY, f"Python {shown}")
+
+
+def disk(folder: Path = ROOT, needed: float = DISK_BYTES) -> Finding:
+    """Whether the packages and the learner's files have room."""
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        cure = f"free {(needed - free) / 1e9:.1f} GB, or move the course to another disk"
+        return Finding(NOT_READY, f"{free / 1e9:.1f} GB free on the disk", cure)
+    return Finding(READY, f"{free / 1e9:.0f} GB free on the disk")
+
+
+def folder(place: Path = ROOT) -> Finding:
+    """Whether the course can write where it lies: really, as rights alone do not tell."""
+    probe = place / f".doctor-{os.getpid()}"
+    try:
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        cure = "copy the course to a folder of your own, such as your home folder"
+        return Finding(NOT_READY, f"{place} cannot be written ({error.strerror})", cure)
+    return Finding(READY, f"{place} can be written")
+
+
+def loopback(listen: Callable[..., socket.socket] = socket.create_server) -> Finding:
+    """Whether programs on this machine reach each other, as client and server do."""
+    try:
+        with listen(("127.0.0.1", 0)) as server:
+            server.settimeout(5)
+            with socket.create_connection(server.getsockname(), timeout=5) as client:
+                client.sendall(b"x")
+                accepted, _ = server.accept()
+                with accepted:
+                    accepted.settimeout(5)
+                    accepted.recv(1)
+    except OSError as error:
+        cure = "allow Python in the firewall or the security program, for this machine alone"
+        return Finding(NOT_READY, f"no connection to 127.0.0.1 ({error})", cure)
+    return Finding(READY, "ports of this machine can be reached")
+
+
+def proxy() -> Finding:
+    """Whether the browser might be sent through a proxy to a page of this machine."""
+    set_to = urllib.request.getproxies().get("http")
+    if set_to and not urllib.request.proxy_bypass("127.0.0.1"):
+        cure = "if the page does not open: except localhost and 127.0.0.1 from the proxy (no_proxy)"
+        return Finding(NOTE, "a proxy is set", cure)
+    return Finding(READY, "no proxy is in the way")
+
+
+def browser() -> Finding:
+    """Whether a browser opens by itself."""
+    try:
+        webbrowser.get()
+    except webbrowser.Error:
+        return Finding(NOTE, "no browser was found", "open the address that `lab` prints yourself")
+    return Finding(READY, "a browser was found")
+
+
+def packages() -> Finding:
+    """Whether this Python has what the lessons need."""
+    from tools.satisfied import missing
+
+    lacking = list(missing("course"))
+    if lacking:
+        cure = "python3 course.py lab (with the internet, or --wheelhouse FOLDER)"
+        return Finding(NOT_READY, f"not set up: {'; '.join(lacking[:2])}", cure)
+    return Finding(READY, "the lessons are installed")
+
+
+# ---- with the packages ----
+
+
+def memory(available: Callable[[], float] | None = None) -> Finding:
+    """Whether a lesson has the memory that it takes, with a browser beside it."""
+    from kvstore.measure.host import available_memory_bytes
+
+    free = (available or available_memory_bytes)()
+    if free < MEMORY_BYTES:
+        return Finding(NOT_READY, f"{free / 1e9:.1f} GB of memory free", "close other programs")
+    return Finding(READY, f"{free / 1e9:.1f} GB of memory free")
+
+
+def progress_file() -> Finding:
+    """Whether predictions and answers can be kept."""
+    from kvstore.course import progress
+
+    place = progress.path().parent
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        text = f"{place} cannot be made ({error.strerror})"
+        return Finding(NOT_READY, text, "set COURSE_PROGRESS to a file in a folder of your own")
+    found = folder(place)
+    cure = "set COURSE_PROGRESS to a file in a folder of your own"
+    return found._replace(cure=cure) if found.cure else found
+
+
+def others(watched_s: float = WATCHED_S) -> Finding:
+    """How many cores there are, and what other programs and the host take of them."""
+    import psutil
+
+    from kvstore.measure import cores
+
+    used = psutil.cpu_times_percent(watched_s)  # this process sleeps meanwhile
+    busy = 1 - used.idle / 100 - getattr(used, "iowait", 0) / 100
+    have = "1 core" if cores() == 1 else f"{cores()} cores"
+    text = f"{have}; other programs take {busy:.0%} of the processor time"
+    if busy > BUSY_SHARE:
+        cure = "close other programs, connect the charger, and call the doctor again"
+        return Finding(NOT_READY, text, cure)
+    few = "runs of many clients will bend early" if cores() < 2 else ""
+    return Finding(NOTE if few else READY, text, few)
+
+
+def timers(sleep: Callable[[float], object] = time.sleep) -> Finding:
+    """How late a pause of 10 ms ends: the simulated disk of the lessons is such a pause."""
+    late_s = []
+    for _ in range(50):
+        began_s = time.perf_counter()
+        sleep(0.010)
+        late_s.append(time.perf_counter() - began_s - 0.010)
+    median_s = statistics.median(late_s)
+    text = (
+        f"a timer of 10 ms is {1e3 * median_s:.1f} ms late (median), {1e3 * max(late_s):.1f} most"
+    )
+    if median_s > LATE_S:
+        cure = "connect the charger, leave the energy saver, and close other programs"
+        return Finding(NOT_READY, text, cure)
+    return Finding(READY, text)
+
+
+def lessons() -> Iterator[Finding]:
+    """What the first lessons will show here: short runs of theirs, twice each, as intervals."""
+    from kvstore.client import load, strategies, workload
+    from kvstore.server.launch import serving_each
+
+    disk_s = {"read_delay_s": 0.010, "write_delay_s": 0.050}
+    every = [{**disk_s, "locking": locking} for locking in ("global", "per_key")]
+    with serving_each([{**each, "threads": 100} for each in every]) as (one_lock, lock_per_key):
+        for name, strategy, server, in_flight in (
+            ("01 reads, one call at a time", strategies.blocking, one_lock, 1),
+            ("03 one lock, 100 in flight", strategies.bounded, one_lock, 100),
+            ("03 a lock for each key, 100 in flight", strategies.bounded, lock_per_key, 100),
+        ):
+            drawn = workload.reads() if in_flight == 1 else workload.crud()
+            rates = [
+                load.run(
+                    strategy, server, drawn, in_flight=in_flight, duration_s=RUN_S
+                ).throughput_per_s
+                for _ in range(2)
+            ]
+            slack = 0.10 + abs(rates[0] - rates[1]) / max(rates)
+            low, high = min(rates) * (1 - slack), max(rates) * (1 + slack)
+            yield Finding(READY, f"lesson {name}: {low:,.0f} to {high:,.0f} calls/s")
+
+
+# ---- the command ----
+
+
+def findings() -> Iterator[Finding]:
+    """All that is looked at, in order; nothing is measured where something is missing."""
+    yield from (python(), disk(), folder(), loopback(), proxy(), browser())
+    installed = packages()
+    yield installed
+    if installed.level == READY:
+        yield from (memory(), progress_file(), others(), timers())
+        with contextlib.suppress(KeyboardInterrupt):
+            yield from lessons()
+
+
+def main(found_by: Callable[[], Iterator[Finding]] = findings) -> int:
+    """Print each finding and the verdict; return 1 if the machine is not ready."""
+    marks = {READY: "✔", NOTE: "!", NOT_READY: "✘"}
+    found = []
+    for each in found_by():
+        found.append(each)
+        cure = f": {each.cure}" if each.cure else ""
+        print(f"{marks[each.level]} {each.text}{cure}", flush=True)
+    worst = [each for each in found if each.level == NOT_READY]
+    notes = [each for each in found if each.level == NOTE]
+    if worst:
+        print(f"not ready: {worst[0].text}. {worst[0].cure[0].upper()}{worst[0].cure[1:]}.")
+    elif notes:
+        print(f"ready, with a note: {notes[0].text}; {notes[0].cure}.")
+    else:
+        print("ready")
+    return int(bool(worst))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
