@@ -21,7 +21,8 @@ OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clie
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
-    return front.write(tmp_path_factory.mktemp("front"), {"01_blocking"})
+    folder = tmp_path_factory.mktemp("front")
+    return front.write(folder, {"01_blocking"}, front.shown_run(folder))
 
 
 @pytest.fixture(scope="module")

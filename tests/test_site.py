@@ -8,7 +8,8 @@ import nbformat
 import pytest
 from labs import CHROMIUM
 
-from tools import build, pages, run_notebooks, website
+from kvstore.course import mode
+from tools import build, front, pages, run_notebooks, website
 
 playwright = pytest.importorskip("playwright.sync_api")
 
@@ -31,7 +32,8 @@ def executed(tmp_path_factory):
         assert done.error is None
         run_notebooks.keep(done, folder)
         patch.setattr(run_notebooks, "COPIES", folder)
-        patch.setattr(pages.executed, "__defaults__", (folder,))
+        for function in (pages.executed, pages.current, front.shown_run):
+            patch.setattr(function, "__defaults__", (folder,))
         yield folder
 
 
@@ -307,15 +309,69 @@ def test_a_broken_link_a_load_from_elsewhere_and_a_nameless_picture_are_found(tm
 
 
 def test_an_old_copy_is_not_taken_for_a_page(tmp_path, monkeypatch):
+    """It is old if its cells, the package or the mode have changed."""
+    monkeypatch.setenv("COURSE_MODE", "fast")
     notebook = nbformat.read(LESSONS[0], as_version=4)
-    notebook.metadata["course"] = {"mode": "fast", "machine": "m", "made_at": "2026-01-01"}
+    made = {"mode": "fast", "machine": "m", "made_at": "2026-01-01"}
+    notebook.metadata["course"] = {**made, "code": run_notebooks.code_version()}
     path = Path(tmp_path, LESSONS[0].name)
-    nbformat.write(notebook, path)
-    assert pages.executed(LESSONS[0], tmp_path).metadata["course"]["machine"] == "m"
-    notebook.cells[1].source += "\n1"
-    nbformat.write(notebook, path)
     failed = run_notebooks.Executed("03_bounded", notebook, 1.0, "cell 1 of 1: no")
     monkeypatch.setattr(run_notebooks, "execute", lambda _lesson: failed)
 
-    with pytest.raises(pages.NotExecuted, match=r"03_bounded: cell 1 of 1: no"):
-        pages.executed(LESSONS[0], tmp_path)
+    nbformat.write(notebook, path)
+    assert pages.executed(LESSONS[0], tmp_path).metadata["course"]["machine"] == "m"
+    for change in (
+        lambda: monkeypatch.setenv("COURSE_MODE", "class"),
+        lambda: monkeypatch.setattr(run_notebooks, "code_version", lambda: "another"),
+        lambda: notebook.cells[1].update(source="1"),
+    ):
+        with monkeypatch.context():
+            change()
+            nbformat.write(notebook, path)
+            with pytest.raises(pages.NotExecuted, match=r"03_bounded: cell 1 of 1: no"):
+                pages.executed(LESSONS[0], tmp_path)
+        monkeypatch.undo()
+        monkeypatch.setenv("COURSE_MODE", "fast")
+        monkeypatch.setattr(run_notebooks, "execute", lambda _lesson: failed)
+
+
+def test_a_build_says_what_it_will_execute_and_executes_only_that(tmp_path, monkeypatch, capsys):
+    lessons = run_notebooks.chosen(["00_start", "03_bounded", "further/03_hot"])
+    done = []
+
+    def execute(lesson):
+        done.append(lesson.stem)
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        notebook = nbformat.read(lesson, as_version=4)
+        made = {"mode": mode.name(), "machine": "m", "made_at": "2026-01-01"}
+        notebook.metadata["course"] = {**made, "code": run_notebooks.code_version()}
+        return run_notebooks.Executed(lesson.stem, notebook, 1.0)
+
+    monkeypatch.setattr(run_notebooks, "execute", execute)
+    monkeypatch.setattr(pages.executed, "__defaults__", (tmp_path,))
+    monkeypatch.setattr(pages.current, "__defaults__", (tmp_path,))
+    build_it = ["teacher", "00_start", "03_bounded", "further/03_hot", "--out", f"{tmp_path}/out"]
+
+    assert build.main(build_it) == 130
+    said = capsys.readouterr()
+    assert "3 of 3 lessons to execute: about 2 minutes" in said.out
+    assert "the next build goes on" in said.err
+    assert build.main(build_it) == 0
+    assert "2 of 3 lessons to execute" in capsys.readouterr().out
+    assert done == [lessons[0].stem, lessons[1].stem, lessons[1].stem, lessons[2].stem]
+    assert build.main(build_it) == 0
+    assert "to execute" not in capsys.readouterr().out
+
+
+def test_a_second_build_writes_only_what_has_changed(executed, tmp_path):
+    out = tmp_path / "html"
+    assert website.build(out, LESSONS) == 0
+    written = {page: page.stat().st_mtime_ns for page in out.rglob("*.html")}
+    (out / "lessons" / "99_gone.html").write_text("an old page")
+    assert website.build(out, LESSONS) == 0
+
+    lesson = out / "lessons" / "03_bounded.html"
+    assert lesson.stat().st_mtime_ns == written[lesson]
+    assert not (out / "lessons" / "99_gone.html").exists()
+    assert (out / "index.html").exists()

@@ -121,7 +121,7 @@ def main(arguments: Sequence[str]) -> int:
     kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True, help=", ".join(KINDS))
     for kind in KINDS:
         options = kinds.add_parser(kind)
-        options.add_argument("names", nargs="*", help="such as 03 or further (default: all)")
+        options.add_argument("names", nargs="*", help="such as 03, core or further (default: all)")
         options.add_argument("--out", type=Path, help="where to (default: in build/)")
         if kind in ("site", "html"):
             options.add_argument("--no-solutions", action="store_true", help="for students")
@@ -131,7 +131,12 @@ def main(arguments: Sequence[str]) -> int:
     place = Path("edition", given.kind) if given.kind in EDITIONS else given.kind
     try:
         lessons = run_notebooks.chosen(given.names)
+        if given.kind in ("site", "html", "slides", "teacher"):
+            pages.announce(lessons)
         return _write(given, given.out or OUT / place, lessons)
+    except KeyboardInterrupt:
+        print(f"course.py build {given.kind}: stopped; the next build goes on", file=sys.stderr)
+        return 130
     except (ValueError, FileNotFoundError, pages.NotExecuted) as problem:
         print(f"course.py build {given.kind}: {problem}", file=sys.stderr)
         return 1

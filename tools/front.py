@@ -7,6 +7,7 @@ them by L = X·R is computed here.
 import json
 import tomllib
 from collections.abc import Collection, Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from kvstore.course.replays import replay_of
 from kvstore.measure import Run
 from kvstore.measure.host import host_in_words
 from kvstore.server import serving
+from tools import run_notebooks
 
 SOURCES: Final = Path(__file__).resolve().parent.parent / "docs" / "site" / "front"
 IN_FLIGHT, SECONDS = 20, 2.0
@@ -64,9 +66,33 @@ def complete(line: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def write(out: Path, lessons: Collection[str], measured: Mapping[str, Run] | None = None) -> Path:
-    """Write `index.html` into `out` and return it; `lessons` are the pages that it may link to."""
-    shown = replay_of(measured or runs(), start_s=0.3)
+def shown_run(copies: Path = run_notebooks.COPIES) -> dict[str, Any]:
+    """Return the replay of `runs()`: of an earlier build if the package is the same, else new.
+
+    `panels` are what `replay.js` draws, `words` say the same, and `made` names the machine.
+    """
+    kept = copies / "front.json"
+    if kept.is_file():
+        made: dict[str, Any] = json.loads(kept.read_text("utf-8"))
+        if made["code"] == run_notebooks.code_version():
+            return made
+    replay = replay_of(runs(), start_s=0.3)
+    made = {
+        "code": run_notebooks.code_version(),
+        "made": f"Measured on {date.today()}, on {host_in_words()}.",
+        "words": repr(replay),
+        "panels": replay.panels(),
+    }
+    copies.mkdir(parents=True, exist_ok=True)
+    kept.write_text(json.dumps(made, allow_nan=False), "utf-8")
+    return made
+
+
+def write(out: Path, lessons: Collection[str], run: Mapping[str, Any]) -> Path:
+    """Write `index.html` into `out` and return it.
+
+    `lessons` are the pages that it may link to, and `run` is what `shown_run` returns.
+    """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(SOURCES), autoescape=jinja2.select_autoescape()
     )
@@ -75,10 +101,10 @@ def write(out: Path, lessons: Collection[str], measured: Mapping[str, Run] | Non
         style=_raw(SOURCES / "front.css"),
         script=_raw(SOURCES / "front.js"),
         replay_js=_raw(SOURCES.parents[2] / "kvstore" / "course" / "replay.js"),
-        panels=_safe(json.dumps(shown.panels(), allow_nan=False)),
-        words=repr(shown),
+        panels=_safe(json.dumps(run["panels"])),
+        words=run["words"],
         in_flight=IN_FLIGHT,
-        made=f"Measured when this page was built, on {host_in_words()}.",
+        made=run["made"],
         law={
             **{name: _number(example[name]) for name in "LXR"},
             "says": f"16.55 calls end each second, and each takes {_number(example['R'])} ms:"

@@ -8,7 +8,7 @@ or old.
 import html
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +16,8 @@ import nbformat
 from nbconvert.preprocessors import Preprocessor
 from nbformat import NotebookNode
 
-from kvstore.course import exercises
+from kvstore import numbers
+from kvstore.course import exercises, mode
 from kvstore.course.rendering import fenced, source_of
 from tools import run_notebooks
 
@@ -27,23 +28,54 @@ class NotExecuted(Exception):
     """A lesson ended with an error, so there is no page of it; the message has the error."""
 
 
+MINUTES: Final = {"core": 0.9, "further": 0.35}
+"""What a lesson takes to execute, on average, on two quiet cores in the class mode."""
+
+
 def executed(lesson: Path, copies: Path = run_notebooks.COPIES) -> NotebookNode:
     """Return the lesson with its outputs: its copy in `copies` if it is current, else a new one.
 
     Raises NotExecuted if the lesson ends with an error.
     """
-    place = copies / run_notebooks.FURTHER if run_notebooks.is_further(lesson) else copies
-    copy = place / lesson.name
-    if copy.is_file():
-        notebook: NotebookNode = nbformat.read(copy, as_version=4)
-        if _sources(notebook) == _sources(nbformat.read(lesson, as_version=4)) and _whole(notebook):
-            return notebook
+    if (notebook := current(lesson, copies)) is not None:
+        return notebook
     print(f"{lesson.stem}: executing it, there is no current copy in {copies.name}/", flush=True)
     done = run_notebooks.execute(lesson)
     if done.error:
         raise NotExecuted(f"{lesson.stem}: {done.error}")
-    run_notebooks.keep(done, place)
+    run_notebooks.keep(done, _place(lesson, copies))
     return done.notebook
+
+
+def current(lesson: Path, copies: Path = run_notebooks.COPIES) -> NotebookNode | None:
+    """Return the copy of a lesson that its present cells, package and mode made; None without."""
+    copy = _place(lesson, copies) / lesson.name
+    if not copy.is_file():
+        return None
+    notebook: NotebookNode = nbformat.read(copy, as_version=4)
+    made = notebook.metadata.get("course", {})
+    same = _sources(notebook) == _sources(nbformat.read(lesson, as_version=4))
+    of_now = (made.get("code"), made.get("mode")) == (run_notebooks.code_version(), mode.name())
+    return notebook if same and of_now and _whole(notebook) else None
+
+
+def announce(lessons: Sequence[Path]) -> None:
+    """Say how many lessons are to be executed, and how long that takes."""
+    old = [each for each in lessons if current(each) is None]
+    if not old:
+        return
+    further = sum(map(run_notebooks.is_further, old))
+    minutes = MINUTES["further"] * further + MINUTES["core"] * (len(old) - further)
+    print(
+        f"{len(old)} of {numbers.count(len(lessons), 'lesson')} to execute: about "
+        f"{numbers.count(max(1, round(minutes)), 'minute')} on a quiet machine. Ctrl-C stops, and "
+        "the next build goes on from there.",
+        flush=True,
+    )
+
+
+def _place(lesson: Path, copies: Path) -> Path:
+    return copies / run_notebooks.FURTHER if run_notebooks.is_further(lesson) else copies
 
 
 def _sources(notebook: NotebookNode) -> list[str]:

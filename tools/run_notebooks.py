@@ -7,6 +7,7 @@ does one notebook, for tests.
 
 import argparse
 import asyncio
+import hashlib
 import os
 import shutil
 import sys
@@ -16,7 +17,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -132,8 +133,19 @@ def _execute(
         "mode": mode.name(),
         "machine": host_in_words(),
         "made_at": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "code": code_version(),
     }
     return Executed(path.stem, notebook, time.perf_counter() - began_s, error)
+
+
+@cache
+def code_version() -> str:
+    """Return a digest of the package: outputs that another version of it made are old."""
+    digest = hashlib.sha256()
+    for file in sorted((ROOT / "kvstore").rglob("*")):
+        if file.suffix in (".py", ".js", ".html", ".toml", ".json"):
+            digest.update(f"{file.relative_to(ROOT)}\n".encode() + file.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 _BEGIN: Final = """
@@ -249,7 +261,8 @@ def _in_words(problem: Exception) -> str:
 def chosen(names: Sequence[str], folder: Path = NOTEBOOKS) -> list[Path]:
     """The notebooks that are meant: all, or those that begin with one of the names.
 
-    A further lesson is meant by `further`, by its name behind it, or by its whole name alone.
+    A further lesson is meant by `further`, by its name behind it, or by its whole name alone, and
+    the others by `core`.
     ValueError when a name fits none.
     """
     lessons = lessons_in(folder)
@@ -273,6 +286,8 @@ def is_further(lesson: Path) -> bool:
 def _fits(name: str, lesson: Path) -> bool:
     wanted = Path(name.removesuffix(".ipynb"))
     if not is_further(lesson):
+        if name == "core":
+            return True
         return FURTHER not in wanted.parts and lesson.stem.startswith(wanted.name)
     if FURTHER in wanted.parts:
         return wanted.name == FURTHER or lesson.stem.startswith(wanted.name)

@@ -28,6 +28,8 @@ from tools import asking, front, pages, run_notebooks
 ROOT: Final = Path(__file__).resolve().parent.parent
 DOCS: Final = ROOT / "docs"
 NOTEBOOKS: Final = run_notebooks.NOTEBOOKS
+TREES: Final = "_trees"
+"""The folder in which Sphinx keeps what it read, for the next build."""
 LEFT_OUT: Final = "left-out"
 FIRST_HEADING: Final = re.compile(r"\A(#[^\n]*\n)")
 
@@ -227,19 +229,50 @@ def broken_links(folder: Path) -> Iterator[str]:
                 yield f"{name} links to {link}, which has no such place"
 
 
+def _mirror(fresh: Path, work: Path) -> None:
+    """Move what is new or changed to `work`, and delete what `fresh` lacks.
+
+    Sphinx reads a page again if its file is newer than the last build.
+    """
+    wanted = {file.relative_to(fresh) for file in fresh.rglob("*") if file.is_file()}
+    for file in [each for each in work.rglob("*") if each.is_file()]:
+        name = file.relative_to(work)
+        if name.parts[0] != TREES and name not in wanted:
+            file.unlink()
+    for name in wanted:
+        new, old = fresh / name, work / name
+        if not old.is_file() or old.read_bytes() != new.read_bytes():
+            old.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(new, old)
+    shutil.rmtree(fresh)
+
+
+def _prune(out: Path, work: Path) -> None:
+    """Delete the pages and figures of an earlier build that this one lacks."""
+    for page in out.rglob("*.html"):
+        name = page.relative_to(out)
+        made = any((work / name).with_suffix(kind).exists() for kind in (".md", ".ipynb"))
+        if not made and name.name not in ("search.html", "genindex.html"):
+            page.unlink()
+    for figure in (out / "_static" / "figures").glob("*.png"):
+        if not (work / "_static" / "figures" / figure.name).exists():
+            figure.unlink()
+
+
 def build(out: Path, lessons: Sequence[Path], *, solutions: bool = True) -> int:
     """Write the site into `out`, check it, and return the exit status."""
-    work = out.with_name(f"{out.name}.source")
-    for folder in (work, out):
-        shutil.rmtree(folder, ignore_errors=True)
-    work.parent.mkdir(parents=True, exist_ok=True)
-    sources(work, lessons, solutions=solutions)
+    work, fresh = (out.with_name(f"{out.name}.{name}") for name in ("source", "fresh"))
+    shutil.rmtree(fresh, ignore_errors=True)
+    work.mkdir(parents=True, exist_ok=True)
+    sources(fresh, lessons, solutions=solutions)
+    _mirror(fresh, work)
     command = [sys.executable, "-m", "sphinx", "-b", "html", "-q", "-W", "--keep-going"]
-    if subprocess.call([*command, "-d", str(work / "_trees"), str(work), str(out)]):
+    if subprocess.call([*command, "-d", str(work / TREES), str(work), str(out)]):
+        shutil.rmtree(work)  # a page with a warning would not be read again
         print("the site was not built without warnings, see above")
         return 1
-    shutil.rmtree(work)
-    front.write(out, {lesson.stem for lesson in lessons})
+    _prune(out, work)
+    front.write(out, {lesson.stem for lesson in lessons}, front.shown_run())
     wrong = list(broken_links(out))
     print(
         "\n".join(wrong) or f"every link within the site leads somewhere; open {out / 'index.html'}"

@@ -56,7 +56,7 @@ function showCafe(root) {
     bars.textContent = axis.textContent = "";
     for (let minute = 0; minute <= UNTIL; minute += 20) {
       axis.append(make("line", { x1: px(minute), x2: px(minute), y1: TOP, y2: H - BOTTOM, stroke: "currentColor", "stroke-opacity": 0.15 }));
-      axis.append(make("text", { x: px(minute), y: H - 14, "text-anchor": minute < UNTIL ? "middle" : "end", fill: "currentColor", "font-size": 13 }, minute ? `${minute} min` : "0"));
+      axis.append(make("text", { x: px(minute), y: H - 14, "text-anchor": minute < UNTIL ? "middle" : "end", fill: "currentColor", "font-size": 15 }, minute ? `${minute} min` : "0"));
     }
     seen.forEach((guest, row) => bars.append(make("rect", {
       x: px(Math.max(0, guest[0])), y: TOP + row * high + 0.15 * high, height: 0.7 * high, rx: 1.5,
