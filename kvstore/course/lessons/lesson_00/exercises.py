@@ -108,6 +108,7 @@ def _wrong_with_first_client(trial: ClientTrial, items: Items) -> str:
 
 FIRST_CLIENT = Exercise(
     id="00.first_client",
+    kept="clients.first_client",
     title="A first client",
     hints=(
         "`for key, value in items:` goes through the pairs. Two loops: one creates, one retrieves.",
@@ -187,6 +188,7 @@ def _busy_share(calls: pd.DataFrame, window_s: float) -> float:
 
 MEAN_IN_FLIGHT = Exercise(
     id="00.mean_in_flight",
+    kept="laws.mean_in_flight",
     title="How many calls were in flight?",
     hints=(
         "Draw each call as a bar from `sent_s` to `done_s`. What does the length of a bar mean?",

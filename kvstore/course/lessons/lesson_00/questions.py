@@ -4,15 +4,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from kvstore.client import load, pacing, workload
-from kvstore.client.strategies import futures
-from kvstore.course import machine, mode
+from kvstore.course import machine
 from kvstore.course.experiments.published_benchmarks import Published
-from kvstore.course.explorer import Slider
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
 from kvstore.measure import Run, audit, only
 from kvstore.model import Prediction, Station, bounds
-from kvstore.server import serving
 
 READ_S: Final = 0.010
 WRITE_S: Final = 0.050
@@ -146,33 +142,6 @@ def most_of(costs: Run) -> Prediction:
     """Return the bound on throughput that the processor time of a call in this run sets."""
     round_trip = Station("round trip", costs.mean_residence_s / costs.in_flight, math.inf)
     return bounds.closed_loop(100, [round_trip, *machine.cpu_stations(costs)])
-
-
-# ---- what the widget of the lesson shows --------------------------------------------------------
-
-SLIDERS: Final = {
-    "sent_per_s": Slider("writes sent per second, X", (5, 10, 20, 30, 40, 60, 80, 100), 40),
-    "write_ms": Slider("disk for a write, D (ms)", (5, 10, 20, 50, 100, 200), 50),
-}
-
-
-def calls_in_flight(sent_per_s: int, write_ms: int) -> Prediction:
-    """Return L = X·R, with the disk alone as R."""
-    return Prediction(sent_per_s * write_ms / 1e3, "calls", f"{sent_per_s}/s · {write_ms} ms")
-
-
-def measured_in_flight(sent_per_s: int, write_ms: int) -> float:
-    """Run a client that sends at this rate, and return the mean number in flight."""
-    duration_s = mode.seconds(fast=0.5, normal=2.0, full=5.0)
-    with serving(locking="per_key", write_delay_s=write_ms / 1e3) as server:
-        run = load.run(
-            futures,
-            server,
-            workload.writes(value_bytes_mean=64),
-            due_times=pacing.constant_rate(sent_per_s),
-            duration_s=duration_s,
-        )
-    return audit(run).in_flight_mean
 
 
 QUIZ: Final = (

@@ -24,6 +24,14 @@ def method_of(stub, request):
 
 
 # The course's version: yours takes its place when it has passed its check.
+def first_client(stub, items):
+    """Create every item, then retrieve every key; return the values that the server sent."""
+    for key, value in items:
+        stub.Create(pb.CreateRequest(key=key, value=value))
+    return [stub.Retrieve(pb.RetrieveRequest(key=key)).value for key, _ in items]
+
+
+# The course's version: yours takes its place when it has passed its check.
 def read_all(stub, keys, deadline_s):
     """Retrieve every key, one call at a time; None stands for a key that has no value."""
     values = []

@@ -4,6 +4,12 @@ import math
 
 
 # The course's version: yours takes its place when it has passed its check.
+def mean_in_flight(calls, window_s):
+    """Return L: all time in flight, divided by the window. `calls` is a table with a row a call."""
+    return float((calls["done_s"] - calls["sent_s"]).sum()) / window_s
+
+
+# The course's version: yours takes its place when it has passed its check.
 def seconds_until_full(ceiling_mb, base_mb, kb_per_call, sent_per_s, answered_per_s):
     """Return the seconds until a sender without a limit has filled its memory."""
     if sent_per_s <= answered_per_s:
