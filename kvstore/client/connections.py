@@ -219,7 +219,8 @@ def _opening(
         raise_if_refused(call, target)
         peer = ""
         if call.code() is grpc.StatusCode.OK:
-            peer = call.result().peer
+            answer = call.result()
+            peer = answer.peer if answer is not None else ""  # None: it does not parse
         else:  # once more: the first call may have been refused among so many
             with suppress(ServerNotReached):  # refused again, or it ends: the run will show it
                 peer = server_status(channel, target, CONNECT_S).peer
@@ -257,7 +258,7 @@ async def aopen_all(
             answer = await stub.GetServerStatus(
                 pb.GetServerStatusRequest(), timeout=CONNECT_S, wait_for_ready=True
             )
-            peer = answer.peer
+            peer = answer.peer if answer is not None else ""  # None: it does not parse
         except grpc.aio.AioRpcError as error:
             if error.code() in NOT_REACHED:
                 raise _not_reached(target) from None

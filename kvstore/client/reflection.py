@@ -9,9 +9,10 @@ import importlib
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
@@ -23,11 +24,15 @@ from grpc_reflection.v1alpha import reflection_pb2
 from kvstore.client.channel import NOT_REACHED, Target
 from kvstore.client.errors import ServerNotReached
 from kvstore.client.workload import MethodCalls
+from kvstore.numbers import count, size
 
 Metadata = Sequence[tuple[str, str | bytes]]
+Parsed = TypeVar("Parsed", bound=Message)
 
-ANSWER_S: Final = 5.0
-"""Seconds to wait for each answer of the reflection service."""
+ANSWER_S, ALL_S = 5.0, 20.0
+"""Seconds to wait for each answer of the reflection service, and for all answers about a type."""
+MOST_FILES, MOST_BYTES = 5000, 64 * 1024 * 1024
+"""Files that describe a type, with all that they import, and their size together, at most."""
 
 _VERSIONS: Final = ("v1", "v1alpha")
 """Versions of the reflection service, newest first. Their messages are the same on the wire."""
@@ -141,20 +146,33 @@ class Descriptions:
         return cls(files, lambda: names)
 
     def _add(self, name: str, waiting: dict[str, FileProto]) -> None:
-        if name in self._files:
-            return
+        """Add a file after those that it imports, however deep these are nested."""
+        begun: dict[str, FileProto] = {}
+        path = [name]
+        while path:
+            name = path[-1]
+            if name in begun:
+                self._put(begun.pop(name))
+            elif name not in self._files and (file := self._waits(name, waiting)):
+                begun[name] = file
+                path += [each for each in file.dependency if each not in begun]
+                continue
+            path.pop()
+
+    def _waits(self, name: str, waiting: dict[str, FileProto]) -> FileProto | None:
         file = waiting.pop(name, None) or _of_protobuf(lambda pool: pool.FindFileByName(name))
         if file is None:
-            return
+            return None
         if file.syntax not in ("", "proto2", "proto3", "editions"):  # as Go writes a placeholder
             self.notes.append(
                 f"the server describes the import {name} by a placeholder without types, as it"
                 " does for a file that it knows under another path: if a message needs them,"
                 f" {_WITHOUT_REFLECTION}"
             )
-            return
-        for needed in file.dependency:
-            self._add(needed, waiting)
+            return None
+        return file
+
+    def _put(self, file: FileProto) -> None:
         lacking = [needed for needed in file.dependency if needed not in self._files]
         for given in (file, _without(file, lacking)):
             try:
@@ -162,10 +180,10 @@ class Descriptions:
             except TypeError as wrong:
                 why = str(wrong).rpartition("descriptor pool: ")[2]
             else:
-                self._files[name] = given
+                self._files[file.name] = given
                 return
         raise MethodNotFound(
-            f"the description of {name} is not complete ({why}):"
+            f"the description of {file.name} is not complete ({why}):"
             f" {'; '.join(self.notes) or 'a descriptor set needs --include_imports'}"
         )
 
@@ -343,6 +361,11 @@ def _no_reflection(target: Target, refused: Mapping[str, Any]) -> Exception:
         f"{version}: {error.code().name}: {error.details()}" for version, error in refused.items()
     )
     codes = [error.code() for error in refused.values()]
+    if "larger than max" in said:
+        return MethodNotFound(
+            f"the description of the server at {target.address} is larger than a message may be"
+            f" ({said}): permit it with --max-message-bytes, or {_WITHOUT_REFLECTION}"
+        )
     if any(code in _NO_ACCESS for code in codes):
         return MethodNotFound(
             f"the reflection of the server at {target.address} wants credentials ({said}): give"
@@ -443,21 +466,38 @@ class _Reflection:
         self._ask = channel.stream_stream(
             f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo",
             request_serializer=reflection_pb2.ServerReflectionRequest.SerializeToString,
-            response_deserializer=reflection_pb2.ServerReflectionResponse.FromString,
         )
 
     def files(self, symbol: str) -> list[FileProto]:
-        """Return the file with this symbol and all files that it imports; none if unknown."""
+        """Return the file with this symbol and all files that it imports; none if unknown.
+
+        Raises `MethodNotFound` for a server that does not come to an end.
+        """
         found: dict[str, FileProto] = {}
         lacking: set[str] = set()
+        waiting: set[str] = set()
         missing = [{"file_containing_symbol": symbol}]
+        ends_s, read_bytes = time.monotonic() + ALL_S, 0
         while missing:
+            if (
+                len(found) + len(lacking) > MOST_FILES
+                or read_bytes > MOST_BYTES
+                or time.monotonic() > ends_s
+            ):
+                raise MethodNotFound(
+                    f"the reflection of the server does not come to an end: {symbol} imports more"
+                    f" than {count(len(found) + len(lacking), 'file')} ({size(read_bytes)}):"
+                    f" {_WITHOUT_REFLECTION}"
+                )
             asked = missing.pop()
             name = asked.get("file_by_filename")
             reply = self._reply(asked)
+            new: set[str] = set()
             for raw in reply.file_descriptor_response.file_descriptor_proto:
-                file = FileProto.FromString(raw)
+                file = _parsed(FileProto, raw)
                 found[file.name] = file
+                new |= {file.name, *file.dependency}
+                read_bytes += len(raw)
             if name is not None and name not in found:
                 lacking.add(name)
                 if not name.startswith("google/protobuf/"):  # protobuf brings these
@@ -465,8 +505,9 @@ class _Reflection:
                         f"the server does not describe {name}, which its service imports: if a"
                         f" message needs its types, {_WITHOUT_REFLECTION}"
                     )
-            needed = {each for file in found.values() for each in file.dependency}
-            missing = [{"file_by_filename": each} for each in sorted(needed - set(found) - lacking)]
+            waiting |= new
+            waiting -= found.keys() | lacking
+            missing = [{"file_by_filename": min(waiting)}] if waiting else []
         return list(found.values())
 
     def services(self) -> list[str]:
@@ -479,6 +520,19 @@ class _Reflection:
         replies = self._ask(
             iter([message]), timeout=ANSWER_S, wait_for_ready=False, metadata=self._metadata
         )
-        for reply in replies:
-            return reply
+        for raw in replies:
+            return _parsed(reflection_pb2.ServerReflectionResponse, raw)
         raise _NoReflection
+
+
+def _parsed(kind: Callable[[], Parsed], raw: bytes) -> Parsed:
+    """Return a message of the reflection service. Raises `MethodNotFound` if it is none."""
+    message = kind()
+    try:
+        message.ParseFromString(raw)
+    except DecodeError:
+        raise MethodNotFound(
+            "the reflection of the server answers with bytes that are not its message:"
+            f" {_WITHOUT_REFLECTION}"
+        ) from None
+    return message

@@ -1,5 +1,6 @@
 """`rpcload`, or `python -m kvstore.load_test`: a load test of any gRPC service."""
 
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -8,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from kvstore.client.errors import NotEnoughMemory, ServerNotReached
+from kvstore.client.errors import NotEnoughMemory, ServerNotReached, printable
 from kvstore.load_test.first_call import FirstCallFailed
 from kvstore.load_test.options import Duration, GroupedCommand, Steps, group
 from kvstore.load_test.service import flags_of
@@ -160,6 +161,8 @@ def _read_config(ctx: click.Context, path: str | None) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
+    # gRPC logs the traceback of a reply that does not parse; its status is in the report.
+    logging.getLogger("grpc").addHandler(logging.NullHandler())
     try:
         status: int = command.main(
             None if arguments is None else list(arguments), "rpcload", standalone_mode=False
@@ -171,6 +174,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _error(wrong, COULD_NOT_RUN)
     except (ValueError, TypeError, OSError) as wrong:
         return _error(wrong, BAD_INPUT)
+    except RecursionError:
+        return _error("the request, or the type of it, is nested too deeply", BAD_INPUT)
     except RuntimeError as wrong:
         return _error(wrong, COULD_NOT_RUN)
 
@@ -184,7 +189,7 @@ def script() -> None:
 
 
 def _error(said: object, status: int) -> int:
-    print(f"error: {said}", file=sys.stderr)
+    print(f"error: {printable(str(said))}", file=sys.stderr)
     return status
 
 

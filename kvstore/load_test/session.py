@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from kvstore.client import load, pacing, strategies
 from kvstore.client.channel import Target
-from kvstore.client.errors import RunFailed, RunInterrupted
+from kvstore.client.errors import RunFailed, RunInterrupted, printable
 from kvstore.client.fleet import Fleet, fleet_of
 from kvstore.client.plan import Plan, RunOptions
 from kvstore.client.strategies import Strategy
@@ -88,12 +88,12 @@ def load_test(given: SimpleNamespace) -> int:
     metadata = metadata_of(given.metadata)
     described = descriptions_of(given, target, metadata)
     if not given.method:
-        print("\n".join(described.methods()))
+        print(printable("\n".join(described.methods())))
         print("error: give one of these methods after the address", file=sys.stderr)
         return BAD_INPUT
     calls = calls_of(given, described, metadata)
     for note in described.notes:
-        print(f"note: {note}", file=sys.stderr)
+        print(f"note: {printable(note)}", file=sys.stderr)
     searching = given.find_rate or given.p99 is not None
     if searching and given.p99 is None:
         raise ValueError("a search needs an objective: give --p99, such as --p99 50ms")
