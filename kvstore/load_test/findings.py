@@ -32,6 +32,9 @@ ABOVE: Final = 1.05
 AWAY_S: Final = 0.1
 """Seconds without a call that ended OK, while calls failed, from which the service was away."""
 
+STILL_S, STILL = 1.0, 10.0
+"""Seconds, and times as long as a call, from which a service stood still if no call ended."""
+
 
 class Population(NamedTuple):
     """Calls that ended in one way, and their latency."""
@@ -138,21 +141,24 @@ def unsent(run: Run) -> int:
 def findings(run: Run, calibration: Calibration | None = None) -> list[Finding]:
     """Return what the run shows: first failures and limits, then reasons to distrust the figures.
 
-    The names of the first ones are "failures", "away", "limit in flight", "cut off" and "ceiling";
-    the others are those of `measure.findings`.
+    The names of the first ones are "failures", "away", "stood still", "limit in flight", "cut off"
+    and "ceiling"; the others are those of `measure.findings`.
     """
     full = _limit_reached(run)
+    others = findings_of_run(run)
+    stopped = any(each.name == "clock" for each in others)
     found = {
         "failures": _failures(run, calibration),
         "away": _away(run),
+        "stood still": "" if stopped else _stood_still(run),
         "limit in flight": full,
         "cut off": _open_at_end(run),
         "ceiling": _above(run, calibration),
     }
     others = [
         each
-        for each in findings_of_run(run)
-        if not (each.name == "generator" and full and "late" in each.text)
+        for each in others
+        if not (each.name == "generator" and (full or stopped) and "late" in each.text)
         and not (each.name == "censored" and found["cut off"])
     ]
     return [Finding(name, text) for name, text in found.items() if text] + others
@@ -217,6 +223,25 @@ def _away(run: Run) -> str:
     shown = "; ".join(map(str, times[:5]))
     more = f"; and {len(times) - 5} times more" if len(times) > 5 else ""
     return f"the service was away {shown}{more}"
+
+
+def _stood_still(run: Run) -> str:
+    """Return when no call ended although some were open, for far longer than a call takes."""
+    records = np.sort(run.records, order="done_s")
+    if len(records) < 2:
+        return ""
+    before_s = np.concatenate([[0.0], records["done_s"][:-1]])
+    since_s = np.maximum(records["sent_s"], before_s)
+    waited_s = records["done_s"] - since_s
+    usual_s = float(np.median(records["done_s"] - records["sent_s"]))
+    still = np.flatnonzero(waited_s > max(STILL_S, STILL * usual_s))
+    if not len(still):
+        return ""
+    times = [f"from {since_s[n]:.1f} to {records['done_s'][n]:.1f} s" for n in still[:5]]
+    return (
+        f"no call ended {', '.join(times)}, although some were open and a call takes"
+        f" {seconds(usual_s)} (p50): the service, or its machine, stood still"
+    )
 
 
 def _limit_reached(run: Run) -> str:

@@ -216,7 +216,7 @@ def _calibrated(test: LoadTest, first: FirstCall, fleet: Fleet | None, say: Prog
 
 
 def _run(test: LoadTest, report: Report, fleet: Fleet | None, say: Progress) -> int:
-    given, status = test.given, COMPLETE
+    given = test.given
     said = ""
     every_s = 0.1 if sys.stderr.isatty() else QUIET_S
     try:
@@ -225,22 +225,31 @@ def _run(test: LoadTest, report: Report, fleet: Fleet | None, say: Progress) -> 
             on_sample=at_times(say, _shown, every_s),
         )  # fmt: skip
     except RunInterrupted as ended:
-        run, status, said = ended.run, INTERRUPTED, "interrupted: this is the run until then"
+        run, said = ended.run, "interrupted: this is the run until then"
     except RunFailed as ended:
-        run, status, said = ended.run, MISSED, str(ended)
+        run, said = ended.run, str(ended)
     if run.outcome is Outcome.SERVER_UNRESPONSIVE:
-        status, said = MISSED, run.ended_by
+        said = run.ended_by
+    elif not run.issued and not said:
+        said = "no call was due in the time of the run: give a longer one, or a higher rate"
     if given.save:
         run.save(given.save)
     missed = _missed(test, run)
-    if run.issued and run.outcome is Outcome.COMPLETE and not run.outcomes().get("OK"):
-        status = status or MISSED
     report = report._replace(run=run, more=tuple(missed))
     _print(test, report)
     if said:
         say("")
         print(f"error: {said}", file=sys.stderr)
-    return status or (MISSED if missed else COMPLETE)
+    return status_of(run) or (MISSED if missed else COMPLETE)
+
+
+def status_of(run: Run) -> int:
+    """Return the exit status of a run by itself: it is complete only if calls ended OK."""
+    if run.outcome is Outcome.INTERRUPTED:
+        return INTERRUPTED
+    if run.outcome in (Outcome.COMPLETE, Outcome.MEMORY_CEILING) and run.outcomes().get("OK"):
+        return COMPLETE
+    return MISSED
 
 
 def _missed(test: LoadTest, run: Run) -> list[Finding]:

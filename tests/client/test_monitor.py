@@ -114,6 +114,19 @@ def test_only_unavailable_for_a_while_and_a_closed_port_is_lost(lost, listens, e
     assert lost == found
 
 
+def test_calls_before_the_last_other_end_do_not_count(port):
+    """Several calls ended since the last look: the refusals before an answer say nothing."""
+    calls = Calls()
+    reach = Reachability(calls, port.address)
+    for at_s, status in ((0, OK), (0.2, UNAVAILABLE), (2.0, NOT_FOUND), (2.1, UNAVAILABLE)):
+        calls.end(at_s * UNREACHED_S, status)
+    refused_once = reach.lost()
+    calls.at_s = 3.2 * UNREACHED_S
+
+    assert not refused_once
+    assert reach.lost()
+
+
 @pytest.mark.parametrize("gone", [0, 1])
 def test_of_several_servers_each_is_watched_by_itself(gone, port):
     """The answers of the one that is well hide nothing of the one that is not there."""

@@ -113,3 +113,43 @@ def test_threads_that_share_a_schedule_get_each_operation_once(due_times):
     assert 1_000 == len(all_due_s)
     if due_times:
         assert [number / 1_000 for number in range(1_000)] == all_due_s
+
+
+# ---- threads share it --------------------------------------------------------------------------
+
+
+def slow(function):
+    """Let another thread run within it, as the interpreter may at any time."""
+
+    def wrapped(*arguments):
+        result = function(*arguments)
+        time.sleep(0.002)
+        return result
+
+    return wrapped
+
+
+@pytest.mark.parametrize("batch", [None, 3])
+def test_threads_together_draw_as_many_operations_as_the_schedule_has(batch):
+    due = schedule(calls=10, clock=slow(lambda: 0.0))
+
+    def draw(_: object) -> int:
+        drawn = 0
+        while batch and (taken := due.take(batch)):
+            drawn += taken.count
+        return drawn if batch else sum(1 for _ in due)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert 10 == sum(pool.map(draw, range(8)))
+
+
+def test_threads_draw_the_delete_of_a_key_once():
+    operations = Operations(workload.Workload(mix={"delete": 1}, preload=1))
+    for number in range(8):
+        operations.created(bytes([number]))
+    operations.known.draw = slow(operations.known.draw)  # type: ignore[method-assign]
+
+    with ThreadPoolExecutor(8) as pool:
+        drawn = list(pool.map(lambda _: operations.draw().key, range(8)))
+
+    assert 8 == len({*drawn})

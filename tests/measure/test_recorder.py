@@ -2,6 +2,7 @@
 
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -93,3 +94,30 @@ def test_threads_that_send_at_once_are_counted_each():
         list(pool.map(lambda _: [recorder.sending(2) for _ in range(2_000)], range(8)))
 
     assert (16_000, 32_000) == (recorder.issued, recorder.issued_operations)
+
+
+def test_a_reply_that_cannot_be_read_is_no_operation_that_was_done():
+    recorder = Recorder()
+    for number in range(2):
+        recorder.record(float("nan"), number, number + 1.0, CREATE, OK, 1, 1)
+    recorder.set_failed(0, NOT_FOUND)
+
+    assert [NOT_FOUND, OK] == recorder.array()["status"].tolist()
+    assert [0, 1] == recorder.array()["ok_operations"].tolist()
+
+
+class Slow(int):
+    """A number whose sum takes a while, so that another thread may run meanwhile."""
+
+    def __add__(self, other):
+        time.sleep(0.001)
+        return Slow(int(self) + other)
+
+
+def test_threads_that_send_batches_at_once_count_every_operation():
+    recorder = Recorder()
+    recorder._more_operations = Slow(0)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: recorder.sending(3), range(8)))
+
+    assert 24 == recorder.issued_operations

@@ -171,3 +171,11 @@ def test_the_interval_is_wider_where_neighbouring_calls_are_alike():
     narrow, wide = quantile(independent, 0.5), quantile(in_bursts, 0.5)
 
     assert wide.high_s - wide.low_s > 2 * (narrow.high_s - narrow.low_s)
+
+
+def test_calls_that_the_server_refused_are_not_in_the_quantiles():
+    """A refusal takes a millisecond: many of them would make the p50 that of refusals."""
+    calls = [Made(n, n + 0.5) for n in range(10)]
+    refused = [Made(n, n + 0.001, status=RESOURCE_EXHAUSTED) for n in range(30)]
+
+    assert [0.5] * 10 == pytest.approx(latencies_s(run_of([*calls, *refused])).tolist())

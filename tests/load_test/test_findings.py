@@ -1,0 +1,88 @@
+"""What a report says of a run besides its figures, from records made by hand and on a server."""
+
+import math
+import signal
+import threading
+
+import pytest
+from sleeping_service import calls_of, sleeping_service
+from test_levels_and_steps import run_of_recorder
+
+from kvstore.client import load
+from kvstore.client.strategies import tasks
+from kvstore.load_test import findings
+from kvstore.load_test.estimates import failures, steady_part
+from kvstore.load_test.session import COMPLETE, MISSED, status_of
+from kvstore.measure import Outcome
+from kvstore.measure.recorder import Recorder, Sample, sample_rows
+
+
+def test_the_most_frequent_failure_comes_first():
+    said = failures({"OK": 10, "ABORTED": 5, "UNAVAILABLE": 60, "INTERNAL": 25})
+
+    assert said.index("UNAVAILABLE") < said.index("INTERNAL") < said.index("ABORTED")
+    assert "OK" not in said
+
+
+def test_the_first_round_of_a_level_is_not_in_its_residence_time():
+    """Its calls began before the window that is counted: here they are slow, and no others."""
+    recorder = Recorder()
+    for number in range(60):
+        ends_s = 1.0 + 0.1 * (number // 2)
+        took_s = 1.0 if number < 2 else 0.1
+        recorder.record(math.nan, ends_s - took_s, ends_s, 1, 0, 1, 1)
+
+    level = steady_part(recorder.array(), 2, 0.0, 10.0)
+
+    assert level.residence_s == pytest.approx(0.1)
+    assert level.throughput_per_s == pytest.approx(20)
+
+
+def closed_loop(took_s, *, stopped_s=()):
+    """One call at a time; the samples are 0.1 s apart, but for the time in `stopped_s`."""
+    recorder, at_s = Recorder(), 0.0
+    for each_s in took_s:
+        recorder.record(math.nan, at_s, at_s + each_s, 1, 0, 1, 1)
+        at_s += each_s
+    times_s = [0.1 * tenth for tenth in range(int(10 * at_s))]
+    if stopped_s:
+        times_s = [each for each in times_s if not stopped_s[0] < each < stopped_s[1]]
+    rows = sample_rows([Sample(each, *[0] * 7) for each in times_s])
+    return run_of_recorder(recorder, in_flight=1, sample_rows=rows)
+
+
+STOOD_STILL = [0.02] * 40 + [12.0] + [0.02] * 40
+
+
+def test_a_service_that_stood_still_is_found_and_the_generator_is_not_blamed():
+    found = {each.name: each.text for each in findings(closed_loop(STOOD_STILL))}
+
+    assert "from 0.8 to 12.8 s" in found["stood still"]
+    assert not {"clock", "generator"} & {*found}
+
+
+def test_a_generator_that_was_stopped_does_not_blame_the_service():
+    names = [each.name for each in findings(closed_loop(STOOD_STILL, stopped_s=(0.85, 12.7)))]
+
+    assert "clock" in names
+    assert "stood still" not in names
+
+
+@pytest.mark.parametrize("took_s", [[3.0] * 8, [0.02] * 100 + [0.5] + [0.02] * 100])
+def test_a_slow_service_does_not_stand_still(took_s):
+    assert "stood still" not in [each.name for each in findings(closed_loop(took_s))]
+
+
+@pytest.mark.slow
+def test_a_server_that_stopped_answering_is_no_success():
+    with sleeping_service(4) as (address, process):
+        timer = threading.Timer(1.0, process.send_signal, [signal.SIGSTOP])
+        timer.start()
+        run = load.run(
+            tasks, address, calls_of(sleep_s=0.01), duration_s=4, in_flight=4, deadline_s=0.5
+        )
+        timer.join()
+
+    assert Outcome.SERVER_UNRESPONSIVE is run.outcome
+    assert MISSED == status_of(run)
+    assert COMPLETE == status_of(closed_loop([0.02] * 9))
