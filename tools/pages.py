@@ -18,7 +18,8 @@ from nbformat import NotebookNode
 
 from kvstore import numbers
 from kvstore.course import exercises, mode
-from kvstore.course.rendering import fenced, source_of
+from kvstore.course.exercises import solutions
+from kvstore.course.rendering import fenced
 from tools import run_notebooks
 
 WIDGET: Final = "application/vnd.jupyter.widget-view+json"
@@ -151,9 +152,7 @@ def checked_in(cell: NotebookNode) -> list[str]:
 
 def solution_text(exercise_id: str) -> str:
     """Return the source of one right answer, as `solution` shows it."""
-    exercise = exercises.find(exercise_id)
-    parts = (*exercise.solution_parts, exercise.reference)
-    return "\n\n".join(source_of(part) if callable(part) else repr(part) for part in parts)
+    return solutions.text_of(exercises.find(exercise_id))
 
 
 def mathjax() -> Path:

@@ -47,6 +47,8 @@ class _Sizes(threading.local):
 
     request = 0
     reply = _NOT_PARSED_HERE
+    replied_s = 0.0
+    """When that reply came, by `time.perf_counter`: before a thread that waits for it wakes."""
 
 
 _sizes = _Sizes()
@@ -72,7 +74,7 @@ def _measuring_serializer(serialize: Callable[[Any], bytes] | None) -> Callable[
 
 def _measuring_deserializer(parse: Callable[[bytes], Any] | None) -> Callable[[bytes], Any]:
     def measured(raw: bytes) -> Any:
-        _sizes.reply = len(raw)
+        _sizes.reply, _sizes.replied_s = len(raw), time.perf_counter()
         return parse(raw) if parse else raw
 
     return measured
@@ -150,13 +152,17 @@ class _UnaryUnary(UnaryMethod, grpc.UnaryUnaryMultiCallable):  # type: ignore[mi
         def ended(call: Any) -> None:
             status = code_of(call)
             reply_bytes, _sizes.reply = _sizes.reply, _NOT_PARSED_HERE
+            parsed = reply_bytes != _NOT_PARSED_HERE
+            done_s = self._recorder.seconds_at(_sizes.replied_s) if parsed else None
             if status != OK:
                 reply_bytes = 0
             elif reply_bytes == _NOT_PARSED_HERE:  # it ended before, or without a message
                 reply_bytes = _size_of(reply := call.result())
                 status = INTERNAL if reply is None else OK
             stations = self._stations(call)
-            record(request, sent_s, status, stations, request_bytes, reply_bytes, connection)
+            record(
+                request, sent_s, status, stations, request_bytes, reply_bytes, connection, done_s
+            )
 
         call.add_done_callback(ended)
         return call

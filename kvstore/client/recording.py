@@ -309,13 +309,13 @@ class UnaryMethod(Due):
 
     def _ended(
         self, request: Any, sent_s: float, status: int, stations: StationTimes,
-        request_bytes: int, reply_bytes: int, connection: int,
+        request_bytes: int, reply_bytes: int, connection: int, done_s: float | None = None,
     ) -> None:  # fmt: skip
-        """Record the end of a call, and free its connection."""
+        """Record the end of a call, now or at `done_s`, and free its connection."""
         recorder, route = self._recorder, self._recording.route
         recorder.record(
-            self._due_s, sent_s, recorder.now_s(), self._kind, status,
-            request_bytes, reply_bytes, stations, 1, None, connection,
+            self._due_s, sent_s, recorder.now_s() if done_s is None else done_s,
+            self._kind, status, request_bytes, reply_bytes, stations, 1, None, connection,
         )  # fmt: skip
         if route is not None:
             route.give(connection)

@@ -4,8 +4,8 @@ import dataclasses
 from typing import Any, Final
 
 from kvstore.course import judging, my_code, progress, rendering
-from kvstore.course.exercises import Verdict, find, not_yet
-from kvstore.course.rendering import fenced, source_of
+from kvstore.course.exercises import Verdict, find, not_yet, solutions
+from kvstore.course.rendering import fenced
 
 _judged: Final[dict[str, tuple[Any, Verdict]]] = {}
 """The last answer to each exercise in this kernel, and the verdict on it."""
@@ -89,20 +89,15 @@ def solution(exercise_id: str) -> None:
     In the edition for students, say that there is none.
     """
     exercise = find(exercise_id)
-    parts = (*exercise.solution_parts, exercise.reference)
     try:
-        sources = [source_of(part) if callable(part) else None for part in parts]
+        text = solutions.text_of(exercise)
     except TypeError:  # see tools/edition.py
         rendering.show({"text/plain": "This edition has no solutions: your teacher has them."})
         return
-    text = "\n\n".join(
-        repr(part) if source is None else source
-        for part, source in zip(parts, sources, strict=True)
-    )
     progress.note_solution_seen(exercise_id)
     rendering.show(
         {
             "text/plain": f"# one way to solve {exercise_id}: {exercise.title}\n{text}",
-            "text/markdown": f"One way to do it. Run it without its annotations:\n\n{fenced(text)}",
+            "text/markdown": f"One way to do it:\n\n{fenced(text)}",
         }
     )

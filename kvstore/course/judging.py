@@ -399,7 +399,10 @@ def _reply(request: bytes) -> bytes:
         exercise_id, answer, sources = pickle.loads(packed)
         for file, lines in sources.items():
             linecache.cache[file] = (sum(map(len, lines)), None, lines, file)
-        verdict = grading.judged(find(exercise_id), answer)
+        exercise = find(exercise_id)
+        verdict = grading.judged(exercise, answer)
+        if verdict.passed and (why := driven.why_not_paused(exercise.may_pause)):
+            verdict = not_yet(why)
         output.flush()
         output.seek(0)
         printed = output.read(OUTPUT_CHARACTERS)

@@ -103,6 +103,10 @@ class Recorder:
         """Return the seconds since the start of the run."""
         return time.perf_counter() - self._origin_s
 
+    def seconds_at(self, reading_s: float) -> float:
+        """Return the seconds of the run at this reading of `time.perf_counter`."""
+        return reading_s - self._origin_s
+
     def start_clock(self, origin_s: float) -> None:
         """Set the start of the run to this reading of `time.perf_counter`, finally."""
         self._origin_s, self._started = origin_s, True

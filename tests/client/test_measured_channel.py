@@ -208,6 +208,30 @@ def test_a_reply_that_came_before_the_callback_was_added_has_its_size(quick_serv
     assert pb.RetrieveResponse(value=bytes(300)).ByteSize() == run.records["reply_bytes"][1]
 
 
+@pytest.mark.slow
+def test_a_call_has_ended_before_its_waiter_goes_on(quick_server, keys):
+    """Else the next call of that thread seems to be sent while this one is in flight."""
+    key, went_on_s = next(keys), []
+    usual_s = sys.getswitchinterval()
+
+    async def work(channel: Any) -> None:
+        stub = KeyValueServiceStub(channel)
+        stub.Create(pb.CreateRequest(key=key, value=b"value"))
+        for _ in range(500):
+            stub.Retrieve.future(pb.RetrieveRequest(key=key)).result()
+            went_on_s.append(channel.recording.recorder.now_s())
+
+    sys.setswitchinterval(1e-6)  # the waiter may run before the callbacks
+    try:
+        run, _ = measured(quick_server, work, False)
+    finally:
+        sys.setswitchinterval(usual_s)
+
+    done_s = np.sort(run.records["done_s"])[1:]
+    assert len(went_on_s) == len(done_s)
+    assert (done_s <= went_on_s).all()
+
+
 def test_a_callback_that_cancels_another_call_leaves_the_sizes_right(own_server, keys):
     """As a hedged read does. gRPC parses a reply after the callbacks of its call."""
     server, key = own_server(write_delay_s=0.4), next(keys)

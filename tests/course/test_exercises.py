@@ -7,12 +7,14 @@ from typing import NamedTuple
 
 import answers
 import cloudpickle
+import edge_answers
 import pytest
 import verdicts
 import wrong_answers
 from verdicts import known_wrong
 
 from kvstore.course import NOT_ATTEMPTED, exercises, judging
+from kvstore.course.exercises import solutions
 from kvstore.course.exercises.grading import judged
 
 EVERY = exercises.every()
@@ -29,13 +31,23 @@ class Case(NamedTuple):
     said: str = ""
 
 
+def pasted(exercise):
+    """The answer that `solution` shows, run in an empty notebook."""
+    if not callable(exercise.reference):
+        return exercise.reference
+    names = {"__name__": "__main__"}
+    exec(compile(solutions.text_of(exercise), f"<{exercise.id}>", "exec"), names)
+    return names[exercise.reference.__name__]
+
+
 CASES = {
-    "reference": [Case(name, each.reference, "passed") for name, each in EVERY.items()],
+    "solution": [Case(name, pasted(each), "passed") for name, each in EVERY.items()],
     "known wrong": [
         Case(name, wrong.answer, "not yet", wrong.expected)
         for name in EVERY
         for wrong in known_wrong(name)
     ],
+    "edge": [Case(name, each, "not yet", said) for name, each, said in verdicts.EDGES],
     "right": [Case(*each, "passed") for each in verdicts.RIGHT],
 }
 EACH = [
@@ -48,7 +60,7 @@ EACH = [
 @pytest.fixture(scope="module")
 def verdict_on(request):
     """The verdicts of the judge's process, several at a time: a check waits most of its time."""
-    for module in (answers, wrong_answers):  # they travel as from a notebook
+    for module in (answers, edge_answers, wrong_answers):  # they travel as from a notebook
         cloudpickle.register_pickle_by_value(module)
     # Beside other tests a check gets little of the processor; its limit is tested elsewhere.
     monkeypatch = pytest.MonkeyPatch()
@@ -71,7 +83,7 @@ def verdict_on(request):
     monkeypatch.undo()
     for each in judges:
         each.stop()
-    for module in (answers, wrong_answers):
+    for module in (answers, edge_answers, wrong_answers):
         cloudpickle.unregister_pickle_by_value(module)
 
 

@@ -1,6 +1,7 @@
 """Answers to exercises, with the outcome and the decisive part of the judge's message.
 
 `@known("NN.exercise", "part of the message")`: a wrong answer with a message of its own.
+`@edge("NN.exercise", "part of the message")`: a wrong answer that only a certain trial finds.
 `@right("NN.exercise")`: an answer that differs from the reference and is as right.
 """
 
@@ -21,6 +22,8 @@ class Wrong(NamedTuple):
 
 RIGHT = []
 """Pairs of an exercise and a right answer."""
+EDGES = []
+"""Exercise, wrong answer, and a part of its message, which other answers may get as well."""
 KNOWN = {}
 """Known-wrong answers by exercise, beside those that a judge needs to name a mistake."""
 
@@ -45,6 +48,14 @@ def known_wrong_in_a_notebook(exercise, number=0):
         cloudpickle.register_pickle_by_value(sys.modules[module])
     known = known_wrong(exercise)
     return known[number % len(known)].answer
+
+
+def edge(exercise, said):
+    def keep(answer):
+        EDGES.append((exercise, answer, said))
+        return answer
+
+    return keep
 
 
 def right(exercise):

@@ -137,8 +137,8 @@ class Exercise:
     timeout_s: float = 20.0
     may_return_none: bool = False
     may_return_text: bool = False
-    solution_parts: tuple[Any, ...] = ()
-    """Classes and functions that the reference uses; `solution` shows them before it."""
+    may_pause: bool = False
+    """Whether a pause of an answer, such as before a second attempt, is no mistake."""
     kept: str = ""
     """Where a right answer is kept in `my_code/`, such as "clients.bounded"; "" for nowhere."""
 

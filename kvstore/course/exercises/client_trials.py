@@ -18,7 +18,7 @@ from typing import Any, Final
 import grpc
 
 from kvstore.client import measured_channel
-from kvstore.course.exercises import AnswerFailed
+from kvstore.course.exercises import AnswerFailed, driven
 from kvstore.course.exercises.puppet import PATIENCE_S, Arrived, Puppet, Script, served
 from kvstore.measure.run import Run
 from kvstore.protocol import NOT_FOUND, OK, OWN_CONNECTION, RETRIEVE
@@ -97,6 +97,11 @@ class Sender:
         self._thread.join(timeout_s)
         return self.returned
 
+    def returns_early(self) -> bool:
+        """Whether it returns while a call is held: it waits for a time, or for nothing."""
+        with driven.running_ahead():
+            return self.returns(GRACE_S)
+
     def polls(self) -> bool:
         """Whether the thread keeps running while there is nothing that it could do.
 
@@ -118,22 +123,27 @@ class Sender:
 
 @contextmanager
 def sending(
-    answer: Callable[..., Any], *arguments: Any, callbacks_late_s: float = 0.0
+    answer: Callable[..., Any],
+    *arguments: Any,
+    callbacks_late_s: float = 0.0,
+    ended_first: bool = False,
 ) -> Iterator[tuple[Puppet, Sender]]:
     """Start a server that holds every call, and call `answer(stub, *arguments)` in a thread.
 
-    `callbacks_late_s` delays every callback, as a busy machine may do. Leaving the block ends all
-    calls; a sender that runs on ends with the process.
+    `callbacks_late_s` delays every callback, as a busy machine may do. With `ended_first` no call
+    is held, and each has ended when the answer gets its future. Leaving the block ends all calls; a
+    sender that runs on ends with the process.
     """
     puppet = Puppet(HELD)
-    puppet.hold()
+    if not ended_first:
+        puppet.hold()
     with (
         served(puppet) as address,
         measured_channel(address, station_times=False) as channel,
     ):
         stub: Any = KeyValueServiceStub(channel)
-        if callbacks_late_s:
-            stub = _LateCallbacks(stub, callbacks_late_s)
+        if callbacks_late_s or ended_first:
+            stub = _OtherCallbacks(stub, callbacks_late_s, ended_first)
         sender = Sender(answer, (stub, *arguments), channel)
         try:
             yield puppet, sender
@@ -148,21 +158,21 @@ def reach_stub(answer: Callable[..., Any], *arguments: Any) -> None:
         sender.returns(GRACE_S)
 
 
-class _LateCallbacks:
-    """A stub whose futures call their callbacks late."""
+class _OtherCallbacks:
+    """A stub whose futures call their callbacks late, or have ended from the start."""
 
-    def __init__(self, stub: Any, late_s: float) -> None:
-        self._stub, self._late_s = stub, late_s
+    def __init__(self, stub: Any, late_s: float, ended_first: bool) -> None:
+        self._stub, self._late_s, self._ended_first = stub, late_s, ended_first
 
     def __getattr__(self, name: str) -> Any:
-        return _LateMethod(getattr(self._stub, name), self._late_s)
+        return _OtherMethod(getattr(self._stub, name), self._late_s, self._ended_first)
 
 
-class _LateMethod:
+class _OtherMethod:
     """One method of such a stub."""
 
-    def __init__(self, method: Any, late_s: float) -> None:
-        self._method, self._late_s = method, late_s
+    def __init__(self, method: Any, late_s: float, ended_first: bool) -> None:
+        self._method, self._late_s, self._ended_first = method, late_s, ended_first
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         return self._method(*arguments, **named)
@@ -172,6 +182,8 @@ class _LateMethod:
 
     def future(self, *arguments: Any, **named: Any) -> Any:
         call = self._method.future(*arguments, **named)
+        if self._ended_first:
+            call.exception()
         add = call.add_done_callback
 
         def later(callback: Callable[[Any], Any]) -> None:
@@ -200,6 +212,8 @@ class ClientTrial:
     """The calls as the channel recorded them."""
     served: tuple[Arrived, ...]
     """The calls as the server counted them."""
+    deadlines_s: tuple[float | None, ...]
+    """The `timeout` of each call, as the client gave it."""
 
     @property
     def status(self) -> grpc.StatusCode | None:
@@ -215,18 +229,52 @@ class ClientTrial:
         return int(early.sum())
 
 
-def try_client(script: Script, client: Callable[[KeyValueServiceStub], Any]) -> ClientTrial:
+def try_client(script: Script, client: Callable[[Any], Any]) -> ClientTrial:
     """Run the client against a server that follows the script, and return what both saw."""
     returned, failure = None, None
     puppet = Puppet(script)
     with served(puppet) as address:
         with measured_channel(address, station_times=False) as channel:
+            stub = _NotingDeadlines(KeyValueServiceStub(channel))
             try:
-                returned = client(KeyValueServiceStub(channel))
+                returned = client(stub)
             except AnswerFailed as error:
                 failure = error
             puppet.end()
-        return ClientTrial(returned, failure, channel.run(), tuple(puppet.arrived))
+        deadlines_s = tuple(stub.deadlines_s)
+        return ClientTrial(returned, failure, channel.run(), tuple(puppet.arrived), deadlines_s)
+
+
+class _NotingDeadlines:
+    """A stub that notes the `timeout` of each call."""
+
+    def __init__(self, stub: Any) -> None:
+        self.deadlines_s: list[float | None] = []
+        self._stub = stub
+
+    def __getattr__(self, name: str) -> Any:
+        return _NotingMethod(getattr(self._stub, name), self.deadlines_s)
+
+
+class _NotingMethod:
+    """One method of such a stub."""
+
+    def __init__(self, method: Any, deadlines_s: list[float | None]) -> None:
+        self._method, self._deadlines_s = method, deadlines_s
+
+    def __call__(self, request: Any, timeout: float | None = None, **named: Any) -> Any:
+        self._deadlines_s.append(timeout)
+        return self._method(request, timeout=timeout, **named)
+
+    def with_call(self, request: Any, timeout: float | None = None, **named: Any) -> Any:
+        """Make a call; return its reply and the call."""
+        self._deadlines_s.append(timeout)
+        return self._method.with_call(request, timeout=timeout, **named)
+
+    def future(self, request: Any, timeout: float | None = None, **named: Any) -> Any:
+        """Start a call; return its future."""
+        self._deadlines_s.append(timeout)
+        return self._method.future(request, timeout=timeout, **named)
 
 
 # ---- stream trial -------------------------------------------------------------------------------

@@ -4,6 +4,9 @@ A pause in place of an event is a mistake that a trial of milliseconds does not 
 long ended when the pause is over. So pauses and time limits of an answer are over at once, and
 nothing has happened meanwhile. In a block of `standing_still` none of them is ever over.
 
+A pause of the one thread of an event loop stops all its tasks, and a pause beside an event is time
+lost. So both are noted, and they are a verdict by themselves: see `why_not_paused`.
+
 A race shows once in a thousand calls. So `Steps` stops one caller between two steps of the answer's
 code, for as long as another one needs.
 
@@ -11,18 +14,20 @@ Only the answer's own code is changed: the judge, Python's library and packages 
 `install` works for a whole process, the child that judges one answer.
 """
 
+import asyncio
 import concurrent.futures
 import dis
 import functools
 import os
 import queue
+import select
 import sys
 import sysconfig
 import threading
 import time
 import types
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,8 +43,41 @@ _OTHERS: Final = (
     "<frozen ",
     "<string>",  # what `namedtuple` writes
 )
+AHEAD: Final = 300.0
+"""So many times as fast do the clocks run that an answer reads, while they run ahead."""
+LONG_S: Final = 0.05
+"""A pause from here on is no short poll."""
 _moves: Final = threading.Event()
 _moves.set()
+
+
+class _Clock:
+    """How far the clocks that an answer reads are ahead of the true ones."""
+
+    def __init__(self) -> None:
+        self._offset_s, self._rate, self._since_s = 0.0, 1.0, time.monotonic()
+        self._true, self._lock = time.monotonic, threading.Lock()
+
+    def offset_s(self) -> float:
+        """Return the seconds to add to a true clock; they may be negative."""
+        with self._lock:
+            return self._offset_s + (self._rate - 1) * (self._true() - self._since_s)
+
+    @contextmanager
+    def running(self, rate: float) -> Iterator[None]:
+        """Let time pass at this rate while the block lasts."""
+        self._set(rate)
+        try:
+            yield
+        finally:
+            self._set(1.0)
+
+    def _set(self, rate: float) -> None:
+        self._offset_s, self._since_s = self.offset_s(), self._true()
+        self._rate = rate
+
+
+_clock: Final = _Clock()
 
 
 @contextmanager
@@ -47,9 +85,60 @@ def standing_still() -> Iterator[None]:
     """Let no pause and no time limit of the answer end before the block does."""
     _moves.clear()
     try:
-        yield
+        with _clock.running(0.0):
+            yield
     finally:
         _moves.set()
+
+
+def running_ahead() -> AbstractContextManager[None]:
+    """Let the clocks that the answer reads, and timers of loops that `follow`, run ahead."""
+    return _clock.running(AHEAD)
+
+
+def follow(loop: asyncio.AbstractEventLoop) -> None:
+    """Let this loop have the clock of the answer, so `asyncio.sleep` and all time limits do."""
+    true = loop.time
+    loop.time = lambda: true() + _clock.offset_s()  # type: ignore[method-assign]
+
+
+_paused_s: Final[list[float]] = []
+"""The pauses that the answer wanted in any thread but that of an event loop."""
+_paused_loops_s: Final[list[float]] = []
+"""The pauses that it wanted in the thread of a running event loop."""
+
+
+def why_not_paused(may_pause: bool) -> str:
+    """Return what is wrong with the pauses of the answer, or ""."""
+    if _paused_loops_s:
+        return (
+            f"a coroutine paused its thread for {_paused_loops_s[0]:g} s. The event loop has one"
+            " thread, so no other task runs meanwhile: wait with `await`. (The check cuts pauses"
+            " short, so its calls were in time all the same.)"
+        )
+    long_s = max(_paused_s, default=0.0)
+    if may_pause or long_s < LONG_S:
+        return ""
+    return (
+        f"your code pauses for {long_s:g} s. The check cuts a pause short, and a real client or"
+        " server would stand still for so long: wait for an event, such as the end of a call or a"
+        " free place."
+    )
+
+
+def _note_pause(wanted_s: float, pauses: list[float] | None) -> None:
+    if _is_in_loop():
+        _paused_loops_s.append(wanted_s)
+    elif pauses is not None:
+        pauses.append(wanted_s)
+
+
+def _is_in_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def is_answers(file: str) -> bool:
@@ -83,12 +172,30 @@ def install() -> None:
     def pause(seconds: float) -> None:
         if not _called_by_answer():
             sleep(seconds)
-        elif _moves.is_set() or seconds <= 0:
+            return
+        if seconds > 0:
+            _note_pause(seconds, _paused_s)
+        if _moves.is_set() or seconds <= 0:
             sleep(_lasts(seconds))
         else:
             moved(STILL_S)
 
     time.sleep = pause  # type: ignore[assignment]
+    wait_for_files = select.select
+
+    def selected(*files: Any) -> Any:
+        if len(files) == 4 and files[3] is not None and files[3] > 0 and _called_by_answer():
+            _note_pause(files[3], None if any(files[:3]) else _paused_s)
+            files = (*files[:3], _lasts(files[3]))
+        return wait_for_files(*files)
+
+    select.select = selected
+    for name in ("monotonic", "perf_counter", "time"):
+        _drive_clock(name)
+    # The answer may bring the function by the name that it has in C.
+    threading.Lock = _driven_lock(threading.Lock)  # type: ignore[assignment]
+    vars(sys.modules["_thread"]).update(dict.fromkeys(("allocate_lock", "lock"), threading.Lock))
+    threading.RLock = _driven_lock(threading.RLock)  # type: ignore[assignment]
     # A type of C cannot be changed: answers get a class of its own in its place.
     simple = type("SimpleQueue", (queue.SimpleQueue,), {})
     vars(queue)["SimpleQueue"] = vars(sys.modules["_queue"])["SimpleQueue"] = simple
@@ -117,11 +224,67 @@ def _limited(wait: Callable[..., Any], place: int, guard_s: float = 0.0) -> Call
         wanted_s = named.get("timeout", arguments[place] if len(arguments) > place else None)
         guards = isinstance(wanted_s, int | float) and 0 < guard_s <= wanted_s
         if wanted_s is not None and not guards and _called_by_answer():
+            if wanted_s > 0:
+                _note_pause(wanted_s, None)
             named["timeout"] = _lasts(wanted_s)
             arguments = arguments[:place]
         return wait(*arguments, **named)
 
     return limited
+
+
+def _drive_clock(name: str) -> None:
+    """Give the answer a clock of this name, in seconds and in nanoseconds, that can be driven."""
+    true, true_ns = getattr(time, name), getattr(time, f"{name}_ns")
+
+    def is_read(by: str) -> bool:
+        # Code of C that the answer calls, such as a context of grpc.aio, has no frame of its own.
+        code = sys._getframe(2).f_code
+        return is_answers(code.co_filename) and by in (*code.co_names, *code.co_freevars)
+
+    def read() -> float:
+        now_s: float = true()
+        return now_s + _clock.offset_s() if is_read(name) else now_s
+
+    def read_ns() -> int:
+        now_ns: int = true_ns()
+        return now_ns + int(1e9 * _clock.offset_s()) if is_read(f"{name}_ns") else now_ns
+
+    setattr(time, name, read)
+    setattr(time, f"{name}_ns", read_ns)
+
+
+class _Lock:
+    """A lock of C with a time limit that the clock gives."""
+
+    def __init__(self, lock: Any) -> None:
+        self._lock = lock
+        self.release = lock.release
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """Take the lock; return whether it was free in time."""
+        if timeout > 0 and _called_by_answer():
+            _note_pause(timeout, None)
+            timeout = _lasts(timeout)
+        return bool(self._lock.acquire(blocking, timeout))
+
+    def __enter__(self) -> bool:
+        return bool(self._lock.acquire())
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._lock, name)  # what a Condition asks of its lock
+
+
+def _driven_lock(make: Callable[[], Any]) -> Callable[[], Any]:
+    """Return what makes such a lock for the answer, and a usual one for all others."""
+
+    def lock() -> Any:
+        return _Lock(make()) if _called_by_answer() else make()
+
+    return lock
 
 
 def _called_by_answer() -> bool:
@@ -139,6 +302,7 @@ _ACTIONS: Final = (
     *(f"{change}_{what}" for change in ("STORE", "DELETE") for what in ("SUBSCR", "SLICE", "ATTR")),
     "STORE_GLOBAL",
     "STORE_DEREF",
+    "BEFORE_WITH",
 )
 """How instructions begin before which a caller is stopped: calls, and changes that others see."""
 

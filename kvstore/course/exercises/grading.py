@@ -232,7 +232,9 @@ class Drawn:
         """Return whether the answer agrees with the reference on every drawn input."""
         smallest = _smallest(
             self.given,
-            lambda given: not self.same(_result(answer, given), self.reference(*given)),
+            lambda given: (
+                not self.same(_result(answer, given), self.reference(*copy.deepcopy(given)))
+            ),
         )
         if smallest is None:
             return passed(self.right)

@@ -28,7 +28,7 @@ HELD_S: Final = 8.0
 """A call is held so long at most, so that a trial that fails comes to its end."""
 STALL_S: Final = 30.0
 """A stalled call lasts so long, unless the trial ends before."""
-THREADS: Final = 64
+THREADS: Final = 160
 """The most calls that a server can hold."""
 
 

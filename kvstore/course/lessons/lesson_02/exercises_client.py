@@ -75,7 +75,7 @@ def _why_not_all(answer: Any, order: Sequence[Ending], callbacks_late_s: float =
             )
         for count, (place, status) in enumerate(order, start=1):
             # the last call stays open until a sender that waits for a time would have returned
-            if sender.returns(GRACE_S) if count == len(order) else sender.returned:
+            if sender.returns_early() if count == len(order) else sender.returned:
                 return (
                     f"it returned {sender.result!r} while {len(order) + 1 - count} of "
                     f"{len(order)} calls were in flight. Return when every call has ended."

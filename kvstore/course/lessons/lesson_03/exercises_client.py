@@ -11,7 +11,7 @@ import grpc
 
 from kvstore import numbers
 from kvstore.client.messages import METHODS, Operation
-from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
+from kvstore.course.exercises import Exercise, Verdict, driven, not_yet, passed
 from kvstore.course.exercises.client_trials import (
     GRACE_S,
     WAIT_S,
@@ -51,6 +51,7 @@ def _schedules() -> list[tuple[int, list[Ending]]]:
         (1, [(0.0, OK), (0.0, NOT_FOUND), (0.0, OK)]),
         (5, [(0.5, OK), (0.0, NOT_FOUND)]),
         (2, []),
+        (40, [(0.0, OK)] * 70),  # more than any limit of the answer's own
         *(
             (drawn.randint(2, 9), [(drawn.random(), drawn.choice(ENDS)) for _ in range(30)])
             for _ in range(3)
@@ -63,6 +64,8 @@ def _judge_bounded(answer: Any) -> Verdict:
     for limit, endings in _schedules():
         if why := _why_not_bounded(answer, limit, endings):
             return not_yet(why)
+    if why := _why_stuck(answer):
+        return not_yet(why)
     return passed(
         "There were never more calls in flight than the limit. The end of each call, a failed one "
         "too, made room for the next one. It returned when all calls had ended."
@@ -83,7 +86,7 @@ def _why_not_bounded(answer: Any, limit: int, endings: Sequence[Ending]) -> str:
         failed = False
         for ended, (share, status) in enumerate(endings, start=1):
             # the last call stays open until a sender that waits for a time would have returned
-            if sender.returns(GRACE_S) if ended == len(endings) else sender.returned:
+            if sender.returns_early() if ended == len(endings) else sender.returned:
                 return _why_returned(puppet, len(endings), limit, failed)
             held = puppet.held(keys[:limit])
             puppet.release(held[min(int(share * len(held)), len(held) - 1)], status)
@@ -114,13 +117,27 @@ def _why_not_bounded(answer: Any, limit: int, endings: Sequence[Ending]) -> str:
     return ""
 
 
+def _why_stuck(answer: Any) -> str:
+    """What is wrong where each call has ended before its callback is added."""
+    requests = [pb.UpdateRequest(key=b"key %d" % n, value=b"v") for n in range(12)]
+    with sending(answer, iter(requests), 3, ended_first=True) as (puppet, sender):
+        if sender.returns():
+            return ""
+        return (
+            f"it stopped after {len(puppet.arrived)} of {len(requests)} calls. Each call had"
+            " ended when its callback was added: gRPC then runs the callback at once, in *your*"
+            " thread. Hold no lock there that the callback takes."
+        )
+
+
 def _why_not_full(
     puppet: Puppet, sender: Sender, requests: Requests, limit: int, count: int
 ) -> str:
     """What is wrong before the first call has ended: `limit` calls must be held, and no more."""
     at_once = min(limit, count)
     reached = wait_until(lambda: puppet.waiting >= at_once or sender.returned)
-    time.sleep(GRACE_S)
+    with driven.running_ahead():
+        time.sleep(GRACE_S)
     if puppet.most > limit:
         return _too_many(puppet.most, limit)
     if sender.returned:

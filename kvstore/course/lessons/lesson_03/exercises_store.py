@@ -205,5 +205,6 @@ STORE = Exercise(
     ),
     reference=Store,
     judge=_judge_store,
+    may_pause=True,  # the disk is a pause
     kept="store.Store",
 )

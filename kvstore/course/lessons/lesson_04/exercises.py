@@ -8,10 +8,13 @@ from typing import Any
 import grpc
 
 from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
+from kvstore.course.exercises.client_trials import ClientTrial, try_client
 from kvstore.course.exercises.grading import Drawn
+from kvstore.course.exercises.puppet import Script
 from kvstore.course.lessons.lesson_04.lost_update import (
     History,
     NeverDone,
+    Watched,
     compare_and_set,
     history,
     key_of,
@@ -121,7 +124,85 @@ def _judge_add_one(answer: Any) -> Verdict:
                         f"in the order {order}, a client created version {created} and returned "
                         f"{seen.returned[name]!r}: return the version that it created."
                     )
+    if problem := _errors_that_stay(answer) or _many_newer(answer):
+        return not_yet(problem)
     return passed("no add was lost, in any order. A client that is refused reads again.")
+
+
+MOST_CALLS = 200
+"""So many calls are enough for an add, whatever it looks at."""
+NEWER = 30
+"""So many versions are newer than the one that the answer is told of."""
+
+
+def _adding(answer: Any, counter: bytes, script: Script) -> tuple[ClientTrial, list[Any]]:
+    """Let the answer add alone, up to `MOST_CALLS` calls; return the trial and its calls."""
+    calls: list[Any] = []
+
+    def limit() -> None:
+        if len(calls) >= MOST_CALLS:
+            raise NeverDone
+
+    def client(stub: Any) -> Any:
+        return answer(Watched(stub, "A", calls, limit), counter, 0)
+
+    return try_client(script, client), calls
+
+
+def _errors_that_stay(answer: Any) -> str:
+    """One call ends with another error than ALREADY_EXISTS: it must leave the function."""
+    counter = b"errors"
+    first, second = key_of(counter, 0), key_of(counter, 1)
+    for method, key in (("Create", second), ("Retrieve", first)):
+        for status in grpc.StatusCode:
+            if status.name in ("OK", "CANCELLED", "ALREADY_EXISTS"):
+                continue
+            if (method, status.name) == ("Retrieve", "NOT_FOUND"):
+                continue  # the trials of all orders have it
+            script = Script({first: b"%d" % START}, failures={key: status})
+            trial, calls = _adding(answer, counter, script)
+            failed = (method, key.decode(), status.name)
+            ends = [(call["call"], call["key"], call["status"]) for call in calls]
+            after = len(ends) - 1 - ends.index(failed) if failed in ends else 0
+            said = f"a {method} ended with {status.name}, and your function"
+            if trial.failure is None:
+                return (
+                    f"{said} returned {trial.returned!r:.40}: only ALREADY_EXISTS says that another"
+                    " client was first. Let every other error leave the function."
+                )
+            if after:
+                return (
+                    f"{said} went on: it made {after if after < MOST_CALLS // 2 else 'endless'}"
+                    f" more {'call' if after == 1 else 'calls'}. Only after ALREADY_EXISTS is there"
+                    " a newer version to read: let every other error leave the function."
+                )
+            if trial.status is None and not isinstance(trial.failure.__cause__, NeverDone):
+                cause = trial.failure.__cause__
+                if isinstance(getattr(cause, "__cause__", None), grpc.RpcError):
+                    continue  # `raise ... from error`
+                raise trial.failure
+    return ""
+
+
+def _many_newer(answer: Any) -> str:
+    """Many versions are newer than the one that it is told of, and values do not follow them."""
+    counter = b"newer"
+    values = {key_of(counter, n): b"%d" % (START + OTHERS_ADD * n) for n in range(NEWER + 1)}
+    trial, calls = _adding(answer, counter, Script(values))
+    if trial.failure and isinstance(trial.failure.__cause__, NeverDone):
+        return f"with {NEWER} newer versions it makes calls without end."
+    if trial.failure:
+        raise trial.failure
+    writes = b"%d" % (START + OTHERS_ADD * NEWER + 1)
+    created = [(each["key"], each["writes"]) for each in calls if each["call"] == "Create"]
+    if created[-1:] != [(key_of(counter, NEWER + 1).decode(), writes.decode())]:
+        return (
+            f"version 0 was given, and {NEWER} newer ones exist: your function ended after"
+            f" {len(calls)} calls, and the add is not in the counter. Try until a Create is OK."
+        )
+    if trial.returned != NEWER + 1:
+        return f"it created version {NEWER + 1} and returned {trial.returned!r:.40}."
+    return ""
 
 
 def _why_lost(seen: History) -> str:
@@ -172,6 +253,6 @@ ADD_ONE = Exercise(
         "version + 1. `except grpc.RpcError` with the code ALREADY_EXISTS: `version += 1`.",
     ),
     reference=compare_and_set,
-    solution_parts=(key_of,),
     judge=_judge_add_one,
+    may_pause=True,
 )

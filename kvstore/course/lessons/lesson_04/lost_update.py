@@ -97,7 +97,7 @@ def count_together(server: object, add: Add, *, clients: int, each: int) -> Coun
     counter, rows, begin = b"counter", list[dict[str, str]](), threading.Barrier(clients)
 
     def work(name: str) -> tuple[int, int]:
-        watched, version, done = _Watched(stub, name, rows), 0, 0
+        watched, version, done = Watched(stub, name, rows), 0, 0
         begin.wait()
         for done in range(1, each + 1):  # noqa: B007
             version = add(watched, counter, version)
@@ -132,7 +132,7 @@ def counts_table(seen: Mapping[str, Counted]) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("client")
 
 
-class _Watched:
+class Watched:
     """A stub that notes each call; `turn` is called before a call is made."""
 
     def __init__(
@@ -163,7 +163,7 @@ class _Watched:
 
 
 class _WatchedMethod:
-    def __init__(self, method: Any, name: str, stub: _Watched) -> None:
+    def __init__(self, method: Any, name: str, stub: Watched) -> None:
         self._method, self._name, self._watched = method, name, stub
 
     def __call__(self, request: Any, *more: Any, **named: Any) -> Any:
@@ -237,7 +237,7 @@ class _Client:
 
     def begin(self, stub: Any, counter: bytes, rows: list[dict[str, str]]) -> None:
         """Start the thread; return when it stands before its first call, or has ended."""
-        watched = _Watched(stub, self.name, rows, self._wait)
+        watched = Watched(stub, self.name, rows, self._wait)
         threading.Thread(target=self._work, args=(watched, counter), daemon=True).start()
         self._until_it_stands()
 

@@ -50,6 +50,7 @@ def _trials() -> list[tuple[list[bytes], int]]:
         (known[:6], 1),
         ([known[0], b"empty", b"unknown", b"empty"], 2),
         ([*known, *known, *known], 16),
+        (6 * known, 64),  # more than any limit of the answer's own
         ([], 2),
     ]
 
@@ -183,7 +184,8 @@ def _drawn_calls() -> Any:
     """Return up to eight calls in the order of sending, with times in whole milliseconds."""
     from hypothesis import strategies as st
 
-    pairs = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 60)), max_size=8)
+    pair = st.tuples(st.integers(0, 20), st.integers(1, 60))
+    pairs = st.lists(pair, max_size=8) | st.lists(pair, min_size=30, max_size=40)
 
     def frame(drawn: list[tuple[int, int]]) -> tuple[pd.DataFrame]:
         sent_ms, rows = 0, []
@@ -312,7 +314,8 @@ def _next_only(acknowledged: Sequence[int]) -> list[int]:
 def _drawn_entries() -> Any:
     from hypothesis import strategies as st
 
-    return st.tuples(st.lists(st.integers(1, 9), max_size=14))
+    many = st.permutations(range(1, 60)).map(list)
+    return st.tuples(st.lists(st.integers(1, 9), max_size=14) | many)
 
 
 COMMIT_INDEX = Exercise(

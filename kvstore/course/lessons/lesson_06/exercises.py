@@ -79,6 +79,7 @@ OWN_CONNECTIONS = Exercise(
     ),
     reference=own_connections,
     judge=_judge_own_connections,
+    may_pause=True,
     timeout_s=60.0,
 )
 

@@ -3,6 +3,7 @@
 import inspect
 import math
 import random
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -179,7 +180,7 @@ def _judge_give_up(answer: Any) -> Verdict:
     draw = random.Random(8)
     try:
         _unwritten(answer)
-        for step in (_enough_time, _no_time_at_all, _just_about, _time_for_some):
+        for step in (_enough_time, _two_calls, _no_time_at_all, _just_about, _time_for_some):
             if problem := step(answer, draw):
                 return not_yet(problem)
     except ServerFailed as failed:
@@ -208,6 +209,42 @@ def _enough_time(answer: Callable[..., Any], draw: random.Random) -> str:
                 return f"the value must be all pieces in order, {disk.value(key)!r}, got {found!r}."
             if len(disk.read_pieces) != pieces:
                 return f"{pieces} pieces were read {len(disk.read_pieces)} times: read each once."
+    return ""
+
+
+class _DiskOfTwo(PieceDisk):
+    """A disk whose reads of two calls come in turns."""
+
+    def __init__(self, pieces: int, piece_s: float) -> None:
+        super().__init__(pieces, piece_s)
+        self._both = threading.Barrier(2, timeout=1.0)
+
+    def read(self, key: bytes, number: int) -> bytes:
+        try:
+            self._both.wait()
+        except threading.BrokenBarrierError:
+            pass  # the other call is alone, or never comes
+        return super().read(key, number)
+
+
+def _two_calls(answer: Callable[..., Any], draw: random.Random) -> str:
+    """Two calls of one servicer, one after the other and at the same time."""
+    for disk, at_once in ((PieceDisk(3, 10.0), False), (_DiskOfTwo(3, 10.0), True)):
+        with running(answer(disk), 4) as trial:
+            calls = []
+            for key in (b"key 1", b"key 2"):
+                calls.append(trial.begin(key, deadline_s=None))
+                if not at_once:
+                    trial.end_of(calls[-1])
+            if {trial.end_of(call) for call in calls} != {"OK"}:
+                return "two calls with much time came, and one of them did not end with OK."
+            found = [bytes(call.result().value) for call in calls]
+        if found != [disk.value(b"key 1"), disk.value(b"key 2")]:
+            when = "at the same time" if at_once else "one after the other"
+            return (
+                f"two calls came {when}, and their values were {found}: all calls share `self`, so"
+                " keep the pieces of a call in a variable of the method."
+            )
     return ""
 
 

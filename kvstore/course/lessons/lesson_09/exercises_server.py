@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, Final
 
 import grpc
@@ -29,14 +30,17 @@ from kvstore.course.exercises import (
 )
 from kvstore.course.exercises.puppet import Puppet, Script, served, wait_until
 from kvstore.course.exercises.server_trials import SETTLE_S, ServerFailed, unlogged
-from kvstore.v1.kvstore_pb2 import RetrieveRequest, UpdateRequest
+from kvstore.v1.kvstore_pb2 import DESCRIPTOR, RetrieveRequest, UpdateRequest
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
 DEADLINE_S: Final = 8.0
+SERVICE: Final = DESCRIPTOR.services_by_name["KeyValueService"]
 REFUSED: Final = "RESOURCE_EXHAUSTED"
 POOL: Final = "calls"
 """How the names of the server's threads for calls begin."""
 NEVER_HELD: Final = b"quick"
+DETAILS: Final = SimpleNamespace(method=f"/{SERVICE.full_name}/Retrieve", invocation_metadata=())
+"""What an interceptor learns of a call before it is made."""
 KEYS: Final = (b"key", NEVER_HELD, *(b"key %d" % number for number in range(100)))
 SCRIPT: Final = Script(
     values={key: b"value of " + key for key in KEYS},
@@ -129,7 +133,7 @@ def _unwritten(answer: Callable[..., Any]) -> None:
             " `class Shed(grpc.ServerInterceptor):` and hand in the class."
         )
     whole = grpc.unary_unary_rpc_method_handler(lambda request, context: request)
-    handler = interceptor.intercept_service(lambda details: whole, None)
+    handler = interceptor.intercept_service(lambda details: whole, DETAILS)
     if handler is NOT_ATTEMPTED:
         raise StubReached
     if not callable(getattr(handler, "unary_unary", None)):

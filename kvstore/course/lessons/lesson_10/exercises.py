@@ -3,6 +3,7 @@
 import functools
 import json
 import random
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -58,7 +59,7 @@ def _calling(config: Any) -> Iterator[tuple[Puppet, Callable[[str], str]]]:
     Each has a server of its own: all channels of a process to one server share one retry budget.
     """
     try:
-        text = config if isinstance(config, str) else json.dumps(config)
+        text = json.dumps(config)
     except TypeError as error:
         raise _BadConfig(f"`json.dumps` cannot write what you returned: {error}.") from None
     options = [*OPTIONS, ("grpc.service_config", text)]
@@ -82,10 +83,7 @@ def _call(stub: Any, status: str) -> str:
         stub.Retrieve(RetrieveRequest(key=status.encode()), timeout=10)
     except grpc.RpcError as error:
         if "service config" in str(error.details() or ""):
-            raise _BadConfig(
-                "gRPC does not accept this service config; it says on standard error which field is"
-                ' wrong. Durations are text such as `"0.05s"`, and `maxAttempts` is 2 or more.'
-            ) from None
+            raise _BadConfig("gRPC does not accept this service config.") from None
         return str(error.code().name)
     return "OK"
 
@@ -97,11 +95,36 @@ def _judge_retry_config(answer: Any) -> Verdict:
             if problem := step(answer, draw):
                 return not_yet(problem)
     except _BadConfig as bad:
-        return not_yet(str(bad))
+        return not_yet(f"{bad} {_bad_field(answer(3, 0.05, 10, 0.1))}")
     return passed(
         "the server counted the attempts: as many as you allow while there is budget, and one for"
         " each call when there is none."
     )
+
+
+def _bad_field(config: Any) -> str:
+    """Return which field gRPC refuses, as far as its rules for a retry policy say it."""
+    methods = config.get("methodConfig", []) if isinstance(config, dict) else []
+    if not isinstance(methods, list):
+        return "`methodConfig` is a list of dicts."
+    for method in methods:
+        policy = method.get("retryPolicy", {}) if isinstance(method, dict) else {}
+        for name in "initialBackoff", "maxBackoff":
+            if not re.fullmatch(r"\d+(\.\d{1,9})?s", str(policy.get(name, ""))):
+                return f'`{name}` is text such as `"0.05s"`, got {policy.get(name)!r:.40}.'
+        attempts = policy.get("maxAttempts")
+        if not isinstance(attempts, int) or attempts < 2:
+            return f"`maxAttempts` is a whole number of 2 or more, got {attempts!r:.40}."
+        growth = policy.get("backoffMultiplier")
+        if not isinstance(growth, int | float) or growth <= 0:
+            return f"`backoffMultiplier` is a number above 0, got {growth!r:.40}."
+        codes = policy.get("retryableStatusCodes")
+        if not isinstance(codes, list) or not {*codes} <= {*OTHERS, "UNAVAILABLE"} or not codes:
+            return f"`retryableStatusCodes` is a list of names of statuses, got {codes!r:.40}."
+    for name, value in dict(config.get("retryThrottling", {})).items():
+        if not isinstance(value, int | float) or value <= 0:
+            return f"`{name}` is a number above 0, got {value!r:.40}."
+    return "Compare its names and nesting with the list above the cell."
 
 
 def _attempts(answer: Any, draw: random.Random) -> str:
@@ -157,7 +180,6 @@ def _pauses(answer: Any, draw: random.Random) -> str:
 def _longer_pauses(answer: Any, draw: random.Random) -> str:
     """What gRPC does only after seconds is read off the config, which it has accepted."""
     config = answer(4, 0.25, 100, 0.1)
-    config = json.loads(config) if isinstance(config, str) else config
     for method in config["methodConfig"]:
         policy = method.get("retryPolicy", {})
         if policy.get("backoffMultiplier", 2) != 2:
@@ -236,7 +258,6 @@ RETRY_CONFIG = Exercise(
     ),
     reference=retry_config,
     judge=_judge_retry_config,
-    may_return_text=True,
     timeout_s=40.0,
 )
 

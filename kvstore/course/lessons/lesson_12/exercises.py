@@ -101,6 +101,7 @@ SPREAD = Exercise(
     ),
     reference=spread,
     judge=_judge_spread,
+    may_pause=True,
     timeout_s=90.0,
 )
 
@@ -128,13 +129,23 @@ def _clear(drawn: dict[str, Any]) -> bool:
     return bool(room < 0 or share > 1 or abs(servers - round(servers)) > 1e-6)
 
 
+WHOLE = [(128.0, 0.0), (256.0, 0.0), (128.0, 0.25), (256.0, 0.125), (512.0, 0.0625)]
+"""Targets and shares of the hottest key that a whole number of servers reaches exactly."""
+MANY = [(199.0, 0.005), (995.0, 0.001), (3980.0, 0.00025)]
+"""The same for thousands of servers, where a server takes 1 s for a call."""
 NEEDED_INPUTS = st.fixed_dictionaries(
     {
         "target_per_s": st.integers(1, 5_000).map(float),
         "service_s": st.integers(1, 50).map(lambda n: n / 1000),
         "hottest_share": st.integers(0, 60).map(lambda n: n / 200),
     }
-).filter(_clear)
+).filter(_clear) | st.sampled_from(
+    [
+        {"target_per_s": target_per_s, "service_s": service_s, "hottest_share": share}
+        for rows, service_s in ((WHOLE, 1 / 64), (MANY, 1.0))
+        for target_per_s, share in rows
+    ]
+)
 
 
 def _unless_hot(servers: Callable[[float, float, float], float]) -> Callable[..., float]:
@@ -232,7 +243,11 @@ def _dealt(servers: int, rounds: int, order: Any) -> tuple[list[int], int]:
 def _judge_add_server(answer: Any) -> Verdict:
     drawn = sorted(drawn_inputs(_drawn_slots(), 120), key=lambda each: len(each[0]))
     for slots, servers in drawn:
-        if problem := _slots_problem(slots, servers, answer(list(slots), servers)):
+        given = list(slots)
+        problem = _slots_problem(slots, servers, answer(given, servers))
+        if not problem and given != slots:
+            problem = f"it changed the list that it was given to {given}: begin with a copy."
+        if problem:
             return not_yet(f"With slots = {slots} and servers = {servers}: {problem}")
     return passed(
         f"{len(drawn)} drawn tables: every server has its share, and no slot moved without need."

@@ -291,7 +291,6 @@ LATE_WRITES = Exercise(
         " `comb` from `math`. Add that up for k = n // 2, ..., m; times 1 - p for the leader.",
     ),
     reference=late_writes,
-    solution_parts=(_exactly,),
     judge=Drawn(
         late_writes,
         LATE_INPUTS,

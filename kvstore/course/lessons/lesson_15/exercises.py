@@ -8,11 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
+import grpc
 from hypothesis import strategies as st
 
 from kvstore.client.messages import Operation, update
 from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
-from kvstore.course.exercises.client_trials import Requests
+from kvstore.course.exercises.client_trials import Requests, Sender
 from kvstore.course.exercises.grading import Drawn
 from kvstore.course.exercises.puppet import served
 from kvstore.course.lessons.lesson_15.capstone import patient
@@ -91,6 +92,10 @@ PATIENCE_S: Final = 5.0
 BREAKS_AFTER = 4
 """Calls that arrive before a server breaks."""
 SERVICE_S = 0.002
+ATTEMPTS: Final = 10
+"""The most attempts of one operation that the exercise allows."""
+FAILURES: Final = [status for status in grpc.StatusCode if status.name not in ("OK", "CANCELLED")]
+"""The statuses with which a failing server ends its calls, in turn."""
 LONG_S: Final = 60.0
 """A time for calls that is not over during the check."""
 FULL_S, SETTLE_S = 5.0, 0.1
@@ -114,37 +119,45 @@ class _Trial:
         self.released = threading.Event()
         self._in_flight = in_flight
         self._waiting: set[bytes] = set()
-        self._changed = threading.Condition()
+        self.changed = threading.Condition()
 
     def arrive(self, number: int, key: bytes) -> None:
         """Count an attempt."""
-        with self._changed:
+        with self.changed:
             if not self.answered[key]:
                 self._waiting.add(key)
             self.most_waiting = max(self.most_waiting, len(self._waiting))
             self.attempts[number][key] += 1
             if sum(counter.total() for counter in self.attempts) == BREAKS_AFTER:
                 self.broken.set()
-            self._changed.notify_all()
+            self.changed.notify_all()
 
     def work(self, number: int, key: bytes, context: Any) -> None:
         """Answer one call after its service time, and not before the end of a stall."""
         self.arrive(number, key)
         if number == 0 and self.fault == "stall" and self.broken.is_set():
             self.released.wait()
+        fails = self.broken.is_set() and (
+            self.fault == "both" or (number, self.fault) == (0, "fails")
+        )
+        if fails:
+            with self.changed:
+                self._waiting.discard(key)
+                status = FAILURES[self.attempts[number].total() % len(FAILURES)]
+            context.abort(status, "the check wants this call to fail")
         if self.fault == "none" and not self.answered:
             self._hold_the_first()
         time.sleep(SERVICE_S)
         if context.is_active():
-            with self._changed:
+            with self.changed:
                 self.answered[key] += 1
                 self._waiting.discard(key)
 
     def _hold_the_first(self) -> None:
         """Hold calls until all places are taken; then look for a call or an operation too many."""
-        with self._changed:
-            self._changed.wait_for(lambda: len(self._waiting) >= self._in_flight, FULL_S)
-            self._changed.wait_for(lambda: len(self._waiting) > self._in_flight, SETTLE_S)
+        with self.changed:
+            self.changed.wait_for(lambda: len(self._waiting) >= self._in_flight, FULL_S)
+            self.changed.wait_for(lambda: len(self._waiting) > self._in_flight, SETTLE_S)
             # Another thread may have answered meanwhile: each answer frees a place.
             places = self._in_flight + self.answered.total()
             self.most_ahead = max(self.most_ahead, self.taken() - places)
@@ -182,11 +195,9 @@ def _two_servers(trial: _Trial) -> Iterator[list[str]]:
 
 def _when_broken(trial: _Trial, server: ExitStack) -> None:
     trial.broken.wait()
-    if trial.fault == "none":
-        return
     if trial.fault == "goes":
         server.close()
-    else:
+    elif trial.fault == "stall":
         trial.released.wait(PATIENCE_S)
         trial.released.set()
 
@@ -195,7 +206,7 @@ def _judge_client(client: Any) -> Verdict:
     for in_flight in (1, IN_FLIGHT, 2 * IN_FLIGHT - 1):
         if problem := _without_a_fault(client, in_flight):
             return not_yet(problem)
-    for fault in ("stall", "goes"):
+    for fault in ("stall", "goes", "fails"):
         trial = _Trial(fault)
         operations = [update(b"item-%d" % n, b"value") for n in range(COUNT)]
         with _two_servers(trial) as addresses:
@@ -204,6 +215,8 @@ def _judge_client(client: Any) -> Verdict:
             lasted_s = time.perf_counter() - began_s
             if problem := _problem(trial, operations, lasted_s):
                 return not_yet(problem)
+    if problem := _no_server_left(client):
+        return not_yet(problem)
     return passed(
         "Every operation was answered, although one server stalled, and then one went away. What "
         "you have paid is a second attempt for some of them."
@@ -242,6 +255,34 @@ def _without_a_fault(client: Any, in_flight: int) -> str:
     return ""
 
 
+def _no_server_left(client: Any) -> str:
+    """Both servers fail from the first call on: the client must give up, and return."""
+    trial = _Trial("both")
+    trial.broken.set()
+    operations = [update(b"item-%d" % n, b"value") for n in range(IN_FLIGHT)]
+    with _two_servers(trial) as addresses:
+        sender = Sender(client, (addresses, iter(operations), IN_FLIGHT, TIMEOUT_S))
+        until_s = time.monotonic() + FULL_S
+        while not sender.returned and time.monotonic() < until_s and _most(trial) <= 2 * ATTEMPTS:
+            time.sleep(0.01)
+        most = _most(trial)
+        if most > ATTEMPTS:
+            return (
+                f"both servers failed each call, and your client sent one operation {most} times or"
+                f" more: give it up after {ATTEMPTS} attempts at most."
+            )
+        if not sender.returns(FULL_S):
+            return "both servers failed each call, and your client did not return."
+    return ""
+
+
+def _most(trial: _Trial) -> int:
+    """Return the attempts of the operation that was sent most often."""
+    first, second = trial.attempts
+    with trial.changed:
+        return max((first + second).values(), default=0)
+
+
 def _too_many(most: int, in_flight: int) -> str:
     return (
         f"{most} operations were open at once, and in_flight was {in_flight}. Acquire a place "
@@ -270,6 +311,11 @@ def _problem(trial: _Trial, operations: Sequence[Operation], lasted_s: float) ->
             "One server stalled, and your calls waited until it went on. Give each call a deadline:"
             " `future(request, timeout=timeout_s)`."
         )
+    if trial.fault == "fails" and lost:
+        return (
+            f"One server ended its calls with many different statuses, and {len(lost)} operations"
+            " were lost. Whatever is not OK has failed: send the operation again."
+        )
     if lost:
         return (
             f"One server went away, and {len(lost)} operations were lost. Their calls ended with "
@@ -292,4 +338,6 @@ CLIENT = Exercise(
     reference=patient,
     judge=_judge_client,
     may_return_none=True,
+    may_pause=True,
+    timeout_s=60.0,
 )
