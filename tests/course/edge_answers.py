@@ -51,7 +51,7 @@ for share in (0.3, 0.9, 1.02):
     edge("01.read_all", "gets the whole of it")(
         reading(lambda deadline_s, number, passed_s, share=share: share * deadline_s)
     )
-edge("01.read_all", "gets the whole of it")(
+edge("01.read_all", "not for all of them together")(
     reading(lambda deadline_s, number, passed_s: deadline_s - 0.01 * number)
 )
 

@@ -121,6 +121,13 @@ def _wrong_with(
 
 def _wrong_with_deadlines(trial: ClientTrial, deadline_s: float) -> str:
     """What is wrong with the deadlines that the calls got."""
+    given = [given_s for given_s in trial.deadlines_s if given_s is not None]
+    less_and_less = len(given) == len(trial.deadlines_s) and given == sorted(given)[::-1]
+    if less_and_less and given and given[-1] < given[0] <= 1.001 * deadline_s:
+        return (
+            f"The calls got less and less time, from {given[0]:.6g} to {given[-1]:.6g} s. The "
+            f"deadline of {deadline_s:g} s holds for each call, not for all of them together."
+        )
     for given_s in trial.deadlines_s:
         if given_s is None or given_s > 1e6:
             return (
