@@ -11,7 +11,8 @@ import grpc
 from verdicts import edge, right
 from wrong_answers import serving
 
-from kvstore.course.lessons.lesson_03.exercises_client import bounded, method_of
+from kvstore.course.exercises.client_trials import method_of
+from kvstore.course.lessons.lesson_03.exercises_client import bounded
 from kvstore.course.lessons.lesson_04.lost_update import compare_and_set, key_of
 from kvstore.course.lessons.lesson_05.exercises import reads_in_a_window
 from kvstore.course.lessons.lesson_07.exercises_server import Front
@@ -62,10 +63,10 @@ edge("01.read_all", "not for all of them together")(
 def after_all_are_sent(wait):
     """Sends all, waits so, and returns what has been noted."""
 
-    def send_all(stub, operations, in_flight=0):
+    def send_all(stub, requests):
         ended = []
-        for operation in operations:
-            call = operation.rpc(stub).future(operation.request)
+        for request in requests:
+            call = method_of(stub, request).future(request)
             call.add_done_callback(lambda call: ended.append(call.code()))
         wait()
         return ended
