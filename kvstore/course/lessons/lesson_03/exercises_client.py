@@ -22,6 +22,7 @@ from kvstore.course.exercises.client_trials import (
     sending,
 )
 from kvstore.course.exercises.puppet import Puppet, wait_until
+from kvstore.v1 import kvstore_pb2 as pb
 
 
 def bounded(stub: Any, requests: Iterable[Any], in_flight: int) -> None:
