@@ -32,10 +32,6 @@ hypothesis.settings.register_profile("course", derandomize=True, deadline=None, 
 hypothesis.settings.load_profile("course")
 
 
-SPREAD = ("test_solved_lessons",)
-"""Files of many long tests without a common fixture: the processes share them, test by test."""
-
-
 NEEDED = ("pytest_timeout", "trustme", "xdist", "yaml")
 
 
@@ -70,16 +66,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def group(items: list[pytest.Item]) -> None:
     """Let the tests of a file run in one process, for its fixtures, unless they say otherwise.
 
-    Tests with a group of their own take longest, so they begin first, and then what is spread: a
-    file that takes minutes in one process must not begin when the others are nearly done.
+    Tests with a group of their own take longest, so they begin first: a file that takes minutes in
+    one process must not begin when the others are nearly done.
     """
     first = [each for each in items if each.get_closest_marker("xdist_group")]
     others = [each for each in items if not each.get_closest_marker("xdist_group")]
-    for number, item in enumerate(others):
-        group = f"spread {number}" if item.path.stem in SPREAD else item.path.stem
-        item.add_marker(pytest.mark.xdist_group(group))
+    for item in others:
+        item.add_marker(pytest.mark.xdist_group(item.path.stem))
     others.sort(key=lambda item: item.path, reverse=True)  # the longest files come last by name
-    others.sort(key=lambda item: item.path.stem not in SPREAD)
     items[:] = [*first, *others]
 
 

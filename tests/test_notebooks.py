@@ -1,7 +1,8 @@
-"""Every lesson runs from top to bottom as it is, and shows what it promises.
+"""Every lesson runs from top to bottom, and shows what it promises.
 
-They share a kernel in each process of the tests; tests/test_browser.py has lessons in kernels of
-their own, as a learner has them. What the lessons measure is judged again at the end, alone.
+A core lesson runs once, with the references as the learner's answers; untouched, as a long test.
+The lessons share a kernel in each process of the tests; tests/test_browser.py has lessons in
+kernels of their own, as a learner has them.
 """
 
 import json
@@ -11,17 +12,16 @@ from pathlib import Path
 
 import pytest
 from lessons import NOTEBOOKS, texts_of
+from solutions import KEPT, solved
 
 from kvstore.course import exercises, questions
+from kvstore.course.lessons.lesson_16.greeter import greeter
 from kvstore.course.progress import lesson_of
 from tools.run_notebooks import one_kernel
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
 TRIES = {"core": 2, "further": 4}
-"""Runs of a lesson alone, when a claim did not hold while other tests ran beside it.
-
-"Alone" is what this process can see to: on a busy machine, other programs disturb these runs too.
-"""
+"""Runs of a lesson in which each claim has to hold once: a short run may have a bad moment."""
 
 NEEDS = {
     "06_what_python_costs": ("go",),
@@ -74,56 +74,107 @@ def broken_claims_of(done):
     return {place: claim.sentence for place, claim in enumerate(done.claims) if not claim.holds}
 
 
-@pytest.fixture
-def broken_beside_others(pytestconfig):
-    """A folder that all processes share: the claims that did not hold beside other tests."""
-    folder = pytestconfig.rootpath / ".pytest_cache" / "broken_claims"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+CORE = [path for path in NOTEBOOKS if path.parent.name != "further"]
+FURTHER = [path for path in NOTEBOOKS if path.parent.name == "further"]
+MARKED = {
+    "04_server": ["Operations per second: yours "],
+    "05_pipelined": ["Operations per second: yours ", "no disk, one stream, yours: "],
+    "06_saturation": ["two connections (yours) gave"],
+    "07_threads_and_coroutines": ["Operations per second: yours "],
+    "10_retries": ["full jitter (yours)"],
+    "11_tails": ["quiet, hedged (yours)", "busy, hedged (yours)"],
+}
+"""What a solved lesson says of the learner's code: below its figures, and in them."""
 
 
-EACH = [
-    pytest.param(
-        path,
-        marks=[pytest.mark.xdist_group(path.stem)]
-        + [pytest.mark.long] * (path.parent.name == "further")
-        + [pytest.mark.alone] * (path.stem in QUIET),
+def cases(paths):
+    """The paths as parameters: each in a group of its own, those in `QUIET` alone."""
+    return pytest.mark.parametrize(
+        "path",
+        [
+            pytest.param(
+                path,
+                id=path.stem,
+                marks=[
+                    pytest.mark.alone if path.stem in QUIET else pytest.mark.xdist_group(path.stem)
+                ],
+            )
+            for path in paths
+        ],
     )
-    for path in NOTEBOOKS
-]
-each_lesson = pytest.mark.parametrize("path", EACH, ids=lambda path: path.stem)
 
 
-@each_lesson
-@pytest.mark.timeout(400)
-def test_an_untouched_lesson_runs(path, run, broken_beside_others):
-    done = run(path)
-
-    (broken_beside_others / path.stem).write_text(json.dumps(sorted(broken_claims_of(done))))
-    targets = [line for line in texts_of(done).splitlines() if line.startswith("Target of ")]
-    assert [
-        each for each in targets if "by the course's" not in each
-    ] == []  # it says whose code ran
+def targets_in(text):
+    return [line for line in text.splitlines() if line.startswith("Target of ")]
 
 
-@each_lesson
-@pytest.mark.alone
-@pytest.mark.timeout(1000)
-def test_the_claims_of_a_lesson_hold(path, run, broken_beside_others, request):
-    """Each claim holds in the run beside other tests, or in one of `TRIES` runs alone.
-
-    A short run is sometimes judged at a bad moment. A claim that the code contradicts holds never.
-    """
-    seen = broken_beside_others / path.stem
-    places = json.loads(seen.read_text()) if seen.is_file() else None
-    seen.unlink(missing_ok=True)  # it holds for one run of the tests
-    for _ in range(TRIES["further" if path.parent.name == "further" else "core"]):
-        if places == []:
+def check_claims(path, run, tries):
+    """Hold that each claim of a lesson holds in one of these runs; return the last of them."""
+    broken = None
+    for _ in range(tries):
+        done = run(path)
+        again = broken_claims_of(done)
+        broken = {place: again[place] for place in again if broken is None or place in broken}
+        if not broken:
             break
-        broken = broken_claims_of(run(path))
-        places = [place for place in broken if places is None or place in places]
+    assert broken == {}
+    return done
 
-    assert [] == [broken[place] for place in places]
+
+@cases(CORE)
+@pytest.mark.timeout(600)
+def test_a_solved_lesson_runs_the_learners_code_and_its_claims_hold(path, run, tmp_path):
+    done = check_claims(solved(path, tmp_path), run, TRIES["core"])
+    shown = "\n".join([texts_of(done), *(claim.sentence for claim in done.claims)])
+
+    assert "has not passed its check" not in shown
+    assert [line for line in targets_in(shown) if "by the course's" in line] == []
+    assert [line for line in targets_in(shown) if "0.00 of the throughput" in line] == []
+    assert [mark for mark in MARKED.get(path.stem, ()) if mark not in shown] == []
+    assert KEPT.get(path.stem, "") in shown
+
+
+@cases(CORE)
+@pytest.mark.long
+@pytest.mark.timeout(400)
+def test_an_untouched_lesson_runs_and_says_whose_code_ran(path, run):
+    targets = targets_in(texts_of(run(path)))
+
+    assert [line for line in targets if "by the course's" not in line] == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_lesson_16_measures_the_learners_service_with_the_learners_search(run, tmp_path):
+    with greeter(work_s=0.010, workers=1) as theirs:
+        own = f"""
+ADDRESS = "{theirs.address}"
+METHOD = "greeter.v1.Greeter/Hello"
+REQUESTS = [{{"name": "Ada"}}]
+"""
+        search = """
+def highest_rate(meets, low, high):
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if meets(middle) else (low, middle)
+    print("the learner's search ended")
+    return low
+"""
+        answers = {"own-service": own, "answer-rate": search}
+        shown = texts_of(run(solved(FOLDER / "16_your_own_service.ipynb", tmp_path, answers)))
+
+    assert f"A service answers at {theirs.address}" in shown
+    assert "from here on, the runs have your `highest_rate`" in shown
+    after = shown.rpartition("the learner's search ended")[2]
+    found_per_s = int(re.search(r"The highest rate: ([\d,]+) calls/s", after)[1].replace(",", ""))
+    assert found_per_s < 150  # one worker with 10 ms; the course's service serves 300
+
+
+@cases(FURTHER)
+@pytest.mark.long
+@pytest.mark.timeout(1000)
+def test_a_further_lesson_runs_and_its_claims_hold(path, run):
+    check_claims(path, run, TRIES["further"])
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS)

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import nbformat
@@ -64,12 +62,6 @@ def test_only_an_editable_install_of_this_checkout_counts(tmp_path, monkeypatch)
     ("old", "new", "says"),
     [
         ("bytes key = 1;", "bytes key = 3;", "kvstore_pb2.py differs"),
-        ("rpc Delete(", "rpc Erase(", "kvstore_pb2.py differs"),
-        (
-            "returns (stream PipelineResponse)",
-            "returns (PipelineResponse)",
-            "kvstore_pb2.py differs",
-        ),
         ("", "", "kvstore/v1/extra_pb2.py: no code was written"),
     ],
 )
@@ -86,12 +78,6 @@ def test_a_change_of_the_contract_is_noticed(old, new, says, tmp_path):
 
     (difference,) = generated.differences(tmp_path / "proto")
     assert says in difference
-
-
-def test_the_generator_is_the_floor_that_pyproject_promises():
-    floor = generated.GENERATOR.split("==")[1].removesuffix(".0")
-
-    assert f'"grpcio>={floor}"' in (ROOT / "pyproject.toml").read_text()
 
 
 # ---- are the notebooks bare ----------------------------------------------------------------
@@ -178,7 +164,7 @@ def test_what_is_amiss_is_reported_and_fixed_where_a_tool_can(
     assert list(notebooks.problems_of(json.dumps(bare()))) == ["is not in the format of Jupyter"]
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", "no json", '{"cells": 3}'])
+@pytest.mark.parametrize("text", ["", "{}", '{"cells": 3}'])
 def test_what_is_no_notebook_is_reported_and_left_alone(text, tmp_path, capsys):
     for folder in ("further", ".ipynb_checkpoints"):  # what Jupyter kept is not looked at
         (tmp_path / folder).mkdir()
@@ -199,16 +185,3 @@ def test_jupyter_lays_a_notebook_out_the_same_way(tmp_path):
     nbformat.write(nbformat.read(file, as_version=4), file)
 
     assert file.read_text(encoding="utf-8") == notebooks.formatted(bare())
-
-
-def test_ruff_leaves_the_layout_alone(tmp_path):
-    """`check --fix` lays out first and formats the code second."""
-    notebook = bare()
-    notebook["cells"][1]["source"] = ["x = ( 1+1 )\n", "print( 'ü' )"]
-    file = tmp_path / "lesson.ipynb"
-    file.write_text(notebooks.formatted(notebook), encoding="utf-8")
-
-    subprocess.run([sys.executable, "-m", "ruff", "format", "-q", file], check=True)
-
-    assert '"x = 1 + 1\\n"' in file.read_text(encoding="utf-8")
-    assert list(notebooks.problems_of(file.read_text(encoding="utf-8"))) == []

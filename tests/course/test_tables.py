@@ -12,7 +12,7 @@ from kvstore.course.rendering import TIMES
 from kvstore.course.views.style import rounded
 from kvstore.measure import Cpu
 from kvstore.model import Prediction
-from kvstore.protocol import KINDS, StationTimes
+from kvstore.protocol import StationTimes
 
 
 def test_throughput_stands_beside_its_prediction():
@@ -93,19 +93,6 @@ def test_the_residence_time_of_a_message_is_in_milliseconds():
 
     assert table["predicted (ms)"].tolist() == [9.0]
     assert table["residence of a message (ms)"].tolist() == [20.0]
-
-
-def test_the_table_of_counts_shows_the_deleted_rows():
-    run = dataclasses.replace(staircase(40), server={"operations": {"create/OK": 40}})
-    cut = dataclasses.replace(
-        run, records=run.records[run.records["kind"] != KINDS.index("create")]
-    )
-    table = views.counting_table({"all": run, "cut": cut})
-
-    assert table["L (mean in flight)"].tolist() == table["X·R"].tolist()
-    assert table["calls sent"].tolist() == [40, 40]
-    assert table["calls recorded"].tolist() == [40, 30]
-    assert table["calls counted by the server"].tolist() == [40, 40]
 
 
 def test_a_server_in_front_shows_its_back_end_where_others_have_a_disk():

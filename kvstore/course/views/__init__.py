@@ -18,7 +18,6 @@ from kvstore.course.rendering import captioned
 from kvstore.course.views.endings import endings_table, plot_endings
 from kvstore.course.views.stations import (
     cost_table,
-    counting_table,
     little_by_station_table,
     plot_ceilings,
     plot_mix,
@@ -45,7 +44,6 @@ __all__ = [
     "MB",
     "captioned",
     "cost_table",
-    "counting_table",
     "endings_table",
     "ladder_table",
     "little_by_station_table",

@@ -283,10 +283,6 @@ def _icon(name: str, x: float) -> str:
 # What each station of a service lets through, from measurements that stress it.
 
 
-CLOSE = 1.2
-"""A station that lets through at most this many times the throughput is close to binding."""
-
-
 def ceilings_table(
     measured_per_s: Mapping[str, float], stress: Mapping[str, float], throughput_per_s: float
 ) -> pd.DataFrame:
@@ -449,25 +445,3 @@ def stacked(
 
 # ---- counting -----------------------------------------------------------------------------------
 # One run counted three times: by the sender, by the records, by the server.
-
-
-def counting_table(runs: Mapping[str, Run]) -> pd.DataFrame:
-    """Both sides of Little's law for each run, and its calls as three parties counted them.
-
-    "L" is counted by walking along the time axis; "X·R" is computed from the rate and the mean
-    residence time. The server's count is missing where it reported none.
-    """
-    rows = []
-    for name, run in runs.items():
-        law = audit(run)
-        rows.append(
-            {
-                "run": name,
-                "L (mean in flight)": law.in_flight_mean,
-                "X·R": law.sent_per_s * law.residence_mean_s,
-                "calls sent": law.issued,
-                "calls recorded": law.recorded,
-                "calls counted by the server": sum(run.server.get("operations", {}).values()),
-            }
-        )
-    return rounded(by_row(rows, "run"))
