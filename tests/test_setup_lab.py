@@ -122,6 +122,9 @@ def test_it_opens_at_the_first_page_with_our_kernel_and_ends_with_one_ctrl_c(lab
     assert defaults["fetchNews"]["default"] == "false"  # "none" asks the learner at first sight
     assert defaults["checkForUpdates"]["default"] is False
 
+    assert "custom/custom.css" in lab.ask("/lab")[1]
+    assert "word-break: normal" in lab.ask("/custom/custom.css")[1]
+
     kernel = json.loads(lab.ask("/api/kernels", b'{"name": "python3"}')[1])
     assert kernel["name"] == "python3"
     process = lab.kernel()

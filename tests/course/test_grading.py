@@ -9,7 +9,7 @@ import pytest
 
 from kvstore.course import NOT_ATTEMPTED, check, exercises, hint, progress, solution
 from kvstore.course.exercises import Exercise, find, not_yet, passed
-from kvstore.course.exercises.grading import judged, same_result
+from kvstore.course.exercises.grading import drawn_inputs, judged, same_result
 
 
 def exercise(judge, **settings):
@@ -98,6 +98,18 @@ def test_an_error_inside_a_run_is_still_the_learners():
 
     assert "`mine` stopped at line" in judged(exercise(judge), mine).message
     assert judged(exercise(judge), lambda: NOT_ATTEMPTED).outcome == "not attempted"
+
+
+def test_one_is_singular_in_a_message():
+    message = not_yet("For 1 items 11 calls were sent, 0.1 values kept; 1 calls were late.").message
+
+    assert message == "For 1 item 11 calls were sent, 0.1 values kept; 1 call was late."
+
+
+def test_a_call_of_a_counterexample_takes_time():
+    drawn = drawn_inputs(find("00.mean_in_flight").judge.given, 40)
+
+    assert all((calls["done_s"] > calls["sent_s"]).all() for calls, _ in drawn)
 
 
 def test_an_answer_may_be_a_coroutine_function():

@@ -99,8 +99,22 @@ def passed(message: str) -> Verdict:
 
 
 def not_yet(message: str) -> Verdict:
-    """Return the verdict on a wrong answer; the message says what is wrong and where to look."""
-    return Verdict("not yet", message)
+    """Return the verdict on a wrong answer; the message says what is wrong and where to look.
+
+    A message may have "1 calls were": it is "1 call was" in the verdict.
+    """
+    return Verdict("not yet", _ONE.sub(_singular, message))
+
+
+_ONE: Final = re.compile(
+    r"(?<![\d.,])1 (call|channel|code|connection|item|key|operation|piece|request|server|slot|user"
+    r"|value)s\b( were| are)?"
+)
+
+
+def _singular(found: re.Match[str]) -> str:
+    verb = {" were": " was", " are": " is", None: ""}[found[2]]
+    return f"1 {found[1]}{verb}"
 
 
 def near(found: float, expected: float, share: float = 1e-9) -> bool:

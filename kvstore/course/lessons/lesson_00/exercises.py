@@ -130,7 +130,11 @@ def drawn_calls() -> "SearchStrategy[tuple[pd.DataFrame, float]]":
     """Calls within a window, in whole milliseconds: none, one, overlapping, failed."""
     import hypothesis.strategies as st
 
-    call = st.tuples(st.integers(0, 200), st.integers(0, 100), st.sampled_from(["OK", "NOT_FOUND"]))
+    call = st.tuples(
+        st.integers(0, 200),
+        st.integers(1, 10).map(lambda n: 10 * n),
+        st.sampled_from(["OK", "NOT_FOUND"]),
+    )
 
     def window(calls: list[tuple[int, int, str]], rest_ms: int) -> tuple[pd.DataFrame, float]:
         sent = [sent_ms / 1e3 for sent_ms, _, _ in calls]
