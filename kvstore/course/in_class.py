@@ -4,11 +4,12 @@ From then on every prediction and every first choice in a quiz is sent when it i
 waiting. It is kept in the folder of the learner's progress until the class has confirmed it.
 """
 
+import ast
 import functools
 import json
-import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from kvstore.classroom.client import Student
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-_ASKS: Final = re.compile(r"\b(predict|quiz)\(\s*[\"']([^\"']+)")
+_ASKS: Final = ("predict", "quiz", "ask")
 
 
 @functools.cache
@@ -123,13 +124,26 @@ def catalogue(names: list[str]) -> dict[str, Any]:
     """
     asked = []
     for notebook in _notebooks(names):
-        cells = json.loads(notebook.read_text("utf-8"))["cells"]
-        code = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
-        for kind, id in dict.fromkeys(_ASKS.findall(code)):
-            asked += [_prediction(id)] if kind == "predict" else _quiz(id)
+        for kind, id, *text in _asked_in(notebook):
+            if kind == "ask":  # its `predict` comes later and knows less
+                asked.append({"id": id, "text": " ".join(text), "unit": "", "camps": {}})
+            elif id not in {each["id"] for each in asked}:
+                asked += [_prediction(id)] if kind == "predict" else _quiz(id)
     file = progress.path()
-    unique = list({each["id"]: each for each in asked}.values())
-    return {"questions": unique, "progress": str(file), "folder": str(file.parent)}
+    return {"questions": asked, "progress": str(file), "folder": str(file.parent)}
+
+
+def _asked_in(notebook: Path) -> Iterator[list[str]]:
+    """Yield the name and the texts of each call that asks something, in their order."""
+    for cell in json.loads(notebook.read_text("utf-8"))["cells"]:
+        try:
+            tree = ast.parse("".join(cell["source"]) if cell["cell_type"] == "code" else "")
+        except SyntaxError:
+            continue  # a line of IPython's
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in _ASKS:
+                texts = [ast.unparse(each) for each in node.args[:2]]
+                yield [ast.unparse(node.func), *(each.strip("f'\"") for each in texts)]
 
 
 def _notebooks(names: list[str]) -> list[Path]:

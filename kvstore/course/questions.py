@@ -25,6 +25,7 @@ __all__ = [
     "Option",
     "PredictionQuestion",
     "QuizQuestion",
+    "ask",
     "asked",
     "computed",
     "predictions_of",
@@ -212,7 +213,26 @@ def _check_id(id: str) -> None:
 
 def registered(question_id: str) -> PredictionQuestion:
     """Return the prediction question with this id; LookupError, with the nearest ids, if none."""
-    return _found(question_id, predictions_of, "question")
+    return _written.get(question_id) or _found(question_id, predictions_of, "question")
+
+
+_written: dict[str, PredictionQuestion] = {}
+"""The questions that a notebook asks itself."""
+
+
+def ask(id: str, text: str, unit: str = CALLS, **more: Any) -> PredictionQuestion:
+    """Ask a question that stands in a notebook alone: `predict(id)` and `compare(id, ...)` know it.
+
+    `measured` and `model` are functions of the runs that `compare` gets, as in a
+    PredictionQuestion. Without them, `compare` takes the measured number and, where there is one,
+    the model's.
+    Raises ValueError for an id that is none, or that a lesson has.
+    """
+    if any(each.id == id for each in predictions_of(lesson_of(id))):
+        raise ValueError(f"lesson {lesson_of(id)} has a question {id}: choose another name")
+    make = PredictionQuestion if "measured" in more else computed
+    _written[id] = make(id, text, unit=unit, **more)
+    return _written[id]
 
 
 def registered_quiz(question_id: str) -> QuizQuestion:
@@ -250,7 +270,11 @@ def _found(question_id: str, of: Callable[[str], tuple[T, ...]], what: str) -> T
         near = " or ".join(difflib.get_close_matches(question_id, known, n=2, cutoff=0.3))
         raise LookupError(
             f"there is no {what} {question_id!r}: "
-            + (f"did you mean {near}?" if near else "its name stands in its cell of the lesson")
+            + (
+                f"did you mean {near}?"
+                if near
+                else "its name stands in its cell of the lesson, and `ask` makes a new one"
+            )
         )
     return known[question_id]
 
