@@ -1,5 +1,6 @@
 """Pages that ask first: what follows a vote is held back, and what a reader says is kept."""
 
+import html
 import json
 import re
 
@@ -120,6 +121,12 @@ class TestPage:
             commit(page, "03.global_lock", text)
             assert seen(page, "number above 0")
         assert not seen(page, "The lock is the reason.")
+
+    def test_a_known_mistake_is_named(self, page):
+        wrong, why = questions.registered("03.global_lock").mistakes[0]
+        commit(page, "03.global_lock", f"{wrong}")
+        commit(page, "03.global_wait", "4")
+        assert seen(page, why)
 
     def test_a_curve_is_drawn_and_the_numbers_are_saved_for_the_teacher(self, page, tmp_path):
         commit(page, "03.global_lock", "2,450")
@@ -266,3 +273,16 @@ def test_answers_to_questions_that_the_course_no_longer_has_are_kept(tmp_path):
     assert problems == []
     assert tables["predictions"].measured.tolist() == [6]
     assert tables["quizzes"].choice.tolist() == ["b"]
+
+
+def test_every_lesson_becomes_a_page_that_asks_all_its_votes():
+    for lesson in run_notebooks.lessons_in():
+        made = nbformat.read(lesson, as_version=4)
+        votes = list(asking.identifiers(made))
+        asking.asks_first(made)
+        asked = [
+            json.loads(html.unescape(each))["id"]
+            for output in pages.outputs(made)
+            for each in re.findall(r'data-ask="([^"]*)"', output["data"]["text/html"])
+        ]
+        assert asked == votes, lesson.stem

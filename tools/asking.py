@@ -189,6 +189,8 @@ def _compared(output: NotebookNode) -> NotebookNode:
     facts = _CURVE.search(output["data"]["text/html"])
     data = {name: published[name] for name in ("question_id", "unit", "model", "measured")}
     data["bands"] = [[each if each < 1e9 else None, words] for each, words in comparisons.BANDS]
+    known = questions.registered(data["question_id"])
+    data |= {"mistakes": known.mistakes, "near": questions.SAME, "far_off": known.far_off}
     if facts:
         data["curve"] = json.loads(facts[1])
         data["measured"] = data["curve"]["dots"][-1][1]

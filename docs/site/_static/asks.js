@@ -7,7 +7,7 @@
 {
   const STORE = "rpc-throughput/answers";
   const read = () => { try { return JSON.parse(localStorage.getItem(STORE)) || {}; } catch { return {}; } };
-  const answers = { predictions: {}, choices: {}, ...read() };
+  const answers = { predictions: {}, choices: {}, order: Math.floor(1e6 * Math.random()), ...read() };
   const keep = () => { try { localStorage.setItem(STORE, JSON.stringify(answers)); } catch { /* a private window */ } };
   const format = (value) => value.toLocaleString("en", { maximumSignificantDigits: 3 });
   const make = (tag, attributes = {}, ...children) => {
@@ -113,13 +113,15 @@
   const comparisonOf = (id) => [...document.querySelectorAll(".rpc-compared")].find((each) => each.rpcData.question_id === id);
   const measuredOf = (id) => comparisonOf(id)?.rpcData.measured ?? null;
   function compared(element) {
-    const { question_id: id, unit, model, measured, bands, curve } = element.rpcData;
+    const { question_id: id, unit, model, measured, bands, curve, mistakes, near, far_off: farOff } = element.rpcData;
     const yours = answers.predictions[id];
     if (element.rpcShown === Boolean(yours) || element.closest(".rpc-held")) return;
     element.rpcShown = Boolean(yours);
     element.textContent = "";
     const factor = yours && measured > 0 ? Math.max(yours.value / measured, measured / yours.value) : null;
-    const verdict = factor === null ? "Not predicted." : bands.find(([most]) => most === null || factor <= most)[1];
+    const verdict = factor === null ? "Not predicted." : bands.find(([most]) => most === null || factor <= most).reduce((most, words) => (most === null && farOff) || words);
+    const same = (value) => value > 0 && Math.abs(yours.value / value - 1) <= near;
+    const mistake = factor && !same(model) && !same(measured) && mistakes.find(([wrong]) => same(wrong));
     if (curve) {
       const drawing = make("div");
       element.append(drawing);
@@ -128,6 +130,7 @@
     }
     const off = factor > 1.005 ? ` (${format(factor)} × too ${yours.value > measured ? "high" : "low"})` : "";
     element.append(make("p", { class: "rpc-said" }, make("b", {}, `${verdict[0].toUpperCase()}${verdict.slice(1)}`), off));
+    if (mistake) element.append(make("p", { class: "rpc-said" }, `${format(yours.value)}: ${mistake[1]}`));
     element.append(line({ you: yours?.value ?? null, "the model": model, measured }, unit));
   }
   // The numbers on one axis; from a factor of 6 on, each factor takes the same width.
@@ -158,13 +161,15 @@
     legend.innerHTML = text;
     group.append(legend);
     const explain = (option) => {
-      const later = first() !== option.letter ? ` (Your first choice, ${first()}, is the one that counts.)` : "";
+      const later = first() !== option.letter ? " (Your first choice is the one that counts.)" : "";
       said.innerHTML = `<b>${option.right ? "✔ Yes." : "✘ No."}</b> ${option.why}`;
       said.append(later);
     };
-    for (const option of options) {
+    // In an order of this reader's own: no letter is the one that is usually right.
+    const rank = (option) => [...`${answers.order} ${id} ${option.letter}`].reduce((sum, each) => (31 * sum + each.codePointAt(0)) % 1000003, 7) * 7919 % 1009;
+    for (const option of [...options].sort((a, b) => rank(a) - rank(b))) {
       const button = make("input", { type: "radio", name: `quiz-${id}`, value: option.letter });
-      const label = make("label", {}, button, ` ${option.letter}) `), words = make("span");
+      const label = make("label", {}, button, " "), words = make("span");
       words.innerHTML = option.text;
       label.append(words);
       button.onchange = () => {
