@@ -15,7 +15,7 @@ import numpy as np
 from kvstore import numbers
 from kvstore.course import curves, progress, questions, rendering
 from kvstore.course.rendering import HasThroughput, HasValue
-from kvstore.measure import Run, throughput_interval
+from kvstore.measure import Run, machine_limit, throughput_interval
 
 # ---- claims -------------------------------------------------------------------------------------
 # Claims: sentences that a run confirms or contradicts.
@@ -212,6 +212,8 @@ class Comparison(rendering.Shown):
     """What the learner's number leaves out, where it is a mistake that is known."""
     far_off: str = ""
     """What is said in place of the last words of the scale."""
+    machine: str = ""
+    """Why this machine may be what made the run differ from the model."""
 
     @property
     def band(self) -> float:
@@ -316,6 +318,9 @@ class Comparison(rendering.Shown):
             f"{''.join(parts)}</svg>"
         )
 
+    def _machine(self) -> str:
+        return f"The run is not what the model says, and this machine may be why: {self.machine}."
+
     def _measured(self) -> str:
         if self.interval is None:
             return _shown(self.measured)
@@ -332,12 +337,14 @@ class Comparison(rendering.Shown):
         colour = rendering.GOOD if good else rendering.QUIET
         return {
             "text/plain": repr(self)
-            + (f"\nThe model: {rendering.as_sentence(self.reason)}" if self.reason else ""),
+            + (f"\nThe model: {rendering.as_sentence(self.reason)}" if self.reason else "")
+            + (f"\n{self._machine()}" if self.machine else ""),
             "text/html": rendering.headline("Your prediction:", self.verdict + attempt, colour)
             + (f"<p>{rendering.inline(self._mistake())}</p>" if self.mistake else "")
             + self._picture()
             + rendering.table(*self._table())
-            + reason,
+            + reason
+            + (f"<p>{rendering.inline(self._machine())}</p>" if self.machine else ""),
             MIME_TYPE: {
                 "question_id": self.question_id,
                 "unit": self.unit,
@@ -345,7 +352,7 @@ class Comparison(rendering.Shown):
                 "model": self.model,
                 "measured": self.measured if math.isfinite(self.measured) else None,
                 "log_error": self.log_error,
-                "main": {"band": self.band, "why": self.why} if self.main else None,
+                "main": {"band": self.band, "why": self.why or self.machine} if self.main else None,
             },
         }
 
@@ -498,9 +505,17 @@ def compare(question_id: str, *runs: Any, why: Claim | None = None) -> Compariso
         interval=_interval(measured, factor) or _interval_of(run, number, known.unit, per_call),
         mistake=_mistake(known, question.value, (model, number)),
         far_off=known.far_off,
+        machine=_machine(run, number, model, CPU_BAND if known.binds == "cpu" else BAND),
     )
     made._show()
     return made
+
+
+def _machine(run: object, measured: float, model: float | None, within: float) -> str:
+    """Why this machine may have been the limit, where the run lies outside the model's band."""
+    if not isinstance(run, Run) or not model or abs(measured / model - 1) <= within:
+        return ""
+    return machine_limit(run)
 
 
 def _mistake(

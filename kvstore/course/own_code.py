@@ -8,7 +8,7 @@ import functools
 import inspect
 import math
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -23,7 +23,7 @@ from kvstore.client.strategies import Strategy, supports
 from kvstore.course import checks, progress, rendering
 from kvstore.course.rendering import HasValue
 from kvstore.course.views import style
-from kvstore.measure import Run, accounts
+from kvstore.measure import Run, accounts, machine_limit, verdict
 from kvstore.subprocesses import child, private_folder
 
 T = TypeVar("T")
@@ -147,15 +147,15 @@ def serving_own(
 
 
 class Part(NamedTuple):
-    """One number of a target, as it was measured, and whether it is reached."""
+    """One number of a target, as it was measured, and whether it is reached; None: not judged."""
 
     text: str
-    reached: bool
+    reached: bool | None
 
 
 @dataclass(frozen=True, eq=False)
 class Target(rendering.Shown):
-    """What a run reached of the target of an exercise."""
+    """What runs reached of the target of an exercise."""
 
     exercise_id: str
     run: Run
@@ -164,6 +164,8 @@ class Target(rendering.Shown):
     """The code that was measured, where that was no strategy."""
     marks: Mapping[str, float] = field(default_factory=dict)
     """Throughput in operations/s of yours, ours and the published client, where these exist."""
+    reason: str = ""
+    """Why a part is not judged."""
 
     @property
     def yours(self) -> bool:
@@ -175,13 +177,19 @@ class Target(rendering.Shown):
         """Whether every part is reached."""
         return all(part.reached for part in self.parts)
 
+    @property
+    def missed(self) -> bool:
+        """Whether a part was judged and is not reached."""
+        return any(part.reached is False for part in self.parts)
+
     def __repr__(self) -> str:
         name = _name(self.made_by) if self.made_by else self.run.strategy
         whose = "" if self.yours else f" by the course's `{name}`"
-        word = "reached" if self.reached else "not reached"
-        signs = ("✘", "✔")
+        word = "reached" if self.reached else "not reached" if self.missed else "not judged"
+        signs = {False: "✘", True: "✔", None: "○"}
         said = "; ".join(f"{signs[part.reached]} {part.text}" for part in self.parts)
-        return f"Target of {self.exercise_id}, {word}{whose}: {said}."
+        why = f" ○ Not judged: {self.reason}." if self.reason else ""
+        return f"Target of {self.exercise_id}, {word}{whose}: {said}.{why}"
 
     def _forms(self) -> dict[str, Any]:
         mark, _, text = repr(self).partition(": ")
@@ -194,12 +202,25 @@ class Target(rendering.Shown):
         }
 
 
+def in_turn(make: Callable[[T], Run], yours: T, ours: T, turns: int = 2) -> list[list[Run]]:
+    """Return the runs of yours and those of ours: yours, ours, yours, ours.
+
+    `make` makes a short run. What else this machine does meets both in the same way; what meets
+    only one of them shows as a difference between its own runs.
+    """
+    made: list[list[Run]] = [[], []]
+    for _ in range(turns):
+        for runs, client in zip(made, (yours, ours), strict=True):
+            runs.append(make(client))
+    return made
+
+
 def target(
     exercise_id: str,
-    run: Run,
+    run: Run | Sequence[Run],
     *,
     bound: HasValue | float | None = None,
-    beside: Run | None = None,
+    beside: Run | Sequence[Run] | None = None,
     at_least: float = 0.9,
     cpu_at_most: float | None = None,
     published: float | None = None,
@@ -210,41 +231,86 @@ def target(
 
     The target: at least `at_least` of the throughput of our run `beside` it (without one, of the
     `bound`), at most `cpu_at_most` times the CPU time of that run, no operation lost, and never
-    more open than the limit. All is computed from the records. `rung` keeps it for `ladder`.
-    `code` is what `yours` returned, where that is no strategy, such as a server.
+    more open than the limit. All is computed from the records. Several runs of `in_turn` are
+    compared pair by pair. A speed that is missed is not judged where this machine was the limit or
+    the pairs disagree, and never for the course's own code: that is right. `rung` keeps the
+    throughput for `ladder`. `code` is what `yours` returned, where that is no strategy, such as a
+    server.
     """
+    runs = [run] if isinstance(run, Run) else [*run]
+    ours = [] if beside is None else [beside] if isinstance(beside, Run) else [*beside]
     limit = style.number(bound) if bound is not None else None
+    own = is_yours(code or runs[-1])
+    speeds = []  # what is said, and whether each run reached it
+    if ours:
+        shares = [a.throughput_per_s / b.throughput_per_s for a, b in _pairs(runs, ours)]
+        said = f"{_mean(shares):.2f} of the throughput of ours (at least {at_least:g})"
+        speeds.append((said, [share >= at_least for share in shares], _mean(shares) >= at_least))
+    elif limit is not None:
+        shares = [each.throughput_per_s / limit for each in runs]
+        said = f"{_mean(shares):.2f} of the throughput of the bound (at least {at_least:g})"
+        speeds.append((said, [share >= at_least for share in shares], _mean(shares) >= at_least))
+    if cpu_at_most is not None and ours:
+        ratios = [cpu_s(a) / cpu_s(b) for a, b in _pairs(runs, ours)]
+        said = (
+            f"{_mean(ratios):.2f} times our CPU time for each operation (at most {cpu_at_most:g})"
+        )
+        speeds.append(
+            (said, [each <= cpu_at_most for each in ratios], _mean(ratios) <= cpu_at_most)
+        )
+    reason = ""
     parts = []
-    against = (beside.throughput_per_s, "ours") if beside else (limit, "the bound")
-    if against[0] is not None:
-        share = run.throughput_per_s / against[0]
-        text = f"{share:.2f} of the throughput of {against[1]} (at least {at_least:g})"
-        parts.append(Part(text, share >= at_least))
-    if cpu_at_most is not None and beside is not None:
-        ratio = cpu_s(run) / cpu_s(beside)
-        text = f"{ratio:.2f} times our CPU time for each operation (at most {cpu_at_most:g})"
-        parts.append(Part(text, ratio <= cpu_at_most))
-    lost = lost_operations(run)
-    parts.append(Part(f"{lost:,} of {run.issued_operations:,} operations lost", lost == 0))
-    if run.in_flight:
-        most = most_open(run)
-        text = f"at most {most:,} open, the limit is {run.in_flight:,}"
-        parts.append(Part(text, most <= run.in_flight))
-    whose = "yours" if is_yours(code or run) else "ours"
-    marks = {whose: run.throughput_per_s}
-    if beside is not None:
-        marks["ours"] = beside.throughput_per_s
+    for said, each, together in speeds:
+        why = "" if together else _why_not_judged(own, [*runs, *ours], each, bool(ours))
+        parts.append(Part(said, together or (None if why else False)))
+        reason = reason or why
+    lost = sum(map(lost_operations, runs))
+    issued = sum(each.issued_operations for each in runs)
+    parts.append(Part(f"{lost:,} of {issued:,} operations lost", lost == 0))
+    if runs[-1].in_flight:
+        most, allowed = max(map(most_open, runs)), runs[-1].in_flight
+        parts.append(Part(f"at most {most:,} open, the limit is {allowed:,}", most <= allowed))
+    marks = {"yours" if own else "ours": _mean([each.throughput_per_s for each in runs])}
+    if ours:
+        marks["ours"] = _mean([each.throughput_per_s for each in ours])
     if rung is not None:
         rung = _known(rung).name
-        for each, per_s in marks.items():
-            progress.keep_rung(rung, each, per_s)
+        for whose, per_s in marks.items():
+            progress.keep_rung(rung, whose, per_s)
     if published is not None:
         marks["published"] = published
-    made = Target(exercise_id, run, tuple(parts), code, marks)
+    made = Target(exercise_id, runs[-1], tuple(parts), code, marks, reason)
     if len(marks) > 1:
         rendering.captioned(draw_marks(marks, limit), _said(marks, limit))
     made._show()
     return made
+
+
+def _pairs(runs: Sequence[Run], ours: Sequence[Run]) -> list[tuple[Run, Run]]:
+    """Each run with one of ours beside it; a single run of ours stands beside all."""
+    beside = [*ours] * len(runs) if len(ours) == 1 else ours
+    return list(zip(runs, beside, strict=True))
+
+
+def _mean(values: Sequence[float]) -> float:
+    """The geometric mean: of two ratios, the one that is far off in either direction counts."""
+    if len(values) == 1 or min(values) <= 0:
+        return float(np.mean(values))
+    return float(np.exp(np.mean(np.log(values))))
+
+
+def _why_not_judged(own: bool, runs: Sequence[Run], reached: Sequence[bool], compared: bool) -> str:
+    """Why a speed that was missed says nothing of the code; "" if it does.
+
+    Compared with ours, only what other programs took is a reason: the processor that yours and ours
+    need is what the target is about.
+    """
+    for each in runs:
+        if why := verdict(each).crowd if compared and own else machine_limit(each):
+            return f"this machine was the limit: {why}"
+    if len(set(reached)) > 1:
+        return "the pairs of runs disagree: close other programs, and run the cell again"
+    return "" if own else "our code is right, so this machine is slower than the target assumes"
 
 
 def cpu_s(run: Run) -> float:
@@ -259,13 +325,27 @@ def lost_operations(run: Run) -> int:
     return max(accounts(run).unknown, missing)
 
 
+BRIEFLY: Final = 0.02
+"""More calls than a limit count as open only if they are for this share of the time."""
+
+
 def most_open(run: Run) -> int:
-    """Return the most calls that were open at one time."""
+    """Return the most calls that were open at one time, and not only `BRIEFLY`.
+
+    The end of a call is noted after the client was told of it, so the next call may be sent before.
+    """
     records = run.records
+    if not len(records):
+        return 0
     times = np.concatenate([records["sent_s"], records["done_s"]])
     steps = np.repeat([1, -1], len(records))
     order = np.lexsort((steps, times))  # at the same time, an end comes before a beginning
-    return int(np.cumsum(steps[order]).max(initial=0))
+    open_now = np.cumsum(steps[order])[:-1]
+    lasted_s = np.diff(times[order])
+    by_count = np.bincount(np.maximum(open_now, 0), weights=lasted_s)
+    longer_s = np.cumsum(by_count[::-1])[::-1]  # with so many or more
+    some = np.flatnonzero(longer_s > BRIEFLY * lasted_s.sum())
+    return int(some.max(initial=0))
 
 
 MARKS: Final = {

@@ -24,7 +24,7 @@ from kvstore.measure.parts import during, only, turns
 from kvstore.measure.recorder import Cpu, Sample
 from kvstore.measure.run import Outcome, Run
 from kvstore.measure.summary import summary
-from kvstore.measure.validity import Finding, findings, verdict
+from kvstore.measure.validity import Finding, findings, machine_limit, verdict
 
 __all__ = [
     "Cpu",
@@ -41,6 +41,7 @@ __all__ = [
     "findings",
     "goodput",
     "latencies_s",
+    "machine_limit",
     "only",
     "quantile",
     "summary",

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import psutil
 
-from kvstore.measure.cpu_cost import price_s
+from kvstore.measure.cpu_cost import cores_busy, price_s
 from kvstore.measure.figures import BATCHES, CUT_OFF, FEWEST_CALLS, started_s, throughput_interval
 from kvstore.measure.host import cores
 from kvstore.measure.recorder import Times
@@ -45,6 +45,8 @@ WARM_UP: Final = 0.10
 """A warm-up counts if the mean residence time differs by this share without it."""
 MUCH: Final = 0.5
 """Cores. A generator that uses more than this, and more than the server, may limit the run."""
+TURNS: Final = 0.7
+"""Cores. Client and server that use this together take turns: calls wait for the processor."""
 OWN: Final = 0.08
 """CPU time of the generator in a call matters from this share of the mean latency on. About half of
 it is on threads that work beside the call."""
@@ -159,6 +161,27 @@ def _cores(used: float) -> str:
     return number(round(used, 2))
 
 
+def machine_limit(run: Run) -> str:
+    """Return why this machine may have been the limit of a run, in words; "" without a sign.
+
+    Other programs took CPU time, the load generator was the bottleneck, or client and server took
+    turns: each call needs both, one after the other. Calls that come back together then wait for a
+    core and for threads to wake up, although the cores are idle for a part of the time.
+    """
+    judged = verdict(run)
+    if judged.crowd or judged.generator_binds:
+        return judged.crowd or judged.reason
+    used = cores_busy(run)
+    if run.window_s < SHORT_S or run.in_flight <= 1 or not used >= TURNS:
+        return ""
+    each_s = price_s(run).together_s
+    return (
+        f"client and server used {_cores(used)} of {run.host.get('cores', cores())} cores and take"
+        f" turns: {run.in_flight:,} calls that come back together need"
+        f" {seconds(run.in_flight * each_s)} of CPU time"
+    )
+
+
 # ---- findings -----------------------------------------------------------------------------------
 
 
@@ -166,7 +189,7 @@ class Finding(NamedTuple):
     """One reason to distrust a run."""
 
     name: str
-    """"generator", "other programs", "warm-up", "censored", "clock" or "noise"."""
+    """"generator", "other programs", "warm-up", "censored", "clock", "noise" or "processor"."""
     text: str
     """What was found and what to do, in one or two short clauses."""
     details: str = ""
@@ -185,6 +208,8 @@ def findings(run: Run) -> list[Finding]:
         "clock": _clock(run),
         "noise": _noise(run),
     }
+    if not (checks["generator"] or checks["other programs"]) and not run.settings.get("paced"):
+        checks["processor"] = (machine_limit(run), "") if machine_limit(run) else None
     return [Finding(name, *found) for name, found in checks.items() if found]
 
 

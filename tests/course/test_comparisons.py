@@ -12,7 +12,7 @@ from made_runs import run_of, staircase
 from kvstore.course import compare, comparisons, predict, progress, rendering
 from kvstore.course.comparisons import Agreement
 from kvstore.course.questions import UnitError
-from kvstore.measure import throughput_interval
+from kvstore.measure import Cpu, throughput_interval
 from kvstore.model import Prediction
 from kvstore.numbers import number
 
@@ -172,6 +172,21 @@ def test_a_run_is_compared_with_its_interval(page):
 
     assert made.interval == (low, high)
     assert f"({number(low)} to {number(high)})" in page[-1]["text/plain"]
+
+
+def test_a_run_outside_its_band_says_when_the_machine_was_the_limit(page):
+    cpu = Cpu(0.25, 0.0, loop_s=0.1)
+    calls = [(n / 100, n / 100 + 0.2, "create") for n in range(100)]
+    run = dataclasses.replace(
+        run_of(calls, in_flight=20, window_s=1.0), client_cpu=cpu, server_cpu=cpu, machine_cpu_s=0.5
+    )
+    for given, client_s, limited in ((run, 0.25, False), (run, 0.6, True)):
+        given = dataclasses.replace(given, client_cpu=Cpu(client_s, 0.0, loop_s=0.1))
+        made = compare("97.operations", given, Prediction(200.0, "operations/s", ""))
+        assert bool(made.machine) == limited
+        assert ("take turns" in page[-1]["text/html"]) == limited
+    inside = compare("97.operations", given, Prediction(100.0, "operations/s", ""))
+    assert inside.machine == ""
 
 
 def test_a_run_is_no_time(page):

@@ -1,12 +1,15 @@
 """The learner's code in the runs: solved and unsolved, its target, the ladder, and what breaks."""
 
 import _thread
+import dataclasses
+import subprocess
 import sys
 import threading
 import time
 
 import cloudpickle
 import grpc
+import made_runs
 import pytest
 
 from kvstore.client import load, monitor, strategies, workload
@@ -15,7 +18,7 @@ from kvstore.course import check, checks, live, own_code, progress
 from kvstore.course.exercises import NOT_ATTEMPTED, not_yet, passed
 from kvstore.course.lessons.lesson_04 import your_server
 from kvstore.course.lessons.lesson_07 import your_front
-from kvstore.measure import Run
+from kvstore.measure import Cpu, Run, cores
 from kvstore.server import serving
 from kvstore.v1.kvstore_pb2_grpc import (
     KeyValueServiceServicer,
@@ -165,6 +168,89 @@ def test_a_lost_call_and_a_limit_that_is_not_kept_miss_the_target(page):
     assert own_code.lost_operations(lost.run) > 0
     assert not wide.reached
     assert 8 < own_code.most_open(wide.run) <= 16
+
+
+@pytest.fixture
+def busy_machine():
+    """Two programs for each core, as other users of this machine."""
+    burn = [sys.executable, "-c", "while True: pass"]
+    burners = [subprocess.Popen(burn) for _ in range(2 * cores())]
+    yield
+    for each in burners:
+        each.kill()
+        each.wait()
+
+
+@pytest.mark.slow
+def test_a_busy_machine_fails_nobody(page, busy_machine):
+    """A right client misses what no client reaches here: not judged, and never a cross."""
+    run = run_of(judged(bounded), {**DISK, "read_delay_s": 0.0, "write_delay_s": 0.0}, duration_s=1)
+    made = own_code.target("03.bounded", run, bound=1e9)
+
+    assert not made.reached
+    assert not made.missed
+    assert "machine" in made.reason
+    assert "✘" not in page[-1]["text/plain"]
+    assert "not judged" in page[-1]["text/plain"].lower()
+
+
+def test_the_courses_own_client_never_misses(page):
+    made = own_code.target("03.bounded", run_of(strategies.bounded), bound=1e9)
+
+    assert not made.missed
+    assert "✘" not in repr(made)
+
+
+def quiet(run):
+    """The run as on a machine that did nothing else, and had cores to spare."""
+    idle = Cpu(0.01, 0.0, loop_s=0.005)
+    return dataclasses.replace(
+        run, client_cpu=idle, server_cpu=idle, machine_cpu_s=0.02, machine_stolen_s=0.0
+    )
+
+
+def half_the_limit(stub, operations, in_flight):
+    bounded(stub, operations, in_flight // 2)
+
+
+def test_a_slow_client_misses_beside_ours_in_turn(page):
+    """Yours, ours, yours, ours: half the calls in flight behind a disk make half the rate."""
+    slow, order = {**DISK, "read_delay_s": 0.05, "write_delay_s": 0.05}, []
+
+    def run(client):
+        order.append(own_code.is_yours(client))
+        return quiet(run_of(client, slow, duration_s=0.6))
+
+    mine, theirs = own_code.in_turn(run, judged(half_the_limit), strategies.bounded)
+    made = own_code.target("03.bounded", mine, beside=theirs)
+
+    assert order == [True, False, True, False]
+    assert made.missed
+    assert made.reason == ""
+    assert 0.2 < made.marks["yours"] / made.marks["ours"] < 0.8
+
+
+def test_pairs_that_disagree_are_not_judged(page):
+    fast = quiet(run_of(judged(bounded)))
+    late = dataclasses.replace(fast, window_s=10 * fast.window_s)
+
+    made = own_code.target("03.bounded", [fast, late], beside=[fast, fast])
+
+    assert not made.missed
+    assert "disagree" in made.reason
+
+
+def test_the_end_that_is_noted_after_the_next_call_breaks_no_limit(page):
+    """100 threads, and the end of a call noted 0.1 ms late: never 101 in flight for long."""
+    took_s = 0.02
+    calls = [
+        (n * took_s - (0.0001 if n else 0.0), (n + 1) * took_s, "create")
+        for _ in range(10)
+        for n in range(20)
+    ]
+
+    assert own_code.most_open(made_runs.run_of(calls)) == 10
+    assert own_code.most_open(made_runs.run_of([*calls, (0.0, 0.3, "create")])) == 11
 
 
 def test_yours_stands_beside_ours_and_the_published_one(page, monkeypatch, no_windows):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from traces import Made, run_of
 
-from kvstore.measure import Cpu, Sample, findings, latencies_s, quantile
+from kvstore.measure import Cpu, Sample, findings, latencies_s, machine_limit, quantile
 from kvstore.measure.recorder import sample_rows
 from kvstore.protocol import CANCELLED, CREATE, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED
 
@@ -76,6 +76,20 @@ def test_latency_does_not_fall_because_the_last_calls_were_cut_off():
     assert "warm-up" not in names(run_of([*ended, *cancelled]))
 
 
+def test_client_and_server_that_take_turns_are_a_doubt():
+    """Lesson 03 on two cores, 0.53 of its bound: 40 % of the machine, and calls wait for it."""
+    cores = {"cores": 2, "logical_cpus": 2}
+    half = Cpu(0.2, 0.0, loop_s=0.05)
+    run = closed_loop(noisy, in_flight=20, client_cpu=half, server_cpu=half, host=cores)
+    alone = dataclasses.replace(run, in_flight=1)
+    idle = dataclasses.replace(run, client_cpu=Cpu(0.05, 0.0), server_cpu=Cpu(0.05, 0.0))
+
+    assert "processor" in names(run)
+    assert "take turns" in machine_limit(run)
+    assert "processor" not in names(alone)
+    assert "" == machine_limit(idle)
+
+
 def cut_off(share, status=DEADLINE_EXCEEDED):
     run = closed_loop(noisy)
     records = run.records.copy()
@@ -98,7 +112,7 @@ def cut_off(share, status=DEADLINE_EXCEEDED):
         (lambda: closed_loop(noisy, clock_step_s=0.02), []),
         (lambda: closed_loop(noisy, client_cpu=Cpu(9.9, 0.0)), ["generator"]),
         (lambda: closed_loop(noisy, **SHARED, server_cpu=Cpu(0.15, 0.0)), ["generator"]),
-        (lambda: closed_loop(noisy, **SHARED, server_cpu=Cpu(0.4, 0.0)), []),
+        (lambda: closed_loop(noisy, **SHARED, server_cpu=Cpu(0.4, 0.0)), ["processor"]),
         # the same CPU time at a given rate: nothing shows that the server could do more
         (lambda: closed_loop(noisy, **SHARED, settings={"paced": True}), []),
         # 6 % and 12 % of the mean latency
