@@ -261,6 +261,28 @@ def test_equal_files_count_once_and_equal_names_are_told_apart(
     assert {"share (home1)", "share (home2)"} < set(made)
 
 
+def test_the_coverage_of_each_student_is_counted(
+    tmp_path, hand_ins, monkeypatch, capsys, no_own_backend
+):
+    """Of what was measured, first attempts only."""
+    monkeypatch.setenv(progress.VARIABLE, str(hand_ins[0]))
+    for question, low, high, measured in (
+        ("01.mix", 20, 40, 23), ("03.per_key", 1000, 2000, 2400), ("01.reads_only", 90, 110, None),
+    ):  # fmt: skip
+        progress.keep_prediction(question, (low * high) ** 0.5, "calls/s", interval=(low, high))
+        if measured:
+            progress.settle(question, measured, lambda *_: 0.1)
+    progress.start_again("03.per_key")
+    progress.keep_prediction("03.per_key", 2400, "calls/s", interval=(2000, 3000))
+    progress.settle("03.per_key", 2400, lambda *_: 0.0)
+
+    assert collect.main(["--out", str(tmp_path / "out"), *map(str, hand_ins)]) == 0
+
+    (row,) = pd.read_csv(tmp_path / "out" / "coverage.csv").to_dict("records")
+    assert row == {"student": "ada", "held": 1, "intervals": 2, "share": 0.5, "width": 2.0}
+    assert len(pd.read_csv(tmp_path / "out" / "intervals.csv")) == 4
+
+
 def test_a_quiz_is_judged_by_its_choices_and_a_contradiction_is_named(
     tmp_path, hand_ins, capsys, no_own_backend
 ):

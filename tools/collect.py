@@ -6,8 +6,9 @@ is the file of a class that voted, with all its students: the attempt is the rou
 measured is what the teacher showed. A file that cannot be read ends nothing: a line names it.
 
 Written are `lessons.csv` (one row for each student and lesson), `predictions.csv`, `curves.csv`
-(one row for each point of a curve), `quizzes.csv` and `predictions.png`: what the class predicted,
-divided by what was measured.
+(one row for each point of a curve), `quizzes.csv`, `intervals.csv`, `coverage.csv` (how many of a
+student's intervals held) and `predictions.png`: what the class predicted, divided by what was
+measured.
 """
 
 import argparse
@@ -20,10 +21,11 @@ import warnings
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 
 from kvstore.classroom.store import ClassFileError, handed_in, is_class
@@ -123,6 +125,7 @@ class Student(NamedTuple):
     questions: tuple[progress.Question, ...]
     curves: dict[progress.Question, tuple[progress.Point, ...]]
     choices: dict[str, str]
+    intervals: tuple[progress.Interval, ...]
 
     @property
     def work(self) -> Hashable:
@@ -135,7 +138,9 @@ def read(file: Path) -> Student:
     with _read_from(file):
         asked = progress.questions()
         curves = {made: progress.curve(made) for made in asked}
-        return Student(progress.by_lesson(), asked, curves, progress.choices())
+        return Student(
+            progress.by_lesson(), asked, curves, progress.choices(), progress.intervals()
+        )
 
 
 def merged(
@@ -147,6 +152,7 @@ def merged(
     nothing of it is in the tables. So does a file whose record of its quizzes contradicts it.
     """
     lessons, predictions, points, choices, problems = [], [], [], [], []
+    intervals: list[tuple[Any, ...]] = []
     seen: dict[Hashable, Path] = {}
     for name, file in zip(students(files), files, strict=True):
         try:
@@ -181,6 +187,10 @@ def merged(
             for point in curve
         ]
         choices += [(name, *each) for each in of_this.choices.items()]
+        intervals += [
+            (name, *each, each.held if each.measured is not None else None)
+            for each in of_this.intervals
+        ]
     table = pd.DataFrame(choices, columns=["student", "question", "choice"])
     table["right"] = [_is_right(*each) for each in zip(table.question, table.choice, strict=True)]
     columns = ["student", "question", "attempt", "predicted", "measured", "unit"]
@@ -190,7 +200,31 @@ def merged(
         "predictions": pd.DataFrame(predictions, columns=columns),
         "curves": pd.DataFrame(points, columns=of_curve),
         "quizzes": table,
+        "intervals": (sure := pd.DataFrame(intervals, columns=OF_AN_INTERVAL)),
+        "coverage": coverage(sure),
     }, problems
+
+
+OF_AN_INTERVAL: Final = ["student", "question", "attempt", "low", "high", "measured", "held"]
+
+
+def coverage(intervals: pd.DataFrame) -> pd.DataFrame:
+    """Return for each student how many first intervals held, of how many, and how wide they were.
+
+    `share` is what 90 % stands for; `width` is the upper end over the lower one, as a mean.
+    """
+    done = intervals[(intervals["attempt"] == 1) & intervals["held"].notna()]
+    rows = [
+        {
+            "student": student,
+            "held": int(of_one["held"].sum()),
+            "intervals": len(of_one),
+            "share": round(float(of_one["held"].astype(float).mean()), 3),
+            "width": round(float(np.exp(np.log(of_one["high"] / of_one["low"]).mean())), 3),
+        }
+        for student, of_one in done.groupby("student", sort=False)
+    ]
+    return pd.DataFrame(rows, columns=["student", "held", "intervals", "share", "width"])
 
 
 def _judged_again(of_this: Student) -> tuple[pd.DataFrame, list[str]]:

@@ -212,6 +212,10 @@ class Comparison(rendering.Shown):
     """What the learner's number leaves out, where it is a mistake that is known."""
     far_off: str = ""
     """What is said in place of the last words of the scale."""
+    sure_of: tuple[float, float] | None = None
+    """The learner's interval of 90 %, where one was predicted."""
+    record: str = ""
+    """How many of the learner's intervals held so far."""
     machine: str = ""
     """Why this machine may be what made the run differ from the model."""
 
@@ -241,7 +245,7 @@ class Comparison(rendering.Shown):
         return self.far_off if self.far_off and words == BANDS[-1][1] else words
 
     def __repr__(self) -> str:
-        said = "\n".join(each for each in (self.verdict, self._mistake()) if each)
+        said = "\n".join(filter(None, (self.verdict, self._mistake(), self._coverage())))
         return f"{self.question_id}: {said}\n{rendering.plain_table(*self._table())}"
 
     def _mistake(self) -> str:
@@ -318,6 +322,15 @@ class Comparison(rendering.Shown):
             f"{''.join(parts)}</svg>"
         )
 
+    def _coverage(self) -> str:
+        """Whether the learner's interval held, and how many of them did so far."""
+        if self.sure_of is None or not math.isfinite(self.measured):
+            return ""
+        low, high = self.sure_of
+        holds = "holds" if low <= self.measured <= high else "does not hold"
+        said = f"Your interval, {_shown(low)} to {_shown(high)}, {holds} {_shown(self.measured)}."
+        return f"{said} {self.record}".strip()
+
     def _machine(self) -> str:
         return f"The run is not what the model says, and this machine may be why: {self.machine}."
 
@@ -340,7 +353,11 @@ class Comparison(rendering.Shown):
             + (f"\nThe model: {rendering.as_sentence(self.reason)}" if self.reason else "")
             + (f"\n{self._machine()}" if self.machine else ""),
             "text/html": rendering.headline("Your prediction:", self.verdict + attempt, colour)
-            + (f"<p>{rendering.inline(self._mistake())}</p>" if self.mistake else "")
+            + "".join(
+                f"<p>{rendering.inline(each)}</p>"
+                for each in (self._mistake(), self._coverage())
+                if each
+            )
             + self._picture()
             + rendering.table(*self._table())
             + reason
@@ -352,6 +369,7 @@ class Comparison(rendering.Shown):
                 "model": self.model,
                 "measured": self.measured if math.isfinite(self.measured) else None,
                 "log_error": self.log_error,
+                "interval": self.sure_of,
                 "main": {"band": self.band, "why": self.why or self.machine} if self.main else None,
             },
         }
@@ -477,7 +495,7 @@ def compare(question_id: str, *runs: Any, why: Claim | None = None) -> Compariso
     elif isinstance(measured, HasValue):
         factor = questions.factor(measured.unit, known.unit, "the measured number", per_call)
     number *= factor
-    question, _, late = progress.settle(
+    question, _, late, intervals = progress.settle(
         question_id,
         number,
         lambda value, _drawn: log_error(value, number),
@@ -505,10 +523,44 @@ def compare(question_id: str, *runs: Any, why: Claim | None = None) -> Compariso
         interval=_interval(measured, factor) or _interval_of(run, number, known.unit, per_call),
         mistake=_mistake(known, question.value, (model, number)),
         far_off=known.far_off,
+        sure_of=_sure_of(question, intervals),
+        record=coverage(intervals),
         machine=_machine(run, number, model, CPU_BAND if known.binds == "cpu" else BAND),
     )
     made._show()
     return made
+
+
+def _sure_of(
+    question: progress.Question, intervals: Iterable[progress.Interval]
+) -> tuple[float, float] | None:
+    """The interval of this attempt."""
+    for each in intervals:
+        if (each.question_id, each.attempt) == (question.question_id, question.attempt):
+            return each.low, each.high
+    return None
+
+
+SURE: Final = 0.9
+"""How sure a learner is of an interval."""
+
+
+def coverage(made: Iterable[progress.Interval]) -> str:
+    """Return how many first intervals held, how wide they were, and what follows from it."""
+    done = [each for each in made if each.attempt == 1 and each.measured is not None]
+    if len(done) < 2:
+        return ""
+    held = sum(each.held for each in done)
+    width = math.exp(sum(math.log(each.high / each.low) for each in done) / len(done))
+    said = (
+        f"{held} of your {len(done)} intervals held, and {numbers.percent(SURE)} is what they stand"
+        f" for; the upper end is {numbers.number(width)} times the lower one, on average."
+    )
+    # What would happen by luck to somebody who is as sure as they say, in one class of twenty
+    by_luck = 1.64 * math.sqrt(SURE * (1 - SURE) * len(done))
+    if held < SURE * len(done) - by_luck:
+        return f"{said} You are surer than you may be: make them wider."
+    return said
 
 
 def _machine(run: object, measured: float, model: float | None, within: float) -> str:

@@ -82,7 +82,8 @@ def predict(question_id: str, value: Any = None, *more: object) -> Guess:
     is accepted: another one is refused on the page and the earlier one stands. A
     prediction of the model may be given as it is: its times are converted, and its calls
     taken for operations, one in each. A question that asks for a curve takes a list of numbers, or
-    a line that is drawn on the page. PredictionError when `value` is not
+    a line that is drawn on the page. `(40, 60)` is an interval: the learner is 90 % sure that the
+    result lies in it; its middle is what is scored. PredictionError when `value` is not
     a number above zero; LookupError for an unknown question.
     """
     known = questions.registered(question_id)
@@ -94,9 +95,12 @@ def predict(question_id: str, value: Any = None, *more: object) -> Guess:
     elif value is None:
         guess = _left_open(known)
     else:
-        number = _checked(value, known.unit)
-        outcome, question = progress.keep_prediction(question_id, number, known.unit)
-        typed = _with_unit(number, known.unit)
+        interval = _interval(value, known.unit)
+        number = math.sqrt(math.prod(interval)) if interval else _checked(value, known.unit)
+        outcome, question = progress.keep_prediction(
+            question_id, number, known.unit, interval=interval
+        )
+        typed = _typed(number, interval, known.unit)
         guess = _answered(known, question, outcome, typed, f"Your prediction: {typed}.")
     guess._show()
     return guess
@@ -121,6 +125,25 @@ def _with_a_comma(known: PredictionQuestion, given: Sequence[object]) -> str:
         decimal = f"`{first}.{''.join(others)}` for a decimal"
         return f"{text}: write {meant if all(len(o) == 3 for o in others) else decimal}"
     return f'{text}: write one number, such as `predict("{known.id}", 12.5)`'
+
+
+def _interval(value: object, unit: str) -> tuple[float, float] | None:
+    """The two ends of an interval; None for what is none."""
+    if not isinstance(value, tuple) or len(value) != 2:
+        return None
+    low, high = (_checked(each, unit) for each in value)
+    if not low < high:
+        raise PredictionError(
+            f"an interval goes from its lower to its upper end, got {value!r}: such as (40, 60)"
+        )
+    return low, high
+
+
+def _typed(number: float, interval: tuple[float, float] | None, unit: str) -> str:
+    """What the learner typed, with its unit."""
+    if interval is None:
+        return _with_unit(number, unit)
+    return f"{interval[0]:,.10g} to {_with_unit(interval[1], unit)}, with 90 %"
 
 
 def _checked(value: object, unit: str) -> float:
@@ -174,7 +197,7 @@ def _left_open(known: PredictionQuestion) -> Guess:
     status: Status = "not predicted"
     if question.value is not None:
         status = "unchanged"
-        held = _with_unit(question.value, question.unit or known.unit)
+        held = _held(known, question, question.value)
         message = f"You predicted {held} before, and it is kept."
         if isinstance(known, Curve):
             message = "Your line is kept." if question.closed else LINE_KEPT
@@ -213,12 +236,16 @@ def _answered(
     elif isinstance(known, Curve):
         earlier = "your earlier line stands"
     else:
-        earlier = f"your earlier {_with_unit(question.value, question.unit or known.unit)} stands"
+        earlier = f"your earlier {_held(known, question, question.value)} stands"
     message = (
         f"{given} came after the run, so {earlier}. "
         f'To try again, run `again("{known.id}")` in a cell of your own first.'
     )
     return _guess(known, question, outcome, message)
+
+
+def _held(known: PredictionQuestion, question: progress.Question, value: float) -> str:
+    return _typed(value, progress.interval(question), question.unit or known.unit)
 
 
 def _guess(

@@ -49,6 +49,12 @@ _TABLES: Final = {
         measured REAL,         -- the first result that was compared
         log_error REAL,        -- |log10(value / measured)|
         PRIMARY KEY (question_id, attempt)""",
+    "intervals": """
+        question_id TEXT NOT NULL,
+        attempt INTEGER NOT NULL,
+        low REAL NOT NULL,     -- the learner is 90 % sure that the result is from here ...
+        high REAL NOT NULL,    -- ... to here, in the unit of the question
+        PRIMARY KEY (question_id, attempt)""",
     "answers": """
         exercise_id TEXT NOT NULL,
         outcome TEXT NOT NULL,
@@ -261,6 +267,21 @@ class Point(NamedTuple):
     measured: float | None
 
 
+class Interval(NamedTuple):
+    """What a learner was 90 % sure of, and the result; None before the run."""
+
+    question_id: str
+    attempt: int
+    low: float
+    high: float
+    measured: float | None
+
+    @property
+    def held(self) -> bool:
+        """Whether the result lies in it; False before the run."""
+        return self.measured is not None and self.low <= self.measured <= self.high
+
+
 Kept = Literal["kept", "unchanged", "refused"]
 
 
@@ -277,23 +298,34 @@ def ask(question_id: str, unit: str | None = None) -> Question:
 
 
 def keep_prediction(
-    question_id: str, value: float, unit: str, curve: Mapping[float, float] = MappingProxyType({})
+    question_id: str,
+    value: float,
+    unit: str,
+    curve: Mapping[float, float] = MappingProxyType({}),
+    interval: tuple[float, float] | None = None,
 ) -> tuple[Kept, Question]:
     """Store the value, unless the question is closed: then only the same value is accepted.
 
-    Of a curve the value is the last one; `curve` has them all, by x.
+    Of a curve the value is the last one; `curve` has them all, by x. Of an `interval`, it is the
+    middle.
     """
     note_typed()
     with writing() as connection:
         question = _latest(connection, question_id)
         drawn = {point.x: point.drawn for point in _points(connection, question) if point.drawn}
         same = question.value == value and drawn == dict(curve)
+        same = same and _interval_of(connection, question) == interval
         if question.closed:
             return ("unchanged" if same else "refused"), question
         if same and question.unit == unit:
             return "unchanged", question  # the time of the first prediction stays
         of_this = (question_id, question.attempt)
-        connection.execute("DELETE FROM curves WHERE question_id = ? AND attempt = ?", of_this)
+        for table in ("curves", "intervals"):
+            connection.execute(
+                f"DELETE FROM {table} WHERE question_id = ? AND attempt = ?", of_this
+            )
+        if interval is not None:
+            connection.execute("INSERT INTO intervals VALUES (?, ?, ?, ?)", (*of_this, *interval))
         connection.executemany(
             "INSERT INTO curves (question_id, attempt, x, drawn) VALUES (?, ?, ?, ?)",
             [(*of_this, x, y) for x, y in curve.items()],
@@ -339,6 +371,8 @@ class Settled(NamedTuple):
     """The prediction of a curve, by x."""
     late: bool
     """Whether a prediction was dropped, because it came after the run had begun."""
+    intervals: tuple[Interval, ...]
+    """All that the learner predicted so far, that of this question with them."""
 
 
 Error: TypeAlias = Callable[[float | None, Mapping[float, float]], float | None]
@@ -372,16 +406,15 @@ def settle(
             found = {"measured": measured, "log_error": error(question.value, drawn)}
             if late:
                 found, drawn = {"measured": measured, "value": None}, {}
-                connection.execute(
-                    "UPDATE curves SET drawn = NULL WHERE question_id = ? AND attempt = ?", of_this
-                )
+                for dropped in ("UPDATE curves SET drawn = NULL", "DELETE FROM intervals"):
+                    connection.execute(f"{dropped} WHERE question_id = ? AND attempt = ?", of_this)
             question = _changed(connection, question, **found)
         connection.executemany(
             "INSERT INTO curves (question_id, attempt, x, measured) VALUES (?, ?, ?, ?) "
             "ON CONFLICT DO UPDATE SET measured = coalesce(measured, excluded.measured)",
             [(*of_this, x, y) for x, y in curve.items()],
         )
-        return Settled(_closed(connection, question), drawn, late)
+        return Settled(_closed(connection, question), drawn, late, _intervals(connection))
 
 
 def _came_after(question: Question, began_at: float) -> bool:
@@ -453,6 +486,18 @@ def keep_choice(question_id: str, choice: str, is_right: bool) -> str:
 def choices() -> dict[str, str]:
     """Return the first choice at each quiz question that was answered, by the question's id."""
     return dict(tuple(row) for row in _done("SELECT question_id, choice FROM choices"))
+
+
+def intervals() -> tuple[Interval, ...]:
+    """Return each interval that was predicted, in the order of lessons."""
+    with writing() as connection:
+        return _intervals(connection)
+
+
+def interval(question: Question) -> tuple[float, float] | None:
+    """Return the interval of an attempt; None where a number was predicted, or nothing."""
+    with writing() as connection:
+        return _interval_of(connection, question)
 
 
 def curve(question: Question) -> tuple[Point, ...]:
@@ -586,6 +631,24 @@ def _changed(
         (*columns.values(), question.question_id, question.attempt),
     )
     return _latest(connection, question.question_id)
+
+
+def _interval_of(
+    connection: "sqlite3.Connection", question: Question
+) -> tuple[float, float] | None:
+    row = connection.execute(
+        "SELECT low, high FROM intervals WHERE question_id = ? AND attempt = ?",
+        (question.question_id, question.attempt),
+    ).fetchone()
+    return (row[0], row[1]) if row else None
+
+
+def _intervals(connection: "sqlite3.Connection") -> tuple[Interval, ...]:
+    rows = connection.execute(
+        "SELECT question_id, attempt, low, high, measured FROM intervals "
+        "JOIN questions USING (question_id, attempt) ORDER BY question_id, attempt"
+    )
+    return tuple(Interval(*row) for row in rows)
 
 
 def _points(connection: "sqlite3.Connection", question: Question) -> tuple[Point, ...]:

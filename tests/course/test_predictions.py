@@ -3,7 +3,17 @@ import math
 import numpy as np
 import pytest
 
-from kvstore.course import again, check, compare, hint, predict, progress, quiz, solution
+from kvstore.course import (
+    again,
+    check,
+    compare,
+    comparisons,
+    hint,
+    predict,
+    progress,
+    quiz,
+    solution,
+)
 from kvstore.course.predictions import PredictionError
 from kvstore.model import Prediction
 
@@ -36,7 +46,10 @@ def test_a_prediction_of_the_model_is_kept_as_its_number(page):
         ("25", "without quotes"),
         (True, "got True"),
         (10**400, "finite number of calls/s, got one of hundreds of digits"),
-        ((2, 450), "a comma makes several"),
+        ((2, 450, 3), "a comma makes several"),
+        ((60, 40), "from its lower to its upper end"),
+        ((40, 40), "from its lower to its upper end"),
+        ((0, 40), "choose a small number rather than 0"),
         ([25], "write a number such as 12.5"),
         (25j, "write a number such as 12.5"),
         (math.nan, "must be a finite number of calls/s, got nan"),
@@ -61,6 +74,46 @@ def test_a_comma_is_explained_and_nothing_is_committed(page, typed, said):
         predict("97.plain", *typed)
 
     assert progress.ask("97.plain").value is None
+
+
+def test_an_interval_is_kept_scored_by_its_middle_and_counted(page):
+    guess = predict("97.plain", (40, 90))
+    assert guess.value == pytest.approx(60)
+    assert "40 to 90 calls/s" in page[-1]["text/plain"]
+    assert "40 to 90 calls/s" in predict("97.plain").message
+    made = compare("97.plain", 45.0)
+
+    assert made.log_error == pytest.approx(abs(math.log10(60 / 45)))
+    assert made.sure_of == (40, 90)
+    assert "Your interval, 40 to 90, holds 45." in page[-1]["text/plain"]
+    assert predict("97.plain", (40, 90)).status == "unchanged"
+    assert predict("97.plain", (40, 91)).status == "refused"
+
+    for question in ("97.operations", "97.main"):
+        predict(question, (10, 20))
+        compare(question, 100.0)
+    assert "1 of your 3 intervals held" in page[-1]["text/html"]
+    assert [each.held for each in progress.intervals()] == [False, False, True]
+
+
+def test_a_number_in_place_of_an_interval_and_one_after_the_run_leave_none(page):
+    predict("97.plain", (40, 90))
+    predict("97.plain", 60)
+    assert compare("97.plain", 45.0).sure_of is None
+
+    predict("97.main", (40, 90))
+    progress.settle("97.main", 45.0, lambda *_: 0.1, began_at=1.0)
+    assert progress.intervals() == ()
+
+
+def test_who_is_surer_than_they_may_be_is_told_so():
+    def made(held, of):
+        return [progress.Interval("97.q", 1, 10, 20, 15 if n < held else 99) for n in range(of)]
+
+    assert "wider" in comparisons.coverage(made(5, 12))
+    assert "wider" not in comparisons.coverage(made(10, 12))
+    assert "9 of your 12 intervals held" in comparisons.coverage(made(9, 12))
+    assert comparisons.coverage(made(1, 1)) == ""
 
 
 @pytest.mark.parametrize("use", [predict, compare, again])
