@@ -1,7 +1,7 @@
 // A curve that the learner draws before the runs, and the measured dots that land on it.
 //
 // showCurve(element, facts, changed): `facts` is what `kvstore/course/curves.py` writes. `changed`
-// is called with the heights, one for each x, when the line is complete and after each change.
+// is called with the heights, one for each x, when two points are drawn and after each change: the others lie on that line.
 // Without it, and where `facts.locked`, the picture only shows.
 function showCurve(root, facts, changed) {
   "use strict";
@@ -96,9 +96,22 @@ function showCurve(root, facts, changed) {
     });
     const missing = ys.filter((y) => y === null).length;
     if (!locked && missing)
-      say(missing === ys.length ? "Draw the line with the mouse, from left to right. By keyboard: Tab to a point, then ↑ and ↓." : `${missing} of ${ys.length} points are left.`);
+      say(missing === ys.length ? "Draw the line with the mouse, from left to right. By keyboard: Tab to a point, then ↑ and ↓." : `Not kept yet: ${missing} of ${ys.length} points are left.`, missing < ys.length);
   }
-  const say = (text) => { said.textContent = text; };
+  const say = (text, warning = false) => {
+    said.textContent = text;
+    said.style.color = warning ? `color-mix(in srgb, ${YOURS} 75%, currentcolor)` : "";
+  };
+  // The whole line: straight between two points that were drawn, level beyond the first and the last.
+  function whole() {
+    const set = ys.map((y, number) => number).filter((number) => ys[number] !== null);
+    return ys.map((y, number) => {
+      const before = set.findLast((each) => each <= number) ?? set[0], after = set.find((each) => each >= number) ?? set.at(-1);
+      if (before === after) return ys[before];
+      const share = scale(xs[number], xs[before], xs[after]);
+      return Number(unscale(share, ys[before], ys[after]).toPrecision(3));
+    });
+  }
 
   // ---- what was measured --------------------------------------------------------------------------
 
@@ -132,14 +145,15 @@ function showCurve(root, facts, changed) {
 
   // ---- drawing ------------------------------------------------------------------------------------
 
-  let waiting;
+  let waiting, extended = false;
   function commit() {
     show();
-    if (ys.includes(null)) return;
+    if (ys.filter((y) => y !== null).length < Math.min(2, ys.length)) return; // one point is no line
+    extended = ys.includes(null);
     say("Keeping your line …");
     clearTimeout(waiting);
-    waiting = setTimeout(() => say("The kernel does not answer, so this line is not kept: run the cell again."), 5000);
-    changed([...ys]);
+    waiting = setTimeout(() => say("The kernel does not answer, so this line is not kept: run the cell again.", true), 5000);
+    changed(whole());
   }
   function set(number, y) { ys[number] = Number(y.toPrecision(3)); }
 
@@ -200,7 +214,7 @@ function showCurve(root, facts, changed) {
       else if (now.locked) ys = xs.map(() => null);
       locked = now.locked;
       show();
-      say(now.said);
+      say(extended && !locked ? `${now.said} Where you did not draw, it was extended.` : now.said);
     },
   };
 }

@@ -153,6 +153,32 @@ def test_it_is_drawn_with_the_mouse_and_the_arrow_keys(browser_page, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
+def test_a_line_that_ends_early_is_extended_and_kept(browser_page, tmp_path):
+    """One point is no line: the page says that it is not kept. Two are, and the third is level."""
+    known = registered("97.curve")
+    shown = curves.facts(known, {}, locked=False, said="")
+    file = tmp_path / "page.html"
+    file.write_text(HARNESS % (curves._script(), json.dumps(shown)), "utf-8")
+    browser_page.goto(file.as_uri())
+    points = [browser_page.get_by_role("slider").nth(n) for n in range(3)]
+
+    points[0].focus()
+    browser_page.keyboard.press("PageUp")
+    assert browser_page.evaluate("given") is None
+    assert "Not kept yet" in browser_page.locator("[data-curve=said]").inner_text()
+    points[1].focus()
+    browser_page.keyboard.press("PageDown")
+
+    first, second, third = browser_page.evaluate("given")
+    assert first > second == third
+    now = {**shown, "ys": [first, second, third], "said": "Kept."}
+    browser_page.evaluate("now => made.answered(now)", now)
+    assert "extended" in browser_page.locator("[data-curve=said]").inner_text()
+    assert points[2].get_attribute("aria-valuetext") == f"{third:g} calls/s"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
 def test_the_measured_dots_are_on_the_page(browser_page, page, tmp_path):
     predict("97.curve", [2, 20, 40])
     compare("97.curve", {1: run(2), 20: run(60)})
