@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import random
 import select
 import threading
 import time
@@ -86,6 +87,10 @@ def doze_for_seconds():
         time.sleep(0.01)
 
 
+async def waited_for_a_second():
+    await asyncio.wait([asyncio.ensure_future(asyncio.Event().wait())], timeout=1)
+
+
 def count_nanoseconds():
     end_ns = time.time_ns() + 10**10
     while time.time_ns() < end_ns:
@@ -97,9 +102,39 @@ for wait in (
     doze_for_seconds,
     count_nanoseconds,
     lambda: select.select([], [], [], 10),
-    lambda: asyncio.run(asyncio.wait_for(asyncio.sleep(0.02), 10)),
+    lambda: asyncio.run(asyncio.sleep(1)),
+    lambda: asyncio.run(waited_for_a_second()),
 ):
     edge("02.send_all", "while 1 of")(after_all_are_sent(wait))
+
+
+@edge("02.send_all", "Hold no lock there")
+def notes_under_a_lock(stub, requests):
+    lock, ended, codes = threading.Condition(threading.Lock()), [0], []
+
+    def note(call):
+        with lock:
+            codes.append(call.code())
+            lock.notify_all()
+
+    for request in requests:
+        with lock:
+            method_of(stub, request).future(request).add_done_callback(note)
+        ended[0] += 1
+    with lock:
+        lock.wait_for(lambda: len(codes) == ended[0])
+    return codes
+
+
+@edge("02.send_all", "")
+def never_more_than_100(stub, requests):
+    ended, places = SimpleQueue(), threading.Semaphore(100)
+    count = 0
+    for count, request in enumerate(requests, start=1):  # noqa: B007
+        places.acquire()
+        call = method_of(stub, request).future(request)
+        call.add_done_callback(lambda call: (ended.put(call.code()), places.release()))
+    return [ended.get() for _ in range(count)]
 
 
 def with_a_pause(pause_s):
@@ -129,8 +164,8 @@ def waits_by_the_clock(stub, requests, in_flight):
 
 
 @edge("03.bounded", "a place stays empty")
-def never_more_than_32(stub, requests, in_flight):
-    bounded(stub, requests, min(in_flight, 32))
+def never_more_than_64(stub, requests, in_flight):
+    bounded(stub, requests, min(in_flight, 64))
 
 
 def counting_under(lock_of):
@@ -708,6 +743,21 @@ edge("10.retry_config", "`maxAttempts` is a whole number")(config_with(maxAttemp
 edge("10.retry_config", "`retryableStatusCodes` is a list")(
     config_with(retryableStatusCodes="UNAVAILABLE")
 )
+
+
+# ---- 13 ------------------------------------------------------------------------------------------
+
+
+@edge("13.two_choices", "was never drawn")
+def of_the_first_ten(open_calls):
+    one, other = random.sample(range(min(10, len(open_calls))), 2)
+    return one if open_calls[one] < open_calls[other] else other
+
+
+@edge("13.least_open", "")
+def the_least_of_the_first_ten(open_calls):
+    fewest = min(open_calls[:10])
+    return random.choice([n for n, calls in enumerate(open_calls[:10]) if calls == fewest])
 
 
 # ---- 15, 16 --------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ import functools
 import os
 import queue
 import select
+import selectors
 import sys
 import sysconfig
 import threading
@@ -45,6 +46,8 @@ _OTHERS: Final = (
 )
 AHEAD: Final = 300.0
 """So many times as fast do the clocks run that an answer reads, while they run ahead."""
+LOOK_S: Final = 0.02
+"""The longest that an event loop sleeps at a time."""
 LONG_S: Final = 0.05
 """A pause from here on is no short poll."""
 _moves: Final = threading.Event()
@@ -92,14 +95,23 @@ def standing_still() -> Iterator[None]:
 
 
 def running_ahead() -> AbstractContextManager[None]:
-    """Let the clocks that the answer reads, and timers of loops that `follow`, run ahead."""
+    """Let the clocks that the answer reads, and the timers of event loops, run ahead."""
     return _clock.running(AHEAD)
 
 
-def follow(loop: asyncio.AbstractEventLoop) -> None:
-    """Let this loop have the clock of the answer, so `asyncio.sleep` and all time limits do."""
+class _Selector(selectors.DefaultSelector):
+    """Looks at the time again soon, as it may run ahead meanwhile."""
+
+    def select(self, timeout: float | None = None) -> Any:
+        return super().select(LOOK_S if timeout is None else min(timeout, LOOK_S))
+
+
+def _driven_loop() -> asyncio.AbstractEventLoop:
+    """Return a loop with the clock of the answer: for `asyncio.sleep` and all time limits."""
+    loop = asyncio.SelectorEventLoop(_Selector())
     true = loop.time
     loop.time = lambda: true() + _clock.offset_s()  # type: ignore[method-assign]
+    return loop
 
 
 _paused_s: Final[list[float]] = []
@@ -192,6 +204,7 @@ def install() -> None:
     select.select = selected
     for name in ("monotonic", "perf_counter", "time"):
         _drive_clock(name)
+    asyncio.new_event_loop = asyncio.events.new_event_loop = _driven_loop
     # The answer may bring the function by the name that it has in C.
     threading.Lock = _driven_lock(threading.Lock)  # type: ignore[assignment]
     vars(sys.modules["_thread"]).update(dict.fromkeys(("allocate_lock", "lock"), threading.Lock))

@@ -59,7 +59,7 @@ def _drawn_items() -> list[list[tuple[bytes, bytes]]]:
     """Lists of items from the shortest to the longest; the first list is empty."""
     rng = random.Random(0)
     lists = []
-    for length in (0, 1, 40, *(rng.randrange(2, 7) for _ in range(TRIALS - 3))):
+    for length in (0, 1, 130, *(rng.randrange(2, 7) for _ in range(TRIALS - 3))):
         keys = rng.sample(range(1000), length)
         lists.append([(b"cup %d" % key, rng.choice([b"tea", b"coffee", b""])) for key in keys])
     return sorted(lists, key=len)
@@ -145,7 +145,8 @@ def drawn_calls() -> "SearchStrategy[tuple[pd.DataFrame, float]]":
         frame[["sent_s", "done_s"]] = frame[["sent_s", "done_s"]].astype(float)
         return frame, max([*done, 0.0]) + rest_ms / 1e3
 
-    return st.builds(window, st.lists(call, max_size=6), st.integers(1, 100))
+    calls = st.lists(call, max_size=6) | st.lists(call, min_size=20, max_size=30)
+    return st.builds(window, calls, st.integers(1, 100))
 
 
 def _calls_shown(calls: pd.DataFrame, window_s: float) -> str:

@@ -39,7 +39,7 @@ def _orders() -> list[list[Ending]]:
         [],
         *(
             [(drawn.randrange(left), drawn.choice(ENDS)) for left in range(count, 0, -1)]
-            for count in (5, 12, 30)
+            for count in (5, 12, 130)  # more than any limit of the answer's own
         ),
     ]
 
@@ -50,6 +50,8 @@ def _judge_send_all(answer: Any) -> Verdict:
         if why := _why_not_all(answer, order):
             return not_yet(why)
     if why := _why_not_all(answer, [(1, NOT_FOUND), (0, OK)], callbacks_late_s=GRACE_S):
+        return not_yet(why)
+    if why := _why_stuck(answer):
         return not_yet(why)
     return passed(
         "All calls were in flight at the same time, and each end was noted when it came, also "
@@ -94,6 +96,19 @@ def _why_not_all(answer: Any, order: Sequence[Ending], callbacks_late_s: float =
                 "when the call has failed, `code()` does not.)"
             )
         return _why_not_codes(sender.result, [status for _, status in order])
+
+
+def _why_stuck(answer: Any) -> str:
+    """What is wrong where each call has ended before its callback is added."""
+    requests = [RetrieveRequest(key=b"key %d" % n) for n in range(5)]
+    with sending(answer, iter(requests), ended_first=True) as (puppet, sender):
+        if not sender.returns():
+            return (
+                f"it stopped after {len(puppet.arrived)} of {len(requests)} calls. Each call had"
+                " ended when its callback was added: gRPC then runs the callback at once, in *your*"
+                " thread. Hold no lock there that the callback takes."
+            )
+        return _why_not_codes(sender.result, [OK] * len(requests))
 
 
 def _why_not_codes(found: Any, codes: Sequence[grpc.StatusCode]) -> str:

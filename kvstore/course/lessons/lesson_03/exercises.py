@@ -23,7 +23,10 @@ def _shares(weights: Sequence[int]) -> dict[str, float]:
 
 HOT_KEY_INPUTS = st.fixed_dictionaries(
     {
-        "key_shares": st.lists(st.sampled_from([1, 2, 5]), min_size=1, max_size=3).map(_shares),
+        "key_shares": (
+            st.lists(st.sampled_from([1, 2, 5]), min_size=1, max_size=3)
+            | st.lists(st.sampled_from([1, 2, 5]), min_size=20, max_size=30)
+        ).map(_shares),
         "write_share": st.integers(0, 20).map(lambda n: n / 20),
         "write_delay_s": st.integers(1, 200).map(lambda n: n / 1000),
     }

@@ -52,7 +52,7 @@ def _schedules() -> list[tuple[int, list[Ending]]]:
         (1, [(0.0, OK), (0.0, NOT_FOUND), (0.0, OK)]),
         (5, [(0.5, OK), (0.0, NOT_FOUND)]),
         (2, []),
-        (40, [(0.0, OK)] * 70),  # more than any limit of the answer's own
+        (110, [(0.0, OK)] * 130),  # more than any limit of the answer's own
         *(
             (drawn.randint(2, 9), [(drawn.random(), drawn.choice(ENDS)) for _ in range(30)])
             for _ in range(3)

@@ -50,7 +50,7 @@ def _trials() -> list[tuple[list[bytes], int]]:
         (known[:6], 1),
         ([known[0], b"empty", b"unknown", b"empty"], 2),
         ([*known, *known, *known], 16),
-        (6 * known, 64),  # more than any limit of the answer's own
+        (10 * known, 110),  # more than any limit of the answer's own
         ([], 2),
     ]
 

@@ -142,7 +142,6 @@ def _judge_ask_all(answer: Any) -> Verdict:
 
 async def _asked(answer: Callable[..., Any], back_end: Puppet, address: str) -> str:
     """Return what is wrong with an answer that gets several lists of keys, or ""."""
-    driven.follow(asyncio.get_running_loop())
     async with grpc.aio.insecure_channel(address, options=OPTIONS) as channel:
         trial = _Trial(back_end, KeyValueServiceStub(channel))
         try:

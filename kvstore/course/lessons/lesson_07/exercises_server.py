@@ -128,7 +128,6 @@ def own_loop() -> Iterator[asyncio.AbstractEventLoop]:
     is left to its daemon thread: tasks of grpc.aio must not be lost while they are pending.
     """
     loop = asyncio.new_event_loop()
-    driven.follow(loop)
     thread = threading.Thread(target=loop.run_forever, name="loop of the answer", daemon=True)
     thread.start()
 
@@ -242,7 +241,6 @@ def _many_at_once(trial: _FrontUnderTrial, draw: random.Random) -> str:
             return BLOCKED
         with driven.running_ahead():
             time.sleep(SETTLE_S)
-            trial.loop_answers()  # the loop looks at its timers
         early = waiting == AT_ONCE and wait_until(lambda: any(c.done() for c in calls), EARLY_S)
     found = [trial.outcome(call) for call in calls]
     if grpc.StatusCode.RESOURCE_EXHAUSTED in found:

@@ -229,7 +229,8 @@ def add_server(slots: Sequence[int], servers: int) -> list[int]:
 
 
 def _drawn_slots() -> Any:
-    return st.tuples(st.integers(1, 8), st.integers(1, 10), st.randoms(use_true_random=False)).map(
+    servers = st.integers(1, 8) | st.just(30)
+    return st.tuples(servers, st.integers(1, 10), st.randoms(use_true_random=False)).map(
         lambda drawn: _dealt(*drawn)
     )
 

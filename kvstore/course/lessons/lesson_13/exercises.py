@@ -59,7 +59,7 @@ def _drawn_counts() -> list[list[int]]:
     rng = random.Random(15)
     drawn = [
         [rng.randrange(lowest, 10) for _ in range(servers)]
-        for servers in (1, 2, 3, 5, 8)
+        for servers in (1, 2, 3, 5, 8, 30)
         for lowest in (0, 1, 4)
         for _ in range(8)
     ]
@@ -67,7 +67,7 @@ def _drawn_counts() -> list[list[int]]:
     return [*drawn, *last]
 
 
-TIES: Final = ([0, 0, 0], [2, 1, 1, 1], [1, 1, 1, 7], [3, 0, 5, 0])
+TIES: Final = ([0, 0, 0], [2, 1, 1, 1], [1, 1, 1, 7], [3, 0, 5, 0], [4] * 12)
 """Counts of which several are the lowest."""
 
 
@@ -156,6 +156,8 @@ def two_choices(open_calls: list[int]) -> int:
     return one if open_calls[one] < open_calls[other] else other
 
 
+MANY: Final = 12
+"""More servers than other trials have."""
 DRAWS: Final = 4_000
 RANKED: Final = [30, 10, 50, 20, 40]
 """Five servers; the one with the fewest open calls is chosen where it is one of the two: 2 of 5."""
@@ -202,6 +204,14 @@ def _judge_two_choices(answer: Any) -> Verdict:
     equal = _choices(answer, [4, 4, 4], ASKED)
     if isinstance(equal, str) or len(set(equal)) == 1:
         return not_yet("With open_calls = [4, 4, 4] it returned always the same one: draw both.")
+    many = _choices(answer, [4] * MANY, 2 * ASKED)
+    if isinstance(many, str):
+        return not_yet(many)
+    if never := sorted({*range(MANY)} - {*many}):
+        return not_yet(
+            f"Of {MANY} servers, all with 4 open calls, number {never[0]} was never drawn in"
+            f" {2 * ASKED} draws: draw both from all servers."
+        )
     return passed(
         "two different servers, drawn anew for each call, and the one with fewer open calls. Of"
         " five servers, the busiest one was never chosen, and the one with the fewest open calls"

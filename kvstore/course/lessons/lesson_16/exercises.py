@@ -23,7 +23,7 @@ def knee(levels: Levels) -> float:
 LEVELS = st.lists(
     st.tuples(st.integers(1, 1000), st.integers(1, 20_000).map(float)),
     min_size=1,
-    max_size=6,
+    max_size=30,
     unique_by=lambda row: row[0],
 ).map(lambda rows: [(n, per_s, n / per_s) for n, per_s in rows])
 """Levels as a closed loop without think time has them: N = X·R."""
