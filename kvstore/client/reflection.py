@@ -6,6 +6,7 @@ itself. A descriptor set is what `protoc --include_imports --descriptor_set_out=
 
 import difflib
 import importlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -46,6 +47,22 @@ _WELL_KNOWN: Final = (
     "type", "wrappers",
 )  # fmt: skip
 """Files of google/protobuf that every service may import, and protobuf brings along."""
+_LIST, _VALUE = "google.protobuf.ListValue", "google.protobuf.Value"
+_WRITTEN: Final = {
+    _LIST: '[1, "a"]',
+    _VALUE: "any JSON value",
+    "google.protobuf.Timestamp": '"2026-01-02T03:04:05Z"',
+    "google.protobuf.Duration": '"1.5s"',
+    "google.protobuf.FieldMask": '"user.name,photo"',
+    "google.protobuf.StringValue": '"text"',
+    "google.protobuf.BytesValue": '"YQ==" (base64)',
+    "google.protobuf.BoolValue": "true",
+    **{
+        f"google.protobuf.{kind}Value": "7"
+        for kind in ("Int32", "UInt32", "Int64", "UInt64", "Float", "Double")
+    },
+}
+"""Messages of protobuf that are no object in JSON, and how they are written."""
 _NO_ACCESS: Final = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
 
 
@@ -229,20 +246,26 @@ class Method(NamedTuple):
     def calls(self, requests: Iterable[Any]) -> MethodCalls:
         """Return calls with these requests in rotation.
 
-        Each is a JSON object, and a list of objects where the method takes a stream; or a
+        Each is the JSON of a message, and a list of them where the method takes a stream; or a
         `Request`, which has one. Raises `BadRequest` for a request that does not fit, and
         `ValueError` without one.
         """
         messages = []
         for number, each in enumerate(requests, start=1):
             given = each if isinstance(each, Request) else Request(each, f"request {number}")
-            if isinstance(given.value, list) and not self.descriptor.client_streaming:
-                raise BadRequest(
-                    f"{given.where}: {self.name} takes one request message per call, got a list"
-                )
-            stream = given.value if isinstance(given.value, list) else [given.value]
-            messages.append(tuple(self.encoded(Request(one, given.where)) for one in stream))
+            messages.append(tuple(map(self.encoded, self.messages_of(given))))
         return MethodCalls(method=self.name, shape=self.shape, requests=tuple(messages))
+
+    def messages_of(self, request: Request) -> list[Request]:
+        """Return each message of a call: several where the method takes a stream of them."""
+        value, kind = request.value, self.descriptor.input_type.full_name
+        if isinstance(value, list) and self.descriptor.client_streaming:
+            return [Request(each, request.where) for each in value]
+        if isinstance(value, list) and kind not in (_LIST, _VALUE):
+            raise BadRequest(
+                f"{request.where}: {self.name} takes one request message per call, got a list"
+            )
+        return [request]
 
     def encoded(self, request: Request) -> bytes:
         """Return the message of a request. Raises `BadRequest`."""
@@ -256,27 +279,39 @@ class Method(NamedTuple):
 
     def message(self, request: Request) -> Any:
         """Return the message of a request, which may lack required fields. Raises `BadRequest`."""
-        kind = self.descriptor.input_type
-        if not isinstance(request.value, Mapping):
+        kind, value = self.descriptor.input_type, request.value
+        message: Message = message_factory.GetMessageClass(kind)()
+        written_as = _WRITTEN.get(kind.full_name)
+        if written_as is None and not isinstance(value, Mapping):
             raise BadRequest(
                 f"{request.where}: a request must be a JSON object for {kind.full_name}, got"
-                f" {str(request.value)[:60]}"
+                f" {str(value)[:60]}"
             )
-        for symbol in sorted(_types_of_any(request.value)):
+        if written_as and kind.full_name != _VALUE:
+            if value == {}:
+                return message
+            if isinstance(value, Mapping) and set(value) == {"value"}:  # as the type is declared
+                value = value["value"]
+            if value is None:
+                raise BadRequest(_not_written_so(request, kind.full_name, "got null"))
+        for symbol in sorted(_types_of_any(value)):
             self.described_by.needs(symbol)
-        message: Message = message_factory.GetMessageClass(kind)()
         try:
-            json_format.ParseDict(
-                dict(request.value), message, descriptor_pool=self.described_by.pool
-            )
+            json_format.ParseDict(value, message, descriptor_pool=self.described_by.pool)
         except (json_format.ParseError, TypeError, ValueError) as wrong:
             fields = ", ".join(f"{each.name} ({_type(each)})" for each in kind.fields)
             why = str(wrong).partition(" Available Fields")[0].rstrip(".")
+            if written_as:
+                raise BadRequest(_not_written_so(request, kind.full_name, why)) from None
             raise BadRequest(
                 f"{request.where} does not fit {kind.full_name}: {why}. Its fields are:"
                 f" {fields or 'none'}"
             ) from None
         return message
+
+
+def _not_written_so(request: Request, kind: str, why: str) -> str:
+    return f"{request.where}: {kind} is written in JSON as {_WRITTEN[kind]}: {why}"
 
 
 def _types_of_any(value: Any) -> Iterator[str]:
@@ -414,7 +449,8 @@ def in_sources(paths: Sequence[str], import_paths: Sequence[str] = ()) -> Descri
     for path in paths:
         Path(path).read_bytes()  # its own error says what is wrong
     own = Path(protoc.__file__).parent / "_proto"
-    folders = [*import_paths, *(str(Path(path).parent) for path in paths), str(own)]
+    parents = [str(Path(path).parent) for path in paths]
+    folders = [*import_paths, *_roots_of_imports(paths), *parents, str(own)]
     with tempfile.TemporaryDirectory(prefix="kvstore-proto-") as folder:
         made = Path(folder, "set.binpb")
         status, said = _compiled(
@@ -427,6 +463,14 @@ def in_sources(paths: Sequence[str], import_paths: Sequence[str] = ()) -> Descri
                 " imports with --import-path"
             )
         return in_files([made])
+
+
+def _roots_of_imports(paths: Sequence[str]) -> list[str]:
+    """Return the folders, above the files, from which their imports are named."""
+    above = {each: None for path in paths for each in Path(path).absolute().parents}
+    text = "".join(Path(path).read_text("utf-8", errors="replace") for path in paths)
+    imports = re.findall(r'^\s*import\s+(?:\w+\s+)?["\']([^"\']+)["\']', text, re.MULTILINE)
+    return [str(each) for each in above if any((each / name).is_file() for name in imports)]
 
 
 def _compiled(arguments: list[str]) -> tuple[int, str]:

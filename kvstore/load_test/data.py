@@ -113,14 +113,14 @@ class DataPerCall:
         ]
 
     def _message(self, request: Request) -> list[Callable[[Row], bytes]]:
-        stream = request.value if isinstance(request.value, list) else [request.value]
-        return [self._encoder(Request(each, request.where)) for each in stream]
+        return [self._encoder(each) for each in self._method.messages_of(request)]
 
     def _encoder(self, request: Request) -> Callable[[Row], bytes]:
         """Return what encodes a request. In protobuf, parts of a message add up to the message."""
         method = self._method
         if not isinstance(request.value, Mapping):
-            return lambda row: method.encoded(request)  # its error says what is wrong
+            value = self._made(request.value, request.where)
+            return lambda row: method.encoded(Request(value(row), request.where))
         fixed = {name: each for name, each in request.value.items() if not has_templates(each)}
         changing = {
             name: self._made(each, request.where)
