@@ -12,11 +12,17 @@ import numpy as np
 
 from kvstore.load_test.bottleneck import UNKNOWN
 from kvstore.load_test.estimates import Estimate
-from kvstore.load_test.findings import findings, findings_of_calibration, outages, populations
+from kvstore.load_test.findings import (
+    Population,
+    findings,
+    findings_of_calibration,
+    outages,
+    populations,
+)
 from kvstore.load_test.levels import Calibration
 from kvstore.load_test.search import Found
 from kvstore.measure import Finding, Outcome, Quantile, Run, audit, throughput_interval
-from kvstore.measure.figures import started_s
+from kvstore.measure.figures import needs, started_s
 from kvstore.model import Prediction
 from kvstore.numbers import count, number, percent, rate, seconds
 from kvstore.protocol import OK, STATUSES
@@ -25,6 +31,8 @@ COLUMNS: Final = 80
 """No line of a report is longer."""
 LABEL: Final = 12
 """Columns of the label before each paragraph."""
+FEWEST_IN_BARS: Final = 5
+"""Calls of a histogram, at least: fewer are all among the slowest calls."""
 BARS, BAR_COLUMNS = 12, 40
 """Lines of a histogram at most, and columns of its longest bar."""
 NARROW: Final = 1.02
@@ -142,7 +150,7 @@ def _run_lines(run: Run, prediction: Prediction | None) -> list[str]:
             continue
         which = "" if each.name == "OK" else f" of {count(each.calls, 'call')} that {each.name}"
         lines.append(f"latency{which}, {_from(run)}, and its 95 % interval")
-        lines += [f"  {name:<10}{_shown(found)}" for name, found in each.latency.items()]
+        lines += _quantile_lines(each)
         lines.append(f"  {'mean':<10}{seconds(each.mean_s)}")
         if each.name == "OK":
             lines += _histogram_lines(run)
@@ -158,6 +166,21 @@ def _run_lines(run: Run, prediction: Prediction | None) -> list[str]:
     if not audit(run).holds:
         lines.append(_folded("checks", repr(audit(run))))
     return lines
+
+
+def _quantile_lines(seen: Population) -> list[str]:
+    """Return the quantiles that some calls are beyond; for the others, how many it takes."""
+    lines, lacking = [], []
+    for name, found in seen.latency.items():
+        share = float(name[1:]) / 100
+        if (fewest := math.ceil(1 / (1 - share) - 1e-9)) > seen.calls:
+            lacking.append(f"{name} needs at least {fewest:,} calls")
+            continue
+        shown = _shown(found)
+        if math.isnan(found.low_s):
+            shown += f"an interval needs at least {needs(share):,} calls"
+        lines.append(f"  {name:<10}{shown}")
+    return lines + [f"  ({', '.join(lacking)})"] * bool(lacking)
 
 
 def _histogram_lines(run: Run) -> list[str]:
@@ -196,7 +219,10 @@ def _shown(found: Quantile) -> str:
         return "none"
     if math.isinf(found.value_s):
         return "above the time at which calls were cut off"
-    return f"{seconds(found.value_s):<12}{_or_cut(found.low_s)} to {_or_cut(found.high_s)}"
+    value = f"{seconds(found.value_s):<12}"
+    if math.isnan(found.low_s):
+        return value
+    return f"{value}{_or_cut(found.low_s)} to {_or_cut(found.high_s)}"
 
 
 def _or_cut(value_s: float) -> str:
@@ -210,10 +236,10 @@ def histogram(run: Run, most: int = BARS) -> list[dict[str, Any]]:
     """Return the calls that ended OK by latency, in bars of equal width.
 
     The width is equal on a log scale if the slowest call takes more than 20 times as long as the
-    fastest.
+    fastest. A few calls have none.
     """
     records = run.records[run.records["status"] == OK]
-    if not len(records):
+    if len(records) < FEWEST_IN_BARS:
         return []
     taken_s = np.maximum(records["done_s"] - started_s(records), 1e-9)
     low, high = float(taken_s.min()), float(taken_s.max())

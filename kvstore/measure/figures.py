@@ -5,6 +5,7 @@ Latency is measured from the due time of a call, so a call that was sent late co
 """
 
 import math
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -51,12 +52,19 @@ CUT_OFF: Final = (CANCELLED, DEADLINE_EXCEEDED, NO_ANSWER)
 """Statuses of calls that were cut off before their end."""
 FEWEST_CALLS: Final = 10 * BATCHES
 """With fewer calls, the batches are too small to tell neighbouring calls from independent ones."""
+ALIKE: Final = 1.5
+"""Neighbouring calls are alike if the share of calls above a quantile varies between batches by
+this factor more than for independent calls, of which one sample in a thousand does."""
+STATED: Final = 0.95
+FEWEST_STATED: Final = 15
+"""With fewer calls, an interval of a median would hold it too often for its 95 %."""
 
 
 class Quantile(NamedTuple):
     """A quantile of latency in seconds, and its 95 % confidence interval.
 
-    Infinite where the quantile is among calls that were cut off: it is above their latency.
+    Infinite where the quantile is among calls that were cut off: it is above their latency. The
+    interval is NaN where so few calls have none; see `needs`.
     """
 
     value_s: float
@@ -81,23 +89,71 @@ def latencies_s(run: Run) -> Times:
 def quantile(latency_s: Times, share: float) -> Quantile:
     """Return the quantile at `share` (0 to 1) of latencies in order of time, with its interval.
 
-    The interval is between two order statistics. For independent calls, their ranks follow from the
-    binomial distribution (W. J. Conover, "Practical Nonparametric Statistics", section 3.2). The
-    latencies of neighbouring calls are not independent, so the variance of the share of calls above
-    the quantile is also estimated from `BATCHES` batches, and the larger estimate is used. NaN
-    without a call.
+    The interval is between two order statistics, and between their neighbours by interpolation. For
+    independent calls, their ranks follow from the binomial distribution (W. J. Conover, "Practical
+    Nonparametric Statistics", section 3.2; R. Beran, P. Hall, JASA 88, 1993). The latencies of
+    neighbouring calls are not independent. So the variance of the share of calls above the quantile
+    is also estimated from `BATCHES` batches. Where it is larger, the calls count as fewer
+    independent ones. NaN without a call.
     """
     count = len(latency_s)
     if not count:
         return Quantile(math.nan, math.nan, math.nan)
     ordered = np.sort(latency_s)
     value_s = _at(ordered, share)
-    error = math.sqrt(share * (1 - share) / count)
+    independent = count
     if count >= FEWEST_CALLS:
         above = [float((part > value_s).mean()) for part in np.array_split(latency_s, BATCHES)]
-        error = max(error, float(np.std(above, ddof=1)) / math.sqrt(BATCHES))
-    half = _T_95 * error
-    return Quantile(value_s, _at(ordered, share - half), _at(ordered, share + half))
+        usual = share * (1 - share) / (count / BATCHES)
+        if (more := float(np.var(above, ddof=1)) / usual) > ALIKE**2:
+            independent = int(count / more)
+    if independent < needs(share):
+        return Quantile(value_s, math.nan, math.nan)
+    ends = [_between(ordered, rank * count / independent) for rank in _ranks(independent, share)]
+    return Quantile(value_s, ends[0], ends[1])
+
+
+def needs(share: float) -> int:
+    """Return the number of calls from which on a quantile has an interval.
+
+    With fewer, the quantile may be above all of them (or below) too often: 0.99^298 is 0.0500.
+    """
+    rare = math.log(1 - STATED) / math.log(max(share, 1 - share))
+    return max(FEWEST_STATED, math.ceil(rare))
+
+
+@lru_cache(1024)
+def _ranks(count: int, share: float) -> tuple[float, float]:
+    """Return the ranks, from 1 on, between which a quantile is with a probability of `STATED`.
+
+    The number of calls below the quantile has the binomial distribution.
+    """
+    spread = 9 * math.sqrt(count * share * (1 - share)) + 9
+    most_likely = min(int((count + 1) * share), count)
+    below = np.arange(max(0, int(most_likely - spread)), min(count, int(most_likely + spread)) + 1)
+    ratio = np.log((count - below[:-1]) / (below[:-1] + 1) * share / (1 - share))
+    logs = np.concatenate([[0.0], np.cumsum(ratio)])
+    each = np.exp(logs - logs.max())
+    each /= each.sum()
+    at_most, at_least = np.cumsum(each), np.cumsum(each[::-1])[::-1]
+    beyond_low, beyond_high = (1 - STATED) / 2, (1 - STATED) / 2
+    if (none_above := share**count) > beyond_high:
+        beyond_low, beyond_high = 1 - STATED - none_above, none_above
+    elif (none_below := (1 - share) ** count) > beyond_low:
+        beyond_low, beyond_high = none_below, 1 - STATED - none_below
+    low = float(np.interp(beyond_low, at_most, below + 1.0))
+    high = float(np.interp(-beyond_high, -at_least, below.astype(float)))
+    return max(1.0, low), min(float(count), high)
+
+
+def _between(ordered: Times, rank: float) -> float:
+    """Return the latency at a rank, from 1 on; between two ranks by interpolation."""
+    rank = min(max(rank, 1.0), float(len(ordered)))
+    whole = int(rank)
+    low_s = float(ordered[whole - 1])
+    if rank == whole or math.isinf(low_s):
+        return low_s
+    return low_s + (rank - whole) * (float(ordered[whole]) - low_s)
 
 
 def _at(ordered: Times, share: float) -> float:

@@ -240,8 +240,8 @@ def test_what_can_be_used_of_a_description_is_used(load, files, odd, note):
 
 
 def test_sources_are_compiled_with_their_import_paths(load, files, tmp_path):
-    folder = written(tmp_path)
-    source = folder / "shop/v1/orders.proto"
+    folder = written(tmp_path / "all")
+    source = (folder / "shop/v1/orders.proto").rename(tmp_path / "orders.proto")
     with orders(files, only=()) as other:
         status, _, err, _ = load(PING, "--proto", source, address=other.address)
         assert 2 == status

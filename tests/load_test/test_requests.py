@@ -57,7 +57,7 @@ def sent(method, value):
         ("FieldMask", "a.b,c", 'paths: "a.b" paths: "c"'),
         ("Value", None, "null_value: NULL_VALUE"),
         ("Value", [1], "list_value { values { number_value: 1 } }"),
-        ("Value", {"value": 1}, 'struct_value { fields { key: "value" value { number_value: 1 } } }'),
+        ("Value", {"a": 1}, 'struct_value { fields { key: "a" value { number_value: 1 } } }'),
         ("ListValue", [1, 2], "values { number_value: 1 } values { number_value: 2 }"),
         ("Struct", {"a": True}, 'fields { key: "a" value { bool_value: true } }'),
         ("Any", {"@type": "type.googleapis.com/google.protobuf.Duration", "value": "1s"},
