@@ -31,7 +31,8 @@ def run(
     client: Callable[..., Any],
     server: object,
     *,
-    sends: str | Workload = "reads",
+    sends: str | Mapping[str, float] | Workload = "reads",
+    keys: int = KEYS,
     in_flight: int = 1,
     seconds: float | None = 10.0,
     settles: str | Sequence[str] = (),
@@ -44,7 +45,8 @@ def run(
     `my_code/clients.py`. `server` is a servicer class, such as the one in `my_code/store.py`, which
     is served from a process of its own; or settings of the course's server, such as
     `{"locking": "per_key"}`; or the address of a server that runs. `sends` is "reads", "writes" or
-    "mix": a quarter each of creates, retrieves, updates and deletes.
+    "mix": a quarter each of creates, retrieves, updates and deletes; or the weight of each kind,
+    such as `{"retrieve": 9, "update": 1}`, drawn from so many `keys`.
 
     Nothing more is sent after `seconds` (a part of it with COURSE_MODE=fast, three times as long
     with full); give `seconds=None` and `calls=1_000` for a number of calls. `settles` names the
@@ -56,7 +58,7 @@ def run(
     error or the servicer does not start.
     """
     drawn = random.SystemRandom().randint(1, MOST_SEED) if seed is None else seed
-    traffic = sends if isinstance(sends, Workload) else _traffic(sends, drawn)
+    traffic = sends if isinstance(sends, Workload) else _traffic(sends, drawn, keys)
     client = my_code.current(client)
     lasts: dict[str, Any] = {} if seconds is None else {"duration_s": mode.scaled(seconds)}
     with _served(server) as target:
@@ -71,8 +73,11 @@ def run(
         )
 
 
-def _traffic(sends: object, seed: int) -> Workload:
-    small: dict[str, Any] = {"keys": KEYS, "value_bytes_mean": 64, "sizes": "fixed"}
+def _traffic(sends: object, seed: int, keys: int) -> Workload:
+    small: dict[str, Any] = {"keys": keys, "value_bytes_mean": 64, "sizes": "fixed"}
+    if isinstance(sends, Mapping):
+        del small["keys"]
+        return Workload(mix=dict(sends), seed=seed, preload=keys, **small)
     if sends == "reads":
         return workload.reads(seed=seed, **small)
     if sends == "writes":

@@ -255,4 +255,5 @@ ADD_ONE = Exercise(
     reference=compare_and_set,
     judge=_judge_add_one,
     may_pause=True,
+    kept="clients.add_one",
 )

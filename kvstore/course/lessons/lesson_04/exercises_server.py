@@ -286,14 +286,15 @@ SERVER = Exercise(
     title="A server with a lock for each key",
     hints=(
         "Retrieve: abort with NOT_FOUND, or `self.disk.read(request.key)` and then "
-        "`return kvstore_pb2.RetrieveResponse(value=self.values[request.key])`.",
+        "`return pb.RetrieveResponse(value=self.values[request.key])`.",
         "Keep the locks in a dictionary: `self.locks = {key: threading.Lock() for key in values}` "
         "in `__init__`. Then `with self.locks[request.key]:` around disk and change.",
-        "`serve`: `grpc.server(ThreadPoolExecutor(threads))`, then "
-        "`kvstore_pb2_grpc.add_KeyValueServiceServicer_to_server(Store(disk, values), server)`, "
+        "`serve_key_locks`: `grpc.server(ThreadPoolExecutor(threads))`, then "
+        "`add_KeyValueServiceServicer_to_server(KeyLocks(disk, values), server)`, "
         '`server.add_insecure_port("127.0.0.1:0")`, `server.start()`.',
     ),
     reference=serve,
     judge=_judge_server,
     timeout_s=40.0,
+    kept="server.serve_key_locks",
 )

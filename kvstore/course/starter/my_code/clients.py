@@ -78,6 +78,27 @@ def bounded(stub, requests, in_flight):
         free.acquire()
 
 
+def key_of(counter, version):
+    """Return the key of a version of the counter."""
+    return b"%s/%d" % (counter, version)
+
+
+# The course's version: yours takes its place when it has passed its check.
+def add_one(stub, counter, version):
+    """Add one to a counter of which this version exists; return the version that was created."""
+    while True:
+        reply = stub.Retrieve(pb.RetrieveRequest(key=key_of(counter, version)))
+        value = b"%d" % (int(reply.value) + 1)
+        version += 1
+        try:
+            stub.Create(pb.CreateRequest(key=key_of(counter, version), value=value))
+        except grpc.RpcError as error:
+            if error.code() is not grpc.StatusCode.ALREADY_EXISTS:
+                raise
+        else:
+            return version
+
+
 async def tasks(stub, requests, in_flight):
     """Run so many asyncio tasks; each waits for its own replies."""
 
