@@ -308,6 +308,15 @@ def lab(arguments: Sequence[str]) -> int:
     hand_over(course_python(), my_lessons.lab_command(options), my_lessons.lab_environment())
 
 
+def wheelhouse(arguments: Sequence[str]) -> int:
+    """Fetch what the laptops of a class need: FOLDER [--python 3.13] [--system linux windows]."""
+    uv = uv_command()
+    if not uv:
+        raise CannotGoOn("this command needs uv, for example: pip install uv")
+    folder = [str(Path(each).resolve()) if n == 0 else each for n, each in enumerate(arguments)]
+    hand_over(Path(sys.executable), ["-m", "tools.wheelhouse", *folder, "--uv", uv[0]])
+
+
 def doctor(arguments: Sequence[str]) -> int:
     """Say in ten seconds whether this machine is ready; installs nothing."""
     prefixes = [*active_prefixes(), VENV]
@@ -391,7 +400,7 @@ def bench(arguments: Sequence[str]) -> int:
 
 COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "lab": lab, "doctor": doctor, "fresh": fresh, "test": test, "run": run, "check": check,
-    "build": build, "class": for_class, "bench": bench,
+    "build": build, "class": for_class, "bench": bench, "wheelhouse": wheelhouse,
 }  # fmt: skip
 MOVED = {
     **{name: f"class {name}" for name in FOR_A_CLASS},
