@@ -1,4 +1,4 @@
-"""The commands of README.md for a fleet with TLS, typed as they stand there, on one machine."""
+"""The commands of docs/fleet.md for a fleet with TLS, typed as they stand there, on one machine."""
 
 import importlib.util
 import json
@@ -53,9 +53,8 @@ def by_the_readme(folder: Path, host: str, *others: str, **settings: Any) -> lis
     `settings` are the server's. Return its calls, those that the server counted, and the calls of
     each worker by its address. Nothing is left running.
     """
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    section = text.partition("### A fleet on several machines\n")[2].partition("\n### ")[0]
-    make, environment, start = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+    text = (ROOT / "docs" / "fleet.md").read_text(encoding="utf-8")
+    make, environment, start = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
     with socket.socket() as probe:
         probe.bind((host, 0))
         port = probe.getsockname()[1]

@@ -88,7 +88,7 @@ def commands_in(name: str) -> list[str]:
 
 COURSE_COMMANDS = [
     command
-    for name in ("README.md", "CONTRIBUTING.md", "docs/teaching.md")
+    for name in ("README.md", "CONTRIBUTING.md", "docs/commands.md", "docs/teaching.md")
     for command in commands_in(name)
     if "course.py" in command
 ]
@@ -100,6 +100,7 @@ def test_every_command_that_is_documented_is_understood(monkeypatch, tmp_path, c
     monkeypatch.setattr(my_lessons, "MINE", tmp_path / "my_lessons")
     monkeypatch.setattr(course, "course_python", lambda _extra="course": Path(sys.executable))
     monkeypatch.setattr(course, "what_is_missing", lambda _python, *_extras: [])
+    monkeypatch.setattr(course, "uv_command", lambda: ["uv"])
     monkeypatch.setattr(course, "hand_over", lambda _python, what, _extra=None: handed.append(what))
     monkeypatch.setattr(course.subprocess, "call", lambda what, **_settings: handed.append(what))
     monkeypatch.setenv("COURSE_MODE", "class")  # restored afterwards, whatever main sets

@@ -38,7 +38,7 @@ LINK: Final = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:|#|mailto:)([^)#\s]+)[^
 TRIED_BY: Final = "python3 course.py run --fast 00 03"
 """How a student sees whether the course works on a machine: the edition has no tests."""
 NEEDS_TESTS: Final = re.compile(r"^\| `python3 course\.py (?:check|test)\b.*\n", re.MULTILINE)
-"""The rows of the README's table of commands that need what the edition lacks."""
+"""The rows of the table of commands that need what the edition lacks."""
 _SEAL: Final = '''\
 """The answers of a lesson, packed: the edition for students shows no solutions."""
 
@@ -57,9 +57,9 @@ def student(out: Path) -> Path:
     for file in sorted(each for pattern in SEALED for each in out.glob(pattern)):
         packed = base64.b85encode(zlib.compress(file.read_bytes(), 9)).decode("ascii")
         file.write_text(_SEAL.format(packed=packed), "utf-8")
-    readme = out / "README.md"
-    text = readme.read_text("utf-8").replace("\npython3 course.py test\n", f"\n{TRIED_BY}\n")
-    readme.write_text(NEEDS_TESTS.sub("", text), "utf-8")
+    for page in (out / "README.md", out / "docs" / "commands.md"):
+        text = page.read_text("utf-8").replace("\npython3 course.py test\n", f"\n{TRIED_BY}\n")
+        page.write_text(NEEDS_TESTS.sub("", text), "utf-8")
     for page in out.rglob("*.md"):
         _without_dead_links(page)
     return out

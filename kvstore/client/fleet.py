@@ -238,7 +238,7 @@ class Local(Fleet):
 class Cluster(Fleet):
     """A fleet on an existing Dask cluster: the workers that its scheduler knows.
 
-    `address` is that of the scheduler, such as tls://10.0.0.1:8786; README.md says how to start
+    `address` is that of the scheduler, such as tls://10.0.0.1:8786; docs/fleet.md says how to start
     it. On a network that you trust it may be tcp://10.0.0.1:8786. `workers` is how many of its
     workers make the run; by default all of them, at most 32. The course must be installed on each,
     in the same version of Python. Raises `ValueError` for an address or a number that makes no
@@ -625,7 +625,7 @@ def refuse_to_publish(tls: Tls, scheduler: str) -> None:
     if (tls.token or tls.key) and scheme != "tls" and not is_loopback(place.rpartition(":")[0]):
         raise ValueError(
             f"the workers would get the server's token in plain text over {scheduler}: run Dask"
-            " with TLS as README.md says, and give the address of its scheduler as tls://HOST:PORT"
+            " with TLS as docs/fleet.md says, and give the address of its scheduler as tls://HOST:PORT"
         )
 
 
