@@ -17,7 +17,7 @@ from pathlib import Path
 import grpc
 import pytest
 from stacks import impatient
-from test_fleet_of_the_readme import by_the_readme
+from test_fleet_page import by_the_page
 
 from kvstore.client import load, strategies, workload
 from kvstore.client.channel import Target, Tls
@@ -121,7 +121,7 @@ def test_a_server_in_plain_text_is_not_reached_from_another_machine(other_machin
 def test_a_fleet_of_two_machines_makes_one_run(other_machine, folder, tmp_path):
     """One worker reaches the server through a network, and the other one does not need it."""
     there = " ".join(other_machine)
-    calls, counted, issued = by_the_readme(
+    calls, counted, issued = by_the_page(
         tmp_path, "10.77.0.1", there, listen="10.77.0.1", tls=str(folder), use_asyncio=True
     )
 

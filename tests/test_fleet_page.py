@@ -47,7 +47,7 @@ if __name__ == "__main__":
 """
 
 
-def by_the_readme(folder: Path, host: str, *others: str, **settings: Any) -> list[Any]:
+def by_the_page(folder: Path, host: str, *others: str, **settings: Any) -> list[Any]:
     """Make a run with a worker here and one by each of the other commands, which begin so.
 
     `settings` are the server's. Return its calls, those that the server counted, and the calls of
@@ -86,7 +86,7 @@ def by_the_readme(folder: Path, host: str, *others: str, **settings: Any) -> lis
 
 
 def test_the_commands_of_the_readme_start_a_fleet_with_tls(tmp_path):
-    calls, counted, issued = by_the_readme(tmp_path, "127.0.0.1")
+    calls, counted, issued = by_the_page(tmp_path, "127.0.0.1")
 
     assert 100 == calls == counted
     assert ["127.0.0.1"] == [re.match(r"tls://(.*):", each)[1] for each in issued]
