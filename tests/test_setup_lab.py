@@ -148,14 +148,14 @@ def test_after_a_restart_a_cell_in_the_middle_names_the_cell_to_run_first(monkey
     manager, client = start_new_kernel(kernel_name="python3")
     said = []
     try:
-        client.execute_interactive("workload.reads()", timeout=60, output_hook=said.append)
+        client.execute_interactive("compare(1)", timeout=60, output_hook=said.append)
         client.execute_interactive("dir()", timeout=60, output_hook=said.append)
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
 
     (error,) = [each["content"] for each in said if each["msg_type"] == "error"]
-    assert "`workload` is made in code cell 1" in error["traceback"][0]
+    assert "`compare` is made in code cell 1" in error["traceback"][0]
     assert "Traceback" not in "".join(error["traceback"])
     (names,) = [each["content"]["data"] for each in said if each["msg_type"] == "execute_result"]
     assert "kvstore" not in names["text/plain"]

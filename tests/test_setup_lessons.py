@@ -62,7 +62,7 @@ def copies(place):
     return {
         path.relative_to(mine).as_posix(): path.read_text()
         for path in mine.rglob("*")
-        if path.is_file() and not path.name.startswith(".")
+        if path.is_file() and "/." not in f"/{path.relative_to(mine).as_posix()}"
     }
 
 
