@@ -64,7 +64,7 @@ def course_python(extra: str = "course") -> Path:
         more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
         say(f"not using the active environment {prefix}: {'; '.join(missing[:3])}{more}")
     if not venv_is_current(extra) and (
-        not is_of_another() or what_is_missing(python_of(VENV), extra)
+        not made_by_another_tool() or what_is_missing(python_of(VENV), extra)
     ):
         require_own_folder()
         with one_at_a_time(LOCK, "setting up .venv"):
@@ -72,7 +72,7 @@ def course_python(extra: str = "course") -> Path:
     return python_of(VENV)
 
 
-def is_of_another() -> bool:
+def made_by_another_tool() -> bool:
     """Whether uv, an editor or a person made `.venv`; course.py leaves a file in its own."""
     return python_of(VENV).exists() and not STAMP.exists() and not INSTALL_LOG.exists()
 
@@ -158,7 +158,7 @@ def refresh_venv(extra: str) -> None:
 
 def keeps_venv(wanted: str, made_from: str) -> bool:
     """Whether `.venv` only lacks packages: it has the Python that runs now, or a person's own."""
-    if is_of_another():
+    if made_by_another_tool():
         lacks = what_is_missing(python_of(VENV), "course")
         return not any("Python" in each for each in lacks)
     same_python = made_from.splitlines()[1:] == wanted.splitlines()[1:]
@@ -245,10 +245,10 @@ def uv_command() -> list[str]:
     if any(os.environ.get(name) for name in ("PIP_NO_INDEX", "PIP_INDEX_URL", "PIP_CONFIG_FILE")):
         return []
     beside = python_of(VENV).with_name("uv.exe" if sys.platform == "win32" else "uv")
-    for found in filter(None, (shutil.which("uv"), str(beside))):
+    for program in filter(None, (shutil.which("uv"), str(beside))):
         with contextlib.suppress(OSError, subprocess.SubprocessError):
-            subprocess.run([found, "--version"], check=True, capture_output=True, timeout=20)
-            return [found]
+            subprocess.run([program, "--version"], check=True, capture_output=True, timeout=20)
+            return [program]
     return []
 
 
@@ -284,8 +284,8 @@ class Progress:
         """Count what this line says, and show the sum where a person looks on."""
         if re.search(r"(?:Downloading|Using cached) \S+\.(?:whl|gz) \(", line):  # pip
             self.packages, self.doing = self.packages + 1, "fetching them"
-        elif found := re.match(r"Resolved (\d+) package", line):  # uv
-            self.packages, self.doing = int(found[1]), "fetching them"
+        elif resolved := re.match(r"Resolved (\d+) package", line):  # uv
+            self.packages, self.doing = int(resolved[1]), "fetching them"
         elif line.startswith(("Prepared", "Installing collected")):
             self.doing = "unpacking them"
         else:

@@ -146,9 +146,9 @@ def progress_file() -> Finding:
     except OSError as error:
         text = f"{place} cannot be made ({error.strerror})"
         return Finding(NOT_READY, text, "set COURSE_PROGRESS to a file in a folder of your own")
-    found = folder(place)
+    written = folder(place)
     cure = "set COURSE_PROGRESS to a file in a folder of your own"
-    return found._replace(cure=cure) if found.cure else found
+    return written._replace(cure=cure) if written.cure else written
 
 
 def others(watched_s: float = WATCHED_S) -> Finding:
@@ -224,16 +224,16 @@ def findings() -> Iterator[Finding]:
             yield from lessons()
 
 
-def main(found_by: Callable[[], Iterator[Finding]] = findings) -> int:
+def main(look: Callable[[], Iterator[Finding]] = findings) -> int:
     """Print each finding and the verdict; return 1 if the machine is not ready."""
     marks = {READY: "✔", NOTE: "!", NOT_READY: "✘"}
-    found = []
-    for each in found_by():
-        found.append(each)
+    results = []
+    for each in look():
+        results.append(each)
         cure = f": {each.cure}" if each.cure else ""
         print(f"{marks[each.level]} {each.text}{cure}", flush=True)
-    worst = [each for each in found if each.level == NOT_READY]
-    notes = [each for each in found if each.level == NOTE]
+    worst = [each for each in results if each.level == NOT_READY]
+    notes = [each for each in results if each.level == NOTE]
     if worst:
         print(f"not ready: {worst[0].text}. {worst[0].cure[0].upper()}{worst[0].cure[1:]}.")
     elif notes:
