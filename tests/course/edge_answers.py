@@ -748,7 +748,7 @@ edge("10.retry_config", "`retryableStatusCodes` is a list")(
 # ---- 13 ------------------------------------------------------------------------------------------
 
 
-@edge("13.two_choices", "was never drawn")
+@edge("13.two_choices", "some were never drawn")
 def of_the_first_ten(open_calls):
     one, other = random.sample(range(min(10, len(open_calls))), 2)
     return one if open_calls[one] < open_calls[other] else other

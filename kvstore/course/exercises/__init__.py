@@ -20,7 +20,9 @@ __all__ = [
     "NOT_ATTEMPTED",
     "Exercise",
     "Verdict",
+    "Wrong",
     "every",
+    "expect",
     "find",
     "not_yet",
     "passed",
@@ -120,6 +122,16 @@ def _singular(found: re.Match[str]) -> str:
 def near(found: float, expected: float, share: float = 1e-9) -> bool:
     """Return whether two numbers differ by at most a share of the expected one."""
     return abs(found - expected) <= share * abs(expected)
+
+
+class Wrong(BaseException):
+    """An answer is wrong; the text says what, and where to look."""
+
+
+def expect(condition: object, sentence: str) -> None:
+    """Raise `Wrong` with the sentence unless the condition is true: the verdict is "not yet"."""
+    if not condition:
+        raise Wrong(sentence)
 
 
 class StubReached(BaseException):

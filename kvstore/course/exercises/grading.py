@@ -26,6 +26,7 @@ from kvstore.course.exercises import (
     Exercise,
     StubReached,
     Verdict,
+    Wrong,
     limits,
     not_yet,
     passed,
@@ -64,6 +65,8 @@ def judged(exercise: Exercise, answer: Any) -> Verdict:
                 return _stub()
             if isinstance(reason, AnswerFailed):
                 return reason.verdict
+            if isinstance(reason, Wrong):
+                return not_yet(str(reason))
         what = (
             f"what `{_name(answer)}` returned, {_short(results[-1])}" if results else "your answer"
         )

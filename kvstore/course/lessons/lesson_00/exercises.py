@@ -6,12 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from kvstore.course.exercises import (
-    Exercise,
-    Verdict,
-    not_yet,
-    passed,
-)
+from kvstore.course.exercises import Exercise, Verdict, expect, passed
 from kvstore.course.exercises.client_trials import ClientTrial, try_client
 from kvstore.course.exercises.grading import Drawn
 from kvstore.course.exercises.puppet import Script
@@ -43,8 +38,7 @@ def _judge_first_client(answer: Any) -> Verdict:
         trial = _first_client_trial(answer, items)
         if trial.failure:
             raise trial.failure
-        if wrong := _wrong_with_first_client(trial, items):
-            return not_yet(wrong)
+        _look_at_first_client(trial, items)
     return passed(
         f"{TRIALS} lists of items, and each value came from the server. The server counted as "
         "many calls as your client made."
@@ -70,40 +64,40 @@ def _served_hot(value: bytes) -> bytes:
     return b"hot " + value
 
 
-def _wrong_with_first_client(trial: ClientTrial, items: Items) -> str:
-    if trial.overlapping:
-        return (
-            f"{trial.overlapping} calls were sent before the call ahead of them had ended. "
-            "`stub.Create(request)` waits for the reply; `.future(request)` does not."
-        )
+def _look_at_first_client(trial: ClientTrial, items: Items) -> None:
+    expect(
+        not trial.overlapping,
+        f"{trial.overlapping} calls were sent before the call ahead of them had ended. "
+        "`stub.Create(request)` waits for the reply; `.future(request)` does not.",
+    )
     keys = [key for key, _ in items]
     wanted = [("Create", key) for key in keys] + [("Retrieve", key) for key in keys]
     made = [(call.method, call.key) for call in trial.served]
-    if made != wanted:
-        if sorted(made) == sorted(wanted):
-            return (
-                f"The calls for {len(keys)} items came in another order. First create every item, "
-                "in the order of the list; then retrieve every key, in the same order."
-            )
-        names = [method for method, _ in made]
-        return (
-            f"For {len(keys)} items the server counted {count(names.count('Create'), 'Create')} "
-            f"and {count(names.count('Retrieve'), 'Retrieve')}. It should be {len(keys)} of each, "
-            "one for each key."
-        )
-    expected = [_served_hot(value) for _, value in items]
-    if trial.returned == expected:
-        return ""
-    if trial.returned == [value for _, value in items]:
-        return (
-            "You return the values that you sent. This server changes what it stores: return the "
-            "`value` of each reply."
-        )
-    if not isinstance(trial.returned, list):
-        return f"Return a list of values, got {trial.returned!r:.80}."
-    if trial.returned and hasattr(trial.returned[0], "value"):
-        return "You return the replies. Return the field `value` of each."
-    return f"The server sent {expected!r:.80}, and you return {trial.returned!r:.80}."
+    expect(
+        made == wanted or sorted(made) != sorted(wanted),
+        f"The calls for {len(keys)} items came in another order. First create every item, "
+        "in the order of the list; then retrieve every key, in the same order.",
+    )
+    names = [method for method, _ in made]
+    expect(
+        made == wanted,
+        f"For {len(keys)} items the server counted {count(names.count('Create'), 'Create')} "
+        f"and {count(names.count('Retrieve'), 'Retrieve')}. It should be {len(keys)} of each, "
+        "one for each key.",
+    )
+    found, sent = trial.returned, [value for _, value in items]
+    expect(
+        not items or found != sent,
+        "You return the values that you sent. This server changes what it stores: return the "
+        "`value` of each reply.",
+    )
+    expect(isinstance(found, list), f"Return a list of values, got {found!r:.80}.")
+    expect(
+        not any(hasattr(each, "value") for each in found),
+        "You return the replies. Return the field `value` of each.",
+    )
+    expected = [_served_hot(value) for value in sent]
+    expect(found == expected, f"The server sent {expected!r:.80}, and you return {found!r:.80}.")
 
 
 FIRST_CLIENT = Exercise(

@@ -231,9 +231,10 @@ def _why_not_refilled(
             )
     for number in puppet.held():
         puppet.release(number)
-    if sender.returns(GRACE_S):
+    wait_until(lambda: sender.returned or len(puppet.arrived) > before)
+    if sender.returned:
         return _why_returned(puppet, count, limit)
-    if wait_until(lambda: len(puppet.arrived) > before, 2 * GRACE_S):
+    if len(puppet.arrived) > before:
         return (
             "it sends in waves: the next calls came only when all calls had ended. The end of one "
             "call must make room for one call, at once."

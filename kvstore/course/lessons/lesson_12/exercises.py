@@ -11,7 +11,7 @@ from typing import Any, Final
 import grpc
 from hypothesis import strategies as st
 
-from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
+from kvstore.course.exercises import Exercise, Verdict, Wrong, expect, not_yet, passed
 from kvstore.course.exercises.grading import Drawn, drawn_inputs
 from kvstore.course.exercises.puppet import counting
 
@@ -245,34 +245,38 @@ def _judge_add_server(answer: Any) -> Verdict:
     drawn = sorted(drawn_inputs(_drawn_slots(), 120), key=lambda each: len(each[0]))
     for slots, servers in drawn:
         given = list(slots)
-        problem = _slots_problem(slots, servers, answer(given, servers))
-        if not problem and given != slots:
-            problem = f"it changed the list that it was given to {given}: begin with a copy."
-        if problem:
-            return not_yet(f"With slots = {slots} and servers = {servers}: {problem}")
+        try:
+            _look_at_slots(slots, servers, answer(given, servers))
+            expect(given == slots, f"it changed its own argument to {given}: begin with a copy.")
+        except Wrong as wrong:
+            return not_yet(f"With slots = {slots} and servers = {servers}: {wrong}")
     return passed(
         f"{len(drawn)} drawn tables: every server has its share, and no slot moved without need."
         " Only 1/(s + 1) of the keys move."
     )
 
 
-def _slots_problem(slots: Sequence[int], servers: int, after: Any) -> str:
-    if not isinstance(after, list) or len(after) != len(slots):
-        return f"return a list of {len(slots)} servers, one for each slot, got {after!r:.60}."
-    if strange := [each for each in after if each not in range(servers + 1)]:
-        return f"the servers are numbered from 0 to {servers}, got {strange[0]!r}."
+def _look_at_slots(slots: Sequence[int], servers: int, after: Any) -> None:
+    expect(
+        isinstance(after, list) and len(after) == len(slots),
+        f"return a list of {len(slots)} servers, one for each slot, got {after!r:.60}.",
+    )
+    strange = [each for each in after if each not in range(servers + 1)]
+    expect(not strange, f"the servers are numbered from 0 to {servers}, got {strange[:1]}.")
     counts = [after.count(server) for server in range(servers + 1)]
-    if max(counts) - min(counts) > 1:
-        return f"the servers then have {counts} slots: they should differ by one at most."
-    moved = [number for number, (a, b) in enumerate(zip(slots, after, strict=True)) if a != b]
-    if needless := [number for number in moved if after[number] != servers]:
-        return (
-            f"slot {needless[0]} moved from server {slots[needless[0]]} to"
-            f" {after[needless[0]]}: slots should move to the new server only."
+    expect(
+        max(counts) - min(counts) <= 1,
+        f"the servers then have {counts} slots: they should differ by one at most.",
+    )
+    moves = [(n, a, b) for n, (a, b) in enumerate(zip(slots, after, strict=True)) if a != b]
+    for number, was, now in moves:
+        expect(
+            now == servers,
+            f"slot {number} moved from server {was} to {now}: slots should move to the new server"
+            " only.",
         )
-    if len(moved) > len(slots) // (servers + 1):
-        return f"{len(moved)} slots moved, and {len(slots) // (servers + 1)} are enough."
-    return ""
+    enough = len(slots) // (servers + 1)
+    expect(len(moves) <= enough, f"{len(moves)} slots moved, and {enough} are enough.")
 
 
 ADD_SERVER = Exercise(

@@ -6,37 +6,32 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
-from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
+from kvstore.course.exercises import Exercise, Verdict, expect, not_yet, passed
 
 ASKED: Final = 300
 """How often the function is asked with the same counts: a server that may be chosen is, then."""
 
 
-def _bad_choice(given: Sequence[int], passed_on: list[int], chosen: Any) -> str:
-    """Return what is wrong with a choice, whatever the policy, or ""."""
-    if passed_on != list(given):
-        return (
-            f"With open_calls = {list(given)} it changed the list to {passed_on}. The client counts"
-            " the calls; your function only reads them."
-        )
-    if isinstance(chosen, bool) or not isinstance(chosen, int):
-        return f"Return the number of a server, an int, got {chosen!r:.40}."
-    if not 0 <= chosen < len(given):
-        return (
-            f"With {len(given)} servers it returned {chosen}. They are numbered from 0 to"
-            f" {len(given) - 1}."
-        )
-    return ""
-
-
-def _choices(answer: Any, given: Sequence[int], times: int) -> list[int] | str:
-    """Return the choices for the same counts, or what is wrong with one of them."""
+def _choices(answer: Any, given: Sequence[int], times: int) -> list[int]:
+    """Return the choices for the same counts; each must be a server, and change nothing."""
     made = []
     for _ in range(times):
         passed_on = list(given)
         chosen = answer(passed_on)
-        if problem := _bad_choice(given, passed_on, chosen):
-            return problem
+        expect(
+            passed_on == list(given),
+            f"With open_calls = {list(given)} it changed the list to {passed_on}. The client counts"
+            " the calls; your function only reads them.",
+        )
+        expect(
+            isinstance(chosen, int) and not isinstance(chosen, bool),
+            f"Return the number of a server, an int, got {chosen!r:.40}.",
+        )
+        expect(
+            0 <= chosen < len(given),
+            f"With {len(given)} servers it returned {chosen}. They are numbered from 0 to"
+            f" {len(given) - 1}.",
+        )
         made.append(chosen)
     return made
 
@@ -73,17 +68,14 @@ TIES: Final = ([0, 0, 0], [2, 1, 1, 1], [1, 1, 1, 7], [3, 0, 5, 0], [4] * 12)
 
 def _judge_least_open(answer: Any) -> Verdict:
     for given in _drawn_counts():
-        made = _choices(answer, given, 1)
-        if isinstance(made, str):
-            return not_yet(made)
-        if given[made[0]] > min(given):
+        (chosen,) = _choices(answer, given, 1)
+        if given[chosen] > min(given):
             return not_yet(
-                f"{_not_the_fewest(answer)}With open_calls = {given} it returned {made[0]}, a"
-                f" server with {given[made[0]]} open calls. Another one has {min(given)}."
+                f"{_not_the_fewest(answer)}With open_calls = {given} it returned {chosen}, a"
+                f" server with {given[chosen]} open calls. Another one has {min(given)}."
             )
     for given in TIES:
-        if problem := _tie_problem(answer, given):
-            return not_yet(problem)
+        _look_at_a_tie(answer, given)
     return passed(
         "always a server with the fewest open calls, and of several not always the same one."
     )
@@ -93,8 +85,6 @@ def _not_the_fewest(answer: Any) -> str:
     """Return the message of the policy that the answer follows, if that is a known one."""
     given = [3, 4, 0, 1, 2]
     made = _choices(answer, given, ASKED)
-    if isinstance(made, str):
-        return ""
     counts = Counter(made)
     if _takes_turns(made, len(given)):
         return "That is round robin: it does not look at the open calls. "
@@ -113,23 +103,20 @@ def _not_the_fewest(answer: Any) -> str:
     return ""
 
 
-def _tie_problem(answer: Any, given: Sequence[int]) -> str:
+def _look_at_a_tie(answer: Any, given: Sequence[int]) -> None:
     made = _choices(answer, given, ASKED)
-    if isinstance(made, str):
-        return made
     lowest = [server for server, calls in enumerate(given) if calls == min(given)]
+    which = {lowest[0]: "the first", lowest[-1]: "the last"}.get(made[0], "the same")
+    expect(
+        len(set(made)) > 1,
+        f"With open_calls = {list(given)} it always returned {made[0]}: {which} of the servers"
+        " with the fewest. Every client would call that one. Take one of them at random.",
+    )
     missing = sorted(set(lowest) - set(made))
-    if not missing:
-        return ""
-    if len(set(made)) == 1:
-        which = {lowest[0]: "the first", lowest[-1]: "the last"}.get(made[0], "the same")
-        return (
-            f"With open_calls = {list(given)} it always returned {made[0]}: {which} of the servers"
-            " with the fewest. Every client would call that one. Take one of them at random."
-        )
-    return (
-        f"With open_calls = {list(given)} it never returned {missing[0]} in {ASKED} tries, and"
-        " that server has the fewest as well. Take any of them."
+    expect(
+        not missing,
+        f"With open_calls = {list(given)} it never returned {(missing or [0])[0]} in {ASKED} tries,"
+        " and that server has the fewest as well. Take any of them.",
     )
 
 
@@ -165,11 +152,9 @@ TOLERANCE: Final = 0.05
 """How far a share may be from its expectation: more than six standard deviations."""
 
 
-def _shares(answer: Any, given: Sequence[int]) -> list[float] | str:
+def _shares(answer: Any, given: Sequence[int]) -> list[float]:
     """Return how often each server was chosen, those with the fewest open calls first."""
     made = _choices(answer, given, DRAWS)
-    if isinstance(made, str):
-        return made
     counts = Counter(given[server] for server in made)
     return [counts[calls] / DRAWS for calls in sorted(given)]
 
@@ -192,26 +177,20 @@ def _near(shares: Sequence[float], expected: Sequence[float]) -> bool:
 
 def _judge_two_choices(answer: Any) -> Verdict:
     for given in ([3, 7], [7, 3], RANKED, RANKED[::-1], [4, 4, 4]):
-        made = _choices(answer, given, 1)
-        if isinstance(made, str):
-            return not_yet(made)
-    shares = _shares(answer, RANKED)
-    if isinstance(shares, str):
-        return not_yet(shares)
-    pair = _shares(answer, [3, 7])
-    if not _near(shares, _expected(5)) or isinstance(pair, str) or pair[1]:
-        return not_yet(_two_problem(answer, shares))
-    equal = _choices(answer, [4, 4, 4], ASKED)
-    if isinstance(equal, str) or len(set(equal)) == 1:
-        return not_yet("With open_calls = [4, 4, 4] it returned always the same one: draw both.")
-    many = _choices(answer, [4] * MANY, 2 * ASKED)
-    if isinstance(many, str):
-        return not_yet(many)
-    if never := sorted({*range(MANY)} - {*many}):
-        return not_yet(
-            f"Of {MANY} servers, all with 4 open calls, number {never[0]} was never drawn in"
-            f" {2 * ASKED} draws: draw both from all servers."
-        )
+        _choices(answer, given, 1)
+    shares, pair = _shares(answer, RANKED), _shares(answer, [3, 7])
+    if not _near(shares, _expected(5)) or pair[1]:
+        return not_yet(_two_problem(answer, shares, pair))
+    expect(
+        len(set(_choices(answer, [4, 4, 4], ASKED))) > 1,
+        "With open_calls = [4, 4, 4] it returned always the same one: draw both.",
+    )
+    never = sorted({*range(MANY)} - {*_choices(answer, [4] * MANY, 2 * ASKED)})
+    expect(
+        not never,
+        f"Of {MANY} servers, all with 4 open calls, some were never drawn in {2 * ASKED} draws:"
+        f" {never}. Draw both from all servers.",
+    )
     return passed(
         "two different servers, drawn anew for each call, and the one with fewer open calls. Of"
         " five servers, the busiest one was never chosen, and the one with the fewest open calls"
@@ -221,19 +200,16 @@ def _judge_two_choices(answer: Any) -> Verdict:
 
 def _is_drawn(answer: Any, server: int) -> bool:
     """Return whether this one of five servers is ever chosen where it has the fewest open calls."""
-    made = _choices(answer, [9 * (number != server) for number in range(5)], ASKED)
-    return server in made if isinstance(made, list) else True
+    return server in _choices(answer, [9 * (number != server) for number in range(5)], ASKED)
 
 
-def _two_problem(answer: Any, shares: Sequence[float]) -> str:
+def _two_problem(answer: Any, shares: Sequence[float], pair: Sequence[float]) -> str:
     seen = (
         f"With open_calls = {RANKED} in {DRAWS:,} draws, the server with the fewest open calls was"
         f" chosen in {shares[0]:.0%}, and the one with the most in {shares[-1]:.0%}. With two"
         " different servers drawn at random it is 40 % and 0 %."
     )
-    made = _choices(answer, RANKED, 40)
-    pair = _shares(answer, [3, 7])
-    if not isinstance(made, str) and _takes_turns(made, 5):
+    if _takes_turns(_choices(answer, RANKED, 40), 5):
         return f"That is round robin: draw two servers at random. {seen}"
     if _near(shares, _expected(5)[::-1]):
         return f"You choose the busier one of the two. {seen}"
@@ -247,7 +223,7 @@ def _two_problem(answer: Any, shares: Sequence[float]) -> str:
         return f"A random server: you draw, but you do not compare the two. {seen}"
     if _near(shares, _expected(5, 3)):
         return f"That is the best of three servers: draw two. {seen}"
-    if not isinstance(pair, str) and 0.02 < pair[1] < 0.35:
+    if 0.02 < pair[1] < 0.35:
         return f"You may draw the same server twice. The two must differ. {seen}"
     return f"Not all pairs of servers are equally likely. {seen}"
 
