@@ -75,6 +75,8 @@ class RunOptions:
             if not (_is_number(value) and value > 0):
                 unit = " seconds" if name.endswith("_s") and name != "rate_per_s" else ""
                 raise ValueError(f"{name} must be above 0{unit}, got {value!r}")
+        if self.rate_per_s == math.inf:
+            raise ValueError("rate_per_s must be finite, got inf")
         if self.drain_s is not None and not (_is_number(self.drain_s) and self.drain_s >= 0):
             raise ValueError(f"drain_s must be 0 or more seconds, got {self.drain_s!r}")
         if self.arrivals not in ARRIVALS:

@@ -28,6 +28,9 @@ or a --check failed, no call ended OK, or the service went away in mid-run; 2 th
 wrong; 3 the test could not run; 130 Ctrl-C.
 """
 
+MOST_IN_FLIGHT: Final = 100_000
+"""Calls in flight of one load generator: each takes some kilobytes."""
+
 request = group("Requests")
 amount = group("Load")
 objective = group("Objective")
@@ -62,7 +65,7 @@ output = group("Output")
     help="A .proto file in its place; needs grpcio-tools.")  # fmt: skip
 @request("--import-path", "-I", metavar="FOLDER", multiple=True,
     help="Where the imports of .proto files are.")  # fmt: skip
-@amount("--in-flight", "-c", type=int, metavar="N",
+@amount("--in-flight", "-c", type=click.IntRange(max=MOST_IN_FLIGHT), metavar="N",
     help="Calls in flight (default 1; in an open loop the limit, 1,000).")  # fmt: skip
 @amount(
     "--rate", "-r", "rate_per_s", type=float, metavar="N", help="Arrivals per second: an open loop."
@@ -87,7 +90,7 @@ output = group("Output")
 @amount("--seconds", "-s", "duration_s", type=Duration(), metavar="TIME",
     help="Time after which nothing more is sent (default 10s).")  # fmt: skip
 @amount("--calls", "-n", type=int, metavar="N", help="Calls after which nothing more is sent.")
-@amount("--connections", type=int, metavar="N",
+@amount("--connections", type=click.IntRange(max=MOST_IN_FLIGHT), metavar="N",
     help="Connections, which share the calls evenly (default 1).")  # fmt: skip
 @amount("--deadline", "--deadline-s", "deadline_s", type=Duration(), metavar="TIME",
     help="Time limit of each call (default 30s).")  # fmt: skip
@@ -119,7 +122,7 @@ output = group("Output")
     help="Encrypt, and trust whatever certificate the server presents at the start. Somebody"
     " between you and the server can then read and change all calls.")  # fmt: skip
 @connection("--authority", metavar="NAME", help="The :authority that each call names.")
-@connection("--max-message-bytes", type=click.IntRange(min=-1), metavar="N",
+@connection("--max-message-bytes", type=click.IntRange(-1, 2**31 - 1), metavar="N",
     help="Limit on a message (default 4194304 for replies; -1: none).")  # fmt: skip
 @connection("--gzip", is_flag=True, help="Compress the requests.")
 @connection("--keepalive", type=Duration(), metavar="TIME",

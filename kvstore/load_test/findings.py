@@ -32,6 +32,8 @@ ABOVE: Final = 1.05
 AWAY_S: Final = 0.1
 """Seconds without a call that ended OK, while calls failed, from which the service was away."""
 
+MOST_COUNTED: Final = 1_000_000
+"""Calls that were due, at most, that are counted one by one."""
 STILL_S, STILL = 1.0, 10.0
 """Seconds, and times as long as a call, from which a service stood still if no call ended."""
 
@@ -122,20 +124,25 @@ def outages(run: Run) -> list[Away]:
 
 
 def unsent(run: Run) -> int:
-    """Return the calls of an open loop that were due and not sent, because the run ended."""
-    names = ("rate_per_s", "rates", "arrivals", "duration_s", "calls")
-    given = {name: run.settings[name] for name in names if run.settings.get(name)}
-    if not run.settings.get("paced") or not ({"rate_per_s", "rates"} & {*given}):
+    """Return the calls of an open loop that were due and not sent, because the run ended.
+
+    Above `MOST_COUNTED` of them, it is the number that the rate makes on average.
+    """
+    if not run.settings.get("paced"):
         return 0
-    if "rates" in given:
-        given["rates"] = tuple(map(tuple, given["rates"]))
-    options = RunOptions(**given, seed=run.settings.get("seed"))
-    due = 0
-    for due_s in options.due_times() or ():
-        if due_s >= options.sending_s or due >= (options.calls or math.inf):
-            break
-        due += 1
-    return max(0, due - run.issued)
+    names = ("rate_per_s", "arrivals", "duration_s", "calls")
+    given = {name: run.settings[name] for name in names if run.settings.get(name)}
+    rates = tuple(map(tuple, run.settings.get("rates") or ()))
+    options = RunOptions(**given, rates=rates, seed=run.settings.get("seed"))
+    if not options.paced:
+        return 0
+    most, ends_s = options.calls or math.inf, options.sending_s
+    due = sum(per_s * lasts_s for per_s, lasts_s in rates)
+    due = min(due or float(options.rate_per_s or 0) * ends_s, most)
+    if due <= MOST_COUNTED:
+        in_time = itertools.takewhile(lambda due_s: due_s < ends_s, options.due_times() or ())
+        due = min(most, sum(1 for _ in itertools.islice(in_time, MOST_COUNTED * 2)))
+    return int(max(0, round(due - run.issued)))
 
 
 def findings(run: Run, calibration: Calibration | None = None) -> list[Finding]:

@@ -11,6 +11,8 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 UNITS_S: Final = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
+LONGEST_S: Final = 30 * 24 * 3600.0
+"""Seconds of the longest time. Timers of the system cannot wait for any number."""
 RAMP_STEPS: Final = 20
 """Steps of which a ramp is made."""
 
@@ -25,11 +27,13 @@ class Duration(click.ParamType[float]):
 
     def convert(self, value: Any, param: Any, ctx: Any) -> float:
         """Return the seconds. Ends with a usage error for any other text."""
-        found = re.fullmatch(r"\s*([0-9.]+(?:e-?[0-9]+)?)\s*([a-zµ]*)\s*", str(value))
+        found = re.fullmatch(r"\s*([0-9.]+(?:e[+-]?[0-9]+)?)\s*([a-zµ]*)\s*", str(value))
         try:
             assert found
             seconds = float(found[1]) * UNITS_S[found[2] or self._unit]
             assert seconds > 0
+            if seconds > LONGEST_S:
+                self.fail(f"a time is at most 30 days (720h), got {value!r}")
         except (AssertionError, KeyError, ValueError):
             self.fail(f"a time is a number above 0 with a unit, such as 500ms or 2s, got {value!r}")
         return seconds

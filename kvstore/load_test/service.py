@@ -92,7 +92,7 @@ def _channel_options(given: SimpleNamespace) -> list[tuple[str, Any]]:
     if given.gzip:
         options.append(("grpc.default_compression_algorithm", GZIP))
     if given.keepalive is not None:
-        options.append(("grpc.keepalive_time_ms", int(1e3 * given.keepalive)))
+        options.append(("grpc.keepalive_time_ms", min(int(1e3 * given.keepalive), 2**31 - 1)))
         options.append(("grpc.keepalive_permit_without_calls", 1))
         options.append(("grpc.http2.max_pings_without_data", 0))
     if given.authority is not None:

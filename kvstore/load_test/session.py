@@ -55,6 +55,9 @@ DRAIN_S, DRAIN_CALLS = 1.0, 3.0
 """Calls that are open when the time is over may still take a second, and 3 times as long as a first
 call, before they are cut off."""
 
+OWN_DESCRIPTORS: Final = 64
+"""File descriptors of a load generator besides its connections, about."""
+
 BY_NAME: Final = {each.__name__: each for each in strategies.STRATEGIES}
 
 
@@ -104,6 +107,7 @@ def load_test(given: SimpleNamespace) -> int:
     open_loop = searching or given.rate_per_s is not None or given.rates is not None
     strategy = _strategy(given, calls, open_loop)
     options = _options(given, open_loop, target)
+    _check_descriptors(options)
     Plan.of(strategy, target, calls, options)  # refuse what makes no sense before any call
     objective = Objective(latency_s=given.p99, errors=given.errors) if searching else None
     test = LoadTest(given, target, calls, options, strategy, objective, fail_if)
@@ -179,6 +183,20 @@ def _options(given: SimpleNamespace, open_loop: bool, target: Target) -> RunOpti
     )
 
 
+def _check_descriptors(options: RunOptions) -> None:
+    """Raise `ValueError` where the system permits fewer open connections than the run needs."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if options.connections + OWN_DESCRIPTORS > most:
+        raise ValueError(
+            f"{options.connections:,} connections need as many file descriptors, and this process"
+            f" may have {most:,}: raise the limit with `ulimit -n`, or give fewer --connections"
+        )
+
+
 def _strategy(given: SimpleNamespace, calls: MethodCalls, open_loop: bool) -> Strategy:
     """Return the strategy of this name, or the default.
 
@@ -231,7 +249,7 @@ def _run(test: LoadTest, report: Report, fleet: Fleet | None, say: Progress) -> 
     if run.outcome is Outcome.SERVER_UNRESPONSIVE:
         said = run.ended_by
     elif not run.issued and not said:
-        said = "no call was due in the time of the run: give a longer one, or a higher rate"
+        said = "no call was sent in the time of the run: give it more, or a higher rate"
     if given.save:
         run.save(given.save)
     missed = _missed(test, run)
