@@ -12,6 +12,7 @@ import click
 from kvstore.client.errors import NotEnoughMemory, ServerNotReached, printable
 from kvstore.load_test.first_call import FirstCallFailed
 from kvstore.load_test.options import Duration, GroupedCommand, Steps, group
+from kvstore.load_test.saved import saved
 from kvstore.load_test.service import flags_of
 from kvstore.load_test.session import BAD_INPUT, BY_NAME, COULD_NOT_RUN, load_test
 from kvstore.subprocesses import INTERRUPTED
@@ -20,6 +21,7 @@ EXAMPLES: Final = """
 rpcload 127.0.0.1:50051 pkg.Service/Get --json '{"id": 7}' -c 50 -s 10s
 rpcload 127.0.0.1:50051 pkg.Service/Get --json '{"id": 7}' --find-rate --p99 50ms
 rpcload 127.0.0.1:50051
+rpcload report RUN -o html | compare A B | merge A B...   (runs of --save)
 """
 
 EXIT_CODES: Final = """\b
@@ -166,10 +168,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
     # gRPC logs the traceback of a reply that does not parse; its status is in the report.
     logging.getLogger("grpc").addHandler(logging.NullHandler())
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    chosen = saved if given[:1] and given[0] in saved.commands else command
     try:
-        status: int = command.main(
-            None if arguments is None else list(arguments), "rpcload", standalone_mode=False
-        )
+        status: int = chosen.main(given, "rpcload", standalone_mode=False)
         return status
     except click.UsageError as wrong:
         return _error(f"{wrong.format_message()}\nTry: rpcload --help", BAD_INPUT)

@@ -1,6 +1,5 @@
 """One load test as the flags ask for it: first call, calibration, run or search, report."""
 
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -26,15 +25,12 @@ from kvstore.load_test.first_call import (
 )
 from kvstore.load_test.inputs import metadata_of
 from kvstore.load_test.levels import calibrate
-from kvstore.load_test.page import as_html
 from kvstore.load_test.report import (
     Report,
-    as_csv,
-    as_json,
-    as_text,
     calibration_text,
     predicted,
 )
+from kvstore.load_test.saved import FORMS
 from kvstore.load_test.search import Objective, search
 from kvstore.load_test.service import calls_of, descriptions_of, service_config_of, target_of
 from kvstore.measure import Finding, Run
@@ -303,13 +299,7 @@ def _search(test: LoadTest, report: Report, fleet: Fleet | None, say: Progress) 
 
 
 def _print(test: LoadTest, report: Report) -> None:
-    made = {
-        "table": lambda: as_text(report),
-        "json": lambda: json.dumps(as_json(report), indent=1),
-        "csv": lambda: as_csv(report).rstrip("\n"),
-        "html": lambda: as_html(report, test.title),
-    }
-    print(made[test.given.output](), flush=True)
+    print(FORMS[test.given.output](report, test.title), flush=True)
 
 
 # ---- progress -----------------------------------------------------------------------------------
