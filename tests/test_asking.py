@@ -205,7 +205,7 @@ def test_the_file_has_no_dead_link_and_for_students_no_solution(file):
 def test_sentences_that_need_a_kernel_are_left_out():
     text = (
         "## Move it\n\nMove the sliders. X is 1/D.\n\n"
-        'Stuck? Run `hint("03.bounded")` in a new cell.\n\n'
+        "Stuck? Call it in a new cell.\n\n"
         "- one\n- two, with two.\n  Add cells of your own.\n\n```python\nrun it\n```"
     )
     read = asking.readable(text)

@@ -9,7 +9,7 @@ import pytest
 from labs import CHROMIUM
 
 from kvstore.course import mode
-from tools import build, front, pages, run_notebooks, website
+from tools import asking, build, front, pages, run_notebooks, website
 
 playwright = pytest.importorskip("playwright.sync_api")
 
@@ -216,7 +216,9 @@ def test_slides_split_and_do_not_shrink(presented):
         if slide.locator(".rpc-ask").count():
             votes += 1
             assert "measured" not in text
-    assert (replays, votes) == (2, 3)
+    assert replays == presented.locator(".rpc-replay").count() >= 2
+    lesson = nbformat.read(LESSONS[0], as_version=4)
+    assert votes == len(list(asking.identifiers(lesson))), "one vote on a slide"
 
 
 def test_the_numbers_of_the_class_land_on_its_slide_and_the_run_falls_into_them(presented):
