@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from kvstore.course import in_class
+from kvstore.course import in_class, questions
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "write_your_own.md").read_text("utf-8")
@@ -37,22 +37,17 @@ def validated(folder, sources):
     return done.stdout, done.returncode
 
 
-def test_the_lesson_of_the_page_runs(tmp_path):
-    said, status = validated(tmp_path, cells_below("Write a lesson"))
-
-    assert (0, True) == (status, "1 passed" in said), said
-
-
-def test_a_changed_number_and_a_question_of_ones_own_run(tmp_path):
-    first, *_ = cells_below("Write a lesson")
+def test_the_examples_of_the_page_run(tmp_path):
+    """A changed number, a question of one's own and a whole lesson, as one notebook."""
+    lesson = cells_below("Write a lesson")
     (number,), (question,) = cells_below("Change a number"), cells_below("Add a question")
-    question = question.replace("17.my_lock", "17.another")
-    asked = ['predict("03.global_lock")', number, 'compare("03.global_lock", one_lock)']
+    changed = ['predict("03.global_lock")', number, 'compare("03.global_lock", one_lock)']
+    asked = question.replace("17.my_lock", "17.another")
     mine = ['predict("17.another")', 'compare("17.another", one_lock)']
 
-    said, status = validated(tmp_path, [first, *asked, question, *mine])
+    said, status = validated(tmp_path, [*lesson, *changed, asked, *mine])
 
-    assert status == 0, said
+    assert (0, True) == (status, "1 passed" in said), said
 
 
 def test_each_mistake_is_named_with_its_cell(tmp_path):
@@ -71,10 +66,19 @@ def test_each_mistake_is_named_with_its_cell(tmp_path):
     assert status == 1
     assert "cell 2 of 5 (cell-1): a claim does not hold: a bottle holds" in said
     assert "cell 4 of 5 (cell-3): NameError" in said
-    said, status = validated(tmp_path, [imports, 'predict("03.global_lock")'])
-    assert 'predict("03.global_lock") is never compared' in said
-    said, status = validated(tmp_path, [imports, 'predict("17.unknown")'])
-    assert "`ask` makes a new one" in said
+
+
+def test_a_question_that_is_never_compared_is_named(tmp_path):
+    said, status = validated(tmp_path, ["from kvstore.course import predict", 'predict("01.mix")'])
+
+    assert (1, True) == (status, 'predict("01.mix") is never compared' in said), said
+
+
+def test_an_unknown_question_says_how_to_make_one():
+    with pytest.raises(LookupError, match="`ask` makes a new one"):
+        questions.registered("17.unknown")
+    with pytest.raises(ValueError, match="choose another name"):
+        questions.ask(questions.predictions_of("01")[0].id, "How many?")
 
 
 def test_a_class_finds_the_questions_of_a_notebook(tmp_path, monkeypatch):

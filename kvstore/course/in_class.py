@@ -7,7 +7,6 @@ waiting. It is kept in the folder of the learner's progress until the class has 
 import ast
 import functools
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.getipython import get_ipython
 
-from kvstore import numbers
+from kvstore import numbers, subprocesses
 from kvstore.course import lessons, progress, questions, rendering
 from kvstore.course.progress import Question
 
@@ -83,24 +82,19 @@ def _sent(student: "Student", question_id: str, **answer: Any) -> None:
         rendering.say(f"The class does not get this vote: {student.folder} ({error}).")
 
 
-def open_class(*lessons: str, lan: bool = False) -> None:
-    """Open a class from a notebook, as `python3 course.py class open` does; ■ closes it."""
-    command = [
-        sys.executable,
-        "-u",
-        "-m",
-        "kvstore.classroom",
-        *lessons,
-        *(["--lan"] if lan else []),
-    ]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as opened:
+def open_class(*lessons: str, lan: bool = False, browser: bool = True) -> None:
+    """Open a class from a notebook, as `python3 course.py class open` does; ■ closes it.
+
+    `lessons` are those of the command, such as "03". The class ends with this kernel, too.
+    """
+    flags = [*(["--lan"] if lan else []), *([] if browser else ["--no-browser"])]
+    with subprocesses.child("kvstore.classroom", [*flags, *lessons]) as opened:
         try:
-            for line in opened.stdout or ():
+            for line in opened.popen.stdout or ():
                 print(line, end="", flush=True)
+            print(opened.error_text())
         except KeyboardInterrupt:
-            opened.terminate()
+            print("The class is closed. Its votes are in the file above.")
 
 
 def offer() -> None:
