@@ -28,7 +28,6 @@ MOST_PROCESSES: Final = 5
 ALONE: Final = ("-n0",)
 STOPPED: Final = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.USAGE_ERROR)
 MOST_REPEATED: Final = 60  # more failures than this do not come from a busy machine
-HANGS_AFTER_S: Final = 600  # one test with its fixtures; the long tests have the limit of pyproject
 
 
 @dataclass
@@ -205,7 +204,7 @@ def side_by_side() -> list[str]:
     """
     processes = min(MOST_PROCESSES, 3 * (os.cpu_count() or 1))
     options = ["-n", str(processes), "--dist=loadgroup", "--no-loadscope-reorder"]
-    return [*options, "--max-worker-restart=0", "-o", f"faulthandler_timeout={HANGS_AFTER_S}"]
+    return [*options, "--max-worker-restart=0"]
 
 
 def to_the_end(how: Sequence[str], chosen: Sequence[str] = (), named: Collection[str] = ()) -> Call:
