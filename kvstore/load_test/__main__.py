@@ -4,14 +4,13 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any, Final
 
 import click
 
 from kvstore.client.errors import NotEnoughMemory, ServerNotReached, printable
 from kvstore.load_test.first_call import FirstCallFailed
-from kvstore.load_test.options import Duration, GroupedCommand, Steps, group
+from kvstore.load_test.options import Duration, Flags, GroupedCommand, Steps, group
 from kvstore.load_test.saved import saved
 from kvstore.load_test.service import flags_of
 from kvstore.load_test.session import BAD_INPUT, BY_NAME, COULD_NOT_RUN, load_test
@@ -148,7 +147,7 @@ def command(**given: Any) -> int:
     it. With --find-rate, a search follows in place of the run.
     """
     try:
-        return load_test(SimpleNamespace(**given))
+        return load_test(Flags(**given))
     except KeyboardInterrupt:  # click would write an empty line
         return _error("interrupted before the run began", INTERRUPTED)
 

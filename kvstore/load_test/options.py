@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import click
@@ -15,6 +16,64 @@ LONGEST_S: Final = 30 * 24 * 3600.0
 """Seconds of the longest time. Timers of the system cannot wait for any number."""
 RAMP_STEPS: Final = 20
 """Steps of which a ramp is made."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flags:
+    """What the command line said, each flag by its name; times in seconds. `--help` explains them.
+
+    None, or an empty tuple, where a flag was not given.
+    """
+
+    address: str
+    method: tuple[str, ...] = ()
+    request: tuple[str, ...] = ()
+    requests: tuple[str, ...] = ()
+    data: str | None = None
+    metadata: tuple[str, ...] = ()
+    check: tuple[str, ...] = ()
+    descriptors: tuple[str, ...] = ()
+    proto: tuple[str, ...] = ()
+    import_path: tuple[str, ...] = ()
+    in_flight: int | None = None
+    rate_per_s: float | None = None
+    rates: tuple[tuple[float, float], ...] | None = None
+    arrivals: str = "poisson"
+    seed: int | None = None
+    join_over: float | None = None
+    warm_up: float | None = None
+    keep_going: bool = False
+    stream_time: float | None = None
+    stream_messages: int | None = None
+    duration_s: float | None = None
+    calls: int | None = None
+    connections: int | None = None
+    deadline_s: float | None = None
+    strategy: str | None = None
+    workers: str | None = None
+    no_calibration: bool = False
+    find_rate: bool = False
+    p99: float | None = None
+    errors: float = 0.001
+    step: float | None = None
+    search_time: float | None = None
+    fail_if: tuple[str, ...] = ()
+    tls: bool = False
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+    server_name: str | None = None
+    token: str | None = None
+    insecure_skip_verify: bool = False
+    authority: str | None = None
+    max_message_bytes: int | None = None
+    gzip: bool = False
+    keepalive: float | None = None
+    service_config: str | None = None
+    i_may_load_this_host: bool = False
+    output: str = "table"
+    save: str | None = None
+    quiet: bool = False
 
 
 class Duration(click.ParamType[float]):

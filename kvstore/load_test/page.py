@@ -10,7 +10,7 @@ import numpy as np
 
 from kvstore.load_test.estimates import Estimate, Level
 from kvstore.load_test.levels import Calibration
-from kvstore.load_test.report import Report, as_json, as_text, calibration_text
+from kvstore.load_test.report import Report, as_json, texts
 from kvstore.measure import Run, quantile
 from kvstore.measure.figures import started_s
 from kvstore.numbers import number, percent, seconds
@@ -156,18 +156,15 @@ class Picture:
 def as_html(report: Report, title: str) -> str:
     """Return the page of a load test: its pictures, its texts, and its figures as JSON."""
     pictures: list[Picture] = []
-    texts = []
     if report.calibration is not None:
         pictures += [_throughput(report.calibration, report.run), _residence(report.calibration)]
-        texts.append(calibration_text(report.calibration, report.prediction))
     if report.run is not None and len(report.run.records):
         pictures += [_percentiles(report.run), _heat_map(report.run)]
-    texts.append(as_text(report))
     data = json.dumps(as_json(report)).replace("<", "\\u003c")
     return _PAGE.format(
         title=html.escape(title),
         pictures="\n".join(map(str, pictures)),
-        texts="\n".join(f"<pre>{html.escape(each)}</pre>" for each in texts),
+        texts="\n".join(f"<pre>{html.escape(each)}</pre>" for each in texts(report)),
         data=data,
     )
 

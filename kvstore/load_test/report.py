@@ -104,6 +104,14 @@ def calibration_text(seen: Calibration, prediction: Prediction | None = None) ->
     return "\n".join(lines)
 
 
+def texts(report: Report) -> list[str]:
+    """Return the texts of a report: the calibration, if there was one, and what followed."""
+    begin = []
+    if report.calibration is not None:
+        begin = [calibration_text(report.calibration, report.prediction)]
+    return [*begin, as_text(report)]
+
+
 def as_text(report: Report) -> str:
     """Return the figures of a run, its histogram, and its verdict."""
     lines: list[str] = []

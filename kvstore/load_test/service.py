@@ -6,7 +6,6 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Final
 
 import click
@@ -28,6 +27,7 @@ from kvstore.credentials import read_token
 from kvstore.load_test.conditions import Check
 from kvstore.load_test.data import DataPerCall, has_templates, rows_of
 from kvstore.load_test.inputs import json_requests, requests_of, text_of, value_of
+from kvstore.load_test.options import Flags
 
 GZIP: Final = 2
 """Number of gzip in `grpc.default_compression_algorithm`."""
@@ -64,7 +64,7 @@ class Refused(ValueError):
 # ---- the target ---------------------------------------------------------------------------------
 
 
-def target_of(given: SimpleNamespace) -> Target:
+def target_of(given: Flags) -> Target:
     """Return the target of the flags, after a look at its encryption.
 
     Raises `ValueError` for an address or a combination that makes no sense, `Refused`, and
@@ -84,7 +84,7 @@ def target_of(given: SimpleNamespace) -> Target:
     return target
 
 
-def _channel_options(given: SimpleNamespace) -> list[tuple[str, Any]]:
+def _channel_options(given: Flags) -> list[tuple[str, Any]]:
     options: list[tuple[str, Any]] = []
     if given.max_message_bytes is not None:
         for what in ("receive", "send"):
@@ -100,7 +100,7 @@ def _channel_options(given: SimpleNamespace) -> list[tuple[str, Any]]:
     return options
 
 
-def _tls(given: SimpleNamespace, address: str) -> Tls | None:
+def _tls(given: Flags, address: str) -> Tls | None:
     """Return how connections are encrypted; None: they are not."""
     files = any((given.ca, given.cert, given.key, given.server_name))
     if not (given.tls or files or given.insecure_skip_verify):
@@ -162,7 +162,7 @@ def _in_words(kind: Any) -> str:
 # ---- methods and requests -----------------------------------------------------------------------
 
 
-def descriptions_of(given: SimpleNamespace, target: Target, metadata: Metadata) -> Descriptions:
+def descriptions_of(given: Flags, target: Target, metadata: Metadata) -> Descriptions:
     """Return what describes the service: files if some were given, else the server's reflection."""
     if given.descriptors and given.proto:
         raise ValueError("give --descriptors or --proto, not both")
@@ -173,7 +173,7 @@ def descriptions_of(given: SimpleNamespace, target: Target, metadata: Metadata) 
     return by_reflection(target, metadata)
 
 
-def calls_of(given: SimpleNamespace, described: Descriptions, metadata: Metadata) -> MethodCalls:
+def calls_of(given: Flags, described: Descriptions, metadata: Metadata) -> MethodCalls:
     """Return the calls of the flags: one method, or several with weights."""
     methods = [_weighted(each) for each in given.method]
     every = _requests(given, len(methods))
@@ -219,7 +219,7 @@ def _weighted(text: str) -> tuple[str, float]:
         raise ValueError(f"a weight is a number, such as {name}=3, got {text!r}") from None
 
 
-def _requests(given: SimpleNamespace, methods: int) -> list[list[Request]]:
+def _requests(given: Flags, methods: int) -> list[list[Request]]:
     """Return the requests of each method. One --json or --requests is for all of them."""
     if given.requests and given.request:
         raise BadRequest("give --json or --requests, not both")

@@ -4,7 +4,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
 from typing import Any, Final
 
 from kvstore.client import load, pacing, strategies
@@ -25,6 +24,7 @@ from kvstore.load_test.first_call import (
 )
 from kvstore.load_test.inputs import metadata_of
 from kvstore.load_test.levels import calibrate
+from kvstore.load_test.options import Flags
 from kvstore.load_test.report import (
     Report,
     calibration_text,
@@ -61,7 +61,7 @@ BY_NAME: Final = {each.__name__: each for each in strategies.STRATEGIES}
 class LoadTest:
     """A load test, checked, before its first call."""
 
-    given: SimpleNamespace
+    given: Flags
     target: Target
     calls: MethodCalls
     options: RunOptions
@@ -77,7 +77,7 @@ class LoadTest:
         return f"{names} at {self.given.address}"
 
 
-def load_test(given: SimpleNamespace) -> int:
+def load_test(given: Flags) -> int:
     """Make the load test that the flags describe, print its report, return the exit status.
 
     Raises `ValueError`, `OSError` or `RuntimeError` with a clear message when it cannot begin.
@@ -105,7 +105,7 @@ def load_test(given: SimpleNamespace) -> int:
     options = _options(given, open_loop, target)
     _check_descriptors(options)
     Plan.of(strategy, target, calls, options)  # refuse what makes no sense before any call
-    objective = Objective(latency_s=given.p99, errors=given.errors) if searching else None
+    objective = None if given.p99 is None else Objective(latency_s=given.p99, errors=given.errors)
     test = LoadTest(given, target, calls, options, strategy, objective, fail_if)
     try:
         return _made(test)
@@ -159,7 +159,7 @@ def _bounded(options: RunOptions, first: FirstCall) -> RunOptions:
     return replace(options, drain_s=drain_s)
 
 
-def _options(given: SimpleNamespace, open_loop: bool, target: Target) -> RunOptions:
+def _options(given: Flags, open_loop: bool, target: Target) -> RunOptions:
     names = (
         "in_flight", "connections", "duration_s", "calls", "rate_per_s", "rates", "seed",
         "deadline_s",
@@ -193,7 +193,7 @@ def _check_descriptors(options: RunOptions) -> None:
         )
 
 
-def _strategy(given: SimpleNamespace, calls: MethodCalls, open_loop: bool) -> Strategy:
+def _strategy(given: Flags, calls: MethodCalls, open_loop: bool) -> Strategy:
     """Return the strategy of this name, or the default.
 
     `tasks` costs the generator least. In an open loop `bounded` keeps the due times better.
@@ -306,7 +306,7 @@ def _print(test: LoadTest, report: Report) -> None:
 
 
 @contextmanager
-def _progress(given: SimpleNamespace) -> Iterator[Progress]:
+def _progress(given: Flags) -> Iterator[Progress]:
     """Yield what shows a line of progress on standard error.
 
     On a terminal each line takes the place of the one before.

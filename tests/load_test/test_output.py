@@ -7,11 +7,13 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import fields
 
 import pytest
 from orders import PING, WATCH, orders
 
-from kvstore.load_test.__main__ import main
+from kvstore.load_test.__main__ import command, main
+from kvstore.load_test.options import Flags
 
 pytestmark = pytest.mark.slow
 
@@ -149,3 +151,15 @@ def test_the_command_needs_nothing_of_the_lessons():
     )
 
     assert "Usage: rpcload" in done.stdout, done.stderr
+
+
+def test_every_flag_of_the_command_has_a_typed_field():
+    flags = {each.name: each.default for each in fields(Flags)}
+    parameters = {each.name for each in command.params if each.expose_value}
+
+    assert set(flags) == parameters
+    assert all(
+        flags[each.name] == each.default
+        for each in command.params
+        if each.expose_value and isinstance(each.default, str | float) and each.name != "address"
+    )
