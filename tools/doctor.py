@@ -8,6 +8,7 @@ will show here. The last line is "ready", "ready, with a note" or "not ready", a
 from __future__ import annotations  # an old Python gets as far as a message
 
 import contextlib
+import io
 import os
 import shutil
 import socket
@@ -226,6 +227,8 @@ def findings() -> Iterator[Finding]:
 
 def main(look: Callable[[], Iterator[Finding]] = findings) -> int:
     """Print each finding and the verdict; return 1 if the machine is not ready."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a file on Windows has no check mark
+        sys.stdout.reconfigure(errors="replace")
     marks = {READY: "✔", NOTE: "!", NOT_READY: "✘"}
     results = []
     for each in look():
