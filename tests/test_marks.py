@@ -13,6 +13,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from solutions import SOLVED
 
 from kvstore.course import judging, marking
 from kvstore.course.exercises import every
@@ -21,6 +22,7 @@ from tools import marks, run_notebooks
 ROOT = Path(__file__).resolve().parent.parent
 (LESSON,) = run_notebooks.chosen(["03"])
 TASKS = marks.tasks(nbformat.read(LESSON, as_version=4))
+KEPT = [each for each in every().values() if each.kept]
 NOTEBOOK_S = 300
 """For a whole notebook: a judge needs 20 s for an exercise, and several times that if busy."""
 
@@ -37,28 +39,21 @@ RIGHT = {
     "bounded": """import threading
 
 
-def bounded(stub, operations, in_flight):
+def bounded(stub, requests, in_flight):
     free = threading.Semaphore(in_flight)
-    for operation in operations:
+    for request in requests:
         free.acquire()
-        call = operation.rpc(stub).future(operation.request)
+        call = method_of(stub, request).future(request)
         call.add_done_callback(lambda _: free.release())
     for _ in range(in_flight):
         free.acquire()""",
-    "in_flight_for": """import math
-
-
-def in_flight_for(target_per_s, disk_s, round_trip_s, most_per_s):
-    if target_per_s > most_per_s:
-        return math.inf
-    return math.ceil(round(target_per_s * (disk_s + round_trip_s), 9))""",
+    "store": SOLVED["03_bounded"]["answer-store"].strip(),
 }
 WRONG = {
-    "bounded": """def bounded(stub, operations, in_flight):
-    for operation in operations:
-        operation.rpc(stub)(operation.request)""",
-    "in_flight_for": """def in_flight_for(target_per_s, disk_s, round_trip_s, most_per_s):
-    return target_per_s * (disk_s + round_trip_s)""",
+    "bounded": """def bounded(stub, requests, in_flight):
+    for request in requests:
+        method_of(stub, request)(request)""",
+    "store": "class Store(OneLock):\n    pass",
 }
 
 
@@ -180,16 +175,27 @@ def test_the_source_of_a_right_answer_gets_the_points(exercise, monkeypatch):
     module = ast.parse(Path(sys.modules[found.__module__].__file__).read_text("utf-8"))
     cells = [plain(node) for node in module.body if "kvstore.course" not in ast.unparse(node)]
 
-    made = marking.mark(exercise.id, "answer", [*cells, f"answer = {found.__name__}"])
+    given = "from my_code.clients import key_of, method_of"  # no answers: a sheet imports them
+    made = marking.mark(exercise.id, "answer", [given, *cells, f"answer = {found.__name__}"])
 
     assert made.verdict.passed, made
     assert 7 == made.points(7)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("exercise", KEPT, ids=[each.id for each in KEPT])
+def test_the_course_s_version_of_an_answer_is_not_there_to_be_imported(exercise):
+    module, _, name = exercise.kept.partition(".")
+
+    made = marking.mark(exercise.id, "mine", [f"from my_code.{module} import {name} as mine"])
+
+    assert not made.verdict.passed
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("text", FORGED.values(), ids=FORGED)
 def test_a_mark_cannot_be_forged_in_two_lines(text):
-    (task, _) = TASKS
+    (task, *_) = TASKS
 
     made = marking.mark(task.exercise_id, task.variable, [says(text)(task)])
 

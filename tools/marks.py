@@ -91,7 +91,7 @@ def tasks(notebook: NotebookNode) -> list[Task]:
             above = list(notebook.cells[: place + 1])  # the check may stand in the cell of the stub
             stubs = [i for i, each in enumerate(above) if _is_stub(each, variable)]
             if not stubs:
-                raise ValueError(f"{exercise_id}: no cell above sets {variable} to NOT_ATTEMPTED")
+                raise ValueError(f"{exercise_id}: no cell above has {variable} to be written")
             words = [each.source for each in above[: stubs[-1]] if each.cell_type == "markdown"]
             stub = _only_stub(above[stubs[-1]].source)
             found.append(Task(exercise_id, words[-1], stub, variable))
@@ -116,14 +116,21 @@ def _only_stub(source: str) -> str:
     """The cell without what uses the answer, such as its check and the run that it goes into."""
     lines = source.splitlines()
     for node in reversed(ast.parse(source).body):
-        stub = isinstance(node, ast.Import | ast.ImportFrom) or "NOT_ATTEMPTED" in ast.unparse(node)
+        stub = isinstance(node, ast.Import | ast.ImportFrom | ast.ClassDef)
+        stub = stub or "NOT_ATTEMPTED" in ast.unparse(node)
         if not stub:
             del lines[node.lineno - 1 : node.end_lineno]
     return "\n".join(lines).strip()
 
 
 def _is_stub(cell: NotebookNode, variable: str) -> bool:
-    if cell.cell_type != "code" or "NOT_ATTEMPTED" not in cell.source:
+    """Return whether the answer is written in this cell: a function, or a class to be changed."""
+    if cell.cell_type != "code":
+        return False
+    tree = ast.parse(cell.source) if "await" not in cell.source else ast.Module([], [])
+    if any(isinstance(each, ast.ClassDef) and each.name == variable for each in tree.body):
+        return True
+    if "NOT_ATTEMPTED" not in cell.source:
         return False
     tree = ast.parse(cell.source)
     names = [getattr(each, "name", "") for each in tree.body]

@@ -11,14 +11,16 @@ import ast
 import inspect
 import linecache
 import sys
+import tempfile
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from nbformat.v4 import new_output
 
-from kvstore.course import judging
+from kvstore.course import judging, my_code
 from kvstore.course.exercises import NOT_ATTEMPTED, Verdict, not_yet
 
 COURSE: Final = "kvstore.course"
@@ -140,7 +142,12 @@ LESSON: Final = frozenset({"NOT_ATTEMPTED", "check", "hint", "solution"})
 def _bound(variable: str, cells: Sequence[str]) -> Any:
     """Run the cells in this process, and return what they bind to the variable."""
     is_stub = judging._is_stub
-    for name in [each for each in sys.modules if f"{each}.".startswith(f"{COURSE}.")]:
+    beside = Path(tempfile.mkdtemp())
+    my_code.write_without_answers(beside)
+    sys.meta_path[:] = [each for each in sys.meta_path if type(each).__module__ != my_code.__name__]
+    sys.path.insert(0, str(beside))
+    gone = (f"{COURSE}.", f"{my_code.PACKAGE}.")
+    for name in [each for each in sys.modules if f"{each}.".startswith(gone)]:
         del sys.modules[name]
     course = types.ModuleType(COURSE)  # no package: nothing can be imported from inside it
     vars(course).update(dict.fromkeys(LESSON, lambda *_: None), NOT_ATTEMPTED=NOT_ATTEMPTED)

@@ -81,6 +81,32 @@ def starters() -> dict[str, str]:
     return texts
 
 
+ABSENT: Final = """
+
+def __getattr__(name):
+    def absent(*_, **__):
+        raise NotImplementedError(f"{name} is an answer of another exercise")
+
+    return absent
+"""
+
+
+def write_without_answers(place: Path) -> None:
+    """Write the folder into `place` without the parts that are answers, for those who give marks.
+
+    What is left out can be imported, and raises an error when it is called.
+    """
+    for name, text in starters().items():
+        while MARK in text:
+            lines = text.splitlines(keepends=True)
+            first = lines.index(MARK)
+            below = ast.parse("".join(lines[first:])).body[0]
+            text = "".join([*lines[:first], *lines[first + (below.end_lineno or 1) :]])
+        (place / PACKAGE).mkdir(exist_ok=True)
+        whole = name in (*STUBS, "__init__.py")
+        (place / PACKAGE / name).write_text(text if whole else text + ABSENT, "utf-8")
+
+
 def _write(path: Path, text: str) -> None:
     """Write the whole file or nothing of it."""
     part = path.with_name(f".{path.name}.{os.getpid()}")
