@@ -42,7 +42,7 @@ def test_predictions_and_first_choices_are_sent_until_the_run_and_no_longer(room
 
     assert [] == votes_of(room, "00.retrieve")
     assert [(1, 2.0)] == votes_of(room, "00.in_flight")
-    assert [(1, "b")] == votes_of(room, "00.little")
+    assert [(1, progress.choices()["00.little"])] == votes_of(room, "00.little")
     in_class.leave()
     predict("00.retrieve", 12)
     assert (0, []) == (Student(folder).waiting(), votes_of(room, "00.retrieve"))
