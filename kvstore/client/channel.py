@@ -429,6 +429,12 @@ def _check_certificates(target: Any) -> None:
             _load_certificate(context, tls.certificate, tls.key)
         with _connected(context, target.address, tls.server_name) as secure:
             secure.do_handshake()
+            if secure.selected_alpn_protocol() != "h2":
+                raise TlsMismatch(
+                    f"{where} encrypts its connections and does not offer HTTP/2 in the handshake"
+                    " (ALPN h2), without which gRPC ends them: enable HTTP/2 in the server, or in"
+                    " the proxy in front of it"
+                )
             # With TLS 1.3 the server judges the client's certificate after the handshake. A server
             # that accepts it sends its HTTP/2 settings; one that does not may have gone already.
             answer = b""

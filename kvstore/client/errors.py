@@ -16,6 +16,26 @@ def printable(text: str) -> str:
     )
 
 
+_HINTS = {
+    "Expected SETTINGS frame": "an HTTP/1 server or proxy answers there, and gRPC needs HTTP/2 on"
+    " the whole way",
+    "http1.x server": "an HTTP/1 server or proxy answers there, and gRPC needs HTTP/2 on the whole"
+    " way",
+    "metadata size exceeds": "the server limits the metadata of a call (gRPC refuses some calls"
+    " above 8 kB and all above 16 kB): send less, or raise grpc.max_metadata_size in the server",
+    "SERVER: Received message larger": "the limit is the server's: raise it there"
+    " (grpc.max_receive_message_length), or send less",
+    "larger than max": "permit it with --max-message-bytes; if the limit is the server's, raise it"
+    " there",
+}
+"""What helps, by what gRPC says."""
+
+
+def hint_of(said: str) -> str:
+    """Return what helps against an error of gRPC, from its text; empty if that is not known."""
+    return next((hint for text, hint in _HINTS.items() if text in said), "")
+
+
 class ServerNotReached(ConnectionError):
     """No server answers at the address."""
 

@@ -23,7 +23,7 @@ from google.protobuf.message import DecodeError, Message
 from grpc_reflection.v1alpha import reflection_pb2
 
 from kvstore.client.channel import NOT_REACHED, Target
-from kvstore.client.errors import ServerNotReached
+from kvstore.client.errors import ServerNotReached, hint_of
 from kvstore.client.workload import MethodCalls
 from kvstore.numbers import count, size
 
@@ -396,10 +396,10 @@ def _no_reflection(target: Target, refused: Mapping[str, Any]) -> Exception:
         f"{version}: {error.code().name}: {error.details()}" for version, error in refused.items()
     )
     codes = [error.code() for error in refused.values()]
-    if "larger than max" in said:
+    if (known := hint_of(said)) and not all(code in NOT_REACHED for code in codes):
         return MethodNotFound(
-            f"the description of the server at {target.address} is larger than a message may be"
-            f" ({said}): permit it with --max-message-bytes, or {_WITHOUT_REFLECTION}"
+            f"the server at {target.address} does not describe itself ({said}): {known}. Or"
+            f" {_WITHOUT_REFLECTION}"
         )
     if any(code in _NO_ACCESS for code in codes):
         return MethodNotFound(
@@ -408,7 +408,7 @@ def _no_reflection(target: Target, refused: Mapping[str, Any]) -> Exception:
             f" {_WITHOUT_REFLECTION}"
         )
     if codes and all(code in NOT_REACHED for code in codes):
-        return ServerNotReached(f"the server does not answer ({said})")
+        return ServerNotReached(f"the server does not answer ({said})" + f": {known}" * bool(known))
     return MethodNotFound(
         f"the server at {target.address} has no reflection ({said or 'an empty answer'}), so its"
         f" methods are not known. Enable reflection in the server, or {_WITHOUT_REFLECTION}"

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import grpc
 
 from kvstore.client.channel import DROPPED, NOT_REACHED, Target
-from kvstore.client.errors import ServerNotReached, printable
+from kvstore.client.errors import ServerNotReached, hint_of, printable
 from kvstore.client.plan import RunOptions
 from kvstore.client.workload import MethodCalls, MethodOperations
 from kvstore.measure.recorder import Sample
@@ -173,13 +173,12 @@ def _explained(
             f"the first call of {calls.method} did not end within its deadline of"
             f" {options.deadline_s:g} s: give a longer one with --deadline-s"
         )
+    known = hint_of(said)
     if code in NOT_REACHED:
-        return ServerNotReached(f"the server at {target.address} does not answer ({said})")
-    if "larger than max" in said:
-        return FirstCallFailed(
-            f"the first call of {calls.method} ended with {said}: permit it with"
-            " --max-message-bytes"
-        )
+        more = f": {known}" if known else ""
+        return ServerNotReached(f"the server at {target.address} does not answer ({said}){more}")
+    if known:
+        return FirstCallFailed(f"the first call of {calls.method} ended with {said}: {known}")
     token = "give the token that it requires with --token FILE, or with --metadata"
     hint = {
         grpc.StatusCode.UNIMPLEMENTED: "the server does not have this method",

@@ -1,6 +1,6 @@
 """Servers whose reflection means harm, or is broken. Each has one call: evil.Evil/Do."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -63,7 +63,11 @@ def coloured(name: str) -> list[FileDescriptorProto]:
 
 @contextmanager
 def serving(
-    files: Files | None = None, *, service: str = "evil.Evil", garbage: bool = False
+    files: Files | None = None,
+    *,
+    service: str = "evil.Evil",
+    garbage: bool = False,
+    options: Sequence[tuple[str, int]] = (),
 ) -> Iterator[str]:
     """Yield the address of a server with this reflection; with `garbage`, no answer parses."""
 
@@ -92,7 +96,7 @@ def serving(
             answer = b"\xff\xff\xff\xff" if garbage else b""
             return grpc.unary_unary_rpc_method_handler(lambda request, context: answer)
 
-    server = grpc.server(ThreadPoolExecutor(4))
+    server = grpc.server(ThreadPoolExecutor(4), options=options)
     server.add_generic_rpc_handlers((Everything(),))
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
