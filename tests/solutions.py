@@ -10,6 +10,7 @@ KEPT = {
     "02_futures": "your send_all",
     "03_bounded": "your bounded",
     "04_server": "40 adds were acknowledged, and the store has 40",
+    "05_pipelined": "your window",
 }
 """The lessons whose runs take the learner's code from `my_code/`, and what their figures name."""
 SOLVED = {
@@ -127,22 +128,25 @@ def add_one(stub, counter, version):
 """,
     },
     "05_pipelined": {
-        "do-window": """
-def reads_in_a_window(stub, keys, window):
-    values, free = [None] * len(keys), threading.Semaphore(window)
+        "answer-window": """
+def window(stub, requests, in_flight):
+    free = threading.Semaphore(in_flight)
 
-    def requests():
-        for place, key in enumerate(keys):
+    def sent():
+        for request in requests:
             free.acquire()
-            kinds = bytes([OPERATION_KIND_RETRIEVE])
-            yield PipelineRequest(id=place, kinds=kinds, keys=[key])
+            yield request
 
-    for reply in stub.Pipeline(requests()):
-        if reply.values:
-            values[reply.id] = reply.values[0]
+    for _ in stub.Pipeline(sent()):
         free.release()
-    return values
-"""
+""",
+        "answer-batches": """
+def batches(keys, k):
+    for place in range(0, len(keys), k):
+        part = keys[place : place + k]
+        kinds = bytes([pb.OPERATION_KIND_RETRIEVE]) * len(part)
+        yield pb.PipelineRequest(id=place, kinds=kinds, keys=part)
+""",
     },
     "06_saturation": {
         "do-channels": """

@@ -124,11 +124,9 @@ class Batch:
     kept: "pb.PipelineRequest | None" = field(default=None, repr=False)
     """The encoded message, where it is sent many times; see `keep`."""
     count: int = field(init=False)
-    """Number of operations. This and the next five are computed once: every record needs them."""
+    """Number of operations. This and the next four are computed once: every record needs them."""
     kind: int = field(init=False)
     """The kind in the records: that of a single operation, else BATCH."""
-    payload_bytes: int = field(init=False)
-    """Bytes of keys and values together."""
     all_ok: bytes = field(init=False, repr=False)
     """The statuses of a reply in which each operation is OK."""
     creates: bool = field(init=False, repr=False)
@@ -141,7 +139,6 @@ class Batch:
         computed = {
             "count": count,
             "kind": self.kinds[0] if count == 1 else BATCH,
-            "payload_bytes": sum(map(len, self.keys)) + sum(map(len, self.values)),
             "all_ok": bytes([OK]) * count,
             "creates": CREATE in self.kinds,
             "retrieves": self.kinds.count(RETRIEVE),
@@ -151,6 +148,11 @@ class Batch:
 
     def __len__(self) -> int:
         return self.count
+
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of keys and values together."""
+        return sum(map(len, self.keys)) + sum(map(len, self.values))
 
     def first(self, count: int) -> "Batch":
         """Return the first `count` operations of a batch of retrieves and updates."""
@@ -221,7 +223,7 @@ class PipelineReader(StreamReader):
         """Return what to record of a request, drawn from a workload or not."""
         batch = self.unsent.pop(request.id, None)
         if batch is None:
-            batch = Batch(request.kinds, list(request.keys), list(request.values))
+            batch = Batch(request.kinds, request.keys, request.values)
         return batch.due_s, batch.count, batch.kind, batch
 
     def replied(self, remembered: Any, reply: Any) -> tuple[int, int, StationTimes]:

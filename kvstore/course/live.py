@@ -82,6 +82,7 @@ def run(
     prediction: HasValue | float | None = None,
     on_sample: OnSample | None = None,
     apart: bool = False,
+    show: bool = True,
     **options: Any,
 ) -> Run:
     """Run the strategy as `load.run` does and show the run while it lasts; a figure remains.
@@ -109,7 +110,10 @@ def run(
     except BaseException:
         view.give_up()
         raise
-    view.finish(finished, prediction, yours(asked, finished))
+    if show:
+        view.finish(finished, prediction, yours(asked, finished))
+    else:
+        view.finish_in_words(finished)
     return finished
 
 
@@ -173,6 +177,11 @@ class View:
             self._put(picture, {"image/png": {"alt": words}})
             html = f"{rendering.inline(words)}{_folded(run)}"
             rendering.show({"text/plain": words, "text/html": html})
+
+    def finish_in_words(self, run: Run) -> None:
+        """Replace the view by one line."""
+        if _has_page():
+            self._put({"text/plain": in_words(run)})
 
     def give_up(self) -> None:
         """Remove the progress bar of a run that ended without a result."""

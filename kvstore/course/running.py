@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import itertools
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,29 +10,35 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from kvstore.client import workload
+from kvstore.client.channel import connected, target_of
 from kvstore.client.strategies import STRATEGIES, Supports
 from kvstore.client.workload import Workload
 from kvstore.course import live, mode, my_code
 from kvstore.course.own_code import YOUR, YourCodeFailed, explained
 from kvstore.measure import Run
-from kvstore.protocol import KINDS
+from kvstore.protocol import CREATE
 from kvstore.server import ServerDidNotStart, serving
 from kvstore.server.hosted import has_coroutines, pack
 from kvstore.subprocesses import private_folder
 from kvstore.v1 import kvstore_pb2 as pb
+from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
 
 SENDS: Final = ("reads", "writes", "mix")
 """Kinds of traffic: retrieves of a few keys, updates of them, or all four kinds alike."""
 KEYS: Final = 8
 """So many keys are created before a run of reads or writes."""
 MOST_SEED: Final = 9_999
+VALUE: Final = b"sixteen bytes..."
+"""What each key has that is in messages of the learner's own."""
+CREATE_S: Final = 30.0
+"""The keys of such messages are created within this time."""
 
 
 def run(
     client: Callable[..., Any],
     server: object,
     *,
-    sends: str | Mapping[str, float] | Workload = "reads",
+    sends: str | Mapping[str, float] | Workload | Sequence[Any] = "reads",
     keys: int = KEYS,
     in_flight: int = 1,
     seconds: float | None = 10.0,
@@ -46,24 +53,33 @@ def run(
     is served from a process of its own; or settings of the course's server, such as
     `{"locking": "per_key"}`; or the address of a server that runs. `sends` is "reads", "writes" or
     "mix": a quarter each of creates, retrieves, updates and deletes; or the weight of each kind,
-    such as `{"retrieve": 9, "update": 1}`, drawn from so many `keys`.
+    such as `{"retrieve": 9, "update": 1}`, drawn from so many `keys`. It may also be a list of
+    protobuf messages of your own, such as `list(batches(keys, 100))`: they are sent again and
+    again, each `PipelineRequest` with an id of its own. Their keys get a value before the run.
 
     Nothing more is sent after `seconds` (a part of it with COURSE_MODE=fast, three times as long
     with full); give `seconds=None` and `calls=1_000` for a number of calls. `settles` names the
     predictions that this run answers: they can be changed until it begins. The requests are drawn
-    from a `seed`, a new one for each run, which the run keeps. Further options are those of
-    `kvstore.client.load.run`, such as `deadline_s=5`.
+    from a `seed`, a new one for each run, which the run keeps. With `show=False` one line remains
+    in place of the figure. Further options are those of `kvstore.client.load.run`, such as
+    `deadline_s=5`.
 
     Raises ValueError for an option that makes no sense, YourCodeFailed where the client raises an
     error or the servicer does not start.
     """
     drawn = random.SystemRandom().randint(1, MOST_SEED) if seed is None else seed
-    traffic = sends if isinstance(sends, Workload) else _traffic(sends, drawn, keys)
+    own = _copies(sends) if isinstance(sends, list | tuple) else ()
+    if isinstance(sends, Workload):
+        traffic = sends
+    else:
+        traffic = _traffic("reads" if own else sends, drawn, keys)
     client = my_code.current(client)
     lasts: dict[str, Any] = {} if seconds is None else {"duration_s": mode.scaled(seconds)}
     with _served(server) as target:
+        if own:
+            _create_keys(target, own)
         return live.run(
-            strategy_of(client),
+            strategy_of(client, own),
             target,
             traffic,
             closes=settles,
@@ -84,7 +100,35 @@ def _traffic(sends: object, seed: int, keys: int) -> Workload:
         return workload.writes(seed=seed, **small)
     if sends == "mix":
         return workload.crud(seed=seed)
-    raise ValueError(f"sends is {', '.join(map(repr, SENDS))} or a Workload, got {sends!r}")
+    raise ValueError(f"sends is {', '.join(map(repr, SENDS))} or a list of messages, got {sends!r}")
+
+
+def _copies(sends: Sequence[Any]) -> Sequence[Any]:
+    """Return the learner's messages as they are now: a run changes the ids of its own copies."""
+    if not sends:
+        raise ValueError("sends is a list of one or more messages, got none")
+    if strange := [each for each in sends if not (hasattr(each, "key") or hasattr(each, "keys"))]:
+        raise ValueError(f"sends has requests of the store, got {strange[0]!r:.60} among them")
+    copies = [type(each)() for each in sends]
+    for copy, each in zip(copies, sends, strict=True):
+        copy.CopyFrom(each)
+    return copies
+
+
+def _create_keys(server: object, messages: Sequence[Any]) -> None:
+    """Create each key that these messages read, change or delete; one that exists stays."""
+    keys: dict[bytes, None] = {}
+    for each in messages:
+        if isinstance(each, pb.PipelineRequest):
+            pairs = zip(each.kinds, each.keys, strict=False)
+            keys.update((key, None) for kind, key in pairs if kind != CREATE)
+        elif not isinstance(each, pb.CreateRequest):
+            keys[each.key] = None
+    with connected(target_of(server)) as (channel, _):
+        create = KeyValueServiceStub(channel).Create.future
+        calls = [create(pb.CreateRequest(key=key, value=VALUE), timeout=CREATE_S) for key in keys]
+        for call in calls:
+            call.exception()  # waits; a key that exists already, or a full server, is no error here
 
 
 @contextmanager
@@ -140,8 +184,11 @@ def _show_errors(servicer: type, text: str) -> None:
 # ---- the client ----------------------------------------------------------------------------------
 
 
-def strategy_of(client: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a client of requests in the form of the strategies, named after whose it is."""
+def strategy_of(client: Callable[..., Any], messages: Sequence[Any] = ()) -> Callable[..., Any]:
+    """Return a client of requests in the form of the strategies, named after whose it is.
+
+    With `messages`, these are its requests, in place of those of the workload.
+    """
     if client in STRATEGIES:
         return client
     if not callable(client):
@@ -150,7 +197,7 @@ def strategy_of(client: Callable[..., Any]) -> Callable[..., Any]:
     limited = len(parameters) > 2
 
     def arguments(operations: Any, in_flight: int) -> tuple[Any, ...]:
-        requests = _Requests(operations)
+        requests = _Own(operations, messages) if messages else _Requests(operations)
         return (requests, in_flight) if limited else (requests,)
 
     @functools.wraps(client)
@@ -192,14 +239,28 @@ class _Requests:
         return (await anext(self._operations)).request
 
 
-def in_messages(requests: Any) -> Iterator[Any]:
-    """Yield each request as a message of the stream `Pipeline`, numbered from 0."""
-    kinds = {f"{name.capitalize()}Request": number for number, name in enumerate(KINDS)}
-    for number, request in enumerate(requests):
-        value = getattr(request, "value", None)
-        yield pb.PipelineRequest(
-            id=number,
-            kinds=bytes([kinds[type(request).__name__]]),
-            keys=[request.key],
-            values=[] if value is None else [value],
-        )
+class _Own(_Requests):
+    """Messages of the learner's own, in rotation; the run's operations say only when it ends."""
+
+    def __init__(self, operations: Any, messages: Sequence[Any], numbers: Any = None) -> None:
+        super().__init__(operations)
+        self._messages = messages
+        self._numbers = itertools.count() if numbers is None else numbers
+
+    def __next__(self) -> Any:
+        next(self._operations)
+        return self._message()
+
+    def __aiter__(self) -> "_Own":
+        return _Own(aiter(self._operations), self._messages, self._numbers)
+
+    async def __anext__(self) -> Any:
+        await anext(self._operations)
+        return self._message()
+
+    def _message(self) -> Any:
+        number = next(self._numbers)
+        message = self._messages[number % len(self._messages)]
+        if isinstance(message, pb.PipelineRequest):
+            message.id = number
+        return message

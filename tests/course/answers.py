@@ -222,23 +222,27 @@ def slow_where(in_flight, threads):
 # ---- 05: streams, order, the commit index -------------------------------------------------------
 
 
-@right("05.reads_in_a_window")
-def with_a_queue(stub, keys, window):
+@right("05.stream")
+def with_a_queue(stub, requests, in_flight):
     """The loop over the replies puts the next request into a queue."""
-    sending, values, rest = queue.SimpleQueue(), {}, iter(enumerate(keys))
+    sending = queue.SimpleQueue()
+    for request in itertools.islice(requests, in_flight):
+        sending.put(request)
+    if sending.empty():
+        return
+    opened = sending.qsize()
+    for _ in stub.Pipeline(iter(sending.get, None)):
+        request = next(requests, None)
+        opened += -1 if request is None else 0
+        if request is not None or not opened:
+            sending.put(request)
 
-    def put_next():
-        number, key = next(rest, (None, None))
-        sending.put(
-            None if key is None else pb.PipelineRequest(id=number + 1, kinds=b"\x02", keys=[key])
-        )
 
-    for _ in range(window):
-        put_next()
-    for reply in stub.Pipeline(iter(sending.get, None)):
-        values[reply.id - 1] = reply.values[0] if reply.statuses == b"\x00" else None
-        put_next()
-    return [values[number] for number in range(len(keys))]
+@right("05.batches")
+def with_islice(keys, k):
+    rest, number = iter(keys), itertools.count(7)
+    while part := list(itertools.islice(rest, k)):
+        yield pb.PipelineRequest(id=next(number), kinds=b"\x02" * len(part), keys=part)
 
 
 @right("05.commit_index")

@@ -15,7 +15,7 @@ from wrong_answers import serving
 from kvstore.course.exercises.client_trials import method_of
 from kvstore.course.lessons.lesson_03.exercises_client import bounded
 from kvstore.course.lessons.lesson_04.lost_update import compare_and_set, key_of
-from kvstore.course.lessons.lesson_05.exercises import reads_in_a_window
+from kvstore.course.lessons.lesson_05.exercises_client import window
 from kvstore.course.lessons.lesson_07.exercises_server import Front
 from kvstore.course.lessons.lesson_09.exercises_server import Shed
 from kvstore.course.lessons.lesson_10.exercises import retry_config
@@ -432,23 +432,19 @@ edge("04.server", "on the disk at the same time")(serving(GoesOnAfterASecond))
 # ---- 05 ------------------------------------------------------------------------------------------
 
 
-@edge("05.reads_in_a_window", "pauses for 10 s")
-def pauses_before_each_request(stub, keys, window):
-    class Slow:
-        def Pipeline(self, requests):
-            def slowly():
-                for request in requests:
-                    time.sleep(10)
-                    yield request
+@edge("05.stream", "pauses for 10 s")
+def pauses_before_each(stub, requests, in_flight):
+    def slowly():
+        for request in requests:
+            time.sleep(10)
+            yield request
 
-            return stub.Pipeline(slowly())
-
-    return reads_in_a_window(Slow(), keys, window)
+    window(stub, slowly(), in_flight)
 
 
-@edge("05.reads_in_a_window", "a place stays empty")
-def a_window_of_20(stub, keys, window):
-    return reads_in_a_window(stub, keys, min(window, 20))
+@edge("05.stream", "a place stays empty")
+def at_most_twenty_open(stub, requests, in_flight):
+    window(stub, requests, min(in_flight, 20))
 
 
 @edge("05.in_order", "")

@@ -103,7 +103,7 @@ def test_in_a_kernel_the_cell_to_run_stands_in_place_of_the_traceback(path, monk
 CALLS = [
     ("predict('05.times_faster', 2,450)", "PredictionError", "`2450` for thousands"),
     ("predict('05.timesfaster', 2)", "LookupError", "did you mean 05.times_faster"),
-    ("compare('05.unary_8', 3, 4)", "TypeError", "answered by the runs"),
+    ("compare('05.stream_far', 3, 4)", "TypeError", "answered by the runs"),
     ("check(len, 3)", "TypeError", "in quotes"),
     ("quiz('05.nothing')", "LookupError", "no quiz question"),
     ("claim('x', 1)", "TypeError", "True or False"),

@@ -113,6 +113,37 @@ def test_each_client_of_the_folder_runs_and_is_the_courses_until_it_is_written(n
     assert 50 == made.operations_ok
 
 
+@pytest.mark.parametrize("size", [1, 5])
+def test_messages_of_ones_own_are_sent_on_a_stream_again_and_again(size):
+    theirs = list(clients().batches([b"a", b"b", b"c", b"d", b"e"], size))
+    before = [each.SerializeToString() for each in theirs]
+    with serving(read_delay_s=0.050, locking="per_key") as server:  # more are open than there are
+        made = running.run(
+            clients().window, server, sends=theirs, in_flight=8, seconds=None, calls=60, show=False
+        )
+
+    assert 60 == made.issued
+    assert 60 * size == made.operations_ok
+    assert 60 * size == sum(made.server["operations"].values())
+    assert before == [each.SerializeToString() for each in theirs]
+
+
+@pytest.mark.parametrize("name", ["bounded", "tasks"])
+def test_unary_messages_of_ones_own_are_sent_in_their_order(name):
+    theirs = [pb.RetrieveRequest(key=b"a"), pb.UpdateRequest(key=b"b", value=b"new")]
+    with serving(read_delay_s=0, write_delay_s=0, locking="per_key") as server:
+        made = running.run(getattr(clients(), name), server, sends=theirs, seconds=None, calls=10)
+
+    assert {"OK": 10} == made.outcomes()
+    assert ["retrieve", "update"] * 5 == list(made.calls["operation"])
+
+
+@pytest.mark.parametrize("sends", [[], ["cup"], "all", 3])
+def test_what_cannot_be_sent_is_refused(sends):
+    with pytest.raises(ValueError, match="sends"):
+        running.run(clients().bounded, {"read_delay_s": 0}, sends=sends, seconds=0.1)
+
+
 def test_a_client_of_a_cell_is_yours_and_its_error_has_a_line():
     def mine(stub, requests):
         for request in requests:

@@ -5,6 +5,7 @@ import threading
 import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from queue import SimpleQueue
 
 import grpc
@@ -19,7 +20,6 @@ from kvstore.course.lessons.lesson_03.exercises_store import Store as FreeStore
 from kvstore.course.lessons.lesson_04.exercises import _create, _read
 from kvstore.course.lessons.lesson_04.exercises_server import Store, serve
 from kvstore.course.lessons.lesson_04.lost_update import compare_and_set, read_then_write
-from kvstore.course.lessons.lesson_05.exercises import VALUES, reads_in_a_window
 from kvstore.course.lessons.lesson_06.exercises import own_connections
 from kvstore.protocol import RETRIEVE
 from kvstore.v1 import kvstore_pb2
@@ -538,104 +538,114 @@ known("04.add_one", "Update overwrites")(read_then_write)
 # ---- 05 ------------------------------------------------------------------------------------------
 
 
-def client(
-    *,
-    ids=lambda number: number,
-    place=lambda answered, reply: reply.id,
-    window=lambda window: window,
-    release_at=1,
-    missing=None,
+def on_a_stream(
+    *, limit=lambda in_flight: in_flight, changed=lambda request: request, waits=lambda reply: False
 ):
     """A client that differs from the reference in one detail."""
 
-    def reads(stub, keys, limit):
-        values = [missing] * len(keys)
-        free = threading.Semaphore(window(limit))
+    def client(stub, requests, in_flight):
+        free = threading.Semaphore(limit(in_flight))
 
-        def requests():
-            for number, key in enumerate(keys):
+        def sent():
+            for request in requests:
                 free.acquire()
-                yield PipelineRequest(id=ids(number), kinds=bytes([RETRIEVE]), keys=[key])
+                yield changed(request)
 
-        waiting = 0
-        for answered, reply in enumerate(stub.Pipeline(requests())):
-            if reply.values:
-                values[place(answered, reply)] = reply.values[0]
-            waiting += 1
-            if waiting >= min(release_at * limit, limit) or release_at == 1:
-                free.release(waiting)
-                waiting = 0
-        return values
+        for reply in stub.Pipeline(sent()):
+            if not waits(reply):
+                free.release()
 
-    return reads
+    return client
 
 
-@known("05.reads_in_a_window", "you send in turns")
-def in_turns(stub, keys, window):
+def with_id(request, number):
+    request.id = number
+    return request
+
+
+known("05.stream", "were open at once")(on_a_stream(limit=lambda in_flight: in_flight + 1))
+known("05.stream", "a blocking client")(on_a_stream(limit=lambda in_flight: 1))
+known("05.stream", "a place stays empty")(
+    on_a_stream(limit=lambda in_flight: max(1, in_flight - 1))
+)
+known("05.stream", "had the id 7")(on_a_stream(changed=lambda request: with_id(request, 7)))
+known("05.stream", "unchanged")(
+    on_a_stream(changed=lambda request: PipelineRequest(id=request.id, kinds=b"\x02", keys=[b"x"]))
+)
+known("05.stream", "also a reply without a value")(
+    on_a_stream(waits=lambda reply: not reply.values)
+)
+
+
+@known("05.stream", "no reply yet")
+def all_taken(stub, requests, in_flight):
+    for _ in stub.Pipeline(iter(list(requests))):
+        pass
+
+
+@known("05.stream", "send all requests on one")
+def stream_for_each(stub, requests, in_flight):
+    for request in requests:
+        for _ in stub.Pipeline(iter([request])):
+            pass
+
+
+@known("05.stream", "loop over all replies")
+def without_replies(stub, requests, in_flight):
+    replies = stub.Pipeline(iter(list(itertools.islice(requests, in_flight))))
+    next(replies, None)
+
+
+@known("05.stream", "you send in turns")
+def in_turns(stub, requests, in_flight):
     """Send a window full, receive a window full."""
-    values = [None] * len(keys)
-    queue = SimpleQueue()
-    replies = stub.Pipeline(iter(queue.get, None))
-    for first in range(0, len(keys), window):
-        turn = range(first, min(first + window, len(keys)))
-        for number in turn:
-            queue.put(PipelineRequest(id=number, kinds=bytes([RETRIEVE]), keys=[keys[number]]))
+    sending = SimpleQueue()
+    replies = stub.Pipeline(iter(sending.get, None))
+    while turn := list(itertools.islice(requests, in_flight)):
+        for request in turn:
+            sending.put(request)
         for _ in turn:
-            reply = next(replies)
-            if reply.values:
-                values[reply.id] = reply.values[0]
-    queue.put(None)
-    return values
+            next(replies)
+    sending.put(None)
 
 
-@known("05.reads_in_a_window", "also where a key stands there twice")
-def distinct_keys(stub, keys, window):
-    distinct = list(dict.fromkeys(keys))
-    values = dict(zip(distinct, reads_in_a_window(stub, distinct, window), strict=True))
-    return [values[key] for key in keys]
+@known("05.stream", "never opened")
+def unary(stub, requests, in_flight):
+    for request in requests:
+        stub.Retrieve(RetrieveRequest(key=request.keys[0]))
 
 
-@known("05.reads_in_a_window", "send all requests on one")
-def stream_for_each(stub, keys, window):
-    return [reads_in_a_window(stub, [key], 1)[0] for key in keys]
+@known("05.stream", "your request iterator stopped")
+def bad_message(stub, requests, in_flight):
+    def sent():
+        for request in requests:
+            yield PipelineRequest(id=request.id, kinds=RETRIEVE, keys=request.keys)
+
+    for _ in stub.Pipeline(sent()):
+        pass
 
 
-@known("05.reads_in_a_window", "send one key in each")
-def all_in_one(stub, keys, window):
-    message = PipelineRequest(id=1, kinds=bytes([RETRIEVE]) * len(keys), keys=keys)
-    (reply,) = stub.Pipeline(iter([message]))
-    return list(reply.values)
+@known("05.batches", "may have fewer than k")
+def whole_batches_only(keys, k):
+    for start in range(0, len(keys) - k + 1, k):
+        yield PipelineRequest(id=start, kinds=bytes([RETRIEVE]) * k, keys=keys[start : start + k])
 
 
-@known("05.reads_in_a_window", "one value for each key")
-def only_found(stub, keys, window):
-    return [value for value in reads_in_a_window(stub, keys, window) if value is not None]
+def batches_of(
+    keys, k, *, ids=lambda start: start, kinds=lambda part: bytes([RETRIEVE]) * len(part)
+):
+    for start in range(0, len(keys), k):
+        part = keys[start : start + k]
+        yield PipelineRequest(id=ids(start), kinds=kinds(part), keys=part)
 
 
-@known("05.reads_in_a_window", "your request iterator stopped")
-def bad_message(stub, keys, window):
-    def requests():
-        for number, key in enumerate(keys):
-            yield PipelineRequest(id=number, kinds=RETRIEVE, keys=[key])
-
-    return [reply.values[0] for reply in stub.Pipeline(requests())]
-
-
-known("05.reads_in_a_window", "at the wrong places")(client(place=lambda answered, reply: answered))
-known("05.reads_in_a_window", "had the id 7")(
-    client(ids=lambda number: 7, place=lambda answered, reply: answered)
+known("05.batches", "the same id")(partial(batches_of, ids=lambda start: 0))
+known("05.batches", "one kind for each key")(
+    partial(batches_of, kinds=lambda part: bytes([RETRIEVE]))
 )
-known("05.reads_in_a_window", "requests were open at once")(
-    client(window=lambda window: window + 1)
-)
-known("05.reads_in_a_window", "a blocking client")(client(window=lambda window: 1))
-known("05.reads_in_a_window", "a place stays empty")(
-    client(window=lambda window: max(1, window - 1))
-)
-known("05.reads_in_a_window", "must be None")(client(missing=b""))
-known("05.reads_in_a_window", "never opened")(
-    lambda stub, keys, window: [VALUES.get(key) for key in keys]
-)
+known("05.batches", "that of a read")(partial(batches_of, kinds=lambda part: b"\x01" * len(part)))
+known("05.batches", "the last one has the rest")(lambda keys, k: batches_of(keys, 1))
+known("05.batches", "a `pb.PipelineRequest`")(lambda keys, k: list(keys))
 
 
 # ---- 06 ------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from kvstore.client import measured_channel
 from kvstore.course.exercises import AnswerFailed, driven
 from kvstore.course.exercises.puppet import PATIENCE_S, Arrived, Puppet, Script, served
 from kvstore.measure.run import Run
-from kvstore.protocol import NOT_FOUND, OK, OWN_CONNECTION, RETRIEVE
+from kvstore.protocol import NOT_FOUND, OK, OWN_CONNECTION
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceServicer, KeyValueServiceStub
 
@@ -297,17 +297,17 @@ class Seen:
     """What the server received on one stream."""
 
     requests: int = 0
+    answered: int = 0
     most: int = 0
     """The most requests without a reply at any moment."""
     fewest: int | None = None
     """The fewest that were open when it answered, where the window allowed more; None: never."""
     same_id: int | None = None
     """An id that a second request had while the first one was open."""
-    strange: str = ""
-    """What was wrong with a request."""
     ended: bool = False
     """Whether the client ended its requests."""
-    keys: list[bytes] = field(default_factory=list)
+    messages: list[bytes] = field(default_factory=list)
+    """The requests, as they came."""
 
 
 class WindowedStore(KeyValueServiceServicer):
@@ -344,6 +344,7 @@ class WindowedStore(KeyValueServiceServicer):
             if open_requests:
                 request = open_requests.pop(self._draw.randrange(len(open_requests)))
                 answered += 1
+                self.seen.answered = answered
                 yield self._reply(request)
             elif self._take(arrived, open_requests, PATIENCE_S):
                 continue
@@ -368,13 +369,8 @@ class WindowedStore(KeyValueServiceServicer):
             return False
         if request.id in {each.id for each in open_requests}:
             self.seen.same_id = request.id
-        if len(request.keys) != 1 or request.kinds != bytes([RETRIEVE]):
-            self.seen.strange = (
-                f"a request had the kinds {request.kinds!r} and {len(request.keys)} keys: send one"
-                " key in each, with `kinds=bytes([OPERATION_KIND_RETRIEVE])`."
-            )
         self.seen.requests += 1
-        self.seen.keys.extend(request.keys)
+        self.seen.messages.append(request.SerializeToString())
         open_requests.append(request)
         return True
 
@@ -423,10 +419,10 @@ class WatchedStub:
 
 @contextmanager
 def windowed(
-    values: Mapping[bytes, bytes], keys: Sequence[bytes], window: int, seed: int
+    values: Mapping[bytes, bytes], count: int, window: int, seed: int
 ) -> Iterator[tuple[WatchedStub, Seen]]:
-    """Start a server that expects reads of these keys in a window; give a stub and what it sees."""
-    store = WindowedStore(values, len(keys), window, random.Random(seed))
+    """Start a server that expects `count` reads in a window; give a stub and what it sees."""
+    store = WindowedStore(values, count, window, random.Random(seed))
     with (
         served(store, ThreadPoolExecutor(4)) as address,
         grpc.insecure_channel(address, options=[OWN_CONNECTION]) as channel,

@@ -12,18 +12,8 @@ from kvstore.course.questions import (
     operations_in_a_call,
 )
 from kvstore.measure import Run
-from kvstore.measure.cpu_cost import pace_s
-from kvstore.model import Prediction
-
-
-def by_the_round_trip(alone: Run, run: Run) -> Prediction:
-    """Return N / D, with the shortest round trip of a run with one call in flight as D.
-
-    No call is faster than the shortest, so this is an upper bound.
-    """
-    round_trip_s = alone.latency_s(0.0)
-    reason = f"{run.in_flight} in flight, {1e3 * round_trip_s:.1f} ms for a round trip: N / D"
-    return Prediction(run.in_flight / round_trip_s, "calls/s", reason, "calls in flight")
+from kvstore.measure.cpu_cost import price_s
+from kvstore.model import Prediction, batching
 
 
 def times_of(first: Run, second: Run) -> float:
@@ -31,16 +21,16 @@ def times_of(first: Run, second: Run) -> float:
     return second.throughput_per_s / first.throughput_per_s
 
 
-def by_processor_time(unary_probe: Run, stream_probe: Run, *runs: Run) -> Prediction:
-    """Return the ratio of the bounds 1/D_max, with D_max from two earlier, shorter runs."""
-    unary_us, stream_us = (1e6 * pace_s(run) for run in (unary_probe, stream_probe))
-    reason = f"{unary_us:.0f} µs for a unary call, {stream_us:.0f} µs for a message of a stream"
-    return Prediction(unary_us / stream_us, "times", reason, "CPU")
+def cpu_of(first: Run, second: Run) -> float:
+    """Return the CPU time of client and server for a call of the second run over the first's."""
+    return price_s(second).together_s / price_s(first).together_s
 
 
 def cost_of(one: Run, large: Run) -> batch_ladder.Cost:
-    """Return a and b of a message: from runs with 1 and with 1,024 operations in each."""
-    return batch_ladder.cost(dict(zip(batch_ladder.ENDS, (one, large), strict=True)))
+    """Return a and b: from the time between two messages, with 1 and with 1,024 operations."""
+    seconds = {operations_in_a_call(run): 1 / run.answered_per_s for run in (one, large)}
+    a_s, b_s = batching.fit({round(size): each for size, each in seconds.items()})
+    return batch_ladder.Cost(max(a_s, 0.0), max(b_s, 1e-9))
 
 
 WINDOW_BYTES, REPLY_BYTES = 65_535, 16 * 1024
@@ -68,22 +58,9 @@ def by_the_window(round_trip_s: float) -> Prediction:
 
 PREDICTIONS = (
     PredictionQuestion(
-        "05.unary_8",
-        "8 unary calls in flight on one connection, the server 10 ms away: how many calls/s?",
-        mistakes=(
-            (
-                100,
-                "that waits for each reply: the calls of one connection overlap",
-            ),
-        ),
-        measured=lambda alone, run: run,
-        model=by_the_round_trip,
-        main=True,
-    ),
-    PredictionQuestion(
         "05.stream_far",
-        "A stream with a window of 8, the same server: how many times the throughput of the "
-        "unary calls?",
+        "8 in flight, the server 10 ms away: how many times the throughput of unary calls does a "
+        "stream reach?",
         mistakes=(
             (
                 8,
@@ -109,24 +86,22 @@ PREDICTIONS = (
         ),
     ),
     PredictionQuestion(
-        "05.stream_near",
-        "No delay, 128 in flight: how many times the throughput of the unary calls does the "
-        "stream reach?",
+        "05.stream_cpu",
+        "64 in flight, no disk: how many times the CPU time of a unary call does a message of a "
+        "stream take, client and server together?",
         mistakes=(
             (
                 1,
-                "N and D stay, and the processor is the bottleneck now: a message of a "
-                "stream costs less of it",
+                "a unary call has headers, a call object and a status; a message has none",
             ),
             (
-                128,
-                "128 calls were in flight before, too: a stream saves CPU time, and no waiting",
+                2,
+                "that is what gRPC's guide leads one to expect: it is true for a stream that "
+                "carries one message",
             ),
         ),
         unit="times",
-        measured=lambda unary_probe, stream_probe, unary, stream: times_of(unary, stream),
-        model=by_processor_time,
-        binds="cpu",
+        measured=cpu_of,
     ),
     Curve(
         "05.curve",
