@@ -63,6 +63,9 @@ def test_a_vote_from_the_code_to_the_result_by_keyboard(tmp_path, scheme):
         for n, student in enumerate(students):
             student.join(room.address, room.code, SCRIPT if n == 0 else "")
         shows("0 of 9")
+        assert page.get_by_text("<img src=x").count() == 0  # names only when the teacher wants them
+        for each in pages:
+            each.keyboard.press("n")
         shows("<img src=x")
         page.keyboard.press(" ")
         shows("Put your number")
