@@ -1,6 +1,7 @@
 """Pages that ask first: what follows a vote is held back, and what a reader says is kept."""
 
 import html
+import itertools
 import json
 import re
 
@@ -286,3 +287,15 @@ def test_every_lesson_becomes_a_page_that_asks_all_its_votes():
             for each in re.findall(r'data-ask="([^"]*)"', output["data"]["text/html"])
         ]
         assert asked == votes, lesson.stem
+
+
+def test_no_lesson_skips_a_level_of_its_headings():
+    """The site is not built with a heading that does: one lesson would stop all."""
+    for lesson in run_notebooks.lessons_in():
+        cells = nbformat.read(lesson, as_version=4).cells
+        text = "\n\n".join(each.source for each in cells if each.cell_type == "markdown")
+        text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+        levels = [len(each) for each in re.findall(r"^(#+) ", text, re.MULTILINE)]
+        assert levels[0] == 1, lesson.stem
+        steps = itertools.pairwise(levels)
+        assert all(after <= before + 1 for before, after in steps), lesson.stem
