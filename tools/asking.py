@@ -190,7 +190,8 @@ def _compared(output: NotebookNode) -> NotebookNode:
     data = {name: published[name] for name in ("question_id", "unit", "model", "measured")}
     data["bands"] = [[each if each < 1e9 else None, words] for each, words in comparisons.BANDS]
     known = questions.registered(data["question_id"])
-    data |= {"mistakes": known.mistakes, "near": questions.SAME, "far_off": known.far_off}
+    mistakes = [(n, rendering.inline(rendering.as_sentence(why))) for n, why in known.mistakes]
+    data |= {"mistakes": mistakes, "near": questions.SAME, "far_off": known.far_off}
     if facts:
         data["curve"] = json.loads(facts[1])
         data["measured"] = data["curve"]["dots"][-1][1]

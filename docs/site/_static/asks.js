@@ -130,7 +130,11 @@
     }
     const off = factor > 1.005 ? ` (${format(factor)} × too ${yours.value > measured ? "high" : "low"})` : "";
     element.append(make("p", { class: "rpc-said" }, make("b", {}, `${verdict[0].toUpperCase()}${verdict.slice(1)}`), off));
-    if (mistake) element.append(make("p", { class: "rpc-said" }, `${format(yours.value)}: ${mistake[1]}`));
+    if (mistake) {
+      const named = make("p", { class: "rpc-said" });
+      named.innerHTML = `${format(yours.value)}: ${mistake[1]}`;
+      element.append(named);
+    }
     element.append(line({ you: yours?.value ?? null, "the model": model, measured }, unit));
   }
   // The numbers on one axis; from a factor of 6 on, each factor takes the same width.
