@@ -192,7 +192,7 @@ def _histogram(
         "camps": [
             {"at": axis.place(x), "value": numbers.number(x), "text": text, "counts": in_rounds}
             for (x, text), *in_rounds in zip(sorted(asked.camps.items()), *counts, strict=False)
-            if counts
+            if any(in_rounds)  # a camp without a vote is no help to the room
         ],
         "measured": measured
         and {"at": axis.place(measured), "text": _number(measured, asked.unit)},

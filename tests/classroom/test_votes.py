@@ -74,6 +74,7 @@ def test_a_question_goes_through_two_votes_to_the_measured_number(room, student,
     sent(student)
     first = room.do("reveal")
     assert [2] == [each["count"] for each in first["rounds"]]
+    assert [("25", [1]), ("2,500", [1])] == [(c["value"], c["counts"]) for c in first["camps"]]
     assert first["late"] == 1
 
     second = room.do("second")
