@@ -8,7 +8,7 @@ from labs import CHROMIUM
 
 from kvstore.course.lessons.lesson_01 import questions as lesson_01
 from kvstore.course.lessons.lesson_07 import questions as lesson_07
-from tools import front
+from tools import front, run_notebooks
 
 playwright = pytest.importorskip("playwright.sync_api")
 
@@ -167,6 +167,8 @@ def test_what_the_cards_say_follows_from_the_published_numbers():
     assert go["law"][0]["R"] == pytest.approx(64.8 / 524_288 * 1e3, rel=0.001)
     assert go["law"][1]["L"] == pytest.approx(go["answer"], rel=0.01)
     assert bursts["answer"] == 1389
+    stems = {each.stem for each in run_notebooks.lessons_in()}
+    assert {card["lesson"] for card in front.cards()} <= stems
     assert all(
         link["url"].startswith("https://") for card in front.cards() for link in card["links"]
     )
