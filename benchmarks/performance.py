@@ -5,7 +5,12 @@ first" is the median of the ratios to the first client within a round. Programs 
 installed are left out, and the page says so.
 """
 
+import base64
+import json
 import math
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -19,12 +24,19 @@ from benchmarks import bare, page, redis
 from benchmarks.turns import Rounds, Turn, in_turns, median, ratios
 from kvstore.client import run_in_process, strategies, workload
 from kvstore.client.strategies import Strategy
-from kvstore.course.lessons.lesson_06.external_clients import PROGRAMS, path_of
+from kvstore.course.lessons.lesson_06.external_clients import (
+    KEY,
+    METHOD,
+    counted,
+    ghz,
+    path_of,
+)
 from kvstore.measure import describe_host
 from kvstore.server import Server, serving
 from kvstore.server.launch import go_is_installed, serving_go
 
 ROOT: Final = Path(__file__).resolve().parents[1]
+PROTO: Final = ROOT / "proto/kvstore/v1/kvstore.proto"
 NO_DISK: Final[dict[str, Any]] = {"read_delay_s": 0, "write_delay_s": 0, "locking": "per_key"}
 SMALL: Final = workload.reads(keys=1_000, key_bytes_mean=16, value_bytes_mean=16, sizes="fixed")
 
@@ -119,6 +131,15 @@ def _cases(stack: ExitStack, seconds: float) -> Iterator[Case]:
         unary["tasks x100, server in Go"] = partial(ours, in_go, strategies.tasks, in_flight=100)
     yield Case("Unary calls", unary)
 
+    if path_of("ghz"):
+        fast, where = (server, "Python") if in_go is None else (in_go, "Go")
+        for in_flight in (50, 100):
+            beside: Clients = {
+                f"ghz x{in_flight}": partial(_ghz, fast, in_flight, seconds),
+                f"rpcload x{in_flight}": partial(_rpcload, fast, in_flight, seconds),
+            }
+            yield Case(f"Load tests, {in_flight} in flight, server in {where}", beside)
+
     streams: dict[str, Any] = {"in_flight": 128, "streams": 64}
     single: Clients = {
         "64 streams x128": partial(ours, server, strategies.pipelined, **streams),
@@ -154,10 +175,32 @@ def _ours(server: Server, strategy: Strategy, *, seconds: float, **options: Any)
 
 
 def _ghz(server: Server, in_flight: int, seconds: float) -> Turn:
-    done = PROGRAMS["ghz"](
-        server, streams=in_flight, requests=max(in_flight, round(8_000 * seconds)), timeout_s=60
-    )
-    return Turn(done.throughput_per_s, math.nan)
+    before = os.times()
+    requests = max(in_flight, round(8_000 * seconds))
+    done = ghz(server, streams=in_flight, requests=requests, timeout_s=60, proto=str(PROTO))
+    after = os.times()  # of the program that has ended; the server runs on
+    used_s = after.children_user - before.children_user
+    used_s += after.children_system - before.children_system
+    return Turn(done.throughput_per_s, used_s / requests if os.name == "posix" else math.nan)
+
+
+def _rpcload(server: Server, in_flight: int, seconds: float) -> Turn:
+    """Make the same calls as ghz with the load test's command. Raises `RuntimeError` as `_ours`."""
+    key = base64.b64encode(KEY).decode()
+    with counted(server):  # creates the key
+        done = subprocess.run(
+            [sys.executable, "-m", "kvstore.load_test", server.address, METHOD, "--no-calibration",
+             "--json", json.dumps({"key": key}), "--in-flight", str(in_flight), "--seconds",
+             str(seconds), "--proto", str(PROTO),
+             "--output=json", "--quiet"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(f"rpcload ended with {done.returncode}: {done.stderr}")
+    run = json.loads(done.stdout)["run"]
+    if set(run["statuses"]) != {"OK"}:
+        raise RuntimeError(f"every call should be answered OK, got {run['statuses']}")
+    return Turn(run["throughput_per_s"], run["client_cpu_s"] / run["issued"])
 
 
 def _redis(store: redis.Redis, seconds: float) -> Turn:

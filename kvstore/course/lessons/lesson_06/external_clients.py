@@ -187,18 +187,24 @@ def checked(connections: int, streams: int, requests: int) -> None:
 
 
 def ghz(
-    server: object, *, connections: int = 1, streams: int = 1, requests: int, timeout_s: float = 30
+    server: object,
+    *,
+    connections: int = 1,
+    streams: int = 1,
+    requests: int,
+    timeout_s: float = 30,
+    proto: str = "",
 ) -> PeerRun:
     """Let ghz make `requests` retrieves, `streams` at a time on each connection.
 
-    Raise the errors of `h2load`.
+    `proto` is the .proto file for a server without reflection. Raise the errors of `h2load`.
     """
     checked(connections, streams, requests)
     data = json.dumps({"key": base64.b64encode(KEY).decode("ascii")})
     arguments = [
         "--insecure", f"--call={METHOD}", f"--total={requests}", f"--connections={connections}",
         f"--concurrency={connections * streams}", "--data", data, "--format=json",
-        target_of(server).address,
+        *([f"--proto={proto}"] if proto else []), target_of(server).address,
     ]  # fmt: skip
     with counted(server) as answered_ok:
         report = json.loads(run("ghz", arguments, timeout_s))
