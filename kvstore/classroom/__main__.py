@@ -47,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         pass
     finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C: it is closing
         store.close()
     print(f"\nThe class is closed. Its votes: python3 course.py class collect {store.file}")
     return 0
