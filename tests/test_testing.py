@@ -143,11 +143,12 @@ def test_an_internal_error_of_pytest_ends_with_the_names_of_what_was_not_reached
     assert ended == 0, said
 
 
-def test_a_file_that_cannot_be_read_fails(run):
+def test_a_file_that_cannot_be_read_fails_and_the_others_run(run):
     ended, said = run("-n2", test_broken="import no_such_module\n", test_two=TWO)
 
     assert ended == 1, said
     assert "failed alone: test_broken.py" in said
+    assert said.splitlines()[-1] == "course: 2 passed, 1 failed, 0 skipped"
 
 
 def test_a_time_limit_is_a_failure_of_its_test_alone(run):
