@@ -154,14 +154,17 @@ class Judge:
             raise
         if line:
             return dict(json.loads(line))
-        status = self._process.poll()
-        self.stop()
         if line is None:
+            self.stop()
             return _said(_too_late(timeout_s))
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(GRACE_S)  # its output has ended, so it does
+        status = self._process.poll() or 0
+        self.stop()
         if not _FORKS:
-            return _said(_ended(status or 0))
+            return _said(_ended(status))
         return _said(
-            f"the process that judges was ended from outside ({_how(status or 0)}), which says"
+            f"the process that judges was ended from outside ({_how(status)}), which says"
             " nothing about your answer: run the check again. If it happens again, look for a"
             " signal that your answer sends, and for free memory."
         )
