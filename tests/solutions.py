@@ -11,6 +11,7 @@ KEPT = {
     "03_bounded": "your bounded",
     "04_server": "40 adds were acknowledged, and the store has 40",
     "05_pipelined": "your window",
+    "07_threads_and_coroutines": "Kept in my_code/front.py",
 }
 """The lessons whose runs take the learner's code from `my_code/`, and what their figures name."""
 SOLVED = {

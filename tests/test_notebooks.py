@@ -78,9 +78,7 @@ CORE = [path for path in NOTEBOOKS if path.parent.name != "further"]
 FURTHER = [path for path in NOTEBOOKS if path.parent.name == "further"]
 MARKED = {
     "04_server": ["Operations per second: yours "],
-    "05_pipelined": ["Operations per second: yours ", "no disk, one stream, yours: "],
     "06_saturation": ["two connections (yours) gave"],
-    "07_threads_and_coroutines": ["Operations per second: yours "],
     "10_retries": ["full jitter (yours)"],
     "11_tails": ["quiet, hedged (yours)", "busy, hedged (yours)"],
 }

@@ -30,6 +30,8 @@ KEYS: Final = 8
 MOST_SEED: Final = 9_999
 VALUE: Final = b"sixteen bytes..."
 """What each key has that is in messages of the learner's own."""
+_PACE: Final = Workload(mix={"retrieve": 1, "create": 1}, preload=0, value_bytes_mean=1)
+"""Messages of the learner's own take the place of its operations."""
 CREATE_S: Final = 30.0
 """The keys of such messages are created within this time."""
 
@@ -43,6 +45,7 @@ def run(
     in_flight: int = 1,
     seconds: float | None = 10.0,
     settles: str | Sequence[str] = (),
+    back_end: Mapping[str, Any] | None = None,
     seed: int | None = None,
     **options: Any,
 ) -> Run:
@@ -56,6 +59,10 @@ def run(
     such as `{"retrieve": 9, "update": 1}`, drawn from so many `keys`. It may also be a list of
     protobuf messages of your own, such as `list(batches(keys, 100))`: they are sent again and
     again, each `PipelineRequest` with an id of its own. Their keys get a value before the run.
+
+    With `back_end`, settings of the course's server, the server is a front: a servicer class gets
+    the back end's stub, `Front(stub)`, and the course's server forwards its calls. A front needs a
+    list of messages; their keys are created at the back end.
 
     Nothing more is sent after `seconds` (a part of it with COURSE_MODE=fast, three times as long
     with full); give `seconds=None` and `calls=1_000` for a number of calls. `settles` names the
@@ -72,12 +79,17 @@ def run(
     if isinstance(sends, Workload):
         traffic = sends
     else:
-        traffic = _traffic("reads" if own else sends, drawn, keys)
+        traffic = _PACE if own else _traffic(sends, drawn, keys)
+    if back_end is not None and not own:
+        raise ValueError(f"sends must be a list of messages for a front, got {sends!r:.60}")
     client = my_code.current(client)
     lasts: dict[str, Any] = {} if seconds is None else {"duration_s": mode.scaled(seconds)}
-    with _served(server) as target:
+    if seconds is not None and "joins" in options:
+        shorter = lasts["duration_s"] / seconds
+        options["joins"] = [shorter * at_s for at_s in options["joins"]]
+    with _behind(back_end) as (back, front), _served(server, **front) as target:
         if own:
-            _create_keys(target, own)
+            _create_keys(target if back is None else back, own)
         return live.run(
             strategy_of(client, own),
             target,
@@ -132,13 +144,23 @@ def _create_keys(server: object, messages: Sequence[Any]) -> None:
 
 
 @contextmanager
-def _served(server: object) -> Iterator[object]:
+def _behind(settings: Mapping[str, Any] | None) -> Iterator[tuple[object, dict[str, Any]]]:
+    """Start a back end; yield it, and the settings of its front. Yield nothing without settings."""
+    if settings is None:
+        yield None, {}
+    else:
+        with serving(**settings) as back:
+            yield back, {"back_end": back.address}
+
+
+@contextmanager
+def _served(server: object, **front: Any) -> Iterator[object]:
     """Yield what a run takes as its server; one that is started here ends with the block."""
     if isinstance(server, Mapping):
-        with serving(**{"station_times": True, **server}) as started:
+        with serving(**{"station_times": True, **server, **front}) as started:
             yield started
     elif isinstance(server, type):
-        with hosting(server) as started:
+        with hosting(server, **front) as started:
             yield started
     else:
         yield server
@@ -213,7 +235,8 @@ def strategy_of(client: Callable[..., Any], messages: Sequence[Any] = ()) -> Cal
     made: Any = call_async if inspect.iscoroutinefunction(client) else call
     whose = "" if my_code.is_the_courses(client) else YOUR
     made.__name__ = f"{whose}{getattr(client, '__name__', 'client')}"
-    made.supports = Supports(limit=limited)
+    # each task of a client begins an iteration of its own, so tasks can join one by one
+    made.supports = Supports(limit=limited, joins=limited and inspect.iscoroutinefunction(client))
     return made  # type: ignore[no-any-return]
 
 

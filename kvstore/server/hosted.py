@@ -34,8 +34,9 @@ from kvstore.protocol import (
 )
 from kvstore.server.admission import MeasuredPool
 from kvstore.server.counts import Counts
+from kvstore.server.proxy import OPTIONS
 from kvstore.server.settings import ServerSettings
-from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceServicer
+from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceServicer, KeyValueServiceStub
 
 
 def pack(servicer: type, path: Path, folders: Sequence[str] = ()) -> None:
@@ -272,7 +273,7 @@ class HostedService(KeyValueServiceServicer):
     ) -> None:
         servicer = unpacked(Path(settings.servicer or ""))
         replace_in_code(servicer, _replacements())
-        self._servicer = servicer()
+        self._servicer = servicer(*self._back_end(settings))
         self._settings, self._counts, self._pool = settings, counts, pool
         self._observed = _Observed()
         for name, kind in METHODS.items():
@@ -293,6 +294,14 @@ class HostedService(KeyValueServiceServicer):
 
     def close(self) -> None:
         """Release nothing: the process ends."""
+
+    def _back_end(self, settings: ServerSettings) -> list[KeyValueServiceStub]:
+        """Return the stub of the back end, which the servicer gets; nothing without one."""
+        if settings.back_end is None:
+            return []
+        return [KeyValueServiceStub(self._open(settings.back_end, options=OPTIONS))]
+
+    _open = staticmethod(grpc.insecure_channel)
 
     def _measured(self, method: Callable[..., Any], kind: int) -> Callable[..., Any]:
         def answer(request: Any, context: Any) -> Any:
@@ -326,6 +335,8 @@ class HostedService(KeyValueServiceServicer):
 
 class AsyncHostedService(HostedService):
     """Serves a class whose methods are coroutines, on the event loop."""
+
+    _open = staticmethod(grpc.aio.insecure_channel)
 
     async def close(self) -> None:  # type: ignore[override]
         """Release nothing: the process ends."""

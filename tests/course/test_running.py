@@ -138,6 +138,40 @@ def test_unary_messages_of_ones_own_are_sent_in_their_order(name):
     assert ["retrieve", "update"] * 5 == list(made.calls["operation"])
 
 
+class Front(KeyValueServiceServicer):
+    """Asks the back end, in a thread."""
+
+    def __init__(self, stub):
+        self.stub = stub
+
+    def Retrieve(self, request, context):
+        return self.stub.Retrieve(request)
+
+
+class FrontOnALoop(Front):
+    """Asks the back end, in a coroutine."""
+
+    async def Retrieve(self, request, context):
+        return await self.stub.Retrieve(request)
+
+
+@pytest.mark.parametrize("front", [Front, FrontOnALoop, {"threads": 8}])
+def test_a_front_asks_a_back_end(front):
+    slow = {"read_delay_s": 0.030, "locking": "per_key", "use_asyncio": True}
+    reads = [pb.RetrieveRequest(key=b"cup")]
+    made = running.run(
+        clients().tasks, front, back_end=slow, sends=reads, in_flight=4, seconds=None, calls=40
+    )
+
+    assert {"OK": 40} == made.outcomes()
+    assert made.latency_s(0.0) >= 0.028
+
+
+def test_a_front_is_sent_messages():
+    with pytest.raises(ValueError, match="front"):
+        running.run(clients().tasks, Front, back_end={"read_delay_s": 0}, seconds=0.1)
+
+
 @pytest.mark.parametrize("sends", [[], ["cup"], "all", 3])
 def test_what_cannot_be_sent_is_refused(sends):
     with pytest.raises(ValueError, match="sends"):

@@ -228,6 +228,7 @@ ASK_ALL = Exercise(
     ),
     reference=ask_all,
     judge=_judge_ask_all,
+    kept="clients.ask_all",
 )
 
 

@@ -304,4 +304,5 @@ FRONT = Exercise(
     reference=serve,
     judge=_judge_front,
     timeout_s=40.0,
+    kept="front.serve",
 )

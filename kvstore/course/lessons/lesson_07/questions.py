@@ -1,14 +1,12 @@
 """What lesson 07 and its further lessons ask."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
-
-import pandas as pd
 
 from kvstore.client import pacing
 from kvstore.course.lessons.lesson_07.search import Parts
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
-from kvstore.course.views.style import rounded
 from kvstore.measure import Run, during
 from kvstore.measure.parts import During
 from kvstore.model import Prediction, Station, bounds
@@ -48,19 +46,25 @@ def in_python(parts: Parts) -> Prediction:
 def waiting_for(back: Any, run: Run) -> list[Station]:
     """Return the station of a call: the back end's delay, in a pool of threads or in a task.
 
-    `back` is the server behind the front. On the event loop, all calls may wait at once.
+    `back` is the server behind the front, or its settings. On the event loop, all calls may wait at
+    once.
     """
     front = run.server["settings"]
     places = math.inf if front["use_asyncio"] else front["threads"]
     name = "event loop" if front["use_asyncio"] else "thread pool"
-    return [Station(name, back.settings.read_delay_s, places)]
+    return [Station(name, _delay_s(back), places)]
+
+
+def _delay_s(back: Any) -> float:
+    return float(back["read_delay_s"] if isinstance(back, Mapping) else back.settings.read_delay_s)
 
 
 def all_there(back: Any, run: Run) -> During:
     """Return the run from two delays of the back end after the last user came, to its end."""
     joins = run.settings.get("joins") or [0.0]
-    from_s = joins[-1] + 2 * back.settings.read_delay_s
-    return during(run, from_s, run.settings["duration_s"])
+    ends_s = run.settings["duration_s"]
+    from_s = min(joins[-1] + 2 * _delay_s(back), ends_s - _delay_s(back))
+    return during(run, from_s, ends_s)
 
 
 def own_threads(run: Run) -> float:
@@ -215,12 +219,6 @@ QUIZ = (
 
 # ---- the published figures -----------------------------------------------------------------------
 
-PUBLISHED = {"threads": 717.0, "coroutines": 1259.0}
-"""Calls per second of the two services."""
-FASTEST_S = 0.007
-"""The fastest call of the published service with threads."""
-CONNECTIONS = 10
-"""Connections per route that the REST client of Elasticsearch allowed, if nothing was set."""
 USERS, CLIMB_S, THREADS = 250, 30.0, 200
 
 
@@ -232,31 +230,6 @@ def lost_to_limit(threads: int = THREADS, wait_s: float = 0.1) -> float:
         for places in (threads, math.inf)
     )
     return 1 - limited / free
-
-
-def published_bounds() -> pd.DataFrame:
-    """Return what could limit the published service: places, and places over its fastest call."""
-    places = {"threads of the pool": THREADS, "connections to the back end": CONNECTIONS}
-    rows = {
-        name: {
-            "places": count,
-            "bound (calls/s)": round(count / FASTEST_S, -1),
-            "717 ÷ bound": round(PUBLISHED["threads"] * FASTEST_S / count, 3),
-            "1,259 ÷ bound": round(PUBLISHED["coroutines"] * FASTEST_S / count, 3),
-        }
-        for name, count in places.items()
-    }
-    return rounded(pd.DataFrame.from_dict(rows, orient="index").astype({"places": int}))
-
-
-def until_full_s(pool: Run, loop: Run) -> tuple[float, float]:
-    """Return the median residence times in seconds of the calls sent before the pool was full."""
-    full_s = pool.settings["joins"][pool.server["settings"]["threads"] - 1]
-    medians = []
-    for run in (pool, loop):
-        calls = run.calls
-        medians.append(float(calls["residence_s"][calls["sent_s"] < full_s].median()))
-    return medians[0], medians[1]
 
 
 PART_QUIZ = (

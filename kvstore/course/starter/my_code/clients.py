@@ -135,3 +135,20 @@ def batches(keys, k):
         part = keys[start : start + k]
         kinds = bytes([pb.OPERATION_KIND_RETRIEVE]) * len(part)
         yield pb.PipelineRequest(id=number, kinds=kinds, keys=part)
+
+
+# The course's version: yours takes its place when it has passed its check.
+async def ask_all(stub, keys):
+    """Retrieve all keys at once; None stands for a key that has no value."""
+
+    async def one(key):
+        try:
+            return (await stub.Retrieve(pb.RetrieveRequest(key=key))).value
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.NOT_FOUND:
+                raise
+            return None
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one(key)) for key in keys]
+    return [task.result() for task in tasks]
