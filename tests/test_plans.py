@@ -25,7 +25,7 @@ def test_the_pages_have_the_plans_of_the_table():
 
 def test_a_plan_that_is_too_long_or_out_of_order_is_refused():
     with pytest.raises(ValueError, match="two_hours ends at"):
-        changed(two_hours={"minutes": 100}).sheet("two_hours")
+        changed(two_hours={"minutes": 60}).sheet("two_hours")
     with pytest.raises(ValueError, match="lesson 03 needs"):
         changed(two_hours={"told": []}).sheet("two_hours")
     with pytest.raises(ValueError, match="week 1 takes"):

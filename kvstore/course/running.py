@@ -47,6 +47,7 @@ def run(
     settles: str | Sequence[str] = (),
     back_end: Mapping[str, Any] | None = None,
     seed: int | None = None,
+    show: bool | None = None,
     **options: Any,
 ) -> Run:
     """Run a client against a server, show the run while it lasts, and return what was measured.
@@ -67,9 +68,9 @@ def run(
     Nothing more is sent after `seconds` (a part of it with COURSE_MODE=fast, three times as long
     with full); give `seconds=None` and `calls=1_000` for a number of calls. `settles` names the
     predictions that this run answers: they can be changed until it begins. The requests are drawn
-    from a `seed`, a new one for each run, which the run keeps. With `show=False` one line remains
-    in place of the figure. Further options are those of `kvstore.client.load.run`, such as
-    `deadline_s=5`.
+    from a `seed`, a new one for each run, which the run keeps. A run that settles a prediction is
+    drawn, any other leaves one line, unless `show` says otherwise. Further options are those of
+    `kvstore.client.load.run`, such as `deadline_s=5`.
 
     Raises ValueError for an option that makes no sense, YourCodeFailed where the client raises an
     error or the servicer does not start.
@@ -96,6 +97,7 @@ def run(
             traffic,
             closes=settles,
             in_flight=in_flight,
+            show=bool(settles) if show is None else show,
             **lasts,
             **options,
         )
