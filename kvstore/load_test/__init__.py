@@ -7,6 +7,7 @@ search       runs at other arrival rates, to find the highest one that meets an 
 findings     failures, limits that were reached, outages; the populations of the calls
 estimates    figures with intervals, and the steady part of a closed loop
 report       a run with its prediction and its verdict
+saved        saved runs: reported, compared, merged
 __main__     the command `rpcload`, or `python -m kvstore.load_test`
 """
 
