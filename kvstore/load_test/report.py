@@ -116,13 +116,28 @@ def as_text(report: Report) -> str:
     """Return the figures of a run, its histogram, and its verdict."""
     lines: list[str] = []
     if report.found is not None:
-        lines.append(_folded("found", str(report.found)))
+        lines += [_folded("found", str(report.found)), *_step_lines(report.found)]
     if report.run is not None:
         lines += _run_lines(report.run, report.prediction)
     found = [_folded("verdict", f"{each.name}: {each.text}") for each in report.findings]
     if report.run is not None or found:
         lines += found or [_folded("verdict", TRUSTED)]
     return "\n".join(lines)
+
+
+def _step_lines(found: Found) -> list[str]:
+    """Return the steps of a search by their rate, with the seed that repeats each."""
+    if not found.steps:
+        return []
+    lines = [f"{'steps':<{LABEL}}{'rate':<14}{'p99':<12}{'late':<9}{'failed':<9}seed"]
+    for each in sorted(found.steps, key=lambda each: each.rate_per_s):
+        late = percent(each.late / each.calls) if each.calls else "-"
+        seed = "" if each.seed is None else str(each.seed)
+        lines.append(
+            f"{'':<{LABEL}}{rate(each.rate_per_s):<14}{seconds(each.latency_s):<12}{late:<9}"
+            f"{percent(each.errors):<9}{seed}{'  (generator)' if each.generator else ''}"
+        )
+    return lines
 
 
 def _run_lines(run: Run, prediction: Prediction | None) -> list[str]:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from kvstore.load_test import Objective, Step, highest_rate
+from kvstore.load_test.report import Report, as_text
 from kvstore.load_test.search import Lengths
 
 CEILING = 293.0
@@ -186,3 +187,14 @@ def test_a_long_service_gets_long_steps_and_the_answer_says_that_they_are_too_sh
     assert found.short
     assert sum(step.lasted_s for step in found.steps) < 8
     assert replace(found, steps=()).short == ""
+
+
+def test_a_report_has_each_step_with_its_seed():
+    found = searched(1, lengths=Lengths(ceiling_per_s=CEILING, search_s=20))
+    found = replace(
+        found, steps=tuple(replace(e, seed=7000 + n) for n, e in enumerate(found.steps))
+    )
+    said = as_text(Report(found=found))
+
+    assert all(str(each.seed) in said for each in found.steps)
+    assert 80 >= max(map(len, said.splitlines()))
