@@ -146,6 +146,9 @@ class Found:
         return short[-1] if short else ""
 
     def __str__(self) -> str:
+        if self.limit and self.short:
+            met = f"{rate(self.rate_per_s, 'calls')} met the objective"
+            return f"{met} in steps that are too short to be sure: {self.limit}"
         if self.limit and self.rate_per_s:
             return f"at least {rate(self.rate_per_s, 'calls')}: {self.limit}"
         if self.limit:
@@ -203,7 +206,7 @@ class Lengths:
     def of(self, rate_per_s: float) -> tuple[float, float]:
         """Return the seconds of a step at this rate, and those of its first part."""
         settle_s = self.settle_s(rate_per_s)
-        enough_s = settle_s + BEYOND / (1 - SHARE) / rate_per_s
+        enough_s = settle_s + max(settle_s, BEYOND / (1 - SHARE) / rate_per_s)
         lasts_s = self.step_s or min(max(enough_s, SHORTEST_S), self.longest_s)
         return lasts_s, min(max(settle_s, SETTLE * lasts_s), lasts_s / 2)
 

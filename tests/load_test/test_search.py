@@ -185,6 +185,7 @@ def test_a_long_service_gets_long_steps_and_the_answer_says_that_they_are_too_sh
     found = searched(1, lengths=Lengths(ceiling_per_s=CEILING, search_s=6))
 
     assert found.short
+    assert "at least" not in str(found)
     assert sum(step.lasted_s for step in found.steps) < 8
     assert replace(found, steps=()).short == ""
 
