@@ -14,7 +14,7 @@ from tools.run_notebooks import lessons_in
 NOTEBOOKS = lessons_in(Path(__file__).parent.parent / "notebooks")
 """The core lessons, then the further ones."""
 STARTS = {
-    "probing", "served", "serving", "serving_go", "serving_own", "serving_replicas",
+    "probing", "served", "serving", "serving_go", "serving_replicas",
     "serving_sharded",
 }  # fmt: skip
 """A cell that names one of these runs a server."""

@@ -10,7 +10,7 @@
     live                       a run with a view of it while it lasts
     my_code                    the files that a learner keeps
     running                    `run`: a client and a server of the learner, measured
-    own_code, own_server       the learner's code in the runs, its target, the ladder of all lessons
+    own_code                   the learner's code in the runs, its target, the ladder of all lessons
     replays                    the calls of a run, moving through its stations
     explorer                   sliders for a law, and a button that measures
     views                      tables and figures of runs
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from kvstore.course.explorer import Slider, explore
     from kvstore.course.in_class import join, leave, open_class
     from kvstore.course.kernel import lesson
-    from kvstore.course.own_code import ladder, serving_own, target, yours
+    from kvstore.course.own_code import ladder, target, yours
     from kvstore.course.predictions import again, predict, quiz
     from kvstore.course.rendering import show_source
     from kvstore.course.replays import replay
@@ -81,7 +81,6 @@ __all__ = [
     "quiz",
     "replay",
     "run",
-    "serving_own",
     "show_source",
     "solution",
     "target",
@@ -108,7 +107,6 @@ _HOME: Final = {
     "quiz": "predictions",
     "replay": "replays",
     "run": "running",
-    "serving_own": "own_code",
     "show_source": "rendering",
     "solution": "checks",
     "target": "own_code",

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
-import cloudpickle
 import numpy as np
 from matplotlib.axes import Axes
 
@@ -24,16 +23,11 @@ from kvstore.course import checks, progress, rendering
 from kvstore.course.rendering import HasValue
 from kvstore.course.views import style
 from kvstore.measure import Run, accounts, machine_limit, verdict
-from kvstore.subprocesses import child, private_folder
 
 T = TypeVar("T")
 
 YOUR: Final = "your "
 """How the name of a run begins that the learner's client made."""
-
-
-START_S: Final = 20.0
-"""Seconds in which a server of the learner must start."""
 
 
 class YourCodeFailed(RuntimeError):
@@ -112,35 +106,6 @@ def explained(answer: Callable[..., Any]) -> Iterator[None]:
             f"your `{answer.__name__}` passed its check and failed under load:"
             f" {type(error).__name__}{where}: {error}"
         ) from None
-
-
-# ---- a server of the learner --------------------------------------------------------------------
-
-
-@contextmanager
-def serving_own(
-    start: Callable[..., Any], *arguments: Any, back_end: str | None = None
-) -> Iterator[str]:
-    """Call `start(*arguments)` in a process of its own while the block lasts; yield its address.
-
-    `start` returns the running server of `grpc.server` and its port, as the exercises ask for it.
-    With the address of a `back_end`, `start` is a coroutine function: it gets a stub of grpc.aio
-    that calls this address, and returns a server of `grpc.aio.server` and its port. Function and
-    arguments travel by cloudpickle. Raise YourCodeFailed if it does not start.
-    """
-    packed = cloudpickle.dumps((start, arguments, back_end))
-    with private_folder("kvstore-own-") as folder:
-        (path := folder / "server.pickle").write_bytes(packed)
-        with child("kvstore.course.own_server", [str(path)]) as process:
-            address = process.first_line(START_S)
-            if not address:
-                process.ended(within_s=1.0)
-                said = process.error_text().strip().rpartition("\n")[2].rpartition("Failed: ")[2]
-                raise YourCodeFailed(
-                    f"the server of `{_name(start)}` did not start: "
-                    f"{said or f'it was not there within {START_S:g} s'}"
-                )
-            yield address
 
 
 # ---- the target ---------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ import threading
 import time
 
 import cloudpickle
-import grpc
 import made_runs
 import pytest
 
@@ -16,14 +15,8 @@ from kvstore.client import load, monitor, strategies, workload
 from kvstore.client.errors import RunFailed, RunInterrupted
 from kvstore.course import check, checks, live, own_code, progress
 from kvstore.course.exercises import NOT_ATTEMPTED, not_yet, passed
-from kvstore.course.lessons.lesson_04 import your_server
-from kvstore.course.lessons.lesson_07 import your_front
 from kvstore.measure import Cpu, Run, cores
 from kvstore.server import serving
-from kvstore.v1.kvstore_pb2_grpc import (
-    KeyValueServiceServicer,
-    add_KeyValueServiceServicer_to_server,
-)
 
 DISK = {"locking": "per_key", "read_delay_s": 0.002, "write_delay_s": 0.002}
 
@@ -306,82 +299,3 @@ def test_the_live_view_takes_it_as_any_strategy(page, monkeypatch):
     with serving(**DISK) as server:
         run = live.run(client, server, workload.crud(), in_flight=4, duration_s=0.2)
     assert run.strategy == "your bounded"
-
-
-def serve(disk, values, threads):
-    return your_server.serve(disk, values, threads)
-
-
-def serves_no_port(disk, values, threads):
-    raise OSError("no port is free")
-
-
-def ends(disk, values, threads):
-    raise SystemExit(3)
-
-
-def started(answer):
-    checks._judged["04.server"] = answer, passed("as it should be")
-    start = own_code.yours("04.server", answer, ours=your_server.serve)
-    return start, own_code.serving_own(start, your_server.Disk(0.002, 0.002), your_server.VALUES, 4)
-
-
-def test_a_server_of_the_learner_runs_in_a_process_of_its_own(page):
-    start, serving_it = started(serve)
-    with serving_it as address:
-        calls = your_server.calls(reads=1, writes=1)
-        run = load.run(strategies.bounded, address, calls, in_flight=8, duration_s=0.4)
-
-    assert set(run.outcomes()) == {"OK"}
-    reached = own_code.target("04.server", run, code=start, bound=1.0)
-    assert reached.yours
-    assert list(reached.marks) == ["yours"]
-    ours = own_code.target("04.server", run, code=your_server.serve, bound=1.0)
-    assert not ours.yours
-
-
-@pytest.mark.parametrize(("answer", "said"), [(serves_no_port, "no port is free"), (ends, "")])
-def test_a_server_that_does_not_start_says_why(page, answer, said):
-    with (
-        pytest.raises(own_code.YourCodeFailed, match=f"did not start: .*{said}"),
-        started(answer)[1],
-    ):
-        pass
-
-
-async def front(stub):
-    class Front(KeyValueServiceServicer):
-        async def Retrieve(self, request, context):
-            return await stub.Retrieve(request, timeout=context.time_remaining())
-
-    server = grpc.aio.server()
-    add_KeyValueServiceServicer_to_server(Front(), server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    return server, port
-
-
-async def no_server(stub):
-    raise OSError("no port is free")
-
-
-def test_a_server_on_an_event_loop_gets_a_stub_of_its_back_end(page):
-    checks._judged["07.front"] = front, passed("as it should be")
-    start = own_code.yours("07.front", front, ours=your_front.serve)
-    with (
-        serving(**DISK, use_asyncio=True) as back,
-        own_code.serving_own(start, back_end=back.address) as address,
-    ):
-        calls = your_front.calls(back)
-        run = load.run(strategies.tasks, address, calls, in_flight=8, duration_s=0.4)
-
-    assert run.outcomes() == {"OK": run.issued}
-    assert own_code.target("07.front", run, code=start).yours
-
-
-def test_a_server_on_an_event_loop_that_does_not_start_says_why(page):
-    with (
-        pytest.raises(own_code.YourCodeFailed, match=r"did not start: .*no port is free"),
-        own_code.serving_own(no_server, back_end="127.0.0.1:9"),
-    ):
-        pass
