@@ -347,6 +347,12 @@ def _source_of(thing: Any) -> str:
 def _globals_of(thing: Any) -> Iterator[tuple[str, Any]]:
     """Yield the global names that the code of a function or class uses, with their values."""
     functions = [thing] if isinstance(thing, types.FunctionType) else []
+    if functions:
+        (node,) = ast.parse(_source_of(thing)).body
+        assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for name in _names_of([node.args, *node.decorator_list, *filter(None, [node.returns])]):
+            if name in thing.__globals__:
+                yield name, thing.__globals__[name]
     if isinstance(thing, type):
         functions = [each for each in vars(thing).values() if isinstance(each, types.FunctionType)]
         scope = functions[0].__globals__ if functions else {}

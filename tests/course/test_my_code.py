@@ -74,6 +74,18 @@ def test_a_kept_answer_takes_its_imports_and_helpers_and_leaves_the_rest():
     assert "kvstore" not in text.replace("kvstore_pb2", "")
 
 
+def test_annotations_and_defaults_are_part_of_what_an_answer_needs():
+    source = (
+        "import math\nfrom typing import Any\n\n\n"
+        "def bounded(stub: Any, requests, in_flight: float = math.inf) -> Any:\n"
+        "    return in_flight\n"
+    )
+
+    my_code.keep("clients.bounded", cell(source))
+
+    assert clients().bounded(None, ()) == float("inf")
+
+
 def test_an_earlier_version_is_kept_beside_it_and_the_courses_is_not():
     my_code.prepare()
     my_code.keep("clients.bounded", cell(CELL))

@@ -13,11 +13,14 @@ from kvstore.course.questions import predictions_of
 
 @pytest.fixture(scope="module")
 def namespaces():
-    """The names after the first cell of each lesson."""
+    """The names after the first cells of each lesson, up to `lesson(...)`."""
     made = {}
     for path in NOTEBOOKS:
         made[path] = {"__name__": "__main__"}
-        exec(compile(cells_of(path)[0].source, path.name, "exec"), made[path])
+        for cell in cells_of(path):
+            exec(compile(cell.source, path.name, "exec"), made[path])
+            if "lesson(" in cell.source:
+                break
     return made
 
 

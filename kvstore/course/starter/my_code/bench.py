@@ -68,15 +68,20 @@ def serve_until_told(ports, stop):
     server.stop(0)
 
 
+CLIENTS = {each.__name__: each for each in (clients.blocking, clients.send_all, clients.bounded)}
+
+
 def main():
     name, *limit = sys.argv[1:] or ["blocking"]
+    if name not in CLIENTS or len(limit) != (name == "bounded"):
+        sys.exit("usage: python -m my_code.bench blocking | send_all | bounded 100")
     spawn = multiprocessing.get_context("spawn")
     ports, stop = spawn.Queue(), spawn.Event()
     process = spawn.Process(target=serve_until_told, args=(ports, stop), daemon=True)
     process.start()
     try:
         address = f"127.0.0.1:{ports.get(timeout=30)}"
-        ok, failed, took = bench(getattr(clients, name), address, *map(int, limit))
+        ok, failed, took = bench(CLIENTS[name], address, *map(int, limit))
     finally:
         stop.set()
         process.join(5)

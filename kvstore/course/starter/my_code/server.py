@@ -37,7 +37,7 @@ class KeyLocks(KeyValueServiceServicer):
 # The course's version: yours takes its place when it has passed its check.
 def serve_key_locks(disk, values, threads):
     """Start a server of so many threads that keeps `values`; return it and its port."""
-    server = grpc.server(ThreadPoolExecutor(threads))
+    server = grpc.server(ThreadPoolExecutor(threads), options=[("grpc.so_reuseport", 0)])
     add_KeyValueServiceServicer_to_server(KeyLocks(disk, values), server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()

@@ -24,10 +24,24 @@ def test_of_many_creates_of_one_key_one_is_ok(stub):
     assert [call.code() for call in creates].count(grpc.StatusCode.OK) == 1
 
 
-def test_a_client_sends_each_request_once(stub):
-    bounded(stub, iter([pb.CreateRequest(key=b"cup %d" % n) for n in range(20)]), 5)
-    for n in range(20):
-        stub.Retrieve(pb.RetrieveRequest(key=b"cup %d" % n))
+arrived = []
+
+
+class Counting(Store):
+    """My store, which notes the calls that it gets."""
+
+    def Create(self, request, context):
+        arrived.append(request.key)
+        return super().Create(request, context)
+
+
+def test_a_client_sends_each_request_once():
+    server, port = serve(Counting())
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        requests = [pb.CreateRequest(key=b"cup %d" % n) for n in range(20)]
+        bounded(KeyValueServiceStub(channel), iter(requests), 5)
+    server.stop(0)
+    assert sorted(arrived) == sorted(each.key for each in requests)
 
 
 def test_no_add_is_lost(stub):
