@@ -31,6 +31,8 @@ def bounded(stub, requests, in_flight):
 @pytest.fixture(autouse=True)
 def a_folder_of_its_own():
     my_code.install()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "my_code"]:
+        del sys.modules[name]
     yield
     for name in [name for name in sys.modules if name.partition(".")[0] == "my_code"]:
         del sys.modules[name]

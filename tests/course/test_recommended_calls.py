@@ -1,6 +1,7 @@
 """Calls that a message tells the learner to type work in every notebook as it stands."""
 
 import re
+import sys
 
 import pytest
 from failures import failures
@@ -12,15 +13,19 @@ from kvstore.course.questions import predictions_of
 
 
 @pytest.fixture(scope="module")
-def namespaces():
+def namespaces(tmp_path_factory):
     """The names after the first cells of each lesson, up to `lesson(...)`."""
     made = {}
-    for path in NOTEBOOKS:
-        made[path] = {"__name__": "__main__"}
-        for cell in cells_of(path):
-            exec(compile(cell.source, path.name, "exec"), made[path])
-            if "lesson(" in cell.source:
-                break
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COURSE_MY_CODE", str(tmp_path_factory.mktemp("learner") / "my_code"))
+        for path in NOTEBOOKS:
+            made[path] = {"__name__": "__main__"}
+            for cell in cells_of(path):
+                exec(compile(cell.source, path.name, "exec"), made[path])
+                if "lesson(" in cell.source:
+                    break
+    for name in [name for name in sys.modules if name.partition(".")[0] == "my_code"]:
+        del sys.modules[name]
     return made
 
 
