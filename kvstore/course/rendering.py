@@ -279,32 +279,6 @@ def _in_cell(file: Path) -> bool:
     return not file.exists() or "ipykernel_" in str(file)
 
 
-PROTO: Final = _PACKAGE.parent / "proto/kvstore/v1/kvstore.proto"
-
-
-def show_message(*names: str) -> None:
-    """Show messages, enums or services of the proto file, with the comments above them."""
-    text = "\n\n".join(_message(name) for name in names)
-    show(
-        {
-            "text/plain": text,
-            "text/markdown": f"proto/kvstore/v1/kvstore.proto\n\n{fenced(text, 'protobuf')}",
-        }
-    )
-
-
-def _message(name: str) -> str:
-    """Return the text of one definition of the proto file; raise LookupError if it has none."""
-    found = re.search(
-        rf"(?:^//[^\n]*\n)*^(?:message|enum|service) {re.escape(name)} (?:{{}}|{{.*?^}})",
-        PROTO.read_text("utf-8"),
-        re.MULTILINE | re.DOTALL,
-    )
-    if found is None:
-        raise LookupError(f"{PROTO.name} defines no {name!r}: check the name")
-    return found.group()
-
-
 # ---- figures with a caption ----------------------------------------------------------------------
 
 

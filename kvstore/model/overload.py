@@ -124,28 +124,6 @@ def retries_in_lockstep(operations: int, limit: int) -> Prediction:
 # growth of the number in flight follows from counting the calls that enter and leave.
 
 
-RECORD_BYTES = 56
-"""Bytes of the record that the client keeps of a call after its end."""
-
-
-def held(
-    in_flight: int, *, base_bytes: float, bytes_per_call: float, recorded: int = 0
-) -> Prediction:
-    """Return the memory of a process in MB: base + N * bytes per call + 56 * recorded calls.
-
-    N is `in_flight`. Only a client keeps a record of each call that has ended.
-    """
-    total_bytes = base_bytes + in_flight * bytes_per_call + recorded * RECORD_BYTES
-    records = f", {recorded:,} records of {RECORD_BYTES} B" if recorded else ""
-    return Prediction(
-        total_bytes / 1e6,
-        "MB",
-        f"{size(base_bytes)} without calls, {in_flight:,} in flight of"
-        f" {size(bytes_per_call)}{records}",
-        "memory",
-    )
-
-
 def time_until(
     ceiling_bytes: float,
     *,

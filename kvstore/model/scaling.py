@@ -16,7 +16,6 @@ machine share its cores, which have to supply all of D.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -65,40 +64,6 @@ def throughput(
     binds = min(bounds, key=lambda name: bounds[name][0])
     value, reason = bounds[binds]
     return Prediction(value, "operations/s", reason, binds)
-
-
-class Sized(NamedTuple):
-    """A machine, the processes that fill its cores, and the throughput that they reach."""
-
-    cores: int
-    generators: int
-    servers: int
-    predicted: Prediction
-
-
-MACHINES = (1, 2, 4, 8, 16, 32, 64)
-"""Numbers of cores of the table."""
-
-
-def by_cores(
-    *, client_s: float, server_s: float, client_serial_s: float, server_serial_s: float
-) -> list[Sized]:
-    """Return for each of `MACHINES` the fewest processes that fill its cores, and X with these.
-
-    p = ceil(cores * D'_client / (D_client + D_server)), and s in the same manner. Arguments and
-    errors are those of `throughput`.
-    """
-    costs = locals().copy()
-    found = []
-    for cores in MACHINES:
-        # Rounding errors must not add a process if the division has no remainder.
-        p, s = (
-            math.ceil(cores * serial_s / (client_s + server_s) - 1e-9)
-            for serial_s in (client_serial_s, server_serial_s)
-        )
-        predicted = throughput(generators=p, servers=s, cores=cores, **costs)
-        found.append(Sized(cores, p, s, predicted))
-    return found
 
 
 # ---- key skew -----------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import itertools
 import math
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -110,25 +110,6 @@ def closed_loop(in_flight: int, service: Service, *, calls: int = 10_000) -> Sim
     begin_s, end_s = (play.answered[last - 1].done_s for last in (warm_up, warm_up + calls))
     counted = (call for call in play.answered if begin_s <= call.done_s < end_s)
     return Simulated(tuple(counted), end_s - begin_s)
-
-
-def joined(joins_s: Sequence[float], service: Service, until_s: float) -> tuple[Call, ...]:
-    """Simulate callers that join at the times `joins_s` and start no call after `until_s`.
-
-    All times are in seconds. Return all calls in order of their ends. Raises `ValueError` if
-    `joins_s` is empty, or for a time out of range.
-    """
-    if not joins_s or not all(0 <= at_s < math.inf for at_s in joins_s):
-        raise ValueError(
-            f"joins_s must have one time or more, each 0 or more and finite, got {joins_s}"
-        )
-    if not 0 < until_s < math.inf:
-        raise ValueError(f"until_s must be above 0 and finite, got {until_s}")
-    play = _Play(len(joins_s), service)
-    for at_s in joins_s:
-        play.env.process(play.caller(lambda: play.env.now < until_s, at_s))
-    play.env.run()
-    return tuple(play.answered)
 
 
 class _Play:

@@ -10,7 +10,6 @@ import random
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from fractions import Fraction
 
 import grpc
 import numpy as np
@@ -190,7 +189,7 @@ class Store(KeyValueServiceServicer):
 right("04.server")(serving(Store))
 
 
-# ---- 04.where_they_are, 04.add_one ---------------------------------------------------------------
+# ---- 04.add_one ---------------------------------------------------------------------------------
 
 
 @edge("04.add_one", "let every other error leave the function")
@@ -203,20 +202,6 @@ def any_end_but_ok_is_a_newer_version(stub, counter, version):
         request = pb.CreateRequest(key=key_of(counter, version), value=str(number + 1).encode())
         if stub.Create.future(request).code() is grpc.StatusCode.OK:
             return version
-
-
-@right("04.where_they_are")
-def slow_where(in_flight, threads):
-    """Place the calls one by one."""
-    queue_, lock, disk = 0, 0, 0
-    for call in range(in_flight):
-        if call >= threads:
-            queue_ += 1
-        elif disk:
-            lock += 1
-        else:
-            disk += 1
-    return queue_, lock, disk
 
 
 # ---- 05: streams, order, the commit index -------------------------------------------------------
@@ -1267,13 +1252,6 @@ async def calls_first(stub, keys):
                 raise
             values.append(None)
     return values
-
-
-@right("07.calls_in_climb")
-def climb_in_fractions(users, climb_s, threads, wait_s):
-    full = min(Fraction(1), Fraction(threads) / users)
-    mean = users * full * full / 2 + min(threads, users) * (1 - full)
-    return float(mean * Fraction(climb_s) / Fraction(wait_s))
 
 
 # ---- 10: more styles ----------------------------------------------------------------------------

@@ -48,7 +48,7 @@ from kvstore.course.progress import Question
 from kvstore.course.views import calibration, style, timelines
 from kvstore.load_test import Calibration, Estimate, Level
 from kvstore.measure import Sample
-from kvstore.model import Prediction, Station, batching, scaling, simulate
+from kvstore.model import Prediction, Station, batching, scaling
 from kvstore.protocol import StationTimes
 
 pytestmark = [pytest.mark.usefixtures("no_windows"), pytest.mark.slow]
@@ -76,12 +76,6 @@ SEEN = Calibration(
     machine_cores=2,
 )
 SAMPLES = [Sample(at_s, 2, 0, 0, 1e8 + 1e8 * at_s, 5e7, 1, 1) for at_s in (0.2, 0.3, 1.3)]
-TWO_TURNS = run_of(
-    [(0.0, 0.4, "retrieve"), (0.1, 0.5, "retrieve"), (1.0, 1.2, "retrieve"), (1.1, 1.6, "create")],
-    strategy="turns",
-    in_flight=2,
-    samples=SAMPLES,
-)
 IN_BATCHES = {1: closed_loop(2, 100.0, operations=1), 32: closed_loop(2, 1600.0, operations=32)}
 COPY = pipelining.Replication(
     2,
@@ -216,8 +210,6 @@ ROWS = [
     (partial(lesson_05.climbed, {k: closed_loop(4, 0.9 * COST.throughput(k).value, operations=k)
                                  for k in (1, 4, 16, 64, 256, 1_024)}, COST),
      "Part 1:", "Part 2:"),
-    (partial(lesson_05.race, {"synchronous": [ONE], "pipelined": [MANY]}),
-     "synchronous, pipelined"),
     (partial(lesson_05.staircase_and_slab, {"one": overtaken(), "two": overtaken()}, most=4,
              until_s=0.05),
      "Part 1:", "elapsed (s), 0 to 0.05"),
@@ -237,8 +229,7 @@ ROWS = [
              {"pool": 4, "loop": 0}),
      "predicted, pool: a line from (0, 12) to (1.5, 15)", "predicted, loop: a level line at 11"),
     # Eight users of 20 calls a second each.
-    (partial(lesson_07.throughput_in_climb, {"run": climbed()}, {"run": [BEHIND]},
-             {"run": [simulate.Call(0.0, 0.0, 0.05)]}),
+    (partial(lesson_07.throughput_in_climb, {"run": climbed()}, {"run": [BEHIND]}),
      "predicted, run: a line from (0, 0) to (1.5, 160)", "run: 15 dots from (0.05, 10)"),
     (partial(lesson_08.over_utilisation,
              {0.5: open_run([(0.0, 0.0, 0.03), (0.1, 0.1, 0.15)])}, 0.02),
@@ -249,10 +240,6 @@ ROWS = [
      "predicted: no limit: a level line at 25", "measured: no limit: 1 dot at (20, 13.3)"),
     (partial(lesson_09.memory_in_burst, {"no limit": MANY, "at most 10": ONE}),
      "at most 10: 12 dots from (0, 0)"),
-    (partial(lesson_09.memory_by_turn, TWO_TURNS, {"client": 150.0, "server": 60.0}),
-     "client, measured: 2 dots at (1, 130), (2, 230)", "client, predicted: a level line at 150",
-     "server, predicted: a level line at 60"),
-    (partial(lesson_09.collections, {"left": MANY, "settled": ONE}), "left, client: 11 dots"),
     (partial(lesson_09.limit_over_time, [(0.0, 1), (0.4, 2), (0.9, 1)], PREDICTED),
      "chosen: 3 dots at (0, 1), (0.4, 2), (0.9, 1)", "predicted N* = 25: a level line at 25"),
     (partial(lesson_10.attempts_over_time, [ONE, MANY]), "bounded ×20: 19 dots"),  # noqa: RUF001

@@ -16,15 +16,15 @@ pytestmark = pytest.mark.slow
 
 CELLS = [
     "from kvstore.course import *",
-    "predict('05.times_faster', 20)",
-    "compare('05.times_faster', 25.0)",
+    "predict('05.log', 20)",
+    "compare('05.log', 25.0)",
     "claim('25 is near 20', True)",
     "def mine(x, d):\n    return 1 / 0\n\ncheck('00.utilisation', mine)",
     "check('00.utilisation', lambda x, d: NOT_ATTEMPTED)",
     "quiz('00.little')",
     "hint('00.utilisation')",
     "solution('00.utilisation')",
-    "predict('05.times_faster', 30)",
+    "predict('05.log', 30)",
     "lessons.overview()",
     "import matplotlib.pyplot as plt\nplt.get_backend()",
 ]

@@ -1,9 +1,6 @@
 """Lesson 04: lost updates, its server, and the context switches of a server that only computes."""
 
 import itertools
-import math
-import subprocess
-import sys
 import threading
 from concurrent import futures
 
@@ -11,11 +8,10 @@ import pytest
 import wrong_answers
 from failures import failures
 
-from kvstore.client import workload
 from kvstore.client.messages import create, delete, update
 from kvstore.course.checks import solution
 from kvstore.course.exercises.grading import judged
-from kvstore.course.lessons.lesson_04 import context_switches, exercises_server
+from kvstore.course.lessons.lesson_04 import exercises_server
 from kvstore.course.lessons.lesson_04.lost_update import (
     BEFORE,
     NeverDone,
@@ -154,53 +150,6 @@ def test_a_history_is_linearizable_if_some_order_explains_it():
         assert words == table({"it": race}).loc["it", "explained by"]
 
     assert {} == failures(check, HISTORIES)
-
-
-@pytest.mark.slow
-def test_cores_busy_over_cpu_time_is_the_throughput(quick_server):
-    reads = workload.reads(keys=2, value_bytes_mean=64)
-    seen = context_switches.watched(quick_server, reads, in_flight=4, duration_s=0.3)
-    row = context_switches.account({"it": seen}).loc["it"]
-
-    assert seen.switches > seen.run.issued  # a call is received by one thread, answered by another
-    assert math.isclose(row["X (calls/s)"], seen.busy / seen.price_s)
-    assert math.isclose(row["server switches (per call)"], seen.switches / seen.run.issued)
-
-
-@pytest.mark.slow
-def test_the_switches_of_every_thread_count():
-    """On Linux psutil sees the first thread only. In a process of its own: threads that other
-    tests left behind take their switches with them when they end.
-    """
-    output = subprocess.run(
-        [sys.executable, "-c", SWITCHING], check=True, capture_output=True, text=True
-    )
-
-    assert int(output.stdout) > 200
-
-
-SWITCHING = """
-import os, threading, time
-from kvstore.course.checks import solution
-from kvstore.course.exercises.grading import judged
-from kvstore.course.lessons.lesson_04 import context_switches, exercises_server
-
-slept, asleep = threading.Barrier(4), threading.Event()
-
-def wait_often():
-    for _ in range(200):
-        time.sleep(0.0001)
-    slept.wait()
-    asleep.wait()
-
-before = context_switches.context_switches(os.getpid())
-workers = [threading.Thread(target=wait_often) for _ in range(3)]
-for worker in workers:
-    worker.start()
-slept.wait()
-print(context_switches.context_switches(os.getpid()) - before)
-asleep.set()
-"""
 
 
 # ---- 04.server -----------------------------------------------------------------------------------

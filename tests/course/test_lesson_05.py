@@ -1,4 +1,4 @@
-"""Lesson 05: the cost of a message, the race, the order of replies, and the replicated log."""
+"""Lesson 05: the order of replies, and the replicated log."""
 
 import os
 import signal
@@ -6,13 +6,12 @@ import threading
 import time
 
 import pytest
-from made_runs import costing, overtaken, run_of
+from made_runs import overtaken, run_of
 
 from kvstore.client import load
 from kvstore.client.errors import ServerNotReached
 from kvstore.client.strategies import blocking
-from kvstore.course import rendering
-from kvstore.course.lessons.lesson_05 import batch_ladder, pipelining, rpc_pipeline
+from kvstore.course.lessons.lesson_05 import pipelining
 from kvstore.course.lessons.lesson_05.pipelining import (
     CommitIndex,
     EntryRefused,
@@ -22,94 +21,8 @@ from kvstore.course.lessons.lesson_05.pipelining import (
     read_back,
     replicate,
 )
-from kvstore.measure import audit
-from kvstore.model import Prediction
 from kvstore.protocol import CREATE
 from kvstore.server import serving
-
-# ---- the cost of a message -----------------------------------------------------------------------
-
-COST = batch_ladder.Cost(per_message_s=90e-6, per_operation_s=1e-6)
-
-
-def test_two_sizes_give_a_and_b():
-    found = batch_ladder.cost({1: costing(91e-6), 1_024: costing(1_114e-6)})
-
-    assert pytest.approx(COST) == found
-    assert found.throughput(10).value == pytest.approx(10 / 100e-6)
-    coarse = batch_ladder.cost({1: costing(0.02), 1_024: costing(0.01)})
-    assert 0 < coarse.per_operation_s < 1e-8  # a clock that is too coarse for b
-
-
-def test_the_size_that_is_furthest_off_is_found_whichever_way():
-    costs = {10: costing(100e-6), 110: costing(100e-6), 210: costing(450e-6)}
-
-    assert batch_ladder.worst_factor(costs, COST) == pytest.approx(2.0)
-    assert batch_ladder.worst_factor({10: costs[10]}, COST) == pytest.approx(1.0)
-
-
-def test_a_bound_is_compared_over_the_busy_time_only():
-    """1 operation a second, a quarter of a core busy; 8 a second were possible."""
-    assert batch_ladder.while_at_work(costing(0.25), Prediction(8.0, "operations/s", "")) == 0.5
-
-
-def test_one_operation_that_was_not_ok_is_not_verified():
-    good, bad = run_of([(0.0, 1.0, "batch")]), run_of([(0.0, 1.0, "batch", "NOT_FOUND")])
-
-    assert batch_ladder.verified({1: good, 8: good}) == 2
-    assert batch_ladder.verified({1: good, 8: bad}) == 0
-
-
-@pytest.mark.slow
-def test_every_operation_of_a_climb_is_answered_verified_and_listed():
-    with serving(read_delay_s=0, write_delay_s=0, locking="per_key", use_asyncio=True) as server:
-        climbed = batch_ladder.climb(server, (1, 32, 1_024), duration_s=1.0, rounds=1)
-
-    assert batch_ladder.verified(climbed) == sum(run.operations_ok for run in climbed.values())
-    assert [1, 32, 1_024] == [run.records["operations"].max() for run in climbed.values()]
-    table = batch_ladder.ladder_table(batch_ladder.ladder(climbed))
-    assert [1.0, 1.511, 151.1] == list(table["times the first"])[:3]
-
-
-def test_a_message_is_shown_as_protobuf_with_its_comment(page):
-    rendering.show_message("PipelineRequest", "CreateResponse")
-    plain = page[0]["text/plain"]
-
-    assert plain.startswith("// ")
-    assert "repeated bytes values = 4;\n}" in plain
-    assert page[0]["text/markdown"].endswith("message CreateResponse {}\n```")
-    with pytest.raises(LookupError, match="no 'Nothing'"):
-        rendering.show_message("Nothing")
-
-
-# ---- the race of three clients -------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_each_client_makes_all_its_calls_in_each_round_and_stands_beside_the_published():
-    with serving(read_delay_s=0, write_delay_s=0, locking="per_key", use_asyncio=True) as server:
-        runs = rpc_pipeline.race(server, calls=60, rounds=2)
-
-    assert [2, 2, 2, 2] == [len(repeated) for repeated in runs.values()]
-    for repeated in runs.values():
-        assert all({"OK": 60} == run.outcomes() and audit(run).holds for run in repeated)
-    shares = rpc_pipeline.ratios(runs)
-    assert list(runs) == list(rpc_pipeline.as_published(runs).index) == list(shares.index)
-    assert 1.0 == shares.loc["synchronous", "real here"]
-    assert 0.35 == shares.loc["pipelined", "real published"]
-    assert 0.92 == shares.loc["pipelined", "processor published"]
-
-
-def test_rounds_that_overlap_are_called_so():
-    def lasting(*seconds):
-        return [run_of([(0.0, each, "retrieve")]) for each in seconds]
-
-    apart = {"synchronous": lasting(3.0, 4.0), "pipelined": lasting(1.0, 2.0)}
-    mixed = {"synchronous": lasting(3.0, 4.0), "pipelined": lasting(1.0, 3.5)}
-
-    assert "every pipelined round" in rpc_pipeline.spread_in_words(apart)
-    assert "overlap, 1.00 to 3.50 s" in rpc_pipeline.spread_in_words(mixed)
-
 
 # ---- the order of replies ------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from made_runs import closed_loop, run_of
 
 from kvstore.course.experiments.several_servers import spread_over
 from kvstore.course.lessons.lesson_06 import exercises as lesson_06
-from kvstore.course.lessons.lesson_06 import external_clients, figures, questions
+from kvstore.course.lessons.lesson_06 import figures, questions
 from kvstore.measure.run import Cpu
 from kvstore.server import serving
 
@@ -80,20 +80,6 @@ def test_the_model_of_the_bend_comes_from_another_run_than_the_measurement():
 
     assert ceiling.model(probe, slow).value == ceiling.model(probe, fast).value
     assert ceiling.measured(probe, fast) == pytest.approx(2 * ceiling.measured(probe, slow))
-
-
-# ---- the published log ---------------------------------------------------------------------------
-
-
-@pytest.mark.skipif(external_clients.path_of("h2load") is None, reason="h2load is not installed")
-@pytest.mark.parametrize("cap", [1, 8])
-def test_h2load_loses_whole_multiples_of_what_the_cap_refuses(cap):
-    quick = {"use_asyncio": True, "locking": "per_key", "read_delay_s": 0}
-    with serving(**quick, max_streams=cap, refuse_streams=False) as server:
-        failed = external_clients.refused_by_cap(server, connections=20, streams=10, requests=400)
-
-    assert failed % (10 - cap) == 0
-    assert failed <= 20 * (10 - cap)
 
 
 # ---- two clients ---------------------------------------------------------------------------------

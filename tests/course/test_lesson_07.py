@@ -2,7 +2,6 @@
 
 import asyncio
 import dataclasses
-import math
 from types import SimpleNamespace
 
 import made_runs
@@ -11,9 +10,7 @@ import pytest
 
 from kvstore.client import pacing
 from kvstore.course.exercises.grading import judged
-from kvstore.course.lessons.lesson_07 import exercises as lesson_07
 from kvstore.course.lessons.lesson_07 import exercises_server as lesson_07_server
-from kvstore.course.lessons.lesson_07 import figures
 from kvstore.course.questions import registered
 from kvstore.measure import Sample
 from kvstore.measure.run import Cpu
@@ -40,23 +37,6 @@ def test_the_loop_ends_after_its_last_task():
 
     assert "must return two things" in judged(lesson_07_server.FRONT, port_only).message
     assert ["returned"] == ends
-
-
-# 07.ask_all -----------------------------------------------------------------------------------
-
-
-# 07.calls_in_climb ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("users", "threads"), [(1, 1), (10, 400), (250, 200), (100, 40)])
-def test_the_calls_of_a_climb_are_those_of_small_steps(users, threads):
-    steps, climb_s, wait_s = 20_000, 30.0, 0.25
-    slow = sum(
-        min(users * (step + 0.5) / steps, threads) / wait_s * climb_s / steps
-        for step in range(steps)
-    )
-
-    assert lesson_07.calls_in_climb(users, climb_s, threads, wait_s) == pytest.approx(slow, 1e-4)
 
 
 # Models of the questions -----------------------------------------------------------------------
@@ -98,17 +78,3 @@ def test_the_model_of_a_question_is_computed_from_the_runs_settings():
     assert rate.measured(BACK, POOL) == pytest.approx(40.0, rel=0.1)
     assert loop_rate.model(BACK, LOOP).value == pytest.approx(80.0)
     assert threads.measured(LOOP) == threads.model(LOOP).value == 10
-
-
-# ---- users who join ------------------------------------------------------------------------------
-
-
-def test_the_summary_has_the_columns_of_jmeter():
-    run = made_runs.run_of(
-        [(0.0, 0.010, "retrieve"), (0.0, 0.030, "retrieve", "UNAVAILABLE")], window_s=2.0
-    )
-    row = figures.ramp_up_table({"label": run}).loc["label"]
-
-    assert [2, 20, 10, 30, 10, 50, 1] == list(row.iloc[:7])
-    assert math.isclose(2 * 64 / 1024 / 2, row["sent (KB/s)"], rel_tol=1e-3)
-    assert 64 == row["avg. bytes"]

@@ -135,15 +135,3 @@ def test_each_offered_rate_stands_beside_its_prediction():
     assert (20.0, 10.0) == tuple(table.loc["a", ["offered (calls/s)", "predicted (calls/s)"]])
     assert pytest.approx(40 / 3, rel=1e-3) == table.loc["a", "in time (calls/s)"]
     assert (20, 0, 20) == tuple(table.iloc[0, -3:])
-
-
-def test_collections_are_counted_for_each_side():
-    run = made_runs.staircase(40, in_flight=4)
-    table = figures.collections_table({"left": run})
-    end_s = run.samples["elapsed_s"].iloc[-1]
-
-    assert ["left, client", "left, server"] == list(table.index)
-    assert pytest.approx(90 * end_s, rel=1e-3) == table["young (collections)"].iloc[0]
-    assert pytest.approx(2 * end_s, rel=1e-3) == table["paused (ms)"].iloc[1]
-    unknown = figures.collections_table({"no samples": made_runs.run_of([(0.0, 0.4, "retrieve")])})
-    assert unknown["young (collections)"].isna().all()

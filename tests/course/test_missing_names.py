@@ -101,14 +101,14 @@ def test_in_a_kernel_the_cell_to_run_stands_in_place_of_the_traceback(path, monk
 
 
 CALLS = [
-    ("predict('05.times_faster', 2,450)", "PredictionError", "`2450` for thousands"),
-    ("predict('05.timesfaster', 2)", "LookupError", "did you mean 05.times_faster"),
+    ("predict('05.log', 2,450)", "PredictionError", "`2450` for thousands"),
+    ("predict('04.serverlost', 2)", "LookupError", "did you mean 04.server_lost"),
     ("compare('05.stream_far', 3, 4)", "TypeError", "answered by the runs"),
     ("check(len, 3)", "TypeError", "in quotes"),
     ("quiz('05.nothing')", "LookupError", "no quiz question"),
     ("claim('x', 1)", "TypeError", "True or False"),
     ("again(3)", "TypeError", "in quotes"),
-    ("compare('05.times_faster', '3')", "TypeError", "a number or a run, got str"),
+    ("compare('05.log', '3')", "TypeError", "a number or a run, got str"),
     ("solution('xx')", "LookupError", "its name stands in its cell"),
     ("lesson(99)", "TypeError", "in quotes"),
     ("replay(3)", "TypeError", "shows a run"),

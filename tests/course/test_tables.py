@@ -1,5 +1,3 @@
-import dataclasses
-import math
 import re
 
 import pandas as pd
@@ -10,7 +8,6 @@ from kvstore.course import views
 from kvstore.course.lessons.lesson_05 import batch_figures
 from kvstore.course.rendering import TIMES
 from kvstore.course.views.style import rounded
-from kvstore.measure import Cpu
 from kvstore.model import Prediction
 from kvstore.protocol import StationTimes
 
@@ -72,15 +69,6 @@ def test_each_station_holds_as_many_calls_as_littles_law_says():
 
     assert pytest.approx(table.loc["disk", "L = λ·R (calls)"], rel=1e-3) == 0.5
     assert pytest.approx(table.loc["whole residence", "L = λ·R (calls)"], rel=1e-3) == 1.0
-
-
-def test_the_cost_of_a_run_is_told_for_each_call():
-    run = dataclasses.replace(staircase(20, in_flight=2), client_cpu=Cpu(0.003, 0.001))
-    row = views.cost_table(run).iloc[0]
-
-    assert row["client CPU (µs/call)"] == 200.0
-    assert math.isnan(row["server CPU (µs/call)"])
-    assert row["client threads, most"] == 5
 
 
 def test_the_mix_is_in_percent():

@@ -69,13 +69,6 @@ def test_a_storm_lasts_if_its_attempts_exceed_the_capacity(rate, attempts, faili
     assert failing == overload.failing_in_storm(rate, attempts, pool).value
 
 
-def test_memory_is_what_is_at_rest_in_flight_and_recorded():
-    """100 MB, 10,000 calls of 25,000 B, 1,000,000 records of 56 B."""
-    held = overload.held(10_000, base_bytes=100e6, bytes_per_call=25_000, recorded=1_000_000)
-
-    assert (pytest.approx(406.0), "MB", "memory") == (held.value, held.unit, held.binds)
-
-
 @pytest.mark.parametrize(("sent_per_s", "after_s"), [(2025.0, 2.0), (20.0, math.inf)])
 def test_the_ceiling_is_reached_when_the_room_is_used_up(sent_per_s, after_s):
     """400 MB of room at 100 kB a call and 2,000 calls a second more: 2 s."""

@@ -71,8 +71,6 @@ REFUSED = [
     ("whole number of 1 or more, got 2.5", lambda: simulate.closed_loop(2.5, simulate.Service())),
     ("calls must be in_flight .10. or more", lambda: simulate.closed_loop(
         10, simulate.Service(), calls=5)),
-    ("joins_s must have", lambda: simulate.joined([-1.0], simulate.Service(), 1.0)),
-    ("until_s must be above 0", lambda: simulate.joined([0.0], simulate.Service(), 0.0)),
     ("threads must .* got 1.5", lambda: simulate.Pool(threads=1.5, disk_s=0.02)),
     ("must be", lambda: tail_latency.slow_of_all(2, 1.1)),
 ]  # fmt: skip

@@ -33,21 +33,6 @@ def test_the_narrowest_of_three_binds(generators, servers, cores, per_s, binds, 
     assert predicted.reason.startswith(says)
 
 
-@pytest.mark.parametrize(
-    ("serial", "processes"),
-    [
-        # 100 us and 200 us: 2 cores do 6,667/s, 64 cores 213,333/s
-        (SERIAL, {2: (1, 2), 4: (2, 3), 64: (22, 43)}),
-        ({"client_serial_s": 50e-6, "server_serial_s": 150e-6}, {2: (1, 1), 64: (11, 32)}),
-    ],
-)
-def test_the_fewest_processes_that_fill_a_machine(serial, processes):
-    found = {each.cores: each for each in scaling.by_cores(**UNARY, **serial)}
-
-    assert processes == {cores: found[cores][1:3] for cores in processes}
-    assert all("cores" == each.predicted.binds for each in found.values())
-
-
 # ---- key skew -------------------------------------------------------------------------------
 
 

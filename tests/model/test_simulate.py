@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from kvstore.model import scaling
-from kvstore.model.simulate import LOCKINGS, Pool, Service, closed_loop, joined, open_loop
+from kvstore.model.simulate import LOCKINGS, Pool, Service, closed_loop, open_loop
 from kvstore.server.store import LOCKS
 
 SAME = {"read_delay_s": 0.040, "write_delay_s": 0.040}
@@ -51,16 +51,6 @@ def test_the_hottest_key_binds_when_many_wait(exponent, per_s):
 
 def test_lockings_are_called_what_the_server_calls_them():
     assert set(LOCKINGS) <= set(LOCKS)
-
-
-def test_callers_who_join_later_call_later_until_the_end():
-    """Two threads, 40 ms: a third caller comes when none is idle, and waits for 20 ms."""
-    service = Service(read_delay_s=0.040, read_share=1.0, locking="per_key", threads=2)
-    played = joined([0.0, 0.0, 0.020], service, 0.041)
-
-    assert [(0, 0, 40), (0, 0, 40), (20, 40, 80), (40, 40, 80), (40, 80, 120)] == [
-        tuple(round(1e3 * at_s) for at_s in call) for call in played
-    ]
 
 
 # ---- open loop ------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ What one lesson draws lies in its room, in `figures`.
 from kvstore.course.rendering import captioned
 from kvstore.course.views.endings import endings_table, plot_endings
 from kvstore.course.views.stations import (
-    cost_table,
     little_by_station_table,
     plot_ceilings,
     plot_mix,
@@ -43,7 +42,6 @@ from kvstore.course.views.timelines import (
 __all__ = [
     "MB",
     "captioned",
-    "cost_table",
     "endings_table",
     "ladder_table",
     "little_by_station_table",

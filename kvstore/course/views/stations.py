@@ -20,7 +20,6 @@ from kvstore.course.rendering import escaped
 from kvstore.course.views import style
 from kvstore.course.views.style import Runs, by_row, rounded, runs_by_name
 from kvstore.measure import Run, audit
-from kvstore.measure.cpu_cost import price_s
 from kvstore.model import Station
 
 FONT_PX: Final = 14
@@ -368,22 +367,6 @@ def little_by_station_table(run: Run) -> pd.DataFrame:
     where.index = where.index.str.removesuffix(" (ms)")
     where["L = λ·R (calls)"] = audit(run).sent_per_s * where["R (ms)"] / 1e3
     return rounded(where)
-
-
-def cost_table(runs: Runs) -> pd.DataFrame:
-    """Return each run's throughput, CPU time per call, and threads."""
-    rows = [
-        {
-            "run": name,
-            "throughput (operations/s)": run.throughput_per_s,
-            "in flight, mean (calls)": audit(run).in_flight_mean,
-            "client CPU (µs/call)": 1e6 * price_s(run).client_s,
-            "server CPU (µs/call)": 1e6 * price_s(run).server_s,
-            "client threads, most": run.samples["client_threads"].max(),
-        }
-        for name, run in runs_by_name(runs)
-    ]
-    return rounded(by_row(rows, "run"))
 
 
 def mix_table(runs: Runs) -> pd.DataFrame:

@@ -1,13 +1,9 @@
 """What lesson 03 and its further lessons ask, and the figures of their runs."""
 
 import math
-from collections.abc import Mapping
-
-import pandas as pd
 
 from kvstore.course.questions import Curve, Option, PredictionQuestion, QuizQuestion
-from kvstore.course.views.style import rounded
-from kvstore.measure import Run, audit
+from kvstore.measure import Run
 from kvstore.model import Prediction, Station, bounds, scaling, service_time_s
 
 
@@ -235,28 +231,3 @@ QUIZ = (
 def served_at_once(run: Run) -> float:
     """Calls that the disk works on at one time, on average: X times the mean disk time."""
     return run.answered_per_s * disk_s(run)
-
-
-def overhead_ms(run: Run) -> float:
-    """What a call takes beyond its disk time, in milliseconds."""
-    return 1e3 * (run.mean_residence_s - disk_s(run))
-
-
-def budget(runs: Mapping[str, Run]) -> pd.DataFrame:
-    """The overhead of a call in ms, and the ratio to the bound, for each run.
-
-    The empty places are those of the N that were not in flight all the time: at the start, at
-    the end, and while the sender woke up.
-    """
-    rows = {}
-    for name, run in runs.items():
-        whole = audit(run)
-        rows[name] = {
-            "disk, as set (ms)": 1e3 * disk_s(run),
-            "beyond the disk (ms)": overhead_ms(run),
-            "in flight, mean (calls)": whole.in_flight_mean,
-            "throughput (calls/s)": run.answered_per_s,
-            "bound (calls/s)": bound(run).value,
-            "÷ bound": run.answered_per_s / bound(run).value,
-        }
-    return rounded(pd.DataFrame(rows))

@@ -1,6 +1,5 @@
 """Lesson 04: where calls wait, the rate of a server, and a counter for many clients."""
 
-import itertools
 import random
 from functools import partial
 from typing import Any
@@ -9,7 +8,6 @@ import grpc
 
 from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
 from kvstore.course.exercises.client_trials import ClientTrial, try_client
-from kvstore.course.exercises.grading import Drawn
 from kvstore.course.exercises.puppet import Script
 from kvstore.course.lessons.lesson_04.lost_update import (
     History,
@@ -22,72 +20,6 @@ from kvstore.course.lessons.lesson_04.lost_update import (
 )
 from kvstore.server import serving
 from kvstore.v1.kvstore_pb2 import CreateRequest, RetrieveRequest
-
-# 04.where_they_are (further/04_gil) ------------------------------------------------------------
-
-
-def where_they_are(in_flight: int, threads: int) -> tuple[int, int, int]:
-    """Return the calls in the pool's queue, at the lock, and on the disk."""
-    with_a_thread = min(in_flight, threads)
-    return in_flight - with_a_thread, with_a_thread - 1, 1
-
-
-def _counts() -> Any:
-    from hypothesis import strategies as st
-
-    return st.tuples(st.integers(1, 400), st.integers(1, 100))
-
-
-WHERE_THEY_ARE = Exercise(
-    id="04.where_they_are",
-    title="Where are they?",
-    hints=(
-        "How many calls have a thread? All others are in the pool's queue.",
-        "One of the calls with a thread has the lock as well, and is on the disk.",
-        "`with_a_thread = min(in_flight, threads)`, and the three numbers add up to `in_flight`.",
-    ),
-    reference=where_they_are,
-    judge=Drawn(
-        where_they_are,
-        _counts(),
-        mistakes=(
-            (
-                "No call is in the pool's queue: but the calls share a fixed number of threads.",
-                lambda n, c: (0, n - 1, 1),
-            ),
-            (
-                "The numbers add up to one call too many: the call on the disk has a thread, too.",
-                lambda n, c: (max(n - c, 0), min(n, c), 1),
-            ),
-            (
-                "The lock is held through the disk, so it lets only one call use the disk.",
-                lambda n, c: (max(n - c, 0), 0, min(n, c)),
-            ),
-            (
-                "A call that waits for the lock has its thread already, and keeps it.",
-                lambda n, c: (n - 1, 0, 1),
-            ),
-            (
-                "With fewer calls than threads, some threads are idle: no number is below zero.",
-                lambda n, c: (n - c, c - 1, 1),
-            ),
-            *(
-                (
-                    "The three numbers are right, in another order: first the queue, then the "
-                    "lock, "
-                    "then the disk.",
-                    lambda n, c, order=order: tuple(where_they_are(n, c)[place] for place in order),
-                )
-                for order in itertools.permutations(range(3))
-                if order != (0, 1, 2)
-            ),
-        ),
-        same=lambda found, expected: isinstance(found, tuple | list) and tuple(found) == expected,
-        right="N - c in the queue, c - 1 at the lock, 1 on the disk. More threads move the calls "
-        "from one place to the next; they remove none.",
-    ),
-)
-
 
 # 04.add_one -------------------------------------------------------------------------------------
 

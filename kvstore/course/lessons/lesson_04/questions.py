@@ -110,16 +110,6 @@ PREDICTIONS = (
             "all clients read the same number and write the next one: one step for each round",
         ),
     ),
-    # further/04_gil
-    PredictionQuestion(
-        "04.gil",
-        "No disk: how many times the throughput of 1 thread do 32 threads reach?",
-        unit="times",
-        measured=times_faster,
-        model=lambda one, many: Prediction(
-            1.0, "times", "one thread at a time runs Python", "the GIL"
-        ),
-    ),
     # further/04_lost_update
     computed("04.server_lost", "Of four races, how many can no order explain?", "races"),
 )

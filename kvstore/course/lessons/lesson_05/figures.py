@@ -11,34 +11,10 @@ from kvstore.course.lessons.lesson_05 import (
     batch_figures,
     batch_ladder,
     pipelining,
-    rpc_pipeline,
 )
 from kvstore.course.lessons.lesson_05.pipelining import Replication
 from kvstore.course.views import style
 from kvstore.measure import Run
-
-
-def race(runs: Mapping[str, Sequence[Run]]) -> Axes:
-    """Draw real time over the pipelined client's: each round a dot, published ratios hollow."""
-    base = runs[rpc_pipeline.PIPELINED]
-    published = rpc_pipeline.PUBLISHED
-    with style.canvas(height_in=1.8 + 0.8 * len(runs), rows=runs) as ax:
-        for row, (name, repeated) in enumerate(runs.items()):
-            here = [a.window_s / b.window_s for a, b in zip(repeated, base, strict=True)]
-            ax.plot(
-                here, [row] * len(here), "o", color=style.MEASURED, zorder=3,
-                label="here, each round" if row == 0 else None,
-            )  # fmt: skip
-            if name in published:
-                there = published[name].real_s / published[rpc_pipeline.PIPELINED].real_s
-                ax.plot(
-                    there, row, "D", color=style.INK, fillstyle="none", markersize=13,
-                    markeredgewidth=2, label="published (Go)" if row == 0 else None,
-                )  # fmt: skip
-        ax.axvline(1.0, color=style.INK, linestyle="--", linewidth=1.5)
-        ax.set(xlabel="real time ÷ pipelined client's (times)", ylabel="client")
-        ax.set_xlim(left=0.0)
-    return ax
 
 
 def staircase_and_slab(runs: Mapping[str, Run], *, most: int, until_s: float) -> list[Axes]:

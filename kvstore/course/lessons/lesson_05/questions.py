@@ -127,19 +127,7 @@ PREDICTIONS = (
         measured=lambda came_s, round_trip_s: replies_per_s(came_s),
         model=lambda came_s, round_trip_s: by_the_window(round_trip_s),
     ),
-    computed(
-        "05.times_faster",
-        "How many times faster than the synchronous client is the pipelined one?",
-        "times",
-    ),
     computed("05.slow_write", "How many replies come before the reply of the write?", "replies"),
-    computed(
-        "05.peak",
-        "4,096 operations in a message: how many per second?",
-        "operations/s",
-        main=True,
-        binds="cpu",
-    ),
     computed("05.log", "How many seconds does the log take with a window of 16?", "s"),
 )
 

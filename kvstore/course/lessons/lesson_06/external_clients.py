@@ -268,21 +268,6 @@ def h2load(
     )
 
 
-def refused_by_cap(
-    server: object, *, connections: int, streams: int, requests: int, timeout_s: float = 60
-) -> int | None:
-    """Return how many of h2load's requests failed, such as streams that a cap refused.
-
-    None if h2load is not installed; then show how to install it. Raise the errors of `h2load`.
-    """
-    checked(connections, streams, requests)
-    if not found("h2load"):
-        return None
-    with counted(server):
-        output = _h2load_output(server, connections, streams, requests, timeout_s)
-    return int(_found(r"(\d+) failed", output, float))
-
-
 def _h2load_output(
     server: object, connections: int, streams: int, requests: int, timeout_s: float
 ) -> str:

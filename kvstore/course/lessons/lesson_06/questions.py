@@ -2,32 +2,12 @@
 
 import math
 
-import pandas as pd
-
 from kvstore.course import machine
-from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion, computed
+from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
 from kvstore.measure import Run
 from kvstore.measure.cpu_cost import pace_s, serial_s
 from kvstore.model import Prediction, Station, bounds
 from kvstore.numbers import seconds
-
-PUBLISHED = (
-    ("one thread", 100 * 1, 55_935.0, 1.62),
-    ("worker threads", 100 * 1, 48_881.0, 1.88),
-    ("worker threads, many streams", 100 * 10, 141_222.0, 5.24),
-    ("read buffer of 1 KiB", 100 * 1, 69_466.0, 1.13),
-    ("read buffer of 1 KiB, many streams", 100 * 10, 168_327.0, 5.42),
-)
-"""Rows of the log of grpcxx without its runs behind a cap of 1: build, N, X, R."""
-
-
-def published_table() -> pd.DataFrame:
-    """Return the published rows with N, and X·R beside it."""
-    table = pd.DataFrame(PUBLISHED, columns=["build", "N", "X (requests/s)", "R (ms)"])
-    in_flight = table["X (requests/s)"] * table["R (ms)"] / 1e3
-    table["X·R"] = in_flight.round(1)
-    table["X·R ÷ N"] = (in_flight / table["N"]).round(2)
-    return table.set_index("build")
 
 
 def expected_gain(python: Run) -> Prediction:
@@ -118,13 +98,6 @@ PREDICTIONS = (
         measured=lambda alone, run: run,
         model=behind_cap,
         main=True,
-    ),
-    # further lessons
-    computed(
-        "06.failed",
-        "100 connections, 10 requests at once on each, a cap of 3 streams: how many of 3,000 "
-        "requests fail?",
-        "requests",
     ),
     PredictionQuestion(
         "06.go_with_disk",

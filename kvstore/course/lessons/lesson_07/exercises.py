@@ -12,7 +12,6 @@ import grpc
 from kvstore.client.channel import OPTIONS
 from kvstore.client.client import LATE_REPORTS_S
 from kvstore.course.exercises import Exercise, Verdict, driven, not_yet, passed
-from kvstore.course.exercises.grading import Drawn
 from kvstore.course.exercises.puppet import PATIENCE_S, Noting, Puppet, puppet, turns
 from kvstore.v1.kvstore_pb2 import RetrieveRequest
 from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
@@ -229,79 +228,4 @@ ASK_ALL = Exercise(
     reference=ask_all,
     judge=_judge_ask_all,
     kept="clients.ask_all",
-)
-
-
-# 07.calls_in_climb (further/07_jmeters_summary) ------------------------------------------------
-
-
-def calls_in_climb(users: int, climb_s: float, threads: float, wait_s: float) -> float:
-    """Return the area under X(t) = min(N(t), threads) / wait_s, with N from 0 to `users`."""
-    limit = min(users, threads)
-    full_at_s = climb_s * limit / users
-    in_service = limit / 2 * full_at_s + limit * (climb_s - full_at_s)
-    return in_service / wait_s
-
-
-def _climbs() -> Any:
-    from hypothesis import strategies as st
-
-    return st.tuples(
-        st.integers(1, 500),
-        st.sampled_from([1.0, 5.0, 20.0, 30.0, 60.0]),
-        st.integers(1, 500),
-        st.sampled_from([0.01, 0.1, 0.25, 0.4, 1.0]),
-    )
-
-
-CALLS_IN_CLIMB = Exercise(
-    id="07.calls_in_climb",
-    title="The calls of a whole climb",
-    hints=(
-        "X(t) = min(N(t), c) / S. The calls are the area under it.",
-        "N(t) meets the limit after `climb_s * threads / users` seconds. Before that the area is a "
-        "triangle, after it a rectangle.",
-        "With fewer users than threads there is no rectangle: begin with "
-        "`limit = min(users, threads)`.",
-    ),
-    reference=calls_in_climb,
-    judge=Drawn(
-        calls_in_climb,
-        _climbs(),
-        mistakes=(
-            (
-                "That is all users all the time: they join one after the other.",
-                lambda n, t, c, w: n / w * t,
-            ),
-            (
-                "That is the rate at the end of the climb all the time: at its start there are "
-                "few users.",
-                lambda n, t, c, w: min(n, c) / w * t,
-            ),
-            (
-                "That is the area under N(t): no more calls than there are threads are in service "
-                "at once.",
-                lambda n, t, c, w: n / 2 / w * t,
-            ),
-            (
-                "min(mean of N, c) is not the mean of min(N, c): the pool is full at the end only.",
-                lambda n, t, c, w: min(n / 2, c) / w * t,
-            ),
-            (
-                "Those are seconds of service: how many calls fit into them?",
-                lambda n, t, c, w: calls_in_climb(n, t, c, w) * w,
-            ),
-            (
-                "That is a rate in calls/s, averaged over the climb: multiply it by its seconds.",
-                lambda n, t, c, w: calls_in_climb(n, t, c, w) / t,
-            ),
-            (
-                "With fewer users than threads the pool is never full: begin with `min(users, "
-                "threads)`.",
-                lambda n, t, c, w: (c / 2 * t * c / n + c * (t - t * c / n)) / w,
-            ),
-        ),
-        right="the area under X(t) = min(N(t), c)/S. Over the whole climb, the limit of a pool is"
-        " nearly invisible. Look at the end of the climb.",
-    ),
 )

@@ -5,14 +5,12 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 from matplotlib.axes import Axes
 
 from kvstore.course.views import style
-from kvstore.course.views.style import Runs, rounded, runs_by_name
+from kvstore.course.views.style import Runs, runs_by_name
 from kvstore.measure import Run
-from kvstore.model import Station, bounds, simulate
-from kvstore.protocol import OK
+from kvstore.model import Station, bounds
 
 PARTS: Final = 16
 """The number of parts of a ramp-up, its hold at the end included."""
@@ -20,40 +18,11 @@ MOST_DOTS: Final = 400
 """Of more calls than this, an even selection is drawn."""
 STEPS: Final = 400
 """The number of points of a predicted line."""
-KIB: Final = 1024
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Stations: TypeAlias = Mapping[str, Sequence[Station]]
 """The stations of the prediction for each run by its name."""
-Simulated: TypeAlias = Mapping[str, Sequence[simulate.Call]]
-"""The simulated calls for each run by its name."""
 LINE: Final[dict[str, Any]] = {"color": style.PREDICTED, "zorder": 2}
-
-
-def ramp_up_table(runs: Runs) -> pd.DataFrame:
-    """Return each run in the columns of JMeter's summary report, over all calls.
-
-    Bytes are those of the messages, without the headers of HTTP/2.
-    """
-    rows = {}
-    for name, run in runs_by_name(runs):
-        calls = run.records
-        took_ms = 1e3 * (calls["done_s"] - calls["sent_s"])
-        samples, window_s = max(1, len(calls)), run.window_s or 1.0
-        received, sent = float(calls["reply_bytes"].sum()), float(calls["request_bytes"].sum())
-        rows[name] = {
-            "# samples": len(calls),
-            "average (ms)": took_ms.mean() if len(calls) else np.nan,
-            "min (ms)": took_ms.min(initial=np.inf),
-            "max (ms)": took_ms.max(initial=0.0),
-            "std. dev. (ms)": took_ms.std() if len(calls) else np.nan,
-            "error (%)": 100 * float(np.count_nonzero(calls["status"] != OK)) / samples,
-            "throughput (calls/s)": len(calls) / window_s,
-            "received (KB/s)": received / KIB / window_s,
-            "sent (KB/s)": sent / KIB / window_s,
-            "avg. bytes": received / samples,
-        }
-    return rounded(pd.DataFrame.from_dict(rows, orient="index").rename_axis("label"))
 
 
 def answered_per_s(done_s: Floats, edges: Floats) -> Floats:
@@ -61,12 +30,8 @@ def answered_per_s(done_s: Floats, edges: Floats) -> Floats:
     return np.histogram(done_s, bins=edges)[0] / np.diff(edges)
 
 
-def throughput_in_climb(runs: Runs, stations: Stations, simulated: Simulated | None = None) -> Axes:
-    """Draw calls answered per second in each part as dots, min(N / D, 1 / D_max) as lines.
-
-    `simulated` maps the name of a run to the calls of `simulate.joined`; they are crosses.
-    """
-    crosses: dict[str, Any] = {"color": style.INK, "markeredgewidth": 2, "zorder": 4}
+def throughput_in_climb(runs: Runs, stations: Stations) -> Axes:
+    """Draw calls answered per second in each part as dots, min(N / D, 1 / D_max) as lines."""
     with style.canvas() as ax:
         for place, (name, run) in enumerate(runs_by_name(runs)):
             marker, colour, _ = style.look(place)
@@ -74,12 +39,6 @@ def throughput_in_climb(runs: Runs, stations: Stations, simulated: Simulated | N
             middles = (edges[:-1] + edges[1:]) / 2
             per_s = answered_per_s(run.records["done_s"], edges)
             ax.plot(middles, per_s, marker, color=colour, label=name, zorder=3)
-            if simulated and name in simulated:
-                done_s = np.array([call.done_s for call in simulated[name]])
-                ax.plot(
-                    middles, answered_per_s(done_s, edges), "x", markersize=9, **crosses,
-                    label=None if place else "simulated",
-                )  # fmt: skip
         _lines(ax, runs, stations, bounds.throughput_per_s)
         ax.set(xlabel="elapsed (s)", ylabel="answered, X (calls/s)", xlim=(0.0, None))
         ax.set_ylim(bottom=0.0)

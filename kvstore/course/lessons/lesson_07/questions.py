@@ -77,12 +77,6 @@ def most_threads(run: Run) -> float:
     return float(run.samples["server_threads"].max())
 
 
-def answered_in_climb(run: Run) -> float:
-    """Return the number of calls that were answered before the end of the run."""
-    ends_s = float(run.settings["duration_s"])
-    return ends_s * during(run, 0, ends_s).answered_per_s
-
-
 PREDICTIONS = (
     PredictionQuestion(
         "07.pool_rate",
@@ -127,16 +121,6 @@ PREDICTIONS = (
         measured=lambda run: most_threads(run),
         model=lambda run: Prediction(
             own_threads(run), "threads", "those it had before: a call that waits is a task"
-        ),
-    ),
-    # further lessons
-    PredictionQuestion(
-        "07.pool_calls",
-        "How many calls are answered in the whole run?",
-        unit="calls",
-        measured=lambda back, run: answered_in_climb(run),
-        model=lambda back, run: bounds.calls(
-            run.settings["joins"], waiting_for(back, run), run.settings["duration_s"]
         ),
     ),
     PredictionQuestion(

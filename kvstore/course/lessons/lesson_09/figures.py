@@ -1,25 +1,20 @@
 """The figures and tables of lesson 09: overload with and without a limit."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
 
-from kvstore import measure, numbers
+from kvstore import numbers
 from kvstore.course.rendering import HasValue
 from kvstore.course.views import style
-from kvstore.course.views.style import MB, Runs, by_row, number, rounded, runs_by_name
+from kvstore.course.views.style import MB, by_row, number, rounded
 from kvstore.measure import Run, goodput
-from kvstore.measure.recorder import columns
 
 Curve = Callable[[float], HasValue | float]
 """Predicted goodput in calls/s, for an offered rate in calls/s."""
-LOOKS: Final = {"client": ("o", style.MEASURED, "-"), "server": ("s", style.GREEN, "--")}
-"""The dots, colour and dashes of each process."""
 MOST_DOTS: Final = 60
 """The approximate number of samples drawn for a run."""
 
@@ -111,78 +106,6 @@ def memory_in_burst(runs: Mapping[str, Run]) -> Axes:
         ax.set(xlabel="elapsed (s)", ylabel="server memory, grown by (MB)")
         ax.set_xlim(left=0.0)
         ax.set_ylim(0.0, 1.15 * most_mb)
-    return ax
-
-
-def memory_by_turn(run: Run, predicted: Mapping[str, HasValue | float]) -> Axes:
-    """Draw the most memory of each process in each turn as dots; `predicted` MB are lines."""
-    seen = measure.turns(run)
-    most_mb = 1.0
-    with style.canvas() as ax:
-        for side, (marker, colour, dashes) in LOOKS.items():
-            held_mb = seen[f"{side}_bytes"] / MB
-            line_mb = number(predicted[side]) or 0.0
-            most_mb = max(most_mb, line_mb, *held_mb.dropna())
-            ax.plot(
-                held_mb.index, held_mb, marker, color=colour, markersize=7,
-                label=f"{side}, measured",
-            )  # fmt: skip
-            ax.axhline(
-                line_mb, color=style.PREDICTED, linestyle=dashes, label=f"{side}, predicted",
-                zorder=1,
-            )  # fmt: skip
-        ax.set(xlabel="burst (number)", ylabel="resident memory, most (MB)")
-        ax.set_xlim(0.5, len(seen) + 0.5)
-        ax.set_ylim(0.0, 1.15 * most_mb)
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    return ax
-
-
-def collections_table(runs: Runs) -> pd.DataFrame:
-    """Return the garbage collections of client and server in each run, up to its last sample.
-
-    NaN for a process that did not report them.
-    """
-    rows = []
-    for name, run in runs_by_name(runs):
-        for side in LOOKS:
-            counts = run.samples[columns(side)]
-            young, middle, full, pause_s = counts.iloc[-1] if len(counts) else [math.nan] * 4
-            rows.append(
-                {
-                    "run": f"{name}, {side}",
-                    "young (collections)": young,
-                    "middle (collections)": middle,
-                    "full (collections)": full,
-                    "per 1,000 calls (collections)": 1e3 * (young + middle + full) / run.issued,
-                    "paused (ms)": 1e3 * pause_s,
-                    "paused (% of the run)": 100 * pause_s / (run.window_s or 1.0),
-                }
-            )
-    return rounded(by_row(rows, "run"))
-
-
-def collections(runs: Runs) -> Axes:
-    """Draw the garbage collections of client and server over time, on a logarithmic axis.
-
-    All generations count. About `MOST_DOTS` samples are drawn; every second run is hollow.
-    """
-    with style.canvas() as ax:
-        for place, (name, run) in enumerate(runs_by_name(runs)):
-            samples = run.samples.iloc[:: max(1, len(run.samples) // MOST_DOTS)]
-            for side, (marker, colour, _) in LOOKS.items():
-                counts = samples[[f"{side}_{age}" for age in ("young", "middle", "full")]]
-                total = counts.sum(axis=1, skipna=False)
-                shown = total[total > 0]
-                ax.plot(
-                    samples.loc[shown.index, "elapsed_s"], shown, marker, color=colour,
-                    markersize=7, markerfacecolor="none" if place % 2 else colour,
-                    label=f"{name}, {side}",
-                )  # fmt: skip
-        ax.set_yscale("log")
-        ax.set(xlabel="elapsed (s)", ylabel="total (collections)")
-        ax.set_xlim(left=0.0)
-        ax.set_ylim(bottom=0.8)
     return ax
 
 

@@ -1,13 +1,9 @@
 """What lesson 09 and its further lessons ask."""
 
-import gc
 import math
-from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
-from kvstore import gc_control
 from kvstore.course.questions import Curve, Option, PredictionQuestion, QuizQuestion
 from kvstore.measure import Run, goodput, turns
 from kvstore.model import Prediction, Station, overload
@@ -73,18 +69,6 @@ def lost(run: Run) -> int:
     return run.issued - run.operations_ok
 
 
-class Turns(NamedTuple):
-    """A run of turns, and the run of a quarter of a turn before it."""
-
-    run: Run
-    quarter: Run
-
-    @property
-    def started_at(self) -> str:
-        """When the run began."""
-        return self.run.started_at
-
-
 PREDICTIONS = (
     PredictionQuestion(
         "09.burst",
@@ -145,25 +129,6 @@ PREDICTIONS = (
         "How many calls of the burst does a default server lose? (If you say none, write 1.)",
         unit="calls",
         measured=lost,
-    ),
-    PredictionQuestion(
-        "09.memory",
-        "All turns together: how many MB does the client's process use at most?",
-        unit="MB",
-        measured=lambda made: float(made.run.samples["client_rss_bytes"].max()) / 1e6,
-        model=lambda made: held(made.run, made.quarter, "client"),
-        main=True,
-    ),
-    PredictionQuestion(
-        "09.collections",
-        "A collector that is left alone: how many times as many collections for each call?",
-        unit="times",
-        measured=lambda table: collected_times(table),
-        model=lambda table: Prediction(
-            gc_control.YOUNG_OBJECTS / gc.get_threshold()[0],
-            "times",
-            "young generation ÷ young generation",
-        ),
     ),
     PredictionQuestion(
         "09.in_time_s",
@@ -274,16 +239,6 @@ def wasted_share(run: Run) -> float:
     return found.wasted / done if done else 0.0
 
 
-def held(run: Run, quarter: Run, side: str) -> Prediction:
-    """Return the memory of a process in MB, from the memory per call of a run of a quarter."""
-    used = quarter.samples[f"{side}_rss_bytes"]
-    each = (used.max() - used.iloc[0]) / turns(quarter)["most_in_flight"].max()
-    recorded = run.issued if side == "client" else 0
-    return overload.held(
-        run.in_flight, base_bytes=used.iloc[0], bytes_per_call=each, recorded=recorded
-    )
-
-
 def in_time_until_s(run: Run) -> float:
     """Return the due time of the last call before one in ten calls in a row came too late."""
     records = run.records[np.argsort(run.records["due_s"])]
@@ -291,22 +246,3 @@ def in_time_until_s(run: Run) -> float:
     late = (records["status"] != OK) | (taken_s > run.settings["deadline_s"])
     first_ten = np.flatnonzero(np.convolve(late, np.ones(10), "valid") >= 9)
     return float(records["due_s"][first_ten[0]] if len(first_ten) else records["due_s"].max())
-
-
-def collected_times(collections: pd.DataFrame) -> float:
-    """Return the collections of the last two processes over those of the first two, at least 1.
-
-    `collections` is the table of two runs of as many calls.
-    """
-    ages = [f"{age} (collections)" for age in ("young", "middle", "full")]
-    counts = collections[ages].sum(axis=1)
-    return float(counts.iloc[2:].sum() / max(1.0, counts.iloc[:2].sum()))
-
-
-def later_turns(run: Run, side: str) -> float:
-    """Return the memory in the later half of the turns over that in the first, records apart."""
-    seen = turns(run)
-    records = 56 * seen["calls"].cumsum() if side == "client" else 0
-    used = (seen[f"{side}_bytes"] - records)[1:]
-    half = len(used) // 2
-    return float(used[half:].max() / used[:half].max()) if half else 1.0

@@ -13,49 +13,9 @@ from kvstore.course import mode, rendering
 from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
 from kvstore.course.rendering import escaped
 from kvstore.course.views.style import rounded
-from kvstore.measure import Run, cores, during
-from kvstore.measure.cpu_cost import price_s, serial_s
+from kvstore.measure import Run, during
 from kvstore.model import Prediction, bounds, scaling
 from kvstore.model.scaling import Played
-
-Processes = tuple[int, int]
-"""Generators and servers."""
-
-
-def costs(alone: Run) -> dict[str, float]:
-    """Return D and D' of client and server in seconds, from a run with one process each."""
-    whole, serial = price_s(alone), serial_s(alone)
-    return {
-        "client_s": whole.client_s,
-        "server_s": whole.server_s,
-        "client_serial_s": serial.client_s,
-        "server_serial_s": serial.server_s,
-    }
-
-
-def bound_of_processes(alone: Run, processes: Processes) -> Prediction:
-    """Return the bound on X for these processes on the cores of this machine."""
-    generators, servers = processes
-    return scaling.throughput(generators=generators, servers=servers, cores=cores(), **costs(alone))
-
-
-def machines_table(alone: Run) -> pd.DataFrame:
-    """Return what machines of up to 64 cores need and reach, with this machine's CPU times."""
-    rows = [
-        {
-            "cores": each.cores,
-            "generators, p": each.generators,
-            "servers, s": each.servers,
-            "bound (calls/s)": round(each.predicted.value, -1),
-            "with p = s = 1 (calls/s)": round(
-                scaling.throughput(generators=1, servers=1, cores=each.cores, **costs(alone)).value,
-                -1,
-            ),
-        }
-        for each in scaling.by_cores(**costs(alone))
-    ]
-    return rounded(pd.DataFrame(rows).set_index("cores").astype(int))
-
 
 SERVICE_S = 0.020
 """The time for which a call holds the lock of its server."""
@@ -179,14 +139,6 @@ PREDICTIONS = (
             "1/(q + (1 - q)/s): the server with the hot key",
         ),
         main=True,
-    ),
-    # further lessons
-    PredictionQuestion(
-        "12.two_and_two",
-        "Two generators and two servers on this machine: how many calls per second?",
-        measured=lambda alone, run: run.answered_per_s,
-        model=lambda alone, run: bound_of_processes(alone, (2, 2)),
-        binds="cpu",
     ),
 )
 
