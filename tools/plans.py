@@ -1,6 +1,7 @@
-"""Write the plans of `docs/plans.toml` into the teachers' pages: `python -m tools.plans [--fix]`.
+"""Write plans and camps into the teachers' pages: `python -m tools.plans [--fix]`.
 
-A page has a table between `<!-- plan: NAME -->` and `<!-- end -->`. Without `--fix`, the tables are
+The plans are those of `docs/plans.toml`, the camps those of `kvstore/course/lessons/camps.toml`. A
+page has a table between `<!-- plan: NAME -->` and `<!-- end -->`. Without `--fix`, the tables are
 compared. A plan that does not fit its time, or takes a lesson before one that it needs, is refused.
 """
 
@@ -11,10 +12,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from kvstore.course.lessons import LESSONS, parts
+from kvstore.course.questions import predictions_of
+from kvstore.course.rendering import as_sentence
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 SOURCE: Final = ROOT / "docs" / "plans.toml"
-PAGES: Final = (ROOT / "docs" / "teaching.md", ROOT / "docs" / "teaching" / "run_sheets.md")
+PAGES: Final = (
+    ROOT / "docs" / "teaching.md",
+    *sorted((ROOT / "docs" / "teaching").glob("*.md")),
+)
 END: Final = "<!-- end -->"
 
 
@@ -104,6 +110,18 @@ class Plans:
             had.add(name)
 
 
+def votes(lesson: str) -> str:
+    """The table of the votes of a lesson: what each camp thinks, and what to ask it."""
+    rows = []
+    for each in predictions_of(lesson):
+        text = f"`{each.id}`: {each.text}"
+        for camp, thinks, lacks, ask in each.camps:
+            shown = camp if isinstance(camp, str) else f"{camp:,} {each.unit}"
+            rows.append([text, shown, thinks or as_sentence(lacks), ask])
+            text = ""
+    return _table(["vote", "camp :", "what they think", "what to ask or say"], rows)
+
+
 def _clock(minutes: int) -> str:
     return f"{minutes // 60}:{minutes % 60:02}"
 
@@ -128,7 +146,10 @@ def written(page: str, plans: Plans) -> str:
     pieces = page.split("<!-- plan: ")
     for place, piece in enumerate(pieces[1:], start=1):
         name = piece.partition(" -->")[0]
-        table = make[name]() if name in make else plans.sheet(name)
+        if name.startswith("votes "):
+            table = votes(name.removeprefix("votes "))
+        else:
+            table = make[name]() if name in make else plans.sheet(name)
         pieces[place] = f"{name} -->\n\n{table}\n\n{END}{piece.partition(END)[2]}"
     return "<!-- plan: ".join(pieces)
 
@@ -144,7 +165,7 @@ def main(arguments: Sequence[str]) -> int:
         elif after != before:
             differ.append(page.name)
     if differ:
-        print(f"{', '.join(differ)}: other plans than plans.toml: `python -m tools.plans --fix`")
+        print(f"{', '.join(differ)}: not as their source: `python -m tools.plans --fix`")
     return int(bool(differ))
 
 

@@ -162,8 +162,12 @@ def _prediction(id: str) -> dict[str, Any]:
     text = known.text
     if isinstance(known, questions.Curve):
         text += f" Counted is your line at {numbers.number(known.xs[-1])} ({known.over})."
-    camps = {f"{wrong:g}": rendering.as_sentence(why) for wrong, why in known.mistakes}
-    return {"id": id, "text": text, "unit": known.unit, "camps": camps | _camps().get(id, {})}
+    camps = {
+        f"{each.camp:g}": each.thinks or rendering.as_sentence(each.lacks)
+        for each in known.camps
+        if not isinstance(each.camp, str)
+    }
+    return {"id": id, "text": text, "unit": known.unit, "camps": camps}
 
 
 def _quiz(name: str) -> list[dict[str, Any]]:
@@ -177,12 +181,3 @@ def _quiz(name: str) -> list[dict[str, Any]]:
         }
         for each in questions.asked(name)
     ]
-
-
-@functools.cache
-def _camps() -> dict[str, dict[str, str]]:
-    """Return what the camps of each vote think: the notes for teachers have it, others nothing."""
-    import tomllib
-
-    file = ROOT / "docs" / "teaching" / "camps.toml"
-    return tomllib.loads(file.read_text("utf-8")) if file.exists() else {}

@@ -1,7 +1,8 @@
 """The two kinds of questions, and how one is found by its id.
 
 To add one to lesson NN, write it into `PREDICTIONS` or `QUIZ` of `lessons/lesson_NN/questions.py`:
-tuples of `PredictionQuestion` and of `QuizQuestion`. The last lesson of a part has the quiz over
+tuples of `PredictionQuestion` and of `QuizQuestion`. What the camps of its vote think is in
+`lessons/camps.toml`. The last lesson of a part has the quiz over
 the part as well, in `PART_QUIZ`. Such a module is imported when one of its
 questions is needed, and not before. A lesson without a module has no registered questions.
 """
@@ -11,16 +12,19 @@ import functools
 import importlib.util
 import math
 import re
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import ModuleType
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from kvstore import numbers
 from kvstore.course.lessons import parts
 from kvstore.course.progress import lesson_of
 
 __all__ = [
+    "Camp",
     "Curve",
     "Option",
     "PredictionQuestion",
@@ -96,6 +100,24 @@ LETTERS: Final = "abcdefgh"
 """The options of a quiz question are called by these, in the order in which they are written."""
 
 
+class Camp(NamedTuple):
+    """Those who predict about the same number, and why they do."""
+
+    camp: float | str
+    """A number in the question's unit; a shape or a formula is for the run sheets alone."""
+    thinks: str = ""
+    lacks: str = ""
+    """What the learner is told after the run: only a wrong number has it."""
+    ask: str = ""
+    """What the teacher asks this camp."""
+
+
+@functools.cache
+def _camps() -> Mapping[str, tuple[Camp, ...]]:
+    text = (Path(__file__).with_name("lessons") / "camps.toml").read_text("utf-8")
+    return {id: tuple(Camp(**each) for each in of) for id, of in tomllib.loads(text).items()}
+
+
 @dataclass(frozen=True)
 class PredictionQuestion:
     """A number that the learner commits to before a run, and how the run and the model answer it.
@@ -105,9 +127,8 @@ class PredictionQuestion:
     a number (it stands for its throughput), are converted. `text` is shown by `predict`.
     `main` and `binds` are those of `compare`.
 
-    `mistakes` are wrong numbers that learners are known to give, each with the sentence that it
-    gets after the run: it says what the number leaves out. `far_off` takes the place of the scale's
-    last words. ValueError for a mistake that cannot be predicted.
+    `camps` are those of `lessons/camps.toml`. `far_off` takes the place of the scale's last words.
+    ValueError for a camp that cannot be predicted, or that thinks nothing.
     """
 
     id: str
@@ -117,8 +138,13 @@ class PredictionQuestion:
     model: Callable[..., Any] | None = field(default=None, kw_only=True)
     main: bool = field(default=False, kw_only=True)
     binds: Literal["cpu"] | None = field(default=None, kw_only=True)
-    mistakes: tuple[tuple[float, str], ...] = field(default=(), kw_only=True)
+    camps: tuple[Camp, ...] = field(default=(), kw_only=True)
     far_off: str = field(default="", kw_only=True)
+
+    @property
+    def mistakes(self) -> tuple[tuple[float, str], ...]:
+        """Wrong numbers that learners are known to give, and what each of them leaves out."""
+        return tuple((float(each.camp), each.lacks) for each in self.camps if each.lacks)
 
     def mistake(self, value: float) -> str:
         """Return what is to be said of a number within `SAME` of a known mistake; else ""."""
@@ -127,8 +153,10 @@ class PredictionQuestion:
 
     def __post_init__(self) -> None:
         _check_id(self.id)
-        if any(not wrong > 0 or not why for wrong, why in self.mistakes):
-            raise ValueError(f"{self.id}: a mistake is a number above 0 and a sentence")
+        object.__setattr__(self, "camps", self.camps or _camps().get(self.id, ()))
+        for camp, thinks, lacks, _ in self.camps:
+            if not (lacks or thinks) or (not camp > 0 if not isinstance(camp, str) else lacks):
+                raise ValueError(f"{self.id}: a camp is a number above 0 and what it thinks")
         if self.main and self.model is None:
             raise ValueError(f"{self.id}: a main comparison needs `model`, got none")
 

@@ -1,6 +1,13 @@
 """A made-up lesson 97: what a lesson's module of questions looks like."""
 
-from kvstore.course.questions import Curve, Option, PredictionQuestion, QuizQuestion, computed
+from kvstore.course.questions import (
+    Camp,
+    Curve,
+    Option,
+    PredictionQuestion,
+    QuizQuestion,
+    computed,
+)
 from kvstore.model import Prediction
 
 EVALUATED = []
@@ -27,7 +34,10 @@ PREDICTIONS = (
         "97.rates",
         "",
         "calls/s",
-        mistakes=((40, "that is the mean of the four *rates*"), (20, "the slowest one decides")),
+        camps=(
+            Camp(40, lacks="that is the mean of the four *rates*"),
+            Camp(20, lacks="the slowest one decides"),
+        ),
         far_off="as for nearly everybody",
     ),
     computed("97.main", "", "calls/s", main=True),

@@ -46,16 +46,6 @@ PREDICTIONS: Final = (
     PredictionQuestion(
         "00.retrieve",
         "How many milliseconds does one Retrieve take, from sending to reply?",
-        mistakes=(
-            (
-                10,
-                "that is the disk alone: the request also goes through Python, gRPC and the kernel",
-            ),
-            (
-                50,
-                "that is the time of a write: this is a read",
-            ),
-        ),
         unit="ms",
         measured=_residence_ms,
         model=_one_read,
@@ -63,20 +53,6 @@ PREDICTIONS: Final = (
     PredictionQuestion(
         "00.in_flight",
         "How many of these calls are in flight, on average?",
-        mistakes=(
-            (
-                40,
-                "those are all calls of one second, and each of them stays for a twentieth of it",
-            ),
-            (
-                1,
-                "that lets no two calls overlap: one comes every 25 ms, and each stays for 50",
-            ),
-            (
-                0.5,
-                "that has the factor upside down: twice as many calls are twice as many inside",
-            ),
-        ),
         unit="calls",
         measured=lambda run: audit(run).in_flight_mean,
         model=_in_flight,
@@ -85,12 +61,6 @@ PREDICTIONS: Final = (
     PredictionQuestion(
         "00.published",
         "How many calls were really in flight, on average?",
-        mistakes=(
-            (
-                1_000,
-                "that is what the report says: X·R is what its own figures say",
-            ),
-        ),
         unit="calls",
         measured=lambda published: published.in_flight_mean,
         model=_stated,

@@ -60,33 +60,12 @@ PREDICTIONS: Final = (
     PredictionQuestion(
         "01.reads_only",
         "Reads only, each with 10 ms of disk. How many calls per second?",
-        mistakes=(
-            (
-                100,
-                "that is the disk alone: a call is also on its way, there and back",
-            ),
-        ),
         measured=_answered_per_s,
         model=_of_reads,
     ),
     PredictionQuestion(
         "01.mix",
         "All four operations, drawn with equal chances. How many calls per second?",
-        mistakes=(
-            (
-                40,
-                "that is the mean of the four *rates*: times add up, rates do not",
-            ),
-            (
-                25,
-                "that is a quarter of each operation: count what was sent",
-            ),
-            (
-                20,
-                "that is the rate of the slowest operation: the reads take less time, "
-                "and that counts",
-            ),
-        ),
         measured=lambda reads, mixed: mixed.answered_per_s,
         model=of_mix,
         main=True,

@@ -21,16 +21,6 @@ PREDICTIONS = (
         "02.makespan",
         "100 reads of 50 ms, all sent at once, and the disk serves all at once: how many seconds "
         "until the last reply?",
-        mistakes=(
-            (
-                5,
-                "that is one after the other, as in lesson 01: here all wait at once",
-            ),
-            (
-                0.0005,
-                "that divides R by N: overlapping makes no call shorter",
-            ),
-        ),
         unit="s",
         measured=lambda run: run.window_s,
         model=lambda run: Prediction(_read_s(run), "s", "all reads wait for the disk together"),
@@ -38,12 +28,6 @@ PREDICTIONS = (
     PredictionQuestion(
         "02.last_answer",
         "500 reads of 10 ms, all sent at once, one lock: how many seconds does the last call take?",
-        mistakes=(
-            (
-                0.01,
-                "that is one read with the lock: the last one waits for all before it",
-            ),
-        ),
         unit="s",
         measured=lambda run: float(run.calls["residence_s"].max()),
         model=lambda run: Prediction(

@@ -70,21 +70,6 @@ PREDICTIONS = (
     PredictionQuestion(
         "03.global_lock",
         "100 calls in flight, one lock: how many calls per second?",
-        mistakes=(
-            (
-                2_500,
-                "that leaves out the lock, which serves one call at a time: N/D holds "
-                "until a station is full",
-            ),
-            (
-                100,
-                "that has reads only: most of the calls are writes of 50 ms",
-            ),
-            (
-                20,
-                "that has writes only: a part of the calls are reads of 10 ms",
-            ),
-        ),
         measured=lambda run: run.answered_per_s,
         model=bound,
         main=True,
@@ -92,12 +77,6 @@ PREDICTIONS = (
     PredictionQuestion(
         "03.global_wait",
         "How many seconds does one of these calls take?",
-        mistakes=(
-            (
-                0.04,
-                "that is a call alone: here 99 others are at the lock as well",
-            ),
-        ),
         unit="s",
         measured=settled_residence_s,
         model=lambda run: bounds.residence(run.in_flight, stations(run)),
@@ -105,20 +84,6 @@ PREDICTIONS = (
     PredictionQuestion(
         "03.per_key",
         "100 calls in flight, and the disk serves all of them at once: how many calls per second?",
-        mistakes=(
-            (
-                2_000,
-                "that has writes only: 100 / 50 ms",
-            ),
-            (
-                10_000,
-                "that has reads only: 100 / 10 ms",
-            ),
-            (
-                25,
-                "that is the server with one lock: now the disk serves all calls at once",
-            ),
-        ),
         measured=lambda run: run.answered_per_s,
         model=bound,
         main=True,

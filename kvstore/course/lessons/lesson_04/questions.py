@@ -47,16 +47,6 @@ PREDICTIONS = (
     PredictionQuestion(
         "04.pool",
         "32 calls in flight, 8 threads, 20 ms for a read: how many calls per second?",
-        mistakes=(
-            (
-                1_600,
-                "that has all 32 calls on the disk: only 8 of them have a thread",
-            ),
-            (
-                50,
-                "that is one call at a time, as behind a lock: a read takes no lock",
-            ),
-        ),
         measured=lambda run: run,
         model=lambda run: bounds.closed_loop(run.in_flight, [pool(run)]),
         main=True,
@@ -64,12 +54,6 @@ PREDICTIONS = (
     PredictionQuestion(
         "04.lock_threads",
         "32 threads in place of 2: how many times the throughput?",
-        mistakes=(
-            (
-                16,
-                "the pool has 16 times the threads, and the lock still serves one call at a time",
-            ),
-        ),
         unit="times",
         measured=times_faster,
         model=bound_times_faster,
@@ -77,17 +61,6 @@ PREDICTIONS = (
     PredictionQuestion(
         "04.innocent_read",
         "How many seconds does a read take, on average?",
-        mistakes=(
-            (
-                0.01,
-                "a read takes no lock, and still needs a thread: the writes that wait "
-                "keep them all",
-            ),
-            (
-                0.02,
-                "that is the demand of the lock: the writes ahead keep the threads for longer",
-            ),
-        ),
         unit="s",
         measured=read_s,
         model=read_behind_the_pool,
@@ -96,12 +69,6 @@ PREDICTIONS = (
         "04.counter",
         "4 clients add 10 each to a counter, at the same time. What does the store have in the "
         "end?",
-        mistakes=(
-            (
-                40,
-                "every call was answered OK, and adds are lost: two clients read the same number",
-            ),
-        ),
         unit="adds",
         measured=lambda stored: float(stored),
         model=lambda stored: Prediction(

@@ -61,24 +61,6 @@ PREDICTIONS = (
         "05.stream_far",
         "8 in flight, the server 10 ms away: how many times the throughput of unary calls does a "
         "stream reach?",
-        mistakes=(
-            (
-                8,
-                "a unary call does not wait for the one before it on its connection",
-            ),
-            (
-                2.9,
-                "that is the Go article's figure: its slow client waited between two calls",
-            ),
-            (
-                2,
-                "N and D are those of the unary calls, and neither processor is full",
-            ),
-            (
-                3,
-                "N and D are those of the unary calls, and neither processor is full",
-            ),
-        ),
         unit="times",
         measured=times_of,
         model=lambda unary, stream: Prediction(
@@ -89,17 +71,6 @@ PREDICTIONS = (
         "05.stream_cpu",
         "64 in flight, no disk: how many times the CPU time of a unary call does a message of a "
         "stream take, client and server together?",
-        mistakes=(
-            (
-                1,
-                "a unary call has headers, a call object and a status; a message has none",
-            ),
-            (
-                2,
-                "that is what gRPC's guide leads one to expect: it is true for a stream that "
-                "carries one message",
-            ),
-        ),
         unit="times",
         measured=cpu_of,
     ),

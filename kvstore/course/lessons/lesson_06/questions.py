@@ -53,20 +53,6 @@ PREDICTIONS = (
     PredictionQuestion(
         "06.layout",
         "1 connection, 10 calls at a time as 10 streams: how many times the throughput of 1 call?",
-        mistakes=(
-            (
-                1,
-                "that is HTTP/1.1: one connection of HTTP/2 carries many calls at a time",
-            ),
-            (
-                2,
-                "for what would the streams wait, beside the disk?",
-            ),
-            (
-                5,
-                "for what would the streams wait, beside the disk?",
-            ),
-        ),
         unit="times",
         measured=gain,
         model=lambda single, one: Prediction(
@@ -85,16 +71,6 @@ PREDICTIONS = (
         "06.capped",
         "20 calls in flight on one connection, a cap of 4 streams, 20 ms of disk: how many "
         "calls/s?",
-        mistakes=(
-            (
-                1_000,
-                "that has all 20 calls at the disk: the cap lets 4 go, and 16 wait in the client",
-            ),
-            (
-                50,
-                "that is one call at a time: the server knows of four",
-            ),
-        ),
         measured=lambda alone, run: run,
         model=behind_cap,
         main=True,

@@ -81,12 +81,6 @@ PREDICTIONS = (
     PredictionQuestion(
         "07.pool_rate",
         "250 users, 200 threads, 0.4 s at the back end: how many calls per second?",
-        mistakes=(
-            (
-                625,
-                "that has all 250 users at the back end: the pool has 200 threads",
-            ),
-        ),
         measured=lambda back, run: all_there(back, run).answered_per_s,
         model=lambda back, run: bounds.closed_loop(run.in_flight, waiting_for(back, run)),
         main=True,
@@ -94,12 +88,6 @@ PREDICTIONS = (
     PredictionQuestion(
         "07.loop_rate",
         "The event loop, 250 users, 0.4 s at the back end: how many calls per second?",
-        mistakes=(
-            (
-                500,
-                "that is the pool: a coroutine that waits holds no thread",
-            ),
-        ),
         measured=lambda back, run: all_there(back, run).answered_per_s,
         model=lambda back, run: bounds.closed_loop(run.in_flight, waiting_for(back, run)),
         main=True,
@@ -107,16 +95,6 @@ PREDICTIONS = (
     PredictionQuestion(
         "07.loop_threads",
         "How many threads does the process with the event loop have, with 250 users?",
-        mistakes=(
-            (
-                250,
-                "that is a thread for each user: a coroutine that waits holds none",
-            ),
-            (
-                1,
-                "the loop has one: gRPC and Python have some of their own",
-            ),
-        ),
         unit="threads",
         measured=lambda run: most_threads(run),
         model=lambda run: Prediction(

@@ -86,16 +86,6 @@ PREDICTIONS = (
         "08.random",
         "The worker is busy for 80 % of the time, each call takes it 20 ms, and calls arrive at "
         "random: how many ms from the arrival of a call to its reply, on average?",
-        mistakes=(
-            (
-                20,
-                "that is S, as with even arrivals: calls that come in bunches wait",
-            ),
-            (
-                25,
-                "that is S / U: the wait grows with U / (1 - U)",
-            ),
-        ),
         unit="ms",
         measured=lambda service_s, run: mean_ms(run),
         model=lambda service_s, run: random_arrivals(service_s),
@@ -115,17 +105,6 @@ PREDICTIONS = (
         "08.long_jobs",
         "Nine of ten calls take a third of S, and one takes seven times S. U is 80 %: how many ms "
         "does a call take on average?",
-        mistakes=(
-            (
-                100,
-                "that is the line of exponential times: the mean is the same, and the "
-                "spread is not",
-            ),
-            (
-                60,
-                "that is the wait behind equal calls: a long one makes many others wait",
-            ),
-        ),
         unit="ms",
         measured=lambda service_s, run: mean_ms(run),
         model=lambda service_s, run: law(BUSY, service_s, "two_point"),
@@ -133,12 +112,6 @@ PREDICTIONS = (
     PredictionQuestion(
         "08.second_worker",
         "The same calls with a second worker: how many ms does a call take on average?",
-        mistakes=(
-            (
-                110,
-                "that is half of it: U is halved as well, and a long call blocks one of two",
-            ),
-        ),
         unit="ms",
         measured=lambda service_s, run: mean_ms(run),
         model=lambda service_s, run: law(BUSY, service_s, "two_point", workers=2),

@@ -73,12 +73,6 @@ PREDICTIONS = (
     PredictionQuestion(
         "09.burst",
         "The burst, no limit, 400 threads: how many seconds until the last call is answered?",
-        mistakes=(
-            (
-                0.02,
-                "400 threads work at once, and one of them has the lock",
-            ),
-        ),
         unit="s",
         measured=answered_s,
         model=lambda run: overload.drain_burst(run.issued, lock(run)),
@@ -109,17 +103,6 @@ PREDICTIONS = (
     PredictionQuestion(
         "09.goodput_limit",
         "Twice the capacity, at most 20 calls in the server: how many per second are in time?",
-        mistakes=(
-            (
-                320,
-                "that is what is sent: the server can do half of it",
-            ),
-            (
-                80,
-                "that is half of what the server can do: with a limit, nearly all that "
-                "it does is in time",
-            ),
-        ),
         measured=settled_per_s,
         model=_goodput,
     ),

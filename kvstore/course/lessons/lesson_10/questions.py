@@ -60,16 +60,6 @@ PREDICTIONS = (
     PredictionQuestion(
         "10.storm",
         "Long after the peak: how many of 100 calls fail? (If you say none, write 1.)",
-        mistakes=(
-            (
-                1,
-                "the peak is over, and its retries are not: each failed call sends 4 attempts",
-            ),
-            (
-                30,
-                "that serves 70 in time: the server works on attempts whose callers have gone",
-            ),
-        ),
         unit="calls",
         measured=lambda back, config, run: failed_late(run),
         model=after_peak,

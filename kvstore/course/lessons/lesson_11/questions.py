@@ -67,12 +67,6 @@ PREDICTIONS = (
     PredictionQuestion(
         "11.slowest",
         "A page needs all servers: what share of the pages takes more than 100 ms?",
-        mistakes=(
-            (
-                0.01,
-                "that is one server: the page waits for the slowest of all",
-            ),
-        ),
         unit="of the requests",
         measured=lambda found: found.slow_share(found.answer_s.shape[1], REPLICA["slow_s"]),
         model=lambda found: tail_latency.slow_of_all(
@@ -82,12 +76,6 @@ PREDICTIONS = (
     PredictionQuestion(
         "11.hedged",
         "A second call after 50 ms: what share of the reads takes more than 100 ms?",
-        mistakes=(
-            (
-                0.1,
-                "that is without the second call",
-            ),
-        ),
         unit="of the requests",
         measured=lambda found: found.slow_share(REPLICA["slow_s"]),
         model=lambda found: slow_in_spite(found.servers),

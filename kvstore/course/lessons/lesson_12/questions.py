@@ -68,16 +68,6 @@ PREDICTIONS = (
     PredictionQuestion(
         "12.one_channel",
         "One channel to 4 servers of 50 calls/s each, and 40 calls in flight: how many calls/s?",
-        mistakes=(
-            (
-                200,
-                "one channel has one connection, to one server, unless it is asked to spread",
-            ),
-            (
-                100,
-                "where would half of the calls go? One connection leads to one server",
-            ),
-        ),
         measured=lambda spread: spread.answered_per_s,
         model=lambda spread: Prediction(
             1 / SERVICE_S, "calls/s", "one connection, so one server: 1/S", "server"
@@ -87,21 +77,6 @@ PREDICTIONS = (
     PredictionQuestion(
         "12.hot_key",
         "4 servers with a shard each. One key gets 40 % of the calls: how many calls/s?",
-        mistakes=(
-            (
-                200,
-                "that leaves out the hot key: four of ten calls go to one server",
-            ),
-            (
-                125,
-                "that is the hot key alone: its server has a part of the other keys as well",
-            ),
-            (
-                150,
-                "that lets the three others go on: a second later, their callers wait "
-                "at the fourth",
-            ),
-        ),
         measured=settled,
         model=lambda run: bound(4, HOTTEST, run.in_flight),
         main=True,
@@ -109,12 +84,6 @@ PREDICTIONS = (
     PredictionQuestion(
         "12.moved",
         "A fifth server beside four: what share of the keys has to move?",
-        mistakes=(
-            (
-                0.2,
-                "that is what would be needed: `hash % servers` changes for nearly all keys",
-            ),
-        ),
         unit="of the keys",
         measured=moved_share,
         model=lambda before, after: Prediction(
@@ -125,12 +94,6 @@ PREDICTIONS = (
         "12.thousand",
         "1,000 servers, and one key with 5 % of the calls: how many times the throughput of one "
         "server?",
-        mistakes=(
-            (
-                1_000,
-                "that leaves out the hot key: one server has all of its calls",
-            ),
-        ),
         unit="times",
         measured=gain,
         model=lambda played: Prediction(

@@ -120,17 +120,6 @@ PREDICTIONS = (
     PredictionQuestion(
         "13.round_robin",
         "Servers of 20, 20 and 60 ms in turn, 30 calls in flight: how many calls/s?",
-        mistakes=(
-            (
-                117,
-                "each server does what it can only if it has callers: in turn, they "
-                "wait at the slow one",
-            ),
-            (
-                150,
-                "that is three equal servers: one of them needs 60 ms",
-            ),
-        ),
         measured=answered_per_s,
         model=lambda spread: in_equal_shares(),
         main=True,
@@ -138,20 +127,6 @@ PREDICTIONS = (
     PredictionQuestion(
         "13.least_open",
         "The same servers, each call to one with the fewest open calls: how many calls/s?",
-        mistakes=(
-            (
-                50,
-                "equal counts of open calls are not equal shares: a slow server gets fewer calls",
-            ),
-            (
-                100,
-                "that leaves out the slow server: it gets a call when its count is the lowest",
-            ),
-            (
-                150,
-                "that is three equal servers: one of them needs 60 ms",
-            ),
-        ),
         measured=settled,
         model=lambda run: all_busy(),
         main=True,
@@ -160,16 +135,6 @@ PREDICTIONS = (
         "13.stall",
         "Three equal servers in turn, one stalls for 1 s of every 3 s: how many percent of the "
         "calls take longer than 0.2 s?",
-        mistakes=(
-            (
-                11,
-                "that is a third of the calls in a third of the time: the queue outlives the stall",
-            ),
-            (
-                33,
-                "that is all calls of one server: some of them come when it works and has no queue",
-            ),
-        ),
         unit="%",
         measured=late_share,
         model=lambda run: late_in_turn(),

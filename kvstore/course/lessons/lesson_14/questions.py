@@ -34,29 +34,12 @@ PREDICTIONS = (
     PredictionQuestion(
         "14.one_by_one",
         "16 writes in flight, 10 ms for a commit, and each write has its own: how many per second?",
-        mistakes=(
-            (
-                1_600,
-                "that has 16 commits at once: the log does one after the other",
-            ),
-        ),
         measured=lambda run, lone, pair: run.answered_per_s,
         model=lambda run, lone, pair: batching.one_by_one(run.in_flight, **log_of(lone, pair)),
     ),
     PredictionQuestion(
         "14.in_groups",
         "The same, and all writes that wait share one commit: how many per second?",
-        mistakes=(
-            (
-                1_600,
-                "that has all 16 in each commit: the writes that it answers are not "
-                "back for the next one",
-            ),
-            (
-                100,
-                "that is one write in a commit: those that wait share the next one",
-            ),
-        ),
         measured=lambda run, lone, pair: run.answered_per_s,
         model=lambda run, lone, pair: batching.in_groups(run.in_flight, **log_of(lone, pair)),
         main=True,
@@ -71,12 +54,6 @@ PREDICTIONS = (
     PredictionQuestion(
         "14.gap",
         "The leader is killed: for how many seconds is no write acknowledged?",
-        mistakes=(
-            (
-                0.1,
-                "that is one missing heartbeat, and no proof: the others wait for a timeout",
-            ),
-        ),
         unit="s",
         measured=lambda run: run.mean_gap_s(),
         model=_gap,

@@ -14,28 +14,12 @@ PREDICTIONS = (
     PredictionQuestion(
         "16.few",
         "3 calls in flight: how many calls per second?",
-        mistakes=(
-            (
-                48,
-                "that is one call at a time: below the knee, three make three times as many",
-            ),
-            (
-                300,
-                "that is the ceiling: three calls are below the knee",
-            ),
-        ),
         measured=few,
         model=lambda run, seen: seen.closed_loop(run.in_flight),
     ),
     PredictionQuestion(
         "16.many",
         "24 calls in flight: how many calls per second?",
-        mistakes=(
-            (
-                1_140,
-                "that is N / (D + Z), which ends at the knee: 24 calls are beyond it",
-            ),
-        ),
         measured=few,
         model=lambda run, seen: seen.closed_loop(run.in_flight),
         main=True,
@@ -43,12 +27,6 @@ PREDICTIONS = (
     PredictionQuestion(
         "16.rate",
         "What is the highest arrival rate at which the p99 meets the objective?",
-        mistakes=(
-            (
-                300,
-                "that is the ceiling: the smallest pause builds a queue that never drains",
-            ),
-        ),
         measured=lambda found, seen: found.rate_per_s,
         model=lambda found, seen: seen.ceiling_per_s,
     ),
