@@ -36,9 +36,6 @@ PINS = {
 """The tested versions, by name."""
 
 
-# ---- requirements --------------------------------------------------------------------------
-
-
 def test_conda_gets_the_same_names_and_floors_from_conda_forge_alone():
     """The tests cannot run conda, so the file must at least agree with pyproject.toml."""
     conda = yaml.safe_load(read("environment.yml"))
@@ -74,9 +71,6 @@ def test_the_tested_versions_allow_the_very_first_of_the_oldest_python():
     ]
 
     assert refusing == []
-
-
-# ---- commands ------------------------------------------------------------------------------
 
 
 def commands_in(name: str) -> list[str]:

@@ -12,9 +12,6 @@ from tools import generated, notebooks, satisfied
 ROOT = Path(__file__).resolve().parent.parent
 
 
-# ---- is this environment complete ----------------------------------------------------------
-
-
 def test_what_is_absent_or_too_old_is_named():
     elsewhere = "no-such-package>=1; sys_platform == 'plan9'"
     lacking = list(satisfied.unmet(["no-such-package>=1", "pytest>=9999", "pytest>=1", elsewhere]))
@@ -55,32 +52,16 @@ def test_only_an_editable_install_of_this_checkout_counts(tmp_path, monkeypatch)
     assert not satisfied.installed_from_here("rpc-throughput-course-not-installed")
 
 
-# ---- is the generated code fresh -----------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "says"),
-    [
-        ("bytes key = 1;", "bytes key = 3;", "kvstore_pb2.py differs"),
-        ("", "", "kvstore/v1/extra_pb2.py: no code was written"),
-    ],
-)
-def test_a_change_of_the_contract_is_noticed(old, new, says, tmp_path):
+def test_a_change_of_the_contract_is_noticed(tmp_path):
     assert list(generated.differences(ROOT / "proto")) == []
-    contract = shutil.copytree(ROOT / "proto", tmp_path / "proto") / "kvstore" / "v1"
-    text = (contract / "kvstore.proto").read_text()
-    assert old in text
-    (contract / "kvstore.proto").write_text(text.replace(old, new) if old else text)
-    if not old:
-        (contract / "extra.proto").write_text(
-            'syntax = "proto3"; package kvstore.v1; message Extra { bytes text_of_it = 1; }'
-        )
+    shutil.copytree(ROOT / "proto", tmp_path / "proto")
+    contract = tmp_path / "proto" / "kvstore" / "v1" / "kvstore.proto"
+    text = contract.read_text()
+    contract.write_text(text.replace("bytes key = 1;", "bytes key = 3;"))
+    assert contract.read_text() != text
 
     (difference,) = generated.differences(tmp_path / "proto")
-    assert says in difference
-
-
-# ---- are the notebooks bare ----------------------------------------------------------------
+    assert "kvstore_pb2.py differs" in difference
 
 
 def bare() -> dict:
@@ -103,24 +84,8 @@ def with_output(notebook: dict) -> None:
     notebook["cells"][1]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": ["2"]}]
 
 
-def with_count(notebook: dict) -> None:
-    notebook["cells"][1]["execution_count"] = 3
-
-
-def with_no_id(notebook: dict) -> None:
-    del notebook["cells"][0]["id"]
-
-
 def with_traces(notebook: dict) -> None:
     notebook["cells"][1]["metadata"]["execution"] = {"iopub.status.busy": "2026-01-01"}
-
-
-def with_version(notebook: dict) -> None:
-    notebook["metadata"]["language_info"]["version"] = "3.13.0"
-
-
-def with_same_ids(notebook: dict) -> None:
-    notebook["cells"][1]["id"] = "a"
 
 
 def with_nonsense(notebook: dict) -> None:
@@ -139,11 +104,7 @@ def test_an_import_is_used_or_for_the_learner():
     ("defect", "says", "can_be_fixed"),
     [
         (with_output, "has outputs", True),
-        (with_count, "has outputs", True),
-        (with_no_id, "has a cell with no id", True),
         (with_traces, "has metadata of a run or an editor", True),
-        (with_version, "has metadata of a run or an editor", True),
-        (with_same_ids, "has two cells with the same id", False),
         (with_nonsense, "is not a valid notebook", False),
     ],
 )
@@ -162,19 +123,6 @@ def test_what_is_amiss_is_reported_and_fixed_where_a_tool_can(
     assert [c["source"] for c in after["cells"]] == [c["source"] for c in bare()["cells"]]
     assert (after == notebook) != can_be_fixed
     assert list(notebooks.problems_of(json.dumps(bare()))) == ["is not in the format of Jupyter"]
-
-
-@pytest.mark.parametrize("text", ["", "{}", '{"cells": 3}'])
-def test_what_is_no_notebook_is_reported_and_left_alone(text, tmp_path, capsys):
-    for folder in ("further", ".ipynb_checkpoints"):  # what Jupyter kept is not looked at
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "03_extra.ipynb").write_text(text)
-
-    assert notebooks.main(["--fix"], tmp_path) == 1
-
-    (report,) = capsys.readouterr().out.splitlines()
-    assert report.startswith("further/03_extra.ipynb: is not a valid notebook")
-    assert (tmp_path / "further" / "03_extra.ipynb").read_text() == text
 
 
 def test_jupyter_lays_a_notebook_out_the_same_way(tmp_path):

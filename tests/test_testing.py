@@ -76,6 +76,8 @@ def run(tmp_path):
     """Run `course.py test` on these files; return its status and what it printed."""
     place = tmp_path / "rpc course \u00fcn\u00ef"
     place.mkdir()
+    # Beside other tests this process is itself one of pytest-xdist's.
+    settings = {name: each for name, each in os.environ.items() if not name.startswith("PYTEST_")}
     (place / "pytest.ini").write_text("[pytest]\nmarkers = alone: x\n long: x\n timeout: x\n")
 
     def testing(*arguments, **files):
@@ -84,7 +86,7 @@ def run(tmp_path):
         ended = subprocess.run(
             [sys.executable, "-m", "tools.testing", *arguments],
             cwd=place,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**settings, "PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,
             timeout=300,  # beside other tests
