@@ -2,7 +2,6 @@
 
 import math
 import signal
-import threading
 
 import pytest
 from sleeping_service import calls_of, sleeping_service
@@ -87,12 +86,15 @@ def test_what_few_calls_did_not_measure_is_left_out():
 @pytest.mark.slow
 def test_a_server_that_stopped_answering_is_no_success():
     with sleeping_service(4) as (address, process):
-        timer = threading.Timer(1.0, process.send_signal, [signal.SIGSTOP])
-        timer.start()
+
+        def stop_once_calls_ended(sample):
+            if sample.answered:
+                process.send_signal(signal.SIGSTOP)
+
         run = load.run(
-            tasks, address, calls_of(sleep_s=0.01), duration_s=4, in_flight=4, deadline_s=0.5
-        )
-        timer.join()
+            tasks, address, calls_of(sleep_s=0.01), on_sample=stop_once_calls_ended,
+            duration_s=4, in_flight=4, deadline_s=0.5,
+        )  # fmt: skip
 
     assert Outcome.SERVER_UNRESPONSIVE is run.outcome
     assert MISSED == status_of(run)
