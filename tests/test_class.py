@@ -77,7 +77,7 @@ def test_students_see_every_source_that_a_lesson_shows(students, tmp_path):
     settings = {**os.environ, "PYTHONPATH": str(students)}
     done = subprocess.run([sys.executable, program], cwd=students, env=settings, timeout=100)
 
-    assert len(shown) > 10
+    assert shown
     assert 0 == done.returncode
 
 

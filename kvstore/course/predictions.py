@@ -12,7 +12,7 @@ from IPython.core.getipython import get_ipython
 
 from kvstore import numbers
 from kvstore.course import curves, in_class, progress, questions, rendering
-from kvstore.course.questions import Curve, PredictionQuestion, QuizQuestion
+from kvstore.course.questions import Curve, NumberQuestion, PredictionQuestion, QuizQuestion
 from kvstore.course.rendering import HasValue
 
 
@@ -295,30 +295,41 @@ def _with_unit(value: float, unit: str) -> str:
 # ---- quizzes ------------------------------------------------------------------------------------
 # Questions with options: the first choice counts, and each option is explained. Each learner sees
 # the options in an order of their own, always the same one. What is kept is the letter that the
-# option has in the lesson's questions, so the choices of a class add up.
+# option has in the lesson's questions, so the choices of a class add up. A question that is
+# answered by a number has parameters of each learner's own; what is kept is which option it is.
+
+
+def _learner() -> str:
+    return f"{platform.node()} {progress.path().absolute()}"
+
+
+def _own(question: QuizQuestion) -> QuizQuestion:
+    return question.drawn(_learner()) if isinstance(question, NumberQuestion) else question
 
 
 def _lettered(question: QuizQuestion) -> dict[str, str]:
     """The letters that this learner sees, in their order, and those of the lesson's questions."""
     letters = list(question.lettered)
-    learner = f"{platform.node()} {progress.path().absolute()}"
-    shown = Random(f"{learner} {question.id}").sample(letters, len(letters))
+    if isinstance(question, NumberQuestion):
+        return dict(zip(letters, letters, strict=True))
+    shown = Random(f"{_learner()} {question.id}").sample(letters, len(letters))
     return dict(zip(letters, shown, strict=True))
 
 
-def quiz(question_id: str, choice: str | None = None) -> None:
+def quiz(question_id: str, choice: str | float | None = None) -> None:
     """Ask the quiz questions of a lesson or of a part, or answer one of them.
 
     `quiz("03")` shows the questions of lesson 03, `quiz("part 1")` those over the first part,
     `quiz("03.double")` one question: as radio buttons where the notebook shows widgets, as text
-    elsewhere. `quiz("03.double", "b")` chooses option b.
+    elsewhere. `quiz("03.double", "b")` chooses option b, `quiz("01.hundred", 12)` answers by a
+    number.
     The first choice is kept and scored; a later one only shows its explanation.
     LookupError for an unknown question, ValueError for a letter that is none of its options.
     """
     if choice is None:
-        _ask(questions.asked(question_id))
+        _ask([_own(each) for each in questions.asked(question_id)])
     else:
-        rendering.show(_verdict(questions.registered_quiz(question_id), choice))
+        rendering.show(_verdict(_own(questions.registered_quiz(question_id)), choice))
 
 
 def _ask(asked: Sequence[QuizQuestion]) -> None:
@@ -328,6 +339,8 @@ def _ask(asked: Sequence[QuizQuestion]) -> None:
     for question in asked:
         how = f'Answer with a letter, such as `quiz("{question.id}", "a")`.'
         letters = [f"{letter}) {text}" for letter, text in _options(question)]
+        if isinstance(question, NumberQuestion):
+            how, letters = f'Answer with a number, such as `quiz("{question.id}", 12.5)`.', []
         done = [_words(question, chosen[question.id])] if question.id in chosen else []
         plain.append("\n".join([question.text, *(f"  {each}" for each in letters), how, *done]))
         rich.append(
@@ -354,16 +367,23 @@ def _widget(asked: Sequence[QuizQuestion], chosen: Mapping[str, str]) -> dict[st
     import ipywidgets as widgets  # late: it takes memory, and a plain Python needs none
 
     def group(question: QuizQuestion) -> Any:
-        buttons = widgets.RadioButtons(
-            options=[(f"{letter}) {text}", letter) for letter, text in _options(question)],
-            value=_letter(question, chosen.get(question.id)),
-            layout={"width": "auto"},
+        buttons: Any = (
+            widgets.Text(placeholder="your number", continuous_update=False)
+            if isinstance(question, NumberQuestion)
+            else widgets.RadioButtons(
+                options=[(f"{letter}) {text}", letter) for letter, text in _options(question)],
+                value=_letter(question, chosen.get(question.id)),
+                layout={"width": "auto"},
+            )
         )
         said = widgets.HTML(_html(question, chosen[question.id]) if question.id in chosen else "")
 
         def choose(change: Mapping[str, Any]) -> None:
             if change["new"] is not None:
-                said.value = _verdict(question, change["new"])["text/html"]
+                try:
+                    said.value = _verdict(question, change["new"])["text/html"]
+                except ValueError as error:  # a text where a number is asked for
+                    said.value = rendering.inline(str(error))
 
         buttons.observe(choose, names="value")
         text = widgets.HTML(f'<b style="{rendering.LINES}">{rendering.inline(question.text)}</b>')
@@ -375,6 +395,13 @@ def _widget(asked: Sequence[QuizQuestion], chosen: Mapping[str, str]) -> dict[st
 def _verdict(question: QuizQuestion, choice: object) -> dict[str, str]:
     """Keep the choice if it is the first, and say what is to be said of it."""
     letter = _lettered(question).get(str(choice).strip().lower())
+    if isinstance(question, NumberQuestion):
+        try:
+            letter = question.letter_of(float(str(choice).replace(",", "")))
+        except ValueError:
+            raise ValueError(
+                f"{question.id} is answered by a number, such as 12.5, got {choice!r}"
+            ) from None
     if letter is None:
         raise ValueError(
             f"{question.id} has the options {', '.join(question.lettered)}, got {choice!r}: "
@@ -397,6 +424,9 @@ def _parts(question: QuizQuestion, kept: str, first: str | None) -> tuple[str, s
     letter, option = _letter(question, kept), question.lettered.get(kept)
     if option is None:  # the question was changed since
         return "○", "You chose what is no longer an option."
+    if isinstance(question, NumberQuestion):
+        counts = "" if first == kept else " (Your first number is the one that counts.)"
+        return "✔ Yes." if option.right else "✘ No.", f"{option.why}{counts}"
     counts = f" (Your first choice, {_letter(question, first)}, is the one that counts.)"
     later = counts if first != kept else ""
     again = "" if option.right else " Choose again, to see the explanation of another option."

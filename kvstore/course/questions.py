@@ -10,12 +10,14 @@ questions is needed, and not before. A lesson without a module has no registered
 import difflib
 import functools
 import importlib.util
+import itertools
 import math
 import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from types import ModuleType
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
@@ -26,12 +28,14 @@ from kvstore.course.progress import lesson_of
 __all__ = [
     "Camp",
     "Curve",
+    "NumberQuestion",
     "Option",
     "PredictionQuestion",
     "QuizQuestion",
     "ask",
     "asked",
     "computed",
+    "number_question",
     "predictions_of",
     "quiz_of",
     "registered",
@@ -227,6 +231,68 @@ class QuizQuestion:
     def lettered(self) -> dict[str, Option]:
         """The options by their letters."""
         return dict(zip(LETTERS, self.options, strict=False))
+
+
+@dataclass(frozen=True)
+class NumberQuestion(QuizQuestion):
+    """A quiz question that is answered by a number; `number_question` makes one.
+
+    Its options are the right number, the known mistakes and "another number". A page or a vote,
+    where nobody types, asks it as any other quiz question.
+    """
+
+    values: tuple[float, ...]
+    """The number of each option but the last."""
+    drawn: Callable[[str], "NumberQuestion"]
+    """Returns the question with the parameters of one learner, always the same ones."""
+
+    def letter_of(self, number: float) -> str:
+        """Return the letter of the option that this number is: the last one for any other."""
+        near = [abs(number - value) <= SAME * abs(value) for value in self.values]
+        return LETTERS[near.index(True) if any(near) else len(near)]
+
+
+def number_question(
+    id: str,
+    text: str,
+    unit: str,
+    right: tuple[Callable[..., float], str],
+    *mistakes: tuple[Callable[..., float], str],
+    other: str = "Write down the law first, and then its numbers.",
+    **draws: tuple[float, ...],
+) -> NumberQuestion:
+    """Return a quiz question that is answered by a number of `unit`, drawn for each learner.
+
+    `draws` has the values of each parameter; where nobody types, the first of each counts. `text`
+    and the explanations have parameters in braces, such as "{n} calls in flight". `right` and each
+    of the `mistakes` are a function of the parameters and its explanation.
+    ValueError for a mistake that is as good as right for some parameters.
+    """
+    first = {name: values[0] for name, values in draws.items()}
+    answers = sorted((right, *mistakes), key=lambda each: each[0](**first))
+
+    def ask_with(parameters: Mapping[str, float]) -> NumberQuestion:
+        values = tuple(value(**parameters) for value, _ in answers)
+        options = (
+            Option(f"{numbers.number(value)} {unit}", each is right, each[1].format(**parameters))
+            for value, each in zip(values, answers, strict=True)
+        )
+        asked = text.format(**parameters)
+        return NumberQuestion(
+            id, asked, (*options, Option("another number", why=other)), values, draw
+        )
+
+    def draw(learner: str) -> NumberQuestion:
+        chance = Random(f"{learner} {id}")
+        return ask_with({name: chance.choice(values) for name, values in draws.items()})
+
+    for drawn in itertools.product(*draws.values()):
+        parameters = dict(zip(draws, drawn, strict=True))
+        goal = right[0](**parameters)
+        if any(abs(at(**parameters) - goal) <= 2 * SAME * abs(goal) for at, _ in mistakes):
+            raise ValueError(f"{id}: a mistake is as good as right for {parameters}")
+        ask_with(parameters)  # two mistakes that are one option are refused
+    return ask_with(first)
 
 
 def _check_id(id: str) -> None:

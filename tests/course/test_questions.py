@@ -8,7 +8,13 @@ import pytest
 from lessons import NOTEBOOKS
 
 from kvstore.course import compare, lessons, predict, progress, questions, quiz
-from kvstore.course.questions import Camp, Option, PredictionQuestion, QuizQuestion
+from kvstore.course.questions import (
+    Camp,
+    Option,
+    PredictionQuestion,
+    QuizQuestion,
+    number_question,
+)
 from kvstore.model import Prediction
 from tools.run_notebooks import execute
 
@@ -133,6 +139,35 @@ def test_learners_see_the_options_in_orders_of_their_own_and_their_choices_add_u
 
     assert typed == {"a", "b"}
     assert kept == {("97.double", "b")}
+
+
+def test_a_number_answers_a_question_that_has_parameters_of_each_learner(
+    page, tmp_path, monkeypatch
+):
+    texts, kept = set(), set()
+    for number in range(10):
+        monkeypatch.setenv(progress.VARIABLE, str(tmp_path / f"learner {number}"))
+        quiz("01.hundred")
+        texts.add(text := page[-1]["text/plain"])
+        keys, read_ms, write_ms = (int(each) for each in re.findall(r"(\d+) (?:keys|ms)", text)[:3])
+        assert " b) " not in text, "no option is shown"
+        quiz("01.hundred", 1.02 * keys * (read_ms + write_ms) / 1e3)
+        assert f"✔ Yes. {keys} · {read_ms} ms + {keys} · {write_ms} ms" in shown(page)
+        quiz("01.hundred", str(2 * keys * write_ms / 1e3))
+        assert "✘ No. That is each call at the time of the slowest kind. (Your first" in shown(page)
+        kept |= set(progress.choices().items())
+
+    assert len(texts) > 1
+    assert len(kept) == 1, "the choices of a class add up"
+    with pytest.raises(ValueError, match=r"answered by a number, .*'six'"):
+        quiz("01.hundred", "six")
+
+
+def test_a_number_question_whose_mistake_is_as_good_as_right_is_refused():
+    with pytest.raises(ValueError, match=r"as good as right for {'n': 2}"):
+        number_question(
+            "97.q", "{n}?", "s", (lambda n: n * n, "n²"), (lambda n: n + n, "2n"), n=(3, 2)
+        )
 
 
 def test_neither_its_length_nor_its_place_gives_the_right_option_away():

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
+from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion, number_question
 from kvstore.measure import Run
 from kvstore.model import Prediction, Station, bounds, service_time_s
 from kvstore.model.bounds import expected_creates
@@ -80,22 +80,27 @@ PREDICTIONS: Final = (
 
 
 QUIZ: Final = (
-    QuizQuestion(
+    number_question(
         "01.hundred",
-        "A loop retrieves 100 keys and then updates the same 100 keys, one call at a time. A read "
-        "takes 10 ms, a write 50 ms. How long does the loop take?",
+        "A loop retrieves {keys} keys and then updates the same keys, one call at a time. A read "
+        "takes {read} ms, a write {write} ms. How many seconds does the loop take, at least?",
+        "s",
         (
-            Option("about 10 s: 200 calls of 50 ms", why="That is 200 calls of the slowest kind."),
-            Option(
-                "a little over 6 s",
-                right=True,
-                why="100 · 10 ms + 100 · 50 ms = 6 s, and 200 round trips come on top.",
-            ),
-            Option(
-                "about 3.3 s",
-                why="That is 200 calls at the mean of the two rates, 60 calls/s. Add up the times.",
-            ),
+            lambda keys, read, write: keys * (read + write) / 1e3,
+            "{keys} · {read} ms + {keys} · {write} ms, and the round trips come on top.",
         ),
+        (
+            lambda keys, read, write: 2 * keys * write / 1e3,
+            "That is each call at the time of the slowest kind.",
+        ),
+        (
+            lambda keys, read, write: 4 * keys / (1e3 / read + 1e3 / write),
+            "That is each call at the mean of the two rates. Add up the times.",
+        ),
+        other="Add up the times: each key is read once and written once.",
+        keys=(100, 200, 300),
+        read=(10, 5, 20),
+        write=(50, 80, 100),
     ),
     QuizQuestion(
         "01.faster",
