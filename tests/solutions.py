@@ -150,7 +150,7 @@ def batches(keys, k):
 """,
     },
     "06_saturation": {
-        "do-channels": """
+        "answer-channels": """
 def own_connections(address, count):
     options = [("grpc.use_local_subchannel_pool", 1)]
     return [grpc.insecure_channel(address, options=options) for _ in range(count)]

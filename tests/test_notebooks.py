@@ -77,7 +77,6 @@ def broken_claims_of(done):
 CORE = [path for path in NOTEBOOKS if path.parent.name != "further"]
 FURTHER = [path for path in NOTEBOOKS if path.parent.name == "further"]
 MARKED = {
-    "06_saturation": ["two connections (yours) gave"],
     "10_retries": ["full jitter (yours)"],
     "11_tails": ["quiet, hedged (yours)", "busy, hedged (yours)"],
 }

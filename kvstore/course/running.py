@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from kvstore.client import workload
 from kvstore.client.channel import connected, target_of
+from kvstore.client.fleet import Fleet, Local
 from kvstore.client.strategies import STRATEGIES, Supports
 from kvstore.client.workload import Workload
 from kvstore.course import live, mode, my_code
@@ -47,6 +48,7 @@ def run(
     settles: str | Sequence[str] = (),
     back_end: Mapping[str, Any] | None = None,
     seed: int | None = None,
+    processes: int = 1,
     show: bool | None = None,
     **options: Any,
 ) -> Run:
@@ -69,8 +71,9 @@ def run(
     with full); give `seconds=None` and `calls=1_000` for a number of calls. `settles` names the
     predictions that this run answers: they can be changed until it begins. The requests are drawn
     from a `seed`, a new one for each run, which the run keeps. A run that settles a prediction is
-    drawn, any other leaves one line, unless `show` says otherwise. Further options are those of
-    `kvstore.client.load.run`, such as `deadline_s=5`.
+    drawn, any other leaves one line, unless `show` says otherwise. With `processes=2`, two client
+    processes share the calls in flight; starting them takes some seconds. Further options are those
+    of `kvstore.client.load.run`, such as `deadline_s=5`.
 
     Raises ValueError for an option that makes no sense, YourCodeFailed where the client raises an
     error or the servicer does not start.
@@ -88,9 +91,15 @@ def run(
     if seconds is not None and "joins" in options:
         shorter = lasts["duration_s"] / seconds
         options["joins"] = [shorter * at_s for at_s in options["joins"]]
-    with _behind(back_end) as (back, front), _served(server, **front) as target:
+    with (
+        _behind(back_end) as (back, front),
+        _served(server, **front) as target,
+        _processes(processes) as fleet,
+    ):
         if own:
             _create_keys(target if back is None else back, own)
+        if fleet is not None:
+            options["fleet"] = fleet
         return live.run(
             strategy_of(client, own),
             target,
@@ -143,6 +152,22 @@ def _create_keys(server: object, messages: Sequence[Any]) -> None:
         calls = [create(pb.CreateRequest(key=key, value=VALUE), timeout=CREATE_S) for key in keys]
         for call in calls:
             call.exception()  # waits; a key that exists already, or a full server, is no error here
+
+
+@contextmanager
+def _processes(count: int) -> Iterator[Fleet | None]:
+    """Start so many client processes, which can import the learner's folder; None for one."""
+    if count == 1:
+        yield None
+        return
+    my_code.by_value()
+    path = list(sys.path)
+    sys.path.append(str(my_code.folder().parent))  # a process that is spawned gets this path
+    try:
+        with Local(count) as fleet:
+            yield fleet
+    finally:
+        sys.path[:] = path
 
 
 @contextmanager

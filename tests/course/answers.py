@@ -254,13 +254,6 @@ def intercepted(address, count):
     ]
 
 
-@right("06.behind_a_cap")
-def by_each_connection(in_flight, connections, max_streams, disk_s, cpu_s):
-    shares = [in_flight // connections + (k < in_flight % connections) for k in range(connections)]
-    inside = sum(min(share, max_streams) for share in shares)
-    return min(inside / (disk_s + cpu_s), 1 / cpu_s)
-
-
 # ---- 09.shed -------------------------------------------------------------------------------------
 
 

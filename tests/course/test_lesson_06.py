@@ -36,27 +36,6 @@ def test_a_run_over_two_connections_fills_the_streams_of_both():
     assert any(rate_per_s(lesson_06.own_connections) > 1.3 * one_per_s for _ in range(3))
 
 
-# ---- behind a cap --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("in_flight", [1, 4, 7, 20])
-@pytest.mark.parametrize("connections", [1, 2, 3])
-def test_the_rate_behind_a_cap_is_that_of_a_queue_walked_through(in_flight, connections):
-    """Every call keeps its stream for the disk and the CPU, one after the other at the CPU."""
-    disk_s, cpu_s, cap, calls = 0.010, 0.001, 4, 4_000
-    streams = [0.0] * min(in_flight, connections * cap)
-    cpu_free_s = 0.0
-    for _ in range(calls):
-        place = streams.index(min(streams))
-        from_disk_s = streams[place] + disk_s
-        cpu_free_s = max(cpu_free_s, from_disk_s) + cpu_s
-        streams[place] = cpu_free_s
-
-    assert calls / cpu_free_s == pytest.approx(
-        lesson_06.rate_per_s(in_flight, connections, cap, disk_s, cpu_s), rel=0.02
-    )
-
-
 # ---- models of the questions ---------------------------------------------------------------------
 
 
@@ -71,15 +50,31 @@ def made(in_flight, per_s, *, connections=1, cap=4, read_delay_s=0.010, wanted=N
     )
 
 
-def test_the_model_of_the_bend_comes_from_another_run_than_the_measurement():
-    """The first edition showed U/D beside X: the CPU time per call cancelled, so it always held."""
-    ceiling = next(each for each in questions.PREDICTIONS if each.id == "06.ceiling")
-    cpu = Cpu(user_s=0.1, system_s=0.0, loop_s=0.1)
-    probe = dataclasses.replace(made(10, 100), client_cpu=cpu, server_cpu=cpu)
-    slow, fast = [made(10, 300)], [made(10, 600)]
+def with_cpu(run, client_s, server_s):
+    """The run with so many CPU seconds in each process, all of them in its loop."""
+    seconds = {"client_cpu": client_s, "server_cpu": server_s}
+    cpu = {name: Cpu(user_s=s, system_s=0.0, loop_s=s) for name, s in seconds.items()}
+    return dataclasses.replace(run, **cpu)
 
-    assert ceiling.model(probe, slow).value == ceiling.model(probe, fast).value
-    assert ceiling.measured(probe, fast) == pytest.approx(2 * ceiling.measured(probe, slow))
+
+def test_the_model_of_the_curve_comes_from_another_run_than_the_measurement():
+    """The first edition showed U/D beside X: the CPU time per call cancelled, so it always held."""
+    curve = next(each for each in questions.PREDICTIONS if each.id == "06.curve")
+    probe = with_cpu(made(10, 100), 0.1, 0.1)
+    slow, fast = [made(20, 300)], [made(20, 600)]
+
+    assert curve.model(probe, slow) == curve.model(probe, fast)
+    assert curve.measured(probe, fast)[20] == pytest.approx(2 * curve.measured(probe, slow)[20])
+
+
+def test_a_second_client_doubles_what_a_client_limits_until_the_cores_are_full():
+    def times(client_s, server_s):
+        run = with_cpu(made(10, 100), client_s, server_s)
+        return questions.second_client(dataclasses.replace(run, host={"cores": 8}), run).value
+
+    assert times(0.8, 0.1) == pytest.approx(2)
+    assert times(0.8, 0.5) == pytest.approx(0.8 / 0.5)
+    assert times(0.1, 0.8) == pytest.approx(1)
 
 
 # ---- two clients ---------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Lesson 06: channels with connections of their own, and a cap of streams."""
+"""Lesson 06: channels with connections of their own."""
 
 from collections.abc import Sized
 from typing import Any, Final
@@ -6,10 +6,7 @@ from typing import Any, Final
 import grpc
 
 from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
-from kvstore.course.exercises.grading import Drawn
 from kvstore.course.exercises.puppet import counting
-
-# 06.own_connections -------------------------------------------------------------------------------
 
 PATIENCE_S: Final = 5.0
 """How long the check waits for the reply to one call."""
@@ -79,95 +76,7 @@ OWN_CONNECTIONS = Exercise(
     ),
     reference=own_connections,
     judge=_judge_own_connections,
+    kept="clients.own_connections",
     may_pause=True,
     timeout_s=60.0,
-)
-
-
-# 06.behind_a_cap ----------------------------------------------------------------------------
-
-
-def rate_per_s(
-    in_flight: int, connections: int, max_streams: int, disk_s: float, cpu_s: float
-) -> float:
-    """Return the highest throughput in calls/s: by the calls in the server, or by its CPU time."""
-    in_the_server = min(in_flight, connections * max_streams)
-    return min(in_the_server / (disk_s + cpu_s), 1 / cpu_s)
-
-
-def _drawn_caps() -> Any:
-    from hypothesis import strategies as st
-
-    return st.tuples(
-        st.integers(1, 1_000),
-        st.integers(1, 20),
-        st.integers(1, 100),
-        st.integers(0, 100).map(lambda ms: ms / 1e3),
-        st.integers(1, 5_000).map(lambda us: us / 1e6),
-    )
-
-
-def _shown_cap(n: int, c: int, m: int, disk_s: float, cpu_s: float) -> str:
-    return (
-        f"in_flight={n}, connections={c}, max_streams={m}, disk_s={disk_s:.6g}, cpu_s={cpu_s:.6g}"
-    )
-
-
-BEHIND_A_CAP = Exercise(
-    id="06.behind_a_cap",
-    title="Behind a cap",
-    hints=(
-        "How many calls are in the server at once? Two numbers limit that.",
-        "`min(in_flight, connections * max_streams)`. Each stays for disk and CPU time.",
-        "And one process computes for one call at a time: at most `1 / cpu_s` calls per second.",
-    ),
-    reference=rate_per_s,
-    judge=Drawn(
-        rate_per_s,
-        _drawn_caps(),
-        mistakes=(
-            (
-                "You leave out the cap: calls beyond it wait in the client.",
-                lambda n, c, m, s, d: min(n / (s + d), 1 / d),
-            ),
-            (
-                "The cap holds for each connection: a second one admits as many calls again.",
-                lambda n, c, m, s, d: min(min(n, m) / (s + d), 1 / d),
-            ),
-            (
-                "You fill every stream: but the client may have fewer calls in flight.",
-                lambda n, c, m, s, d: min(c * m / (s + d), 1 / d),
-            ),
-            (
-                "You leave out the processor: it computes for one call at a time.",
-                lambda n, c, m, s, d: min(n, c * m) / (s + d),
-            ),
-            (
-                "A call keeps its stream for the CPU time as well, not for the disk alone.",
-                lambda n, c, m, s, d: min(min(n, c * m) / s if s else float("inf"), 1 / d),
-            ),
-            (
-                "You return a number of calls: divide it by the time of a call.",
-                lambda n, c, m, s, d: min(n, c * m, 1 / d),
-            ),
-            (
-                "That is one call at a time: but several are in the server at once.",
-                lambda n, c, m, s, d: 1 / (s + d),
-            ),
-            (
-                "`in_flight` counts the calls on all connections together.",
-                lambda n, c, m, s, d: min(n * c, c * m) / (s + d) if n * c < 1 / d else 1 / d,
-            ),
-            (
-                "Both bounds hold, so the smaller one decides.",
-                lambda n, c, m, s, d: max(min(n, c * m) / (s + d), 1 / d),
-            ),
-            (
-                "More connections do not bring more processors.",
-                lambda n, c, m, s, d: min(min(n, c * m) / (s + d), c / d),
-            ),
-        ),
-        shown=_shown_cap,
-        right="X is at most min(min(N, c·m) / D, 1/d): the calls, the streams, or the processor.",
-    ),
 )

@@ -3,9 +3,9 @@
 import math
 
 from kvstore.course import machine
-from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
+from kvstore.course.questions import Curve, Option, PredictionQuestion, QuizQuestion, computed
 from kvstore.measure import Run
-from kvstore.measure.cpu_cost import pace_s, serial_s
+from kvstore.measure.cpu_cost import pace_s, price_s, serial_s
 from kvstore.model import Prediction, Station, bounds
 from kvstore.numbers import seconds
 
@@ -49,23 +49,43 @@ def behind_cap(alone: Run, run: Run) -> Prediction:
     return Prediction(at_once / demand_s, "calls/s", reason, "streams")
 
 
+def second_client(one: Run, two: Run) -> Prediction:
+    """Return the gain of a second client process, from the CPU time per call of a run with one.
+
+    Two processes compute side by side; the server stays one process, and all share the cores.
+    """
+    cpu, serial, cores = price_s(one), serial_s(one), int(one.host["cores"])
+    pace_with_two_s = max(serial.client_s / 2, serial.server_s, cpu.together_s / cores)
+    return Prediction(
+        pace_s(one) / pace_with_two_s, "times", "D_max of one client ÷ D_max of two", "CPU"
+    )
+
+
 PREDICTIONS = (
-    PredictionQuestion(
-        "06.layout",
-        "1 connection, 10 calls at a time as 10 streams: how many times the throughput of 1 call?",
-        unit="times",
-        measured=gain,
-        model=lambda single, one: Prediction(
-            one.in_flight / single.in_flight, "times", "N / D for both, with the same D"
-        ),
+    computed(
+        "06.at_once",
+        "100 connections, ten calls asked for on each: how many calls has the server at once?",
+        "calls",
+        main=True,
+    ),
+    Curve(
+        "06.curve",
+        "More and more calls in flight: how many calls per second for each number?",
+        over="calls in flight, N",
+        xs=(1, 16, 32, 64, 128, 192, 256),
+        most=8_000,
+        measured=lambda few, sweep: {r.in_flight: r.answered_per_s for r in (*sweep, few)},
+        model=lambda few, _: {
+            n: bounds.closed_loop(n, stations(few)).value for n in (1, 8, 16, 32, 64, 128, 256)
+        },
     ),
     PredictionQuestion(
-        "06.ceiling",
-        "More and more calls in flight: how many calls/s at most?",
-        measured=lambda probe, sweep: max(run.answered_per_s for run in sweep),
-        model=lambda probe, sweep: bounds.closed_loop(10**6, stations(probe)),
+        "06.second_client",
+        "The slow client in two processes: how many times the throughput of one?",
+        unit="times",
+        measured=gain,
+        model=second_client,
         main=True,
-        binds="cpu",
     ),
     PredictionQuestion(
         "06.capped",
@@ -75,6 +95,7 @@ PREDICTIONS = (
         model=behind_cap,
         main=True,
     ),
+    # further lessons
     PredictionQuestion(
         "06.go_with_disk",
         "A disk of 20 ms, 50 calls in flight: how many times the throughput with the server in Go?",

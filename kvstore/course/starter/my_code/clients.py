@@ -141,6 +141,13 @@ def batches(keys, k):
 
 
 # The course's version: yours takes its place when it has passed its check.
+def own_connections(address, count):
+    """Return open channels, each with a connection of its own."""
+    options = [("grpc.use_local_subchannel_pool", 1)]
+    return [grpc.insecure_channel(address, options=options) for _ in range(count)]
+
+
+# The course's version: yours takes its place when it has passed its check.
 async def ask_all(stub, keys):
     """Retrieve all keys at once; None stands for a key that has no value."""
 
