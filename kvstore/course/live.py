@@ -233,10 +233,12 @@ def in_words(run: Run) -> str:
     """Return in words what the figure of a run shows, and what to do about the first doubt."""
     most = run.samples["in_flight"].max() if len(run.samples) else math.nan
     in_flight = "" if math.isnan(most) else f", at most {most:,.0f} seen in flight"
+    drawn = run.settings.get("seed") if run.settings.get("arrivals") == "random" else None
+    seed = "" if drawn is None or not run.settings.get("paced") else f", seed {drawn}"
     end = "" if run.outcome == Outcome.COMPLETE else f"; ended by: {run.ended_by}"
     return (
         f"{title(run)}: {numbers.number(run.throughput_per_s)} operations/s over "
-        f"{run.window_s:.1f} s{in_flight}{end}. {advice(run)}"
+        f"{run.window_s:.1f} s{seed}{in_flight}{end}. {advice(run)}"
     )
 
 

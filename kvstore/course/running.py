@@ -3,15 +3,18 @@
 import functools
 import inspect
 import itertools
+import math
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy as copied
 from typing import Any, Final
 
 from kvstore.client import workload
 from kvstore.client.channel import connected, target_of
 from kvstore.client.fleet import Fleet, Local
+from kvstore.client.plan import RunOptions
 from kvstore.client.strategies import STRATEGIES, Supports
 from kvstore.client.workload import Workload
 from kvstore.course import live, mode, my_code
@@ -45,6 +48,8 @@ def run(
     keys: int = KEYS,
     in_flight: int = 1,
     seconds: float | None = 10.0,
+    rate: float | None = None,
+    arrivals: str | Sequence[float] = "random",
     settles: str | Sequence[str] = (),
     back_end: Mapping[str, Any] | None = None,
     seed: int | None = None,
@@ -63,17 +68,23 @@ def run(
     protobuf messages of your own, such as `list(batches(keys, 100))`: they are sent again and
     again, each `PipelineRequest` with an id of its own. Their keys get a value before the run.
 
+    With a `rate`, in calls per second, the run is an open loop: the requests are due at random
+    times, or at "even" ones, whether or not earlier calls have ended. `arrivals` may also be the
+    list of due times, in seconds from the start; then it ends the run. A latency counts from the
+    due time. `requests` yields each request when it is due. A client of (stub, requests, due_times)
+    gets the list of due times and waits by itself.
+
     With `back_end`, settings of the course's server, the server is a front: a servicer class gets
     the back end's stub, `Front(stub)`, and the course's server forwards its calls. A front needs a
     list of messages; their keys are created at the back end.
 
     Nothing more is sent after `seconds` (a part of it with COURSE_MODE=fast, three times as long
     with full); give `seconds=None` and `calls=1_000` for a number of calls. `settles` names the
-    predictions that this run answers: they can be changed until it begins. The requests are drawn
-    from a `seed`, a new one for each run, which the run keeps. A run that settles a prediction is
-    drawn, any other leaves one line, unless `show` says otherwise. With `processes=2`, two client
-    processes share the calls in flight; starting them takes some seconds. Further options are those
-    of `kvstore.client.load.run`, such as `deadline_s=5`.
+    predictions that this run answers: they can be changed until it begins. Requests and random due
+    times are drawn from a `seed`, a new one for each run, which the run keeps. A run that settles a
+    prediction is drawn, any other leaves one line, unless `show` says otherwise. With
+    `processes=2`, two client processes share the calls in flight; starting them takes some seconds.
+    Further options are those of `kvstore.client.load.run`, such as `deadline_s=5`.
 
     Raises ValueError for an option that makes no sense, YourCodeFailed where the client raises an
     error or the servicer does not start.
@@ -91,6 +102,10 @@ def run(
     if seconds is not None and "joins" in options:
         shorter = lasts["duration_s"] / seconds
         options["joins"] = [shorter * at_s for at_s in options["joins"]]
+    due_times = None
+    if rate is not None or not isinstance(arrivals, str):
+        due_times, opened = _open_loop(rate, arrivals, drawn, **lasts, **options)
+        lasts |= opened
     with (
         _behind(back_end) as (back, front),
         _served(server, **front) as target,
@@ -101,15 +116,47 @@ def run(
         if fleet is not None:
             options["fleet"] = fleet
         return live.run(
-            strategy_of(client, own),
+            strategy_of(client, own, due_times),
             target,
             traffic,
             closes=settles,
             in_flight=in_flight,
             show=bool(settles) if show is None else show,
-            **lasts,
-            **options,
+            due_times=None if due_times is None or fleet is not None else iter(due_times),
+            **{**lasts, **options},
         )
+
+
+def _open_loop(
+    rate: float | None,
+    arrivals: str | Sequence[float],
+    seed: int,
+    *,
+    duration_s: float = math.inf,
+    calls: int | None = None,
+    **_: Any,
+) -> tuple[list[float], dict[str, Any]]:
+    """Return the due times of a run and the options that say how they were made.
+
+    In a shorter mode, a list of due times is cut as the seconds of a run are.
+    """
+    if isinstance(arrivals, str):
+        settings: dict[str, Any] = {"rate_per_s": rate, "arrivals": arrivals, "seed": seed}
+        whole = RunOptions(**settings).due_times()
+        assert whole is not None  # there is a rate
+        if math.inf == duration_s and calls is None:
+            raise ValueError("say how long: seconds=10, or seconds=None and calls=1000")
+    else:
+        whole, settings = iter(arrivals), {"calls": len(arrivals)}
+        duration_s = mode.scaled(max(arrivals, default=1.0) + 1e-9)
+        in_order = list(arrivals) == sorted(arrivals) and min(arrivals, default=-1) >= 0
+        if rate is not None or not in_order:
+            raise ValueError(
+                "arrivals is 'random' or 'even' with a rate, or one or more due times in order"
+                f" without one, got {arrivals!r:.60} and the rate {rate}"
+            )
+    until = itertools.takewhile(lambda due_s: due_s < duration_s, whole)
+    return list(itertools.islice(until, calls)), settings
 
 
 def _traffic(sends: object, seed: int, keys: int) -> Workload:
@@ -233,31 +280,45 @@ def _show_errors(servicer: type, text: str) -> None:
 # ---- the client ----------------------------------------------------------------------------------
 
 
-def strategy_of(client: Callable[..., Any], messages: Sequence[Any] = ()) -> Callable[..., Any]:
+def strategy_of(
+    client: Callable[..., Any],
+    messages: Sequence[Any] = (),
+    due_times: Sequence[float] | None = None,
+) -> Callable[..., Any]:
     """Return a client of requests in the form of the strategies, named after whose it is.
 
-    With `messages`, these are its requests, in place of those of the workload.
+    With `messages`, these are its requests, in place of those of the workload. A client whose third
+    parameter is `due_times` gets them, and requests that do not wait.
     """
     if client in STRATEGIES:
         return client
     if not callable(client):
         raise ValueError(f"client must be a function of (stub, requests), got {client!r}")
     parameters = list(inspect.signature(client).parameters)
-    limited = len(parameters) > 2
+    waits = parameters[2:3] == ["due_times"]
+    limited = len(parameters) > 2 and not waits
+    if waits and due_times is None:
+        raise ValueError(f"{client.__name__} sends at due times: give the run a rate")
 
-    def arguments(operations: Any, in_flight: int) -> tuple[Any, ...]:
+    def arguments(stub: Any, operations: Any, in_flight: int) -> tuple[Any, ...]:
         requests = _Own(operations, messages) if messages else _Requests(operations)
-        return (requests, in_flight) if limited else (requests,)
+        if due_times is not None:
+            requests.due = {}
+            stub = _DueStub(stub, requests.due)
+        if waits:
+            requests.draw = operations.draw
+            return stub, requests, list(due_times or ())
+        return (stub, requests, in_flight) if limited else (stub, requests)
 
     @functools.wraps(client)
     def call(stub: Any, operations: Any, in_flight: int) -> None:
         with explained(client):
-            client(stub, *arguments(operations, in_flight))
+            client(*arguments(stub, operations, in_flight))
 
     @functools.wraps(client)
     async def call_async(stub: Any, operations: Any, in_flight: int) -> None:
         with explained(client):
-            await client(stub, *arguments(operations, in_flight))
+            await client(*arguments(stub, operations, in_flight))
 
     made: Any = call_async if inspect.iscoroutinefunction(client) else call
     whose = "" if my_code.is_the_courses(client) else YOUR
@@ -275,42 +336,76 @@ class _Requests:
 
     def __init__(self, operations: Any) -> None:
         self._operations = operations
+        self.draw: Callable[[], Any] = functools.partial(next, operations)
+        self.due: dict[int, tuple[Any, float]] | None = None
+        """In an open loop: each message by its id, and when it is due; it may be sent twice."""
 
     def __iter__(self) -> "_Requests":
         return self
 
     def __next__(self) -> Any:
-        return next(self._operations).request
+        return self._noted(self.draw())
 
     def __aiter__(self) -> "_Requests":
-        return _Requests(aiter(self._operations))
+        other = copied(self)
+        other._operations = aiter(self._operations)
+        return other
 
     async def __anext__(self) -> Any:
-        return (await anext(self._operations)).request
+        return self._noted(await anext(self._operations))
+
+    def _noted(self, operation: Any) -> Any:
+        message = self._message(operation)
+        if self.due is not None:
+            self.due[id(message)] = message, operation.due_s
+        return message
+
+    def _message(self, operation: Any) -> Any:
+        return operation.request
 
 
 class _Own(_Requests):
     """Messages of the learner's own, in rotation; the run's operations say only when it ends."""
 
-    def __init__(self, operations: Any, messages: Sequence[Any], numbers: Any = None) -> None:
+    def __init__(self, operations: Any, messages: Sequence[Any]) -> None:
         super().__init__(operations)
         self._messages = messages
-        self._numbers = itertools.count() if numbers is None else numbers
+        self._numbers = itertools.count()
 
-    def __next__(self) -> Any:
-        next(self._operations)
-        return self._message()
-
-    def __aiter__(self) -> "_Own":
-        return _Own(aiter(self._operations), self._messages, self._numbers)
-
-    async def __anext__(self) -> Any:
-        await anext(self._operations)
-        return self._message()
-
-    def _message(self) -> Any:
+    def _message(self, operation: Any) -> Any:
         number = next(self._numbers)
         message = self._messages[number % len(self._messages)]
         if isinstance(message, pb.PipelineRequest):
             message.id = number
         return message
+
+
+class _DueStub:
+    """The stub of an open loop: its unary methods find out when the call of a message is due."""
+
+    def __init__(self, stub: Any, due: dict[int, tuple[Any, float]]) -> None:
+        self._stub, self._due = stub, due
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._stub, name)
+        if not hasattr(method, "due"):
+            return method
+        setattr(self, name, _DueMethod(method, self._due))
+        return getattr(self, name)
+
+
+class _DueMethod:
+    """One method of such a stub."""
+
+    def __init__(self, method: Any, due: dict[int, tuple[Any, float]]) -> None:
+        self._method, self._due = method, due
+
+    def _of(self, request: Any) -> Any:
+        _, due_s = self._due.get(id(request), (request, math.nan))
+        return self._method.due(due_s) if due_s >= 0 else self._method
+
+    def __call__(self, request: Any, **named: Any) -> Any:
+        return self._of(request)(request, **named)
+
+    def __getattr__(self, name: str) -> Any:  # future and with_call
+        return lambda request, **named: getattr(self._of(request), name)(request, **named)

@@ -217,3 +217,66 @@ def test_a_servicer_that_does_not_begin_is_said():
 def test_no_server_is_refused():
     with pytest.raises(TypeError, match="class"):
         running.run(clients().blocking, int, seconds=0.3)
+
+
+# ---- open loops ----------------------------------------------------------------------------------
+
+ONE_WORKER = {"threads": 1, "locking": "per_key", "read_delay_s": 0.002}
+
+
+@pytest.mark.parametrize("name", ["send_all", "bounded", "tasks", "open_loop"])
+def test_an_open_loop_sends_at_due_times_and_counts_latency_from_them(name):
+    due_s = [0.0, 0.1, 0.1, 0.4]
+    made = running.run(getattr(clients(), name), ONE_WORKER, arrivals=due_s, in_flight=9)
+
+    assert {"OK": 4} == made.outcomes()
+    assert due_s == sorted(made.records["due_s"])
+    assert (made.records["sent_s"] >= made.records["due_s"]).all()
+    assert made.latency_s(0.0) == min(made.records["done_s"] - made.records["due_s"])
+
+
+def test_a_client_that_waits_by_itself_measures_what_the_run_measures():
+    latencies = []
+
+    def measuring(stub, requests, due_times):
+        latencies.extend(clients().open_loop(stub, requests, due_times))
+
+    made = running.run(measuring, ONE_WORKER, rate=100, seconds=None, calls=60)
+
+    theirs = sorted(latencies)
+    ours = sorted(made.records["done_s"] - made.records["due_s"])
+    assert 60 == len(theirs) == len(ours)
+    begins_later_s = ours[30] - theirs[30]  # their clock starts when the function is called
+    assert 0 <= begins_later_s < 0.5
+    assert theirs[-1] - theirs[0] == pytest.approx(ours[-1] - ours[0], abs=0.1)
+
+
+def test_random_arrivals_have_the_seed_of_the_run_and_even_ones_have_none():
+    due = [
+        list(
+            running.run(clients().send_all, ONE_WORKER, seconds=None, calls=5, **how).records[
+                "due_s"
+            ]
+        )
+        for how in (
+            {"rate": 200, "seed": 7},
+            {"rate": 200, "seed": 7},
+            {"rate": 200},
+            {"rate": 200, "arrivals": "even"},
+        )
+    ]
+    assert due[0] == due[1] != due[2]
+    assert [0, 0.005, 0.01, 0.015, 0.02] == pytest.approx(due[3])
+
+
+@pytest.mark.parametrize(
+    "how", [{"arrivals": [0.2, 0.1]}, {"arrivals": []}, {"arrivals": [0.1], "rate": 5}, {"rate": 0}]
+)
+def test_an_open_loop_that_makes_no_sense_is_refused(how):
+    with pytest.raises(ValueError, match=r"arrivals|rate"):
+        running.run(clients().send_all, ONE_WORKER, seconds=0.2, **how)
+
+
+def test_a_client_with_due_times_needs_a_rate():
+    with pytest.raises(ValueError, match="rate"):
+        running.run(clients().open_loop, ONE_WORKER, seconds=0.2)

@@ -8,6 +8,7 @@ stations          the drawing at the top of a lesson; what each station lets thr
                   run: time at each station, CPU time, kinds of operation, three counts
 throughput        of runs, of steps, and by the number in flight: bounds, saturation, models
 timelines         one run from its start to its end; single calls
+ribbons           many simulated results, their law, and the one real run
 endings           how calls ended, by status
 calibration       predicted over measured, of a learner over the course, and of a class
 
@@ -16,6 +17,7 @@ What one lesson draws lies in its room, in `figures`.
 
 from kvstore.course.rendering import captioned
 from kvstore.course.views.endings import endings_table, plot_endings
+from kvstore.course.views.ribbons import plot_ribbon
 from kvstore.course.views.stations import (
     little_by_station_table,
     plot_ceilings,
@@ -53,6 +55,7 @@ __all__ = [
     "plot_in_flight_over_time",
     "plot_ladder",
     "plot_mix",
+    "plot_ribbon",
     "plot_throughput",
     "plot_throughput_by_in_flight",
     "plot_throughput_over_time",

@@ -6,6 +6,7 @@ A call that fails is data, too: whoever measures counts it. So a client goes on.
 import asyncio
 import queue
 import threading
+import time
 
 import grpc
 
@@ -162,3 +163,17 @@ async def ask_all(stub, keys):
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(one(key)) for key in keys]
     return [task.result() for task in tasks]
+
+
+# The course's version: yours takes its place when it has passed its check.
+def open_loop(stub, requests, due_times):
+    """Send each request when it is due; return the latencies, counted from the due times."""
+    start, sent, ended = time.perf_counter(), 0, queue.SimpleQueue()
+    for due_s, request in zip(due_times, requests):
+        time.sleep(max(0.0, start + due_s - time.perf_counter()))
+        call = method_of(stub, request).future(request)
+        call.add_done_callback(
+            lambda _, due_s=due_s: ended.put(time.perf_counter() - start - due_s)
+        )
+        sent += 1
+    return [ended.get() for _ in range(sent)]

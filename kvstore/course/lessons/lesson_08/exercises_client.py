@@ -1,0 +1,200 @@
+"""The client of lesson 08: an open loop, with latencies that count from the due times."""
+
+import inspect
+import itertools
+import queue
+import threading
+import time
+import types
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import grpc
+
+from kvstore.course.exercises import Exercise, Verdict, expect, passed
+from kvstore.course.exercises.client_trials import GRACE_S, Requests, method_of, sending
+from kvstore.course.exercises.puppet import wait_until
+from kvstore.server.hosted import replace_in_code
+from kvstore.v1 import kvstore_pb2 as pb
+
+
+def open_loop(stub: Any, requests: Iterable[Any], due_times: Iterable[float]) -> list[float]:
+    """Send each request when it is due; return the latencies, counted from the due times."""
+    start, sent, ended = time.perf_counter(), 0, queue.SimpleQueue[float]()
+    for due_s, request in zip(due_times, requests, strict=False):
+        time.sleep(max(0.0, start + due_s - time.perf_counter()))
+        call = method_of(stub, request).future(request)
+        call.add_done_callback(
+            lambda _, due_s=due_s: ended.put(time.perf_counter() - start - due_s)
+        )
+        sent += 1
+    return [ended.get() for _ in range(sent)]
+
+
+NEAR_S: Final = 0.2
+"""Times of the trial's clock that differ by less are the same: looking at it takes time, too."""
+
+
+class _Clock:
+    """The clock of a trial: a sleep of the answer moves it, and takes no time."""
+
+    def __init__(self) -> None:
+        self.now_s, self._lock = 0.0, threading.Lock()
+
+    def sleep(self, seconds: float) -> None:
+        """Move the clock."""
+        if seconds < 0:
+            raise ValueError("sleep length must be non-negative")
+        with self._lock:
+            self.now_s += seconds
+
+    def read_s(self) -> float:
+        """Return its time; it starts anywhere, as `time.perf_counter` does."""
+        self.sleep(0.0001)  # or a loop that looks at it again and again would never end
+        return 5_000 + self.now_s
+
+    @contextmanager
+    def in_place(self, answer: Any) -> Iterator[None]:
+        """Let the answer see this clock in place of the true one while the block lasts."""
+        names = {"sleep": self.sleep, **dict.fromkeys(_READINGS, self.read_s)}
+        module = types.ModuleType("time")
+        module.__dict__.update(vars(time) | names)
+        pairs: list[tuple[Any, Any]] = [(time, module)]
+        pairs += [(getattr(time, name), instead) for name, instead in names.items()]
+        undo = replace_in_code(type("Holder", (), {"answer": inspect.unwrap(answer)}), pairs)
+        try:
+            yield
+        finally:
+            undo()
+
+
+_FAILS: Final = grpc.StatusCode.INTERNAL
+_READINGS: Final = ("perf_counter", "monotonic", "time")
+
+
+class _Noting:
+    """A stub that notes when its methods are called."""
+
+    def __init__(self, stub: Any, clock: _Clock, sent_s: list[float]) -> None:
+        self._stub, self._clock, self._sent_s = stub, clock, sent_s
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._stub, name)
+        return type("Method", (), {
+            "__call__": lambda _, *a, **n: self._noted(method, *a, **n),
+            "future": lambda _, *a, **n: self._noted(method.future, *a, **n),
+        })()  # fmt: skip
+
+    def _noted(self, method: Any, *arguments: Any, **named: Any) -> Any:
+        self._sent_s.append(self._clock.now_s)
+        return method(*arguments, **named)
+
+
+def _near(times_s: Iterable[Any], expected_s: Iterable[float]) -> bool:
+    pairs = zip(times_s, expected_s, strict=False)
+    return all(abs(time_s - expected_s) < NEAR_S for time_s, expected_s in pairs)
+
+
+def _rounded(times_s: Iterable[float]) -> list[float]:
+    return [round(time_s, 1) for time_s in times_s]
+
+
+def _judge(answer: Any) -> Verdict:
+    clock = _Clock()
+    with clock.in_place(answer):
+        _while_nothing_is_answered(answer, clock, [0.0, 1.0, 1.0, 4.0])
+        _behind(answer, clock, [0.0, 1.0, 1.5, 4.0])
+    return passed(
+        "Each request left at its due time, whatever had become of the earlier ones. A call that"
+        " was sent late has a latency that says so."
+    )
+
+
+def _while_nothing_is_answered(answer: Any, clock: _Clock, due_s: Sequence[float]) -> None:
+    """No call ends before all are sent: each must be sent at its due time."""
+    began_s, sent_s, requests = clock.now_s, list[float](), _requests()
+    client = _noting(answer, clock, sent_s)
+    with sending(client, requests, due_s) as (puppet, sender):
+        reached = wait_until(lambda: puppet.waiting >= len(due_s) or sender.returned)
+        early = sender.returns(GRACE_S)
+        expect(
+            early or reached or puppet.waiting != 1,
+            "no call has ended, and only one was sent: a method of the stub waits for its reply;"
+            " its `.future(request)` does not.",
+        )
+        expect(
+            len(sent_s) == len(due_s),
+            f"there were {len(due_s)} due times, and you sent {len(sent_s)} calls.",
+        )
+        at_s = [time_s - began_s for time_s in sent_s]
+        expect(
+            _near(at_s, due_s),
+            f"due at {_rounded(due_s)} s after the start, and sent at {_rounded(at_s)} s: wait"
+            " with `time.sleep` until the start plus the due time.",
+        )
+        expect(not early, "no call has ended, and you returned: wait for the end of each call.")
+        clock.now_s = began_s + 10
+        puppet.release(0, _FAILS)
+        puppet.let_go()
+        expect(sender.returns(), "all calls have ended, one with an error. It does not return.")
+        expect(
+            isinstance(sender.result, list) and len(sender.result) == len(due_s),
+            f"return a list with a latency for each call, got {sender.result!r:.60}.",
+        )
+        expected_s = sorted(10 - each_s for each_s in due_s)
+        expect(
+            _near(sorted(sender.result), expected_s),
+            f"calls due at {_rounded(due_s)} s ended at 10 s, and you returned"
+            f" {_rounded(sorted(sender.result))}: a latency is the end minus the due time.",
+        )
+
+
+def _behind(answer: Any, clock: _Clock, due_s: Sequence[float]) -> None:
+    """The second request takes until 2 s, so that two are sent late; each call ends at once."""
+    began_s, sent_s = clock.now_s, list[float]()
+
+    def late() -> None:
+        if requests.count == 1:
+            clock.now_s = max(clock.now_s, began_s + 2)
+
+    requests = Requests(_requests(), late)
+    client = _noting(answer, clock, sent_s)
+    with sending(client, requests, due_s, ended_first=True) as (_, sender):
+        expect(sender.returns(), "each call ended before its callback was added. It hangs.")
+    at_s = [time_s - began_s for time_s in sent_s]
+    expect(
+        _near(at_s, [0, 2, 2, 4]),
+        f"the client was busy until 2 s. Due at {_rounded(due_s)} s, sent at {_rounded(at_s)} s:"
+        " what is late goes at once, and what comes later is still in time.",
+    )
+    expect(
+        _near(sorted(sender.result), [0, 0, 0.5, 1.0]),
+        f"two calls were sent 1 and 0.5 s late and ended at once: you returned"
+        f" {_rounded(sorted(sender.result))}. A latency counts from the *due* time.",
+    )
+
+
+def _requests() -> Any:
+    return (pb.RetrieveRequest(key=b"key %d" % number) for number in itertools.count())
+
+
+def _noting(answer: Any, clock: _Clock, sent_s: list[float]) -> Any:
+    return lambda stub, *rest: answer(_Noting(stub, clock, sent_s), *rest)
+
+
+OPEN_LOOP = Exercise(
+    id="08.open_loop",
+    title="A sender that does not wait for replies",
+    hints=(
+        "`time.perf_counter()` is a clock. Note its reading at the start; a request is due at"
+        " `start + due_s`.",
+        "`time.sleep(max(0.0, start + due_s - time.perf_counter()))` waits until then, and not at"
+        " all when it is late. Then `.future(request)`, as in lesson 02.",
+        "The callback puts `time.perf_counter() - start - due_s` into a `queue.SimpleQueue()`; give"
+        " it its own due time: `lambda _, due_s=due_s: ...`. At the end `get()` one for each call.",
+    ),
+    reference=open_loop,
+    judge=_judge,
+    kept="clients.open_loop",
+)
