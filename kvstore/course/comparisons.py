@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from kvstore import numbers
-from kvstore.course import curves, progress, questions, rendering
+from kvstore.course import calibration, curves, progress, questions, rendering
 from kvstore.course.rendering import HasThroughput, HasValue
 from kvstore.measure import Run, machine_limit, throughput_interval
 
@@ -218,6 +218,8 @@ class Comparison(rendering.Shown):
     """How many of the learner's intervals held so far."""
     machine: str = ""
     """Why this machine may be what made the run differ from the model."""
+    likely: tuple[float, float] | None = None
+    """The interval of the model's value, from the spread of its parts."""
 
     @property
     def band(self) -> float:
@@ -255,13 +257,15 @@ class Comparison(rendering.Shown):
         )
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
-        rows = [("your prediction", self.yours)]
+        rows = [["your prediction", _shown(self.yours), _off(self.yours, self.measured)]]
         if self.model is not None:
-            rows.append(("the model's", self.model))
-        return ["", self.unit, "against the run"], [
-            *([name, _shown(value), _off(value, self.measured)] for name, value in rows),
-            ["measured", self._measured(), ""],
-        ]
+            shown = (
+                _shown(self.model)
+                if self.likely is None
+                else numbers.with_interval(self.model, *self.likely)
+            )
+            rows.append(["the model's", shown, _off(self.model, self.measured)])
+        return ["", self.unit, "against the run"], [*rows, ["measured", self._measured(), ""]]
 
     def _picture(self) -> str:
         """The three numbers on one axis: those that were predicted as lines, the run as a dot."""
@@ -301,12 +305,13 @@ class Comparison(rendering.Shown):
                     f'stroke-width="3"{dashes}/>'
                 )
                 parts.append(text(at, 14 if above else middle + 34, f"{name} {_shown(value)}"))
-        if self.interval is not None:
-            start, end = map(x, self.interval)
-            parts.append(
-                f'<path d="M{start:.1f},{middle} H{end:.1f}" stroke="#0072b2" stroke-width="5" '
-                'stroke-opacity="0.5"/>'
-            )
+        for interval, colour in ((self.likely, "#d55e00"), (self.interval, "#0072b2")):
+            if interval is not None:
+                start, end = map(x, interval)
+                parts.append(
+                    f'<path d="M{start:.1f},{middle} H{end:.1f}" stroke="{colour}" '
+                    'stroke-width="5" stroke-opacity="0.5"/>'
+                )
         at = x(self.measured)
         parts.append(f'<circle cx="{at:.1f}" cy="{middle}" r="7" fill="#0072b2"/>')
         parts.append(text(at, middle + 54, f"measured {_shown(self.measured)}"))
@@ -367,6 +372,7 @@ class Comparison(rendering.Shown):
                 "unit": self.unit,
                 "yours": self.yours,
                 "model": self.model,
+                "model_interval": self.likely,
                 "measured": self.measured if math.isfinite(self.measured) else None,
                 "log_error": self.log_error,
                 "interval": self.sure_of,
@@ -504,10 +510,15 @@ def compare(question_id: str, *runs: Any, why: Claim | None = None) -> Compariso
     )
     model = _answer(known, known.model, runs) if known.model is not None else None
     reason = str(getattr(model, "reason", ""))
+    likely = getattr(model, "interval", None)
+    cpu = known.binds == "cpu" or "CPU" in getattr(model, "binds", "")
     if isinstance(model, HasValue):
-        model = model.value * questions.factor(
-            model.unit, known.unit, "the model's prediction", per_call
-        )
+        to_unit = questions.factor(model.unit, known.unit, "the model's prediction", per_call)
+        model = model.value * to_unit
+        likely = None if likely is None else (likely[0] * to_unit, likely[1] * to_unit)
+    if model is not None and likely is None and isinstance(run, Run):
+        ratio = known.unit == "times"
+        likely = calibration.interval(float(model), run, cpu=cpu, of_ratio=ratio)
     made = Comparison(
         question_id,
         unit=known.unit,
@@ -525,7 +536,8 @@ def compare(question_id: str, *runs: Any, why: Claim | None = None) -> Compariso
         far_off=known.far_off,
         sure_of=_sure_of(question, intervals),
         record=coverage(intervals),
-        machine=_machine(run, number, model, CPU_BAND if known.binds == "cpu" else BAND),
+        machine=_machine(run, number, likely),
+        likely=likely,
     )
     made._show()
     return made
@@ -563,9 +575,9 @@ def coverage(made: Iterable[progress.Interval]) -> str:
     return said
 
 
-def _machine(run: object, measured: float, model: float | None, within: float) -> str:
-    """Why this machine may have been the limit, where the run lies outside the model's band."""
-    if not isinstance(run, Run) or not model or abs(measured / model - 1) <= within:
+def _machine(run: object, measured: float, likely: tuple[float, float] | None) -> str:
+    """Why this machine may have been the limit, where the run lies outside the model's interval."""
+    if not isinstance(run, Run) or likely is None or likely[0] <= measured <= likely[1]:
         return ""
     return machine_limit(run)
 

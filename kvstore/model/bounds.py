@@ -20,6 +20,8 @@ class Prediction:
     """The calculation in words, so that a wrong prediction can be traced to its step."""
     binds: str = ""
     """The bottleneck: the station that sets the limit; empty if no station does."""
+    interval: tuple[float, float] | None = None
+    """90 % of runs are meant to lie in it; None where the machine's spread is all that varies."""
 
     def ratio_of(self, measured: float) -> float:
         """Return measured / predicted; NaN if the prediction is 0."""

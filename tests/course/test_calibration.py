@@ -1,17 +1,66 @@
+"""The interval of a model's value, and what it is built from."""
+
+import dataclasses
+
+import numpy as np
 import pytest
+from made_runs import closed_loop
 
-from kvstore.course import lessons, progress
+from kvstore.course import calibration
+from kvstore.measure import cores
 
-pytestmark = pytest.mark.usefixtures("no_windows")
+THIS = calibration.Calibration(0.001, 0.0003, cores(), delays_spread=0.02, cpu_spread=0.10)
 
 
-def test_the_overview_draws_only_what_was_scored():
-    import matplotlib.pyplot as plt
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.sqlite"))
 
-    progress.keep_prediction("01.mix", 25.0, "calls/s")
-    assert len(lessons.overview()) == 1
-    assert plt.get_fignums() == []
+    def keep(made):
+        calibration._path().write_text(calibration.json.dumps(dataclasses.asdict(made)))
 
-    progress.settle("01.mix", 20.0, lambda *_: 0.1)
-    assert list(lessons.overview().index) == ["01"]
-    assert len(plt.get_fignums()) == 1
+    return keep
+
+
+def test_nine_of_ten_further_runs_lie_within_the_spread_of_five():
+    draw, held = np.random.default_rng(), []
+    for _ in range(2_000):
+        *rates, further = np.exp(draw.normal(0.0, 0.1, calibration.RUNS + 1))
+        runs = [closed_loop(1, 100 * rate, rounds=2) for rate in rates]
+        mean = np.exp(np.mean(np.log([run.answered_per_s for run in runs])))
+        held.append(abs(np.log(100 * further / mean)) < calibration._spread(runs))
+
+    assert np.mean(held) == pytest.approx(0.9, abs=0.03)
+
+
+def test_a_machine_that_varies_more_gets_wider_intervals(kept):
+    run = closed_loop(1, 100, rounds=20)
+    wide = []
+    for spread in (0.02, 0.20):
+        kept(dataclasses.replace(THIS, delays_spread=spread))
+        low, high = calibration.interval(100.0, run, cpu=False, of_ratio=False)
+        assert low < 100 < high
+        wide.append(high - low)
+
+    assert wide[1] > 3 * wide[0]
+
+
+def test_a_ratio_varies_more_than_a_run(kept):
+    kept(THIS)
+    run = closed_loop(1, 100, rounds=20)
+    one, two = (calibration.interval(2.0, run, cpu=True, of_ratio=each) for each in (False, True))
+
+    assert two[0] < one[0] < one[1] < two[1]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"cores": 1}'])
+def test_a_calibration_that_cannot_be_read_is_none(kept, text):
+    kept(THIS)
+    assert calibration.known() == THIS
+    calibration._path().write_text(text)
+    assert calibration.known() is None
+
+
+def test_another_machine_is_calibrated_anew(kept):
+    kept(dataclasses.replace(THIS, cores=cores() + 1))
+    assert calibration.known() is None

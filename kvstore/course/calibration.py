@@ -1,0 +1,140 @@
+"""How far a run on this machine may lie from a model: measured once, in lesson 00.
+
+A model's value is built from parts: the delays that were set, the CPU time of a call, the mix of
+calls that was sent. Each varies from run to run, and so the value has an interval.
+"""
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from kvstore import numbers
+from kvstore.client import load, strategies, workload
+from kvstore.course import live, mode, progress, rendering
+from kvstore.measure import Run, cores
+from kvstore.measure.cpu_cost import price_s
+from kvstore.server import serving
+
+SURE: Final = 0.9
+"""The share of runs that a model's interval is meant to hold."""
+RUNS: Final = 5
+RUN_S: Final = 1.5
+WITHIN: Final = 2.132
+"""90 % of Student's t with RUNS - 1 degrees of freedom are nearer to 0."""
+DEVIATIONS: Final = 1.645
+"""The same of a normal distribution."""
+DELAYS_ERROR, CPU_ERROR = 0.03, 0.12
+"""How far a model itself may be off, relative: where delays decide, and where CPU time does. What
+a call costs changes with the number in flight; a delay that was set does not."""
+WIDE: Final = 0.5
+BUSY: Final = " That is wide: close other programs, and run this cell again."
+UNKNOWN: Final = {False: 0.10, True: 0.20}
+"""The half width before this machine was calibrated: where CPU time decides, or not."""
+
+
+@dataclass(frozen=True)
+class Calibration(rendering.Shown):
+    """What lesson 00 measured of this machine."""
+
+    round_trip_s: float
+    """The shortest call without a disk, in seconds."""
+    cpu_s: float
+    """CPU seconds of a call, client and server together."""
+    cores: int
+    delays_spread: float
+    """The half width of 90 % of the runs whose throughput delays decide, relative to their mean."""
+    cpu_spread: float
+    """The same where CPU time decides."""
+
+    def __repr__(self) -> str:
+        delays, cpu = (numbers.percent(self.half_width(cpu=cpu)) for cpu in (False, True))
+        return (
+            f"This machine: {self.cores} cores, {numbers.seconds(self.round_trip_s)} for the"
+            f" shortest call, {numbers.seconds(self.cpu_s)} of CPU time for a call. A model's value"
+            f" gets a band of ±{delays} where delays decide, and ±{cpu} where a processor does."
+        ) + (BUSY if self.half_width(cpu=True) > WIDE else "")
+
+    def _forms(self) -> dict[str, Any]:
+        return {"text/plain": repr(self), "text/html": f"<p>{rendering.escaped(repr(self))}</p>"}
+
+    def half_width(self, *, cpu: bool, mix: float = 0.0) -> float:
+        """Return the relative half width of a model's interval.
+
+        `mix` is that of the mean work of a call, by the calls that were drawn.
+        """
+        own = (CPU_ERROR, self.cpu_spread) if cpu else (DELAYS_ERROR, self.delays_spread)
+        return math.hypot(*own, mix)
+
+
+def calibrate() -> Calibration:
+    """Measure this machine in some 15 s, keep the result beside the progress, and show it."""
+    fast = {"use_asyncio": True, "locking": "per_key", "write_delay_s": 0.0}
+    duration_s = mode.scaled(RUN_S)
+    delayed, busy = [], []
+    with (
+        serving(**fast, read_delay_s=0.010) as disk,
+        serving(**fast, read_delay_s=0.0) as no_disk,
+    ):
+        alone = load.run(strategies.blocking, no_disk, workload.reads(), calls=200)
+        for _ in live.each(range(RUNS), "calibration"):
+            how: dict[str, Any] = {"duration_s": duration_s}
+            delayed.append(load.run(strategies.blocking, disk, workload.reads(), **how))
+            busy.append(load.run(strategies.tasks, no_disk, workload.reads(), in_flight=64, **how))
+    made = Calibration(
+        round_trip_s=alone.latency_s(0.0),
+        cpu_s=float(np.median([price_s(run).together_s for run in busy])),
+        cores=cores(),
+        delays_spread=_spread(delayed),
+        cpu_spread=_spread(busy),
+    )
+    _path().write_text(json.dumps(asdict(made)), encoding="utf-8")
+    made._show()
+    return made
+
+
+def known() -> Calibration | None:
+    """Return what was measured of this machine; None before, or if its cores have changed."""
+    try:
+        kept = Calibration(**json.loads(_path().read_text("utf-8")))
+    except (OSError, TypeError, ValueError):
+        return None
+    return kept if kept.cores == cores() else None
+
+
+def interval(value: float, run: Run, *, cpu: bool, of_ratio: bool) -> tuple[float, float]:
+    """Return the interval of a model's value that `SURE` of the runs are meant to hit.
+
+    The value is a ratio of two runs, or else it belongs to one.
+    """
+    calibrated, mix = known(), _mix(run)
+    if calibrated is None:
+        half = math.hypot(UNKNOWN[cpu], mix)
+    else:
+        half = calibrated.half_width(cpu=cpu, mix=mix)
+    half *= math.sqrt(2) if of_ratio else 1
+    return value / (1 + half), value * (1 + half)
+
+
+def _mix(run: Run) -> float:
+    """Return the relative half width of a call's mean time at the disk, by the calls drawn."""
+    calls = run.calls
+    if "disk_s" not in calls:
+        return 0.0
+    disk_s = calls["disk_s"].dropna()
+    if len(disk_s) < 2 or not (mean_s := disk_s.mean()) > 0:
+        return 0.0
+    return float(DEVIATIONS * disk_s.std() / mean_s / math.sqrt(len(disk_s)))
+
+
+def _spread(runs: list[Run]) -> float:
+    """Return the relative half width that a further run is within, by Student's t."""
+    logs = np.log([run.answered_per_s for run in runs])
+    further = math.sqrt(1 + 1 / len(logs))
+    return float(WITHIN * logs.std(ddof=1) * further)
+
+
+def _path() -> Any:
+    return progress.path().with_name("calibration.json")
