@@ -318,7 +318,7 @@ def wheelhouse(arguments: Sequence[str]) -> int:
 
 
 def doctor(arguments: Sequence[str]) -> int:
-    """Say in ten seconds whether this machine is ready; installs nothing."""
+    """Say in ten seconds whether this machine is ready for a lesson: [03]; installs nothing."""
     prefixes = [*active_prefixes(), VENV]
     complete = (
         python_of(each) for each in prefixes if not what_is_missing(python_of(each), "course")

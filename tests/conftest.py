@@ -12,6 +12,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+from labs import CHROMIUM
 from stacks import QUICK, STACKS, calling, serving_quickly
 
 from kvstore.server import Server, serving
@@ -103,6 +104,20 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(config.stash[STATUS])
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium, for the tests of pages; they are skipped where there is none."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        pytest.skip("no chromium: apt-get install chromium")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield opened
+        opened.close()
 
 
 @pytest.fixture(scope="session", params=STACKS)

@@ -7,15 +7,11 @@ import re
 
 import nbformat
 import pytest
-from labs import CHROMIUM
 
 from kvstore.course import comparisons, questions
 from tools import answers, asking, build, collect, pages, run_notebooks, website
 
-playwright = pytest.importorskip("playwright.sync_api")
-
 LESSON = run_notebooks.chosen(["03_bounded"])[0]
-in_a_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
 NOTEBOOK = (
     ("markdown", "# 03 · A page\n\nRead [lesson 04](04_server.ipynb)."),
     ("code", 'predict("03.global_lock")\npredict("03.global_wait");'),
@@ -56,16 +52,6 @@ def file(tmp_path_factory):
         return build.as_html(LESSON, tmp_path_factory.mktemp("html"), solutions=False)
 
 
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
-        )
-        yield opened
-        opened.close()
-
-
 @pytest.fixture
 def page(file, browser):
     context = browser.new_context(offline=True, viewport={"width": 820, "height": 900})
@@ -100,11 +86,8 @@ def seen(page, text):
     return page.get_by_text(text).first.is_visible()
 
 
-slow_page = [pytest.mark.slow, in_a_browser]
-
-
 class TestPage:
-    pytestmark = slow_page
+    pytestmark = pytest.mark.slow
 
     def test_a_run_is_shown_when_all_its_numbers_are_committed(self, page):
         assert not seen(page, "The lock is the reason.")
@@ -117,8 +100,19 @@ class TestPage:
         assert words == "you 40 calls/s, the model 25 calls/s, measured 20 calls/s"
         assert not seen(page, "All is said.")
 
+    def test_an_interval_is_a_prediction_too(self, page, tmp_path):
+        commit(page, "03.global_lock", "15 to 1,500")
+        commit(page, "03.global_wait", "4")
+        assert seen(page, "Your interval, 15 to 1,500, holds 20.")
+        with page.expect_download() as saved:
+            page.get_by_role("button", name="Save my numbers").click()
+        saved.value.save_as(tmp_path / "ada.json")
+        tables, problems = collect.merged([tmp_path / "ada.json"])
+        assert problems == []
+        assert tables["intervals"][["low", "high"]].values.tolist() == [[15, 1500]]
+
     def test_no_number_opens_nothing(self, page):
-        for text in ("", "many", "-1", "0"):
+        for text in ("", "many", "-1", "0", "20 to 10", "a to b"):
             commit(page, "03.global_lock", text)
             assert seen(page, "number above 0")
         assert not seen(page, "The lock is the reason.")

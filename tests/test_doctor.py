@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from kvstore.course import comparisons
 from kvstore.measure import cores
 from tools import doctor
+from tools.run_notebooks import execute
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -64,7 +66,7 @@ def test_each_fault_is_not_ready_and_names_its_cure(fault, tmp_path, monkeypatch
     prepared, cure = FAULTS[fault]
     finding = prepared(tmp_path, monkeypatch)
 
-    assert doctor.main(lambda: iter([finding])) == 1
+    assert doctor.main(look=lambda _: iter([finding])) == 1
 
     *_, last = capsys.readouterr().out.splitlines()
     assert last.startswith("not ready: ")
@@ -74,10 +76,10 @@ def test_each_fault_is_not_ready_and_names_its_cure(fault, tmp_path, monkeypatch
 def test_a_note_is_no_fault(monkeypatch, capsys):
     monkeypatch.setenv("http_proxy", "http://proxy.example:3128")
     monkeypatch.delenv("no_proxy", raising=False)
-    assert doctor.main(lambda: iter([doctor.python((3, 11, 7)), doctor.proxy()])) == 0
+    assert doctor.main(look=lambda _: iter([doctor.python((3, 11, 7)), doctor.proxy()])) == 0
     assert capsys.readouterr().out.splitlines()[-1].startswith("ready, with a note: a proxy")
 
-    assert doctor.main(lambda: iter([doctor.python((3, 11, 7))])) == 0
+    assert doctor.main(look=lambda _: iter([doctor.python((3, 11, 7))])) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "ready"
 
 
@@ -95,7 +97,30 @@ def test_without_packages_it_says_what_to_install(tmp_path):
 
 
 @pytest.mark.slow
-def test_it_says_what_the_lessons_will_show():
-    found = list(doctor.lessons())
-    assert len(found) == 3
-    assert all("calls/s" in each.text for each in found)
+def test_it_says_what_the_lesson_of_the_day_will_show():
+    (pool,) = doctor.SHOWN["04"]
+    low, high, bound = doctor.interval_per_s(pool)
+
+    assert 0 < low < high
+    assert bound == pytest.approx(400)
+
+
+def test_a_lesson_is_a_number(capsys):
+    assert doctor.main(["three"]) == 2
+    assert "such as 03" in capsys.readouterr().out
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("lesson", doctor.SHOWN)
+def test_the_interval_holds_what_the_lesson_measures(lesson, monkeypatch):
+    """On a quiet machine: `python3 course.py test --long -k test_the_interval_holds`."""
+    monkeypatch.setenv("COURSE_MODE", "class")
+    results = {
+        each["question_id"]: each["measured"]
+        for path in (ROOT / "notebooks").glob(f"{lesson}_*.ipynb")
+        for each in execute(path).published(comparisons.MIME_TYPE)
+    }
+    for shown in doctor.SHOWN[lesson]:
+        low, high, _ = doctor.interval_per_s(shown)
+        assert low <= results[shown.question_id] <= high, shown.question_id

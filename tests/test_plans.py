@@ -6,7 +6,9 @@ import tomllib
 
 import pytest
 from lessons import NOTEBOOKS
+from nbformat import NotebookNode
 
+from kvstore.course import comparisons
 from tools import plans
 
 SOURCE = plans.SOURCE.read_text("utf-8")
@@ -39,6 +41,25 @@ def test_a_term_has_every_lesson_before_those_that_need_it():
 
     assert sorted(names) == sorted(plans.LESSONS)
     assert changed().term()
+
+
+def test_figures_of_a_run_take_the_place_of_earlier_ones(monkeypatch):
+    def executed(measured):
+        each = {"question_id": "03.per_key", "unit": "calls/s", "model": 2500.0}
+        output = {"data": {comparisons.MIME_TYPE: {**each, "measured": measured}}}
+        made = {"made_at": "2026-11-28T10:00", "mode": "class", "machine": "two cores"}
+        cells = [{"outputs": [output]}]
+        return lambda _: NotebookNode.fromdict({"cells": cells, "metadata": {"course": made}})
+
+    page = "# Notes\n\n## Reference figures\n\nof a busy machine\n\n## Exam\n"
+    for measured in (1324.0, 2410.0):
+        monkeypatch.setattr(plans.pages, "executed", executed(measured))
+        page = plans.with_figures(page, None)
+
+    assert "| `03.per_key`, calls/s | 2,500 | 2,410 |" in page
+    assert "Outputs of 2026-11-28, mode class, on two cores." in page
+    assert "1,320" not in page
+    assert page.endswith("of a busy machine\n\n## Exam\n")
 
 
 def test_a_lesson_states_the_minutes_of_the_table():

@@ -6,17 +6,13 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from labs import CHROMIUM
 
 from kvstore.course import mode
 from tools import asking, build, front, pages, run_notebooks, website
 
-playwright = pytest.importorskip("playwright.sync_api")
-
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(500),
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium"),
     pytest.mark.skipif(importlib.util.find_spec("myst_nb") is None, reason="no Sphinx: .[site]"),
 ]
 LESSONS = run_notebooks.chosen(["03_bounded"])
@@ -44,16 +40,6 @@ def site(executed, tmp_path_factory):
         "built without warnings, and every link leads somewhere"
     )
     return out
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
-        )
-        yield opened
-        opened.close()
 
 
 def look(browser, address, width=1300, height=900, **settings):
@@ -278,6 +264,11 @@ def test_the_runs_of_lesson_03_are_replayed_without_a_network(
 
     assert replays.count() == 2  # one for each round
     for number in range(2):
+        said = replays.nth(number).evaluate("""each => {
+          each.replay.say({"03.global_lock": {value: 1234}, "03.per_key": {value: 1234}});
+          return each.replay.predicted();
+        }""")
+        assert all(each == ["you said", 1234] for each in said)
         moved, in_flight, words = replays.nth(number).evaluate(REPLAYED)
         assert moved
         assert words

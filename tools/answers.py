@@ -36,7 +36,11 @@ def _predict(question_id: str, made: Mapping[str, Any]) -> None:
     value, unit, measured = _positive(made["value"]), str(made["unit"]), made.get("measured")
     drawn = {float(x): _positive(y) for x, y in made.get("curve", ())}
     dots = {float(x): float(y) for x, y in made.get("dots", ())}
-    progress.keep_prediction(question_id, value, unit, drawn)
+    low, high = map(_positive, made.get("interval") or (value, value))
+    if not low <= value <= high:
+        raise ValueError(f"an interval holds its number, got {low} to {high} and {value}")
+    sure = (low, high) if low < high else None
+    progress.keep_prediction(question_id, value, unit, drawn, interval=sure)
     if measured is not None:
         number = float(measured)
         error = curves.log_error(drawn, dots) if drawn else comparisons.log_error(value, number)

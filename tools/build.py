@@ -92,7 +92,7 @@ def _slides(lesson: Path) -> str:
     notes = website.DOCS / "teaching" / f"{lesson.stem[:2]}.md"
     if run_notebooks.is_further(lesson) or not notes.is_file():
         return head
-    shown = mistune.create_markdown(plugins=["table"])(notes.read_text("utf-8"))
+    shown = mistune.create_markdown(escape=False, plugins=["table"])(notes.read_text("utf-8"))
     return f'{head}<template id="notes"><style>{NOTES}</style><p id="now"></p>{shown}</template>'
 
 

@@ -50,7 +50,7 @@ def cards() -> list[dict[str, Any]]:
     for card in read:
         card["law"] = [complete(line) for line in card["law"]]
         for row in card.get("rows", ()):
-            row.setdefault("in_flight", round(row["X"] * row["R"] / 1e3))
+            row["in_flight"] = round(row["X"] * row["R"] / 1e3)
     return read
 
 

@@ -1,8 +1,12 @@
-"""Write plans and camps into the teachers' pages: `python -m tools.plans [--fix]`.
+"""Write plans, camps and figures into the teachers' pages: `python -m tools.plans [--fix]`.
 
 The plans are those of `docs/plans.toml`, the camps those of `kvstore/course/lessons/camps.toml`. A
 page has a table between `<!-- plan: NAME -->` and `<!-- end -->`. Without `--fix`, the tables are
 compared. A plan that does not fit its time, or takes a lesson before one that it needs, is refused.
+
+`python -m tools.plans --figures [03 ...]` measures: it executes each lesson whose copy in
+`executed/` is not current, and writes what was predicted and measured, with day and machine. Use a
+quiet one.
 """
 
 import sys
@@ -11,9 +15,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from kvstore.course import comparisons
 from kvstore.course.lessons import LESSONS, parts
 from kvstore.course.questions import predictions_of
 from kvstore.course.rendering import as_sentence
+from kvstore.numbers import number
+from tools import pages
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 SOURCE: Final = ROOT / "docs" / "plans.toml"
@@ -22,6 +29,7 @@ PAGES: Final = (
     *sorted((ROOT / "docs" / "teaching").glob("*.md")),
 )
 END: Final = "<!-- end -->"
+FIGURES: Final = "## Reference figures\n\n<!-- figures -->"
 
 
 class Plans:
@@ -89,14 +97,14 @@ class Plans:
         term = self._source["term"]
         self._in_order("term", [name for week in term["weeks"] for name in week["lessons"]])
         rows = []
-        for number, week in enumerate(term["weeks"], start=1):
+        for place, week in enumerate(term["weeks"], start=1):
             takes = sum(
                 self.minutes(name, self._of(name, week["homework"])) for name in week["lessons"]
             )
             if takes > term["minutes"]:
-                raise ValueError(f"week {number} takes {takes} minutes: leave more for homework")
+                raise ValueError(f"week {place} takes {takes} minutes: leave more for homework")
             names, homework = ", ".join(week["lessons"]), "; ".join(week["homework"])
-            rows.append([number, names, takes, homework, week["marks"]])
+            rows.append([place, names, takes, homework, week["marks"]])
         return _table(["week :", "lessons", "minutes :", "homework", "for marks"], rows)
 
     def _of(self, lesson: str, homework: Sequence[str]) -> list[str]:
@@ -120,6 +128,27 @@ def votes(lesson: str) -> str:
             rows.append([text, shown, thinks or as_sentence(lacks), ask])
             text = ""
     return _table(["vote", "camp :", "what they think", "what to ask or say"], rows)
+
+
+def with_figures(page: str, lesson: Path) -> str:
+    """Return the page of a lesson with the model and the measurement of each of its votes."""
+    notebook = pages.executed(lesson)
+    rows = [
+        [
+            f"`{each['question_id']}`, {each['unit']}",
+            *map(_number, (each["model"], each["measured"])),
+        ]
+        for output in pages.outputs(notebook)
+        if (each := output.get("data", {}).get(comparisons.MIME_TYPE)) and "measured" in each
+    ]
+    table = _table(["vote", "model :", "measured :"], rows)
+    before, heading, after = page.partition(FIGURES.partition("\n")[0])
+    after = after.partition(END)[2] if (heading + after).startswith(FIGURES) else after
+    return f"{before}{FIGURES}\n\n{pages.machine(notebook)}\n\n{table}\n\n{END}{after}"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else number(value)
 
 
 def _clock(minutes: int) -> str:
@@ -156,6 +185,12 @@ def written(page: str, plans: Plans) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Compare or write the pages; the exit status is 1 if one differs."""
+    if "--figures" in arguments:
+        for name in [each for each in arguments if each != "--figures"] or LESSONS:
+            page = ROOT / "docs" / "teaching" / f"{name}.md"
+            lesson = ROOT / "notebooks" / f"{LESSONS[name]}.ipynb"
+            page.write_text(with_figures(page.read_text("utf-8"), lesson), "utf-8", newline="\n")
+        return 0
     plans, differ = Plans(tomllib.loads(SOURCE.read_text("utf-8"))), []
     for page in PAGES:
         before = page.read_text("utf-8")

@@ -1,12 +1,15 @@
 """Vote in a class: `join("HOST:PORT", "CODE")` once, in any notebook; `open_class()` to teach one.
 
 From then on every prediction and every first choice in a quiz is sent when it is made, without
-waiting. It is kept in the folder of the learner's progress until the class has confirmed it.
+waiting. It is kept in the folder of the learner's progress until the class has confirmed it: the
+next notebook sends what one left behind.
 """
 
 import ast
+import contextlib
 import functools
 import json
+import sqlite3
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,8 +77,6 @@ def chose(question_id: str, letter: str, first: str) -> None:
 
 
 def _sent(student: "Student", question_id: str, **answer: Any) -> None:
-    import sqlite3
-
     try:
         student.vote(question_id, **answer)
     except (OSError, sqlite3.Error) as error:
@@ -98,9 +99,12 @@ def open_class(*lessons: str, lan: bool = False, browser: bool = True) -> None:
 
 
 def offer() -> None:
-    """Let a notebook call `join` as the board has it, without an import."""
+    """Let a notebook call `join` as the board has it, and send what an earlier one left behind."""
     if shell := get_ipython():
         shell.user_ns.setdefault("join", join)
+        with contextlib.suppress(OSError, sqlite3.Error):
+            if student := _here():
+                student.resume()
 
 
 # ---- what the class is told of the course -------------------------------------------------------

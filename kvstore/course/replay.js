@@ -42,8 +42,9 @@ function showReplay(root, panels) {
   const ends = Math.max(...panels.map((panel) => panel.end_s)); // all strips have one time axis
   // The highest value of a strip, over all panels: where two are compared, they have one scale.
   const highest = (values, others) => 1.15 * Math.max(1e-9, ...panels.flatMap((panel) => [...values(panel), ...(others(panel) || [])]));
+  const highestThroughput = () => highest((panel) => [...panel.throughput, panel.predicted?.[1] || 0], (panel) => panel.arrivals);
   const most = {
-    throughput: highest((panel) => [...panel.throughput, panel.predicted?.[1] || 0], (panel) => panel.arrivals),
+    throughput: highestThroughput(),
     inFlight: highest((panel) => [...panel.in_flight, panel.limit || 0], () => null),
   };
   // Two stations that a call passes in the other order than in the panel above.
@@ -382,7 +383,17 @@ function showReplay(root, panels) {
       `${steps.join(", ")}; ${time(panel.edges[at + panel.width - 1] - panel.edges[at])} in all, ended with ${panel.statuses[panel.status[call]]}`;
   }
 
-  root.replay = { goTo, time: () => now, counts: (t) => panels.map((panel) => placed(panel, t).rooms.map((room) => room.length)) };
+  // On a page that asks: the number of its reader, by question, beside the throughput.
+  const say = (predictions) => {
+    for (const panel of panels) {
+      const { value } = (panel.asked && predictions[panel.asked[0]]) || {};
+      if (value) panel.predicted = ["you said", value * panel.asked[1]];
+    }
+    most.throughput = highestThroughput();
+    show();
+  };
+  const predicted = () => panels.map((panel) => panel.predicted);
+  root.replay = { goTo, say, predicted, time: () => now, counts: (t) => panels.map((panel) => placed(panel, t).rooms.map((room) => room.length)) };
   // Only the pictures: a longer text below them makes the page higher, and must not be replaced.
   new ResizeObserver(() => panels.forEach((panel) => draw(panel, now))).observe(root);
   show();

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kvstore import numbers
-from kvstore.course import live, progress, rendering
+from kvstore.course import live, progress, questions, rendering
 from kvstore.measure import Run
 from kvstore.measure.attempts import Attempts, attempts_of
 from kvstore.measure.audit import in_flight_between
@@ -83,6 +83,9 @@ class Scene:
     limit: int | None
     predicted: tuple[str, float] | None
     """A name and the throughput in operations/s, for the line in X(t)."""
+    asked: tuple[str, float] | None
+    """The question that asks for this throughput, and operations/s for 1 of its unit: a page puts
+    its reader's number there."""
     note: str
 
     def counts(self, at_s: float) -> dict[str, int]:
@@ -176,6 +179,7 @@ class Replay(rendering.Shown):
             "failures": bool((records["status"] != OK).any()),
             "limit": scene.limit,
             "predicted": scene.predicted,
+            "asked": scene.asked,
             "deadline_s": deadline_s if deadline_s < 2 * max(until_s - from_s, 1.0) else None,
             "throughput": answered,
             "unit": "operations/s" if (run.records["operations"] > 1).any() else "calls/s",
@@ -343,7 +347,7 @@ def _scene(title: str, run: Run, predicted: float | str | None, from_s: float) -
         title, run, rooms, path, server, spread, edges, records, call.astype("u4"),
         copy.astype("u1"), None if noted is None else noted.counts[shown].astype("u1"),
         None if noted is None else noted.arrived_s[~np.isnan(noted.arrived_s)],
-        limit, line, note,
+        limit, line, _asked(predicted, run), note,
     )  # fmt: skip
 
 
@@ -352,6 +356,15 @@ def _line(predicted: float | str | None, run: Run) -> tuple[str, float] | None:
         yours = live.yours([progress.ask(predicted)], run)
         return None if yours is None else ("you said", yours)
     return None if predicted is None else ("predicted", float(predicted))
+
+
+def _asked(predicted: float | str | None, run: Run) -> tuple[str, float] | None:
+    if (
+        not isinstance(predicted, str)
+        or (unit := progress.ask(predicted).unit) not in questions.RATES
+    ):
+        return None
+    return predicted, questions.operations_in_a_call(run) if unit == questions.CALLS else 1.0
 
 
 def _by_station(

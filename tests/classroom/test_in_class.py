@@ -69,6 +69,22 @@ def test_two_kernels_of_one_student_are_one_voter(room, folder, monkeypatch):
     assert [(1, 25.0)] == votes_of(room)
 
 
+def test_a_vote_that_waits_is_sent_by_the_next_notebook(room, folder, monkeypatch):
+    student = Student(folder)
+    student.join(room.address, room.code)
+    monkeypatch.setattr(student, "_start", lambda: None)  # the kernel ended before it was sent
+    student.vote("03.global_wait", value=4.0)
+    monkeypatch.setitem(os.environ, "COURSE_PROGRESS", str(folder / "progress.sqlite3"))
+    other = Kernel()
+    try:
+        other.run("from kvstore.course import predict")
+        sent(Student(folder))
+    finally:
+        other.close()
+
+    assert [(1, 4.0)] == votes_of(room, "03.global_wait")
+
+
 def test_the_wall_has_the_questions_of_a_lesson_in_its_order_and_the_teachers_own_result(
     folder, tmp_path
 ):

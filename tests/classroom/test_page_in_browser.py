@@ -8,18 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
-from labs import CHROMIUM
 from rooms import class_open
 from test_votes import sent
 
 from kvstore.classroom.client import Student
 
-sync_api = pytest.importorskip("playwright.sync_api")
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium"),
-]
+pytestmark = pytest.mark.slow
 
 QUESTION = "03.global_lock"
 SCRIPT = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
@@ -32,11 +26,10 @@ CUT = """() => document.documentElement.scrollWidth > innerWidth
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_vote_from_the_code_to_the_result_by_keyboard(tmp_path, scheme):
+def test_a_vote_from_the_code_to_the_result_by_keyboard(browser, tmp_path, scheme):
     students = [Student(tmp_path / f"{n}") for n in range(9)]
-    with class_open(tmp_path / "class.db") as room, sync_api.sync_playwright() as playwright:
+    with class_open(tmp_path / "class.db") as room:
         room.do("go", QUESTION)
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         pages = []
         errors: list[str] = []
         for size in ((1280, 800), (1920, 1080)):
@@ -98,4 +91,3 @@ def test_a_vote_from_the_code_to_the_result_by_keyboard(tmp_path, scheme):
 
         assert ["The class votes"] * 2 == [each.title() for each in pages]
         assert errors == []
-        browser.close()

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import math
-import shutil
 
 import pytest
 from kernels import Kernel
@@ -12,8 +11,6 @@ from made_runs import run_of
 from kvstore.course import again, compare, comparisons, curves, live, predict, progress
 from kvstore.course.predictions import PredictionError
 from kvstore.course.questions import registered
-
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 
 pytestmark = pytest.mark.usefixtures("lesson_97")
 
@@ -104,16 +101,11 @@ const made = showCurve(document.getElementById('here'), %s, (ys) => { given = ys
 
 
 @pytest.fixture
-def browser_page():
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser.new_page(viewport={"width": 800, "height": 600})
-        browser.close()
+def browser_page(browser):
+    return browser.new_page(viewport={"width": 800, "height": 600})
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
 def test_it_is_drawn_with_the_mouse_and_the_arrow_keys(browser_page, tmp_path):
     known = registered("97.curve")
     shown = curves.facts(known, {}, locked=False, said="")
@@ -152,7 +144,6 @@ def test_it_is_drawn_with_the_mouse_and_the_arrow_keys(browser_page, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
 def test_a_line_that_ends_early_is_extended_and_kept(browser_page, tmp_path):
     """One point is no line: the page says that it is not kept. Two are, and the third is level."""
     known = registered("97.curve")
@@ -178,7 +169,6 @@ def test_a_line_that_ends_early_is_extended_and_kept(browser_page, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
 def test_the_measured_dots_are_on_the_page(browser_page, page, tmp_path):
     predict("97.curve", [2, 20, 40])
     compare("97.curve", {1: run(2), 20: run(60)})

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import re
-import shutil
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from kvstore.protocol import StationTimes
 from kvstore.server import serving, serving_sharded
 from kvstore.server.launch import serving_each
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 ONE_LOCK = {"settings": {"locking": "global", "threads": 8, "use_asyncio": False}}
 
 
@@ -281,45 +279,36 @@ def test_the_copies_of_hedged_reads_are_recorded(measured):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
-def test_the_page_shows_the_counts_of_the_records(measured, tmp_path):
-    playwright = pytest.importorskip("playwright.sync_api")
+def test_the_page_shows_the_counts_of_the_records(measured, browser, tmp_path):
     made = replay(measured, predicted=[100.0, None, None, None, None, 5.0])
     page_file = tmp_path / "page.html"
     page_file.write_text(f"<!doctype html><meta charset=utf-8>{made.html}", "utf-8")
     times = [float(at_s) for at_s in np.linspace(0, made.scenes[0].span_s[1], 5)[1:4]]
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        try:
-            page = browser.new_page()
-            errors = []
-            page.on("pageerror", lambda error: errors.append(str(error)))
-            page.goto(page_file.as_uri())
-            for at_s in times:
-                rooms = page.evaluate(
-                    "t => document.querySelector('.rpc-replay').replay.counts(t)", at_s
-                )
-                expected = [list(scene.counts(at_s).values()) for scene in made.scenes]
-                assert expected == [room[1:] for room in rooms]
-            slider = page.get_by_label("time", exact=True)
-            slider.fill("5000")  # the middle
-            words = page.locator("[data-replay=counts]").inner_text()
-            clock = page.locator("[data-replay=clock]").inner_text()
-            at_s = page.evaluate("document.querySelector('.rpc-replay').replay.time()")
-            page.keyboard.press("Tab")
-            page.get_by_role("button", name="next event").click()
-            moved = page.evaluate("document.querySelector('.rpc-replay').replay.time()")
-            page.evaluate("t => document.querySelector('.rpc-replay').replay.goTo(t)", times[0])
-            page.locator("canvas").first.focus()
-            page.keyboard.press("ArrowDown")
-            chosen = page.locator("[data-replay=counts]").inner_text()
-            page.keyboard.press("ArrowUp")
-            page.keyboard.press("ArrowUp")
-            other = page.locator("[data-replay=counts]").inner_text()
-            page.get_by_role("button", name="play").click()
-            page.get_by_role("button", name="pause").wait_for()
-        finally:
-            browser.close()
+    page = browser.new_page()
+    errors = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(page_file.as_uri())
+    for at_s in times:
+        rooms = page.evaluate("t => document.querySelector('.rpc-replay').replay.counts(t)", at_s)
+        expected = [list(scene.counts(at_s).values()) for scene in made.scenes]
+        assert expected == [room[1:] for room in rooms]
+    slider = page.get_by_label("time", exact=True)
+    slider.fill("5000")  # the middle
+    words = page.locator("[data-replay=counts]").inner_text()
+    clock = page.locator("[data-replay=clock]").inner_text()
+    at_s = page.evaluate("document.querySelector('.rpc-replay').replay.time()")
+    page.keyboard.press("Tab")
+    page.get_by_role("button", name="next event").click()
+    moved = page.evaluate("document.querySelector('.rpc-replay').replay.time()")
+    page.evaluate("t => document.querySelector('.rpc-replay').replay.goTo(t)", times[0])
+    page.locator("canvas").first.focus()
+    page.keyboard.press("ArrowDown")
+    chosen = page.locator("[data-replay=counts]").inner_text()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowUp")
+    other = page.locator("[data-replay=counts]").inner_text()
+    page.get_by_role("button", name="play").click()
+    page.get_by_role("button", name="pause").wait_for()
     assert not errors
     assert f"t = {at_s:.3f} s" == clock
     until_s = max(scene.span_s[1] for scene in made.scenes)

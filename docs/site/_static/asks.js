@@ -22,6 +22,14 @@
     return plain && Number.isFinite(Number(plain)) ? Number(plain) : null;
   };
 
+  // 1,500 to 2,500: an interval; null for what is none.
+  const interval = (text) => {
+    const ends = number(text) === null && text.match(/^(.+?)\s*(?:to|…|\.\.+|[–—-])\s*(.+)$/);
+    const [low, high] = ends ? [number(ends[1]), number(ends[2])] : [];
+    return low > 0 && high > low ? [low, high] : null;
+  };
+  const asSaid = (made, unit) => made.interval ? `${made.interval.map(format).join(" to ")} ${unit}, with 90 %` : `${format(made.value)} ${unit}`;
+
   // ---- which part of the page is held back ----------------------------------------------------
 
   // The pieces of the page in order: the sections of headings are opened, a cell is one piece.
@@ -55,6 +63,7 @@
       ? `This page asks first. You have committed to ${said} of its ${gates.length} numbers.`
       : "Your answers stay in this browser.";
     for (const each of document.querySelectorAll(".rpc-compared")) compared(each);
+    for (const each of document.querySelectorAll(".rpc-replay")) each.replay?.say(answers.predictions);
     dispatchEvent(new Event("resize")); // a figure that was hidden has no size yet
   }
 
@@ -63,16 +72,16 @@
   function vote(element, root) {
     const data = element.rpcData, before = answers.predictions[data.id];
     const said = make("p", { class: "rpc-said", "aria-live": "polite" });
-    const commit = (value, curve) => {
-      answers.predictions[data.id] = { value, unit: data.unit, at: Date.now() / 1e3, measured: measuredOf(data.id), ...(curve ? { curve, dots: comparisonOf(data.id)?.rpcData.curve?.dots ?? [] } : {}) };
+    const commit = (value, { curve, sure } = {}) => {
+      answers.predictions[data.id] = { value, unit: data.unit, at: Date.now() / 1e3, measured: measuredOf(data.id), ...(sure ? { interval: sure } : {}), ...(curve ? { curve, dots: comparisonOf(data.id)?.rpcData.curve?.dots ?? [] } : {}) };
       keep();
-      locked(value);
+      locked();
       unfold(root, true);
     };
-    const locked = (value) => {
+    const locked = () => {
       element.querySelectorAll("input, button").forEach((each) => { each.disabled = true; });
-      element.querySelector(".rpc-row")?.querySelectorAll("button").forEach((each) => each.remove());
-      said.textContent = data.curve ? "✔ Your line is kept." : `✔ You said ${format(value)} ${data.unit}.`;
+      element.querySelectorAll(".rpc-row button, .rpc-how").forEach((each) => each.remove());
+      said.textContent = data.curve ? "✔ Your line is kept." : `✔ You said ${asSaid(answers.predictions[data.id], data.unit)}.`;
     };
     const skip = make("button", { type: "button", class: "rpc-button rpc-quiet" }, "Show without a number");
     skip.onclick = () => { element.rpcSkipped = true; said.textContent = "○ Not predicted."; unfold(root, true); };
@@ -85,27 +94,29 @@
       ready.onclick = () => {
         if (!heights) { said.textContent = "Not yet: draw the line over the whole width."; return; }
         shown.answered({ ...facts, ys: heights, locked: true, said: "" });
-        commit(heights.at(-1), data.curve.xs.map((x, place) => [x, heights[place]]));
+        commit(heights.at(-1), { curve: data.curve.xs.map((x, place) => [x, heights[place]]) });
       };
       element.append(drawing, make("div", { class: "rpc-row" }, ready, skip), said);
     } else {
-      const id = `vote-${data.id}`, field = make("input", { id, type: "text", inputmode: "decimal", autocomplete: "off" });
+      const id = `vote-${data.id}`, field = make("input", { id, type: "text", inputmode: "decimal", autocomplete: "off", "aria-describedby": `${id}-how` });
+      const how = make("p", { class: "rpc-how", id: `${id}-how` }, "A number, or an interval that you are 90 % sure of, such as 5 to 50.");
       const form = make("form", {}, make("label", { for: id }, `Predict: ${data.text}`),
         make("div", { class: "rpc-row" }, field, make("span", {}, data.unit), make("button", { class: "rpc-button" }, "Commit"), skip));
       form.onsubmit = (event) => {
         event.preventDefault();
-        const value = number(field.value), share = data.unit.startsWith("of the ");
-        if (!(value > 0) || (share && value > 1)) {
+        const sure = interval(field.value), value = sure ? Math.sqrt(sure[0] * sure[1]) : number(field.value);
+        const share = data.unit.startsWith("of the ");
+        if (!(value > 0) || (share && (sure?.[1] ?? value) > 1)) {
           said.textContent = share ? "A share is a number from 0 to 1, such as 0.25." : "Type a number above 0, such as 12.5.";
           field.focus();
           return;
         }
-        commit(value);
+        commit(value, { sure });
       };
-      if (before) field.value = before.value;
-      element.append(form, said);
+      if (before) field.value = before.interval ? before.interval.join(" to ") : before.value;
+      element.append(form, how, said);
     }
-    if (before) locked(before.value);
+    if (before) locked();
   }
 
   // ---- the run beside the reader's number ----------------------------------------------------------
@@ -135,18 +146,24 @@
       named.innerHTML = `${format(yours.value)}: ${mistake[1]}`;
       element.append(named);
     }
-    element.append(line({ you: yours?.value ?? null, "the model": model, measured }, unit));
+    const sure = yours?.interval;
+    if (sure && measured !== null) {
+      const holds = sure[0] <= measured && measured <= sure[1] ? "holds" : "does not hold";
+      element.append(make("p", { class: "rpc-said" }, `Your interval, ${sure.map(format).join(" to ")}, ${holds} ${format(measured)}.`));
+    }
+    element.append(line({ you: yours?.value ?? null, "the model": model, measured }, unit, sure));
   }
   // The numbers on one axis; from a factor of 6 on, each factor takes the same width.
-  function line(values, unit) {
-    const given = Object.entries(values).filter(([, value]) => value > 0), all = given.map(([, value]) => value);
+  function line(values, unit, sure) {
+    const given = Object.entries(values).filter(([, value]) => value > 0), all = [...given.map(([, value]) => value), ...(sure ?? [])];
     const low = Math.min(...all), high = Math.max(...all), log = high > 6 * low, W = 560, H = 30 + 24 * given.length;
     const x = (value) => 20 + (W - 160) * (log ? Math.log((2 * value) / low) / Math.log((4 * high) / low) : value / (1.1 * high));
     const colours = { you: "#d55e00", "the model": "#888", measured: "#0072b2" };
     const marks = given.map(([name, value], row) => {
-      const y = 14 + 24 * row, at = x(value);
-      return `<path d="M20,${y} H${at.toFixed(1)}" stroke="${colours[name]}" stroke-width="${name === "measured" ? 9 : 5}" stroke-opacity="0.85"${name === "the model" ? ' stroke-dasharray="6 4"' : ""}/>` +
-        `<text x="${(at + 8).toFixed(1)}" y="${y + 5}">${name} ${format(value)}</text>`;
+      const y = 14 + 24 * row, band = name === "you" && sure, at = x(band ? sure[1] : value), from = band ? x(sure[0]) : 20;
+      const words = band ? sure.map(format).join(" to ") : format(value);
+      return `<path d="M${from.toFixed(1)},${y} H${at.toFixed(1)}" stroke="${colours[name]}" stroke-width="${name === "measured" ? 9 : 5}" stroke-opacity="0.85"${name === "the model" ? ' stroke-dasharray="6 4"' : ""}/>` +
+        `<text x="${(at + 8).toFixed(1)}" y="${y + 5}">${name} ${words}</text>`;
     });
     const words = given.map(([name, value]) => `${name} ${format(value)} ${unit}`).join(", ");
     const holder = make("div");
