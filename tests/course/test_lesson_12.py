@@ -49,12 +49,11 @@ def of_fleet(*, first_s=(0.0, 0.01), counted=None, p99=None):
         shift = at_s - records["sent_s"][mine].min()
         records["sent_s"][mine] += shift
         records["done_s"][mine] += shift
-    workers = [{"clock_error_s": 0.001, "late_s": 0.0}] * 2
     return dataclasses.replace(
         run,
         records=records,
         connections=2,
-        settings={"workers": workers, "duration_s": 1.0},
+        settings={"workers": [{}, {}], "duration_s": 1.0},
         server={"operations": {"retrieve/OK": len(records) if counted is None else counted}},
         window_s=float(records["done_s"].max()),
     )

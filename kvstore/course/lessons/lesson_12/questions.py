@@ -188,10 +188,10 @@ def fleet(workers: int) -> Iterator[Fleet | None]:
 
 
 def workers_table(run: Run) -> pd.DataFrame:
-    """Return one row for each worker: its calls, its p99, and the errors of its start."""
+    """Return one row for each worker: its calls and its p99."""
     rows = {}
     end = 0
-    for number, each in enumerate(run.settings.get("workers", ()), start=1):
+    for number in range(1, 1 + len(run.settings.get("workers", ()))):
         first, end = end, end + run.connections // len(run.settings["workers"])
         own = run.records["connection"]
         part = run.records[(own >= first) & (own < end)]
@@ -199,20 +199,16 @@ def workers_table(run: Run) -> pd.DataFrame:
         rows[f"worker {number}"] = {
             "calls": len(part),
             "p99 (ms)": 1e3 * residence_s.quantile(0.99),
-            "clock within (ms)": 1e3 * each["clock_error_s"],
-            "late by (ms)": 1e3 * each["late_s"],
         }
     rows["all together"] = {
         "calls": len(run.records),
         "p99 (ms)": 1e3 * run.latency_s(0.99),
-        "clock within (ms)": rendering.NONE,
-        "late by (ms)": rendering.NONE,
     }
     return rounded(pd.DataFrame.from_dict(rows, orient="index")).astype({"calls": int})
 
 
 def first_calls_s(run: Run) -> list[float]:
-    """Return when each worker sent its first call, in seconds from the agreed start."""
+    """Return when each worker sent its first call, in seconds from the common start."""
     workers = max(1, len(run.settings.get("workers", ())))
     each = max(1, run.connections // workers)
     worker = run.records["connection"] // each
