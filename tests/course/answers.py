@@ -13,13 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import numpy as np
-from verdicts import edge, known, right
+from verdicts import known, right
 from wrong_answers import serving
 
 from kvstore.course.exercises.client_trials import method_of
 from kvstore.course.experiments import several_servers
 from kvstore.course.lessons.lesson_03.exercises_store import Store as FreeStore
-from kvstore.course.lessons.lesson_04.lost_update import key_of
 from kvstore.course.lessons.lesson_06.exercises import own_connections
 from kvstore.course.lessons.lesson_07.exercises_server import Front
 from kvstore.course.lessons.lesson_09.exercises import Reader
@@ -187,21 +186,6 @@ class Store(KeyValueServiceServicer):
 
 
 right("04.server")(serving(Store))
-
-
-# ---- 04.add_one ---------------------------------------------------------------------------------
-
-
-@edge("04.add_one", "let every other error leave the function")
-def any_end_but_ok_is_a_newer_version(stub, counter, version):
-    while True:
-        number = int(
-            stub.Retrieve.future(pb.RetrieveRequest(key=key_of(counter, version))).result().value
-        )
-        version += 1
-        request = pb.CreateRequest(key=key_of(counter, version), value=str(number + 1).encode())
-        if stub.Create.future(request).code() is grpc.StatusCode.OK:
-            return version
 
 
 # ---- 05: streams, order, the commit index -------------------------------------------------------

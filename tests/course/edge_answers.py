@@ -1,64 +1,38 @@
 """Answers at the edges of a statement, and beside the clock of the judge: see verdicts.py."""
 
 import asyncio
-import math
 import random
 import select
 import threading
 import time
-from queue import SimpleQueue
 
 import grpc
-from verdicts import edge, right
+from verdicts import edge
 from wrong_answers import serving
 
 from kvstore.course.exercises.client_trials import method_of
+from kvstore.course.lessons.lesson_01.exercises import read_all
 from kvstore.course.lessons.lesson_03.exercises_client import bounded
 from kvstore.course.lessons.lesson_04.lost_update import compare_and_set, key_of
 from kvstore.course.lessons.lesson_05.exercises_client import window
 from kvstore.course.lessons.lesson_07.exercises_server import Front
-from kvstore.course.lessons.lesson_09.exercises_server import Shed
 from kvstore.course.lessons.lesson_10.exercises import retry_config
-from kvstore.course.lessons.lesson_12.exercises import add_server, servers_needed
-from kvstore.course.lessons.lesson_15.capstone import patient
+from kvstore.course.lessons.lesson_12.exercises import add_server
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1.kvstore_pb2_grpc import (
     KeyValueServiceServicer,
     add_KeyValueServiceServicer_to_server,
 )
 
-# ---- 01.read_all ---------------------------------------------------------------------------------
+# 01.read_all
 
 
-def reading(deadline_of):
-    """A right reader, but for the deadline of each call."""
-
-    def read_all(stub, keys, deadline_s):
-        values, began_s = [], time.monotonic()
-        for number, key in enumerate(keys):
-            left_s = deadline_of(deadline_s, number, time.monotonic() - began_s)
-            try:
-                values.append(stub.Retrieve(pb.RetrieveRequest(key=key), left_s).value)
-            except grpc.RpcError as error:
-                if error.code() is not grpc.StatusCode.NOT_FOUND:
-                    raise
-                values.append(None)
-        return values
-
-    return read_all
+@edge("01.read_all", "gets the whole of it")
+def with_less_time(stub, keys, deadline_s):
+    return read_all(stub, keys, 0.9 * deadline_s)
 
 
-right("01.read_all")(reading(lambda deadline_s, number, passed_s: deadline_s))
-for share in (0.3, 0.9, 1.02):
-    edge("01.read_all", "gets the whole of it")(
-        reading(lambda deadline_s, number, passed_s, share=share: share * deadline_s)
-    )
-edge("01.read_all", "not for all of them together")(
-    reading(lambda deadline_s, number, passed_s: deadline_s - 0.01 * number)
-)
-
-
-# ---- 02.send_all, 03.bounded ---------------------------------------------------------------------
+# 02.send_all, 03.bounded
 
 
 def after_all_are_sent(wait):
@@ -126,89 +100,36 @@ def notes_under_a_lock(stub, requests):
     return codes
 
 
-@edge("02.send_all", "")
-def never_more_than_100(stub, requests):
-    ended, places = SimpleQueue(), threading.Semaphore(100)
-    count = 0
-    for count, request in enumerate(requests, start=1):  # noqa: B007
-        places.acquire()
-        call = method_of(stub, request).future(request)
-        call.add_done_callback(lambda call: (ended.put(call.code()), places.release()))
-    return [ended.get() for _ in range(count)]
-
-
-def with_a_pause(pause_s):
-    def bounded_with_a_pause(stub, requests, in_flight):
-        def slowly():
-            for request in requests:
-                time.sleep(pause_s)
-                yield request
-
-        bounded(stub, slowly(), in_flight)
-
-    return bounded_with_a_pause
-
-
-edge("03.bounded", "pauses for 0.1 s")(with_a_pause(0.1))
-right("03.bounded")(with_a_pause(0.0))
-
-
-@edge("03.bounded", "in flight")
-def waits_by_the_clock(stub, requests, in_flight):
-    free = threading.Semaphore(in_flight)
-    for request in requests:
-        free.acquire()
-        call = method_of(stub, request).future(request)
-        call.add_done_callback(lambda _: free.release())
-    spin_for_seconds()
-
-
-@edge("03.bounded", "a place stays empty")
-def never_more_than_64(stub, requests, in_flight):
-    bounded(stub, requests, min(in_flight, 64))
-
-
-def counting_under(lock_of):
-    """Counts open calls; the callback takes the lock, which is held while it is added."""
-
-    def sender(stub, requests, in_flight):
-        changed = threading.Condition(lock_of())
-        count = [0]
-
-        def ended(_):
-            with changed:
-                count[0] -= 1
-                changed.notify_all()
-
+@edge("03.bounded", "pauses for 0.1 s")
+def bounded_with_a_pause(stub, requests, in_flight):
+    def slowly():
         for request in requests:
-            with changed:
-                changed.wait_for(lambda: count[0] < in_flight)
-                count[0] += 1
-                method_of(stub, request).future(request).add_done_callback(ended)
+            time.sleep(0.1)
+            yield request
+
+    bounded(stub, slowly(), in_flight)
+
+
+@edge("03.bounded", "Hold no lock there")
+def counting_under_a_lock(stub, requests, in_flight):
+    """The callback takes the lock, which is held while it is added."""
+    changed, count = threading.Condition(threading.Lock()), [0]
+
+    def ended(_):
         with changed:
-            changed.wait_for(lambda: count[0] == 0)
+            count[0] -= 1
+            changed.notify_all()
 
-    return sender
-
-
-edge("03.bounded", "Hold no lock there")(counting_under(threading.Lock))
-right("03.bounded")(counting_under(threading.RLock))
-
-
-@right("03.bounded")
-def a_queue_of_ends(stub, requests, in_flight):
-    ended, count = SimpleQueue(), 0
     for request in requests:
-        if count == in_flight:
-            ended.get()
-            count -= 1
-        method_of(stub, request).future(request).add_done_callback(ended.put)
-        count += 1
-    for _ in range(count):
-        ended.get()
+        with changed:
+            changed.wait_for(lambda: count[0] < in_flight)
+            count[0] += 1
+            method_of(stub, request).future(request).add_done_callback(ended)
+    with changed:
+        changed.wait_for(lambda: count[0] == 0)
 
 
-# ---- 04.add_one ----------------------------------------------------------------------------------
+# 04.add_one
 
 
 def create(stub, counter, version, number):
@@ -217,18 +138,6 @@ def create(stub, counter, version, number):
 
 def number_of(stub, counter, version):
     return int(stub.Retrieve(pb.RetrieveRequest(key=key_of(counter, version))).value)
-
-
-@edge("04.add_one", "let every other error leave the function")
-def any_error_is_a_newer_version(stub, counter, version):
-    while True:
-        number = number_of(stub, counter, version)
-        version += 1
-        try:
-            create(stub, counter, version, number + 1)
-        except grpc.RpcError:
-            continue
-        return version
 
 
 @edge("04.add_one", "let every other error leave the function")
@@ -249,57 +158,9 @@ def returns_in_finally(stub, counter, version):
         return version  # noqa: B012
 
 
-@edge("04.add_one", "Let every other error leave the function")
-def returns_after_unavailable(stub, counter, version):
-    try:
-        return compare_and_set(stub, counter, version)
-    except grpc.RpcError as error:
-        if error.code() is grpc.StatusCode.UNAVAILABLE:
-            return version
-        raise
-
-
-def tries(times):
-    def add_one(stub, counter, version):
-        for _ in range(times):
-            number = number_of(stub, counter, version)
-            version += 1
-            try:
-                create(stub, counter, version, number + 1)
-                return version
-            except grpc.RpcError as error:
-                if error.code() is not grpc.StatusCode.ALREADY_EXISTS:
-                    raise
-        return version
-
-    return add_one
-
-
-edge("04.add_one", "")(tries(3))
-edge("04.add_one", "30 newer ones exist")(tries(25))
-
-
-@right("04.add_one")
-def looks_for_the_newest_first(stub, counter, version):
-    while True:
-        try:
-            number = number_of(stub, counter, version)
-        except grpc.RpcError as error:
-            if error.code() is not grpc.StatusCode.NOT_FOUND:
-                raise
-            number = number_of(stub, counter, version - 1)
-            try:
-                create(stub, counter, version, number + 1)
-                return version
-            except grpc.RpcError as other:
-                if other.code() is not grpc.StatusCode.ALREADY_EXISTS:
-                    raise ValueError("no add") from other
-        version += 1
-
-
-@right("04.add_one")
-def pauses_before_it_tries_again(stub, counter, version):
-    while True:
+@edge("04.add_one", "30 newer ones exist")
+def tries_25_times(stub, counter, version):
+    for _ in range(25):
         number = number_of(stub, counter, version)
         version += 1
         try:
@@ -308,10 +169,10 @@ def pauses_before_it_tries_again(stub, counter, version):
         except grpc.RpcError as error:
             if error.code() is not grpc.StatusCode.ALREADY_EXISTS:
                 raise
-        time.sleep(0.1)
+    return version
 
 
-# ---- 04.server -----------------------------------------------------------------------------------
+# 04.server
 
 
 class Store(KeyValueServiceServicer):
@@ -336,10 +197,6 @@ class Store(KeyValueServiceServicer):
             self.disk.write(request.key)
             self.values[request.key] = request.value
         return pb.UpdateResponse()
-
-
-class ReentrantStore(Store):
-    make_lock = staticmethod(threading.RLock)
 
 
 class ReadsTheDiskFirst(Store):
@@ -372,21 +229,6 @@ class GoesOnWithoutTheLock(Store):
         return pb.UpdateResponse()
 
 
-class GoesOnAfterASecond(Store):
-    def Update(self, request, context):
-        self.known(request.key, context)
-        lock, end_s = self.locks[request.key], time.monotonic() + 1
-        while not (got := lock.acquire(blocking=False)) and time.monotonic() < end_s:
-            time.sleep(0.001)
-        try:
-            self.disk.write(request.key)
-            self.values[request.key] = request.value
-        finally:
-            if got:
-                lock.release()
-        return pb.UpdateResponse()
-
-
 class LooksThenMakes(Store):
     def __init__(self, disk, values):
         super().__init__(disk, values)
@@ -405,31 +247,13 @@ class LooksThenMakes(Store):
         return pb.UpdateResponse()
 
 
-class GetsOrMakes(LooksThenMakes):
-    def lock_of(self, key):
-        lock = self.locks.get(key)
-        if lock is None:
-            lock = self.locks[key] = threading.Lock()
-        return lock
-
-
-class SetsDefault(LooksThenMakes):
-    def lock_of(self, key):
-        return self.locks.setdefault(key, threading.Lock())
-
-
-right("04.server")(serving(SetsDefault))
 edge("04.server", "each made a lock")(serving(LooksThenMakes))
-edge("04.server", "each made a lock")(serving(GetsOrMakes))
-right("04.server")(serving(Store))
-right("04.server")(serving(ReentrantStore))
 edge("04.server", "must not use the disk")(serving(ReadsTheDiskFirst))
 edge("04.server", "before the lock is released")(serving(TakesTheLockTwice))
 edge("04.server", "on the disk at the same time")(serving(GoesOnWithoutTheLock))
-edge("04.server", "on the disk at the same time")(serving(GoesOnAfterASecond))
 
 
-# ---- 05 ------------------------------------------------------------------------------------------
+# 05
 
 
 @edge("05.stream", "pauses for 10 s")
@@ -442,55 +266,7 @@ def pauses_before_each(stub, requests, in_flight):
     window(stub, slowly(), in_flight)
 
 
-@edge("05.stream", "a place stays empty")
-def at_most_twenty_open(stub, requests, in_flight):
-    window(stub, requests, min(in_flight, 20))
-
-
-@edge("05.in_order", "")
-def looks_ten_back(calls):
-    return list(calls["done_s"].rolling(10, min_periods=1).max())
-
-
-@edge("05.commit_index", "")
-def room_for_30(acknowledged):
-    there, index, over_time = [False] * 1000, 0, []
-    for entry in acknowledged:
-        there[entry] = True
-        while index < 30 and there[index + 1]:
-            index += 1
-        over_time.append(index)
-    return over_time
-
-
-# ---- 12: whole numbers and many --------------------------------------------------------------
-
-
-@edge("12.servers_needed", "")
-def one_more_server_than_the_whole_part(target_per_s, service_s, hottest_share):
-    share = 1 / (target_per_s * service_s)
-    if share >= 1:
-        return 1
-    if share <= hottest_share:
-        return math.inf
-    return int((1 - hottest_share) / (share - hottest_share)) + 1
-
-
-def tried_up_to(most):
-    def needed(target_per_s, service_s, hottest_share):
-        for servers in range(1, most):
-            busiest = hottest_share + (1 - hottest_share) / servers
-            if busiest * target_per_s * service_s <= 1 + 1e-12:
-                return servers
-        return math.inf
-
-    return needed
-
-
-edge("12.servers_needed", "")(tried_up_to(1001))
-right("12.servers_needed")(
-    lambda x, s, q: servers_needed(x, s, q) if math.isfinite(x) else math.inf
-)
+# 12: whole numbers and many
 
 
 @edge("12.add_server", "begin with a copy")
@@ -499,7 +275,7 @@ def adds_in_place(slots, servers):
     return slots
 
 
-# ---- 07 ------------------------------------------------------------------------------------------
+# 07
 
 
 def front(retrieve):
@@ -524,21 +300,6 @@ async def stands_still(self, request, context):
     return await Front.Retrieve(self, request, context)
 
 
-async def selects(self, request, context):
-    select.select([], [], [], 0.5)
-    return await Front.Retrieve(self, request, context)
-
-
-async def waits_for_an_event(self, request, context):
-    threading.Event().wait(5)
-    return await Front.Retrieve(self, request, context)
-
-
-async def a_short_nap(self, request, context):
-    await asyncio.sleep(0.001)
-    return await Front.Retrieve(self, request, context)
-
-
 async def waits_for_a_second(self, request, context):
     done, _ = await asyncio.wait(
         [asyncio.ensure_future(Front.Retrieve(self, request, context))], timeout=1
@@ -546,18 +307,8 @@ async def waits_for_a_second(self, request, context):
     return done.pop().result() if done else pb.RetrieveResponse()
 
 
-async def at_most_64(self, request, context):
-    if not hasattr(self, "places"):
-        self.places = asyncio.Semaphore(64)
-    async with self.places:
-        return await Front.Retrieve(self, request, context)
-
-
-for retrieve in (stands_still, selects, waits_for_an_event):
-    edge("07.front", "a coroutine paused its thread")(front(retrieve))
+edge("07.front", "a coroutine paused its thread")(front(stands_still))
 edge("07.front", "before the back end had answered")(front(waits_for_a_second))
-edge("07.front", "never more than 64 calls")(front(at_most_64))
-right("07.front")(front(a_short_nap))
 
 
 def asking(gather):
@@ -576,10 +327,6 @@ def asking(gather):
     return ask_all
 
 
-async def all_of(coroutines):
-    return await asyncio.gather(*coroutines)
-
-
 async def after_a_pause(coroutines):
     time.sleep(10)
     return await asyncio.gather(*coroutines)
@@ -592,60 +339,11 @@ async def after_two_seconds(coroutines):
     return [task.result() if task.done() else None for task in tasks]
 
 
-async def after_a_sleep(coroutines):
-    tasks = [asyncio.ensure_future(each) for each in coroutines]
-    await asyncio.sleep(3)
-    return [task.result() if task.done() else None for task in tasks]
-
-
-async def at_most_100(coroutines):
-    places = asyncio.Semaphore(100)
-
-    async def placed(coroutine):
-        async with places:
-            return await coroutine
-
-    return await asyncio.gather(*map(placed, coroutines))
-
-
-right("07.ask_all")(asking(all_of))
 edge("07.ask_all", "a coroutine paused its thread")(asking(after_a_pause))
 edge("07.ask_all", "it waits for a time")(asking(after_two_seconds))
-edge("07.ask_all", "it waits for a time")(asking(after_a_sleep))
-edge("07.ask_all", "never more than 100")(asking(at_most_100))
 
 
-# ---- 09 ------------------------------------------------------------------------------------------
-
-
-class LooksAtTheMethod(Shed):
-    """A right one, which reads the details of each call."""
-
-    def intercept_service(self, continuation, details):
-        assert details.method.startswith("/")
-        return super().intercept_service(continuation, details)
-
-
-class TriesForAWhile(Shed):
-    """Takes a place that comes within a moment."""
-
-    def intercept_service(self, continuation, details):
-        handler = continuation(details)
-
-        def answer(request, context):
-            end_s = time.monotonic() + 0.05
-            while not (got := self.free.acquire(blocking=False)) and time.monotonic() < end_s:
-                pass
-            if not got:
-                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls")
-            try:
-                return handler.unary_unary(request, context)
-            finally:
-                self.free.release()
-
-        return grpc.unary_unary_rpc_method_handler(
-            answer, handler.request_deserializer, handler.response_serializer
-        )
+# 09
 
 
 def counting_in_a_closure(limit):
@@ -673,8 +371,6 @@ def counting_in_a_closure(limit):
     return Counts()
 
 
-right("09.shed")(LooksAtTheMethod)
-edge("09.shed", "refused *at once*")(TriesForAWhile)
 edge("09.shed", "took the last place")(counting_in_a_closure)
 
 
@@ -709,12 +405,11 @@ class KeepsPiecesOfACall(KeepsAllPieces):
         return super().Retrieve(request, context)
 
 
-right("09.give_up")(Reader)
 edge("09.give_up", "one after the other")(KeepsAllPieces)
 edge("09.give_up", "at the same time")(KeepsPiecesOfACall)
 
 
-# ---- 10 ------------------------------------------------------------------------------------------
+# 10
 
 
 @edge("10.retry_config", "returned the text")
@@ -741,7 +436,7 @@ edge("10.retry_config", "`retryableStatusCodes` is a list")(
 )
 
 
-# ---- 13 ------------------------------------------------------------------------------------------
+# 13
 
 
 @edge("13.two_choices", "some were never drawn")
@@ -750,13 +445,7 @@ def of_the_first_ten(open_calls):
     return one if open_calls[one] < open_calls[other] else other
 
 
-@edge("13.least_open", "")
-def the_least_of_the_first_ten(open_calls):
-    fewest = min(open_calls[:10])
-    return random.choice([n for n, calls in enumerate(open_calls[:10]) if calls == fewest])
-
-
-# ---- 15, 16 --------------------------------------------------------------------------------------
+# 15, 16
 
 
 def resending(statuses=None, attempts=None):
@@ -797,43 +486,8 @@ def patient_stub(address):
 
 
 TWO = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
-right("15.client")(patient)
-right("15.client")(resending(attempts=10))
 edge("15.client", "Whatever is not OK has failed")(resending(TWO, attempts=5))
 edge("15.client", "give it up after")(resending())
-
-
-@right("16.highest_rate")
-def galloping(meets, low, high):
-    step = 1
-    while low + step < high and meets(low + step):
-        low, step = low + step, 2 * step
-    high = min(high, low + step)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if meets(middle) else (low, middle)
-    return low
-
-
-@right("16.highest_rate")
-def halved_steps(meets, low, high):
-    step = high - low
-    while step > 0:
-        while low + step < high and meets(low + step):
-            low += step
-        step //= 2
-    return low
-
-
-@right("16.highest_rate")
-def each_run_twice(meets, low, high):
-    while high - low > 1:
-        middle = (low + high) // 2
-        if meets(middle) and meets(middle):
-            low = middle
-        else:
-            high = middle
-    return low
 
 
 @edge("16.highest_rate", "each run takes seconds")
@@ -841,7 +495,3 @@ def one_rate_after_the_other(meets, low, high):
     while low + 1 < high and meets(low + 1):
         low += 1
     return low
-
-
-right("16.knee")(lambda levels: min(n / x for n, x, _ in levels) * max(x for _, x, _ in levels))
-right("16.knee")(lambda levels: max(n / r for n, _, r in levels) * min(r for _, _, r in levels))
