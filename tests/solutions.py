@@ -12,6 +12,7 @@ KEPT = {
     "04_server": "40 adds were acknowledged, and the store has 40",
     "05_pipelined": "your window",
     "07_threads_and_coroutines": "Kept in my_code/front.py",
+    "08_why_80_percent_busy_is_slow": "your open_loop",
 }
 """The lessons whose runs take the learner's code from `my_code/`, and what their figures name."""
 SOLVED = {
@@ -189,6 +190,29 @@ async def ask_all(stub, keys):
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(one(key)) for key in keys]
     return [task.result() for task in tasks]
+""",
+    },
+    "08_why_80_percent_busy_is_slow": {
+        "answer-sender": """
+def open_loop(stub, requests, due_times):
+    start, sent, ended = time.perf_counter(), 0, queue.SimpleQueue()
+    for due_s, request in zip(due_times, requests):
+        time.sleep(max(0.0, start + due_s - time.perf_counter()))
+        call = method_of(stub, request).future(request)
+        call.add_done_callback(
+            lambda _, due_s=due_s: ended.put(time.perf_counter() - start - due_s)
+        )
+        sent += 1
+    return [ended.get() for _ in range(sent)]
+""",
+        "answer-queue": """
+def response_times(arrivals_s, work_s, workers=1):
+    free_s, times_s = [0.0] * workers, []
+    for arrival_s, work in zip(arrivals_s, work_s):
+        end_s = max(arrival_s, heapq.heappop(free_s)) + work
+        heapq.heappush(free_s, end_s)
+        times_s.append(end_s - arrival_s)
+    return times_s
 """,
     },
 }

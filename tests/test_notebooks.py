@@ -31,9 +31,6 @@ NEEDS = {
 WAITS = {"15_a_service_a_day"}
 """Lessons that run nothing before the learner has predicted."""
 
-QUIET = {"08_why_80_percent_busy_is_slow"}
-"""Lessons that compare waiting times with a law: beside other tests a claim mostly breaks."""
-
 pytestmark = pytest.mark.slow
 
 
@@ -84,17 +81,11 @@ MARKED = {
 
 
 def cases(paths):
-    """The paths as parameters: each in a group of its own, those in `QUIET` alone."""
+    """The paths as parameters, each in a group of its own."""
     return pytest.mark.parametrize(
         "path",
         [
-            pytest.param(
-                path,
-                id=path.stem,
-                marks=[
-                    pytest.mark.alone if path.stem in QUIET else pytest.mark.xdist_group(path.stem)
-                ],
-            )
+            pytest.param(path, id=path.stem, marks=pytest.mark.xdist_group(path.stem))
             for path in paths
         ],
     )

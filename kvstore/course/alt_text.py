@@ -13,7 +13,7 @@ from IPython.core.getipython import get_ipython
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.collections import LineCollection, PathCollection
+from matplotlib.collections import LineCollection, PathCollection, PolyCollection
 from matplotlib.container import BarContainer, Container
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -134,6 +134,8 @@ def _artist(artist: Any) -> str:
     if isinstance(artist, Container):  # dots with their intervals
         lines = [each for each in _members(artist) if isinstance(each, Line2D)]
         return _artist(lines[0]) if lines else ""
+    if isinstance(artist, PolyCollection):
+        return _ribbon(np.concatenate([path.vertices for path in artist.get_paths()]))
     if isinstance(artist, LineCollection):
         return _marks(artist.get_segments())
     if isinstance(artist, PathCollection):
@@ -144,6 +146,15 @@ def _artist(artist: Any) -> str:
             return _points("dot", points)
         return _line(points)
     return ""
+
+
+def _ribbon(points: Any) -> str:
+    """Where an area between two lines begins and ends, from below to above."""
+    ends = []
+    for x in (points[:, 0].min(), points[:, 0].max()):
+        low, high = np.percentile(points[points[:, 0] == x, 1], [0, 100])
+        ends.append(f"{numbers.number(low)} to {numbers.number(high)} at {numbers.number(x)}")
+    return f"a ribbon, {' and '.join(ends)}"
 
 
 def _bars(bars: BarContainer) -> str:

@@ -80,11 +80,12 @@ def run(
 
     Nothing more is sent after `seconds` (a part of it with COURSE_MODE=fast, three times as long
     with full); give `seconds=None` and `calls=1_000` for a number of calls. `settles` names the
-    predictions that this run answers: they can be changed until it begins. Requests and random due
-    times are drawn from a `seed`, a new one for each run, which the run keeps. A run that settles a
-    prediction is drawn, any other leaves one line, unless `show` says otherwise. With
-    `processes=2`, two client processes share the calls in flight; starting them takes some seconds.
-    Further options are those of `kvstore.client.load.run`, such as `deadline_s=5`.
+    predictions that this run answers: they can be changed until it begins. Requests, random due
+    times and random disk times are drawn from a `seed`, a new one for each run, which the run
+    keeps. A run that settles a prediction is drawn, any other leaves one line, unless `show` says
+    otherwise. With `processes=2`, two client processes share the calls in flight; starting them
+    takes some seconds. Further options are those of `kvstore.client.load.run`, such as
+    `deadline_s=5`.
 
     Raises ValueError for an option that makes no sense, YourCodeFailed where the client raises an
     error or the servicer does not start.
@@ -102,6 +103,8 @@ def run(
     if seconds is not None and "joins" in options:
         shorter = lasts["duration_s"] / seconds
         options["joins"] = [shorter * at_s for at_s in options["joins"]]
+    if isinstance(server, Mapping) and "disk_times" in server:
+        server = {"disk_seed": drawn, **server}
     due_times = None
     if rate is not None or not isinstance(arrivals, str):
         due_times, opened = _open_loop(rate, arrivals, drawn, **lasts, **options)

@@ -840,17 +840,6 @@ async def each_key_asked_once(stub, keys):
     return [values[key] for key in keys]
 
 
-# ---- 08.rate_for ---------------------------------------------------------------------------------
-
-
-def rate_by_mean(service_s, share, within_s):
-    mean_s = within_s / -math.log(1 - share)
-    return max((1 - service_s / mean_s) / service_s, 0)
-
-
-right("08.rate_for")(rate_by_mean)
-
-
 # ---- 12.spread, 12.add_server --------------------------------------------------------------------
 
 

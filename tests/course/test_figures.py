@@ -14,7 +14,6 @@ from made_runs import (
     climbed,
     closed_loop,
     filled,
-    open_run,
     overtaken,
     paced,
     run_of,
@@ -35,7 +34,6 @@ from kvstore.course.lessons.lesson_05 import batch_figures, batch_ladder, pipeli
 from kvstore.course.lessons.lesson_05 import figures as lesson_05
 from kvstore.course.lessons.lesson_06 import figures as lesson_06
 from kvstore.course.lessons.lesson_07 import figures as lesson_07
-from kvstore.course.lessons.lesson_08 import figures as lesson_08
 from kvstore.course.lessons.lesson_09 import figures as lesson_09
 from kvstore.course.lessons.lesson_10 import figures as lesson_10
 from kvstore.course.lessons.lesson_11 import figures as lesson_11
@@ -231,10 +229,10 @@ ROWS = [
     # Eight users of 20 calls a second each.
     (partial(lesson_07.throughput_in_climb, {"run": climbed()}, {"run": [BEHIND]}),
      "predicted, run: a line from (0, 0) to (1.5, 160)", "run: 15 dots from (0.05, 10)"),
-    (partial(lesson_08.over_utilisation,
-             {0.5: open_run([(0.0, 0.0, 0.03), (0.1, 0.1, 0.15)])}, 0.02),
-     "measured: mean: 1 dot at (0.5, 40)", "the law: mean: a line", "the law: p99: a line",
-     "highest 184"),
+    (partial(views.plot_ribbon, [1, 10, 100], [[0, 2, 4], [6, 5, 5], [9, 5, 4]], law=[4, 4, 4],
+             runs={10: 3.0}, xlabel="calls", ylabel="mean (ms)", logarithmic=True),
+     "the law: a level line at 4", "one real run: 1 dot at (10, 3)",
+     "90 % of the simulations: a ribbon, 0 to 9 at 1 and 4 to 5 at 100"),
     (partial(lesson_09.goodput_by_offered, {"no limit": [paced(60, per_s=20.0)]},
              {"no limit": lambda per_s: PREDICTED}),
      "predicted: no limit: a level line at 25", "measured: no limit: 1 dot at (20, 13.3)"),

@@ -79,11 +79,11 @@ def nothing_judged(monkeypatch):
 
 
 def test_an_answer_that_computes_a_setting_returns_it(page):
-    checks._judged["08.rate_for"] = (rate_for := lambda *given: sum(given)), passed("right")
+    checks._judged["12.rate"] = (rate_for := lambda *given: sum(given)), passed("right")
     ours = lambda *given: 0.0  # noqa: E731
 
-    assert 6.0 == own_code.yours("08.rate_for", rate_for, ours)(1.0, 2.0, 3.0)
-    assert 0.0 == own_code.yours("08.rate_for", lambda *given: 7.0, ours)(1.0, 2.0, 3.0)
+    assert 6.0 == own_code.yours("12.rate", rate_for, ours)(1.0, 2.0, 3.0)
+    assert 0.0 == own_code.yours("12.rate", lambda *given: 7.0, ours)(1.0, 2.0, 3.0)
 
 
 def test_an_answer_that_passed_runs_and_gives_the_run_its_name(page):

@@ -1,6 +1,7 @@
-"""Lesson 08: the highest rate that keeps a percentile below a target."""
+"""The simulator of lesson 08: calls that wait for a worker, first come, first served."""
 
-import math
+import heapq
+from collections.abc import Iterable
 
 from hypothesis import strategies as st
 
@@ -8,84 +9,111 @@ from kvstore.course.exercises import Exercise
 from kvstore.course.exercises.grading import Drawn
 
 
-def rate_for(service_s: float, share: float, within_s: float) -> float:
-    """Return the highest rate at which this share of the calls ends in time."""
-    return max(0.0, 1 / service_s - math.log(1 / (1 - share)) / within_s)
+def response_times(
+    arrivals_s: Iterable[float], work_s: Iterable[float], workers: int = 1
+) -> list[float]:
+    """Return each call's seconds from its arrival to its end."""
+    free_s = [0.0] * workers
+    times_s = []
+    for arrival_s, each_s in zip(arrivals_s, work_s, strict=False):
+        begin_s = max(arrival_s, heapq.heappop(free_s))
+        heapq.heappush(free_s, begin_s + each_s)
+        times_s.append(begin_s + each_s - arrival_s)
+    return times_s
 
 
-RATES = st.fixed_dictionaries(
-    {
-        "service_s": st.integers(1, 200).map(lambda n: n / 1000),
-        "share": st.sampled_from([0.5, 0.9, 0.95, 0.99, 0.999]),
-        "within_s": st.integers(1, 5000).map(lambda n: n / 1000),
+def _working_ahead(arrivals_s: list[float], work_s: list[float], workers: int) -> list[float]:
+    whole_s, times_s = 0.0, []
+    for arrival_s, each_s in zip(arrivals_s, work_s, strict=True):
+        whole_s += each_s / workers
+        times_s.append(whole_s - arrival_s)
+    return times_s
+
+
+def _in_turn(arrivals_s: list[float], work_s: list[float], workers: int) -> list[float]:
+    times_s = [0.0] * len(arrivals_s)
+    for n in range(workers):
+        times_s[n::workers] = response_times(arrivals_s[n::workers], work_s[n::workers])
+    return times_s
+
+
+def _times(least: int) -> "st.SearchStrategy[list[tuple[float, float]]]":
+    gap_and_work = st.tuples(st.integers(0, 16), st.integers(least, 40))
+    return st.lists(gap_and_work.map(lambda each: (each[0] / 8, each[1] / 8)), max_size=12)
+
+
+def _inputs(drawn: tuple[list[tuple[float, float]], int]) -> dict[str, object]:
+    at_s, arrivals_s = 0.0, []
+    for gap_s, _ in drawn[0]:
+        at_s += gap_s
+        arrivals_s.append(at_s)
+    return {
+        "arrivals_s": arrivals_s,
+        "work_s": [each_s for _, each_s in drawn[0]],
+        "workers": drawn[1],
     }
-)
-RATE_FOR = Exercise(
-    id="08.rate_for",
-    title="The highest rate that keeps a percentile",
+
+
+RESPONSE_TIMES = Exercise(
+    id="08.response_times",
+    title="A queue in ten lines",
     hints=(
-        "The percentile must equal the target: R · ln(1/(1 - share)) = T. What may R be?",
-        "R = S / (1 - U), and U = λ·S. So 1/R = 1/S - λ. Solve for λ.",
-        "λ = 1/S - ln(1/(1 - share))/T, and `max(0.0, ...)` where that is below 0.",
+        "Note for each worker when it is free again. A call begins when it has arrived *and* the"
+        " worker that is free first has ended: `max(...)`.",
+        "`heapq.heappop(free_s)` takes the smallest number of a list, and `heapq.heappush` puts one"
+        " back. At the start all workers are free: `[0.0] * workers`.",
+        "For each call: `begin_s = max(arrival_s, heapq.heappop(free_s))`, then"
+        " `heapq.heappush(free_s, begin_s + work)`. Its time is `begin_s + work - arrival_s`.",
     ),
-    reference=rate_for,
+    reference=response_times,
     judge=Drawn(
-        rate_for,
-        RATES,
+        response_times,
+        st.tuples(_times(1), st.integers(1, 3)).map(_inputs),
         mistakes=(
             (
-                "A rate below 0 means that even an idle server is too slow: return 0.",
-                lambda service_s, share, within_s: (
-                    1 / service_s - math.log(1 / (1 - share)) / within_s
+                "That is the work alone: a call also waits until a worker is free.",
+                lambda arrivals_s, work_s, workers: list(work_s),
+            ),
+            (
+                "That is the wait alone: the work is part of a response time.",
+                lambda arrivals_s, work_s, workers: [
+                    time_s - each_s
+                    for time_s, each_s in zip(
+                        response_times(arrivals_s, work_s, workers), work_s, strict=True
+                    )
+                ],
+            ),
+            (
+                "Those are the times at which the calls end: take the arrival off.",
+                lambda arrivals_s, work_s, workers: [
+                    time_s + arrival_s
+                    for time_s, arrival_s in zip(
+                        response_times(arrivals_s, work_s, workers), arrivals_s, strict=True
+                    )
+                ],
+            ),
+            (
+                "A worker cannot work ahead: no call begins before it has arrived.",
+                _working_ahead,
+            ),
+            (
+                "There are several workers: a call begins with the one that is free first.",
+                lambda arrivals_s, work_s, workers: response_times(arrivals_s, work_s),
+            ),
+            (
+                "Two workers do not make one call faster: each call has one worker.",
+                lambda arrivals_s, work_s, workers: response_times(
+                    arrivals_s, [each_s / workers for each_s in work_s]
                 ),
             ),
             (
-                "That keeps the *mean* within the target. The percentile is a multiple of the "
-                "mean.",
-                lambda service_s, share, within_s: max(0.0, 1 / service_s - 1 / within_s),
-            ),
-            (
-                "`share` of the calls are in time, and 1 - share are late: which one is in the "
-                "logarithm?",
-                lambda service_s, share, within_s: max(
-                    0.0, 1 / service_s - math.log(1 / share) / within_s
-                ),
-            ),
-            (
-                "That is the utilisation. The arrival rate is U / S.",
-                lambda service_s, share, within_s: max(
-                    0.0, 1 - service_s * math.log(1 / (1 - share)) / within_s
-                ),
-            ),
-            (
-                "`math.log10` is another logarithm. The percentile needs `math.log`.",
-                lambda service_s, share, within_s: max(
-                    0.0, 1 / service_s - math.log10(1 / (1 - share)) / within_s
-                ),
-            ),
-            (
-                "4.6 is the factor of the p99 only: compute it from `share`.",
-                lambda service_s, share, within_s: max(
-                    0.0, 1 / service_s - math.log(100) / within_s
-                ),
-            ),
-            (
-                "That is a part of the ceiling, whatever the target is. Begin with R = S / (1 - "
-                "U).",
-                lambda service_s, share, within_s: share / service_s,
-            ),
-            (
-                "That is the ceiling, U = 1: the queue grows without end there.",
-                lambda service_s, share, within_s: 1 / service_s,
-            ),
-            (
-                "The percentile of R has the service in it already: do not take S off the target.",
-                lambda service_s, share, within_s: max(
-                    0.0, 1 / service_s - math.log(1 / (1 - share)) / (within_s - service_s)
-                ),
+                "You give the calls to the workers in turn: a call takes the worker that is free"
+                " first.",
+                _in_turn,
             ),
         ),
-        right="λ = 1/S - ln(1/(1 - share))/T. The second term is the capacity that must stay free: "
-        "it depends on the target alone, not on S.",
+        right="No call begins before it has arrived, or before a worker is free. That is all that a"
+        " queue is.",
     ),
+    kept="laws.response_times",
 )

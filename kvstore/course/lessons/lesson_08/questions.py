@@ -1,23 +1,21 @@
 """What lesson 08 asks, and the figures of its runs."""
 
 import math
-import random
-from collections.abc import Mapping
 from dataclasses import replace
-from itertools import repeat
+from typing import Any
 
 import numpy as np
 
 from kvstore import numbers
-from kvstore.course.questions import Curve, Option, PredictionQuestion, QuizQuestion
+from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
 from kvstore.measure import Run, latencies_s
 from kvstore.model import Prediction, Station, waiting
-from kvstore.model.simulate import Pool, open_loop
 from kvstore.model.waiting import EVEN, RANDOM
-from kvstore.server.store import DRAWS
 
 C2 = {"fixed": EVEN, "two_point": 4.0, "exponential": RANDOM, "heavy_tailed": 4.0}
 """c² of the service times, for each of the server's `disk_times`."""
+DISK_S = 0.020
+"""The mean disk time of the lesson."""
 BUSY = 0.8
 """U of the runs that are predicted as one number."""
 
@@ -27,11 +25,6 @@ def mean_ms(run: Run) -> float:
     return 1e3 * float(latencies_s(run).mean())
 
 
-def p99_ms(run: Run) -> float:
-    """The time within which 99 % of the answered calls end, from their due time."""
-    return 1e3 * run.latency_s(0.99)
-
-
 def most_in_flight_s(run: Run) -> float:
     """The time in the run at which most calls were in flight."""
     sent_s, done_s = np.sort(run.records["sent_s"]), np.sort(run.records["done_s"])
@@ -39,82 +32,112 @@ def most_in_flight_s(run: Run) -> float:
     return float(sent_s[in_flight.argmax()])
 
 
-def law(busy: float, service_s: float, disk_times: str, workers: int = 1) -> Prediction:
+def law(
+    busy: float, service_s: float, disk_times: str, workers: int = 1, disk_s: float | None = None
+) -> Prediction:
     """R in seconds for random arrivals at a rate of `busy` divided by the service time of a call.
 
-    With several workers each of them is busy for `busy / workers` of the time.
+    Only the disk time varies, and the rest of the service time is constant: `disk_s` is the mean
+    disk time, or all of it. With several workers each of them is busy for `busy / workers`.
     """
     station = Station("worker" if workers == 1 else "workers", service_s, workers)
-    return waiting.residence(busy / service_s, station, service_c2=C2[disk_times])
+    varies = 1.0 if disk_s is None else disk_s / service_s
+    return waiting.residence(busy / service_s, station, service_c2=C2[disk_times] * varies**2)
 
 
-def random_arrivals(service_s: float) -> Prediction:
-    """R for random arrivals and constant times, with a reason that leaves the later rounds open."""
-    found = law(BUSY, service_s, "fixed")
+def law_ms(busy: float, service_s: float, disk_times: str) -> float:
+    """R in milliseconds for the lesson's disk of 20 ms."""
+    return 1e3 * law(busy, service_s, disk_times, disk_s=DISK_S).value
+
+
+def simulated_means_s(run: Run, service_s: float, *, seeds: int = 500) -> np.ndarray[Any, Any]:
+    """Mean response times of so many simulated runs like this one: one worker, `BUSY`, its calls.
+
+    The queue is written with numpy, for all seeds at once: call n ends when the worker has done all
+    the work since the last time that it was idle.
+    """
+    calls, settings = len(run.records), run.server["settings"]
+    rng = np.random.default_rng()
+    arrivals = np.cumsum(rng.exponential(service_s / BUSY, (seeds, calls)), axis=1)
+    size = seeds, calls
+    drawn = {
+        "fixed": np.ones(size),
+        "exponential": rng.exponential(1.0, size),
+        "two_point": rng.choice([1 / 3, 7.0], size, p=[0.9, 0.1]),
+    }[settings["disk_times"]]
+    mean_s = settings["read_delay_s"]
+    work = service_s - mean_s + mean_s * drawn
+    done = np.cumsum(work, axis=1)
+    ends = done + np.maximum.accumulate(arrivals - (done - work), axis=1)
+    return np.asarray((ends - arrivals).mean(axis=1))
+
+
+def _of_one_worker(service_s: float, run: Run) -> Prediction:
+    """R of a long run, and where 90 % of the runs as short as this one lie."""
+    settings = run.server["settings"]
+    kind = settings["disk_times"]
+    found = law(BUSY, service_s, kind, disk_s=settings["read_delay_s"])
+    low, high = np.percentile(simulated_means_s(run, service_s), [5, 95])
     waits = numbers.seconds(found.value - service_s)
-    reason = f"{numbers.seconds(service_s)} of service, and {waits} of waiting for others"
+    reason = (
+        f"{numbers.seconds(service_s)} of service and {waits} of waiting in a long run; of runs"
+        f" with {numbers.count(len(run.records), 'call')}, 90 % have a mean from"
+        f" {numbers.seconds(float(low))} to {numbers.seconds(float(high))}"
+    )
     return replace(found, reason=reason)
 
 
-def played_ms(run: Run, service_s: float) -> list[float]:
-    """The residence times of a queue with the arrivals and the disk times of the run.
+def calls_needed(busy: float = BUSY, within: float = 0.1) -> Prediction:
+    """Calls after which 90 % of the runs of an M/M/1 queue have a mean within a share of R.
 
-    A worker takes the disk time of the call, and what it needs besides: that is what the measured
-    service time has more than the mean disk time.
+    From the asymptotic variance of the mean waiting time: W. Whitt, "Planning queueing
+    simulations", Management Science 35 (1989).
     """
-    settings = run.server["settings"]
-    rng = random.Random(settings["disk_seed"])
-    draw = DRAWS.get(settings["disk_times"])
-    drawn = (draw(rng) for _ in repeat(None)) if draw else repeat(1.0)
-    mean_s = settings["read_delay_s"]
-    calls = open_loop(
-        sorted(run.records["due_s"]),
-        Pool(threads=settings["threads"], disk_s=mean_s),
-        deadline_s=math.inf,
-        disk_times_s=(each * mean_s + service_s - mean_s for each in drawn),
-    ).calls
-    return [1e3 * (each.ended_s - each.due_s) for each in calls]
+    wait_variance = busy * (2 + 5 * busy - 4 * busy**2 + busy**3) / (1 - busy) ** 4
+    runs = wait_variance * (1 - busy) ** 2
+    reason = (
+        f"the mean of n calls varies by {numbers.number(math.sqrt(runs))}/√n of R; that of n"
+        " independent ones by 1/√n"
+    )
+    return Prediction(runs * (NINETY / within) ** 2, "calls", reason)
 
 
-def _curve(service_s: float, runs: Mapping[float, Run]) -> dict[float, float]:
-    steps = (n / 20 for n in range(1, round(20 * max(runs)) + 1))
-    return {busy: 1e3 * law(busy, service_s, "exponential").value for busy in steps}
-
+NINETY = 1.645
+"""90 % of a normal distribution lie within so many standard deviations."""
 
 PREDICTIONS = (
     PredictionQuestion(
         "08.random",
         "The worker is busy for 80 % of the time, each call takes it 20 ms, and calls arrive at "
-        "random: how many ms from the arrival of a call to its reply, on average?",
+        "random: how many ms from the due time of a call to its reply, on average?",
         unit="ms",
         measured=lambda service_s, run: mean_ms(run),
-        model=lambda service_s, run: random_arrivals(service_s),
+        model=_of_one_worker,
         main=True,
     ),
-    Curve(
-        "08.curve",
-        "How many ms does a call take on average, at each utilisation?",
-        unit="ms",
-        over="utilisation, U",
-        xs=(0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9),
-        most=400,
-        measured=lambda service_s, runs: {busy: mean_ms(run) for busy, run in runs.items()},
-        model=_curve,
+    PredictionQuestion(
+        "08.calls",
+        "U is 80 %, service times are exponential: how many calls until 90 % of the runs have a"
+        " mean within 10 % of the law?",
+        unit="calls",
+        measured=lambda needed: needed,
+        model=lambda needed: calls_needed(),
+        main=True,
     ),
     PredictionQuestion(
         "08.long_jobs",
-        "Nine of ten calls take a third of S, and one takes seven times S. U is 80 %: how many ms "
-        "does a call take on average?",
+        "Nine of ten calls need a third of the mean disk time, and one needs seven times the mean."
+        " U is 80 %: how many ms does a call take on average?",
         unit="ms",
         measured=lambda service_s, run: mean_ms(run),
-        model=lambda service_s, run: law(BUSY, service_s, "two_point"),
+        model=_of_one_worker,
     ),
     PredictionQuestion(
         "08.second_worker",
         "The same calls with a second worker: how many ms does a call take on average?",
         unit="ms",
         measured=lambda service_s, run: mean_ms(run),
-        model=lambda service_s, run: law(BUSY, service_s, "two_point", workers=2),
+        model=lambda service_s, run: law(BUSY, service_s, "two_point", 2, DISK_S),
     ),
 )
 
@@ -149,7 +172,7 @@ QUIZ = (
     ),
     QuizQuestion(
         "08.even_test",
-        "A load test sends its calls at even distances and finds R = S up to U = 95 %. What does "
+        "A load test sends evenly spaced calls and finds R = S up to U = 95 %. What does "
         "it say about users who arrive at random?",
         (
             Option(
@@ -160,7 +183,7 @@ QUIZ = (
             Option("That 95 % is safe for them.", why="R is many times S at U = 95 % for them."),
             Option(
                 "That the service times of all calls are constant.",
-                why="Few of the calls are longer than the distance of two arrivals: no more.",
+                why="Few of the calls are longer than the gap between two arrivals: no more.",
             ),
         ),
     ),
