@@ -4,9 +4,9 @@ import json
 import re
 import tomllib
 
+import nbformat
 import pytest
 from lessons import NOTEBOOKS
-from nbformat import NotebookNode
 
 from kvstore.course import comparisons
 from tools import plans
@@ -49,7 +49,7 @@ def test_figures_of_a_run_take_the_place_of_earlier_ones(monkeypatch):
         output = {"data": {comparisons.MIME_TYPE: {**each, "measured": measured}}}
         made = {"made_at": "2026-11-28T10:00", "mode": "class", "machine": "two cores"}
         cells = [{"outputs": [output]}]
-        return lambda _: NotebookNode.fromdict({"cells": cells, "metadata": {"course": made}})
+        return lambda _: nbformat.from_dict({"cells": cells, "metadata": {"course": made}})
 
     page = "# Notes\n\n## Reference figures\n\nof a busy machine\n\n## Exam\n"
     for measured in (1324.0, 2410.0):
