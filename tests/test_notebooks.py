@@ -91,10 +91,6 @@ def cases(paths):
     )
 
 
-def targets_in(text):
-    return [line for line in text.splitlines() if line.startswith("Target of ")]
-
-
 def check_claims(path, run, tries):
     """Hold that each claim of a lesson holds in one of these runs; return the last of them."""
     broken = None
@@ -115,8 +111,6 @@ def test_a_solved_lesson_runs_the_learners_code_and_its_claims_hold(path, run, t
     shown = "\n".join([texts_of(done), *(claim.sentence for claim in done.claims)])
 
     assert "has not passed its check" not in shown
-    assert [line for line in targets_in(shown) if "by the course's" in line] == []
-    assert [line for line in targets_in(shown) if "0.00 of the throughput" in line] == []
     assert [mark for mark in MARKED.get(path.stem, ()) if mark not in shown] == []
     assert KEPT.get(path.stem, "") in shown
 
@@ -124,10 +118,8 @@ def test_a_solved_lesson_runs_the_learners_code_and_its_claims_hold(path, run, t
 @cases(CORE)
 @pytest.mark.long
 @pytest.mark.timeout(400)
-def test_an_untouched_lesson_runs_and_says_whose_code_ran(path, run):
-    targets = targets_in(texts_of(run(path)))
-
-    assert [line for line in targets if "by the course's" not in line] == []
+def test_an_untouched_lesson_runs(path, run):
+    run(path)
 
 
 @pytest.mark.long

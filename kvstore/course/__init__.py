@@ -10,7 +10,7 @@
     live                       a run with a view of it while it lasts
     my_code                    the files that a learner keeps
     running                    `run`: a client and a server of the learner, measured
-    own_code                   the learner's code in the runs, its target, the ladder of all lessons
+    own_code                   the learner's code in the runs
     replays                    the calls of a run, moving through its stations
     explorer                   sliders for a law, and a button that measures
     views                      tables and figures of runs
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from kvstore.course.explorer import Slider, explore
     from kvstore.course.in_class import join, leave, open_class
     from kvstore.course.kernel import lesson
-    from kvstore.course.own_code import ladder, target, yours
+    from kvstore.course.own_code import yours
     from kvstore.course.predictions import again, predict, quiz
     from kvstore.course.rendering import show_source
     from kvstore.course.replays import replay
@@ -69,7 +69,6 @@ __all__ = [
     "explore",
     "hint",
     "join",
-    "ladder",
     "leave",
     "lesson",
     "lessons",
@@ -83,7 +82,6 @@ __all__ = [
     "run",
     "show_source",
     "solution",
-    "target",
     "views",
     "yours",
 ]
@@ -99,7 +97,6 @@ _HOME: Final = {
     "explore": "explorer",
     "hint": "checks",
     "join": "in_class",
-    "ladder": "own_code",
     "leave": "in_class",
     "lesson": "kernel",
     "open_class": "in_class",
@@ -109,7 +106,6 @@ _HOME: Final = {
     "run": "running",
     "show_source": "rendering",
     "solution": "checks",
-    "target": "own_code",
     "yours": "own_code",
 }
 """The module of each name that is no module itself."""

@@ -77,12 +77,6 @@ _TABLES: Final = {
         drawn REAL,            -- what the learner predicts at x; NULL where only measured
         measured REAL,
         PRIMARY KEY (question_id, attempt, x)""",
-    "climb": """
-        rung TEXT NOT NULL,
-        whose TEXT NOT NULL,   -- 'yours' or 'ours'
-        per_s REAL NOT NULL,   -- operations answered OK in a second, in the latest run
-        at REAL NOT NULL,
-        PRIMARY KEY (rung, whose)""",
     "days": """
         service TEXT NOT NULL, -- the day and the level, such as '2026-11-25 C'
         par_per_s REAL NOT NULL,
@@ -504,16 +498,6 @@ def curve(question: Question) -> tuple[Point, ...]:
     """Return what was drawn and measured for an attempt at a question, in the order of x."""
     with writing() as connection:
         return _points(connection, question)
-
-
-def keep_rung(rung: str, whose: str, per_s: float) -> None:
-    """Store the throughput of the latest run on one rung of the ladder."""
-    _done("INSERT OR REPLACE INTO climb VALUES (?, ?, ?, ?)", rung, whose, per_s, time.time())
-
-
-def climb() -> dict[tuple[str, str], float]:
-    """Return the throughput of the latest runs by rung and by whose client made them."""
-    return {(row[0], row[1]): row[2] for row in _done("SELECT rung, whose, per_s FROM climb")}
 
 
 class Day(NamedTuple):
