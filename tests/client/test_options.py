@@ -127,6 +127,15 @@ def test_a_strategy_may_declare_an_option_of_its_own(quick_server):
     assert run.settings.keys() >= {each.name for each in dataclasses.fields(RunOptions)}
 
 
+def test_each_run_of_random_arrivals_draws_its_own_seed_and_keeps_one_that_it_was_told():
+    options = RunOptions(rate_per_s=50, arrivals="random")
+    drawn = {options.with_seed().seed for _ in range(3)}
+
+    assert len(drawn) == 3
+    assert None not in drawn
+    assert dataclasses.replace(options, seed=7).with_seed().seed == 7
+
+
 def test_callers_that_never_cease_to_join_are_not_waited_for():
     endless = pacing.constant_rate(10)
     with pytest.raises(ValueError, match="joins has more times than in_flight, which is 3"):

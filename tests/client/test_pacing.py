@@ -32,14 +32,16 @@ def test_a_rate_of_nothing_is_refused_at_once(pace, per_s):
 @pytest.mark.parametrize(
     "pace",
     [
-        lambda seed: pacing.poisson(50, seed=seed),
-        lambda seed: pacing.steps([(50, 9)], random_gaps=True, seed=seed),
+        lambda **seed: pacing.poisson(50, **seed),
+        lambda **seed: pacing.steps([(50, 9)], random_gaps=True, **seed),
     ],
 )
-def test_a_seed_draws_the_same_due_times_again(pace):
-    first, again, other = (list(islice(pace(seed), 100)) for seed in (1, 1, 2))
+def test_a_seed_draws_the_same_due_times_again_and_without_one_no_two_are_alike(pace):
+    seeds = ({"seed": 1}, {"seed": 1}, {"seed": 2}, {}, {})
+    first, again, *others = (list(islice(pace(**seed), 100)) for seed in seeds)
 
-    assert first == again != other
+    assert first == again
+    assert len(set(map(tuple, [first, *others]))) == 4
 
 
 def test_gaps_are_exponential():
