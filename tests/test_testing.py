@@ -163,3 +163,25 @@ def test_a_time_limit_is_a_failure_of_its_test_alone(run):
     assert "INTERNALERROR" not in said
     assert "failed alone: test_limited.py::test_slow" in said
     assert said.splitlines()[-1] == "course: 1 passed, 1 failed, 0 skipped"
+
+
+def test_pytest_starts_without_the_plugins_of_the_tests():
+    """As in an environment of `.[course]`, where another tool has installed pytest."""
+    ended = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "no:timeout",
+            "-p",
+            "no:xdist",
+            "tests/test_numbers.py",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
