@@ -13,6 +13,9 @@ KEPT = {
     "05_pipelined": "your window",
     "07_threads_and_coroutines": "Kept in my_code/front.py",
     "08_why_80_percent_busy_is_slow": "your open_loop",
+    "11_tails": "Kept in my_code/clients.py",
+    "12_beyond_one_machine": "Kept in my_code/balance.py",
+    "13_which_server": "Kept in my_code/balance.py",
 }
 """The lessons whose runs take the learner's code from `my_code/`, and what their figures name."""
 SOLVED = {

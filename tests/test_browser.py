@@ -456,12 +456,13 @@ def test_every_core_lesson_of_the_students_edition_runs(page, tmp_path, monkeypa
 
 
 REPLAYS = '''
-import functools
+import asyncio
 import json
+import random
 import numpy as np
-from kvstore.client import load, pacing, strategies, workload
-from kvstore.course import replay
-from kvstore.course.experiments import several_servers
+from kvstore.client import load, strategies, workload
+from kvstore.course import replay, run
+from kvstore.course.lessons.lesson_11.exercises import hedged
 from kvstore.measure.attempts import attempts_of
 from kvstore.server import serving, serving_sharded
 
@@ -496,12 +497,16 @@ with (
         strategies.futures, front, reads, rate_per_s=150, duration_s=1, service_config=again)
 with serving_sharded(3, read_delay_s=0.005) as servers:
     runs["12"] = load.run(strategies.tasks, servers, mix, in_flight=20, duration_s=1)
-    due = pacing.poisson(150, seed=3)
-with serving(locking="per_key", threads=2, read_delay_s=0.02) as a, serving(
-    locking="per_key", threads=2, read_delay_s=0.02
-) as b:
-    runs["11, hedged"] = several_servers.reads(
-        [a, b], functools.partial(several_servers.hedged, after_s=0.03), due, duration_s=1).sent
+
+
+async def hedging(stubs, requests):
+    async with asyncio.TaskGroup() as group:
+        async for request in requests:
+            group.create_task(hedged(*random.sample(stubs, 2), request, 0.03))
+
+
+pair = [{"locking": "per_key", "threads": 2, "read_delay_s": 0.02}] * 2
+runs["11, hedged"] = run(hedging, pair, rate=150, seconds=None, calls=150)
 
 
 def counted(lesson, t):

@@ -75,7 +75,6 @@ CORE = [path for path in NOTEBOOKS if path.parent.name != "further"]
 FURTHER = [path for path in NOTEBOOKS if path.parent.name == "further"]
 MARKED = {
     "10_retries": ["full jitter (yours)"],
-    "11_tails": ["quiet, hedged (yours)", "busy, hedged (yours)"],
 }
 """What a solved lesson says of the learner's code: below its figures, and in them."""
 

@@ -1,15 +1,20 @@
 """`run`: the one way to measure. A client of yours, a server, and how many calls in flight."""
 
+import contextvars
 import functools
 import inspect
 import itertools
 import math
 import random
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy as copied
+from dataclasses import replace
 from typing import Any, Final
+
+import grpc
 
 from kvstore.client import workload
 from kvstore.client.channel import connected, target_of
@@ -21,7 +26,7 @@ from kvstore.course import live, mode, my_code
 from kvstore.course.own_code import YOUR, YourCodeFailed, explained
 from kvstore.measure import Run
 from kvstore.protocol import CREATE
-from kvstore.server import ServerDidNotStart, serving
+from kvstore.server import ServerDidNotStart, serving, serving_replicas
 from kvstore.server.hosted import has_coroutines, pack
 from kvstore.subprocesses import private_folder
 from kvstore.v1 import kvstore_pb2 as pb
@@ -36,6 +41,7 @@ VALUE: Final = b"sixteen bytes..."
 """What each key has that is in messages of the learner's own."""
 _PACE: Final = Workload(mix={"retrieve": 1, "create": 1}, preload=0, value_bytes_mean=1)
 """Messages of the learner's own take the place of its operations."""
+FULL: Final = grpc.StatusCode.RESOURCE_EXHAUSTED
 CREATE_S: Final = 30.0
 """The keys of such messages are created within this time."""
 
@@ -62,11 +68,17 @@ def run(
     `client` is a function of (stub, requests) or (stub, requests, in_flight), as in
     `my_code/clients.py`. `server` is a servicer class, such as the one in `my_code/store.py`, which
     is served from a process of its own; or settings of the course's server, such as
-    `{"locking": "per_key"}`; or the address of a server that runs. `sends` is "reads", "writes" or
-    "mix": a quarter each of creates, retrieves, updates and deletes; or the weight of each kind,
-    such as `{"retrieve": 9, "update": 1}`, drawn from so many `keys`. It may also be a list of
-    protobuf messages of your own, such as `list(batches(keys, 100))`: they are sent again and
-    again, each `PipelineRequest` with an id of its own. Their keys get a value before the run.
+    `{"locking": "per_key"}`; or the address of a server that runs. A list of settings starts so
+    many servers, and a hash of the key decides which of them gets a call. With `choose`, each has
+    all keys, and this function decides: from the numbers of calls that are open at each server, it
+    returns the number of a server. A client of (stubs, requests) gets a stub for each server, and
+    each server has all keys.
+
+    `sends` is "reads", "writes" or "mix": a quarter each of creates, retrieves, updates and
+    deletes; or the weight of each kind, such as `{"retrieve": 9, "update": 1}`, drawn from so many
+    `keys`. It may also be a list of protobuf messages of your own, such as
+    `list(batches(keys, 100))`: they are sent again and again, each `PipelineRequest` with an id of
+    its own. Their keys get a value before the run.
 
     With a `rate`, in calls per second, the run is an open loop: the requests are due at random
     times, or at "even" ones, whether or not earlier calls have ended. `arrivals` may also be the
@@ -118,8 +130,11 @@ def run(
             _create_keys(target if back is None else back, own)
         if fleet is not None:
             options["fleet"] = fleet
-        return live.run(
-            strategy_of(client, own, due_times),
+        hedges = takes_stubs(client)
+        if hedges:
+            options["choose"] = chosen_by_stub
+        made = live.run(
+            strategy_of(client, own, due_times, len(target_of(target).shards)),
             target,
             traffic,
             closes=settles,
@@ -128,6 +143,7 @@ def run(
             due_times=None if due_times is None or fleet is not None else iter(due_times),
             **{**lasts, **options},
         )
+    return replace(made, settings={**made.settings, "hedged": True}) if hedges else made
 
 
 def _open_loop(
@@ -189,7 +205,10 @@ def _copies(sends: Sequence[Any]) -> Sequence[Any]:
 
 
 def _create_keys(server: object, messages: Sequence[Any]) -> None:
-    """Create each key that these messages read, change or delete; one that exists stays."""
+    """Create each key that these messages read, change or delete; one that exists stays.
+
+    Each of several servers gets all of them. A full server is asked again for `CREATE_S`.
+    """
     keys: dict[bytes, None] = {}
     for each in messages:
         if isinstance(each, pb.PipelineRequest):
@@ -197,11 +216,16 @@ def _create_keys(server: object, messages: Sequence[Any]) -> None:
             keys.update((key, None) for kind, key in pairs if kind != CREATE)
         elif not isinstance(each, pb.CreateRequest):
             keys[each.key] = None
-    with connected(target_of(server)) as (channel, _):
-        create = KeyValueServiceStub(channel).Create.future
-        calls = [create(pb.CreateRequest(key=key, value=VALUE), timeout=CREATE_S) for key in keys]
-        for call in calls:
-            call.exception()  # waits; a key that exists already, or a full server, is no error here
+    for target in target_of(server).shards:
+        with connected(target) as (channel, _):
+            create = KeyValueServiceStub(channel).Create.future
+            missing, until_s = list(keys), time.monotonic() + CREATE_S
+            while missing and time.monotonic() < until_s:
+                calls = {
+                    key: create(pb.CreateRequest(key=key, value=VALUE), timeout=CREATE_S)
+                    for key in missing
+                }
+                missing = [key for key, call in calls.items() if call.code() is FULL]
 
 
 @contextmanager
@@ -236,6 +260,9 @@ def _served(server: object, **front: Any) -> Iterator[object]:
     if isinstance(server, Mapping):
         with serving(**{"station_times": True, **server, **front}) as started:
             yield started
+    elif isinstance(server, list):
+        with serving_replicas([{**each, **front} for each in server]) as several:
+            yield several
     elif isinstance(server, type):
         with hosting(server, **front) as started:
             yield started
@@ -287,11 +314,13 @@ def strategy_of(
     client: Callable[..., Any],
     messages: Sequence[Any] = (),
     due_times: Sequence[float] | None = None,
+    servers: int = 1,
 ) -> Callable[..., Any]:
     """Return a client of requests in the form of the strategies, named after whose it is.
 
     With `messages`, these are its requests, in place of those of the workload. A client whose third
-    parameter is `due_times` gets them, and requests that do not wait.
+    parameter is `due_times` gets them, and requests that do not wait. One whose first parameter is
+    `stubs` gets a stub for each of the servers; see `chosen_by_stub`.
     """
     if client in STRATEGIES:
         return client
@@ -308,6 +337,8 @@ def strategy_of(
         if due_times is not None:
             requests.due = {}
             stub = _DueStub(stub, requests.due)
+        if takes_stubs(client):
+            stub = [_ServerStub(stub, number) for number in range(servers)]
         if waits:
             requests.draw = operations.draw
             return stub, requests, list(due_times or ())
@@ -329,6 +360,45 @@ def strategy_of(
     # each task of a client begins an iteration of its own, so tasks can join one by one
     made.supports = Supports(limit=limited, joins=limited and inspect.iscoroutinefunction(client))
     return made  # type: ignore[no-any-return]
+
+
+_server: contextvars.ContextVar[int] = contextvars.ContextVar("server")
+"""The server of the stub whose method is called now."""
+
+
+def takes_stubs(client: Callable[..., Any]) -> bool:
+    """Return whether this client takes a stub for each of several servers."""
+    return callable(client) and next(iter(inspect.signature(client).parameters), "") == "stubs"
+
+
+def chosen_by_stub(_: list[int]) -> int:
+    """Return the server of the stub whose method is called now; a function for `choose`."""
+    return _server.get()
+
+
+class _ServerStub:
+    """The stub of one of several servers, which share a measured channel."""
+
+    def __init__(self, stub: Any, number: int) -> None:
+        self._stub, self._number = stub, number
+
+    def __getattr__(self, name: str) -> Any:
+        return _ServerMethod(getattr(self._stub, name), self._number)
+
+
+class _ServerMethod:
+    """One unary method of such a stub."""
+
+    def __init__(self, method: Any, number: int) -> None:
+        self._method, self._number = method, number
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        _server.set(self._number)
+        return self._method(*arguments, **named)
+
+    def future(self, *arguments: Any, **named: Any) -> Any:
+        _server.set(self._number)
+        return self._method.future(*arguments, **named)
 
 
 class _Requests:

@@ -14,13 +14,11 @@ machine share its cores, which have to supply all of D.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from kvstore.model.bounds import Prediction, Station
+from kvstore.model.bounds import Prediction
 from kvstore.numbers import count, seconds
 
 GENERATORS, SERVERS, CORES = "generators", "servers", "cores"
@@ -89,15 +87,6 @@ def shares(keys: int, exponent: float = 0.0) -> npt.NDArray[np.float64]:
     return weights / float(weights.sum())
 
 
-Shares = Sequence[float]
-"""The share of the calls for each server; the shares sum to 1."""
-
-
-def uneven(servers: int, busiest_share: float) -> list[float]:
-    """Return shares with `busiest_share` for the first server and equal shares for all others."""
-    return [busiest_share, *[(1 - busiest_share) / max(1, servers - 1)] * (servers - 1)]
-
-
 def busiest_share(servers: int, hottest_share: float) -> float:
     """Return the share of the server with the hottest key: q + (1 - q) / s.
 
@@ -111,73 +100,3 @@ def busiest_share(servers: int, hottest_share: float) -> float:
     if not 0 <= hottest_share <= 1:
         raise ValueError(f"hottest_share must be from 0 to 1, got {hottest_share}")
     return hottest_share + (1 - hottest_share) / servers
-
-
-def stations(shares_of_servers: Shares, service_s: float) -> list[Station]:
-    """Return the servers as stations for the laws of `bounds`: D_i = q_i S, in seconds."""
-    return [
-        Station(f"server {number}", share * service_s)
-        for number, share in enumerate(shares_of_servers)
-    ]
-
-
-@dataclass(frozen=True)
-class Played:
-    """A simulated closed loop with several servers, in rounds that last one service time."""
-
-    answered: npt.NDArray[np.int64]
-    """Calls answered in each round, including the warm-up."""
-    service_s: float
-    """Seconds of a round."""
-    warm_up: int
-    """The number of rounds at the start that do not count."""
-
-    @property
-    def throughput_per_s(self) -> float:
-        """X: calls answered per second after the warm-up."""
-        return float(self.answered[self.warm_up :].mean() / self.service_s)
-
-    def rates(self, slices: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Return the middle of each time slice in seconds, and the calls per second in it."""
-        parts = np.array_split(self.answered, min(slices, len(self.answered)))
-        ends_s = np.cumsum([len(part) for part in parts]) * self.service_s
-        middles_s = ends_s - np.array([len(part) for part in parts]) * self.service_s / 2
-        return middles_s, np.array([part.mean() for part in parts]) / self.service_s
-
-
-def closed_loop(
-    in_flight: int,
-    shares_of_servers: Shares,
-    service_s: float,
-    *,
-    rounds: int = 2_000,
-    warm_up: int = 200,
-) -> Played:
-    """Simulate `in_flight` callers, each of which waits for a reply before the next call.
-
-    The server of each call is drawn from the shares. All calls take `service_s` seconds there and
-    all callers begin at once, so every call begins and ends at a multiple of `service_s`: the
-    simulation takes one step for each such round. After `warm_up` rounds, `rounds` rounds count.
-    The same arguments give the same result. Raises `ValueError` for fewer than one caller or round,
-    shares that do not sum to 1, or a service time that is not above 0.
-    """
-    if in_flight != int(in_flight) or not in_flight >= 1:
-        raise ValueError(f"in_flight must be a whole number of 1 or more, got {in_flight}")
-    if not (rounds >= 1 and warm_up >= 0):
-        raise ValueError(f"rounds must be 1 or more and warm_up 0 or more, got {rounds}, {warm_up}")
-    if not 0 < service_s < math.inf:
-        raise ValueError(f"service_s must be above 0 seconds, got {service_s}")
-    if not math.isclose(sum(shares_of_servers), 1) or not all(q >= 0 for q in shares_of_servers):
-        raise ValueError(f"shares must be 0 or more and sum to 1, got {sum(shares_of_servers)}")
-    rng = np.random.default_rng(1)
-    up_to = np.cumsum(shares_of_servers)
-    queues = np.zeros(len(up_to), dtype=np.int64)
-    answered = np.empty(warm_up + rounds, dtype=np.int64)
-    callers = int(in_flight)  # who send a call now
-    for each in range(len(answered)):
-        chosen = np.searchsorted(up_to, rng.random(callers) * up_to[-1], side="right")
-        queues += np.bincount(chosen, minlength=len(queues))
-        answering = queues > 0  # each server answers one call in a round
-        queues -= answering
-        answered[each] = callers = int(np.count_nonzero(answering))
-    return Played(answered, service_s, warm_up)

@@ -27,56 +27,6 @@ def latency(share: float, *, stall_s: float, every_s: float, service_s: float) -
     )
 
 
-def slow_share(
-    longer_than_s: float, *, stall_s: float, every_s: float, service_s: float
-) -> Prediction:
-    """Return the share of calls that take longer than `longer_than_s` seconds.
-
-    The server and the calls are those of `latency`: a call that arrives x seconds before the end
-    of a stall takes x + `service_s`.
-    """
-    late = max(0.0, min(stall_s, stall_s - (longer_than_s - service_s)) / every_s)
-    return Prediction(
-        late if longer_than_s >= service_s else 1.0,
-        "of the requests",
-        f"a stall of {seconds(stall_s)} every {seconds(every_s)}: the share that waits for more"
-        f" than {seconds(max(0.0, longer_than_s - service_s))}",
-        "stall",
-    )
-
-
-def slow_in_spite_of_hedging(
-    first: Prediction, second: Prediction, *, after_s: float
-) -> Prediction:
-    """Return the share of slow requests if a second server gets the request after `after_s`.
-
-    A request is slow if both replies are: p q. `first` is p, the share of replies that take longer
-    than the limit. `second` is q, the share that take longer than the limit minus `after_s`. The
-    two servers must be slow independently of each other.
-    """
-    return Prediction(
-        first.value * second.value,
-        "of the requests",
-        f"the second call is sent {seconds(after_s)} later, and both are late:"
-        f" {number(first.value)} · {number(second.value)}",
-        "both servers",
-    )
-
-
-def utilisation_with_hedging(utilisation: float, hedged_share: float) -> Prediction:
-    """Return the utilisation of servers that also serve second requests: rho (1 + h).
-
-    `utilisation` is rho without hedging, and h = `hedged_share` the share of requests that are
-    sent twice, if both are served. At 1 or above, the queues grow.
-    """
-    return Prediction(
-        utilisation * (1 + hedged_share),
-        "of the capacity",
-        f"{number(utilisation)} · (1 + {number(hedged_share)})",
-        "hedging",
-    )
-
-
 def slow_of_all(servers: int, slow_share: float) -> Prediction:
     """Return the share of requests with at least one slow reply: 1 - (1 - p)^n.
 

@@ -17,15 +17,15 @@ from verdicts import known, right
 from wrong_answers import serving
 
 from kvstore.course.exercises.client_trials import method_of
-from kvstore.course.experiments import several_servers
 from kvstore.course.lessons.lesson_03.exercises_store import Store as FreeStore
 from kvstore.course.lessons.lesson_06.exercises import own_connections
 from kvstore.course.lessons.lesson_07.exercises_server import Front
 from kvstore.course.lessons.lesson_09.exercises import Reader
 from kvstore.course.lessons.lesson_09.exercises_server import Shed
 from kvstore.course.lessons.lesson_09.giving_up import NeverLooks
-from kvstore.course.lessons.lesson_12.exercises import add_server
-from kvstore.course.lessons.lesson_13.exercises import least_open
+from kvstore.course.lessons.lesson_11.exercises import hedged
+from kvstore.course.lessons.lesson_12.exercises import owner, position
+from kvstore.course.lessons.lesson_13.exercises import least_outstanding
 from kvstore.course.lessons.lesson_15.capstone import patient, plain
 from kvstore.v1 import etcd_pb2
 from kvstore.v1 import kvstore_pb2 as pb
@@ -729,7 +729,7 @@ async def always_sleeps(first, second, request, after_s):
 
 @known("11.hedged", "no call came to the first server")
 async def in_the_other_order(first, second, request, after_s):
-    return await several_servers.hedged(second, first, request, after_s)
+    return await hedged(second, first, request, after_s)
 
 
 # ---- 07.ask_all ----------------------------------------------------------------------------------
@@ -840,7 +840,7 @@ async def each_key_asked_once(stub, keys):
     return [values[key] for key in keys]
 
 
-# ---- 12.spread, 12.add_server --------------------------------------------------------------------
+# ---- 12.spread, 12.owner -------------------------------------------------------------------------
 
 
 def channel_with(config):
@@ -870,28 +870,29 @@ def closed_channel(addresses):
     return channel
 
 
-@known("12.add_server", "should move to the new server only")
-def slots_by_remainder(slots, servers):
-    return [number % (servers + 1) for number in range(len(slots))]
+@right("12.owner")
+def by_the_highest_weight(key, servers):
+    """Rendezvous hashing: no ring, and the same promise."""
+    return max(servers, key=lambda name: position(key + name.encode()))
 
 
-@known("12.add_server", "should differ by one at most")
-def slots_from_the_front(slots, servers):
-    many = len(slots) // (servers + 1)
-    return [servers] * many + list(slots)[many:]
+known("12.owner", "one of these names")(lambda key, servers: servers.index(owner(key, servers)))
+known("12.owner", "Leave chance out")(lambda key, servers: random.choice(servers))
+known("12.owner", "to the new server only")(
+    lambda key, servers: sorted(servers)[position(key) % len(servers)]
+)
 
 
-@known("12.add_server", "are enough")
-def share_rounded_up(slots, servers):
-    after = add_server(slots, servers)
-    counts = [after.count(server) for server in range(servers)]
-    if len(slots) % (servers + 1):
-        after[after.index(counts.index(max(counts)))] = servers
-    return after
+@known("12.owner", "use the names, not their places")
+def by_place(key, servers):
+    weights = [position(key + b"%d" % place) for place in range(len(servers))]
+    return servers[weights.index(max(weights))]
 
 
-known("12.add_server", "one for each slot")(lambda slots, servers: [*slots, servers])
-known("12.add_server", "numbered from 0")(lambda slots, servers: [servers + 1] * len(slots))
+@known("12.owner", "a hundred points")
+def with_one_point_each(key, servers):
+    points = sorted((position(name.encode()), name) for name in servers)
+    return points[bisect.bisect(points, (position(key), "")) % len(points)][1]
 
 
 # ---- 13: which server ----------------------------------------------------------------------------
@@ -902,21 +903,13 @@ def by_count_and_chance(open_calls):
     return min(range(len(open_calls)), key=lambda server: (open_calls[server], random.random()))
 
 
-@right("13.two_choices")
-def draws_until_they_differ(open_calls):
-    one = other = random.randrange(len(open_calls))
-    while other == one:
-        other = random.randrange(len(open_calls))
-    return other if open_calls[other] < open_calls[one] else one
-
-
 def in_turn():
     turn = itertools.count()
     return lambda open_calls: next(turn) % len(open_calls)
 
 
 def counts_the_call(open_calls):
-    chosen = least_open(open_calls)
+    chosen = least_outstanding(open_calls)
     open_calls[chosen] += 1
     return chosen
 
@@ -929,64 +922,53 @@ known("13.least_open", "the first of")(lambda open_calls: open_calls.index(min(o
 known("13.least_open", "the last of")(
     lambda open_calls: max(i for i, c in enumerate(open_calls) if c == min(open_calls))
 )
-known("13.least_open", "numbered from 0")(lambda open_calls: least_open(open_calls) + 1)
+known("13.least_open", "numbered from 0")(lambda open_calls: least_outstanding(open_calls) + 1)
 known("13.least_open", "it changed the list")(counts_the_call)
-known("13.least_open", "an int")(lambda open_calls: open_calls[least_open(open_calls)] / 1)
+known("13.least_open", "an int")(lambda open_calls: open_calls[least_outstanding(open_calls)] / 1)
 
 
 @known("13.least_open", "A server with no open call is free")
 def passes_over_free_ones(open_calls):
     busy = [calls for calls in open_calls if calls]
-    return open_calls.index(min(busy)) if busy else least_open(open_calls)
+    return open_calls.index(min(busy)) if busy else least_outstanding(open_calls)
 
 
-known("13.two_choices", "That is the fewest of all")(least_open)
-known("13.two_choices", "not compare")(
-    lambda open_calls: random.sample(range(len(open_calls)), 2)[0]
-)
-known("13.two_choices", "That is round robin")(in_turn())
-known("13.two_choices", "it changed the list")(counts_the_call)
-known("13.two_choices", "an int")(lambda open_calls: random.sample(range(len(open_calls)), 2))
+def simulated(*mistakes):
+    """A simulator that keeps the ends of the calls, with these mistakes."""
+
+    def simulate(arrivals_s, service_s, servers, choose, every_s):
+        ends, report, reported_s, times_s = [[] for _ in range(servers)], [], -math.inf, []
+        for at_s in arrivals_s:
+            if "fresh" in mistakes or at_s - reported_s >= every_s:
+                since_s = 0 if "ended count" in mistakes else at_s
+                report = [sum(end_s > since_s for end_s in each) for each in ends]
+                reported_s = at_s
+            server = choose(list(report) if "copies" in mistakes else report)
+            queue = sorted(itertools.chain(*ends)) if "one queue" in mistakes else ends[server]
+            begins_s = max([at_s, *queue[-1:]])
+            ends[server].append((at_s if "no queue" in mistakes else begins_s) + service_s)
+            since_s = begins_s if "from its begin" in mistakes else at_s
+            times_s.append(ends[server][-1] - since_s)
+        return times_s
+
+    return simulate
 
 
-@known("13.two_choices", "the busier one of the two")
-def busier_of_two(open_calls):
-    return max(random.sample(range(len(open_calls)), 2), key=open_calls.__getitem__)
+right("13.simulate")(simulated())
+known("13.simulate", "A busy server lets it wait")(simulated("no queue"))
+known("13.simulate", "the time counts from its arrival")(simulated("from its begin"))
+known("13.simulate", "a call of another server")(simulated("one queue"))
+known("13.simulate", "give `choose` the same list")(simulated("copies"))
+known("13.simulate", "those that have ended do not count")(simulated("ended count"))
+known("13.simulate", "A report is made if")(simulated("fresh"))
+known("13.simulate", "a list with the response time of each")(lambda *given: 0.02)
 
 
-@known("13.two_choices", "the same server twice")
-def with_the_same_twice(open_calls):
-    one, other = random.choices(range(len(open_calls)), k=2)
-    return min(one, other, key=open_calls.__getitem__)
-
-
-@known("13.two_choices", "the best of three")
-def best_of_three(open_calls):
-    drawn = random.sample(range(len(open_calls)), min(3, len(open_calls)))
-    return min(drawn, key=open_calls.__getitem__)
-
-
-@known("13.two_choices", "Not all pairs")
-def neighbours(open_calls):
-    one = random.randrange(len(open_calls))
-    return min(one, (one + 1) % len(open_calls), key=open_calls.__getitem__)
-
-
-@known("13.two_choices", "is never drawn")
-def without_the_last(open_calls):
-    drawn = random.sample(range(max(2, len(open_calls) - 1)), 2)
-    return min(drawn, key=open_calls.__getitem__)
-
-
-@known("13.two_choices", "the same servers each time")
-def always_the_same_pair(open_calls):
-    one, other = random.Random(2).sample(range(len(open_calls)), 2)
-    return min(one, other, key=open_calls.__getitem__)
-
-
-@known("13.two_choices", "numbered from 0")
-def the_count_of_a_sample(open_calls):
-    return min(random.sample(open_calls, 2))
+@known("13.simulate", "once for each")
+def asks_twice(arrivals_s, service_s, servers, choose, every_s):
+    for _ in arrivals_s:
+        choose([0] * servers)
+    return simulated()(arrivals_s, service_s, servers, choose, every_s)
 
 
 # ---- 14.create_if_absent -------------------------------------------------------------------------
@@ -1249,7 +1231,7 @@ async def hedged_with_a_queue(first, second, request, after_s):
     return reply
 
 
-# ---- 12: channels, servers, slots ---------------------------------------------------------------
+# ---- 12: channels ------------------------------------------------------------------------------
 
 
 @right("12.spread")
@@ -1257,28 +1239,6 @@ def with_the_option_of_the_channel(addresses):
     return grpc.insecure_channel(
         "ipv4:" + ",".join(addresses), options=(("grpc.lb_policy_name", "round_robin"),)
     )
-
-
-@right("12.servers_needed")
-def by_trying(target_per_s, service_s, hottest_share):
-    """Count servers up, as a learner may; the limit is far above the drawn inputs."""
-    for servers in range(1, 3_000_000):
-        busiest = hottest_share + (1 - hottest_share) / servers
-        if busiest * target_per_s * service_s <= 1:
-            return servers
-        if servers > 1 and hottest_share * target_per_s * service_s >= 1:
-            return math.inf
-    return math.inf
-
-
-@right("12.add_server")
-def slots_from_the_end(slots, servers):
-    after = list(slots)
-    for _ in range(len(slots) // (servers + 1)):
-        fullest = max(range(servers), key=after.count)
-        last = len(after) - 1 - after[::-1].index(fullest)
-        after[last] = servers
-    return after
 
 
 # ---- 14: a key that is created once, late writes ------------------------------------------------

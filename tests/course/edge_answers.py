@@ -1,7 +1,6 @@
 """Answers at the edges of a statement, and beside the clock of the judge: see verdicts.py."""
 
 import asyncio
-import random
 import select
 import threading
 import time
@@ -17,7 +16,6 @@ from kvstore.course.lessons.lesson_04.lost_update import compare_and_set, key_of
 from kvstore.course.lessons.lesson_05.exercises_client import window
 from kvstore.course.lessons.lesson_07.exercises_server import Front
 from kvstore.course.lessons.lesson_10.exercises import retry_config
-from kvstore.course.lessons.lesson_12.exercises import add_server
 from kvstore.v1 import kvstore_pb2 as pb
 from kvstore.v1.kvstore_pb2_grpc import (
     KeyValueServiceServicer,
@@ -266,15 +264,6 @@ def pauses_before_each(stub, requests, in_flight):
     window(stub, slowly(), in_flight)
 
 
-# 12: whole numbers and many
-
-
-@edge("12.add_server", "begin with a copy")
-def adds_in_place(slots, servers):
-    slots[:] = add_server(slots, servers)
-    return slots
-
-
 # 07
 
 
@@ -437,12 +426,6 @@ edge("10.retry_config", "`retryableStatusCodes` is a list")(
 
 
 # 13
-
-
-@edge("13.two_choices", "some were never drawn")
-def of_the_first_ten(open_calls):
-    one, other = random.sample(range(min(10, len(open_calls))), 2)
-    return one if open_calls[one] < open_calls[other] else other
 
 
 # 15, 16

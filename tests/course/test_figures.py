@@ -7,7 +7,6 @@ import math
 import re
 from functools import partial
 
-import numpy as np
 import pandas as pd
 import pytest
 from made_runs import (
@@ -26,7 +25,6 @@ from matplotlib.transforms import Bbox
 
 from kvstore.course import alt_text, machine, own_code, views
 from kvstore.course.experiments import published_benchmarks
-from kvstore.course.experiments.several_servers import FanOut, Reads
 from kvstore.course.lessons.lesson_00 import first_climb
 from kvstore.course.lessons.lesson_02 import figures as lesson_02
 from kvstore.course.lessons.lesson_02 import memory_experiment
@@ -36,8 +34,6 @@ from kvstore.course.lessons.lesson_06 import figures as lesson_06
 from kvstore.course.lessons.lesson_07 import figures as lesson_07
 from kvstore.course.lessons.lesson_09 import figures as lesson_09
 from kvstore.course.lessons.lesson_10 import figures as lesson_10
-from kvstore.course.lessons.lesson_11 import figures as lesson_11
-from kvstore.course.lessons.lesson_12 import figures as lesson_12
 from kvstore.course.lessons.lesson_13 import figures as lesson_13
 from kvstore.course.lessons.lesson_14 import figures as lesson_14
 from kvstore.course.lessons.lesson_14.etcd_runs import Failover, PutRun, Puts
@@ -46,7 +42,7 @@ from kvstore.course.progress import Question
 from kvstore.course.views import calibration, style, timelines
 from kvstore.load_test import Calibration, Estimate, Level
 from kvstore.measure import Sample
-from kvstore.model import Prediction, Station, batching, scaling
+from kvstore.model import Prediction, Station, batching
 from kvstore.protocol import StationTimes
 
 pytestmark = [pytest.mark.usefixtures("no_windows"), pytest.mark.slow]
@@ -59,9 +55,6 @@ PREDICTED = Prediction(25.0, "calls/s", "1 / 40 ms")
 BEHIND = Station("back end", 0.05, math.inf)
 TIMES = StationTimes(pool_s=0.001, lock_s=0.002, disk_s=0.010, rest_s=0.001)
 COST = batch_ladder.Cost(0.0001, 2e-6)
-PLAYED = scaling.closed_loop(4, [0.75, 0.25], 0.040, rounds=50, warm_up=10)
-READS = {"one": Reads(np.array([0.01, 0.2]), 2, 2), "two": Reads(np.array([0.2, 0.3]), 4, 2)}
-PAGES = FanOut(np.array([[0.01, 0.02], [0.01, math.inf], [0.03, 0.01]]))
 SEEN = Calibration(
     levels=[
         Level(
@@ -85,9 +78,6 @@ COPY = pipelining.Replication(
 )
 PUTS = Puts((PutRun(1, 40.0, 0.025, 0.02, 1.0, 0.001), PutRun(8, 150.0, 0.05, 0.02, 4.0, 0.001)), 2)
 KILLED = Failover(1.0, 0.1, 100.0, 0.3, (0.35,), (0.1, 0.2, 0.3, 1.5), 0, {}, 1)
-STALLED = run_of(
-    [(0.02 * n, (1.2 if 50 <= n < 60 else 0.02 * n) + 0.005, "retrieve") for n in range(100)]
-)
 
 
 # ---- figures as lessons draw them, from several calls -------------------------------------------
@@ -241,24 +231,8 @@ ROWS = [
     (partial(lesson_09.limit_over_time, [(0.0, 1), (0.4, 2), (0.9, 1)], PREDICTED),
      "chosen: 3 dots at (0, 1), (0.4, 2), (0.9, 1)", "predicted N* = 25: a level line at 25"),
     (partial(lesson_10.attempts_over_time, [ONE, MANY]), "bounded ×20: 19 dots"),  # noqa: RUF001
-    (partial(lesson_11.through_a_stall, {"does not wait": STALLED}),
-     "does not wait, slow: 10: 10 marks at 10, 11"),
-    (partial(lesson_11.slow_by_servers, PAGES, 0.02, lambda servers: 0.2 * servers),
-     "predicted: a line through (1, 20), (2, 40)", "2 dots at (1, 33.3), (2, 66.7)"),
-    (partial(lesson_11.slow_by_hedging, READS, 0.1, {"one": 0.1, "two": 0.25}),
-     "predicted: 2 marks at 10, 25", "measured: 2 dots at (0, 50), (1, 100)"),
-    (partial(lesson_12.throughput_by_servers, {"even": {1: 25.0, 2: 48.0}, "a hot key": {2: 24.0}},
-             {"even": lambda servers: 25.0 * servers, "a hot key": lambda _: PREDICTED},
-             {"even": {4: PLAYED}}),
-     "simulated: 1 dot at (4, 37.5)", "Part 2", "predicted: a level line at 25"),
-    (partial(lesson_12.simulated_over_time, PLAYED, PREDICTED), "simulated: 60 dots",
-     "bound: the busiest server: a level line at 25"),
-    (partial(lesson_12.moved_keys, {1: 0.52, 2: 0.66, 4: 0.81}),
-     "remainder, s/(s + 1): a line through (1, 50)", "counted, remainder: 3 dots at (1, 52)"),
     (partial(lesson_13.side_by_side, [0.02, 0.06], 30),
      "server 0: lock, S = 20 ms", "server 1: lock, S = 60 ms"),
-    (partial(lesson_13.p99_by_age, {"one": {0.0: 0.1, 50.0: 0.4}, "other": {0.0: 0.2}}, 0.15),
-     "one: ", "other: ", "at random: a level line at 0.15"),
     (partial(lesson_14.throughput_by_commit,
              {"one by one": {1: ONE}, "in groups": {20: MANY, 1: ONE}},
              {"one by one": lambda n: batching.one_by_one(n, fsync_s=0.03),

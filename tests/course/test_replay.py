@@ -1,23 +1,31 @@
 """The replay of a run: its counts are those of the records, in Python and on the page."""
 
+import asyncio
 import dataclasses
-import functools
+import random
 import re
 
 import numpy as np
 import pytest
 from made_runs import run_of
 
-from kvstore.client import load, pacing, strategies, workload
+from kvstore.client import load, strategies, workload
 from kvstore.course import predict
-from kvstore.course.experiments import several_servers
+from kvstore.course.lessons.lesson_11.exercises import hedged
 from kvstore.course.replays import MOST_CALLS, replay
+from kvstore.course.running import run
 from kvstore.measure.attempts import attempts_of
 from kvstore.protocol import StationTimes
 from kvstore.server import serving, serving_sharded
-from kvstore.server.launch import serving_each
 
 ONE_LOCK = {"settings": {"locking": "global", "threads": 8, "use_asyncio": False}}
+
+
+async def hedging(stubs, requests):
+    """Reads that go to the other server, too, after 30 ms."""
+    async with asyncio.TaskGroup() as group:
+        async for request in requests:
+            group.create_task(hedged(*random.sample(stubs, 2), request, 0.03))
 
 
 def of(calls, **facts):
@@ -229,10 +237,7 @@ def measured():
             service_config={"methodConfig": [{"name": [{}], "retryPolicy": policy}]},
         )  # fmt: skip
     quick = {"locking": "per_key", "threads": 1, "read_delay_s": 0.02}
-    with serving_each([quick, quick]) as pair:
-        due = pacing.poisson(60, seed=3)
-        read = functools.partial(several_servers.hedged, after_s=0.03)
-        made["hedged"] = several_servers.reads(pair, read, due, duration_s=1).sent
+    made["hedged"] = run(hedging, [quick, quick], rate=60, seconds=None, calls=60)
     with serving_sharded(3, read_delay_s=0.005) as servers:
         made["servers"] = load.run(
             strategies.tasks, servers, workload.crud(seed=3), in_flight=20, calls=200

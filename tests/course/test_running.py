@@ -113,6 +113,42 @@ def test_each_client_of_the_folder_runs_and_is_the_courses_until_it_is_written(n
     assert 50 == made.operations_ok
 
 
+def test_of_several_servers_a_function_chooses_or_else_the_key():
+    quick = {"read_delay_s": 0, "locking": "per_key"}
+    client, counted = clients().bounded, {"seconds": None, "calls": 40, "in_flight": 4}
+    chosen = running.run(client, [quick, quick], choose=lambda open_calls: 1, **counted)
+    one_key = [pb.RetrieveRequest(key=b"tea")]
+    by_key = running.run(client, [quick, quick], sends=one_key, **counted)
+
+    assert 40 == chosen.operations_ok == by_key.operations_ok
+    assert {1} == set(chosen.records["connection"])
+    assert 1 == len(set(by_key.records["connection"]))
+
+
+def test_a_client_of_stubs_has_one_for_each_server_and_copies_are_due_together():
+    async def both(stubs, requests):
+        async for request in requests:
+            await asyncio.gather(*(stub.Retrieve(request) for stub in stubs))
+
+    quick = {"read_delay_s": 0, "locking": "per_key", "use_asyncio": True}
+    made = running.run(both, [quick, quick], rate=100, seconds=None, calls=20)
+    by_due = made.calls.groupby("due_s")["connection"].agg(sorted)
+
+    assert 40 == made.operations_ok
+    assert [[0, 1]] * 20 == by_due.tolist()
+    assert made.settings["hedged"]
+
+
+def test_messages_of_ones_own_get_their_keys_at_each_server_also_at_a_full_one():
+    full = {"read_delay_s": 0, "write_delay_s": 0.05, "locking": "per_key"}
+    few = full | {"use_asyncio": True, "max_concurrent_rpcs": 2}
+    reads = [pb.RetrieveRequest(key=b"%d" % number) for number in range(9)]
+    made = running.run(clients().blocking, [few, few], sends=reads, seconds=None, calls=9)
+
+    assert 9 == made.operations_ok
+    assert {0, 1} == set(made.records["connection"])
+
+
 @pytest.mark.parametrize("size", [1, 5])
 def test_messages_of_ones_own_are_sent_on_a_stream_again_and_again(size):
     theirs = list(clients().batches([b"a", b"b", b"c", b"d", b"e"], size))

@@ -7,7 +7,7 @@ import pytest
 
 from kvstore.client import workload
 from kvstore.client.workload import Operations
-from kvstore.model import bounds, scaling
+from kvstore.model import scaling
 
 UNARY = {"client_s": 100e-6, "server_s": 200e-6}
 """No part of it is beside the interpreter."""
@@ -71,33 +71,3 @@ def test_the_client_draws_what_the_model_says(exponent):
 )
 def test_the_busiest_server_has_the_hot_key_and_its_part_of_all_others(servers, hottest, share):
     assert share == pytest.approx(scaling.busiest_share(servers, hottest), rel=1e-3)
-    found = scaling.uneven(servers, scaling.busiest_share(servers, hottest))
-    assert (servers, 1.0) == (len(found), pytest.approx(sum(found)))
-
-
-@pytest.mark.parametrize(
-    ("per_s", "in_flight", "shares"),
-    [
-        (50.0, 1, [0.25] * 4),  # one caller keeps one server busy, whichever it is
-        (62.5, 400, [0.8, 0.2]),  # the busiest: 1 / (0.8 * 20 ms)
-        (50.0, 7, [1.0, 0.0, 0.0]),  # all keys on one server
-        # Apart, both draw anew and meet with 1/2. Together, one draws anew and stays with 1/2.
-        (75.0, 2, [0.5, 0.5]),
-    ],
-)
-def test_throughput_of_several_servers_by_hand(per_s, in_flight, shares):
-    played = scaling.closed_loop(in_flight, shares, 0.020, rounds=20_000)
-
-    assert per_s == pytest.approx(played.throughput_per_s, rel=0.03)
-    bound = bounds.closed_loop(in_flight, scaling.stations(shares, 0.020))
-    assert played.throughput_per_s < 1.03 * bound.value
-
-
-def test_callers_pile_up_at_the_hot_server():
-    """At the start calls are spread evenly; at the end almost all wait for the hot server."""
-    played = scaling.closed_loop(400, scaling.uneven(40, 0.5), 0.010, rounds=2_000, warm_up=200)
-    at_s, rates = played.rates(40)
-
-    assert list(at_s) == sorted(at_s)
-    assert rates[20:].mean() == pytest.approx(200, rel=0.1)  # 1 / (0.5 * 10 ms)
-    assert rates[0] > 1.2 * rates[20:].mean()

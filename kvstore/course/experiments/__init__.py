@@ -2,5 +2,5 @@
 
 failures                a retry after a deadline (09), a killed server (11); the answer to one call
 published_benchmarks    published figures: audited (00), and the Java client's loop (01)
-several_servers         one channel to several servers (10), the slowest of several, hedging (09)
+several_servers         calls over channels to several servers, and which of them answered (06)
 """

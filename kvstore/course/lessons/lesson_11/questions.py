@@ -1,91 +1,81 @@
 """What lesson 11 asks."""
 
+from collections.abc import Callable
+
 import numpy as np
 
-from kvstore.course.experiments.several_servers import PERIOD_STEP, STALL_PERIOD_S
-from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
+from kvstore.course.lessons.lesson_11 import hedging
+from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion, number_question
 from kvstore.model import Prediction, tail_latency
-from kvstore.numbers import number
-
-STALL = {"stall_s": 0.2, "every_s": 0.5, "service_s": 0.005}
-"""The server of round 1: it stalls for 200 ms of every half second."""
-REPLICA = {"slow_share": 0.1, "slow_s": 0.1, "disk_s": 0.020}
-"""The servers of round 2: one reply in ten takes more than 100 ms."""
-AFTER_S = 0.050
-"""Seconds after which their reads are sent to a second server."""
-UTILISATION = 0.7
-"""How busy the servers of round 3 are without hedging."""
 
 
-def periods_s(servers: int) -> list[float]:
-    """Return the seconds from one stall to the next, for each server of `stalling`."""
-    return [STALL_PERIOD_S * (1 + PERIOD_STEP * number) for number in range(servers)]
+def _from_runs(
+    one_run: Callable[[np.random.Generator], float], runs: int, unit: str, reason: str
+) -> Prediction:
+    """Return the median of simulated runs, with the interval of 90 % of them."""
+    rng = np.random.default_rng()
+    low, middle, high = np.quantile([one_run(rng) for _ in range(runs)], (0.05, 0.5, 0.95))
+    return Prediction(float(middle), unit, reason, interval=(float(low), float(high)))
 
 
-def slow_in_spite(servers: int, after_s: float = AFTER_S) -> Prediction:
-    """Return the share of slow reads with hedging, for the servers of `stalling`."""
-    share, slow_s, disk_s = (REPLICA[name] for name in ("slow_share", "slow_s", "disk_s"))
-    second = [
-        tail_latency.slow_share(
-            slow_s - after_s,
-            stall_s=share * every_s + slow_s - disk_s,
-            every_s=every_s,
-            service_s=disk_s,
-        ).value
-        for every_s in periods_s(servers)
-    ]
-    return tail_latency.slow_in_spite_of_hedging(
-        Prediction(share, "of the requests", ""),
-        Prediction(float(np.mean(second)), "of the requests", ""),
-        after_s=after_s,
+def stall_p99() -> Prediction:
+    """Return the p99 of round 1 in seconds: the law for evenly spaced calls, and its spread."""
+    law = tail_latency.latency(
+        0.99, stall_s=hedging.STALL_S, every_s=hedging.EVERY_S, service_s=hedging.READ_S
     )
+    runs = _from_runs(hedging.stalled_p99_s, 300, "s", "")
+    return Prediction(law.value, "s", law.reason, law.binds, runs.interval)
 
 
-def slow_when_busy(hedged_share: float, utilisation: float = UTILISATION) -> Prediction:
-    """Return the share of slow reads of a pool: all of them if hedging makes it overloaded."""
-    load = tail_latency.utilisation_with_hedging(utilisation, hedged_share)
-    return Prediction(
-        1.0 if load.value > 1 else 0.0,
-        "of the requests",
-        f"utilisation {load.reason} = {number(load.value)}: "
-        + (
-            "above 1, so the queues grow" if load.value > 1 else "below 1, so the queues stay short"
-        ),
-        "hedging" if load.value > 1 else "",
-    )
+def busy_share(rng: np.random.Generator) -> float:
+    """Return the share of slow reads in one run of round 3."""
+    arrivals_s = hedging.arrivals_s(112, 700, rng).tolist()
+    reads = hedging.hedged_reads(arrivals_s, lambda: 0.050, 0.020, rng)
+    return float((reads.took_s > 0.1).mean())
+
+
+def _wait(utilisation: float) -> float:
+    """Return the mean wait in a queue, relative to the mean work, where both are random."""
+    return utilisation / (1 - utilisation)
 
 
 PREDICTIONS = (
     PredictionQuestion(
-        "11.stall_p90",
-        "Calls are due 50 times a second, and none waits for another: 90 % of them take at most "
+        "11.stall_p99",
+        "Calls are due 50 times a second, and none waits for another: 99 % of them take at most "
         "how many seconds?",
         unit="s",
-        measured=lambda run: run.latency_s(0.9),
-        model=lambda run: tail_latency.latency(0.9, **STALL),
+        measured=lambda run: run.latency_s(0.99),
+        model=lambda run: stall_p99(),
+        main=True,
     ),
     PredictionQuestion(
         "11.slowest",
-        "A page needs all servers: what share of the pages takes more than 100 ms?",
+        "A page needs 100 servers: what share of the pages takes longer than the p99 of one?",
         unit="of the requests",
-        measured=lambda found: found.slow_share(found.answer_s.shape[1], REPLICA["slow_s"]),
-        model=lambda found: tail_latency.slow_of_all(
-            found.answer_s.shape[1], REPLICA["slow_share"]
-        ),
+        measured=lambda share: share,
+        model=lambda share: tail_latency.slow_of_all(100, 0.01),
     ),
     PredictionQuestion(
         "11.hedged",
         "A second call after 50 ms: what share of the reads takes more than 100 ms?",
         unit="of the requests",
-        measured=lambda found: found.slow_share(REPLICA["slow_s"]),
-        model=lambda found: slow_in_spite(found.servers),
+        measured=lambda share: share,
+        model=lambda share: _from_runs(
+            hedging.slow_share_at_replicas, 300, "of the requests", "both replies are late: p · q"
+        ),
     ),
     PredictionQuestion(
         "11.hedged_busy",
         "Busy servers, a second call after 20 ms: what share of the reads takes more than 100 ms?",
         unit="of the requests",
-        measured=lambda found: found.slow_share(REPLICA["slow_s"]),
-        model=lambda found: slow_when_busy(found.hedged_share),
+        measured=lambda share: share,
+        model=lambda share: _from_runs(
+            busy_share,
+            30,
+            "of the requests",
+            "700 simulated reads: U (1 + hedged share · P(second starts)) > 1",
+        ),
         main=True,
     ),
 )
@@ -108,15 +98,22 @@ QUIZ = (
             Option("Neither: 6 ms is an average.", why="It is a percentile, of the wrong calls."),
         ),
     ),
-    QuizQuestion(
+    number_question(
         "11.fan_out",
-        "A request needs 50 servers, and may be slow in 1 of 20 cases. How often may one server be "
-        "slow?",
+        "A request needs {servers} servers. Each is slow once in {of} replies, independently. What "
+        "percentage of the requests is slow?",
+        "%",
         (
-            Option("1 of 20", why="Then nearly every request meets a slow server: 1 - 0.95^50."),
-            Option("1 of 50", why="1 - 0.98^50 is 64 % of the requests."),
-            Option("1 of 1,000", right=True, why="1 - (1 - p)^50 = 0.05 gives p = 0.001."),
+            lambda servers, of: 100 * (1 - (1 - 1 / of) ** servers),
+            "1 - (1 - p)^n with p = 1/{of} and n = {servers}.",
         ),
+        (lambda servers, of: 100 / of, "That is one server: the request waits for the slowest."),
+        (
+            lambda servers, of: 100 * servers / of,
+            "n · p counts a request with two slow replies twice.",
+        ),
+        servers=(50, 40, 30),
+        of=(100, 50),
     ),
     QuizQuestion(
         "11.when_to_hedge",
@@ -124,7 +121,8 @@ QUIZ = (
         (
             Option(
                 "At once: the faster one wins.",
-                why="0.7 · 2 = 1.4: both queues grow, and every read is slow.",
+                why="Both copies start at once, so none is cancelled while it waits: 0.7 · 2 = 1.4,"
+                " and both queues grow.",
             ),
             Option(
                 "When a read takes longer than 95 % of all reads do.",
@@ -133,8 +131,7 @@ QUIZ = (
             ),
             Option(
                 "Never: at 70 % even one copy in twenty overloads a replica.",
-                why="There is room for some more calls: 0.7 · 1.05 = 0.74. But at 0.7 · 1.4 = 0.98 "
-                "the queues are very long, although they do not grow for ever.",
+                why="There is room for some more calls: at most 0.7 · 1.05 = 0.74.",
             ),
         ),
     ),
@@ -143,47 +140,46 @@ QUIZ = (
 PART_QUIZ = (
     QuizQuestion(
         "11.part_limit",
-        "A server works on one call at a time, 200 calls/s at most. Callers wait for 100 ms. "
-        "Arrivals and work are random; at U = 80 %, 4 calls are in it on average. Which limit"
-        " on accepted calls fits?",
+        "A server works on one call at a time, 200 calls/s at most, and the work varies much. "
+        "Callers wait for 100 ms. In overload, which limit on accepted calls fits best?",
         (
             Option(
-                "4",
-                why="4 is the mean. Bursts go far beyond it, so this limit refuses many calls "
-                "that would be answered in time.",
+                "4, the mean number at U = 80 %.",
+                why="4 is a mean. Bursts go far beyond it, so this limit refuses many calls that "
+                "would be answered in time.",
             ),
             Option(
-                "20",
+                "8 to 10, half of X · deadline.",
                 right=True,
-                why="limit ≤ X · deadline = 200 · 0.1. Bursts have room, and each accepted call "
-                "is answered in time.",
+                why="With constant work the limit may be X · deadline = 20. Work that varies makes"
+                " the sum of 20 calls longer than 100 ms nearly half of the time; of 10, seldom.",
             ),
             Option(
-                "200",
-                why="The last of 200 calls waits for a second. Its caller is gone by then.",
+                "20, which is X · deadline.",
+                why="That is the edge, and fits constant work only: here about 20 % of the accepted"
+                " calls are answered too late.",
             ),
         ),
     ),
-    QuizQuestion(
+    number_question(
         "11.part_retry",
-        "U is 60 %, arrivals are random. Now a tenth of all attempts fails after the full "
-        "work, and each is retried until it succeeds. By how much does the mean wait of one "
-        "attempt in the queue grow?",
+        "U is {percent} %, arrivals are random. Now a tenth of all attempts fails after the full "
+        "work, and each is retried at once until it succeeds. By how many percent does the mean "
+        "wait in the queue grow, for one attempt?",
+        "%",
         (
-            Option(
-                "it doubles",
-                why="It would at U = 75 %. Each call needs 1 / 0.9 = 1.11 attempts, so U is 67 %.",
-            ),
-            Option(
-                "by about a tenth",
-                why="The load grows by a ninth. The wait grows with U / (1 - U), which is steeper.",
-            ),
-            Option(
-                "by about a third",
-                right=True,
-                why="U becomes 0.6 / 0.9 = 0.67. U / (1 - U) rises from 1.5 to 2.",
-            ),
+            lambda percent: 100 * (_wait(percent / 90) / _wait(percent / 100) - 1),
+            "Each call needs 1 / 0.9 attempts, so U rises by a ninth. The wait is as U / (1 - U).",
         ),
+        (
+            lambda percent: 100 / 9,
+            "That is the load. The wait grows with U / (1 - U), which is steeper.",
+        ),
+        (
+            lambda percent: 100 * (_wait(percent / 90) / _wait(percent / 100) / 0.9 - 1),
+            "That is the wait of a call, in its 1.11 attempts together. One attempt was asked for.",
+        ),
+        percent=(60, 70, 50),
     ),
     QuizQuestion(
         "11.part_refused",
@@ -221,8 +217,8 @@ PART_QUIZ = (
             Option(
                 "They can keep the servers overloaded after the burst.",
                 right=True,
-                why="Nearly every read is sent twice: 0.7 · 2 = 1.4. It is the loop of the "
-                "retries: slow calls make more calls.",
+                why="Nearly every read is sent twice, and most copies start: more than 1. It is "
+                "the loop of the retries: slow calls make more calls.",
             ),
             Option(
                 "They end the burst sooner: two servers work on each read.",

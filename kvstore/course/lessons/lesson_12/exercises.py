@@ -1,18 +1,17 @@
-"""Lesson 12: a channel that spreads its calls, how many servers are needed, and moving slots."""
+"""Lesson 12: a channel that spreads its calls, and consistent hashing."""
 
+import bisect
+import hashlib
 import json
-import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any, Final
 
 import grpc
-from hypothesis import strategies as st
 
-from kvstore.course.exercises import Exercise, Verdict, Wrong, expect, not_yet, passed
-from kvstore.course.exercises.grading import Drawn, drawn_inputs
+from kvstore.course.exercises import Exercise, Verdict, expect, not_yet, passed
 from kvstore.course.exercises.puppet import counting
 
 # 12.spread ----------------------------------------------------------------------------------------
@@ -103,193 +102,94 @@ SPREAD = Exercise(
     judge=_judge_spread,
     may_pause=True,
     timeout_s=90.0,
+    kept="balance.spread",
 )
 
 
-# 12.servers_needed --------------------------------------------------------------------------------
+# 12.owner -----------------------------------------------------------------------------------------
 
 
-def servers_needed(target_per_s: float, service_s: float, hottest_share: float) -> float:
-    """Return the fewest servers whose busiest one can serve its share of the target."""
-    busiest_share = 1 / (target_per_s * service_s)  # what one server can take
-    if busiest_share >= 1:
-        return 1
-    if busiest_share <= hottest_share:
-        return math.inf
-    return math.ceil(round((1 - hottest_share) / (busiest_share - hottest_share), 9))
+def position(text: bytes) -> int:
+    """Return a place on the circle, from 0 to 2⁶⁴."""
+    return int.from_bytes(hashlib.sha256(text).digest()[:8], "big")
 
 
-def _clear(drawn: dict[str, Any]) -> bool:
-    """Whether rounding does not decide: no number of servers reaches the target exactly."""
-    share = 1 / (drawn["target_per_s"] * drawn["service_s"])
-    room = share - drawn["hottest_share"]
-    if abs(share - 1) < 1e-6 or abs(room) < 1e-6:
-        return False
-    servers = (1 - drawn["hottest_share"]) / room
-    return bool(room < 0 or share > 1 or abs(servers - round(servers)) > 1e-6)
+rings: dict[tuple[str, ...], list[tuple[int, str]]] = {}
+"""The points of each tuple of servers on the circle, in order."""
 
 
-WHOLE = [(128.0, 0.0), (256.0, 0.0), (128.0, 0.25), (256.0, 0.125), (512.0, 0.0625)]
-"""Targets and shares of the hottest key that a whole number of servers reaches exactly."""
-MANY = [(199.0, 0.005), (995.0, 0.001), (3980.0, 0.00025)]
-"""The same for thousands of servers, where a server takes 1 s for a call."""
-NEEDED_INPUTS = st.fixed_dictionaries(
-    {
-        "target_per_s": st.integers(1, 5_000).map(float),
-        "service_s": st.integers(1, 50).map(lambda n: n / 1000),
-        "hottest_share": st.integers(0, 60).map(lambda n: n / 200),
-    }
-).filter(_clear) | st.sampled_from(
-    [
-        {"target_per_s": target_per_s, "service_s": service_s, "hottest_share": share}
-        for rows, service_s in ((WHOLE, 1 / 64), (MANY, 1.0))
-        for target_per_s, share in rows
-    ]
-)
+def owner(key: bytes, servers: tuple[str, ...]) -> str:
+    """Return the server of the first point after the key's position."""
+    if servers not in rings:
+        names = [(name, n) for name in servers for n in range(100)]
+        rings[servers] = sorted((position(f"{name}/{n}".encode()), name) for name, n in names)
+    points = rings[servers]
+    after = bisect.bisect(points, (position(key), ""))
+    return points[after % len(points)][1]
 
 
-def _unless_hot(servers: Callable[[float, float, float], float]) -> Callable[..., float]:
-    def answer(target_per_s: float, service_s: float, hottest_share: float) -> float:
-        if target_per_s * service_s * hottest_share >= 1:
-            return math.inf
-        return servers(target_per_s, service_s, hottest_share)
-
-    return answer
+NAMES: Final = ("amsterdam", "berlin", "cork", "delft", "essen")
+KEYS: Final = [b"key %d" % number for number in range(600)]
+LEAST, MOST = 0.5, 1.7
+"""The share of a server may be so many times the mean: 100 points each vary by a tenth."""
 
 
-SERVERS_NEEDED = Exercise(
-    id="12.servers_needed",
-    title="How many servers?",
-    hints=(
-        "The busiest of s servers gets the share q + (1 - q)/s of the calls, and can serve 1/S.",
-        "So (q + (1 - q)/s)·X·S must not be above 1. Solve for s.",
-        "s = (1 - q) / (1/(X·S) - q), rounded up, at least 1. If 1/(X·S) is not above q, the answer"
-        " is `math.inf`, unless one server is enough.",
-    ),
-    reference=servers_needed,
-    judge=Drawn(
-        servers_needed,
-        NEEDED_INPUTS,
-        mistakes=(
-            (
-                "You take all keys for equally hot: no number of servers splits one key.",
-                lambda target_per_s, service_s, hottest_share: max(
-                    1, math.ceil(target_per_s * service_s)
-                ),
-            ),
-            (
-                "You look at the hot key alone. Its server also has 1/s of all other keys.",
-                _unless_hot(lambda x, s, q: max(1, math.ceil(x * s))),
-            ),
-            (
-                "Where q·X·S is above 1, no number of servers is enough: return `math.inf`.",
-                lambda target_per_s, service_s, hottest_share: (
-                    max(
-                        1,
-                        math.ceil(
-                            (1 - hottest_share) / (1 / (target_per_s * service_s) - hottest_share)
-                        ),
-                    )
-                    if target_per_s * service_s * hottest_share != 1
-                    else math.inf
-                ),
-            ),
-            (
-                "One server too few: round up, and at least one is needed.",
-                lambda target_per_s, service_s, hottest_share: (
-                    servers_needed(target_per_s, service_s, hottest_share) - 1
-                    if math.isfinite(servers_needed(target_per_s, service_s, hottest_share))
-                    else math.inf
-                ),
-            ),
-            (
-                "One server too many: round up, and no more.",
-                lambda target_per_s, service_s, hottest_share: (
-                    servers_needed(target_per_s, service_s, hottest_share) + 1
-                ),
-            ),
-        ),
-        right="(q + (1 - q)/s)·X·S ≤ 1, solved for s. No s is enough for more than 1/q times the "
-        "throughput of one server.",
-    ),
-    timeout_s=60.0,
-)
-
-
-# 12.add_server (further/12_slots) -----------------------------------------------------------------
-
-
-def add_server(slots: Sequence[int], servers: int) -> list[int]:
-    """Return the slots after one more server has taken its share, each from the fullest server."""
-    after = list(slots)
-    for _ in range(len(slots) // (servers + 1)):
-        counts = [after.count(server) for server in range(servers)]
-        after[after.index(counts.index(max(counts)))] = servers
-    return after
-
-
-def _drawn_slots() -> Any:
-    servers = st.integers(1, 8) | st.just(30)
-    return st.tuples(servers, st.integers(1, 10), st.randoms(use_true_random=False)).map(
-        lambda drawn: _dealt(*drawn)
-    )
-
-
-def _dealt(servers: int, rounds: int, order: Any) -> tuple[list[int], int]:
-    slots = [number % servers for number in range(servers * rounds + order.randrange(servers))]
-    order.shuffle(slots)
-    return slots, servers
-
-
-def _judge_add_server(answer: Any) -> Verdict:
-    drawn = sorted(drawn_inputs(_drawn_slots(), 120), key=lambda each: len(each[0]))
-    for slots, servers in drawn:
-        given = list(slots)
-        try:
-            _look_at_slots(slots, servers, answer(given, servers))
-            expect(given == slots, f"it changed its own argument to {given}: begin with a copy.")
-        except Wrong as wrong:
-            return not_yet(f"With slots = {slots} and servers = {servers}: {wrong}")
-    return passed(
-        f"{len(drawn)} drawn tables: every server has its share, and no slot moved without need."
-        " Only 1/(s + 1) of the keys move."
-    )
-
-
-def _look_at_slots(slots: Sequence[int], servers: int, after: Any) -> None:
-    expect(
-        isinstance(after, list) and len(after) == len(slots),
-        f"return a list of {len(slots)} servers, one for each slot, got {after!r:.60}.",
-    )
-    strange = [each for each in after if each not in range(servers + 1)]
-    expect(not strange, f"the servers are numbered from 0 to {servers}, got {strange[:1]}.")
-    counts = [after.count(server) for server in range(servers + 1)]
-    expect(
-        max(counts) - min(counts) <= 1,
-        f"the servers then have {counts} slots: they should differ by one at most.",
-    )
-    moves = [(n, a, b) for n, (a, b) in enumerate(zip(slots, after, strict=True)) if a != b]
-    for number, was, now in moves:
+def _owners(answer: Any, servers: tuple[str, ...]) -> list[str]:
+    owners = []
+    for key in KEYS:
+        name = answer(key, servers)
         expect(
-            now == servers,
-            f"slot {number} moved from server {was} to {now}: slots should move to the new server"
-            " only.",
+            name in servers,
+            f"With servers = {servers} it returned {name!r:.40}: return one of these names.",
         )
-    enough = len(slots) // (servers + 1)
-    expect(len(moves) <= enough, f"{len(moves)} slots moved, and {enough} are enough.")
+        owners.append(name)
+    return owners
 
 
-ADD_SERVER = Exercise(
-    id="12.add_server",
-    title="A new server, and few slots that move",
+def _judge_owner(answer: Any) -> Verdict:
+    four = _owners(answer, NAMES[:4])
+    again = _owners(answer, NAMES[:4])
+    expect(four == again, "For the same key it returned two servers. Leave chance out of it.")
+    five = _owners(answer, NAMES)
+    for before, after, key in zip(four, five, KEYS, strict=True):
+        expect(
+            after in (before, NAMES[4]),
+            f"{NAMES[4]} joins, and {key!r} moves from {before} to {after}: keys may move to the"
+            " new server only. A server's points must not depend on the number of servers.",
+        )
+    expect(
+        four == _owners(answer, NAMES[3::-1]),
+        "The same servers in another order, and keys move: use the names, not their places.",
+    )
+    for servers, owners in ((NAMES[:4], four), (NAMES, five)):
+        counts = {name: owners.count(name) for name in servers}
+        mean = len(KEYS) / len(servers)
+        expect(
+            LEAST * mean < min(counts.values()) and max(counts.values()) < MOST * mean,
+            f"Of {len(KEYS)} keys the servers have {counts}. Give each a hundred points on the"
+            " circle, in different places.",
+        )
+    ends = {answer(key, NAMES[:1]) for key in KEYS[:50]}
+    expect(ends == {NAMES[0]}, "One server has all keys.")
+    moved = sum(a != b for a, b in zip(four, five, strict=True))
+    return passed(
+        f"a server joined four, and {moved / len(KEYS):.0%} of the keys moved, all of them to it."
+    )
+
+
+OWNER = Exercise(
+    id="12.owner",
+    title="Consistent hashing",
     hints=(
-        "How many slots does each server have afterwards? `len(slots) // (servers + 1)`, or one"
-        " more.",
-        "Only slots that go to the new server have to move. The old servers give, and get none.",
-        "Take one slot at a time from the server that has most, until the new one has"
-        " `len(slots) // (servers + 1)`.",
+        'Make a sorted list of pairs: `(position(b"a/0"), "a")`, a hundred for each server.',
+        '`bisect.bisect(points, (position(key), ""))` is the number of the first point after the'
+        " key.",
+        "After the last point comes the first one: `points[number % len(points)]`. Keep the list"
+        " of a tuple of servers in a dict, or it is sorted for each key.",
     ),
-    reference=add_server,
-    judge=_judge_add_server,
+    reference=owner,
+    judge=_judge_owner,
+    may_return_text=True,
     timeout_s=60.0,
+    kept="balance.owner",
 )

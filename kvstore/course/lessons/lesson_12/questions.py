@@ -1,75 +1,65 @@
-"""What lesson 12 and its further lessons ask."""
+"""What lesson 12 asks."""
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from typing import Final
 
-import pandas as pd
-
-from kvstore.client import workload
-from kvstore.client.fleet import Fleet, Local, available
-from kvstore.client.workload import Workload
-from kvstore.course import mode, rendering
-from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
-from kvstore.course.rendering import escaped
-from kvstore.course.views.style import rounded
+from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion, number_question
 from kvstore.measure import Run, during
-from kvstore.model import Prediction, bounds, scaling
-from kvstore.model.scaling import Played
+from kvstore.model import Prediction, scaling
 
-SERVICE_S = 0.020
-"""The time for which a call holds the lock of its server."""
-HOTTEST = 0.4
-"""Share of the calls that go to the hot key of round 2."""
-LARGE_HOTTEST = 0.05
-"""The same in the simulation of 1,000 servers."""
-KEYS = {"seed": 10, "keys": 64, "value_bytes_mean": 16, "sizes": "fixed"}
+SERVICE_S: Final = 0.020
+"""The time for which a call holds the lock of its server, S."""
+SERVERS: Final = 4
+HOTTEST: Final = 0.4
+"""Share of the calls that go to the hot key of round 2, q."""
+ARRIVING_PER_S: Final = 159.0
+"""Calls that arrive in the open loop, λ."""
 
 
-def one_hot_key(servers: int, hottest: float = HOTTEST) -> Workload:
-    """Return reads of which one key gets the share `hottest`, and a hash spreads the others."""
+def closed_loop(servers: int, hottest: float, in_flight: int) -> Prediction:
+    """Return min(N/S, 1/(w·S)) in calls/s, with w = q + (1 - q)/s."""
     share = scaling.busiest_share(servers, hottest)
-    return workload.reads(**KEYS, busiest_share=share if servers > 1 else None)  # type: ignore[arg-type]
+    callers, busiest = in_flight / SERVICE_S, 1 / (share * SERVICE_S)
+    if callers < busiest:
+        return Prediction(callers, "calls/s", "N/S: too few callers", "callers")
+    return Prediction(busiest, "calls/s", "1/(w·S): the server of the hot key", "busiest server")
 
 
-def shares(servers: int, hottest: float) -> list[float]:
-    """Return the shares of the servers: the one with the hot key first."""
-    return scaling.uneven(servers, scaling.busiest_share(servers, hottest))
+def answered_share(servers: int, hottest: float, arriving_per_s: float) -> float:
+    """Return the share of the calls that an open loop gets answered: 1 - w + 1/(λ·S), at most 1.
+
+    Only the server of the hot key is full; it refuses what it cannot answer in time.
+    """
+    share = scaling.busiest_share(servers, hottest)
+    return min(1.0, 1 - share + 1 / (arriving_per_s * SERVICE_S))
 
 
-def bound(servers: int, hottest: float, in_flight: int) -> Prediction:
-    """Return min(N/S, 1/(w·S)) with w = q + (1 - q)/s."""
-    stations = scaling.stations(shares(servers, hottest), SERVICE_S)
-    return bounds.closed_loop(in_flight, stations)
+def answered_percent(calls: int) -> Prediction:
+    """Return that share for the open loop of round 2, with the spread of so many drawn keys."""
+    value = 100 * answered_share(SERVERS, HOTTEST, ARRIVING_PER_S)
+    share = scaling.busiest_share(SERVERS, HOTTEST)
+    half = 100 * 1.645 * math.sqrt(share * (1 - share) / calls)
+    return Prediction(value, "%", "1 - w + 1/(λ·S)", interval=(value - half, value + half))
 
 
 def settled(run: Run) -> float:
-    """Return the calls/s of a run without its first quarter and its end."""
+    """Return the calls/s of the second half of the sending: the queue has filled by then."""
     for_s = float(run.settings["duration_s"])
-    return during(run, for_s / 4, for_s).answered_per_s
-
-
-def simulated(servers: int, hottest: float, in_flight: int) -> Played:
-    """Simulate a few servers, in a second or less."""
-    return scaling.closed_loop(in_flight, shares(servers, hottest), SERVICE_S)
+    return during(run, for_s / 2, for_s).answered_per_s
 
 
 def moved_share(before: Sequence[int], after: Sequence[int]) -> float:
-    """Return the share of keys, or slots, that are on another server afterwards."""
+    """Return the share of keys that are on another server afterwards."""
     return sum(a != b for a, b in zip(before, after, strict=True)) / len(before)
-
-
-def gain(played: Played) -> float:
-    """Return how many times the throughput of one server a simulation reaches."""
-    return played.throughput_per_s * played.service_s
 
 
 PREDICTIONS = (
     PredictionQuestion(
         "12.one_channel",
         "One channel to 4 servers of 50 calls/s each, and 40 calls in flight: how many calls/s?",
-        measured=lambda spread: spread.answered_per_s,
-        model=lambda spread: Prediction(
+        measured=lambda per_s: per_s,
+        model=lambda per_s: Prediction(
             1 / SERVICE_S, "calls/s", "one connection, so one server: 1/S", "server"
         ),
         main=True,
@@ -78,7 +68,16 @@ PREDICTIONS = (
         "12.hot_key",
         "4 servers with a shard each. One key gets 40 % of the calls: how many calls/s?",
         measured=settled,
-        model=lambda run: bound(4, HOTTEST, run.in_flight),
+        model=lambda run: closed_loop(SERVERS, HOTTEST, run.in_flight),
+        main=True,
+    ),
+    PredictionQuestion(
+        "12.open",
+        "159 calls/s arrive, of users who do not wait for each other: how many percent are"
+        " answered?",
+        unit="%",
+        measured=lambda run: 100 * run.operations_ok / run.issued,
+        model=lambda run: answered_percent(run.issued),
         main=True,
     ),
     PredictionQuestion(
@@ -89,19 +88,6 @@ PREDICTIONS = (
         model=lambda before, after: Prediction(
             4 / 5, "of the keys", "a key stays if hash % 4 = hash % 5: 4 of 20 remainders"
         ),
-    ),
-    PredictionQuestion(
-        "12.thousand",
-        "1,000 servers, and one key with 5 % of the calls: how many times the throughput of one "
-        "server?",
-        unit="times",
-        measured=gain,
-        model=lambda played: Prediction(
-            1 / scaling.busiest_share(1_000, LARGE_HOTTEST),
-            "times",
-            "1/(q + (1 - q)/s): the server with the hot key",
-        ),
-        main=True,
     ),
 )
 
@@ -123,93 +109,50 @@ QUIZ = (
             ),
         ),
     ),
-    QuizQuestion(
+    number_question(
         "12.hottest",
-        "The hottest key gets 5 % of the calls. How many times the "
-        "throughput of one server do 20 servers reach?",
+        "The hottest key gets {percent} % of the calls. A load test has 1,000 callers; each waits "
+        "for its reply before the next call. By what factor do {servers} servers exceed one?",
+        "times",
         (
-            Option("20 times.", why="Only if all servers get the same share."),
-            Option(
-                "About 10 times.",
-                right=True,
-                why="The busiest server has 0.05 + 0.95/20 = 0.0975 of the calls, and 1/0.0975 = "
-                "10.3.",
-            ),
-            Option(
-                "19 times: only the server of the hot key is slow.",
-                why="In a closed loop, callers of all servers end up in the longest queue.",
-            ),
+            lambda percent, servers: 1 / scaling.busiest_share(servers, percent / 100),
+            "w = q + (1 - q)/s is the share of the busiest server, and the factor is 1/w.",
         ),
+        (lambda percent, servers: servers, "Only if all servers get the same share."),
+        (
+            lambda percent, servers: servers - 1,
+            "That is near the truth for users who do not wait for each other. These callers do: all"
+            " of them end up in the longest queue.",
+        ),
+        (
+            lambda percent, servers: 100 / percent,
+            "1/q is the limit for very many servers: the busiest one also has a part of the other"
+            " keys.",
+        ),
+        percent=(4, 8, 10),
+        servers=(20, 30, 16),
     ),
     QuizQuestion(
-        "12.percentile",
-        "Two load generators measured a 99th percentile of 10 ms and of 30 ms. The 99th percentile "
-        "of all calls is",
+        "12.users",
+        "20 servers of 50 calls/s each have a hottest key with 5 % of the calls. They get 900 "
+        "calls/s from users who do not wait for each other. A full server refuses at once. What "
+        "share is answered?",
         (
-            Option("20 ms.", why="Percentiles cannot be averaged: the mean is no percentile."),
             Option(
-                "30 ms, the higher of the two figures.",
-                why="Only if the slow calls of the other one count for nothing.",
+                "57 %: 513 of 900, as in the load test.",
+                why="513 = 50/w is what a closed loop reaches. Here nobody waits for the hot key "
+                "but its own callers.",
             ),
             Option(
-                "not known from these two numbers.",
+                "96 %: the busiest server refuses a part of its calls.",
                 right=True,
-                why="It needs the calls of the two. It lies between 10 and 30 ms. Where depends on "
-                "the number of calls of each, and on their distributions.",
+                why="It gets 0.0975 · 900 = 88 calls/s and answers 50. All others answer all: "
+                "(900 - 38)/900.",
+            ),
+            Option(
+                "90 %: the busiest server refuses all of its calls.",
+                why="It is full, and goes on answering 50 calls/s of its 88.",
             ),
         ),
     ),
 )
-
-
-@contextmanager
-def fleet(workers: int) -> Iterator[Fleet | None]:
-    """Yield a local fleet, with a link to its dashboard on the page.
-
-    Yield None, which means this process, if Dask is not installed.
-    """
-    if not available():
-        print(
-            "Dask is not installed, so this process makes the load alone. For a fleet:"
-            " pip install distributed bokeh, and restart the kernel."
-        )
-        yield None
-        return
-    with Local(workers, dashboard=not mode.fast()) as running:
-        if url := running.dashboard:
-            link = f'<a href="{escaped(url)}" target="_blank">Dask\'s dashboard</a>'
-            rendering.show(
-                {
-                    "text/plain": f"Dask's dashboard, while the run lasts: {url}",
-                    "text/html": f"<p>{link}, while the run lasts</p>",
-                }
-            )
-        yield running
-
-
-def workers_table(run: Run) -> pd.DataFrame:
-    """Return one row for each worker: its calls and its p99."""
-    rows = {}
-    end = 0
-    for number in range(1, 1 + len(run.settings.get("workers", ()))):
-        first, end = end, end + run.connections // len(run.settings["workers"])
-        own = run.records["connection"]
-        part = run.records[(own >= first) & (own < end)]
-        residence_s = pd.Series(part["done_s"] - part["sent_s"])
-        rows[f"worker {number}"] = {
-            "calls": len(part),
-            "p99 (ms)": 1e3 * residence_s.quantile(0.99),
-        }
-    rows["all together"] = {
-        "calls": len(run.records),
-        "p99 (ms)": 1e3 * run.latency_s(0.99),
-    }
-    return rounded(pd.DataFrame.from_dict(rows, orient="index")).astype({"calls": int})
-
-
-def first_calls_s(run: Run) -> list[float]:
-    """Return when each worker sent its first call, in seconds from the common start."""
-    workers = max(1, len(run.settings.get("workers", ())))
-    each = max(1, run.connections // workers)
-    worker = run.records["connection"] // each
-    return [float(run.records["sent_s"][worker == n].min(initial=math.inf)) for n in range(workers)]

@@ -1,9 +1,10 @@
-"""Lesson 13: the choice of a server by its open calls, and between two drawn servers."""
+"""Lesson 13: the choice of a server by its open calls, and a simulator of such choices."""
 
 import itertools
+import math
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from kvstore.course.exercises import Exercise, Verdict, expect, not_yet, passed
@@ -43,7 +44,7 @@ def _takes_turns(made: Sequence[int], servers: int) -> bool:
 # 13.least_open ------------------------------------------------------------------------------------
 
 
-def least_open(open_calls: list[int]) -> int:
+def least_outstanding(open_calls: list[int]) -> int:
     """Return a server with the fewest open calls; one of several at random."""
     fewest = min(open_calls)
     return random.choice([server for server, calls in enumerate(open_calls) if calls == fewest])
@@ -122,120 +123,137 @@ def _look_at_a_tie(answer: Any, given: Sequence[int]) -> None:
 
 LEAST_OPEN = Exercise(
     id="13.least_open",
-    title="The fewest open calls",
+    title="Least outstanding calls",
     hints=(
         "`min(open_calls)` is the lowest count. Which servers have it?",
         "`[server for server, calls in enumerate(open_calls) if calls == fewest]` is the list of"
         " these servers.",
         "`random.choice(servers)` takes one of a list at random.",
     ),
-    reference=least_open,
+    reference=least_outstanding,
     judge=_judge_least_open,
+    kept="balance.least_outstanding",
 )
 
 
-# 13.two_choices -----------------------------------------------------------------------------------
+# 13.simulate --------------------------------------------------------------------------------------
 
 
-def two_choices(open_calls: list[int]) -> int:
-    """Draw two different servers at random, and return the one with fewer open calls."""
-    one, other = random.sample(range(len(open_calls)), 2)
-    return one if open_calls[one] < open_calls[other] else other
+def simulate(
+    arrivals_s: Sequence[float],
+    service_s: float,
+    servers: int,
+    choose: Callable[[list[int]], int],
+    every_s: float,
+) -> list[float]:
+    """Return the response time of each call; `choose` gets the open calls of the last report."""
+    free_s, report, reported_s, times_s = [0.0] * servers, [0] * servers, -math.inf, []
+    for at_s in arrivals_s:
+        if at_s - reported_s >= every_s:
+            report = [math.ceil(max(0.0, each_s - at_s) / service_s) for each_s in free_s]
+            reported_s = at_s
+        server = choose(report)
+        free_s[server] = max(free_s[server], at_s) + service_s
+        times_s.append(free_s[server] - at_s)
+    return times_s
 
 
-MANY: Final = 12
-"""More servers than other trials have."""
-DRAWS: Final = 4_000
-RANKED: Final = [30, 10, 50, 20, 40]
-"""Five servers; the one with the fewest open calls is chosen where it is one of the two: 2 of 5."""
-TOLERANCE: Final = 0.05
-"""How far a share may be from its expectation: more than six standard deviations."""
+SERVICE_S: Final = 0.02
+CALLS: Final = 60
 
 
-def _shares(answer: Any, given: Sequence[int]) -> list[float]:
-    """Return how often each server was chosen, those with the fewest open calls first."""
-    made = _choices(answer, given, DRAWS)
-    counts = Counter(given[server] for server in made)
-    return [counts[calls] / DRAWS for calls in sorted(given)]
+class _Scripted:
+    """Chooses the servers in a fixed order, and keeps each report that it gets."""
+
+    def __init__(self, servers: int) -> None:
+        drawn = random.Random(servers)
+        self._order = [drawn.randrange(servers) for _ in range(CALLS)]
+        self.reports: list[list[int]] = []
+        self.counts: list[list[int]] = []
+
+    def __call__(self, report: list[int]) -> int:
+        expect(
+            isinstance(report, list) and len(report) == max(self._order) + 1,
+            f"`choose` needs a list with the open calls of each server, got {report!r:.40}.",
+        )
+        self.reports.append(report)
+        self.counts.append(list(report))
+        return self._order[(len(self.reports) - 1) % CALLS]
 
 
-def _expected(servers: int, drawn: int = 2) -> list[float]:
-    """Return the shares of the servers, by rank, if the best of `drawn` different ones is taken."""
-    left, shares = 1.0, []
-    for rank in range(servers):
-        after = 1.0
-        for place in range(drawn):
-            after *= max(0, servers - rank - 1 - place) / (servers - place)
-        shares.append(left - after)
-        left = after
-    return shares
-
-
-def _near(shares: Sequence[float], expected: Sequence[float]) -> bool:
-    return all(abs(a - b) < TOLERANCE for a, b in zip(shares, expected, strict=True))
-
-
-def _judge_two_choices(answer: Any) -> Verdict:
-    for given in ([3, 7], [7, 3], RANKED, RANKED[::-1], [4, 4, 4]):
-        _choices(answer, given, 1)
-    shares, pair = _shares(answer, RANKED), _shares(answer, [3, 7])
-    if not _near(shares, _expected(5)) or pair[1]:
-        return not_yet(_two_problem(answer, shares, pair))
+def _look_at(answer: Any, servers: int, every_s: float) -> None:
+    """Compare the answer's times and reports with the reference's, where each choice is fixed."""
+    drawn = random.Random(13)
+    gaps_s = [drawn.expovariate(0.8 * servers / SERVICE_S) for _ in range(CALLS)]
+    arrivals_s = list(itertools.accumulate(gaps_s))
+    right, choose = _Scripted(servers), _Scripted(servers)
+    expected = simulate(arrivals_s, SERVICE_S, servers, right, every_s)
+    times_s = answer(list(arrivals_s), SERVICE_S, servers, choose, every_s)
     expect(
-        len(set(_choices(answer, [4, 4, 4], ASKED))) > 1,
-        "With open_calls = [4, 4, 4] it returned always the same one: draw both.",
+        isinstance(times_s, list) and len(times_s) == CALLS,
+        f"Return a list with the response time of each of the {CALLS} calls, got {times_s!r:.40}.",
     )
-    never = sorted({*range(MANY)} - {*_choices(answer, [4] * MANY, 2 * ASKED)})
-    expect(
-        not never,
-        f"Of {MANY} servers, all with 4 open calls, some were never drawn in {2 * ASKED} draws:"
-        f" {never}. Draw both from all servers.",
-    )
+    asked = len(choose.reports)
+    expect(asked == CALLS, f"`choose` was called {asked} times for {CALLS} calls: once for each.")
+    where = f"With {servers} servers and every_s = {every_s:g}"
+    for number, (time_s, right_s) in enumerate(zip(times_s, expected, strict=True)):
+        expect(
+            abs(time_s - right_s) < 1e-6,
+            f"{where}, call {number} arrives at {arrivals_s[number]:.3f} s and takes"
+            f" {right_s:.3f} s: it waits until its server is free, and then takes {SERVICE_S:g} s."
+            f" You returned {time_s:.3f}. {_why_not_this_time(time_s, right_s)}",
+        )
+    for number, (report, counts) in enumerate(zip(choose.counts, right.counts, strict=True)):
+        expect(
+            list(report) == counts,
+            f"{where}, the report for call {number} is {counts}, and `choose` got {report}."
+            f" {_why_not_this_report(number, report, counts, every_s)}",
+        )
+    for number in range(1, CALLS):
+        same = right.reports[number] is right.reports[number - 1]
+        expect(
+            not same or choose.reports[number] is choose.reports[number - 1],
+            f"{where}, call {number} comes before the next report: give `choose` the same list"
+            " again. A policy may look whether the list is a new one.",
+        )
+
+
+def _why_not_this_time(time_s: float, right_s: float) -> str:
+    if time_s > right_s:
+        return "Does it wait for a call of another server?"
+    return "A busy server lets it wait, and the time counts from its arrival."
+
+
+def _why_not_this_report(number: int, report: list[int], counts: list[int], every_s: float) -> str:
+    if every_s:
+        return "A report is made if `every_s` or more has passed since the last one, not before."
+    if sum(report) and not number:
+        return "The new call is not at a server yet: report first, then choose."
+    if sum(report) > sum(counts):
+        return "A call is open until its end: those that have ended do not count."
+    return "The calls that wait are open, too."
+
+
+def _judge_simulate(answer: Any) -> Verdict:
+    for servers, every_s in ((1, 0.0), (3, 0.0), (3, 0.1), (8, 0.05)):
+        _look_at(answer, servers, every_s)
     return passed(
-        "two different servers, drawn anew for each call, and the one with fewer open calls. Of"
-        " five servers, the busiest one was never chosen, and the one with the fewest open calls"
-        " in two of five draws."
+        "Each server has its queue, each call its server, and the counts are as old as the report."
     )
 
 
-def _is_drawn(answer: Any, server: int) -> bool:
-    """Return whether this one of five servers is ever chosen where it has the fewest open calls."""
-    return server in _choices(answer, [9 * (number != server) for number in range(5)], ASKED)
-
-
-def _two_problem(answer: Any, shares: Sequence[float], pair: Sequence[float]) -> str:
-    seen = (
-        f"With open_calls = {RANKED} in {DRAWS:,} draws, the server with the fewest open calls was"
-        f" chosen in {shares[0]:.0%}, and the one with the most in {shares[-1]:.0%}. With two"
-        " different servers drawn at random it is 40 % and 0 %."
-    )
-    if _takes_turns(_choices(answer, RANKED, 40), 5):
-        return f"That is round robin: draw two servers at random. {seen}"
-    if _near(shares, _expected(5)[::-1]):
-        return f"You choose the busier one of the two. {seen}"
-    if never := [server for server in range(5) if not _is_drawn(answer, server)]:
-        if len(never) >= 3:
-            return f"You look at the same servers each time: draw two for each call. {seen}"
-        return f"Server {never[0]} is never drawn: draw both from all servers. {seen}"
-    if shares[0] > 0.99:
-        return f"That is the fewest of all. Draw two first, and look at these two only. {seen}"
-    if _near(shares, [0.2] * 5):
-        return f"A random server: you draw, but you do not compare the two. {seen}"
-    if _near(shares, _expected(5, 3)):
-        return f"That is the best of three servers: draw two. {seen}"
-    if 0.02 < pair[1] < 0.35:
-        return f"You may draw the same server twice. The two must differ. {seen}"
-    return f"Not all pairs of servers are equally likely. {seen}"
-
-
-TWO_CHOICES = Exercise(
-    id="13.two_choices",
-    title="Two random choices",
+SIMULATE = Exercise(
+    id="13.simulate",
+    title="Choices by stale counts",
     hints=(
-        "`random.sample(range(len(open_calls)), 2)` draws two different servers.",
-        "Compare `open_calls[one]` with `open_calls[other]`.",
-        "`return one if open_calls[one] < open_calls[other] else other`",
+        "Keep one number for each server: when it will be free. A call begins at"
+        " `max(free_s[server], at_s)`.",
+        "A server that is free only in d seconds has d/service_s open calls, rounded up:"
+        " `math.ceil(max(0, free_s[k] - at_s) / service_s)`.",
+        "For each arrival: make a new report if `every_s` has passed, ask `choose`, move that"
+        " server's `free_s`, and append the time from the arrival to the end.",
     ),
-    reference=two_choices,
-    judge=_judge_two_choices,
+    reference=simulate,
+    judge=_judge_simulate,
+    kept="balance.simulate",
 )

@@ -1,6 +1,6 @@
-"""The figures of lesson 13: servers side by side, and p99 over the age of the counts."""
+"""The figure of lesson 13: servers side by side."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
@@ -26,15 +26,4 @@ def side_by_side(service_s: Sequence[float], in_flight: int) -> Axes:
         )  # fmt: skip
         ax.set(xlim=(-0.3, 2.0), ylim=(-middle - 0.6, middle + 0.6))
         ax.axis("off")
-    return ax
-
-
-def p99_by_age(measured: Mapping[str, Mapping[float, float]], at_random_s: float) -> Axes:
-    """Draw p99 in seconds over the age of the counts in ms, for each choice, and random's line."""
-    with style.canvas(height_in=5.0) as ax:
-        for place, (name, by_age) in enumerate(measured.items()):
-            dot, colour, dash = style.look(place)
-            ax.plot(list(by_age), list(by_age.values()), dot + dash, color=colour, label=name)
-        ax.axhline(at_random_s, color=style.INK, linestyle=":", label="at random")
-        ax.set(xlabel="time between two reports, T (ms)", ylabel="p99 (s)", ylim=(0, None))
     return ax

@@ -1,14 +1,12 @@
 """What lesson 13 asks."""
 
-import time
+import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
-from kvstore.client.connections import Choose
-from kvstore.course.experiments.several_servers import Spread
-from kvstore.course.questions import Curve, Option, PredictionQuestion, QuizQuestion
+from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion, number_question
 from kvstore.measure import Run, during
 from kvstore.measure.audit import in_flight_between
 from kvstore.model import Prediction
@@ -16,17 +14,10 @@ from kvstore.numbers import seconds
 
 SERVICE_S: Final = (0.020, 0.020, 0.060)
 """How long each server of rounds 1 and 2 holds its lock for a call, S."""
-STALL_S: Final = 1.0
-STALL_EVERY_S: Final = 3.0
-"""The disk of one of three equal servers stalls so long, so often."""
-STALL_RATE_PER_S: Final = 75.0
-"""So many calls arrive at the three in round 3."""
-LATE_S: Final = 0.2
-"""A call that takes longer is late."""
 RATE_PER_S: Final = 280.0
-"""So many calls arrive at the eight equal servers of round 4."""
-AGES_S: Final = (0.0, 0.05, 0.1, 0.2, 0.4)
-"""The times from one report to the next, T."""
+"""So many calls arrive at the eight equal servers of rounds 3 and 4."""
+AGE_S: Final = 0.4
+"""The time from one report to the next, T, of the herd in round 3."""
 
 
 def in_equal_shares(service_s: Sequence[float] = SERVICE_S) -> Prediction:
@@ -43,39 +34,20 @@ def all_busy(service_s: Sequence[float] = SERVICE_S) -> Prediction:
     return Prediction(total, "calls/s", f"each server works all the time: {rates}")
 
 
-def late_in_turn() -> Prediction:
-    """Return the percentage of late calls where the stalling server gets its turn all the same.
+def herd_s(age_s: float) -> float:
+    """Return about how long the last call of a herd takes: T(λ S - 1) + S, in seconds.
 
-    In a stall of s seconds, a r s calls queue there. Then r leave and a arrive per second. A call
-    waits `LATE_S` or less again when the queue is down to r times that.
-    """
-    arrive_per_s, leave_per_s = STALL_RATE_PER_S / 3, 1 / SERVICE_S[0]
-    queue = arrive_per_s * STALL_S - leave_per_s * LATE_S
-    late_s = STALL_S + queue / (leave_per_s - arrive_per_s)
-    reason = f"calls of one server in {late_s:.1f} s of every {STALL_EVERY_S:.0f} s"
-    return Prediction(100 / 3 * late_s / STALL_EVERY_S, "%", reason)
-
-
-def herd_s(age_s: float, share: float = 1.0) -> float:
-    """Return how long the last call of a herd takes: T(w λ S - 1) + S, in seconds.
-
-    Between two reports, one server gets the share w of all calls. Without a report in between there
-    is no herd, and a call takes S at least.
+    Between two reports, one server gets all calls, evenly spaced. No bound: random arrivals make
+    some herds larger.
     """
     service_s = SERVICE_S[0]
-    return age_s * max(0.0, share * RATE_PER_S * service_s - 1) + service_s
+    return age_s * (RATE_PER_S * service_s - 1) + service_s
 
 
 def settled(run: Run) -> float:
     """Return the calls/s of a run without its first quarter and its end."""
     for_s = float(run.settings["duration_s"])
     return during(run, for_s / 4, for_s).answered_per_s
-
-
-def late_share(run: Run) -> float:
-    """Return the percentage of calls that took longer than `LATE_S` from the time they were due."""
-    took_s = run.records["done_s"] - run.records["due_s"]
-    return float(100 * (took_s > LATE_S).mean())
 
 
 def open_at(run: Run, servers: int) -> list[float]:
@@ -90,38 +62,31 @@ def open_at(run: Run, servers: int) -> list[float]:
     return means
 
 
-class old_counts:
-    """`choose`, with counts that are renewed only every `every_s` seconds."""
+def coin_wins_ms(drawn: Mapping[float, Sequence[float]], tossed: Sequence[float]) -> float:
+    """Return the T in ms from which on the coin's median p99 is the lower one; infinite for none.
 
-    def __init__(self, choose: Choose, every_s: float) -> None:
-        self.__name__ = getattr(choose, "__name__", "choose")
-        self._choose, self._every_s = choose, every_s
-        self._reported_s, self._report = -every_s, [0]
-
-    def __call__(self, open_calls: list[int]) -> int:
-        """Return what the function chooses by the last report."""
-        now_s = time.perf_counter()
-        if now_s - self._reported_s >= self._every_s:
-            self._reported_s, self._report = now_s, open_calls
-        return self._choose(list(self._report))
-
-
-def p99_by_age(runs: Mapping[float, Run]) -> dict[float, float]:
-    """Return the 99th percentile of the calls from their due times, in seconds, by T in ms."""
-    return {1e3 * age_s: run.latency_s(0.99) for age_s, run in runs.items()}
-
-
-def answered_per_s(spread: Spread) -> float:
-    """Return the calls/s of all servers together."""
-    return spread.answered_per_s
+    `drawn` has the p99 of simulated runs by T in ms, in rising order, and `tossed` those of the
+    coin. Between two T a straight line is taken.
+    """
+    coin = float(np.median(tossed))
+    before: tuple[float, float] | None = None
+    for age_ms, values in drawn.items():
+        middle = float(np.median(values))
+        if middle > coin:
+            if before is None:
+                return age_ms
+            share = (coin - before[1]) / (middle - before[1])
+            return before[0] + share * (age_ms - before[0])
+        before = age_ms, middle
+    return math.inf
 
 
 PREDICTIONS = (
     PredictionQuestion(
         "13.round_robin",
         "Servers of 20, 20 and 60 ms in turn, 30 calls in flight: how many calls/s?",
-        measured=answered_per_s,
-        model=lambda spread: in_equal_shares(),
+        measured=lambda run: run.answered_per_s,
+        model=lambda run: in_equal_shares(),
         main=True,
     ),
     PredictionQuestion(
@@ -132,47 +97,46 @@ PREDICTIONS = (
         main=True,
     ),
     PredictionQuestion(
-        "13.stall",
-        "Three equal servers in turn, one stalls for 1 s of every 3 s: how many percent of the "
-        "calls take longer than 0.2 s?",
-        unit="%",
-        measured=late_share,
-        model=lambda run: late_in_turn(),
-    ),
-    Curve(
-        "13.old_counts",
-        "Eight servers, the fewest open calls by reports that come every T: what is p99?",
+        "13.herd",
+        "Eight servers, your function, a report every 400 ms: what is p99?",
         unit="s",
-        over="time between two reports, T (ms)",
-        xs=tuple(1e3 * age_s for age_s in AGES_S),
-        most=2.5,
-        measured=p99_by_age,
-        model=lambda runs: {1e3 * age_s: herd_s(age_s) for age_s in runs},
+        measured=lambda run: run.latency_s(0.99),
+        model=lambda run: Prediction(herd_s(AGE_S), "s", "about T(λS - 1) + S, for T ≫ S"),
+        main=True,
+    ),
+    PredictionQuestion(
+        "13.coin",
+        "Two choices by reports that come every T: from which T on has the coin the lower p99?",
+        unit="ms",
+        measured=coin_wins_ms,
     ),
 )
 
 QUIZ = (
-    QuizQuestion(
+    number_question(
         "13.shares",
-        "Four servers take turns. S is 10 ms at three of them, and 40 ms at the fourth. Many calls "
-        "are in flight. How many calls/s at most?",
+        "Four servers take turns. S is {fast} ms at three of them, and {slow} ms at the fourth. "
+        "Many calls are in flight in a closed loop. How many calls/s at most?",
+        "calls/s",
         (
-            Option("325", why="3 · 100 + 25 needs a choice that keeps all four busy."),
-            Option(
-                "100",
-                right=True,
-                why="A quarter of the calls at 40 ms: 1 / (0.25 · 0.040 s), as much as one of the "
-                "fast servers alone.",
-            ),
-            Option(
-                "25", why="That is the slow server's own part. The others answer three times it."
-            ),
+            lambda fast, slow: 4_000 / slow,
+            "A quarter of the calls at {slow} ms: 1 / (0.25 · S).",
         ),
+        (
+            lambda fast, slow: 3_000 / fast + 1_000 / slow,
+            "3/S + 1/S of each needs a choice that keeps all four busy.",
+        ),
+        (
+            lambda fast, slow: 1_000 / slow,
+            "That is the slow server's own part. The others answer three times it.",
+        ),
+        fast=(10, 5, 8),
+        slow=(40, 50, 80),
     ),
     QuizQuestion(
         "13.fails_fast",
         "One of ten servers has lost its database. It answers every call at once, with an error. "
-        "The client chooses the fewest open calls. What happens?",
+        "The client chooses the least outstanding calls. What happens?",
         (
             Option(
                 "The server gets fewer calls than the others.",

@@ -177,3 +177,16 @@ def open_loop(stub, requests, due_times):
         )
         sent += 1
     return [ended.get() for _ in range(sent)]
+
+
+# The course's version: yours takes its place when it has passed its check.
+async def hedged(first, second, request, after_s):
+    """Call the first server; if `after_s` seconds bring no reply, call the second one, too."""
+    calls = {asyncio.ensure_future(first.Retrieve(request))}
+    done, waiting = await asyncio.wait(calls, timeout=after_s)
+    if not done:
+        waiting.add(asyncio.ensure_future(second.Retrieve(request)))
+        done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    for call in waiting:
+        call.cancel()
+    return done.pop().result()
