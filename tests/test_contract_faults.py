@@ -16,7 +16,7 @@ from kvstore.client import load, monitor, pacing, strategies, workload
 from kvstore.client.apart import run_in_process
 from kvstore.client.errors import RunFailed, RunInterrupted, ServerGone
 from kvstore.client.monitor import DRAIN_S
-from kvstore.client.strategies import STRATEGIES, bounded, futures, pipelined
+from kvstore.client.strategies import STRATEGIES, bounded, futures, pipelined, tasks
 from kvstore.measure import Outcome, accounts, audit
 from kvstore.protocol import CREATE, OK, STATUSES
 from kvstore.server import Server, serving, serving_sharded
@@ -182,7 +182,7 @@ def test_of_several_servers_the_one_that_stopped_answering_is_named(monkeypatch)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", [s for s in STRATEGIES if s is not pipelined])
+@pytest.mark.parametrize("strategy", [bounded, tasks])
 def test_a_server_that_is_only_slow_has_not_stopped_answering(strategy):
     """No call is answered in time, and the server answers all the same when it is asked."""
     reads = workload.reads(keys=5, value_bytes_mean=10)

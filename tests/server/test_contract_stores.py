@@ -13,11 +13,9 @@ from typing import Any
 import grpc
 import pytest
 from stacks import QUICK
-from test_contract import (
-    test_batches_and_streams_lose_nothing,
-    test_every_call_is_sent_once_and_ends_once,
-    test_reads_ask_for_keys_that_were_created_before,
-)
+from test_contract import test_batches_and_streams_lose_nothing
+from test_contract import test_every_call_is_sent_once_and_ends_once as check_calls
+from test_contract import test_reads_ask_for_keys_that_were_created_before as check_reads
 from test_contract_pipeline import (
     stream,
     test_leaving_a_stream_waits_for_every_reply,
@@ -29,6 +27,7 @@ from test_serve import (
     test_of_many_creates_of_one_key_at_once_one_succeeds,
 )
 
+from kvstore.client.strategies import bounded, tasks
 from kvstore.protocol import CREATE, DELETE, RETRIEVE, UPDATE
 from kvstore.server import EtcdNotInstalled, Server, etcd_cluster, serving
 from kvstore.server.store import Store
@@ -69,6 +68,12 @@ def quick_server(request, tmp_path_factory) -> Iterator[Server]:
     with serving(**QUICK, **made, store=where) as server:
         yield server
         assert server.alive(), server.child.error_text()
+
+
+@pytest.mark.parametrize("strategy", [bounded, tasks])
+def test_calls_end_once_and_reads_ask_for_keys_that_are_there(strategy, quick_server):
+    check_calls(strategy, 80, 5, quick_server)
+    check_reads(strategy, quick_server)
 
 
 def test_whatever_a_batch_has_it_does_what_the_store_in_memory_does(stub, keys):

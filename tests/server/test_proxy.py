@@ -141,7 +141,7 @@ def test_a_back_end_that_comes_back_is_found_again(own_server):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", strategies.STRATEGIES)
+@pytest.mark.parametrize("strategy", [strategies.bounded, strategies.tasks, strategies.pipelined])
 def test_the_stations_of_a_front_sum_to_its_residence_time(strategy, front):
     """Its wait for the back end stands where the disk's time is."""
     run = load.run(strategy, front, READS, in_flight=4, calls=24)
