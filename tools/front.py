@@ -16,7 +16,6 @@ import mistune
 from markupsafe import Markup
 
 from kvstore.client import load, strategies, workload
-from kvstore.course.rendering import TIMES
 from kvstore.course.replays import replay_of
 from kvstore.measure import Run
 from kvstore.measure.host import host_in_words
@@ -134,16 +133,16 @@ def _html(card: Mapping[str, Any], lessons: Collection[str]) -> dict[str, Any]:
 
 
 def _table(rows: Collection[Mapping[str, Any]]) -> str:
-    head = f"| build | connections {TIMES} streams | X (1/s) | R (ms) | failed | X·R |"
+    head = "| build | streams | X (1/s) | R (ms) | failed | X·R |"
     return f"{head}\n|-|-|-|-|-|-|\n" + "\n".join(
-        f"| {row['build']} | 100 {TIMES} {row['streams']} | {row['X']:,} | {row['R']} "
+        f"| {row['build']} | {row['streams']} | {row['X']:,} | {row['R']} "
         f"| {row['failed'] or ''} | {row['in_flight']} |"
         for row in rows
     )
 
 
 def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}" if value < 20 else f"{value:.3g}"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.{4 if 10 < value < 20 else 3}g}"
 
 
 def _raw(file: Path) -> str:

@@ -261,6 +261,8 @@ def origin_of(thing: Callable[..., Any] | type | ModuleType) -> str:
     line = 1 if inspect.ismodule(definition) else inspect.getsourcelines(definition)[1]
     if file.is_relative_to(_PACKAGE):
         return f"{file.relative_to(_PACKAGE.parent).as_posix()}, line {line}"
+    if file.parent.name == "my_code":
+        return f"my_code/{file.name}, line {line}"
     return f"this notebook, line {line} of its cell" if _in_cell(file) else f"{file}, line {line}"
 
 

@@ -156,7 +156,7 @@
   // The numbers on one axis; from a factor of 6 on, each factor takes the same width.
   function line(values, unit, sure) {
     const given = Object.entries(values).filter(([, value]) => value > 0), all = [...given.map(([, value]) => value), ...(sure ?? [])];
-    const low = Math.min(...all), high = Math.max(...all), log = high > 6 * low, W = 560, H = 30 + 24 * given.length;
+    const low = Math.min(...all), high = Math.max(...all), log = high > 6 * low, W = Math.min(560, document.documentElement.clientWidth - 60), H = 30 + 24 * given.length;
     const x = (value) => 20 + (W - 160) * (log ? Math.log((2 * value) / low) / Math.log((4 * high) / low) : value / (1.1 * high));
     const colours = { you: "#d55e00", "the model": "#888", measured: "#0072b2" };
     const marks = given.map(([name, value], row) => {
