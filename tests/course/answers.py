@@ -1213,6 +1213,51 @@ def backoff_by_doubling(failures, first_s, most_s, draw):
     return draw() * min(longest_s, most_s)
 
 
+# ---- 10.once ------------------------------------------------------------------------------------
+
+
+def created_by(right_of):
+    """A store whose Create takes a key that exists as its own where `right_of` says so."""
+
+    class MyOnce(FreeStore):
+        def __init__(self):
+            super().__init__()
+            self.ids = {}
+
+        def Create(self, request, context):
+            request_id = dict(context.invocation_metadata()).get("request-id")
+            time.sleep(self.write_s)
+            with self.lock:
+                if request.key not in self.values:
+                    self.values[request.key] = request.value
+                    self.ids[request.key] = request_id
+                elif not right_of(self.ids[request.key], request_id):
+                    context.abort(grpc.StatusCode.ALREADY_EXISTS, "this key has a value")
+            return pb.CreateResponse()
+
+    return MyOnce
+
+
+right("10.once")(created_by(lambda theirs, mine: mine is not None and theirs == mine))
+known("10.once", "sent again, ended with ALREADY_EXISTS")(created_by(lambda *_: False))
+known("10.once", "it is another client's")(created_by(lambda *_: True))
+known("10.once", "have no id in common")(created_by(lambda theirs, mine: theirs == mine))
+
+
+@known("10.once", "with the lock held, after the disk")
+class NotesAfterwards(FreeStore):
+    def __init__(self):
+        super().__init__()
+        self.ids = set()
+
+    def Create(self, request, context):
+        pair = request.key, dict(context.invocation_metadata()).get("request-id")
+        if pair[1] is None or pair not in self.ids:
+            super().Create(request, context)
+            self.ids.add(pair)
+        return pb.CreateResponse()
+
+
 # ---- 11: more styles ----------------------------------------------------------------------------
 
 

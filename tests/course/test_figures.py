@@ -228,8 +228,6 @@ ROWS = [
      "predicted: no limit: a level line at 25", "measured: no limit: 1 dot at (20, 13.3)"),
     (partial(lesson_09.memory_in_burst, {"no limit": MANY, "at most 10": ONE}),
      "at most 10: 12 dots from (0, 0)"),
-    (partial(lesson_09.limit_over_time, [(0.0, 1), (0.4, 2), (0.9, 1)], PREDICTED),
-     "chosen: 3 dots at (0, 1), (0.4, 2), (0.9, 1)", "predicted N* = 25: a level line at 25"),
     (partial(lesson_10.attempts_over_time, [ONE, MANY]), "bounded ×20: 19 dots"),  # noqa: RUF001
     (partial(lesson_13.side_by_side, [0.02, 0.06], 30),
      "server 0: lock, S = 20 ms", "server 1: lock, S = 60 ms"),

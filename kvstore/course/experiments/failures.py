@@ -1,14 +1,12 @@
-"""Calls that fail: a killed server, and retries after a lost reply."""
+"""Calls that fail: a killed server."""
 
 import itertools
 import threading
-import time
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final, NamedTuple
 
 import grpc
-import pandas as pd
 
 from kvstore.client.channel import connected, target_of
 from kvstore.client.messages import Operation, create, retrieve
@@ -78,31 +76,3 @@ def still_there(server: Server, acknowledged: Mapping[bytes, bytes]) -> int:
         return sum(
             answer_to(stub, retrieve(key)).value == acknowledged[key] for key in acknowledged
         )
-
-
-def retried(server: object, operation: Operation, *, too_short_s: float) -> pd.DataFrame:
-    """Call with a deadline that is too short, call again with a long one, then read the key.
-
-    `too_short_s` must be less than the disk time of the operation, in seconds. The table has one
-    row for each call: the deadline, the status, and whether the value that is read is the new one.
-    """
-    rows = []
-    with connected(target_of(server)) as (channel, _):
-        stub = KeyValueServiceStub(channel)
-        for each, deadline_s in (
-            (operation, too_short_s),
-            (operation, DEADLINE_S),
-            (retrieve(operation.key), DEADLINE_S),
-        ):
-            answer = answer_to(stub, each, deadline_s)
-            rows.append(
-                {
-                    "operation": each.name,
-                    "deadline (s)": deadline_s,
-                    "answer": answer.status,
-                    "reads the new value": answer.value == operation.value if answer.value else "",
-                }
-            )
-            if len(rows) == 1:  # the server still works on the first call: let it finish
-                time.sleep(too_short_s)
-    return pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1, name="call"))

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from kvstore import numbers
 from kvstore.course.rendering import HasValue
 from kvstore.course.views import style
 from kvstore.course.views.style import MB, by_row, number, rounded
@@ -106,20 +105,4 @@ def memory_in_burst(runs: Mapping[str, Run]) -> Axes:
         ax.set(xlabel="elapsed (s)", ylabel="server memory, grown by (MB)")
         ax.set_xlim(left=0.0)
         ax.set_ylim(0.0, 1.15 * most_mb)
-    return ax
-
-
-def limit_over_time(history: Sequence[tuple[float, int]], prediction: HasValue | float) -> Axes:
-    """Draw the adaptive limit as dots, and the predicted N* as a line."""
-    at_s, limits = zip(*history, strict=True)
-    predicted = number(prediction) or 0.0
-    with style.canvas(height_in=4.5) as ax:
-        ax.plot(at_s, limits, "o", color=style.MEASURED, markersize=7, label="chosen")
-        ax.axhline(
-            predicted, color=style.PREDICTED, zorder=1,
-            label=f"predicted N* = {numbers.number(predicted)}",
-        )  # fmt: skip
-        ax.set(xlabel="elapsed (s)", ylabel="limit (calls in flight)")
-        ax.set_ylim(0.0, 1.15 * max(*limits, predicted))
-        ax.set_xlim(left=0.0)
     return ax

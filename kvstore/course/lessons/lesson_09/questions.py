@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from kvstore.course.questions import Curve, Option, PredictionQuestion, QuizQuestion
+from kvstore.course.questions import Curve, Option, PredictionQuestion, QuizQuestion, computed
 from kvstore.measure import Run, goodput, turns
 from kvstore.model import Prediction, Station, overload
 from kvstore.protocol import OK
@@ -133,6 +133,11 @@ PREDICTIONS = (
         unit="calls",
         measured=lambda settled, knee: settled,
         model=lambda settled, knee: knee,
+    ),
+    computed(
+        "09.limit_drift",
+        "Reads take three times as long by and by: where does the limit settle?",
+        "calls",
     ),
 )
 

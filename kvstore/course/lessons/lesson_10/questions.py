@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
+from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion, computed
 from kvstore.measure import Run
 from kvstore.model import Prediction, Station, overload
 from kvstore.protocol import OK
@@ -73,6 +73,12 @@ PREDICTIONS = (
         model=lambda crowd: overload.retries_in_lockstep(
             crowd.size, crowd.run.server["settings"]["max_concurrent_rpcs"]
         ),
+    ),
+    computed(
+        "10.sent_twice",
+        "Twenty Creates are given up and sent again: how many of the clients are told that their "
+        "key exists?",
+        "clients",
     ),
 )
 

@@ -29,3 +29,10 @@ def response_times(arrivals_s, work_s, workers=1):
         heapq.heappush(free_s, begin_s + work)
         times_s.append(begin_s + work - arrival_s)
     return times_s
+
+
+# The course's version: yours takes its place when it has passed its check.
+def next_limit(limit, shortest_s, typical_s):
+    """Return the next limit of the calls in flight, from the times of calls under this one."""
+    queued = limit * (1 - shortest_s / typical_s)
+    return limit + 1 if queued <= 2 else max(1, 3 * limit // 4)

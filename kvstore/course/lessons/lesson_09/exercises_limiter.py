@@ -1,0 +1,68 @@
+"""A limit that a client finds itself, from the times of its calls."""
+
+from typing import Any
+
+from kvstore.course.exercises import Exercise
+from kvstore.course.exercises.grading import Drawn
+
+TOLERATED = 2
+"""So many calls may queue while the limit grows, as in TCP Vegas (Brakmo and Peterson, 1995)."""
+
+
+def queued(limit: int, shortest_s: float, typical_s: float) -> float:
+    """Return how many of the calls in flight queue, by Little's law."""
+    return limit * (1 - shortest_s / typical_s)
+
+
+def next_limit(limit: int, shortest_s: float, typical_s: float) -> int:
+    """Return the next limit: one more while two or fewer calls queue, else a quarter less."""
+    waiting = limit * (1 - shortest_s / typical_s)
+    return limit + 1 if waiting <= 2 else max(1, 3 * limit // 4)
+
+
+def _times() -> Any:
+    from hypothesis import strategies as st
+
+    drawn = st.tuples(st.integers(1, 300), st.floats(0.001, 0.5), st.floats(1, 50))
+    times = drawn.map(lambda each: (each[0], each[1], each[1] * each[2]))
+    return times.filter(lambda each: abs(queued(*each) - TOLERATED) > 1e-6)  # no draw hangs on it
+
+
+NEXT_LIMIT = Exercise(
+    id="09.next_limit",
+    title="A limit from the times of calls",
+    hints=(
+        "A call that does not queue takes `shortest_s`. So of `limit` calls in flight,"
+        " `limit * shortest_s / typical_s` are in service. The others queue.",
+        "Two or fewer queue: `limit + 1`. More: `3 * limit // 4`, and never less than 1.",
+    ),
+    reference=next_limit,
+    judge=Drawn(
+        next_limit,
+        _times(),
+        mistakes=(
+            (
+                "It never falls. How many calls queue when `typical_s` is twice `shortest_s`?",
+                lambda n, s, t: n + 1,
+            ),
+            (
+                "One call is no sign yet: two may queue, because the times of calls vary.",
+                lambda n, s, t: n + 1 if s == t else max(1, 3 * n // 4),
+            ),
+            (
+                "Those are the calls in service. The others queue.",
+                lambda n, s, t: n + 1 if n * s / t <= TOLERATED else max(1, 3 * n // 4),
+            ),
+            (
+                "It falls by one. A queue of many calls would last for many decisions.",
+                lambda n, s, t: n + 1 if queued(n, s, t) <= TOLERATED else max(1, n - 1),
+            ),
+            (
+                "A limit is a whole number: round it down.",
+                lambda n, s, t: n + 1 if queued(n, s, t) <= TOLERATED else max(1.0, 0.75 * n),
+            ),
+        ),
+        right="it grows by one while two or fewer calls queue, and falls by a quarter otherwise.",
+    ),
+    kept="laws.next_limit",
+)

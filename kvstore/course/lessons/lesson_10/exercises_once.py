@@ -1,0 +1,120 @@
+"""A Create that may be sent twice: the store remembers which request created a key."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+
+from kvstore.course.exercises import Exercise, Verdict, expect, passed
+from kvstore.course.exercises.puppet import served
+from kvstore.course.lessons.lesson_03.exercises_store import Store
+from kvstore.v1 import kvstore_pb2 as pb
+from kvstore.v1.kvstore_pb2_grpc import KeyValueServiceStub
+
+
+class Once(Store):
+    """A store whose Create may be sent twice with one "request-id"."""
+
+    def __init__(self):
+        super().__init__()
+        self.created_by = {}
+
+    def Create(self, request, context):
+        request_id = dict(context.invocation_metadata()).get("request-id")
+        time.sleep(self.write_s)
+        with self.lock:
+            if request.key in self.values:
+                if request_id is None or self.created_by.get(request.key) != request_id:
+                    context.abort(grpc.StatusCode.ALREADY_EXISTS, "this key has a value")
+            else:
+                self.values[request.key] = request.value
+                self.created_by[request.key] = request_id
+        return pb.CreateResponse()
+
+
+DEADLINE_S = 8.0
+LONG_S = 0.6
+"""Two calls that are sent at once are both at a disk that takes so long."""
+
+
+def _judge_once(answer: Any) -> Verdict:
+    if not isinstance(answer, type):
+        answer()  # it may still have to be written
+        expect(False, "give the class `Once` itself.")
+    expect(hasattr(answer, "Retrieve"), "a store answers all four methods: `class Once(Store)`.")
+    store = answer()
+    with (
+        served(store, ThreadPoolExecutor(8)) as address,
+        grpc.insecure_channel(address) as channel,
+    ):
+        _try(KeyValueServiceStub(channel), store)
+    return passed(
+        "a Create that comes twice with one id is OK twice and stored once. Another one of this key"
+        " gets ALREADY_EXISTS."
+    )
+
+
+def _try(stub: Any, store: Any) -> None:
+    def send(key: bytes, value: bytes, request_id: str = "", timeout_s: float = DEADLINE_S) -> Any:
+        metadata = [("request-id", request_id)] if request_id else None
+        request = pb.CreateRequest(key=key, value=value)
+        return stub.Create.future(request, metadata=metadata, timeout=timeout_s)
+
+    def end(call: Any) -> str:
+        call.exception()
+        detail = f" ({call.details()})" if call.code() is grpc.StatusCode.UNKNOWN else ""
+        return f"{call.code().name}{detail}"
+
+    def value_of(key: bytes) -> bytes:
+        value: bytes = stub.Retrieve(pb.RetrieveRequest(key=key), timeout=DEADLINE_S).value
+        return value
+
+    first = end(send(b"cup", b"tea", "id 1"))
+    expect(first == "OK", f"a Create of a new key with an id ended with {first}.")
+    again = end(send(b"cup", b"tea", "id 1"))
+    expect(again == "OK", f"the same Create with the same id, sent again, ended with {again}.")
+    other = end(send(b"cup", b"milk", "id 2"))
+    expect(
+        other == "ALREADY_EXISTS",
+        f"a Create of the same key with another id ended with {other}: it is another client's.",
+    )
+    expect(value_of(b"cup") == b"tea", "a Create that must fail has changed the value.")
+    second_key = end(send(b"pot", b"tea", "id 3"))
+    expect(second_key == "OK", f"a Create of a second new key ended with {second_key}.")
+    plain = [end(send(b"jug", b"water")) for _ in range(2)]
+    expect(
+        plain == ["OK", "ALREADY_EXISTS"],
+        f"two Creates without an id ended with {plain[0]} and {plain[1]}: two calls without an id"
+        " have no id in common.",
+    )
+    disk_s, store.write_s = store.write_s, LONG_S
+    at_once = [send(b"can", b"oil", "id 4") for _ in range(2)]
+    ends = [end(call) for call in at_once]
+    expect(
+        ends == ["OK", "OK"],
+        f"two Creates with one id at the same time ended with {ends[0]} and {ends[1]}. Look for the"
+        " key and note the id with the lock held, after the disk.",
+    )
+    store.write_s = disk_s
+    late = end(send(b"mug", b"soup", "id 5", timeout_s=0.01))
+    again = end(send(b"mug", b"soup", "id 5"))
+    expect(
+        again == "OK",
+        f"a Create ended with {late} at its client. Sent again with its id, it ended with {again}.",
+    )
+
+
+ONCE = Exercise(
+    id="10.once",
+    title="A Create that may be sent twice",
+    hints=(
+        '`dict(context.invocation_metadata()).get("request-id")` is the id, or None.',
+        "Keep beside each value the id of the request that created it: `self.created_by[key]`.",
+        "The key has a value, and its id is that of this request: return as if it were new.",
+    ),
+    reference=Once,
+    judge=_judge_once,
+    may_pause=True,  # the disk is a pause
+    kept="store.Once",
+)
