@@ -27,7 +27,7 @@ from kvstore.protocol import CANCELLED, UNAVAILABLE
 from kvstore.subprocesses import shielded
 from kvstore.v1 import server_status_pb2 as pb
 
-DRAIN_S = 5.0
+DRAIN_S = 0.5
 """Seconds after Ctrl-C in which calls in flight may finish before they are cancelled."""
 DYING_S = 0.5
 """Seconds between the last reply of a server that ends and the end of its process."""
@@ -172,7 +172,9 @@ class Monitor:
         step_s = min(self._interval_s, 0.02) if often else self._interval_s
         shown_s, idle_since_s = -math.inf, 0.0
         while not ended.is_set() and self.outcome is Outcome.COMPLETE:
-            now_s = self.client.recorder.now_s()
+            # A connection may take longer than the run, whose time begins when it is ready.
+            connected = self.client.recorder.is_connected
+            now_s = self.client.recorder.now_s() if connected else 0.0
             over = self._began and (schedule.stopped or now_s >= self._sending_s)
             if not over or self.client.recorder.in_flight:
                 idle_since_s = now_s

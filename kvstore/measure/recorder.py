@@ -89,6 +89,7 @@ class Recorder:
         self._origin_s = time.perf_counter()
         self._started = False
         """Whether `start_clock` has set the clock, after which it does not change."""
+        self.is_connected = False
         self._naming = threading.Lock()
         self._from_threads = bytearray()
         """One byte for each call that a thread sent. Appending a byte is a single step of the
@@ -117,6 +118,7 @@ class Recorder:
             self._origin_s = time.perf_counter()
             if self._on_start is not None:
                 self._on_start()
+        self.is_connected = True
 
     # The counts
 

@@ -68,6 +68,7 @@ class Calls:
 
     def __init__(self) -> None:
         self.recorder = Recorder()
+        self.recorder.connected()
         self.recorder.now_s = lambda: self.at_s  # type: ignore[method-assign]
         self.at_s = 0.0
 

@@ -5,6 +5,7 @@ import http.server
 import json
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ import grpc
 import hostile
 import pytest
 import trustme
+from long.relay import relaying
 
 from kvstore.load_test.__main__ import main
 
@@ -130,6 +132,44 @@ def test_connections_that_the_server_ends_by_age_lose_no_call(capsys):
 
     assert 0 == status
     assert {"OK"} == {*run["statuses"]}, run["statuses"]
+
+
+def test_the_time_of_a_run_begins_when_a_slow_connection_is_ready(capsys):
+    with (
+        hostile.serving(lambda name: [hostile.file_of_service()]) as address,
+        relaying(address) as relay,
+    ):
+        relay.on_accept = lambda client: time.sleep(1.5) is None
+        status = main(
+            [relay.address, "evil.Evil/Do", *QUICK[::2], "--seconds=0.5s", "--output=csv"]
+        )
+    rows = capsys.readouterr().out.splitlines()
+
+    assert 0 == status
+    assert len(rows) > 1
+
+
+@pytest.mark.slow
+def test_a_service_that_moves_to_another_address_is_measured_there(capsys):
+    """As a name whose address changes: the old connection ends, and the next one goes elsewhere."""
+    files = {"files": lambda name: [hostile.file_of_service()]}
+    with (
+        hostile.serving(**files) as first,
+        hostile.serving(**files) as second,
+        relaying(first) as relay,
+    ):
+
+        def move():
+            relay.server = second
+            relay.cut()
+
+        threading.Timer(1.5, move).start()
+        status = main([relay.address, "evil.Evil/Do", *QUICK[::2], "--seconds=4s", "--output=json"])
+    run = json.loads(capsys.readouterr().out)["run"]
+
+    assert 0 == status
+    assert {"OK", "UNAVAILABLE"} >= {*run["statuses"]}
+    assert run["statuses"]["OK"] > 0.9 * run["issued"]
 
 
 def test_a_name_behind_which_several_addresses_are_is_one_service(capsys):

@@ -14,8 +14,9 @@ from kvstore.load_test.search import Lengths
 CEILING = 293.0
 SERVERS = 6
 OBJECTIVE = Objective(latency_s=0.06)
-TRUTH = 243.0
-"""calls/s at which 1 % of the calls of this queue take more than 60 ms: see the test below."""
+LOW, TRUTH, HIGH = 225.3, 243.0, 253.6
+"""calls/s at which 1 % of the calls of this queue take more than 48, 60 and 72 ms, in the long run:
+see the test below. The objective is 60 ms, and the others are 20 % off."""
 
 
 def queue_of_workers(rate_per_s, lasts_s, draw):
@@ -57,33 +58,24 @@ def searched(seed, *, lengths=None, objective=OBJECTIVE, queue=queue_of_workers)
     return highest_rate(steps_of(queue, lengths, objective, seed), lengths, objective)
 
 
-def p99_of_a_minute(rate_per_s, draw):
-    return float(np.quantile(queue_of_workers(rate_per_s, 60.0, draw)[1], 0.99))
+@pytest.mark.parametrize(("rate_per_s", "limit_s"), [(LOW, 0.048), (TRUTH, 0.06), (HIGH, 0.072)])
+def test_the_truth_that_is_searched(rate_per_s, limit_s):
+    _, latency_s = queue_of_workers(rate_per_s, 60_000, np.random.default_rng(1))
 
-
-def test_the_truth_that_is_searched():
-    _, latency_s = queue_of_workers(TRUTH, 60_000, np.random.default_rng(1))
-
-    assert float((latency_s > OBJECTIVE.latency_s).mean()) == pytest.approx(0.01, rel=0.06)
+    assert float((latency_s > limit_s).mean()) == pytest.approx(0.01, rel=0.06)
 
 
 @pytest.mark.slow
 def test_searches_find_the_rate_and_their_intervals_hold_it():
+    """95 % of the rates have a p99 within 20 % of the objective; 18 of 20 intervals hold it."""
     found = [searched(seed) for seed in range(100)]
-    rates = [each.rate_per_s for each in found]
     stated = [each for each in found if not math.isnan(each.low_per_s + each.high_per_s)]
     held = [each.low_per_s <= TRUTH <= each.high_per_s for each in stated]
-    draw = np.random.default_rng(2)
-    right = [
-        p99_of_a_minute(each, draw) <= 0.075 and p99_of_a_minute(1.1 * each, draw) > 0.06
-        for each in rates
-    ]
 
-    assert 225 <= np.quantile(rates, 0.05) <= np.quantile(rates, 0.95) <= 260
-    assert 236 <= np.median(rates) <= 246
+    assert 0.95 <= np.mean([LOW <= each.rate_per_s <= HIGH for each in found])
+    assert 236 <= np.median([each.rate_per_s for each in found]) <= 246
     assert len(stated) >= 90
-    assert 0.88 <= np.mean(held)
-    assert 0.88 <= np.mean(right)
+    assert 0.9 <= np.mean(held)
     assert max(sum(step.lasted_s for step in each.steps) for each in found) < 165
     assert sum(bool(each.short) for each in found) <= 5
 
