@@ -20,10 +20,11 @@ from typing import Any, NamedTuple
 from tqdm import tqdm
 
 from benchmarks import bare
-from benchmarks.cost import between, cost_of
+from benchmarks.cost import NAMES, between, cost_of
 from benchmarks.ladder_page import Rung, write_page
 from kvstore.client import run_in_process, strategies, workload
 from kvstore.client.workload import Operations, Workload
+from kvstore.course import calibration
 from kvstore.measure import Run, describe_host
 from kvstore.model import Prediction, Station, bounds
 from kvstore.protocol import CREATE, RETRIEVE
@@ -64,13 +65,18 @@ def measure(quick: bool) -> Iterator[dict[str, Any]]:
     """Yield one row for each step: predicted, measured, their ratio, bottleneck. Write the page."""
     pace = Pace(1, 1.0, 0.5) if quick else Pace(5, 2.5, 1.0)
     folder = ROOT / ("executed" if quick else "docs")
-    rungs = []
-    for rung in itertools.chain(_with_disk(pace), _without_disk(pace)):
-        rungs.append(rung)
+    steps = []
+    for rung in rungs(pace):
+        steps.append(rung)
         yield rung.row
     folder.mkdir(exist_ok=True)
-    for path in write_page(folder, rungs, describe_host(), str(pace)):
+    for path in write_page(folder, steps, describe_host(), str(pace)):
         tqdm.write(f"  wrote {path.relative_to(ROOT)}")
+
+
+def rungs(pace: Pace) -> Iterator[Rung]:
+    """Yield each step, predicted and measured."""
+    return itertools.chain(_with_disk(pace), _without_disk(pace))
 
 
 def _with_disk(pace: Pace) -> Iterator[Rung]:
@@ -199,17 +205,29 @@ def _rung(
         if set(runs[-1].outcomes()) - ENDS:
             raise RuntimeError(f"{name}: every call should be answered, got {runs[-1].outcomes()}")
     values = [each.value for each in predictions]
+    binds = Counter(each.binds for each in predictions).most_common(1)[0][0]
     return Rung(
         name,
         conditions,
         fmean(values),
         fmean(each.throughput_per_s for each in runs),
-        Counter(each.binds for each in predictions).most_common(1)[0][0],
+        binds,
         fmean(each.client_cpu.serial_s / each.window_s for each in runs),
         fmean(each.server_cpu.serial_s / each.window_s for each in runs),
         fmean(each.stolen_cores for each in runs),
-        (min(values), max(values)) if len(values) > 1 else None,
+        _interval(values, cpu=binds in NAMES.values()) if len(values) > 1 else None,
     )
+
+
+def _interval(predictions: Sequence[float], *, cpu: bool) -> tuple[float, float]:
+    """Return the interval of their mean that 90 % of the runs are meant to hit.
+
+    How far the rounds differ says how well the parts are known, and the model may be off as well.
+    """
+    middle = fmean(predictions)
+    known = calibration.spread(predictions)
+    half = math.hypot(calibration.CPU_ERROR if cpu else calibration.DELAYS_ERROR, known)
+    return middle / (1 + half), middle * (1 + half)
 
 
 def drawn_disk_s(mix: Workload, busy_s: float) -> float:

@@ -35,7 +35,7 @@ class Rung(NamedTuple):
     stolen: float = 0.0
     """Cores that the host took from its virtual machine during the runs."""
     interval_per_s: tuple[float, float] | None = None
-    """The lowest and the highest prediction of the rounds; None with a single round."""
+    """The interval of 90 % of the prediction; None with a single round."""
 
     @property
     def ratio(self) -> float:
@@ -86,7 +86,7 @@ def draw(rungs: Sequence[Rung], ax: Axes) -> Axes:
         ax.barh(
             heights, [high - low for low, high in intervals], 0.6,
             left=[low for low, _ in intervals], color=style.PREDICTED, alpha=0.25, zorder=2,
-            label="lowest to highest prediction",
+            label="interval of the prediction, 90 %",
         )  # fmt: skip
         ax.plot(
             predicted, heights, "|", color=style.PREDICTED, markersize=26, markeredgewidth=2,
@@ -148,8 +148,8 @@ def markdown(rungs: Sequence[Rung], host: Mapping[str, Any], pace: str) -> list[
         f"{page.machine(host)} {pace}; parts of a prediction were measured before each round.",
         *([f"The host of this virtual machine took up to {stolen:.2f} of its cores away."]
           if stolen > STOLEN else []),
-        "A prediction is the mean of the rounds, and behind it stand the lowest and the highest.",
-        "It is as exact as its parts: the interval shows how they changed.",
+        "A prediction is the mean of the rounds, and behind it stands its interval of 90 %: how",
+        "the parts changed between the rounds, and how far the model may be off.",
         "Client and server are two processes on this machine. The server uses asyncio, and so do",
         "the clients of the last six steps. A processor is the bottleneck if the event loop of one",
         "process is always busy; the table shows how busy both event loops were.",

@@ -23,6 +23,7 @@ from tqdm import tqdm
 from benchmarks import bare, page, redis
 from benchmarks.turns import Rounds, Turn, in_turns, median, ratios
 from kvstore.client import run_in_process, strategies, workload
+from kvstore.client.fleet import available
 from kvstore.client.strategies import Strategy
 from kvstore.course.lessons.lesson_06.external_clients import (
     KEY,
@@ -31,7 +32,7 @@ from kvstore.course.lessons.lesson_06.external_clients import (
     ghz,
     path_of,
 )
-from kvstore.measure import describe_host
+from kvstore.measure import cores, describe_host
 from kvstore.server import Server, serving
 from kvstore.server.launch import go_is_installed, serving_go
 
@@ -71,7 +72,8 @@ def measure(quick: bool) -> Iterator[dict[str, Any]]:
     folder.mkdir(exist_ok=True)
     path = folder / "performance.md"
     text = [*lines, "", "## Conditions", "", *_conditions(rounds, seconds), ""]
-    path.write_text("\n".join(text), encoding="utf-8", newline="\n")
+    kept = page.before_and_after(path)[1]
+    path.write_text("\n".join([*text, kept]), encoding="utf-8", newline="\n")
     tqdm.write(f"  wrote {path.relative_to(ROOT)}")
 
 
@@ -138,6 +140,10 @@ def _cases(stack: ExitStack, seconds: float) -> Iterator[Case]:
                 f"ghz x{in_flight}": partial(_ghz, fast, in_flight, seconds),
                 f"rpcload x{in_flight}": partial(_rpcload, fast, in_flight, seconds),
             }
+            if available() and cores() > 1:
+                beside[f"rpcload x{in_flight}, a worker for each of {cores()} cores"] = partial(
+                    _rpcload, fast, in_flight, seconds, f"--workers={cores()}"
+                )
             yield Case(f"Load tests, {in_flight} in flight, server in {where}", beside)
 
     streams: dict[str, Any] = {"in_flight": 128, "streams": 64}
@@ -184,23 +190,30 @@ def _ghz(server: Server, in_flight: int, seconds: float) -> Turn:
     return Turn(done.throughput_per_s, used_s / requests if os.name == "posix" else math.nan)
 
 
-def _rpcload(server: Server, in_flight: int, seconds: float) -> Turn:
-    """Make the same calls as ghz with the load test's command. Raises `RuntimeError` as `_ours`."""
+def _rpcload(server: Server, in_flight: int, seconds: float, *flags: str) -> Turn:
+    run = rpcload(server, in_flight, seconds, "--no-calibration", *flags)["run"]
+    return Turn(run["throughput_per_s"], run["client_cpu_s"] / run["issued"])
+
+
+def rpcload(server: Server, in_flight: int, seconds: float, *flags: str) -> dict[str, Any]:
+    """Return the report of the load test's command for the calls that ghz makes.
+
+    Raises `RuntimeError` if one was not OK.
+    """
     key = base64.b64encode(KEY).decode()
     with counted(server):  # creates the key
         done = subprocess.run(
-            [sys.executable, "-m", "kvstore.load_test", server.address, METHOD, "--no-calibration",
+            [sys.executable, "-m", "kvstore.load_test", server.address, METHOD, *flags,
              "--json", json.dumps({"key": key}), "--in-flight", str(in_flight), "--seconds",
-             str(seconds), "--proto", str(PROTO),
-             "--output=json", "--quiet"],
+             str(seconds), "--proto", str(PROTO), "--output=json", "--quiet"],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
     if done.returncode:
         raise RuntimeError(f"rpcload ended with {done.returncode}: {done.stderr}")
-    run = json.loads(done.stdout)["run"]
-    if set(run["statuses"]) != {"OK"}:
-        raise RuntimeError(f"every call should be answered OK, got {run['statuses']}")
-    return Turn(run["throughput_per_s"], run["client_cpu_s"] / run["issued"])
+    report: dict[str, Any] = json.loads(done.stdout)
+    if set(report["run"]["statuses"]) != {"OK"}:
+        raise RuntimeError(f"every call should be answered OK, got {report['run']['statuses']}")
+    return report
 
 
 def _redis(store: redis.Redis, seconds: float) -> Turn:

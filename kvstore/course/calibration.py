@@ -6,6 +6,7 @@ calls that was sent. Each varies from run to run, and so the value has an interv
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -87,8 +88,8 @@ def calibrate() -> Calibration:
         round_trip_s=alone.latency_s(0.0),
         cpu_s=float(np.median([price_s(run).together_s for run in busy])),
         cores=cores(),
-        delays_spread=_spread(delayed),
-        cpu_spread=_spread(busy),
+        delays_spread=spread([run.answered_per_s for run in delayed]),
+        cpu_spread=spread([run.answered_per_s for run in busy]),
     )
     _path().write_text(json.dumps(asdict(made)), encoding="utf-8")
     made._show()
@@ -129,9 +130,9 @@ def _mix(run: Run) -> float:
     return float(DEVIATIONS * disk_s.std() / mean_s / math.sqrt(len(disk_s)))
 
 
-def _spread(runs: list[Run]) -> float:
-    """Return the relative half width that a further run is within, by Student's t."""
-    logs = np.log([run.answered_per_s for run in runs])
+def spread(per_s: Sequence[float]) -> float:
+    """Return the relative half width that a further of `RUNS` rates is within, by Student's t."""
+    logs = np.log(per_s)
     further = math.sqrt(1 + 1 / len(logs))
     return float(WITHIN * logs.std(ddof=1) * further)
 

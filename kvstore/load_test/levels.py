@@ -50,6 +50,11 @@ LONGEST_S: Final = 60.0
 """Seconds of one level at most."""
 ERRORS: Final = 0.001
 """Share of the calls that may fail at a level."""
+ERROR, CPU_ERROR = 0.03, 0.12
+"""How far a further run may be off besides, relative: where delays decide, and where a processor
+does."""
+A_CORE: Final = 0.6
+"""Cores. A process that uses more is short of CPU time now and then."""
 
 
 class NothingSucceeded(RuntimeError):
@@ -165,7 +170,9 @@ class Calibration:
         """Return the predicted throughput with this many calls in flight, with its reason."""
         first = self.fails_from
         if first is None or in_flight < first.in_flight:
-            return bounds.closed_loop(in_flight, self.stations)
+            bound = bounds.closed_loop(in_flight, self.stations)
+            queueing = bounds.exact_closed_loop(in_flight, self.stations).value
+            return replace(bound, interval=self._interval(queueing, bound.value))
         failing = [each for each in self._seen if each.in_flight >= first.in_flight]
         at = [math.log(each.in_flight) for each in failing]
         per_s = float(
@@ -177,7 +184,20 @@ class Calibration:
             f"from {first.in_flight} calls in flight on, the service fails calls"
             f" ({failures(first.statuses)}): this is what ended OK at the levels around",
             self.bottleneck,
+            self._interval(per_s, per_s),
         )
+
+    def _interval(self, low_per_s: float, high_per_s: float) -> tuple[float, float]:
+        """Return the interval of a throughput between two models, for 90 % of the runs.
+
+        If the service time of a call is constant, the bound is reached. If it is exponential, calls
+        queue before they reach it. Another run differs by the interval of the ceiling, twice.
+        """
+        processor = max(self.top.cores.generator, self.top.cores.server) >= A_CORE
+        error = CPU_ERROR if processor else ERROR
+        known = self.ceiling.relative if math.isfinite(self.ceiling.relative) else 0.0
+        half = math.hypot(error, math.sqrt(2) * known)
+        return low_per_s / (1 + half), high_per_s * (1 + half)
 
     def open_loop(self, rate_per_s: float) -> Prediction:
         """Return the predicted throughput at this arrival rate, with its reason."""

@@ -98,9 +98,11 @@ def calibration_text(seen: Calibration, prediction: Prediction | None = None) ->
         ),
     ]
     if prediction is not None:
-        lines.append(
-            _folded("predicted", f"{rate(prediction.value, 'calls')}: {prediction.reason}")
-        )
+        between = ""
+        if prediction.interval is not None:
+            between = " (90 %: {} to {})".format(*map(rate, prediction.interval))
+        value = rate(prediction.value, "calls")
+        lines.append(_folded("predicted", f"{value}{between}: {prediction.reason}"))
     return "\n".join(lines)
 
 
@@ -304,6 +306,7 @@ def as_json(report: Report) -> dict[str, Any]:
     if report.prediction is not None:
         made["prediction"] = {
             "throughput_per_s": report.prediction.value,
+            "throughput_90": report.prediction.interval,
             "reason": report.prediction.reason,
             "bottleneck": report.prediction.binds,
         }

@@ -28,7 +28,10 @@ def test_nine_of_ten_further_runs_lie_within_the_spread_of_five():
         *rates, further = np.exp(draw.normal(0.0, 0.1, calibration.RUNS + 1))
         runs = [closed_loop(1, 100 * rate, rounds=2) for rate in rates]
         mean = np.exp(np.mean(np.log([run.answered_per_s for run in runs])))
-        held.append(abs(np.log(100 * further / mean)) < calibration._spread(runs))
+        held.append(
+            abs(np.log(100 * further / mean))
+            < calibration.spread([run.answered_per_s for run in runs])
+        )
 
     assert np.mean(held) == pytest.approx(0.9, abs=0.03)
 

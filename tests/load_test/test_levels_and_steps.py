@@ -1,5 +1,6 @@
 """Levels and steps made by hand: what counts as the ceiling, and which rate the search finds."""
 
+import heapq
 import math
 import random
 from dataclasses import replace
@@ -257,6 +258,21 @@ def test_a_prediction_names_no_limit_that_is_not_known():
 
     assert not seen.limit.known
     assert "not known" not in seen.closed_loop(50).reason
+
+
+@pytest.mark.parametrize("draw", [lambda rng: 0.01, lambda rng: rng.expovariate(100)])
+@pytest.mark.parametrize("in_flight", [1, 3, 4, 5, 20])
+def test_the_interval_of_a_prediction_holds_constant_and_varied_work(draw, in_flight):
+    """A worker of 10 ms that is reached after 30 ms, simulated call by call."""
+    seen = Calibration(levels=[level(1, 25.0), level(8, 100.0)], machine_cores=2)
+    rng, arrivals, free_s = random.Random(1), [0.0] * in_flight, 0.0
+    for _ in range(20_000):
+        free_s = max(free_s, heapq.heappop(arrivals)) + draw(rng)
+        heapq.heappush(arrivals, free_s + 0.03)
+    low, high = seen.closed_loop(in_flight).interval
+
+    assert low <= 20_000 / free_s <= high
+    assert high <= 1.6 * low
 
 
 def test_the_cycle_of_a_caller_has_what_the_client_needs_between_two_calls():
