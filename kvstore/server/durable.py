@@ -270,7 +270,9 @@ _MAGIC = 0x377F0682
 def damage(path: Path) -> str:
     """Return where the log is damaged, in words; empty if it is not, or if there is none.
 
-    Damage in the last transaction looks like a crash that came while it was written.
+    A transaction is written after the one before it is on the disk. So a wrong frame with another
+    transaction after it is damage. In the last transaction it looks like a crash that came while
+    this one was written, and nothing is said.
     """
     try:
         log = path.read_bytes()
@@ -284,20 +286,22 @@ def damage(path: Path) -> str:
     if magic & ~1 != _MAGIC or checksum != tuple(stated):
         return "in its header"
     size = _FRAME.size + page_bytes
-    wrong = 0
-    commits_after = 0
+    wrong = commits_after = 0
+    own_commits = 1  # those after a wrong frame that belong to its own transaction
     for number, at in enumerate(range(_HEADER.size, len(log) - size + 1, size), 1):
         _, commit, first, second, *stated = _FRAME.unpack_from(log, at)
+        is_current = (first, second) == (salt_1, salt_2)  # not left of an earlier log
         if not wrong:
-            if (first, second) == (salt_1, salt_2):
+            if is_current:
                 checksum = _checksum(log[at : at + 8], checksum, order)
                 checksum = _checksum(log[at + _FRAME.size : at + size], checksum, order)
-            if (first, second) != (salt_1, salt_2) or checksum != tuple(stated):
-                wrong = number
-        elif (first, second) == (salt_1, salt_2) and commit:
+            if not is_current or checksum != tuple(stated):
+                wrong, own_commits = number, int(not (is_current and commit))
+        elif is_current and commit:
             commits_after += 1
-    # The transaction of the wrong frame may be the last one, which a crash left unfinished.
-    return f"at frame {wrong}, with {commits_after:,} commits after it" if commits_after > 1 else ""
+    if commits_after <= own_commits:
+        return ""
+    return f"at frame {wrong}, with {commits_after:,} commit{'s'[: commits_after > 1]} after it"
 
 
 def _checksum(data: bytes, start: tuple[int, int], order: str) -> tuple[int, int]:

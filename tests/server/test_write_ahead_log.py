@@ -37,6 +37,28 @@ def test_a_flipped_bit_is_named_with_its_place(at, says, log):
         log.write_bytes(whole)
 
 
+def test_damage_is_named_in_each_transaction_but_the_last(log):
+    """A crash leaves the last one unfinished; the one before it was acknowledged, and is lost."""
+    whole = log.read_bytes()
+    frame_bytes = 24 + int.from_bytes(whole[8:12], "big")
+    frames = [*range(32, len(whole) - frame_bytes + 1, frame_bytes)]
+    silent = []
+    for number, at in enumerate(frames, start=1):
+        damaged = bytearray(whole)
+        damaged[at + frame_bytes // 2] ^= 1
+        log.write_bytes(damaged)
+        if not damage(log):
+            silent.append(number)
+    log.write_bytes(whole)
+
+    last_before = max(
+        number
+        for number, at in enumerate(frames[:-1], start=1)
+        if int.from_bytes(whole[at + 4 : at + 8], "big")  # it ends a transaction
+    )
+    assert silent == [*range(last_before + 1, len(frames) + 1)]
+
+
 @pytest.mark.parametrize("cut", [0, 1, 100, 5000, 10_000])
 def test_a_log_that_ends_early_is_what_a_crash_leaves(cut, log):
     whole = log.read_bytes()
