@@ -675,3 +675,13 @@ known("06.own_connections", "the list holds")(lambda a, n: own_connections(a, n 
 known("06.own_connections", "a list of channels")(lambda a, n: own_connections(a, 1)[0])
 known("06.own_connections", "objects of `grpc.Channel`")(lambda a, n: [a] * n)
 known("06.own_connections", "reached no server")(lambda a, n: own_connections("127.0.0.1:9", n))
+
+
+@known("08.open_loop", "only one was sent")
+def waiting_for_each_reply(stub, requests, due_times):
+    start, times_s = time.perf_counter(), []
+    for due_s, request in zip(due_times, requests, strict=False):
+        time.sleep(max(0, start + due_s - time.perf_counter()))
+        method_of(stub, request)(request)
+        times_s.append(time.perf_counter() - start - due_s)
+    return times_s
