@@ -29,38 +29,38 @@ from kvstore.protocol import OK
 
 BUSY: Final = 0.85
 """A generator that uses this share of a core or more may limit the run."""
-FULL: Final = 0.95
+FULL_MACHINE_SHARE: Final = 0.95
 """If client and server use this share of all cores, they compete for CPU time."""
-LATE: Final = 0.25
+LATE_SHARE: Final = 0.25
 """A generator is late if it sends calls later than this share of their residence time."""
 LATE_S: Final = 0.005
 """Seconds. Timers and the scheduler cause smaller delays on any machine."""
-CROWDED: Final = 0.5
+CROWDED_IDLE_CORES: Final = 0.5
 """With fewer idle cores than this, other programs may have taken CPU time from the run."""
 STOLEN: Final = 0.05
 """Cores. A host that takes more than this from its virtual machine is busy."""
-SHORT_S: Final = 0.2
+SHORT_RUN_S: Final = 0.2
 """Seconds. The system counts CPU time in steps of 10 ms, too coarse for shorter runs."""
-WARM_UP: Final = 0.10
+WARM_UP_SHARE: Final = 0.10
 """A warm-up counts if the mean residence time differs by this share without it."""
-MUCH: Final = 0.5
+BUSY_GENERATOR_CORES: Final = 0.5
 """Cores. A generator that uses more than this, and more than the server, may limit the run."""
-TURNS: Final = 0.7
+TAKING_TURNS_CORES: Final = 0.7
 """Cores. Client and server that use this together take turns: calls wait for the processor."""
-OWN: Final = 0.08
+CLIENT_CPU_SHARE: Final = 0.08
 """CPU time of the generator in a call matters from this share of the mean latency on. About half of
 it is on threads that work beside the call."""
-OPEN: Final = 0.05
+OPEN_CALLS_SHARE: Final = 0.05
 """Calls that are still open when the sending ends matter from this share on."""
-BURST: Final = 0.1
+BURST_SENDING_SHARE: Final = 0.1
 """A run that sends for a smaller share of its time is a burst: its end is what it measures."""
-MANY: Final = 0.01
+CUT_OFF_SHARE: Final = 0.01
 """Calls that were cut off matter from this share on: the p99 is one of them."""
-CLOCK_S: Final = 0.1
+CLOCK_STEP_S: Final = 0.1
 """Seconds by which the clocks of the system and of the run may move apart."""
 STOPPED_S: Final = 1.0
 """Seconds between two samples from which the generator counts as stopped."""
-NOISE: Final = 0.10
+NOISE_SHARE: Final = 0.10
 """Largest half width of the 95 % interval, as a share of the throughput."""
 
 
@@ -96,12 +96,12 @@ def verdict(run: Run) -> Verdict:
     client, server = run.client_cpu.total_s / window_s, run.server_cpu.total_s / window_s
     each = run.client_cpu.serial_s / window_s / int(run.settings.get("processes", 1))
     stolen, others = 0.0, math.nan
-    if run.window_s >= SHORT_S:
+    if run.window_s >= SHORT_RUN_S:
         stolen = run.stolen_cores
         rest = run.machine_cpu_s / window_s - stolen - client - server
         others = float(np.clip(rest, 0.0, has_cores))
     binds, reason = _by_lateness(run)
-    if not binds and run.window_s >= SHORT_S and not math.isnan(client):
+    if not binds and run.window_s >= SHORT_RUN_S and not math.isnan(client):
         binds, reason = _by_cpu_time(each, server, (client + server) / has_cores)
     crowd = [_crowd(others, client, server), _stolen(stolen)]
     warning = next(filter(None, crowd[1:] if binds else crowd), "")
@@ -117,7 +117,7 @@ def verdict(run: Run) -> Verdict:
 def _by_lateness(run: Run) -> tuple[bool, str]:
     delays_s = run.records["sent_s"] - run.records["due_s"]  # NaN in a closed loop
     late_s = float(np.quantile(delays_s, 0.99)) if len(delays_s) else math.nan
-    if late_s > max(LATE_S, LATE * run.mean_residence_s):
+    if late_s > max(LATE_S, LATE_SHARE * run.mean_residence_s):
         return True, (
             f"the load generator was late: it sent 1 % of the calls more than {seconds(late_s)}"
             " after they were due"
@@ -133,7 +133,7 @@ def _by_cpu_time(client: float, server: float, machine: float) -> tuple[bool, st
     if client >= BUSY:
         also = f", the server {_cores(server)}" if server >= BUSY else ""
         return True, f"{used}{also}: it may be the bottleneck"
-    if machine >= FULL:
+    if machine >= FULL_MACHINE_SHARE:
         return True, (
             f"{used}: with the server it used {percent(min(machine, 1.0))} of this machine, so the"
             " two competed for CPU time"
@@ -145,7 +145,7 @@ def _crowd(others: float, client: float, server: float) -> str:
     """Return a warning if other programs used so much CPU time that too little was left."""
     client, server = np.nan_to_num([client, server])
     has_cores = psutil.cpu_count() or 1
-    if others >= CROWDED and others + client + server > has_cores - CROWDED:
+    if others >= CROWDED_IDLE_CORES and others + client + server > has_cores - CROWDED_IDLE_CORES:
         return f"other programs used {_cores(min(others, has_cores))} of {has_cores} cores"
     return ""
 
@@ -172,7 +172,7 @@ def machine_limit(run: Run) -> str:
     if judged.crowd or judged.generator_binds:
         return judged.crowd or judged.reason
     used = cores_busy(run)
-    if run.window_s < SHORT_S or run.in_flight <= 1 or not used >= TURNS:
+    if run.window_s < SHORT_RUN_S or run.in_flight <= 1 or not used >= TAKING_TURNS_CORES:
         return ""
     each_s = price_s(run).together_s
     return (
@@ -224,8 +224,9 @@ def _takes_more(run: Run) -> _Found:
     was the bottleneck. An open loop sends at a given rate, whatever a call takes.
     """
     a_call = price_s(run)
-    much = run.client_cpu.total_s > MUCH * run.window_s and not run.settings.get("paced")
-    if not (much and run.window_s >= SHORT_S and a_call.client_s > a_call.server_s > 0):
+    is_busy = run.client_cpu.total_s > BUSY_GENERATOR_CORES * run.window_s
+    is_busy = is_busy and not run.settings.get("paced")
+    if not (is_busy and run.window_s >= SHORT_RUN_S and a_call.client_s > a_call.server_s > 0):
         return None
     return (
         "a call takes more CPU time in the load generator than in the server: with a faster"
@@ -240,7 +241,7 @@ def _in_latency(run: Run) -> _Found:
     Each latency includes it, and with few calls in flight the throughput depends on it as well.
     """
     client_s = price_s(run).client_s
-    if run.window_s < SHORT_S or not client_s > OWN * run.mean_residence_s:
+    if run.window_s < SHORT_RUN_S or not client_s > CLIENT_CPU_SHARE * run.mean_residence_s:
         return None
     return (
         f"the load generator is {percent(client_s / run.mean_residence_s)} of the mean latency:"
@@ -257,7 +258,7 @@ def _warm_up(run: Run) -> _Found:
     off would have taken is not known.
     """
     cut_off = np.isin(run.records["status"], CUT_OFF)
-    some_cut_off = np.count_nonzero(cut_off) > MANY * len(run.records)
+    some_cut_off = np.count_nonzero(cut_off) > CUT_OFF_SHARE * len(run.records)
     records = run.records[run.records["status"] == OK]
     records = records[np.argsort(started_s(records), kind="stable")]
     if len(records) < FEWEST_CALLS:
@@ -279,7 +280,7 @@ def _warm_up(run: Run) -> _Found:
     rest = means[cut:]
     off = means.mean() / rest.mean() - 1
     certain = abs(means[:cut].mean() - rest.mean()) > 3 * rest.std(ddof=1) if cut else False
-    if not (certain and abs(off) > WARM_UP):
+    if not (certain and abs(off) > WARM_UP_SHARE):
         return None
     ends_s = float(started_s(records)[len(records) * cut // BATCHES])
     return (
@@ -308,8 +309,8 @@ def _censored(run: Run) -> _Found:
     still_open = int(np.count_nonzero(records["done_s"] > last_sent_s))
     cut_off = int(np.count_nonzero(np.isin(records["status"], CUT_OFF)))
     words, details = [], []
-    burst = last_sent_s < BURST * run.window_s
-    if still_open > max(1, OPEN * len(records)) and not burst:
+    burst = last_sent_s < BURST_SENDING_SHARE * run.window_s
+    if still_open > max(1, OPEN_CALLS_SHARE * len(records)) and not burst:
         share = percent(still_open / len(records))
         words.append(
             f"the run is short: {share} of its calls ended after the last one was sent. A longer"
@@ -320,7 +321,7 @@ def _censored(run: Run) -> _Found:
             f" ended, and the run waited {seconds(run.window_s - last_sent_s)} for them with fewer"
             " and fewer in flight: run longer"
         )
-    if cut_off > MANY * len(records):
+    if cut_off > CUT_OFF_SHARE * len(records):
         words.append(f"{percent(cut_off / len(records))} of the calls were cut off")
         details.append(
             f"{cut_off:,} of {count(len(records), 'call')} were cut off before their end, so their"
@@ -330,7 +331,7 @@ def _censored(run: Run) -> _Found:
 
 
 def _clock(run: Run) -> _Found:
-    if abs(run.clock_step_s) > CLOCK_S:
+    if abs(run.clock_step_s) > CLOCK_STEP_S:
         sign = "+" if run.clock_step_s > 0 else ""
         return (
             f"the clock of this machine was set by {sign}{seconds(run.clock_step_s)} during the"
@@ -354,7 +355,7 @@ def _clock(run: Run) -> _Found:
 
 def _noise(run: Run) -> _Found:
     half = throughput_interval(run).high_per_s - run.throughput_per_s
-    if not run.throughput_per_s or half <= NOISE * run.throughput_per_s:
+    if not run.throughput_per_s or half <= NOISE_SHARE * run.throughput_per_s:
         return None
     return (
         f"too noisy to tell: the throughput is known to ± {percent(half / run.throughput_per_s)}."
