@@ -450,9 +450,6 @@ class Plan:
                 f"{options.connections} connections need at least as many {what}, got {carriers}:"
                 " the others would be idle"
             )
-        shared = isinstance(self.workload, Workload) and self.workload.busiest_share is not None
-        if can.streams and shared:
-            raise ValueError(f"a stream goes to one server: with {name} leave busiest_share out")
         if self.paced and not can.due_times:
             raise ValueError(
                 f"{name} sends a call when another one ends, so it cannot keep due times:"

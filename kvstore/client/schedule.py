@@ -120,10 +120,8 @@ _SHARD_SEEDS_APART = 64 * SEEDS_APART
 class ShardedOperations:
     """Draws operations as `Operations` does, with the keys distributed over `shards` servers.
 
-    Every server gets the same share of the operations, unless the workload has a `busiest_share`
-    for the first. Keys that are created before the run are distributed, at least one to each. A
-    "zipf" workload has the same skew on each server. Raises `ValueError` for a share that is below
-    an even share or above 1.
+    Every server gets the same share of the operations. Keys that are created before the run are
+    distributed, at least one to each. A "zipf" workload has the same skew on each server.
     """
 
     def __init__(
@@ -137,13 +135,6 @@ class ShardedOperations:
         self.shards = [
             _operations_of_shard(workload, Part(n, shards), salt, owns) for n in range(shards)
         ]
-        even = 1 / shards
-        self._first = even if workload.busiest_share is None else workload.busiest_share
-        if not even <= self._first <= 1:
-            raise ValueError(
-                f"busiest_share must be from 1/{shards} to 1, got {self._first}: the busiest of"
-                f" {shards} servers gets at least an even share"
-            )
         self._rng = random.Random(workload.seed)
         self._lock = threading.Lock()
 
@@ -154,13 +145,8 @@ class ShardedOperations:
     def draw(self, due_s: float = math.nan) -> Operation:
         """Return the next operation, for any of the servers."""
         with self._lock:
-            drawn = self._rng.random()
-        others = len(self.shards) - 1
-        if drawn < self._first or not others:
-            return self.shards[0].draw(due_s)
-        # Rounding may make the quotient 1, which belongs to no server.
-        place = int((drawn - self._first) / (1 - self._first) * others)
-        return self.shards[1 + min(place, others - 1)].draw(due_s)
+            shard = self._rng.choice(self.shards)
+        return shard.draw(due_s)
 
     def preloads(self) -> list[Operation]:
         """Return the creates that have to be executed before the run."""

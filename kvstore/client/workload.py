@@ -46,9 +46,6 @@ class Workload:
     proportion to 1 / k ** zipf_exponent, see `ZipfKeys`."""
     zipf_exponent: float = 1.0
     """The skew of "zipf"; the YCSB benchmark uses 0.99. Not used by "uniform"."""
-    busiest_share: float | None = None
-    """With several servers, the share of the operations on keys of the first one, as with a hot
-    key; None gives every server the same share. Not supported with batches."""
 
     def __post_init__(self) -> None:
         unknown = set(self.mix) - set(KINDS[1:])

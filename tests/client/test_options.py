@@ -86,8 +86,6 @@ def test_each_option_is_a_flag_of_the_command():
         ("4 connections need at least as many streams, got 1", pipelined,
          {"in_flight": 8, "connections": 4}),
         ("chained sends a call when another one ends", chained, {"rate_per_s": 10.0}),
-        ("with pipelined leave busiest_share out", pipelined,
-         {"workload": workload.crud(busiest_share=0.7)}),
         ("joins has 2 times and in_flight is 3", tasks, {"in_flight": 3, "joins": [0.0, 1.0]}),
         ("0 or more, in order", tasks, {"in_flight": 2, "joins": [2.0, 1.0]}),
         ("0 or more, in order", tasks, {"in_flight": 2, "joins": [-1.0, 1.0]}),
