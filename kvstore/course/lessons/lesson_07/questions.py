@@ -6,7 +6,7 @@ from typing import Any
 
 from kvstore.client import pacing
 from kvstore.course.lessons.lesson_07.search import Parts
-from kvstore.course.questions import Option, PredictionQuestion, QuizQuestion
+from kvstore.course.questions import CALLS, Option, PredictionQuestion, QuizQuestion, computed
 from kvstore.measure import Run, during
 from kvstore.measure.parts import During
 from kvstore.model import Prediction, Station, bounds
@@ -101,11 +101,15 @@ PREDICTIONS = (
             own_threads(run), "threads", "those it had before: a call that waits is a task"
         ),
     ),
-    PredictionQuestion(
+    computed(
         "07.blocked_loop",
         "Each call blocks the event loop for 20 ms: how many calls per second?",
-        measured=lambda rate_per_s, bound_per_s: rate_per_s,
-        model=lambda rate_per_s, bound_per_s: bound_per_s,
+        CALLS,
+    ),
+    computed(
+        "07.to_thread",
+        "Each call blocks a thread of `asyncio.to_thread` for 20 ms: how many calls per second?",
+        CALLS,
     ),
     PredictionQuestion(
         "07.search_loop",
