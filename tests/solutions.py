@@ -16,6 +16,7 @@ KEPT = {
     "11_tails": "Kept in my_code/clients.py",
     "12_beyond_one_machine": "Kept in my_code/balance.py",
     "13_which_server": "Kept in my_code/balance.py",
+    "09_overload": "Kept in my_code/limits.py",
 }
 """The lessons whose runs take the learner's code from `my_code/`, and what their figures name."""
 SOLVED = {
@@ -217,6 +218,28 @@ def response_times(arrivals_s, work_s, workers=1):
         times_s.append(end_s - arrival_s)
     return times_s
 """,
+    },
+    "09_overload": {
+        "do-shed": """
+class Shed(grpc.ServerInterceptor):
+    def __init__(self, limit):
+        self.free = threading.Semaphore(limit)
+
+    def intercept_service(self, continuation, details):
+        handler = continuation(details)
+
+        def answer(request, context):
+            if not self.free.acquire(blocking=False):
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls")
+            try:
+                return handler.unary_unary(request, context)
+            finally:
+                self.free.release()
+
+        return grpc.unary_unary_rpc_method_handler(
+            answer, handler.request_deserializer, handler.response_serializer
+        )
+"""
     },
 }
 """The cells that a learner fills, by lesson; what follows the stub in such a cell stays."""

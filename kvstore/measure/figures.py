@@ -202,7 +202,8 @@ def goodput(run: Run, *, from_s: float = 0.0) -> Goodput:
             "goodput needs an open loop, got a closed loop without due times: pass due_times to"
             " load.run"
         )
-    offered_s = run.settings.get("duration_s") or run.window_s or math.nan
+    last_s = float(run.records["due_s"].max()) if len(run.records) else 0.0
+    offered_s = run.settings.get("duration_s") or last_s or run.window_s or math.nan
     counted_s = offered_s - from_s
     ok = records["status"] == OK
     is_in_time = ok & (records["done_s"] - records["due_s"] <= run.settings["deadline_s"])

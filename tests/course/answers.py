@@ -20,9 +20,7 @@ from kvstore.course.exercises.client_trials import method_of
 from kvstore.course.lessons.lesson_03.exercises_store import Store as FreeStore
 from kvstore.course.lessons.lesson_06.exercises import own_connections
 from kvstore.course.lessons.lesson_07.exercises_server import Front
-from kvstore.course.lessons.lesson_09.exercises import Reader
 from kvstore.course.lessons.lesson_09.exercises_server import Shed
-from kvstore.course.lessons.lesson_09.giving_up import NeverLooks
 from kvstore.course.lessons.lesson_11.exercises import hedged
 from kvstore.course.lessons.lesson_12.exercises import owner, position
 from kvstore.course.lessons.lesson_13.exercises import least_outstanding
@@ -488,89 +486,6 @@ def config_with_twice_the_tokens(config, policy):
 @config_changed
 def config_with_a_fixed_ratio(config, policy):
     config["retryThrottling"]["tokenRatio"] = 0.1
-
-
-# ---- 09.give_up ----------------------------------------------------------------------------------
-
-
-def reader(needed_s):
-    """A method that gives up where less than `needed_s(disk, number of the piece)` is left."""
-
-    class Reader(KeyValueServiceServicer):
-        def __init__(self, disk):
-            self.disk = disk
-
-        def Retrieve(self, request, context):
-            value = b""
-            for number in range(self.disk.pieces):
-                if context.time_remaining() < needed_s(self.disk, number):
-                    context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "too little time is left")
-                value += self.disk.read(request.key, number)
-            return pb.RetrieveResponse(value=value)
-
-    return Reader
-
-
-THIS_PIECE = "look only at the time for *this* piece"
-right("09.give_up")(reader(lambda disk, number: disk.piece_s))
-known("09.give_up", "began one all the same")(NeverLooks)
-
-
-@known("09.give_up", "look at the time before *each* piece")
-class LooksOnce(NeverLooks):
-    def Retrieve(self, request, context):
-        if context.time_remaining() < self.disk.piece_s:
-            context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "too little time is left")
-        return super().Retrieve(request, context)
-
-
-@known("09.give_up", THIS_PIECE)
-class WantsTimeForAll(NeverLooks):
-    def Retrieve(self, request, context):
-        if context.time_remaining() < 2 * self.disk.pieces * self.disk.piece_s + 50:
-            context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "too little time is left")
-        return super().Retrieve(request, context)
-
-
-@known("09.give_up", "must end with DEADLINE_EXCEEDED, got OK")
-class ReturnsWhatItHas(Reader):
-    def Retrieve(self, request, context):
-        value = b""
-        for number in range(self.disk.pieces):
-            if context.time_remaining() < self.disk.piece_s:
-                break
-            value += self.disk.read(request.key, number)
-        return pb.RetrieveResponse(value=value)
-
-
-@known("09.give_up", "must end with DEADLINE_EXCEEDED, got CANCELLED")
-class EndsWithCancelled(Reader):
-    def Retrieve(self, request, context):
-        value = b""
-        for number in range(self.disk.pieces):
-            if context.time_remaining() < self.disk.piece_s:
-                context.abort(grpc.StatusCode.CANCELLED, "too little time is left")
-            value += self.disk.read(request.key, number)
-        return pb.RetrieveResponse(value=value)
-
-
-@known("09.give_up", "all pieces in order")
-class LastPieceOnly(Reader):
-    def Retrieve(self, request, context):
-        value = b""
-        for number in range(self.disk.pieces):
-            if context.time_remaining() < self.disk.piece_s:
-                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "too little time is left")
-            value = self.disk.read(request.key, number)
-        return pb.RetrieveResponse(value=value)
-
-
-@known("09.give_up", "waited until the deadline")
-class SleepsUntilTheEnd(Reader):
-    def Retrieve(self, request, context):
-        if context.time_remaining() < self.disk.piece_s:
-            time.sleep(context.time_remaining())
-        return super().Retrieve(request, context)
 
 
 # ---- 15.client -----------------------------------------------------------------------------------

@@ -363,41 +363,6 @@ def counting_in_a_closure(limit):
 edge("09.shed", "took the last place")(counting_in_a_closure)
 
 
-class Reader(KeyValueServiceServicer):
-    def __init__(self, disk):
-        self.disk = disk
-
-    def pieces(self, request, context):
-        for number in range(self.disk.pieces):
-            if context.time_remaining() < self.disk.piece_s:
-                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "too late")
-            yield self.disk.read(request.key, number)
-
-    def Retrieve(self, request, context):
-        return pb.RetrieveResponse(value=b"".join(self.pieces(request, context)))
-
-
-class KeepsAllPieces(Reader):
-    def __init__(self, disk):
-        super().__init__(disk)
-        self.value = b""
-
-    def Retrieve(self, request, context):
-        for piece in self.pieces(request, context):
-            self.value += piece
-        return pb.RetrieveResponse(value=self.value)
-
-
-class KeepsPiecesOfACall(KeepsAllPieces):
-    def Retrieve(self, request, context):
-        self.value = b""
-        return super().Retrieve(request, context)
-
-
-edge("09.give_up", "one after the other")(KeepsAllPieces)
-edge("09.give_up", "at the same time")(KeepsPiecesOfACall)
-
-
 # 10
 
 

@@ -1,75 +1,31 @@
 """Lesson 09: what its exercises accept, and the models of its questions."""
 
 import dataclasses
-import math
 
 import made_runs
 import pandas as pd
 import pytest
 
 from kvstore.course.exercises.grading import judged
-from kvstore.course.lessons.lesson_09 import exercises as lesson_09
 from kvstore.course.lessons.lesson_09 import exercises_server as lesson_09_server
-from kvstore.course.lessons.lesson_09 import figures, giving_up
+from kvstore.course.lessons.lesson_09 import figures
 from kvstore.course.questions import registered
 from kvstore.measure import Sample
 from kvstore.measure.recorder import Recorder
 from kvstore.model import Prediction
 from kvstore.protocol import StationTimes
 
-# 09.shed --------------------------------------------------------------------------------------
+# 09.shed -----------------------------------------------------------------------------------
 
 
-def test_an_interceptor_refuses_only_with_more_threads_than_places():
-    """A call that waits for a thread has not reached the interceptor yet."""
-    behind_few = lesson_09_server.shed(lesson_09_server.Shed, threads=2, limit=3, calls=20)
-    behind_many = lesson_09_server.shed(lesson_09_server.Shed, threads=30, limit=3, calls=20)
-
-    assert "20 OK, 0 refused" in behind_few
-    assert " 0 refused" not in behind_many
-
-
-def test_a_method_that_looks_ahead_reads_less_for_each_answer_in_time():
-    this_piece = giving_up.under_load(lesson_09.Reader, for_s=0.8)
-    the_rest = giving_up.under_load(giving_up.LooksAhead, for_s=0.8)
-
-    assert the_rest.pieces_in_vain < 0.5 * this_piece.pieces_in_vain
-    # On a busy machine both answer fewer calls in time; the work for one answer stays apart.
-    assert the_rest.pieces / the_rest.in_time < 0.8 * this_piece.pieces / this_piece.in_time
-    for found in (this_piece, the_rest):
-        assert found.sent > found.in_time > 0
-        assert found.pieces == found.pieces_in_vain + giving_up.PIECES * found.in_time
-
-
-# 09.give_up -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("exercise", [lesson_09_server.SHED, lesson_09.GIVE_UP])
-def test_a_class_that_is_still_to_be_written_is_not_attempted(exercise):
+def test_a_class_that_is_still_to_be_written_is_not_attempted():
     from kvstore.course import NOT_ATTEMPTED
 
-    class Unwritten(exercise.reference):
+    class Unwritten(lesson_09_server.Shed):
         def intercept_service(self, continuation, details):
             return NOT_ATTEMPTED
 
-        def Retrieve(self, request, context):
-            return NOT_ATTEMPTED
-
-    assert judged(exercise, Unwritten).outcome == "not attempted"
-
-
-# The functions of the further lessons -----------------------------------------------------------
-
-
-def test_in_time_for_is_a_queue_in_small_steps():
-    offered, threads, disk_s, deadline_s = 300.0, 4, 0.025, 0.2
-    queue, at_s, step_s = 0.0, 0.0, 1e-4
-    while queue * disk_s / threads <= deadline_s - disk_s:
-        queue, at_s = queue + (offered - threads / disk_s) * step_s, at_s + step_s
-
-    found = lesson_09.in_time_for_s(offered, threads, disk_s, deadline_s)
-    assert found == pytest.approx(at_s, rel=0.01)
-    assert lesson_09.in_time_for_s(100.0, threads, disk_s, deadline_s) == math.inf
+    assert judged(lesson_09_server.SHED, Unwritten).outcome == "not attempted"
 
 
 # Models of the questions -----------------------------------------------------------------------

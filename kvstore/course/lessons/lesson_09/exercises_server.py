@@ -4,7 +4,6 @@ It is judged by real calls: how many are in the servicer at once, and how the ot
 holds calls in the servicer, so no judgement depends on a speed.
 """
 
-import collections
 import functools
 import random
 import threading
@@ -12,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -374,15 +372,5 @@ SHED = Exercise(
     reference=Shed,
     judge=_judge_shed,
     timeout_s=60.0,
+    kept="limits.Shed",
 )
-
-
-# What the interceptor does behind a pool of threads, as lesson 09 shows it ------------------------
-
-
-def shed(interceptor: Callable[[int], Any], *, threads: int, limit: int, calls: int = 200) -> str:
-    """Send reads of 50 ms, all at once, to a server with this interceptor; say how they ended."""
-    with running(Puppet(replace(SCRIPT, delay_s=0.050)), threads, (interceptor(limit),)) as trial:
-        sent = [trial.begin() for _ in range(calls)]
-        ends = collections.Counter(trial.end_of(call) for call in sent)
-    return f"{threads} threads: {ends['OK']} OK, {ends[REFUSED]} refused"
