@@ -9,7 +9,7 @@ import grpc
 
 from kvstore.course.exercises import Exercise, Verdict, not_yet, passed
 from kvstore.course.exercises.client_trials import GRACE_S, WAIT_S, method_of, reach_stub, sending
-from kvstore.course.exercises.puppet import wait_until
+from kvstore.course.exercises.puppet import wait_for_count, wait_until
 from kvstore.v1.kvstore_pb2 import RetrieveRequest
 
 OK, NOT_FOUND = grpc.StatusCode.OK, grpc.StatusCode.NOT_FOUND
@@ -64,7 +64,7 @@ def _why_not_all(answer: Any, order: Sequence[Ending], callbacks_late_s: float =
     keys = [n // 2 if len(order) > 2 else n for n in range(len(order))]  # two may be alike
     requests = iter([RetrieveRequest(key=b"key %d" % key) for key in keys])
     with sending(answer, requests, callbacks_late_s=callbacks_late_s) as (puppet, sender):
-        if not wait_until(lambda: puppet.waiting >= len(order) or sender.returned):
+        if not wait_for_count(lambda: puppet.waiting, len(order), lambda: sender.returned):
             if puppet.waiting > 1:
                 return (
                     f"of {len(order)} requests, {puppet.waiting} were sent: send each of them,"

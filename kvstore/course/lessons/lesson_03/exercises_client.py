@@ -21,7 +21,7 @@ from kvstore.course.exercises.client_trials import (
     reach_stub,
     sending,
 )
-from kvstore.course.exercises.puppet import Puppet, wait_until
+from kvstore.course.exercises.puppet import Puppet, wait_for_count, wait_until
 from kvstore.v1 import kvstore_pb2 as pb
 
 
@@ -136,7 +136,7 @@ def _why_not_full(
 ) -> str:
     """What is wrong before the first call has ended: `limit` calls must be held, and no more."""
     at_once = min(limit, count)
-    reached = wait_until(lambda: puppet.waiting >= at_once or sender.returned)
+    reached = wait_for_count(lambda: puppet.waiting, at_once, lambda: sender.returned)
     with driven.running_ahead():
         time.sleep(GRACE_S)
     if puppet.most > limit:

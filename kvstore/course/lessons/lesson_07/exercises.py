@@ -108,8 +108,11 @@ class _Trial:
             sent = self._sent
             await turns()
         end_s = time.perf_counter() + PATIENCE_S
-        while not task.done() and self.back_end.waiting < sent and time.perf_counter() < end_s:
+        waiting = 0
+        while not task.done() and waiting < sent and time.perf_counter() < end_s:
             await asyncio.sleep(0.002)
+            if self.back_end.waiting > waiting:  # each that comes gives the next its time
+                waiting, end_s = self.back_end.waiting, time.perf_counter() + PATIENCE_S
 
 
 async def _result(answer: Callable[..., Any], stub: Any, keys: list[bytes]) -> Any:

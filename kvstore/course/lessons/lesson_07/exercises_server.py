@@ -13,7 +13,7 @@ import grpc
 
 from kvstore.client.channel import OPTIONS
 from kvstore.course.exercises import Exercise, Verdict, driven, not_yet, passed
-from kvstore.course.exercises.puppet import PATIENCE_S, Puppet, puppet, wait_until
+from kvstore.course.exercises.puppet import PATIENCE_S, Puppet, puppet, wait_for_count, wait_until
 from kvstore.course.exercises.server_trials import (
     ServerFailed,
     answers,
@@ -235,7 +235,7 @@ def _many_at_once(trial: _FrontUnderTrial, draw: random.Random) -> str:
     keys = draw.sample(list(VALUES), AT_ONCE)
     with trial.back_end.shut():
         calls = [trial.begin(key) for key in keys]
-        wait_until(lambda: trial.back_end.waiting >= AT_ONCE)
+        wait_for_count(lambda: trial.back_end.waiting, AT_ONCE)
         waiting = trial.back_end.waiting
         if not trial.loop_answers():
             return BLOCKED

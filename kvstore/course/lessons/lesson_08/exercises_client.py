@@ -14,7 +14,7 @@ import grpc
 
 from kvstore.course.exercises import Exercise, Verdict, expect, passed
 from kvstore.course.exercises.client_trials import GRACE_S, Requests, method_of, sending
-from kvstore.course.exercises.puppet import wait_until
+from kvstore.course.exercises.puppet import wait_for_count
 from kvstore.server.hosted import replace_in_code
 from kvstore.v1 import kvstore_pb2 as pb
 
@@ -116,7 +116,7 @@ def _while_nothing_is_answered(answer: Any, clock: _Clock, due_s: Sequence[float
     began_s, sent_s, requests = clock.now_s, list[float](), _requests()
     client = _noting(answer, clock, sent_s)
     with sending(client, requests, due_s) as (puppet, sender):
-        reached = wait_until(lambda: puppet.waiting >= len(due_s) or sender.returned)
+        reached = wait_for_count(lambda: puppet.waiting, len(due_s), lambda: sender.returned)
         early = sender.returns(GRACE_S)
         expect(
             early or reached or puppet.waiting != 1,
